@@ -1,4 +1,4 @@
-//! Little-endian fields, written and read one after the other.
+//! Little-endian fields, written and read in sequence.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ pub(crate) trait Put {
     fn u64(&mut self, value: u64);
     fn epoch(&mut self, epoch: Epoch);
     fn range(&mut self, range: &Range<u64>);
-    /// Puts up to 255 bytes of text.
+    /// Appends up to 255 bytes of text.
     fn text(&mut self, text: &str);
 }
 
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// Returns what was not taken.
+    /// Returns the bytes that are left.
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -1,9 +1,10 @@
-//! The board on which a drop reporter (a process that sees the kernel's drop events) posts to this host's processes what was freed.
+//! The board on which a drop reporter (a process that sees the kernel's drop events) posts freed
+//! datagrams for this host's processes.
 //!
-//! A reader knows which numbers are missing, and a process with the privilege knows which ones the kernel dropped and why. The
-//! latter writes [notices](DropNotice) into a ring in shared memory, and agents look there while an account waits for evidence.
-//! There is one board for each network namespace; only one process writes it, and it is trusted only if it is root's or the same
-//! user's.
+//! A reader knows which numbers are missing; a process with the privilege knows which datagrams the
+//! kernel dropped and why. That process writes [notices](DropNotice) into a ring in shared memory,
+//! and agents read them while an account waits for evidence. Each network namespace has one board
+//! with one writer; it is trusted only if root or the same user owns it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -17,22 +18,24 @@ use units::{Instant, StreamId};
 
 use crate::bytes::{Cursor, Put};
 
-/// The kinds of the board's records: a drop, and whether all drops are reported (a byte, 1 or 0).
+/// Kinds of the board's records: a drop notice, and the scope (a byte: 1 if all drops are reported,
+/// else 0).
 const NOTICE: u16 = 1;
 const SCOPE: u16 = 2;
-/// Interval at which a missing board is looked for, and a present one's writer is checked for being alive.
+/// Interval at which a missing board is looked for, and the writer of a present one is checked for
+/// being alive.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The most notices that are taken at once: a flood of them does not stop the streams.
+/// Maximum number of notices taken in one call, so that a flood of them does not stop the streams.
 const MAX_NOTICES: usize = 4_096;
 
-/// The board as its only writer has it; dropping it takes it away.
+/// The writing end of the board; dropping it removes the board.
 pub struct DropBoard {
     writer: Writer,
     record: Vec<u8>,
 }
 
 impl DropBoard {
-    /// Makes the board, for everybody on this host to read.
+    /// Creates the board, readable by every user of this host.
     ///
     /// # Errors
     /// [`CreateError`]: above all [`CreateError::InUse`] while another process reports.
@@ -42,28 +45,29 @@ impl DropBoard {
         Ok(Self { writer, record: Vec::new() })
     }
 
-    /// Says whether all that the kernel drops in this namespace stands here. It is to be said again and again: somebody may come
-    /// later.
+    /// Posts whether all drops of this namespace are reported. Must be repeated, because a reader
+    /// may start later.
     pub fn post_scope(&mut self, sees_all: bool) {
         let _ = self.writer.write(SCOPE, [0; 2], &[&[u8::from(sees_all)]]);
     }
 
-    /// Posts dropped datagrams. A process that reads too late misses them: the board has room for some ten thousand.
+    /// Posts dropped datagrams. A process that reads too late misses them: the board has room for
+    /// about ten thousand.
     pub fn post(&mut self, notice: &DropNotice) {
         self.record.clear();
         encode(notice, &mut self.record);
-        // A record has some hundred bytes.
+        // A record has about a hundred bytes.
         let _ = self.writer.write(NOTICE, [0; 2], &[&self.record]);
     }
 }
 
-/// The board as its readers have it, whether there is one or not.
+/// The reading end of the board, whether or not one exists.
 pub(crate) struct DropNews {
     path: PathBuf,
     board: Option<(Reader, Arc<Liveness>)>,
     next_look: Instant,
     record: Vec<u8>,
-    /// What the board said last of how much it would tell.
+    /// Scope as the board last reported it.
     sees_all: bool,
 }
 
@@ -73,23 +77,24 @@ impl DropNews {
         Self { path, board: None, next_look: now, record: Vec::new(), sees_all: false }
     }
 
-    /// Tells whether there is a drop reporter.
+    /// Returns whether a drop reporter is running.
     pub(crate) const fn has_board(&self) -> bool {
         self.board.is_some()
     }
 
-    /// Tells whether there is a drop reporter that sees all that the kernel drops.
+    /// Returns whether a drop reporter is running that sees all drops of the kernel.
     pub(crate) const fn sees_all(&self) -> bool {
         self.sees_all && self.has_board()
     }
 
-    /// Returns the notices since the last call; at first all that are still there.
+    /// Returns the notices since the last call; the first call returns all that the board still
+    /// holds.
     pub(crate) fn take(&mut self, now: Instant) -> Vec<DropNotice> {
         if now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;
             let is_over = |liveness: &Liveness| !liveness.writer_is_alive() || liveness.is_replaced();
             if self.board.as_ref().is_none_or(|(_, liveness)| is_over(liveness)) {
-                // What the last one said at its end has been read, or is lost.
+                // The last notices of a writer that has ended have been read, or are lost.
                 self.board = find(&self.path);
                 self.sees_all = false;
             }
@@ -112,7 +117,7 @@ impl DropNews {
     }
 }
 
-/// Tells whether a notice is of datagrams on the way to a socket that is bound to `address`.
+/// Returns whether a notice concerns datagrams for a socket bound to `address`.
 pub(crate) fn concerns_reader(notice: &DropNotice, address: SocketAddr, cookie: Option<u64>) -> bool {
     let is_on_receivers_way = (Stage::Network..=Stage::ReceiverUdpMemory).contains(&notice.stage);
     let is_this_socket = notice.socket.is_none_or(|socket| cookie == Some(socket));
@@ -121,18 +126,19 @@ pub(crate) fn concerns_reader(notice: &DropNotice, address: SocketAddr, cookie: 
     is_on_receivers_way && is_this_socket && is_addressed
 }
 
-/// Tells whether a notice is of datagrams that never left their sender's host.
+/// Returns whether a notice concerns datagrams that never left their sender's host.
 pub(crate) const fn concerns_sender(notice: &DropNotice) -> bool {
     matches!(notice.stage, Stage::SenderIp | Stage::SenderQdisc | Stage::SenderNic)
 }
 
-/// Where the board of a network namespace lies: what is lost in others is not on the way to its readers.
+/// Returns the path of a network namespace's board: drops in other namespaces do not concern its
+/// readers.
 fn path(directory: &Path, namespace: Option<u32>) -> PathBuf {
     let namespace = namespace.unwrap_or_default();
     directory.join(format!("tallycast.drops.{namespace}.{}", shared::RING_EXTENSION))
 }
 
-/// Opens the board if there is one that is to be trusted.
+/// Opens the board if there is one that is trusted.
 fn find(path: &Path) -> Option<(Reader, Arc<Liveness>)> {
     let found = shared::look(path).and_then(|found| found.trust(Trusted::default())).ok()?;
     if !found.liveness().writer_is_alive() {

@@ -1,9 +1,10 @@
-//! The rings of a host: where processes of one bus find each other's streams in shared memory.
+//! The rings of a host, through which processes of one bus find each other's streams in shared
+//! memory.
 //!
-//! A stream has at most two rings on a host: its publisher's, and that of an agent that receives it from the
-//! network for everybody. Names carry bus, stream and which of the two; the label carries the description.
-//! Which readers there are lies in `readers`. Only rings of root, of the own user and of the group that the bus names are
-//! believed: anybody may take a name.
+//! A stream has at most two rings on a host: its publisher's, and that of an agent that receives it
+//! from the network for all processes. The file name carries bus, stream and writer; the label
+//! carries the description. `readers` keeps track of readers. Only rings of root, of the own user
+//! and of the group that the bus names are trusted, because any process may take a name.
 
 mod readers;
 
@@ -22,15 +23,15 @@ use wire::Description;
 use crate::Subscription;
 pub use readers::{LeftRing, ReaderPresence, Waiting};
 
-/// The first letters of every file of ours.
+/// Prefix of all file names.
 const PREFIX: &str = "tallycast.";
-/// The accounts behind a stream that a ring's ledger page holds: some hundred gaps.
+/// Size of a ring's ledger page, which holds the accounts behind a stream: a few hundred gaps.
 const PAGE_BYTES: usize = 1 << 16;
 
-/// The most rings that are remembered as not trusted; beyond that the count may take one for new that was counted before.
+/// Maximum number of rings remembered as not trusted; beyond it a ring may be counted twice.
 const MAX_REMEMBERED: usize = 1_024;
 
-/// Where the rings of one bus lie on this host.
+/// The rings of one bus on this host.
 #[derive(Clone, Debug)]
 pub struct HostRings {
     directory: PathBuf,
@@ -38,18 +39,18 @@ pub struct HostRings {
     access: Access,
     trusted: Trusted,
     distrusted: Arc<Mutex<DistrustedRings>>,
-    /// Rings that hold what no writer of ours writes, by the files that they were. Clones share it.
+    /// Rings found to contain invalid records, with their file numbers. Clones share it.
     shunned: Arc<Mutex<BTreeMap<RingName, Option<u64>>>>,
 }
 
-/// Rings that were wanted and are not trusted, by the files that they were.
+/// Rings that were needed and are not trusted, with their file numbers.
 #[derive(Debug, Default)]
 struct DistrustedRings {
     known: BTreeSet<(RingName, Option<u64>)>,
     count: u64,
 }
 
-/// Why a ring that lies here is not read by this process.
+/// Reason why this process does not read an existing ring.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Withheld {
     /// This user may not read it.
@@ -58,7 +59,7 @@ pub enum Withheld {
     Distrusted,
 }
 
-/// Who writes a ring.
+/// Writer of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RingWriter {
     /// The stream's publisher, on this host.
@@ -67,15 +68,15 @@ pub enum RingWriter {
     Agent,
 }
 
-/// A ring with a living writer, as its file tells of it; to be read once it is opened.
+/// A ring with a living writer, as its file describes it; it can be read once it is opened.
 pub struct HostRing {
-    /// What it holds.
+    /// Description of the stream.
     pub description: Arc<Description>,
-    /// Who writes it.
+    /// Writer of the ring.
     pub writer: RingWriter,
-    /// The writer's process id as it sees itself.
+    /// Process id of the writer in the writer's own namespace.
     pub pid: u32,
-    /// When it was made.
+    /// Time at which the ring was created.
     pub since: WallTime,
     stream: StreamId,
     found: Found,
@@ -86,65 +87,68 @@ pub struct HostRing {
 pub struct HostStream {
     /// The stream as local readers find it.
     pub subscription: Subscription,
-    /// Who writes the ring.
+    /// Writer of the ring.
     pub writer: RingWriter,
-    /// The doorbell that the ring's writer rings.
+    /// Doorbell that the ring's writer rings.
     pub doorbell: Arc<Doorbell>,
-    /// Tells whether the writer is alive.
+    /// Liveness of the writer.
     pub liveness: Arc<Liveness>,
 }
 
-/// The presence of an agent that receives for this host, as other processes see it; removed when dropped.
+/// Presence of an agent that receives for this host, as other processes see it; removed when
+/// dropped.
 pub struct AgentPresence {
-    /// A ring without records: only one process has it, and it goes with that one, however that ends.
+    /// A ring without records: only one process can hold it, and it ends with that process in any
+    /// case.
     _writer: Writer,
 }
 
-/// Says why a ring of this host cannot be read.
+/// Reason why a ring of this host cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostRingError {
     /// The file cannot be opened as a ring.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Its writer is not trusted; of which stream it says that it is.
+    /// Its writer is not trusted; `name` is the stream that it claims to be.
     #[error("{error}")]
     Distrusted {
-        /// What it says, which may be anything.
+        /// Stream name that the ring claims; it may be anything.
         name: StreamName,
-        /// Why not.
+        /// Reason for the distrust.
         error: OpenError,
     },
     /// Its writer was killed.
     #[error("the writer of the ring {0} has died")]
     Dead(PathBuf),
-    /// It was found to hold what no writer of ours writes.
+    /// It contains records that no writer of this version writes.
     #[error("stopped reading the ring {0}: it contains records that no writer of this version writes")]
     Shunned(PathBuf),
-    /// What it says of its stream is no description of it.
+    /// Its label is not a description of a stream.
     #[error("the ring {0} does not name its stream")]
     Label(PathBuf),
 }
 
 impl HostRingError {
-    /// Tells whether another look may find the ring readable: the system lacked something for a moment.
+    /// Returns whether another attempt may succeed, because the system lacked a resource for a
+    /// moment.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         matches!(self, Self::Open(OpenError::System { .. }))
     }
 }
 
-/// A ring's file, by its name alone.
+/// Identity of a ring by its file name alone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RingName {
-    /// Whose ring it is.
+    /// Stream of the ring.
     pub stream: StreamId,
-    /// Who writes it.
+    /// Writer of the ring.
     pub writer: RingWriter,
 }
 
 impl Withheld {
-    /// Returns which rings these are, in words that go on after "its ring" and "that".
+    /// Returns a clause that names these rings, to follow "its ring" and "that".
     #[must_use]
     pub const fn which(self) -> &'static str {
         match self {
@@ -153,18 +157,20 @@ impl Withheld {
         }
     }
 
-    /// Returns what helps.
+    /// Returns the remedy.
     #[must_use]
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::Unreadable => "let its writer's bus say access=all or access=group",
-            Self::Distrusted => "let the buses of both sides say group=NAME, of which both users are members",
+            Self::Unreadable => "set access=all or access=group on its writer's bus",
+            Self::Distrusted => {
+                "set group=NAME on the buses of both sides; both users must be members of that group"
+            }
         }
     }
 }
 
 impl RingWriter {
-    /// Returns the word in a ring's file name.
+    /// Returns the part of a ring's file name that names the writer.
     const fn word(self) -> &'static str {
         match self {
             Self::Publisher => "publisher",
@@ -177,7 +183,7 @@ impl HostRings {
     /// Describes the rings of the bus called `bus` in `directory`.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>, bus: &str, access: Access) -> Self {
-        // A name of a file, whatever the bus is called.
+        // A file name must be valid whatever the name of the bus is.
         let plain = |letter: char| {
             if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
         };
@@ -186,23 +192,23 @@ impl HostRings {
         Self { directory: directory.into(), bus, access, trusted, distrusted, shunned }
     }
 
-    /// Trusts rings of a group too, and gives it those that are made here.
+    /// Trusts rings of a group too, and gives that group to rings created here.
     #[must_use]
     pub fn of_group(mut self, group: Option<u32>) -> Self {
         self.trusted = Trusted { group };
         self
     }
 
-    /// Returns where the rings lie.
+    /// Returns the directory of the rings.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Makes a stream's ring.
+    /// Creates a stream's ring.
     ///
     /// # Errors
-    /// [`CreateError`]: above all when somebody publishes the stream on this host already.
+    /// [`CreateError`]: above all when a publisher of the stream already runs on this host.
     pub fn create(
         &self,
         stream: StreamId,
@@ -216,7 +222,7 @@ impl HostRings {
         shared::create(&self.path(&RingName { stream, writer }), &options)
     }
 
-    /// Returns what all files of this bus are made with.
+    /// Returns the options for every file of this bus.
     fn options(&self, capacity_bytes: usize, page_bytes: usize) -> Options {
         let mut options = Options::default();
         (options.capacity_bytes, options.page_bytes) = (capacity_bytes, page_bytes);
@@ -224,7 +230,7 @@ impl HostRings {
         options
     }
 
-    /// Returns the rings that have a name here, of any writer, alive or not.
+    /// Returns the names of all rings here, of any writer, alive or not.
     #[must_use]
     pub fn names(&self) -> Vec<RingName> {
         let mut names: Vec<RingName> = self.files().iter().filter_map(|file| self.name(file)).collect();
@@ -239,18 +245,19 @@ impl HostRings {
         entries.filter_map(name).collect()
     }
 
-    /// Returns what tells a ring's file from its predecessor of the same name, if there is one.
+    /// Returns the number that distinguishes a ring's file from its predecessor of the same name,
+    /// if the file exists.
     #[must_use]
     pub fn file_number(&self, name: &RingName) -> Option<u64> {
         std::fs::symlink_metadata(self.path(name)).ok().map(|metadata| metadata.ino())
     }
 
-    /// Looks at a ring.
+    /// Inspects a ring.
     ///
-    /// Cost: a few system calls; none of the ring's memory is touched.
+    /// Cost: a few system calls; the ring's memory is not touched.
     ///
     /// # Errors
-    /// [`HostRingError`] if there is nothing in it to be read by this process.
+    /// [`HostRingError`] if this process cannot read it.
     pub fn look(&self, name: &RingName) -> Result<HostRing, HostRingError> {
         let path = self.path(name);
         if self.is_shunned(name) {
@@ -263,10 +270,10 @@ impl HostRings {
         HostRing::of(found, name.writer, self.trusted, &path)?.named(name, path)
     }
 
-    /// Looks at a ring whose writer was killed, and whose records are all that there will be of it.
+    /// Inspects a ring whose writer was killed, and whose records are therefore complete.
     ///
     /// # Errors
-    /// [`HostRingError`] if there is nothing in it to be read by this process.
+    /// [`HostRingError`] if this process cannot read it.
     pub fn look_at_remains(&self, name: &RingName) -> Result<HostRing, HostRingError> {
         let path = self.path(name);
         if self.is_shunned(name) {
@@ -278,12 +285,12 @@ impl HostRings {
     /// Opens a ring.
     ///
     /// # Errors
-    /// [`HostRingError`] if there is nothing in it to be read by this process.
+    /// [`HostRingError`] if this process cannot read it.
     pub fn open(&self, name: &RingName) -> Result<HostStream, HostRingError> {
         self.look(name)?.open()
     }
 
-    /// Leaves a ring alone from now on, until another has its name: what it holds cannot be read.
+    /// Ignores a ring whose contents cannot be read, until another ring has its name.
     pub fn shun(&self, name: RingName, liveness: &Liveness) {
         let file = self.file_number(&name);
         if !liveness.is_replaced() {
@@ -299,19 +306,21 @@ impl HostRings {
         self.shunned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether this process can read a ring of the stream that is written by one of these.
+    /// Returns whether this process can read a ring of the stream by one of these writers.
     #[must_use]
     pub fn serves(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
         writers.iter().any(|writer| self.look(&RingName { stream, writer: *writer }).is_ok())
     }
 
-    /// Tells why a ring of the stream by one of these writers is not read by this user, if there is such a one.
+    /// Returns why this user does not read a ring of the stream by one of these writers, if there
+    /// is such a ring.
     #[must_use]
     pub fn withholds_any(&self, stream: StreamId, writers: &[RingWriter]) -> Option<Withheld> {
         writers.iter().find_map(|writer| self.withholds(&RingName { stream, writer: *writer }))
     }
 
-    /// Tells why a ring that lies there is not read by this user; nothing more can be said of it.
+    /// Returns why this user does not read an existing ring; nothing more can be found out about
+    /// it.
     #[must_use]
     pub fn withholds(&self, name: &RingName) -> Option<Withheld> {
         match shared::look(&self.path(name)) {
@@ -323,7 +332,8 @@ impl HostRings {
         }
     }
 
-    /// Counts a ring that was wanted and is not trusted, and says it if it is the first of this process on this bus.
+    /// Counts a ring that was needed and is not trusted, and warns if it is the first of this
+    /// process on this bus.
     pub fn note_distrusted(&self, name: &RingName, error: &HostRingError) {
         let key = (name.clone(), self.file_number(name));
         let mut distrusted = self.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -333,12 +343,12 @@ impl HostRings {
         if distrusted.known.insert(key) {
             distrusted.count += 1;
             if distrusted.count == 1 {
-                tracing::warn!("{error}\nfurther ones are counted, and not said");
+                tracing::warn!("{error}\nfurther ones are counted, not logged");
             }
         }
     }
 
-    /// Returns how many rings were wanted and not trusted.
+    /// Returns the number of rings that were needed and are not trusted.
     #[must_use]
     pub fn distrusted(&self) -> u64 {
         self.distrusted.lock().unwrap_or_else(PoisonError::into_inner).count
@@ -355,7 +365,7 @@ impl HostRings {
         Ok(AgentPresence { _writer: shared::create(&self.agent_path(), &options)? })
     }
 
-    /// Tells whether an agent receives streams of that name for this host.
+    /// Returns whether an agent receives streams of that name for this host.
     ///
     /// Cost: a few system calls.
     #[must_use]
@@ -367,7 +377,7 @@ impl HostRings {
             && std::str::from_utf8(presence.label()).is_ok_and(|text| text.lines().any(receives))
     }
 
-    /// Removes what killed writers left here, on any bus; returns how many rings.
+    /// Removes the rings that killed writers left here, on any bus; returns how many.
     pub fn sweep(&self) -> usize {
         let removed = shared::sweep(&self.directory, PREFIX).unwrap_or(0);
         self.sweep_left();
@@ -401,7 +411,7 @@ impl HostRings {
 }
 
 impl HostRing {
-    /// Takes a ring for that of the stream which its label describes, if its writer is trusted.
+    /// Accepts a ring as that of the stream which its label describes, if its writer is trusted.
     fn of(found: Found, writer: RingWriter, trusted: Trusted, path: &Path) -> Result<Self, HostRingError> {
         let label = |_| HostRingError::Label(path.to_owned());
         let description = Description::decode(found.label()).map_err(label)?;
@@ -417,18 +427,18 @@ impl HostRing {
         })
     }
 
-    /// Checks that it is the ring that its name says.
+    /// Checks that the ring is the one that its name says.
     fn named(self, name: &RingName, path: PathBuf) -> Result<Self, HostRingError> {
         if self.stream == name.stream { Ok(self) } else { Err(HostRingError::Label(path)) }
     }
 
-    /// Returns the stream that it holds.
+    /// Returns the stream that it contains.
     #[must_use]
     pub const fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Opens it.
+    /// Opens the ring.
     ///
     /// # Errors
     /// [`HostRingError::Open`] if its memory cannot be mapped.

@@ -1,14 +1,16 @@
-//! What becomes of the interface that an agent uses: it goes, comes back under its name, or gets other addresses.
+//! Watches the interface that an agent uses: it may vanish, return under its name, or get other
+//! addresses.
 //!
-//! The kernel says that something changed; the interface is then looked up by its name and compared with what it was.
-//! Sockets hold on to numbers and addresses that are no more, so their agent makes them anew. One warning says that the
-//! interface is gone, and one line that it is back.
+//! The kernel reports that something changed; the interface is then looked up by its name and
+//! compared with its last state. Sockets keep numbers and addresses that no longer exist, so their
+//! agent opens them again. One warning says that the interface is gone, and one line that it is
+//! back.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
 use sys::{Interface, LinkEvents};
 
-/// What an agent uses an interface for, as its messages say it.
+/// Purpose for which an agent uses an interface, as its messages name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     /// It sends there.
@@ -17,59 +19,62 @@ pub(crate) enum Use {
     Receiving,
 }
 
-/// Looks after an agent's interface.
+/// Watches an agent's interface.
 #[derive(Debug)]
 pub(crate) struct InterfaceWatch {
     events: Option<LinkEvents>,
     purpose: Use,
-    /// As it was when it was there last; none where the kernel's routes choose.
+    /// Last state of the interface while it existed; `None` where the kernel's routes choose.
     last: Option<Interface>,
     is_there: bool,
 }
 
-/// What is new.
+/// A change of interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// The agent's interface is back, or has another number or other addresses.
     Interface(Interface),
-    /// Some interface of this host has changed; the agent has none of its own.
+    /// Some interface of this host has changed, and the agent is bound to none.
     Somewhere,
 }
 
 impl InterfaceWatch {
-    /// Begins to watch, in the network namespace of this thread. A loopback interface does not change.
+    /// Begins to watch, in the network namespace of this thread. A loopback interface does not
+    /// change.
     pub(crate) fn new(interface: Option<&Interface>, purpose: Use) -> Self {
         let is_of_use = match interface {
             Some(interface) => !interface.loopback,
-            // Groups are joined where the routes lead, which the kernel does not tell.
+            // Groups are joined at the interface that the routes choose, whose changes the kernel
+            // does not report.
             None => purpose == Use::Sending,
         };
         let opened = is_of_use.then(LinkEvents::open).transpose();
         let events = opened.unwrap_or_else(|error| {
             let name = interface.map_or("an interface", |interface| interface.name.as_str());
-            tracing::warn!("it will not be seen when {name} goes or comes back: {error}");
+            tracing::warn!("changes of interface {name} cannot be watched: {error}");
             None
         });
         Self { events, purpose, last: interface.cloned(), is_there: true }
     }
 
-    /// Returns what a poller may wait for, where there is anything.
+    /// Returns the descriptor that a poller may wait for, if any.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.events.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns what has changed since the last look. Cost: a system call where nothing has.
+    /// Returns the change since the last call, if any. Cost: a system call where nothing has
+    /// changed.
     pub(crate) fn look(&mut self) -> Option<Change> {
         if !self.events.as_ref()?.take() {
             return None;
         }
         let Some(last) = &self.last else { return Some(Change::Somewhere) };
-        // By its name alone: another one may have got its number or its address meanwhile.
+        // By its name alone: another interface may have got its number or its address meanwhile.
         let found = Interface::all().ok()?.into_iter().find(|interface| interface.name == last.name);
         self.compare(found)
     }
 
-    /// Compares what was found with what was there; says what is worth saying.
+    /// Compares the interface found with its last state, and logs a change.
     fn compare(&mut self, found: Option<Interface>) -> Option<Change> {
         let last = self.last.as_ref()?;
         let name = &last.name;
@@ -79,7 +84,7 @@ impl InterfaceWatch {
         };
         let Some(found) = found else {
             if std::mem::replace(&mut self.is_there, false) {
-                tracing::warn!("interface {name} is gone: nothing is {done} there until it is back");
+                tracing::warn!("interface {name} is gone: nothing is {done} there until it returns");
             }
             return None;
         };
@@ -114,12 +119,12 @@ mod tests {
         let moved = interface(7, &["10.0.0.77"]);
         assert_eq!(watch.compare(Some(moved.clone())), Some(Change::Interface(moved.clone())));
         assert_eq!((watch.compare(None), watch.is_there), (None, false));
-        // Back under another number, first without its address.
+        // Returns under another number, first without its address.
         for back in [interface(8, &[]), interface(8, &["10.0.0.77"])] {
             assert_eq!(watch.compare(Some(back.clone())), Some(Change::Interface(back.clone())));
             assert_eq!((watch.compare(Some(back)), watch.is_there), (None, true));
         }
-        // Away and back as it was: what was made for it still holds.
+        // Gone and back unchanged: its sockets remain valid.
         assert_eq!(watch.compare(None), None);
         assert_eq!(watch.compare(Some(interface(8, &["10.0.0.77"]))), None);
     }

@@ -1,7 +1,7 @@
-//! What the ledger page of a stream's ring holds: the accounts behind it, for readers that were lapped.
+//! The ledger page of a stream's ring: the accounts behind it, for readers that were lapped.
 //!
-//! A lapped reader knows by the totals how much was missing in what it did not see, not in which stages: that
-//! was told in records that the ring took back. So whoever writes the ring keeps the newest gaps here.
+//! A lapped reader knows from the totals how much it missed, but not in which stages: the records
+//! that said so were overwritten. So the ring's writer keeps the newest gaps here.
 //!
 //! An epoch is on the page before its first record is in the ring, and its end after its last record. So a reader of an epoch
 //! that is not on the page, or has ended there, may conclude that the ring holds nothing more of it.
@@ -15,17 +15,17 @@ use units::Epoch;
 use crate::bytes::{Cursor, Put};
 use crate::record;
 
-/// The most gaps that are kept for the page; one takes a hundred bytes or two.
+/// Maximum number of gaps kept for the page; one takes 100 to 200 bytes.
 const MAX_GAPS: usize = 128;
-/// The most epochs on a page; a receiver has fewer of which records may still come.
+/// Maximum number of epochs on a page; a receiver has fewer of which records may still come.
 const MAX_EPOCHS: usize = 8;
 
-/// One epoch as the page shows it, for readers that missed its records.
+/// One epoch on the page, for readers that missed its records.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EpochOnPage {
     /// The publisher's epoch.
     pub epoch: Epoch,
-    /// Whether nothing more will be told of it.
+    /// True once no more records of it follow.
     pub ended: bool,
     /// Its newest gaps.
     pub gaps: Vec<Gap>,
@@ -59,7 +59,7 @@ impl LedgerPage {
         }
     }
 
-    /// Takes a gap, or news of one.
+    /// Adds a gap, or updates one.
     pub(crate) fn gap(&mut self, epoch: Epoch, gap: &Gap) {
         self.changed = true;
         let is_it = |(of, known): &&mut (Epoch, Gap)| *of == epoch && known.positions == gap.positions;
@@ -73,13 +73,13 @@ impl LedgerPage {
         self.gaps.push_back((epoch, gap.clone()));
     }
 
-    /// Returns the epochs, and whether each has ended.
+    /// Returns the epochs, each with true once it has ended.
     pub(crate) fn epochs(&self) -> impl Iterator<Item = (Epoch, bool)> + '_ {
         self.epochs.iter().copied()
     }
 
-    /// Writes the page, if it changed since it was written last, for a page of so many bytes: the newest gaps
-    /// that fit.
+    /// Encodes the page, if it changed since the last call, into at most `limit_bytes` bytes: the
+    /// newest gaps that fit.
     pub(crate) fn take_news(&mut self, limit_bytes: usize, out: &mut Vec<u8>) -> bool {
         if !std::mem::take(&mut self.changed) {
             return false;
@@ -102,7 +102,7 @@ impl LedgerPage {
     }
 }
 
-/// Writes what is news into a ring's page, if the ring has one.
+/// Writes changes into a ring's page, if the ring has one.
 pub(crate) fn write_page(writer: &mut Writer, page: &mut LedgerPage, scratch: &mut Vec<u8>) {
     let limit_bytes = writer.page_bytes();
     if limit_bytes > 0 && page.take_news(limit_bytes, scratch) {
@@ -110,9 +110,9 @@ pub(crate) fn write_page(writer: &mut Writer, page: &mut LedgerPage, scratch: &m
     }
 }
 
-/// Reads a page; `None` for bytes that are no page, such as a page that was never written: it names no epoch, which does not
-/// mean that all have ended. Pages that no writer writes are rejected, too: repeated epochs, too many of anything, impossible
-/// gaps.
+/// Reads a page; `None` for bytes that are not a page, such as a page that was never written, which
+/// does not mean that all epochs have ended. Pages that no writer writes are rejected too: repeated
+/// epochs, too many entries, impossible gaps.
 #[must_use]
 pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<EpochOnPage>> {
     let mut cursor = Cursor::new(bytes);
@@ -198,7 +198,7 @@ mod tests {
         assert!(epochs[0].gaps.len() > 10);
     }
 
-    /// A page with one epoch and these gaps, whether or not a writer would write them.
+    /// Encodes a page with one epoch and these gaps, whether or not a writer would write them.
     fn page_of(gaps: &[Gap]) -> Vec<u8> {
         let mut bytes = vec![1];
         bytes.epoch(EPOCH);

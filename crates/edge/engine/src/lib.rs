@@ -1,11 +1,13 @@
-//! The agents that drive the pure stream machines over sockets and rings; they own the data path's threads.
+//! Agents that drive the pure stream machines over sockets and rings; they own the threads of the
+//! data path.
 //!
-//! A node of `tallycast` has at most one [`SendAgent`] and one [`ReceiveAgent`]. Each is a thread with a duty cycle: take
-//! what came, poll every machine, sleep until the earliest deadline or the next event. What passes
-//! between an agent and the rest of the process goes through rings of [records](record): a reader can neither
-//! slow the agent nor another reader.
+//! A node of `tallycast` has at most one [`SendAgent`] and one [`ReceiveAgent`]. Each is a thread
+//! with a duty cycle: take input, poll every machine, sleep until the earliest deadline or the next
+//! event. Data between an agent and the rest of the process pass through rings of
+//! [records](record): a reader can slow neither the agent nor another reader.
 //!
-//! Not here: what a stream is (`sample`), how it behaves (`cast`), what people call (`tallycast`).
+//! Not here: the definition of a stream (`sample`), its protocol (`cast`), the public interface
+//! (`tallycast`).
 
 mod bytes;
 mod drop_board;
@@ -38,5 +40,5 @@ pub use send::{
 };
 pub use thread::{Idle, ThreadTuning};
 
-/// An agent looks round at least this often, so that no lost wake-up is lost for ever.
+/// Maximum sleep of an agent, so that a lost wake-up delays it by no more.
 const MAX_SLEEP: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,8 +1,9 @@
-//! The receiving agent: one thread that takes every stream a process reads from the network to its rings.
+//! The receiving agent: one thread that receives every stream of a process from the network into
+//! rings.
 //!
-//! It listens to announcements, joins the groups of selected streams, each with a socket of its own
-//! (so that a socket's drop counter speaks of one group), drives a [`cast::Receiver`] behind each, and
-//! writes what comes out into one ring per stream. Start with [`ReceiveAgent::start`].
+//! It receives announcements, joins the groups of selected streams, each with a socket of its own
+//! (so that a socket's drop counter covers one group), drives a [`cast::Receiver`] for each, and
+//! writes its output into one ring per stream. Start with [`ReceiveAgent::start`].
 
 mod admission;
 mod agent;
@@ -39,59 +40,61 @@ pub use port::{PortStatus, Waits};
 use subscription::Registry;
 pub use subscription::Subscription;
 
-/// Where an agent listens and who it is.
+/// Settings of a receiving agent: addresses, sockets and reader identity.
 #[derive(Clone, Debug)]
 pub struct ReceiveConfig {
-    /// Where groups are joined.
+    /// Interface at which groups are joined; `None` where the kernel's routes choose.
     pub interface: Option<Interface>,
     /// The group of announcements.
     pub announcements: SocketAddr,
-    /// Announced groups are joined when they agree with this address in all but its last 16 bits.
+    /// Address with which an announced group must agree in all but its last 16 bits to be joined.
     pub range: IpAddr,
-    /// The receive buffer to ask for, per socket.
+    /// Receive buffer to request per socket, in bytes.
     pub buffer_bytes: usize,
-    /// What sockets may use to save work.
+    /// Kernel features that sockets may use to save work.
     pub techniques: ReceiveTechniques,
-    /// How long a read looks for datagrams in the network card's queue before it gives up (`SO_BUSY_POLL`).
+    /// Time for which a read polls the network card's queue before it gives up (`SO_BUSY_POLL`).
     pub busy_poll: Option<Duration>,
-    /// How the agent's thread runs.
+    /// Processor, priority and idling of the agent's thread.
     pub thread: ThreadTuning,
-    /// Who reads.
+    /// Identity of the reader in its reports.
     pub reader: ReaderIdentity,
-    /// The times and counts of the account.
+    /// Times and limits of the account.
     pub ledger: LedgerConfig,
-    /// The directory in which somebody who sees the kernel drop datagrams tells of it.
+    /// Directory of the drop board.
     pub drop_board: PathBuf,
-    /// The rings of this host: streams that can be read there are not received from the network.
+    /// Rings of this host: streams that can be read there are not received from the network.
     pub host: Option<HostRings>,
-    /// For whom it receives.
+    /// Scope of the readers: this process or this host.
     pub receives_for: ReceivesFor,
-    /// Where the accounts of streams begin that begin after an address was [listened](ReceiveAgent::listen) at.
+    /// Begin of the accounts of streams that begin after an address was
+    /// [listened](ReceiveAgent::listen) at.
     pub from: ReceiveFrom,
 }
 
-/// Where the account of a stream begins that begins after it was asked for.
+/// Begin of the account of a stream that begins after it was requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReceiveFrom {
-    /// With its first sample: its publisher is asked to hold the beginning, and what is missing of that is counted.
+    /// Its first sample: its publisher is asked to keep the beginning, and missing samples of it
+    /// are counted.
     #[default]
     Beginning,
-    /// With the first that comes.
+    /// The first sample that arrives.
     Now,
 }
 
-/// For whom an agent receives.
+/// Scope of an agent's readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReceivesFor {
-    /// The process it runs in: rings on the heap.
+    /// The process in which it runs: rings on the heap.
     #[default]
     Process,
-    /// Every process of this host that wants to: rings in shared memory.
+    /// Every process of this host: rings in shared memory.
     Host,
 }
 
 impl ReceivesFor {
-    /// Returns whose rings make it needless to receive a stream.
+    /// Returns the writers whose rings make it unnecessary to receive a stream.
     const fn others(self) -> &'static [RingWriter] {
         match self {
             Self::Process => &[RingWriter::Publisher, RingWriter::Agent],
@@ -101,7 +104,7 @@ impl ReceivesFor {
 }
 
 impl ReceiveConfig {
-    /// Tells whether an announced group may be joined.
+    /// Returns whether an announced group may be joined.
     fn is_in_range(&self, group: IpAddr) -> bool {
         match (self.range, group) {
             (IpAddr::V4(base), IpAddr::V4(group)) => (base.to_bits() ^ group.to_bits()) >> 16 == 0,
@@ -111,7 +114,7 @@ impl ReceiveConfig {
     }
 }
 
-/// Says why a stream cannot be received.
+/// Reason why a stream cannot be received.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
@@ -126,25 +129,25 @@ pub enum ReceiveError {
     Ended,
 }
 
-/// An account of a receiving socket, and the socket it belongs to.
+/// Account of a receiving socket, with the state of the socket.
 #[derive(Clone, Debug)]
 pub struct StreamAccountView {
     /// The account.
     pub view: AccountView,
     /// The socket.
     pub port: PortStatus,
-    /// How long ago the publisher was last heard.
+    /// Time since the last datagram of the publisher.
     pub age: Duration,
 }
 
 /// Selected streams that a process could not join.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct UnjoinedStreams {
-    /// The first of them by name, each with the reason; also those that were joined later.
+    /// The first of them by name, each with the reason; includes those that were joined later.
     pub named: BTreeMap<String, String>,
-    /// How many there were beside those.
+    /// Number of further ones.
     pub beyond: u64,
-    /// What became of groups whose announcements were not believed.
+    /// Counts of groups whose announcements were not accepted.
     pub admission: AdmissionCounts,
 }
 
@@ -184,7 +187,7 @@ impl ReceiveAgent {
         let registry = Arc::new(Registry::default());
         let waker = AgentWaker::new()?;
         let (tuning, stop) = (config.thread, || Command::Stop);
-        // A thread that was given a processor or a priority does all the work itself.
+        // A thread with a processor or a priority of its own does all the work itself.
         let allows_inline = tuning == ThreadTuning::default();
         let (commands, taken) = mpsc::channel();
         let agent = Agent::open(config, taken, waker.clone(), Arc::clone(&registry))?;
@@ -195,28 +198,30 @@ impl ReceiveAgent {
         Ok(Self { thread, registry, shared_agent })
     }
 
-    /// Listens to announcements from now on, if it does not yet.
+    /// Starts to receive announcements, if it does not yet.
     ///
     /// # Errors
-    /// [`ReceiveError`] if their group cannot be joined: where there is no multicast, streams are received at
-    /// addresses that [`ReceiveAgent::listen`] is given.
+    /// [`ReceiveError`] if their group cannot be joined: without multicast, streams are received at
+    /// addresses given to [`ReceiveAgent::listen`].
     pub fn hear_announcements(&self) -> Result<(), ReceiveError> {
         self.ask(Command::HearAnnouncements).unwrap_or(Err(ReceiveError::Ended))
     }
 
-    /// Joins every stream whose name matches, now and later; `from` says where the accounts begin of those that begin later.
+    /// Joins every stream whose name matches, now and later; `from` says where the accounts begin
+    /// of those that begin later.
     pub fn select(&self, pattern: StreamPattern, from: ReceiveFrom) {
-        // From now on, however late the agent's thread gets to it.
+        // Counted from now, however late the agent's thread handles the command.
         self.thread.tell(Command::Select(pattern, agent::waits_since(from)));
     }
 
-    /// Takes one [`ReceiveAgent::select`] back; streams that no pattern selects any more are left, where losses wait for
-    /// evidence at the publisher's next tally.
+    /// Reverts one [`ReceiveAgent::select`]; streams that no pattern selects any more are left.
+    /// Losses that wait for evidence are settled at the publisher's next tally first.
     pub fn deselect(&self, pattern: StreamPattern) {
         self.thread.tell(Command::Deselect(pattern));
     }
 
-    /// Receives at an address without waiting for an announcement: a group, or an address of this host.
+    /// Receives at an address without waiting for an announcement: a group, or an address of this
+    /// host.
     ///
     /// # Errors
     /// [`ReceiveError`] if the socket cannot be opened.
@@ -224,28 +229,29 @@ impl ReceiveAgent {
         self.ask(|reply| Command::Listen(address, reply)).unwrap_or(Err(ReceiveError::Ended))
     }
 
-    /// Takes one [`ReceiveAgent::listen`] back.
+    /// Reverts one [`ReceiveAgent::listen`].
     pub fn unlisten(&self, address: SocketAddr) {
         self.thread.tell(Command::Unlisten(address));
     }
 
-    /// Waits until every stream that is not selected any more has been left, and its last word lies in its ring:
-    /// as long as evidence may take to come, two seconds by default, and mostly not at all.
+    /// Waits until every stream that is not selected any more has been left and the end of its
+    /// account is in its ring: at most the time that evidence may take, two seconds by default, and
+    /// usually not at all.
     ///
-    /// Returns what the sockets had to tell then, also those that are closed now.
+    /// Returns the final state of the sockets, including those that are closed now.
     pub fn wait_until_left(&self) -> Vec<PortStatus> {
-        // No answer means that the agent has ended: then there is nothing to wait for.
+        // No answer means that the agent has ended; then there is nothing to wait for.
         self.ask(Command::Left).unwrap_or_default()
     }
 
-    /// Returns the accounts of all sockets as they stand, without their lists of gaps.
+    /// Returns the current accounts of all sockets, without their lists of gaps.
     #[must_use]
     pub fn accounts(&self) -> Vec<StreamAccountView> {
         self.ask(Command::Accounts).unwrap_or_default()
     }
 
-    /// Returns what a lapped reader may look up of a stream's epochs: the remembered gaps of open accounts, and the newest gaps
-    /// of those before them.
+    /// Returns the epochs of a stream for a lapped reader: the remembered gaps of open accounts,
+    /// and the newest gaps of those before them.
     #[must_use]
     pub fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
         self.ask(|reply| Command::EpochsOf(stream, reply)).unwrap_or_default()
@@ -257,14 +263,14 @@ impl ReceiveAgent {
         self.ask(Command::Announced).unwrap_or_default()
     }
 
-    /// Returns what the receiving sockets have to tell of themselves.
+    /// Returns the state of the receiving sockets.
     #[must_use]
     pub fn ports(&self) -> Vec<PortStatus> {
         self.ask(Command::Ports).unwrap_or_default()
     }
 
-    /// Returns the selected streams that could not be joined for want of addresses, descriptors, memory or memberships, and
-    /// what became of groups whose announcements were not believed.
+    /// Returns the selected streams that could not be joined for lack of addresses, descriptors,
+    /// memory or memberships, and the counts of groups whose announcements were not accepted.
     #[must_use]
     pub fn unjoined(&self) -> UnjoinedStreams {
         self.ask(Command::Unjoined).unwrap_or_default()
@@ -276,7 +282,7 @@ impl ReceiveAgent {
         answer.recv().ok()
     }
 
-    /// Returns the streams that come in.
+    /// Returns the streams that are being received.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
         self.registry.subscriptions()
@@ -296,7 +302,7 @@ impl ReceiveAgent {
 }
 
 impl Attendance {
-    /// Comes as a reader.
+    /// Registers a reader.
     #[must_use]
     pub fn new(agent: Arc<ReceiveAgent>) -> Self {
         agent.shared_agent.reader_came();
@@ -309,11 +315,12 @@ impl Attendance {
         &self.agent
     }
 
-    /// Calls `look` until it returns something, and sleeps in between until there is news in any of the agent's rings, or
-    /// one of the `other` doorbells is rung.
+    /// Calls `look` until it returns a value, and sleeps in between until a record is written to
+    /// any of the agent's rings, or one of the `other` doorbells rings.
     ///
-    /// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once, and must not ask
-    /// the agent for anything: the only reader of an agent does the agent's work in its own thread while it waits.
+    /// Returns `None` if `timeout` has passed and `look` still returned nothing. `look` is called
+    /// at least once, and must not send the agent a request: the only reader of an agent does the
+    /// agent's work in its own thread while it waits.
     pub fn wait_until<T>(
         &self,
         other: &[&Doorbell],
@@ -331,7 +338,7 @@ impl Attendance {
         ring::wait_any(&doorbells, ring::Idle::Sleep, timeout, look)
     }
 
-    /// Takes what has come in the moments since this reader last waited, which nobody has received yet.
+    /// Receives the datagrams that have arrived since this reader last waited.
     pub fn look_round(&self) {
         self.agent.shared_agent.serve_commands();
     }

@@ -1,11 +1,12 @@
-//! What the records of a ring mean: the flow of one stream on its way to local readers.
+//! Records of a ring: one stream as it is passed to local readers.
 //!
-//! A publisher's ring carries blocks and holes; a receiver's ring carries what the stream machine told. The
-//! bytes are laid out by hand and without pointers, because the ring is made to move into shared memory.
-//! Every record of the flow carries its epoch, so that a reader who was lapped knows where it is.
+//! A publisher's ring carries blocks and holes; a receiver's ring carries the events of the stream
+//! machine. The byte layout is explicit and without pointers, because rings are also in shared
+//! memory. Every record carries its epoch, so that a lapped reader knows its place.
 //!
-//! Whoever may write the file of a ring can write anything: what [`Record::decode_of`] accepts can be added up in
-//! 64 bits and fits the stream's schema. Whether it follows the record before is for the reader's account to say.
+//! A process that may write a ring's file can write anything: the content that
+//! [`Record::decode_of`] accepts can be added up in 64 bits and fits the stream's schema. Whether
+//! it follows from the record before is checked by the reader's account.
 
 use std::ops::Range;
 
@@ -19,10 +20,11 @@ use wire::Clock;
 
 use crate::bytes::{Cursor, Put};
 
-/// The most gaps' evidence lines that a record carries; a gap rarely has more than two.
+/// Maximum number of evidence entries of a gap that a record carries; a gap rarely has more than
+/// two.
 const MAX_EVIDENCE: usize = 32;
 
-/// A record of the flow.
+/// A record of a stream.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Record<'a> {
     /// An account was opened.
@@ -32,26 +34,26 @@ pub enum Record<'a> {
         /// Index of the first sample since joining.
         first_index: u64,
     },
-    /// Elements.
+    /// Elements of the stream.
     Block(BlockRecord<'a>),
-    /// Elements that are missing at this place.
+    /// Elements that are missing at this position.
     Gap(Epoch, Gap),
-    /// News of a gap told before.
+    /// Update of a gap recorded before.
     Settled(Epoch, Gap),
     /// An account was ended.
     Ended {
         /// The publisher's epoch.
         epoch: Epoch,
-        /// How it ended.
+        /// State in which it ended.
         state: AccountState,
-        /// The network counters of the receiving socket; `None` where no network lies between.
+        /// Network counters of the receiving socket; `None` where there is no network in between.
         datagrams: Option<NetworkRows>,
     },
     /// Two publishers share the stream's name.
     TwoPublishers {
         /// The current epoch.
         winner: Epoch,
-        /// The one that should have ended.
+        /// The epoch that should have ended.
         other: Epoch,
     },
 }
@@ -63,7 +65,7 @@ pub struct BlockRecord<'a> {
     pub epoch: Epoch,
     /// Position of the first element.
     pub position: u64,
-    /// When the sample that holds the first element was taken.
+    /// Time at which the sample that holds the first element was taken.
     pub t0: WallTime,
     /// The clock that `t0` was read from.
     pub clock: Clock,
@@ -71,43 +73,43 @@ pub struct BlockRecord<'a> {
     pub payload: &'a [u8],
 }
 
-/// Says that a record is not one of these: the ring was written by something else.
+/// Error of a record that no writer of this version has written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a record of kind {kind} in the ring cannot be read: {fault}")]
 pub struct UnreadableRecord {
-    /// The kind as found.
+    /// The kind as found in the ring.
     pub kind: u16,
-    /// What is wrong with it.
+    /// Fault of the record.
     #[source]
     pub fault: Fault,
 }
 
-/// What is wrong with a record.
+/// Fault of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nobody knows its kind or a code in it, or its bytes are too few.
-    #[error("it is cut short, or holds a code that is not known")]
+    /// Its kind or a code in it is unknown, or it has too few bytes.
+    #[error("it is truncated, or contains an unknown code")]
     Layout,
-    /// No account comes there.
+    /// It exceeds the range of an account.
     #[error("position, index or total {0} is beyond {MAX_POSITION}")]
     Beyond(u64),
-    /// Its gap cannot be one.
+    /// Its gap is not valid.
     #[error(transparent)]
     Gap(#[from] UnsoundGap),
-    /// Its gap is part of no account: such are for readers to tell, who know them.
-    #[error("a gap outside accounts does not come from a ring")]
+    /// Its gap is outside any account; only readers, which know their accounts, find such gaps.
+    #[error("a gap outside any account is invalid in a ring")]
     OutsideAccounts,
-    /// It tells of the end of an account that it calls open.
-    #[error("an account that has ended is not open")]
+    /// It reports the end of an account with the state `open`.
+    #[error("an ended account has the state open")]
     StillOpen,
     /// The sum of its network counters exceeds 64 bits.
-    #[error("its datagrams cannot be added up")]
+    #[error("the sum of its datagrams exceeds 64 bits")]
     Datagrams,
-    /// Its elements are none, or some of several samples.
+    /// Its payload is empty, or contains parts of several samples.
     #[error("{size_bytes} bytes at position {position} are neither whole samples nor a piece of one")]
     Piece {
-        /// Where it begins.
+        /// Position of the first element.
         position: u64,
         /// The size of its payload.
         size_bytes: usize,
@@ -118,15 +120,15 @@ pub enum Fault {
 pub mod kind {
     /// An account was opened.
     pub const BEGAN: u16 = 1;
-    /// Elements.
+    /// Elements of the stream.
     pub const BLOCK: u16 = 2;
     /// Missing elements.
     pub const GAP: u16 = 3;
-    /// News of a gap.
+    /// Update of a gap.
     pub const SETTLED: u16 = 4;
     /// An account was ended.
     pub const ENDED: u16 = 5;
-    /// Two publishers share the name.
+    /// Two publishers share the stream's name.
     pub const TWO_PUBLISHERS: u16 = 6;
 }
 
@@ -134,7 +136,7 @@ pub mod kind {
 pub const BLOCK_HEAD_BYTES: usize = 40;
 
 impl<'a> BlockRecord<'a> {
-    /// Returns the head that goes before the payload.
+    /// Returns the head that precedes the payload.
     #[must_use]
     pub fn head(&self) -> [u8; BLOCK_HEAD_BYTES] {
         let mut head = [0; BLOCK_HEAD_BYTES];
@@ -172,8 +174,8 @@ impl<'a> BlockRecord<'a> {
 }
 
 impl BlockRecord<'static> {
-    /// Reads the head of a block of whole samples whose payload, of so many bytes, stays where it lies; `None` for any other,
-    /// which is read and judged as a whole.
+    /// Reads the head of a block of whole samples whose payload of `payload_bytes` bytes stays in
+    /// place; `None` for any other block, which must be decoded and checked as a whole.
     #[must_use]
     pub fn of_head(schema: &Schema, head: [u8; BLOCK_HEAD_BYTES], payload_bytes: usize) -> Option<Self> {
         let block = BlockRecord::read(&head).map(|block| BlockRecord { payload: &[], ..block })?;
@@ -187,7 +189,7 @@ impl BlockRecord<'static> {
 }
 
 impl<'a> Record<'a> {
-    /// Writes the record behind what `out` holds and returns its kind.
+    /// Appends the record to `out` and returns its kind.
     pub fn encode(&self, out: &mut Vec<u8>) -> u16 {
         match self {
             Self::Began { epoch, first_index } => {
@@ -224,10 +226,11 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads a record of `kind`; what it says of positions is sound, but its stream's schema was not asked.
+    /// Decodes a record of `kind`; its positions are valid, but it is not checked against the
+    /// stream's schema.
     ///
     /// # Errors
-    /// [`UnreadableRecord`] if the bytes are not such a record.
+    /// [`UnreadableRecord`] if the bytes are not a valid record.
     pub fn decode(kind: u16, bytes: &'a [u8]) -> Result<Self, UnreadableRecord> {
         let record = Self::read(kind, bytes).ok_or(Fault::Layout);
         record
@@ -235,13 +238,13 @@ impl<'a> Record<'a> {
             .map_err(|fault| UnreadableRecord { kind, fault })
     }
 
-    /// Reads a record of a stream that came with these running totals.
+    /// Decodes a record of a stream that came with these running totals.
     ///
     /// Positions computed from it by the schema, and their sums with the totals, stay within 64 bits; its elements
     /// are whole samples or a piece of one.
     ///
     /// # Errors
-    /// [`UnreadableRecord`] if the bytes are not such a record.
+    /// [`UnreadableRecord`] if the bytes are not a valid record.
     pub fn decode_of(
         schema: &Schema,
         kind: u16,
@@ -252,7 +255,7 @@ impl<'a> Record<'a> {
         record.check_of(schema, totals).map(|()| record).map_err(|fault| UnreadableRecord { kind, fault })
     }
 
-    /// Checks what can be checked without the schema.
+    /// Checks everything that does not depend on the schema.
     fn check(&self) -> Result<(), Fault> {
         match self {
             Self::Began { first_index, .. } => within(*first_index),
@@ -366,7 +369,7 @@ fn put_evidence(out: &mut Vec<u8>, line: &Evidence) {
         EvidenceSource::SampleTotals => (6, [0; 3]),
         EvidenceSource::RingTotals => (7, [0; 3]),
         EvidenceSource::DropEvent(_) => (10, [0; 3]),
-        // Later sources are told as what they are most like until a reader knows them.
+        // Later sources are encoded as the most similar one until readers support them.
         _ => (0, [0; 3]),
     };
     out.push(code);
@@ -408,7 +411,7 @@ fn put_counts(out: &mut Vec<u8>, counts: &StageCounts) {
     }
 }
 
-/// Reads counts as they are written: every stage once, in the order of the way, none of them empty.
+/// Decodes counts: every stage at most once, in path order, none of them zero.
 fn read_counts(cursor: &mut Cursor<'_>) -> Option<StageCounts> {
     let mut counts = StageCounts::default();
     let mut next_code = 0;
@@ -443,18 +446,19 @@ fn read_rows(cursor: &mut Cursor<'_>) -> Option<NetworkRows> {
     })
 }
 
-/// Checks that a position, an index or a total is one that an account can reach.
+/// Checks that a position, an index or a total is within the range of an account.
 const fn within(place: u64) -> Result<(), Fault> {
     if place > MAX_POSITION { Err(Fault::Beyond(place)) } else { Ok(()) }
 }
 
-/// Checks that a gap is one, and of elements that are missing.
+/// Checks that a gap is valid and concerns missing elements.
 pub(crate) fn check_gap(gap: &Gap) -> Result<(), Fault> {
     gap.check()?;
     if gap.kind == GapKind::Missing { Ok(()) } else { Err(Fault::OutsideAccounts) }
 }
 
-/// Checks that both sides of the law can be computed in 64 bits; whether they agree is for the account to say.
+/// Checks that both sides of the law can be computed in 64 bits; whether they agree is checked by
+/// the account.
 fn check_rows(rows: &NetworkRows) -> Result<(), Fault> {
     let lost = rows.lost.nonzero().map(|(_, count)| count);
     let mut counts = lost.chain([rows.received, rows.unexplained, rows.unsettled, rows.in_flight]);
@@ -547,7 +551,7 @@ mod tests {
         for record in records(&[]) {
             let mut bytes = Vec::new();
             let kind = record.encode(&mut bytes);
-            // An end without network counters is a whole record.
+            // An end without network counters is a complete record.
             let whole = |len: usize| kind == kind::ENDED && len == 17;
             for len in (0..bytes.len()).filter(|len| !whole(*len)) {
                 let fault = Fault::Layout;
@@ -563,7 +567,7 @@ mod tests {
         assert!(unreadable.to_string().contains("kind 99"), "{unreadable}");
     }
 
-    /// Writes a record and reads it; `None` where it is accepted.
+    /// Encodes and decodes a record; `None` if it is accepted.
     fn fault(record: &Record<'_>) -> Option<Fault> {
         let mut bytes = Vec::new();
         let kind = record.encode(&mut bytes);
@@ -620,7 +624,8 @@ mod tests {
     fn counts_are_refused_that_are_doubled_disordered_or_empty() {
         let mut bytes = Vec::new();
         let kind = Record::Gap(EPOCH, gap()).encode(&mut bytes);
-        // Epoch, id, kind, positions, numbers and how many counts there are; each is a stage and its count.
+        // Epoch, id, kind, positions, numbers and number of counts; each count is a stage and its
+        // value.
         let counts = 16 + 8 + 1 + 16 + 16 + 1;
         let (first, second) = (bytes[counts], bytes[counts + 9]);
         assert_eq!((first, second), (Stage::ReceiverSocketBuffer.code(), Stage::Late.code()));
@@ -691,7 +696,7 @@ mod tests {
         let ended = |state, datagrams| Record::Ended { epoch: EPOCH, state, datagrams };
         assert_eq!(fault(&ended(AccountState::Open, None)), Some(Fault::StillOpen));
         let sound = NetworkRows { first: 5, next: 5, received: u64::MAX, ..NetworkRows::default() };
-        // That it does not balance is what a reader should see.
+        // A reader should see that it does not balance.
         assert_eq!(fault(&ended(AccountState::Cut, Some(sound))), None);
         let lost = StageCounts::of(Stage::Late, 1);
         for rows in [
@@ -703,8 +708,8 @@ mod tests {
         }
     }
 
-    /// Any bytes: refused, or a record that encodes to one that reads the same; cut and flipped ones are near enough
-    /// to sound ones to come far.
+    /// Arbitrary bytes are refused, or decode to a record that encodes to one that decodes the
+    /// same; truncated and bit-flipped records are close enough to valid ones to reach deep checks.
     #[test]
     fn spoiled_records_are_refused_or_read_the_same_when_written_again() {
         let mut random = Random::new(11);

@@ -1,7 +1,9 @@
-//! A UDP port with a reliable endpoint on it: a thread drives the machine, others call it and wait.
+//! A UDP port with a reliable endpoint: a thread drives the machine, and other threads call it and
+//! wait.
 //!
-//! The machine is behind one lock. Whoever sends copies into its buffer, whoever receives copies out of it, and the
-//! thread moves packets; it sleeps until the machine's deadline, the next packet, or a call that gives it work.
+//! The machine is behind one lock. Senders copy into its buffer, receivers copy out of it, and the
+//! thread moves packets; it sleeps until the machine's deadline, the next packet, or a call that
+//! gives it work.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,38 +23,38 @@ use udt::{
 };
 use units::Instant;
 
-/// How many batches are taken before what they call for is sent.
+/// Number of batches that are received before pending packets are sent.
 const BATCHES_PER_DUTY_CYCLE: usize = 4;
-/// How many trains leave before the socket is read again.
+/// Number of trains that are sent before the socket is read again.
 const TRAINS_PER_DUTY_CYCLE: usize = 8;
 
-/// How a port is opened.
+/// Settings with which a port is opened.
 #[derive(Clone, Debug)]
 pub struct PortOptions {
-    /// Where to receive; port 0 lets the kernel choose.
+    /// Address at which to receive; port 0 lets the kernel choose.
     pub address: SocketAddr,
-    /// The receive buffer to ask the kernel for. Units: bytes.
+    /// Receive buffer to request from the kernel. Units: bytes.
     pub receive_buffer_bytes: usize,
-    /// The send buffer to ask the kernel for. Units: bytes.
+    /// Send buffer to request from the kernel. Units: bytes.
     pub send_buffer_bytes: usize,
-    /// Trains of packets are handed to the kernel and taken from it in one piece.
+    /// True if the kernel handles trains of packets as one (GSO, GRO).
     pub offloads: bool,
-    /// All the chance of the port: numbers of sockets, first packet numbers.
+    /// Seed of all random numbers of the port: socket ids, first packet numbers.
     pub seed: u64,
-    /// The key of its cookies, which nobody else may know.
+    /// Key of its cookies; must be kept secret.
     pub secret: [u8; 16],
 }
 
-/// Why there is no port.
+/// Reason why a port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The socket cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The system gives no thread or no descriptor.
+    /// The thread or a descriptor cannot be created.
     #[error("the port's thread cannot be started: {0}")]
     Start(#[source] io::Error),
-    /// No more files can be opened.
+    /// The limit of open files is reached.
     #[error("the port's thread cannot be started: {0}\n{help}", help = sys::MORE_DESCRIPTORS)]
     NoDescriptors(#[source] io::Error),
 }
@@ -63,7 +65,7 @@ impl From<io::Error> for PortError {
     }
 }
 
-/// Why a call that waited returns without what it waited for.
+/// Reason why a waiting call returns without a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WaitError {
     /// The connection is over.
@@ -72,28 +74,28 @@ pub enum WaitError {
     /// The peer's application failed.
     #[error("the peer's application failed (error {0})")]
     Peer(u32),
-    /// It is not what this socket does.
+    /// The operation is not supported by this socket.
     #[error("{0}")]
     Send(SendError),
     /// The port's thread ended, because its socket or its poller failed.
     #[error("the port's socket failed: {0}")]
     Port(io::ErrorKind),
-    /// The time is over.
-    #[error("nothing came in the time that was set")]
+    /// The timeout has passed.
+    #[error("timed out")]
     TimedOut,
 }
 
-/// A UDP port with a reliable endpoint on it; dropping it ends its thread, and what was not sent is lost.
+/// A UDP port with a reliable endpoint; dropping it ends its thread, and unsent data are lost.
 pub struct ReliablePort {
     shared: Arc<Shared>,
     local: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread and its callers share.
+/// State shared by the thread and its callers.
 struct Shared {
     state: Mutex<State>,
-    /// Something happened that somebody may wait for.
+    /// Signals a change that a caller may wait for.
     changed: Condvar,
     wakeup: Wakeup,
 }
@@ -101,18 +103,19 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     endpoint: Endpoint,
-    /// What became of each socket that somebody has: one that is not accepted is the endpoint's alone.
+    /// State of each socket that a caller holds: one that is not accepted belongs to the endpoint
+    /// alone.
     known: BTreeMap<SocketId, Known>,
-    /// The thread sleeps and must be woken for what is to be done at once.
+    /// True while the thread sleeps and must be woken for immediate work.
     is_asleep: bool,
-    /// Somebody waits for a change.
+    /// Number of callers that wait for a change.
     waiting: usize,
     stops: bool,
-    /// Packets of this size do not arrive any more: they may be cut on their way.
+    /// Size of packets that no longer arrive: they may be fragmented along the path.
     cuts_for: Option<u32>,
-    /// Datagrams that the kernel did not take.
+    /// Number of datagrams that the kernel refused.
     refused_datagrams: u64,
-    /// Why the thread ended by itself.
+    /// Error with which the thread ended.
     failed: Option<io::ErrorKind>,
 }
 
@@ -127,7 +130,7 @@ impl ReliablePort {
     /// Opens a port and starts its thread.
     ///
     /// # Errors
-    /// [`PortError`] says what the system does not give.
+    /// [`PortError`] if the system lacks a resource.
     pub fn open(options: &PortOptions) -> Result<Self, PortError> {
         let mut receive = ReceiveOptions::at(options.address, options.receive_buffer_bytes);
         receive.techniques = ReceiveTechniques { gro: options.offloads, batches: true };
@@ -151,7 +154,7 @@ impl ReliablePort {
         let poller = Poller::new()?;
         poller.add(&receiver, 0, Interest::Read)?;
         poller.add(&shared.wakeup, 1, Interest::Read)?;
-        // Room for the largest datagram there is: what were cut off would be taken for all of it.
+        // Room for the largest possible datagram: a truncated one would be taken for a whole one.
         let batch = ReceiveBatch::for_trains();
         let cuts = false;
         let driver = Driver { shared: Arc::clone(&shared), receiver, sender, poller, batch, cuts };
@@ -159,33 +162,33 @@ impl ReliablePort {
         Ok(Self { shared, local, thread: Some(thread) })
     }
 
-    /// Returns the address it receives at, with the port that the kernel chose.
+    /// Returns the local address, with the port that the kernel chose.
     #[must_use]
     pub const fn local_address(&self) -> SocketAddr {
         self.local
     }
 
-    /// Waits for clients; none if somebody does so already.
+    /// Listens for clients; `None` if the port already has a listener.
     #[must_use]
     pub fn listen(&self, config: SocketConfig, backlog: usize) -> Option<SocketId> {
         self.with(|state, _| state.endpoint.listen(config, backlog))
     }
 
-    /// Takes the next client that waits, waiting for one if there is time.
+    /// Takes the next waiting client, and waits for one up to `timeout`.
     ///
     /// # Errors
     /// If none came in time, or the port failed.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<SocketId, WaitError> {
         self.wait(timeout, |state, _| {
             let socket = state.endpoint.accept()?;
-            // It may have ended while it waited: what had arrived can still be received.
+            // It may have ended while it waited: data that had arrived can still be received.
             let closed = state.endpoint.ended(socket);
             state.known.insert(socket, Known { is_connected: true, closed, peer_error: None });
             Some(Ok(socket))
         })
     }
 
-    /// Looks for a listener, and waits until it is found.
+    /// Connects to a listener, and waits until the connection is established.
     ///
     /// # Errors
     /// If the peer does not answer or refuses the connection.
@@ -193,10 +196,10 @@ impl ReliablePort {
         self.await_connection(|endpoint, now| endpoint.connect(now, peer, config))
     }
 
-    /// Looks for somebody who looks for us, and waits until it is found.
+    /// Connects to a peer that does the same, and waits until the connection is established.
     ///
     /// # Errors
-    /// If nobody comes.
+    /// If the peer does not connect in time.
     pub fn rendezvous(&self, peer: SocketAddr, config: SocketConfig) -> Result<SocketId, WaitError> {
         self.await_connection(|endpoint, now| endpoint.rendezvous(now, peer, config))
     }
@@ -218,7 +221,8 @@ impl ReliablePort {
         })
     }
 
-    /// Queues a message, waiting until there is room for it. After `lifetime` it is not worth sending any more.
+    /// Queues a message, waiting until there is room for it. After `lifetime` it is not sent any
+    /// more.
     ///
     /// # Errors
     /// If the connection is over, the message is too long for it, or there was no room in time.
@@ -240,10 +244,11 @@ impl ReliablePort {
         })
     }
 
-    /// Copies what has arrived of a stream, waiting until there is something; 0 at its end.
+    /// Copies data of a stream that have arrived, waiting until there are some; returns 0 at its
+    /// end.
     ///
     /// # Errors
-    /// If the connection broke, or nothing came in time.
+    /// If the connection broke, or nothing arrived in time.
     pub fn receive(
         &self,
         socket: SocketId,
@@ -256,10 +261,11 @@ impl ReliablePort {
         })
     }
 
-    /// Puts the next message into `out` in place of what is there, waiting until there is one; false at the end.
+    /// Replaces the content of `out` by the next message, waiting until there is one; returns false
+    /// at the end.
     ///
     /// # Errors
-    /// If the connection broke, or nothing came in time.
+    /// If the connection broke, or nothing arrived in time.
     pub fn receive_message(
         &self,
         socket: SocketId,
@@ -275,12 +281,12 @@ impl ReliablePort {
         })
     }
 
-    /// Waits until the peer has acknowledged everything that was queued.
+    /// Waits until the peer has acknowledged all queued data.
     ///
     /// # Errors
-    /// If the connection is over before, or the time is.
+    /// If the connection ends or the timeout passes before that.
     pub fn flush(&self, socket: SocketId, timeout: Option<Duration>) -> Result<(), WaitError> {
-        // Acknowledgements make no event, so this looks again and again.
+        // Acknowledgements raise no event, so this polls.
         const LOOK_AGAIN: Duration = Duration::from_millis(5);
         let end = timeout.map(|timeout| clock::monotonic() + timeout);
         loop {
@@ -294,16 +300,17 @@ impl ReliablePort {
         }
     }
 
-    /// Tells the peer that the application failed.
+    /// Notifies the peer that the application failed.
     pub fn fail(&self, socket: SocketId, code: u32) {
         self.with(|state, _| state.endpoint.fail(socket, code));
     }
 
-    /// Closes a socket and waits until what was queued is acknowledged or given up; what had arrived and was not
-    /// received is gone. Returns how the connection ended, if there was one.
+    /// Closes a socket and waits until queued data are acknowledged or given up; data that had
+    /// arrived and were not received are discarded. Returns how the connection ended, if there was
+    /// one.
     pub fn close(&self, socket: SocketId) -> Option<CloseReason> {
         self.begin_to_close(socket);
-        // A port that failed has nothing more to say of its connections.
+        // A port that failed has no further events of its connections.
         let _ = self.wait(None, |state, _| (!state.is_ending(socket)).then_some(Ok(())));
         self.with(|state, _| state.known.remove(&socket)).and_then(|known| known.closed)
     }
@@ -313,13 +320,13 @@ impl ReliablePort {
         self.with(|state, now| state.endpoint.close(now, socket));
     }
 
-    /// Returns what a connection has done so far.
+    /// Returns the statistics of a connection so far.
     #[must_use]
     pub fn stats(&self, socket: SocketId) -> Option<Stats> {
         self.with(|state, _| state.endpoint.stats(socket))
     }
 
-    /// Returns why a connection is over, if it is.
+    /// Returns why a connection has ended, if it has.
     #[must_use]
     pub fn closed(&self, socket: SocketId) -> Option<CloseReason> {
         self.with(|state, _| state.known.get(&socket).and_then(|known| known.closed))
@@ -331,13 +338,13 @@ impl ReliablePort {
         self.with(|state, _| state.endpoint.peer(socket))
     }
 
-    /// Returns what was counted beyond the connections.
+    /// Returns the counters that belong to no connection.
     #[must_use]
     pub fn endpoint_stats(&self) -> EndpointStats {
         self.with(|state, _| state.endpoint.endpoint_stats())
     }
 
-    /// Returns how many datagrams the kernel did not take: they count as lost, and are sent again.
+    /// Returns how many datagrams the kernel refused: they count as lost, and are sent again.
     #[must_use]
     pub fn refused_datagrams(&self) -> u64 {
         self.with(|state, _| state.refused_datagrams)
@@ -365,7 +372,7 @@ impl ReliablePort {
         outcome
     }
 
-    /// Does something with the machine, and wakes its thread if that gave it work.
+    /// Calls `act` with the machine, and wakes its thread if that gave it work.
     fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.shared.lock();
         let result = act(&mut state, clock::monotonic());
@@ -373,7 +380,7 @@ impl ReliablePort {
         result
     }
 
-    /// Asks again after every change until there is an answer or the time is over.
+    /// Calls `ask` again after every change until it returns a value or the timeout has passed.
     fn wait<R>(
         &self,
         timeout: Option<Duration>,
@@ -431,7 +438,7 @@ impl Shared {
 }
 
 impl State {
-    /// Returns why a socket is over, if it is.
+    /// Returns why a socket has ended, if it has.
     fn over(&self, socket: SocketId) -> Option<WaitError> {
         let known = self.known.get(&socket)?;
         known.peer_error.map(WaitError::Peer).or(known.closed.map(WaitError::Closed))
@@ -441,7 +448,7 @@ impl State {
         self.over(socket).unwrap_or(WaitError::Send(error))
     }
 
-    /// Returns the end of what can be received: none yet, an end in order, or a break.
+    /// Returns the end of the received data: none yet, an orderly end, or a broken connection.
     fn end_of(&self, socket: SocketId) -> Option<Result<usize, WaitError>> {
         match self.over(socket)? {
             WaitError::Closed(CloseReason::ByPeer | CloseReason::Local) => Some(Ok(0)),
@@ -449,7 +456,7 @@ impl State {
         }
     }
 
-    /// Tells whether the end of a socket is still to come: it is there, and nobody has heard how it ended.
+    /// Returns whether a socket has not ended yet: it exists, and its end was not reported.
     fn is_ending(&self, socket: SocketId) -> bool {
         self.endpoint.contains(socket) && self.known.get(&socket).is_some_and(|known| known.closed.is_none())
     }
@@ -468,14 +475,14 @@ impl State {
     }
 }
 
-/// The thread's own: the sockets, and how it sleeps.
+/// State of the thread itself: the sockets, and how it sleeps.
 struct Driver {
     shared: Arc<Shared>,
     receiver: ReceiveSocket,
     sender: SendSocket,
     poller: Poller,
     batch: ReceiveBatch,
-    /// Packets may be cut on their way.
+    /// True if packets may be fragmented along the path.
     cuts: bool,
 }
 
@@ -507,7 +514,7 @@ impl Driver {
             }
             {
                 let mut state = self.shared.lock();
-                // Whoever called since then expects to be heard.
+                // Callers since then expect their work to be done.
                 if state.endpoint.needs_poll() || state.stops {
                     continue;
                 }
@@ -519,7 +526,7 @@ impl Driver {
         }
     }
 
-    /// Takes what arrived; tells whether that was all of it.
+    /// Receives packets; returns whether all were read.
     fn receive(&mut self) -> io::Result<bool> {
         for _ in 0..BATCHES_PER_DUTY_CYCLE {
             if self.receiver.receive_batch(&mut self.batch)? == 0 {
@@ -545,7 +552,7 @@ impl Driver {
         Ok(false)
     }
 
-    /// Sends what one duty cycle may send; returns when to come back, and whether to end.
+    /// Sends what one duty cycle may send; returns when to continue, and whether to end.
     fn send(&mut self) -> (Option<Instant>, bool) {
         let mut trains = 0;
         let shared = Arc::clone(&self.shared);
@@ -555,7 +562,8 @@ impl Driver {
             let now = clock::monotonic();
             match state.endpoint.poll(now) {
                 Output::Transmit(transmit) => {
-                    // What the kernel does not take is lost, and sent again like everything that is.
+                    // Packets that the kernel refuses are lost, and are sent again like all lost
+                    // packets.
                     let outcomes =
                         self.sender.send_train(transmit.bytes, transmit.segment_bytes, transmit.to);
                     refused += outcomes.iter().filter(|outcome| **outcome != Outcome::Sent).count() as u64;
@@ -583,24 +591,29 @@ impl Driver {
             self.let_packets_be_cut(packet_bytes);
         }
         if let Some(error) = self.sender.take_end_of_trains() {
-            tracing::info!("packets leave one by one from now on: this way takes no trains ({error})");
+            tracing::info!(
+                "packets are sent one by one from now on: this path does not support trains ({error})"
+            );
         }
         (deadline, stops)
     }
 
-    /// Lets routers cut packets that have become too large for the way, and says so once.
+    /// Allows routers to fragment packets that have become too large for the path, and logs it
+    /// once.
     fn let_packets_be_cut(&mut self, packet_bytes: u32) {
         if std::mem::replace(&mut self.cuts, true) {
             return;
         }
         let address = self.sender.local_address();
         let allowed = match sys::fragments::allow(&self.sender, address) {
-            // What comes from an IPv4 socket that IPv6 shares is cut as IPv4 is.
+            // Packets of an IPv6 socket to IPv4 addresses are fragmented as in IPv4.
             Ok(()) if address.ip().to_canonical().is_ipv6() && !address.ip().is_unspecified() => {
-                "cannot be cut on their way, which IPv6 does not know".to_owned()
+                "cannot be fragmented along the path, which IPv6 does not support".to_owned()
             }
-            Ok(()) => "may be cut on their way from now on, like all packets of this port".to_owned(),
-            Err(error) => format!("may not be cut on their way ({error})"),
+            Ok(()) => {
+                "may be fragmented along the path from now on, like all packets of this port".to_owned()
+            }
+            Err(error) => format!("cannot be fragmented along the path ({error})"),
         };
         tracing::warn!(
             "packets of {packet_bytes} bytes no longer arrive and smaller ones do: they {allowed}; smaller packets \

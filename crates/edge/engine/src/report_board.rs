@@ -1,9 +1,11 @@
-//! Where a publishing process shows the processes of its host what it hears of its readers.
+//! Board on which a publishing process shows the reports of its readers to the processes of its
+//! host.
 //!
-//! Readers send their [reports](wire::Report) to publishers, whose tallies tell only how many there are. Each sending agent also
-//! writes what it hears into a ring of its own in shared memory, as it came, so that whoever looks at a host sees the readers of
-//! its streams on other hosts. Nothing rests on it: a board that cannot be made is said and done without, and one of a stranger shows nothing. A board belongs to a
-//! network namespace, and goes with its agent.
+//! Readers send their [reports](wire::Report) to publishers, whose tallies contain only the number
+//! of readers. Each sending agent also writes received reports, unchanged, into a ring of its own
+//! in shared memory, so that other processes of the host see the readers of its streams on other
+//! hosts. The board is optional: if it cannot be created, a warning is logged; one that is not
+//! trusted is ignored. A board belongs to a network namespace, and is removed with its agent.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,19 +21,19 @@ use wire::{Datagram, Report};
 
 use crate::bytes::{Cursor, Put};
 
-/// The kind of the board's records.
+/// Kind of the board's records.
 const REPORT: u16 = 1;
-/// Room for some hundred reports: who looks later sees what came since.
+/// Size of a board, room for some hundred reports: a process that reads late misses older ones.
 const BOARD_BYTES: usize = 1 << 18;
-/// What the names of all boards begin with.
+/// Prefix of the names of all boards.
 const PREFIX: &str = "tallycast.reports.";
-/// The most readers that are shown: a flood of made-up ones takes no more memory than these.
+/// Maximum number of readers that are shown, so that a flood of forged ones takes no more memory.
 const MAX_READERS: usize = 4_096;
-/// A reader that was not heard for so long is not shown any more. Source: the longest interval between the reports of one
-/// reader (`cast::send`), past which a publisher forgets it.
+/// Age after which a reader without a new report is not shown any more. Source: the longest
+/// interval between the reports of one reader (`cast::send`), past which a publisher forgets it.
 const MAX_AGE: Duration = Duration::from_secs(600);
 
-/// Where a sending agent shows what it hears; the ring is made when there is something to show.
+/// The writing end of a board; the ring is created with the first report.
 pub(crate) struct ReportBoard {
     path: PathBuf,
     access: Access,
@@ -41,20 +43,20 @@ pub(crate) struct ReportBoard {
     record: Vec<u8>,
 }
 
-/// What a publisher of this host heard of one reader.
+/// A report that a publisher of this host received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeardReport {
-    /// What the reader said last.
+    /// The reader's last report.
     pub report: Report,
-    /// Where it came from.
+    /// Address it came from.
     pub from: SocketAddr,
-    /// When it came, by this host's monotonic clock.
+    /// Time of its arrival, by this host's monotonic clock.
     pub heard: Instant,
-    /// Its previous report on the same epoch, and when that came.
+    /// Total and arrival of its previous report on the same epoch.
     pub before: Option<(u64, Instant)>,
 }
 
-/// The readers of this host's streams, as far as publishers of this host hear them.
+/// The readers of this host's streams whose reports publishers of this host received.
 pub struct HeardReports {
     directory: PathBuf,
     trusted: Trusted,
@@ -66,7 +68,8 @@ pub struct HeardReports {
 }
 
 impl ReportBoard {
-    /// `address` is where the agent hears reports: nobody else in this network namespace does so there.
+    /// `address` is where the agent receives reports; no other socket in this network namespace has
+    /// it.
     pub(crate) fn new(directory: &Path, access: Access, group: Option<u32>, address: SocketAddr) -> Self {
         let version = if address.is_ipv4() { 4 } else { 6 };
         let name = format!("{}v{version}-{}.{}", prefix(), address.port(), shared::RING_EXTENSION);
@@ -74,7 +77,7 @@ impl ReportBoard {
         Self { path, access, group, writer: None, gave_up: false, record: Vec::new() }
     }
 
-    /// Shows a report, as it came.
+    /// Posts a report, unchanged.
     pub(crate) fn post(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         if self.writer.is_none() && !self.gave_up {
             let mut options = Options::default();
@@ -82,7 +85,8 @@ impl ReportBoard {
             options.access = self.access;
             options.group = self.group;
             if let Some(directory) = self.path.parent() {
-                // Killed agents leave theirs, and on a bus without shared memory nothing else would remove them.
+                // Boards of killed agents remain, and on a bus without shared memory nothing else
+                // would remove them.
                 let _ = shared::sweep(directory, PREFIX);
             }
             match shared::create(&self.path, &options) {
@@ -98,13 +102,13 @@ impl ReportBoard {
         self.record.u64(now.as_nanos());
         self.record.text(&from.to_string());
         self.record.extend_from_slice(datagram);
-        // A report has some hundred bytes.
+        // A report has about a hundred bytes.
         let _ = writer.write(REPORT, [0; 2], &[&self.record]);
     }
 }
 
 impl HeardReports {
-    /// Looks in the directory in which publishers show what they hear: those of root, of this user and of `group`.
+    /// Reads the boards in this directory: those of root, of this user and of `group`.
     #[must_use]
     pub fn new(directory: &Path, group: Option<u32>) -> Self {
         Self {
@@ -118,9 +122,9 @@ impl HeardReports {
         }
     }
 
-    /// Takes in what was heard since the last look.
+    /// Takes the reports since the last call.
     ///
-    /// Cost: reads a directory, and what is new.
+    /// Cost: reads a directory, and the new records.
     pub fn look(&mut self) {
         self.look_at(clock::monotonic());
     }
@@ -130,7 +134,7 @@ impl HeardReports {
         self.find_boards();
         let Self { boards, readers, record, .. } = self;
         for (path, (ring, _)) in &mut *boards {
-            // One that is never read to its end is written faster than it is read, and stops nobody.
+            // A board that is written faster than it is read does not stop the caller.
             for _ in 0..MAX_READERS {
                 match ring.read(record) {
                     Read::Record { kind: REPORT, .. } => {
@@ -157,7 +161,7 @@ impl HeardReports {
         heard
     }
 
-    /// Returns how old what a reader said was at the last look.
+    /// Returns the age of a reader's report at the last call of `look`.
     #[must_use]
     pub fn age(&self, heard: &HeardReport) -> Duration {
         self.looked.since(heard.told())
@@ -172,7 +176,8 @@ impl HeardReports {
             if !is_board || self.boards.contains_key(&path) {
                 continue;
             }
-            // One that may not be read, is not trusted, or whose writer was killed, shows nothing.
+            // A board that may not be read, is not trusted, or whose writer was killed, shows
+            // nothing.
             let found = shared::look(&path).and_then(|found| found.trust(self.trusted)).ok();
             let found = found.filter(|found| found.liveness().writer_is_alive());
             if let Some(shared) = found.and_then(|found| found.open().ok()) {
@@ -184,7 +189,7 @@ impl HeardReports {
 }
 
 impl HeardReport {
-    /// Returns how many elements the reader was handed in a second, between its last two reports.
+    /// Returns the elements per second that the reader received between its last two reports.
     #[must_use]
     pub fn elements_per_s(&self) -> Option<f64> {
         let (delivered, at) = self.before?;
@@ -193,7 +198,7 @@ impl HeardReport {
         (seconds > 0.0).then(|| elements as f64 / seconds)
     }
 
-    /// Returns when what it says was so.
+    /// Returns the time at which the report was valid.
     fn told(&self) -> Instant {
         let nanos = u64::try_from(self.report.age.as_nanos()).unwrap_or(u64::MAX);
         Instant::from_nanos(self.heard.as_nanos().saturating_sub(nanos))
@@ -222,7 +227,7 @@ fn decode(record: &[u8]) -> Option<HeardReport> {
     Some(HeardReport { report: *report, from, heard, before: None })
 }
 
-/// What is heard in another network namespace is another host's.
+/// Reports received in another network namespace are those of another host.
 fn prefix() -> String {
     format!("{PREFIX}{}.", sys::process::network_namespace().unwrap_or_default())
 }

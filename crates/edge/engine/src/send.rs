@@ -39,43 +39,43 @@ use publication::{Link, PublicationShared};
 pub use publication::{Publication, PublicationConfig, PublicationStatus, SocketFull};
 use send_path::{Polled, SendPath};
 
-/// Reports are small and few: the default buffer holds hundreds.
+/// Size of the receive buffer for reports, which are small and few: it holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
-/// The most batches of reports that are taken before the publishers are polled: a flood of them, forged or not,
-/// does not stop the streams.
+/// Maximum number of batches of reports taken before the publishers are polled, so that a flood of
+/// them, forged or not, does not stop the streams.
 const MAX_REPORT_BATCHES_PER_DUTY_CYCLE: usize = 4;
-/// How often publishers are told what the kernel was seen to free: before their next tally but one.
+/// Interval at which publishers get new drop notices: shorter than two tally intervals.
 const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// The most streams whose last epochs are remembered as predecessors.
+/// Maximum number of streams whose last epochs are remembered as predecessors.
 const MAX_REMEMBERED: usize = 4_096;
 const WAKEUP: u64 = 0;
 const REPORTS: u64 = 1;
-/// A socket whose send buffer was full: every send path is polled, whichever it is.
+/// A socket whose send buffer was full has room: every send path is polled.
 const ROOM: u64 = 2;
 /// An interface or an address of this host has changed.
 const LINKS: u64 = 3;
 
-/// Where an agent sends and listens.
+/// Settings of a sending agent: addresses and thread.
 #[derive(Clone, Debug)]
 pub struct SendConfig {
-    /// Where multicast leaves this host.
+    /// Interface by which multicast leaves this host.
     pub interface: Option<Interface>,
-    /// How many routers datagrams may pass, plus one; without it multicast passes none, and unicast as many as
-    /// the system lets it.
+    /// Maximum number of routers that datagrams may pass, plus one; without it multicast passes
+    /// none, and unicast as many as the system's default allows.
     pub ttl: Option<u8>,
-    /// Where streams are announced; `None` where there is no multicast.
+    /// Address at which streams are announced; `None` where there is no multicast.
     pub announce_to: Option<SocketAddr>,
-    /// The directory in which somebody who sees the kernel drop datagrams tells of it.
+    /// Directory of the drop board.
     pub drop_board: PathBuf,
-    /// Who may see there what readers report.
+    /// Access of other processes to the board of received reports.
     pub report_access: Access,
-    /// The group that it belongs to, else that of new files.
+    /// Group of that board, else that of new files.
     pub report_group: Option<u32>,
-    /// How the agent's thread runs.
+    /// Processor, priority and idling of the agent's thread.
     pub thread: ThreadTuning,
 }
 
-/// Says why a publisher could not be opened.
+/// Reason why a publisher could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -88,37 +88,37 @@ pub enum SendError {
     /// The description does not fit into datagrams.
     #[error("the stream cannot be described")]
     Description(#[from] DescriptionError),
-    /// No address to send to.
+    /// There is no address to send to.
     #[error("a publisher needs a destination\ngive one with --to udp://ADDRESS:PORT, or use the bus")]
     NoDestination,
-    /// A socket speaks one protocol.
+    /// The destinations are of both IP versions, and a socket has one.
     #[error(
         "a publisher's destinations are either all IPv4 or all IPv6\nopen a publisher for each, under two names"
     )]
     MixedDestinations,
-    /// Datagrams that the protocol cannot have.
+    /// The datagram size is not valid in the protocol.
     #[error(
         "datagrams of {0} bytes are outside {min} to {max}\nchoose another MTU",
         min = wire::MIN_DATA_BYTES,
         max = wire::MAX_DATAGRAM_BYTES
     )]
     DatagramBytes(usize),
-    /// Trains that the kernel cannot have.
+    /// The kernel does not support trains of this length.
     #[error("trains of {0} datagrams are outside 1 to {max}\nchoose another train", max = sys::MAX_SEGMENTS)]
     Train(usize),
-    /// Not one sample fits between publisher and agent.
+    /// The ring between publisher and agent does not hold a sample.
     #[error(
         "a queue of {ring_bytes} bytes does not hold a sample of {sample_bytes} bytes\nmake it at least {needed_bytes} bytes (queue_bytes)"
     )]
     QueueTooSmall {
-        /// As given.
+        /// Size of the ring.
         ring_bytes: usize,
-        /// What one sample takes.
+        /// Size of a sample.
         sample_bytes: usize,
-        /// What would do.
+        /// Smallest size that holds a sample.
         needed_bytes: usize,
     },
-    /// The ring in shared memory cannot be made.
+    /// The ring in shared memory cannot be created.
     #[error(transparent)]
     Ring(#[from] CreateError),
     /// The agent's thread is gone.
@@ -131,7 +131,8 @@ pub struct SendAgent {
     thread: AgentThread<Command>,
     waker: AgentWaker,
     report_port: u16,
-    /// The agent's thread runs as the others do: publishers may send inline, which makes no difference but in time.
+    /// True if the agent's thread has default tuning: then publishers may send inline, which only
+    /// saves time.
     allows_inline_send: bool,
 }
 
@@ -150,7 +151,7 @@ enum Command {
 struct Surroundings {
     interface: Option<Interface>,
     ttl: Option<u8>,
-    /// The stream's epoch before this one, if it was one of this agent's.
+    /// The stream's previous epoch, if it was one of this agent's.
     predecessor: Option<Predecessor>,
 }
 
@@ -159,22 +160,22 @@ struct Agent {
     waker: AgentWaker,
     poller: Poller,
     reports: ReceiveSocket,
-    /// Where processes of this host see what readers report.
+    /// Board on which processes of this host see readers' reports.
     report_board: ReportBoard,
     is_v6: bool,
-    /// Where datagrams may come from, if from more than one address.
+    /// Source addresses of datagrams, if there are several.
     addresses: Arc<[IpAddr]>,
     batch: ReceiveBatch,
     send_paths: Vec<Arc<GuardedSendPath>>,
-    /// How far the ended epochs came, for their successors.
+    /// State at the end of the ended epochs, for their successors.
     ended: BTreeMap<StreamId, Predecessor>,
-    /// What others of this host see the kernel free.
+    /// Drop notices of this host's drop reporter.
     drop_news: DropNews,
-    /// Somebody sees all that the kernel drops on this host.
+    /// True if a drop reporter sees all drops of the kernel on this host.
     is_watched: bool,
     next_drop_look: Instant,
     interface: InterfaceWatch,
-    /// The poller has told of a change.
+    /// True if the poller has reported a change.
     links_told: bool,
     warned_of_buffer: bool,
     stopping: bool,
@@ -197,10 +198,10 @@ impl SendAgent {
         Ok(Self { thread, waker, report_port, allows_inline_send: tuning == ThreadTuning::default() })
     }
 
-    /// Opens a publication, and its send path to the network.
+    /// Opens a publication and its send path to the network.
     ///
     /// # Errors
-    /// [`SendError`] if the settings make no sense or its socket cannot be opened.
+    /// [`SendError`] if the settings are not valid or its socket cannot be opened.
     pub fn open(&self, mut config: PublicationConfig) -> Result<Publication, SendError> {
         check(&config)?;
         config.description.report_port = self.report_port;
@@ -231,7 +232,8 @@ impl SendAgent {
     }
 }
 
-/// Remembers how far an epoch came; of too many streams the one whose epoch began earliest is forgotten.
+/// Remembers the end of an epoch; of too many streams the one whose epoch began earliest is
+/// forgotten.
 fn remember(ended: &mut BTreeMap<StreamId, Predecessor>, (stream, predecessor): (StreamId, Predecessor)) {
     ended.insert(stream, predecessor);
     if ended.len() > MAX_REMEMBERED {
@@ -240,16 +242,16 @@ fn remember(ended: &mut BTreeMap<StreamId, Predecessor>, (stream, predecessor): 
     }
 }
 
-/// Opens a publisher's ring for the readers of this host, without a way to the network.
+/// Opens a publisher's ring for the readers of this host, without a network.
 ///
 /// # Errors
-/// [`SendError`] if the settings make no sense or the ring cannot be made.
+/// [`SendError`] if the settings are not valid or the ring cannot be created.
 pub fn open_on_host(config: &PublicationConfig) -> Result<Publication, SendError> {
     check_ring(config)?;
     Ok(Publication::new(config, make_ring(config)?, None))
 }
 
-/// Makes a publisher's ring: in shared memory if readers of this host are to find it.
+/// Creates a publisher's ring: in shared memory if readers of this host are to find it.
 fn make_ring(config: &PublicationConfig) -> Result<ring::Writer, SendError> {
     let Some(host) = &config.host else { return Ok(ring::ring(config.ring_bytes).0) };
     let description = &config.description;
@@ -257,7 +259,7 @@ fn make_ring(config: &PublicationConfig) -> Result<ring::Writer, SendError> {
     Ok(host.create(stream, RingWriter::Publisher, description, config.ring_bytes)?)
 }
 
-/// Checks what the agent's thread takes for granted.
+/// Checks the settings on which the agent's thread relies.
 fn check(config: &PublicationConfig) -> Result<(), SendError> {
     if !(wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
         return Err(SendError::DatagramBytes(config.datagram_bytes));
@@ -279,7 +281,7 @@ fn check_ring(config: &PublicationConfig) -> Result<(), SendError> {
 }
 
 impl Agent {
-    /// Opens the socket for reports, and is ready to run.
+    /// Opens the socket for reports; the result is ready to run.
     fn open(config: SendConfig, v6: bool, waker: AgentWaker) -> Result<Self, SendError> {
         let address = report_address(&config, v6);
         let reports = ReceiveSocket::open(&ReceiveOptions {
@@ -329,7 +331,7 @@ impl Agent {
         }
     }
 
-    /// Runs a duty cycle; breaks off when there is nothing left to do ever, without sleeping first.
+    /// Runs a duty cycle; breaks off, without sleeping first, when no work can come any more.
     fn duty_cycle_unless_ended(
         &mut self,
         commands: &mpsc::Receiver<Command>,
@@ -339,14 +341,14 @@ impl Agent {
         if has_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
-    /// Polls every publisher's send path; returns when the next one is due, `None` for at once.
+    /// Polls every publisher's send path; returns when the next one is due, `None` for immediately.
     fn duty_cycle(&mut self, commands: &mpsc::Receiver<Command>) -> Option<Instant> {
         self.take_commands(commands);
         let more_reports = self.take_reports();
         let announce_to = self.config.announce_to;
-        // A process that only waits for its publishers to end still looks at them now and then.
+        // A process that only waits for its publishers to end still polls them from time to time.
         let now = clock::monotonic();
-        // One that never sleeps is told by no poller.
+        // An agent that never sleeps gets no events from a poller.
         if std::mem::take(&mut self.links_told) || now >= self.next_drop_look {
             self.look_at_interface();
         }
@@ -370,7 +372,7 @@ impl Agent {
                 Ok(Polled::Until(deadline)) => {
                     next = next.map(|next| deadline.map_or(next, |deadline| deadline.min(next)));
                 }
-                // Its publisher sends inline, and wakes this agent if something is left when it is done.
+                // Its publisher sends inline, and wakes this agent if work is left afterwards.
                 Err(Unavailable::InUse) => {}
                 Err(Unavailable::Poisoned) => {
                     tracing::error!("a stream ends: its publisher panicked while it sent");
@@ -388,7 +390,7 @@ impl Agent {
             return;
         }
         self.waker.falling_asleep(deadline);
-        // What was written before this line did not call the waker: look for all of it once more.
+        // Input written before this line did not call the waker, so check all of it once more.
         let mut by_waker = false;
         if let Ok(command) = commands.try_recv() {
             self.take(command);
@@ -411,7 +413,7 @@ impl Agent {
     }
 
     fn take(&mut self, command: Command) {
-        // Whoever asked may have given up waiting: an answer that nobody takes is no error.
+        // The caller may have stopped waiting; an answer that is not received is no error.
         match command {
             Command::Stop => self.stopping = true,
             Command::Open(config, reader, shared, reply) => {
@@ -454,7 +456,7 @@ impl Agent {
         Ok(inline_sender)
     }
 
-    /// Takes readers' words in, within bounds; tells whether there may be more.
+    /// Takes readers' reports, within bounds; returns whether there may be more.
     fn take_reports(&mut self) -> bool {
         for _ in 0..MAX_REPORT_BATCHES_PER_DUTY_CYCLE {
             match self.reports.receive_batch(&mut self.batch) {
@@ -467,7 +469,7 @@ impl Agent {
                     Ok(Datagram::Report(report)) => {
                         let from = received.from.ip().to_canonical();
                         self.post(report.stream, || Message::Report(report.clone(), from, size_bytes));
-                        // What is of no stream of ours is nobody's to see.
+                        // Reports on streams of other processes are not shown.
                         if self.send_paths.iter().any(|send_path| send_path.stream() == report.stream) {
                             self.report_board.post(clock::monotonic(), received.from, received.bytes);
                         }
@@ -480,7 +482,7 @@ impl Agent {
         true
     }
 
-    /// Tells publishers which of their datagrams the kernel was seen to free before they left this host.
+    /// Passes drop notices to the publishers of the freed datagrams.
     fn hear_drops(&mut self, now: Instant) {
         if now < self.next_drop_look {
             return;
@@ -491,14 +493,14 @@ impl Agent {
                 self.post(notice.stream, || Message::Dropped(notice.clone()));
             }
         }
-        // After what was dropped until now: no tally says less than it knows.
+        // After the drops until now: a tally must report all that is known.
         let is_watched = self.drop_news.sees_all();
         if std::mem::replace(&mut self.is_watched, is_watched) != is_watched {
             self.send_paths.iter().for_each(|send_path| send_path.post(Message::Watched(is_watched)));
         }
     }
 
-    /// Lets publishers go on at an interface that has come back or has other addresses.
+    /// Lets publishers continue at an interface that has returned or has other addresses.
     fn look_at_interface(&mut self) {
         let interface = match self.interface.look() {
             None => return,
@@ -527,7 +529,7 @@ impl Agent {
     }
 }
 
-/// Registers a full socket with the poller for as long as its send path waits for room.
+/// Registers a full socket with the poller while its send path waits for room.
 fn watch_for_room(poller: &Poller, send_path: &mut SendPath) {
     let waits = send_path.waits_for_socket();
     if waits == send_path.is_watched {
@@ -540,13 +542,13 @@ fn watch_for_room(poller: &Poller, send_path: &mut SendPath) {
     };
     match changed {
         Ok(()) => send_path.is_watched = waits,
-        // Then the send path looks again when its time is over.
+        // Then the send path polls again at its deadline.
         Err(error) => tracing::debug!("a full socket cannot be watched: {error}"),
     }
 }
 
-/// Returns where datagrams may come from: the addresses of an interface, or of all of this host where the routes choose.
-/// Of a single one nothing needs to be said.
+/// Returns the possible source addresses of datagrams: those of an interface, or all of this host
+/// where the routes choose. A single one need not be listed.
 fn own_addresses(interface: Option<&Interface>, v6: bool) -> Arc<[IpAddr]> {
     let interfaces = interface.map_or_else(|| Interface::all().unwrap_or_default(), |it| vec![it.clone()]);
     let used = interfaces.into_iter().filter(|it| it.up && (!it.loopback || interface.is_some()));
@@ -555,7 +557,7 @@ fn own_addresses(interface: Option<&Interface>, v6: bool) -> Arc<[IpAddr]> {
     if addresses.len() > 1 { addresses.into() } else { Arc::new([]) }
 }
 
-/// Returns where reports are received: at the pinned interface, or at all.
+/// Returns the address at which reports are received: that of the pinned interface, or any.
 fn report_address(config: &SendConfig, v6: bool) -> SocketAddr {
     let pinned = config.interface.as_ref().filter(|interface| interface.loopback);
     let ip: IpAddr = match (v6, pinned) {

@@ -6,31 +6,32 @@ use std::thread::JoinHandle;
 
 use crate::waker::AgentWaker;
 
-/// How an agent's thread runs.
+/// Settings of an agent's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ThreadTuning {
-    /// What it does while there is nothing to do.
+    /// Behaviour while there is nothing to do.
     pub idle: Idle,
     /// The only processor it may use.
     pub cpu: Option<usize>,
-    /// Its priority in `SCHED_FIFO`, 1 to 99: it then runs before all that are in no real-time class.
+    /// Its priority in `SCHED_FIFO`, 1 to 99: it then preempts all threads outside the real-time
+    /// classes.
     pub fifo: Option<u8>,
 }
 
-/// What an agent does while there is nothing to do.
+/// Behaviour of an agent while there is nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Idle {
-    /// Sleeps until something comes: to be woken takes some microseconds.
+    /// Sleeps until an event: waking takes some microseconds.
     #[default]
     Park,
-    /// Looks again whenever the processor has nothing else to do.
+    /// Polls whenever the processor has nothing else to do.
     Yield,
-    /// Looks again at once: takes a whole processor, and gives the shortest delays.
+    /// Polls continuously: takes a whole processor, and gives the shortest delays.
     Spin,
 }
 
 impl Idle {
-    /// Passes a moment without sleeping; `false` if the thread is to sleep until something comes.
+    /// Passes a moment without sleeping; `false` if the thread is to sleep until an event.
     pub(crate) fn stays_awake(self) -> bool {
         match self {
             Self::Park => return false,
@@ -42,10 +43,10 @@ impl Idle {
 }
 
 impl ThreadTuning {
-    /// Applies it to the calling thread.
+    /// Applies the settings to the calling thread.
     fn apply(self) -> io::Result<()> {
         if let Some(cpu) = self.cpu {
-            let what = |error| explained(error, &format!("an agent cannot be kept on processor {cpu}"));
+            let what = |error| explained(error, &format!("an agent cannot be pinned to processor {cpu}"));
             sys::scheduling::pin_to_cpu(cpu).map_err(what)?;
         }
         if let Some(priority) = self.fifo {
@@ -59,16 +60,16 @@ impl ThreadTuning {
     }
 }
 
-/// Says what could not be done, and what the system said.
+/// Returns an error that says what failed, and what the system reported.
 fn explained(error: io::Error, what: &str) -> io::Error {
     let way_out = match error.kind() {
-        io::ErrorKind::PermissionDenied => "\nit takes root, or CAP_SYS_NICE",
+        io::ErrorKind::PermissionDenied => "\nrun it as root, or with CAP_SYS_NICE",
         _ => "",
     };
     io::Error::new(error.kind(), format!("{what}: {error}{way_out}"))
 }
 
-/// An agent's thread, seen from outside.
+/// Handle of an agent's thread.
 pub(crate) struct AgentThread<C> {
     commands: mpsc::Sender<C>,
     waker: AgentWaker,
@@ -77,9 +78,10 @@ pub(crate) struct AgentThread<C> {
 }
 
 impl<C: Send + 'static> AgentThread<C> {
-    /// Starts `run` in a thread of its own, whose timers are as fine as the system has them; `stop` makes the command that ends it.
+    /// Starts `run` in a thread of its own with the finest timers of the system; `stop` makes the
+    /// command that ends it.
     ///
-    /// Fails if the thread cannot be had as `tuning` asks for it.
+    /// Fails if the thread cannot be created or tuned as `tuning` asks.
     pub(crate) fn start(
         name: &str,
         tuning: ThreadTuning,
@@ -103,18 +105,20 @@ impl<C: Send + 'static> AgentThread<C> {
 }
 
 impl<C> AgentThread<C> {
-    /// Queues a command for the agent. An agent that has ended drops it, and a caller that waits for an answer gets none.
+    /// Queues a command for the agent. An agent that has ended drops it, and a waiting caller gets
+    /// no answer.
     pub(crate) fn tell(&self, command: C) {
         let _ = self.commands.send(command);
         self.waker.wake();
     }
 
-    /// Hands the agent a question and waits for the answer; `None` from an agent that has ended.
+    /// Sends the agent a request and waits for the answer; `None` from an agent that has ended.
     pub(crate) fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> C) -> Option<T> {
         self.put(question).recv().ok()
     }
 
-    /// Hands the agent a question; returns where the answer comes, none from an agent that has ended.
+    /// Sends the agent a request; returns the channel of the answer, which stays empty if the agent
+    /// has ended.
     pub(crate) fn put<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> C) -> mpsc::Receiver<T> {
         let (reply, answer) = mpsc::channel();
         self.tell(question(reply));

@@ -1,4 +1,4 @@
-//! Waking an agent that sleeps in its poller, at the cost of one load while it is awake.
+//! Wakes an agent that sleeps in its poller, at the cost of one load while it is awake.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) struct AgentWaker {
 }
 
 struct Inner {
-    /// 0 while the agent is awake, else when it wakes by itself, in nanoseconds.
+    /// 0 while the agent is awake, else its next deadline, in nanoseconds.
     asleep: AtomicU64,
     wakeup: Wakeup,
 }
@@ -23,7 +23,7 @@ impl AgentWaker {
         Ok(Self { inner: Arc::new(Inner { asleep: AtomicU64::new(0), wakeup: Wakeup::new()? }) })
     }
 
-    /// Wakes the agent if it sleeps. To be called after what it shall find was written.
+    /// Wakes the agent if it sleeps. Must be called after its input was written.
     pub(crate) fn wake(&self) {
         if self.sleeps_until().is_some() {
             self.wake_sleeper();
@@ -35,17 +35,18 @@ impl AgentWaker {
         self.inner.wakeup.wake();
     }
 
-    /// Returns when an agent that sleeps wakes by itself. To be called after what it shall find was written: one that is
-    /// awake finds it.
+    /// Returns the deadline of a sleeping agent. Must be called after its input was written: an
+    /// agent that is awake finds it.
     pub(crate) fn sleeps_until(&self) -> Option<Instant> {
-        // Written, then looked for a sleeper; the agent says that it sleeps, then looks for what was written.
-        // With a sequentially consistent fence on both sides at least one of the two sees the other.
+        // This side writes, then checks for a sleeper; the agent marks itself asleep, then checks
+        // for input. With a sequentially consistent fence on both sides at least one of the two
+        // sees the other.
         fence(Ordering::SeqCst);
         let until = self.inner.asleep.load(Ordering::Relaxed);
         (until != 0).then(|| Instant::from_nanos(until))
     }
 
-    /// The agent is about to sleep: it must look for work once more before it does.
+    /// Marks the agent as about to sleep: it must check for work once more before it does.
     pub(crate) fn falling_asleep(&self, until: Instant) {
         self.inner.asleep.store(until.as_nanos().max(1), Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -53,7 +54,7 @@ impl AgentWaker {
 
     /// Marks the agent as awake; `by_waker` if its poller reported the waker.
     ///
-    /// A wake-up that comes at this very moment ends the next sleep.
+    /// A wake-up at this very moment ends the next sleep.
     pub(crate) fn awake(&self, by_waker: bool) {
         self.inner.asleep.store(0, Ordering::Relaxed);
         if by_waker {

@@ -1,4 +1,5 @@
-//! A process that may open no more files: what stands goes on, and what cannot be opened says what helps.
+//! A process that may open no more files: open ports continue, and errors of new ones name the
+//! remedy.
 //!
 //! The limit is the whole process's, so this is a test program of its own with one test.
 
@@ -20,7 +21,7 @@ fn open() -> Result<ReliablePort, PortError> {
     })
 }
 
-/// Opens files until there are no more.
+/// Opens files until the limit is reached.
 fn exhaust() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
@@ -33,10 +34,11 @@ fn without_descriptors_no_port_opens_and_what_stands_goes_on() {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before }).expect("it may be lowered");
     let mut files = exhaust();
-    // Sockets at one port share its descriptor: connecting and accepting take none.
+    // Sockets of one port share its descriptor: connecting and accepting take none.
     let socket = client.connect(server.local_address(), config).expect("the server listens");
     let accepted = server.accept(Some(Duration::from_secs(60))).expect("a client came");
-    // However few are left, a port opens whole or not at all, and says what it lacks.
+    // However few are left, a port opens completely or not at all, and the error names what is
+    // missing.
     let mut left = 0;
     let port = loop {
         match open() {

@@ -1,10 +1,12 @@
-//! Readers of this host as its publishers see them: who waits for streams, and who reads which ring.
+//! Readers of this host as its publishers see them: which streams they wait for, and which rings
+//! they read.
 //!
-//! Each reader shows its *presence*: a ring without records whose ledger page lists the patterns it waits for and the rings it
-//! reads. It costs a publisher nothing while it publishes. A publisher reads these rings when it is asked how many readers
-//! there are, and once more when it ends: for a reader that waited and has not found the ring yet, the ring is *left*, under a
-//! name of that reader, which reads it and removes the name. When too many wait, a ring without samples is left in its place,
-//! which tells how many there were.
+//! Each reader shows its *presence*: a ring without records whose ledger page lists the patterns it
+//! waits for and the rings it reads. This costs a publisher nothing while it publishes. A publisher
+//! reads these rings when it is asked for the number of readers, and once more when it ends: for a
+//! reader that waited and has not found the ring yet, the ring is *left* under a name of that
+//! reader, which reads it and removes the name. When too many rings wait already, a ring without
+//! samples is left instead, which reports how many samples there were.
 
 use std::fs;
 use std::io;
@@ -20,21 +22,22 @@ use wire::Description;
 use super::{HostRing, HostRingError, HostRings, HostStream, PREFIX, RingName, RingWriter};
 use crate::bytes::{Cursor, Put};
 
-/// Size of a presence page: some thousand rings. More are read, and not shown.
+/// Size of a presence page: some thousand rings. A reader may read more; those are not shown.
 const PAGE_BYTES: usize = 1 << 16;
-/// The word in the file names of readers' presence.
+/// Part of the file names that marks readers' presence.
 const PRESENCE: &str = "reader";
-/// The end of the names under which rings are left.
+/// Extension of the names under which rings are left.
 const LEFT_EXTENSION: &str = "left";
-/// The most rings with samples that wait for one reader: one that has stopped for good does not fill the memory.
+/// Maximum number of rings with samples that wait for one reader, so that a stopped reader does not
+/// fill the memory.
 const MAX_LEFT: usize = 64;
-/// The most memory that they hold, though one ring is left in any case.
+/// Maximum memory that these rings hold; one ring is left in any case.
 const MAX_LEFT_BYTES: u64 = 1 << 28;
-/// The most rings that wait for one reader, with samples or without.
+/// Maximum number of rings that wait for one reader, with or without samples.
 const MAX_TOLD: usize = 1_024;
-/// The word in the name of a ring without samples, which it has only until it is left.
+/// Part of the name of a ring without samples until it is left.
 const NOTE: &str = "note";
-/// The size of a ring without samples: beginning, gap and end of an account.
+/// Size of a ring without samples: beginning, gap and end of an account.
 const NOTE_BYTES: usize = 4_096;
 
 /// The presence of one reader; dropping it removes it, and the rings that were left for it.
@@ -53,27 +56,28 @@ struct HostReader {
     reads: Vec<(StreamId, u64)>,
 }
 
-/// A ring of a publisher that has ended, as it was left for a reader; a later one has a later name.
+/// Ring of a publisher that has ended, as it was left for a reader; a later one has a later name.
 pub struct LeftRing {
     path: PathBuf,
-    /// What tells its file from others.
+    /// Number that distinguishes its file from others.
     pub file_number: u64,
     trusted: Trusted,
 }
 
-/// What became of the readers that had not found a ring yet when its publisher ended.
+/// Outcome for the readers that had not found a ring yet when its publisher ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Waiting {
-    /// So many were left the ring.
+    /// Number of readers that were left the ring.
     pub left: usize,
-    /// So many have too many rings waiting, and were left one that tells how many samples there were.
+    /// Number of readers with too many rings waiting, which were left a ring without samples.
     pub told: usize,
-    /// So many could not be told either.
+    /// Number of readers for which not even that was possible.
     pub missed: usize,
 }
 
 impl ReaderPresence {
-    /// Shows what the reader waits for and which rings it reads; false if not all of it fits on the page.
+    /// Shows the patterns the reader waits for and the rings it reads; false if not all of it fits
+    /// on the page.
     pub fn show(&mut self, waits_for: &[StreamPattern], reads: &[(StreamId, u64)]) -> bool {
         let mut page = Vec::new();
         let fits = waits_for.iter().filter(|pattern| pattern.as_str().len() <= usize::from(u8::MAX));
@@ -104,7 +108,7 @@ impl ReaderPresence {
 
 impl Drop for ReaderPresence {
     fn drop(&mut self) {
-        // What this user may not remove is swept.
+        // Rings that this user may not remove are swept later.
         for left in self.left() {
             left.take_away();
         }
@@ -112,23 +116,24 @@ impl Drop for ReaderPresence {
 }
 
 impl LeftRing {
-    /// Looks at it; its publisher may have ended.
+    /// Inspects the ring; its publisher may have ended.
     ///
     /// # Errors
-    /// [`HostRingError`] if there is nothing in it to be read by this process.
+    /// [`HostRingError`] if this process cannot read it.
     pub fn look(&self) -> Result<HostRing, HostRingError> {
         HostRing::of(shared::look(&self.path)?, RingWriter::Publisher, self.trusted, &self.path)
     }
 
-    /// Takes its name away: it was read, or is not wanted. False if this user may not: the next publisher of the user whose
-    /// ring it was does, if the reader [shows](ReaderPresence::show) it as read.
+    /// Removes its name: it was read, or is not needed. False if this user may not: then the next
+    /// publisher of the ring's own user does, if the reader [shows](ReaderPresence::show) it as
+    /// read.
     pub fn take_away(&self) -> bool {
         fs::remove_file(&self.path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true)
     }
 }
 
 impl HostStream {
-    /// Returns what tells the ring's file from others, also of the same name.
+    /// Returns the number that distinguishes the ring's file from others, also of the same name.
     #[must_use]
     pub fn file_number(&self) -> Option<u64> {
         self.liveness.file_number().ok()
@@ -136,7 +141,7 @@ impl HostStream {
 }
 
 impl HostRings {
-    /// Shows publishers of this host that there is a reader; `number` is its own.
+    /// Shows publishers of this host that there is a reader; `number` is the reader's own.
     ///
     /// # Errors
     /// [`CreateError`] if its presence cannot be created.
@@ -156,8 +161,9 @@ impl HostRings {
         self.readers().iter().filter(|reader| reader.reads(name.stream, file_number)).count()
     }
 
-    /// Leaves a ring, which is about to lose its name, for the readers that wait for the stream and have not found it; where too
-    /// many wait already, one into which `tell` writes what became of the stream.
+    /// Leaves a ring, which is about to lose its name, for the readers that wait for the stream and
+    /// have not found it; where too many wait already, leaves one into which `tell` writes the end
+    /// of the account.
     pub fn leave_for_waiting(
         &self,
         name: &RingName,
@@ -187,15 +193,16 @@ impl HostRings {
         waiting
     }
 
-    /// Tells whether a reader trusts rings of this user, as far as its presence tells: it has to be of the bus's group if
-    /// another user shows it.
+    /// Returns whether a reader trusts rings of this user, as far as its presence shows: a reader
+    /// of another user must be in the bus's group.
     fn is_trusted_by(&self, reader: &HostReader) -> bool {
         let user = sys::process::user();
         let (owner, group) = reader.ownership;
         [0, owner].contains(&user) || self.trusted.group == Some(group)
     }
 
-    /// Takes the names away of rings that a reader has read and may not remove, where they lie in a directory like `/tmp`.
+    /// Removes the names of rings that a reader has read and may not remove, as in a directory like
+    /// `/tmp`.
     fn take_away_read(&self, reader: &HostReader) {
         for path in self.left_for(reader.number) {
             let file_number = fs::symlink_metadata(&path).map(|metadata| metadata.ino());
@@ -205,7 +212,7 @@ impl HostRings {
         }
     }
 
-    /// Tells whether a ring with samples may be left for a reader.
+    /// Returns whether a ring with samples may be left for a reader.
     fn has_room(&self, ring: &Path, reader: u64) -> bool {
         let there = self.left_for(reader);
         let size_bytes = |path: &Path| fs::symlink_metadata(path).map_or(0, |it| it.len());
@@ -236,7 +243,7 @@ impl HostRings {
         readers.iter().filter(|reader| self.leave(&path, **reader)).count()
     }
 
-    /// Gives a ring another name, which is the reader's to take away; tells whether that was done.
+    /// Links a ring under another name, which the reader removes; returns whether that succeeded.
     fn leave(&self, ring: &Path, reader: u64) -> bool {
         let there = self.left_for(reader);
         if there.len() >= MAX_TOLD {
@@ -244,7 +251,7 @@ impl HostRings {
         }
         let last = there.last().and_then(|path| path.file_stem()?.to_str()?.rsplit('.').next()?.parse().ok());
         let first = last.map_or(0, |last: u64| last + 1);
-        // Others may leave theirs at the same time.
+        // Other publishers may leave theirs at the same time.
         (first..first + MAX_TOLD as u64)
             .map(|count| fs::hard_link(ring, self.left_path(reader, count)))
             .find(|left| !matches!(left, Err(error) if error.kind() == io::ErrorKind::AlreadyExists))
@@ -294,7 +301,7 @@ impl HostRings {
         Some(HostReader { number, ownership, waits_for, reads })
     }
 
-    /// Removes what was left for readers that are gone.
+    /// Removes the rings left for readers that have ended.
     pub(super) fn sweep_left(&self) {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
@@ -314,7 +321,7 @@ impl HostRings {
     }
 
     fn left_path(&self, number: u64, count: u64) -> PathBuf {
-        // As many digits as any count has, so that names have the order of counts.
+        // Fixed number of digits, so that names sort like counts.
         self.directory.join(format!("{}{number:016x}.{count:020}.{LEFT_EXTENSION}", self.prefix()))
     }
 }
@@ -345,7 +352,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The files that lie in a directory, by their last words.
+    /// Lists the files in a directory by the last parts of their names.
     fn files(directory: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap();
         let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
@@ -435,7 +442,7 @@ mod tests {
         let mut records = note.subscription.ring.reader_at_oldest();
         assert_eq!(records.read(&mut Vec::new()), Read::Record { kind: 7, totals: [8, 9] });
         assert!(note.subscription.ring.is_closed());
-        // It is told again of what it has read, and may not remove.
+        // The reader has read it and may not remove it, so it is listed again.
         let read: Vec<_> = left[1..].iter().map(|left| (stream, left.file_number)).collect();
         reader.show(&[pattern("**")], &read);
         assert_eq!(leave(), Waiting { left: 1, ..Waiting::default() });
@@ -451,7 +458,7 @@ mod tests {
         reader.show(&[pattern("**")], &[]);
         let ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
         rings.leave_for_waiting(&name, &description, |_| ());
-        // As after a kill: nobody has that number any more.
+        // As after a kill: no reader has that number any more.
         fs::hard_link(&reader.left()[0].path, rings.left_path(9, 0)).unwrap();
         drop(ring);
         rings.sweep();

@@ -1,9 +1,11 @@
-//! Which announced groups are joined: what strangers announce must not use up the addresses that true streams need.
+//! Decides which announced groups are joined: forged announcements must not use up the addresses
+//! that true streams need.
 //!
-//! An announcement costs its sender one datagram and its reader a socket. A group is therefore *unproven* until a
-//! description of a stream at it has come that is whole and hashes to the stream's identity. Unproven groups have little
-//! time, and give their places to new ones; proven ones are never left for others. This module only decides: values in,
-//! values out. The agent opens and closes the sockets.
+//! An announcement costs its sender one datagram and its reader a socket. A group is therefore
+//! *unproven* until a complete description of a stream at it has arrived that hashes to the
+//! stream's identity. Unproven groups have a short time and yield their places to new ones; proven
+//! ones are never left for others. This module only decides: values in, values out. The agent opens
+//! and closes the sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -11,54 +13,59 @@ use std::time::Duration;
 
 use units::Instant;
 
-/// The most addresses a process receives at, by announcements.
+/// Maximum number of addresses at which a process receives because of announcements.
 const MAX_JOINED: usize = 1_024;
-/// The most unproven groups that one address leads to: a host that starts as many streams at once proves them within a
-/// second, and a quarter of all places is what a stranger may hold for so long.
+/// Maximum number of unproven groups per source address. A host that starts this many streams at
+/// once proves them within a second; a forger can hold a quarter of all places for that time.
 const MAX_UNPROVEN_PER_SOURCE: usize = MAX_JOINED / 4;
-/// So long an unproven group is joined: a description comes every second, and is asked for four times as often.
+/// Time for which an unproven group stays joined: a description comes every second, and is
+/// requested four times as often.
 const PROOF_PATIENCE: Duration = Duration::from_secs(5);
-/// So long an unproven group keeps its place although others wait for it: one round of its description.
+/// Time for which an unproven group keeps its place although others wait: one interval of its
+/// description.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
-/// After that time a group that was given up may be joined again, if it is still announced; it doubles each time.
+/// Time after which a group that was given up may be joined again, if it is still announced; it
+/// doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// The most groups that are remembered as given up; beyond, the one that may be joined again soonest is forgotten.
+/// Maximum number of groups remembered as given up; beyond it the one that may be joined again
+/// soonest is forgotten.
 const MAX_GIVEN_UP: usize = 4_096;
 
 /// The groups that were joined because they were announced.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
     joined: BTreeMap<SocketAddr, Joined>,
-    /// The unproven of them by who announced them, the longest joined first.
+    /// The unproven groups by announcing address, the longest joined first.
     unproven: BTreeMap<IpAddr, BTreeSet<(Instant, SocketAddr)>>,
     given_up: BTreeMap<SocketAddr, GivenUp>,
     counts: AdmissionCounts,
 }
 
-/// How often announced groups were left or not joined although they were selected.
+/// Counts of announced groups that were left or not joined although they were selected.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AdmissionCounts {
     /// Left because no description came. Units: groups.
     pub given_up: u64,
-    /// Left sooner, because another was announced. Units: groups.
+    /// Left sooner, because another group was announced. Units: groups.
     pub displaced: u64,
     /// Not joined because too many others are unproven. Units: announcements.
     pub put_off: u64,
-    /// Not joined because they lie outside the bus's range. Units: streams, as often as somebody begins to announce them.
+    /// Not joined because they are outside the bus's range. Units: streams, counted again whenever
+    /// an announcement begins.
     pub out_of_range: u64,
 }
 
-/// What to do with an announced group.
+/// Decision on an announced group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Join,
-    /// Once this one has been left.
+    /// Join after this one has been left.
     InsteadOf(SocketAddr),
-    /// Not yet: it was given up a while ago, or too many of its source are unproven.
+    /// Not yet: it was given up recently, or too many groups of its source are unproven.
     Later,
-    /// Every address that a process may have is taken by a stream that is there.
+    /// Every address that a process may have is taken by a proven stream.
     Full,
 }
 
@@ -76,7 +83,7 @@ struct GivenUp {
 }
 
 impl Admission {
-    /// Judges a group that `by` announced last at `heard`.
+    /// Judges a group that `by` last announced at `heard`.
     pub(super) fn judge(&mut self, now: Instant, group: SocketAddr, by: IpAddr, heard: Instant) -> Verdict {
         let is_paused = |given_up: &GivenUp| heard < given_up.at + given_up.pause;
         if self.given_up.get(&group).is_some_and(is_paused) {
@@ -115,7 +122,7 @@ impl Admission {
         self.given_up.remove(&group);
     }
 
-    /// Returns the groups that had their time and are to be left.
+    /// Returns the groups whose time is over, to be left.
     pub(super) fn overdue(&self, now: Instant) -> Vec<SocketAddr> {
         let of_source = |groups: &BTreeSet<(Instant, SocketAddr)>| {
             let over = groups.iter().take_while(|(since, _)| now.since(*since) >= PROOF_PATIENCE);
@@ -124,7 +131,7 @@ impl Admission {
         self.unproven.values().flat_map(of_source).collect()
     }
 
-    /// Notes that an unproven group was left, because its time is over or for another.
+    /// Notes that an unproven group was left, because its time is over or for another group.
     pub(super) fn give_up(&mut self, now: Instant, group: SocketAddr) {
         let Some(joined) = self.joined.remove(&group) else { return };
         self.not_unproven(group, joined);
@@ -143,7 +150,7 @@ impl Admission {
         self.given_up.insert(group, GivenUp { at: now, pause });
     }
 
-    /// Notes that a group was left because nobody wants it any more.
+    /// Notes that a group was left because it is not selected any more.
     pub(super) fn left(&mut self, group: SocketAddr) {
         if let Some(joined) = self.joined.remove(&group) {
             self.not_unproven(group, joined);
@@ -155,7 +162,7 @@ impl Admission {
         self.given_up.retain(|_, given_up| now.since(given_up.at) < given_up.pause + LONGEST_PAUSE);
     }
 
-    /// Notes that a group is not joined because it lies outside the bus's range.
+    /// Notes that a group is not joined because it is outside the bus's range.
     pub(super) const fn out_of_range(&mut self) {
         self.counts.out_of_range += 1;
     }
@@ -191,7 +198,8 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// Judges a group that was announced just now, and does as told; tells whether it is joined.
+    /// Judges a group that was announced just now and follows the decision; returns whether it is
+    /// joined.
     fn announce(admission: &mut Admission, now: Instant, index: usize, by: IpAddr) -> bool {
         announced_at(admission, now, index, by, now)
     }

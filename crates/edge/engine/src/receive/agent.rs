@@ -1,5 +1,5 @@
-//! The duty cycle of the receiving agent: take commands, hear announcements, read every socket, let time pass,
-//! sleep.
+//! The duty cycle of the receiving agent: take commands, receive announcements, read every socket,
+//! let time pass, sleep.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,64 +33,68 @@ const ANNOUNCEMENTS: u64 = 1;
 const LINKS: u64 = 2;
 const FIRST_PORT: PortToken = 3;
 
-/// The most addresses that are kept for streams whose publishers fell silent without a last word: a quarter of all, so that room
-/// is left for those that come.
+/// Maximum number of addresses kept for streams whose publishers fell silent without a final tally:
+/// a quarter of all, so that room is left for new streams.
 const MAX_SILENT_PORTS: usize = 256;
-/// The most batches, and about the most bytes, that one socket is read for in a duty cycle, so that the others are read
-/// too: what was received is to be read while a processor's own cache still has it.
+/// Maximum number of batches, and approximate maximum of bytes, read from one socket in a duty
+/// cycle, so that the others are read too and received data are read while they are in a
+/// processor's own cache.
 const MAX_BATCHES_PER_DUTY_CYCLE: usize = 4;
 const MAX_BYTES_PER_DUTY_CYCLE: usize = 1 << 18;
-/// How often ports are looked through for those where nothing comes any more.
+/// Interval at which ports are checked for those where nothing arrives any more.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How often announced groups are looked at of which nothing is known yet.
+/// Interval at which announced groups without a description are checked.
 const PROOF_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The most streams that could not be joined whose names are kept: more than that is a question of how many.
+/// Maximum number of names kept of streams that could not be joined; further ones are only counted.
 const MAX_UNJOINED_NAMED: usize = 256;
-/// The most streams that are said one by one because they are not joined: whoever makes them up does not fill a log.
+/// Maximum number of warnings about single streams that are not joined, so that forged
+/// announcements do not fill a log.
 const MAX_REFUSALS_SAID: usize = 64;
-/// So many announcements without a stream are said: a few are publishers that ended at once.
+/// Number of announcements without a stream above which a warning is logged: a few are publishers
+/// that ended at once.
 const UNPROVEN_WORTH_A_WARNING: u64 = 16;
-/// Why a stream finds no free slot at the socket of its group.
+/// Reason why a stream finds no free slot at the socket of its group.
 const SOCKET_IS_FULL: &str =
-    "as many streams as a socket takes come in there already: let their publishers use several groups";
-/// How often the host's rings are looked at for a stream that is announced and not received.
+    "the socket already receives as many streams as it can: let their publishers use several groups";
+/// Interval at which the host's rings are checked for a stream that is announced and not received.
 const HOST_LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// So long a process waits for its host's agent to show a stream, which takes one announcement and a datagram; a
-/// stream that is silent, or for which the agent has no room, it then receives itself.
+/// Time for which a process waits for its host's agent to show a stream, which takes one
+/// announcement and one datagram. After it the process itself receives the stream, which may be
+/// silent or find no room at the agent.
 const AGENT_PATIENCE: Duration = Duration::from_secs(3);
-/// How often an account that waits for evidence is told what the kernel was seen to free.
+/// Interval at which an account that waits for evidence gets new drop notices.
 const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// The same while a reader waits for that to leave.
+/// Interval of the same while a reader waits for the evidence in order to leave.
 const LAST_DROP_LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// The longest time until a datagram that the kernel freed stands on the board: a doctor takes 25 ms, and one that waits for a
-/// processor longer.
+/// Maximum time until a freed datagram is on the board: a doctor takes 25 ms, and longer if it
+/// waits for a processor.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// Announcements are small and few.
 const ANNOUNCEMENT_BUFFER_BYTES: usize = 1 << 20;
 
-/// What is known of a stream on this host.
+/// State of a stream on this host.
 #[derive(Clone, Copy)]
 struct Elsewhere {
-    /// The epoch that was announced then.
+    /// The epoch that was announced at the last check.
     epoch: Epoch,
     looked: Instant,
     is_read: bool,
-    /// When it was found that the host's agent ought to show it.
+    /// Time since which the host's agent should show it.
     awaited: Option<Instant>,
-    /// The newest epoch that could be read there.
+    /// Newest epoch that could be read there.
     served: Option<Epoch>,
 }
 
-/// The agent as whoever drives it has it.
+/// The agent as its driving thread holds it.
 pub(super) struct Agent {
     config: ReceiveConfig,
     commands: mpsc::Receiver<Command>,
     waker: AgentWaker,
     poller: Poller,
     batch: ReceiveBatch,
-    /// What woke the agent, until it has followed that.
+    /// Events that woke the agent and are not handled yet.
     ready: Vec<Ready>,
-    /// A moment before the sockets were asked for that.
+    /// A moment before the sockets were asked for these events.
     asked: Instant,
     announcements: Option<ReceiveSocket>,
     interface: InterfaceWatch,
@@ -98,25 +102,27 @@ pub(super) struct Agent {
     ports: BTreeMap<PortToken, Port>,
     next_token: PortToken,
     subscriptions: Subscriptions,
-    /// Streams that were looked for on this host, by who announces them.
+    /// Streams that were looked for on this host, by announcing address.
     elsewhere: BTreeMap<(StreamId, IpAddr), Elsewhere>,
     reply: ReplySockets,
-    /// Something may be left: a pattern was deselected, or an account of a stream that is not selected has ended since.
+    /// True if streams may have to be left: a pattern was deselected, or an account of a stream
+    /// that is not selected has ended since.
     leaving: bool,
-    /// Callers that wait until all that is not selected has been left.
+    /// Callers that wait until all streams that are not selected have been left.
     waiting: Vec<mpsc::Sender<Vec<PortStatus>>>,
-    /// What others of this host see the kernel free.
+    /// Drop notices of this host's drop reporter.
     drop_news: DropNews,
     next_drop_look: Option<Instant>,
-    /// When ports are looked through for those where nothing comes any more.
+    /// Time of the next check for ports where nothing arrives any more.
     next_look: Instant,
-    /// When groups are looked at that nothing has proved yet.
+    /// Time of the next check of unproven groups.
     next_proof_look: Instant,
     warned_of_buffer: bool,
-    /// Streams whose announcements lead nowhere, and who announces them: each is said once.
+    /// Streams whose announcements are refused, with their announcing addresses: each is logged
+    /// once.
     refused: BTreeSet<(StreamId, IpAddr)>,
     refusals_said: usize,
-    /// Which announced groups are joined.
+    /// Decides which announced groups are joined.
     admission: Admission,
     warned_of_unproven: bool,
     /// Selected streams that could not be joined.
@@ -125,7 +131,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Makes an agent that is ready to run.
+    /// Opens an agent that is ready to run.
     pub(super) fn open(
         config: ReceiveConfig,
         commands: mpsc::Receiver<Command>,
@@ -172,11 +178,11 @@ impl Agent {
         })
     }
 
-    /// Does what is to be done now; returns when there is more to do, `None` for at once.
+    /// Does all work that is due now; returns when there is more to do, `None` for immediately.
     pub(super) fn duty_cycle(&mut self) -> Option<Instant> {
         self.take_commands();
-        // Time passes for a machine only up to the moment at which its socket was known to be empty:
-        // what lies unread must not be taken for silence.
+        // Time passes for a machine only up to the moment at which its socket was known to be
+        // empty: unread datagrams must not be taken for silence.
         let now = clock::monotonic();
         let busy = self.receive_ready(now);
         self.hear_drops();
@@ -187,19 +193,21 @@ impl Agent {
         (!busy).then_some(deadline)
     }
 
-    /// Runs [`Self::duty_cycle`]; breaks off once the agent was told to stop, without sleeping first.
+    /// Runs [`Self::duty_cycle`]; breaks off, without sleeping first, once the agent was told to
+    /// stop.
     pub(super) fn duty_cycle_unless_stopped(&mut self) -> ControlFlow<(), Option<Instant>> {
         let deadline = self.duty_cycle();
         if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
-    /// Sleeps until something comes, or is due; not if the agent `is_handed_over` to another thread.
+    /// Sleeps until an event or a deadline; returns at once if the agent `is_handed_over` to
+    /// another thread.
     pub(super) fn sleep(&mut self, deadline: Instant, is_handed_over: impl FnOnce() -> bool) {
         if self.config.thread.idle.stays_awake() {
             return;
         }
         self.waker.falling_asleep(deadline);
-        // What was written before this line did not call the waker: look once more.
+        // A command written before this line did not call the waker, so check once more.
         let is_awaited = match self.commands.try_recv() {
             Ok(command) => {
                 self.take(command);
@@ -212,14 +220,16 @@ impl Agent {
         self.waker.awake(self.ready.iter().any(|it| it.token == WAKEUP));
     }
 
-    /// Returns how long nobody may read the sockets: until the first of their buffers is nearly full, at the present rates.
+    /// Returns how long the sockets may stay unread: until the first of their buffers is nearly
+    /// full, at the current rates.
     pub(super) fn spare_time(&mut self) -> Duration {
         let now = clock::monotonic();
         self.ports.values_mut().map(|port| port.spare_time(now)).min().unwrap_or(Duration::MAX)
     }
 
-    /// Lets the next samples take the place of those that have been read; tells whether readers must go along, by another
-    /// look. For the only reader, who has read everything.
+    /// Rewinds the rings, so that the next samples overwrite those that have been read; returns
+    /// whether readers must follow by calling `look` again. Only for the sole reader, which has
+    /// read everything.
     pub(super) fn rewind_rings(&mut self) -> bool {
         self.subscriptions.rewind()
     }
@@ -228,7 +238,7 @@ impl Agent {
         self.stopping
     }
 
-    /// Leaves everything, and closes the rings.
+    /// Leaves all streams, and closes the rings.
     pub(super) fn end(mut self) {
         self.leave_all();
     }
@@ -240,7 +250,7 @@ impl Agent {
     }
 
     fn take(&mut self, command: Command) {
-        // Whoever asked may have given up waiting: an answer that nobody takes is no error.
+        // The caller may have stopped waiting; an answer that is not received is no error.
         match command {
             Command::Select(pattern, since) => {
                 self.directory.select(pattern, since);
@@ -300,7 +310,7 @@ impl Agent {
         epochs
     }
 
-    /// Shows the accounts of every port that `of` chooses.
+    /// Returns the accounts of every port that `of` chooses.
     fn accounts(&self, of: impl Fn(&Receiver) -> Vec<AccountView>) -> Vec<StreamAccountView> {
         let now = clock::monotonic();
         let at_port = |port: &Port| {
@@ -348,10 +358,10 @@ impl Agent {
 
     /// Joins the groups of announced streams that are selected, and asks for their descriptions.
     fn join_selected(&mut self) {
-        // What came in the meantime is proof.
+        // Descriptions that arrived in the meantime are proof.
         self.note_proven();
         let mut selected: Vec<_> = self.directory.selected().cloned().collect();
-        // What was announced just now comes before what was announced once.
+        // The newest announcement comes first.
         selected.sort_by_key(|announced| std::cmp::Reverse(announced.heard));
         for Announced { announcement, from, heard } in selected {
             let received_elsewhere = self.subscriptions.port_of(announcement.stream).is_some_and(|port| {
@@ -365,7 +375,7 @@ impl Agent {
             }
             let token = match self.open_port(announcement.group) {
                 Ok(token) => token,
-                // A single address is that of another host, mostly.
+                // A single address is usually that of another host.
                 Err(error) if !announcement.group.ip().is_multicast() => {
                     tracing::debug!("stream `{}` cannot be received: {error}", announcement.name);
                     continue;
@@ -397,8 +407,8 @@ impl Agent {
         }
     }
 
-    /// Tells whether a stream that does not come in yet can be read from a ring of this host, or its agent ought to show
-    /// one in a moment.
+    /// Returns whether a stream that is not received yet can be read from a ring of this host, or
+    /// its agent should show one in a moment.
     fn is_read_on_host(&mut self, announcement: &Announcement, by: IpAddr) -> bool {
         let Some(host) = &self.config.host else { return false };
         if self.ports.values().any(|port| port.address == announcement.group) {
@@ -420,7 +430,9 @@ impl Agent {
             && let Some(withheld) = host.withholds_any(stream, writers)
         {
             let (name, which, remedy) = (&announcement.name, withheld.which(), withheld.remedy());
-            tracing::warn!("stream `{name}` comes by the network: its ring on this host {which}\n{remedy}");
+            tracing::warn!(
+                "stream `{name}` is received over the network: its ring on this host {which}\n{remedy}"
+            );
         }
         let is_awaited = !is_served
             && self.config.receives_for == ReceivesFor::Process
@@ -434,8 +446,8 @@ impl Agent {
         is_read
     }
 
-    /// Tells whether an announcement may make this process join: a stranger's must neither lead it out of its
-    /// bus's range nor use up its descriptors.
+    /// Returns whether an announcement may make this process join: a forged one must neither lead
+    /// it out of its bus's range nor use up its descriptors.
     fn may_join(&mut self, announcement: &Announcement, from: SocketAddr, heard: Instant) -> bool {
         let group = announcement.group;
         if self.ports.values().any(|port| port.address == group) {
@@ -446,7 +458,7 @@ impl Agent {
                 self.admission.out_of_range();
                 let name = &announcement.name;
                 self.say_refusal(&format!(
-                    "stream `{name}` at {group} is not joined: its group lies outside this bus's range: \
+                    "stream `{name}` at {group} is not joined: its group is outside this bus's range: \
                      read it with --from udp://GROUP:PORT"
                 ));
             }
@@ -461,15 +473,14 @@ impl Agent {
             }
             Verdict::Later => false,
             Verdict::Full => {
-                let why =
-                    "this process receives at as many addresses as it may: use another for more streams";
+                let why = "this process receives at as many addresses as it may: use another process for more streams";
                 self.note_unjoined(announcement, from.ip(), why);
                 false
             }
         }
     }
 
-    /// Notes that a selected stream cannot be joined for want of something, and says it once.
+    /// Notes that a selected stream cannot be joined for lack of a resource, and logs it once.
     fn note_unjoined(&mut self, announcement: &Announcement, by: IpAddr, why: &str) {
         if !self.refused.insert((announcement.stream, by)) {
             return;
@@ -482,21 +493,19 @@ impl Agent {
         }
     }
 
-    /// Says why a stream is not joined, but not of each that somebody makes up.
+    /// Logs why a stream is not joined, up to a maximum number of streams.
     fn say_refusal(&mut self, what: &str) {
         self.refusals_said = self.refusals_said.saturating_add(1);
         match self.refusals_said.cmp(&MAX_REFUSALS_SAID) {
             Ordering::Less => tracing::warn!("{what}"),
             Ordering::Equal => {
-                tracing::warn!(
-                    "{what}\nfurther streams that are not joined are counted, and not said one by one"
-                );
+                tracing::warn!("{what}\nfurther streams that are not joined are counted, but not logged");
             }
             Ordering::Greater => {}
         }
     }
 
-    /// Names the sockets at which more streams come in than there are places.
+    /// Warns about the sockets at which more streams arrive than there are slots.
     fn look_at_full_ports(&mut self) {
         for port in self.ports.values_mut().filter(|port| port.machine.stats().too_many_streams > 0) {
             if !std::mem::replace(&mut port.is_said_full, true) {
@@ -507,14 +516,14 @@ impl Agent {
         }
     }
 
-    /// Tells the admission at which of its groups a stream is known to be.
+    /// Passes to the admission which of its groups have a known stream.
     fn note_proven(&mut self) {
         let is_proven = |port: &&Port| port.pins > 0 || port.machine.knows_a_stream();
         let proven = self.ports.values().filter(is_proven).map(|port| port.address);
         proven.for_each(|group| self.admission.proven(group));
     }
 
-    /// Leaves announced groups at which nothing has proved that there is a stream.
+    /// Leaves announced groups at which no description has arrived.
     fn leave_unproven(&mut self, now: Instant, groups: &[SocketAddr]) {
         let Self { ports, poller, admission, .. } = self;
         groups.iter().for_each(|group| admission.give_up(now, *group));
@@ -530,20 +539,20 @@ impl Agent {
 
     fn warn_of_unproven(&mut self) {
         let AdmissionCounts { given_up, displaced, put_off, .. } = self.admission.counts();
-        // One that ends just after its announcement is nothing to speak of, nor is it that hundreds which begin at once are joined
-        // one after the other.
+        // A stream that ends just after its announcement needs no warning, and neither do hundreds
+        // that begin together and are joined one after the other.
         if given_up + displaced >= UNPROVEN_WORTH_A_WARNING
             && !std::mem::replace(&mut self.warned_of_unproven, true)
         {
             tracing::warn!(
-                "streams are announced of which nothing comes: somebody makes them up, or their datagrams do \
-                 not get here; their groups are left after seconds ({given_up} so far, {displaced} sooner for others, and \
+                "streams are announced but do not arrive: the announcements are forged, or the datagrams are \
+                 lost; their groups are left after seconds ({given_up} so far, {displaced} sooner for others, and \
                  {put_off} announcements were not followed meanwhile)"
             );
         }
     }
 
-    /// Leaves groups that had their time to prove themselves, and joins others that wait.
+    /// Leaves unproven groups whose time is over, and joins others that wait.
     fn look_at_unproven(&mut self, now: Instant) {
         if now < self.next_proof_look {
             return;
@@ -558,7 +567,7 @@ impl Agent {
         }
     }
 
-    /// Receives at an address until it is taken back.
+    /// Receives at an address until this is reverted.
     fn pin(&mut self, address: SocketAddr) -> Result<(), ReceiveError> {
         let is_new = !self.ports.values().any(|port| port.address == address);
         let token = self.open_port(address)?;
@@ -594,7 +603,7 @@ impl Agent {
         Ok(token)
     }
 
-    /// Joins everything again at an interface that has come back under another number.
+    /// Joins all groups again at an interface that has returned under another number.
     fn look_at_interface(&mut self) {
         let before = self.config.interface.as_ref().map(|interface| interface.index);
         let Some(Change::Interface(interface)) = self.interface.look() else { return };
@@ -606,7 +615,7 @@ impl Agent {
         for socket in groups.filter(|socket| is_another && socket.local_address().ip().is_multicast()) {
             if let Err(error) = socket.rejoin(&interface) {
                 let (name, group) = (&interface.name, socket.local_address());
-                // Of link scope (IPv6) that takes the privilege CAP_NET_RAW.
+                // With link scope (IPv6) this takes the privilege CAP_NET_RAW.
                 tracing::warn!(
                     "group {group} cannot be joined again at interface {name}: {error}\nstart this program again"
                 );
@@ -614,9 +623,9 @@ impl Agent {
         }
     }
 
-    /// Reads the sockets that have something, within bounds; tells whether there may be more.
+    /// Reads the sockets that have data, within bounds; returns whether there may be more.
     ///
-    /// `now` is a moment before that: those that are read to their end were empty later.
+    /// `now` is an earlier moment: sockets that are read to their end were empty later than that.
     fn receive_ready(&mut self, now: Instant) -> bool {
         if self.ready.is_empty() {
             self.ask_sockets(now);
@@ -647,19 +656,20 @@ impl Agent {
         busy
     }
 
-    /// Asks which sockets have something, and waits for one until `deadline`.
+    /// Asks which sockets have data, and waits for one until `deadline`.
     ///
-    /// Those that are not told have nothing, and had nothing when they were asked: nobody else reads them.
+    /// Sockets that are not reported have no data, and had none when they were asked: no other
+    /// thread reads them.
     fn ask_sockets(&mut self, deadline: Instant) {
         self.ready.clear();
         self.asked = clock::monotonic();
         match self.poller.wait(Some(deadline)) {
             Ok(ready) => self.ready.extend_from_slice(ready),
-            Err(error) => tracing::error!("the receiving agent cannot ask its sockets: {error}"),
+            Err(error) => tracing::error!("the receiving agent cannot poll its sockets: {error}"),
         }
     }
 
-    /// Leaves each stream that comes in at several sockets to one of them.
+    /// Assigns each stream that arrives at several sockets to one of them.
     fn settle_conflicts(&mut self) {
         let now = clock::monotonic();
         for (stream, owner) in self.subscriptions.take_news_of_ports() {
@@ -671,7 +681,8 @@ impl Agent {
         }
     }
 
-    /// Tells the machines what of their streams the kernel was seen to free, while an account waits for evidence.
+    /// Passes drop notices to the machines of the streams concerned, while an account waits for
+    /// evidence.
     fn hear_drops(&mut self) {
         if !self.ports.values().any(|port| port.machine.is_unsettled()) {
             return;
@@ -691,7 +702,7 @@ impl Agent {
             (self.drop_news.has_board() && any(Receiver::is_unsettled)).then(|| now + interval);
     }
 
-    /// Lets time pass for every machine; returns when the next one has something to do.
+    /// Lets time pass for every machine; returns the earliest deadline.
     fn advance_all(&mut self) -> Instant {
         let now = clock::monotonic();
         let mut next = Instant::earlier(self.next_drop_look, Some(now + crate::MAX_SLEEP)).unwrap_or(now);
@@ -703,9 +714,10 @@ impl Agent {
         next
     }
 
-    /// Tells every machine what is selected now: accounts of streams that no pattern selects any more are cut.
+    /// Passes to every machine which streams are selected: accounts of streams that no pattern selects
+    /// any more are cut.
     fn apply_selection(&mut self) {
-        // Whoever leaves takes what has been told by now, and knows whether more is to be told.
+        // A stream that is left takes the evidence posted by now, and knows whether more may come.
         self.hear_drops();
         let drop_reporter = self.drop_news.has_board().then_some(TOLD_WITHIN);
         let now = clock::monotonic();
@@ -716,8 +728,8 @@ impl Agent {
         }
     }
 
-    /// Once no stream waits for a last word: closes the rings of those that no pattern selects any more, and the ports
-    /// where nothing is to come.
+    /// Once no stream waits for final evidence: closes the rings of streams that no pattern selects
+    /// any more, and the ports that receive none.
     fn leave_unselected(&mut self) {
         let now = clock::monotonic();
         if now >= self.next_look {
@@ -741,7 +753,8 @@ impl Agent {
         let goes_on =
             |stream| silent.iter().any(|token| ports[token].machine.silent().any(|it| it.0 == stream));
         self.subscriptions.close_where(|stream, description, idle| {
-            // A process's own readers remember epochs by their rings; a host's agent outlives its streams.
+            // A process's own readers identify epochs by their rings; a host's agent outlives its
+            // streams.
             let is_over = for_host && idle && !directory.is_announced(stream) && !goes_on(stream);
             !directory.selects(&description.name) || is_over
         });
@@ -760,13 +773,14 @@ impl Agent {
             keep
         });
         for waiting in self.waiting.drain(..) {
-            // Whoever asked may have given up waiting.
+            // The caller may have stopped waiting.
             let _ = waiting.send(told.clone());
         }
     }
 
-    /// Returns the ports that are kept although nothing comes in: a publisher there fell silent without a last word, and
-    /// the account goes on where it ended once it is heard again. The longest silent are let go first.
+    /// Returns the ports that are kept although nothing arrives: a publisher there fell silent
+    /// without a final tally, and the account continues where it ended once the publisher is
+    /// received again. The longest silent are released first.
     fn silent_ports(&self) -> BTreeSet<PortToken> {
         let others = self.config.receives_for.others();
         let is_read_on_host =
@@ -792,19 +806,19 @@ impl Agent {
     }
 }
 
-/// Returns an error's words with those of its causes.
+/// Returns an error's text with those of its causes.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
-/// Returns since when a reader waits that asks now; `None` if it takes what comes.
+/// Returns since when a reader waits that asks now; `None` if it accepts any beginning.
 pub(super) fn waits_since(from: ReceiveFrom) -> Option<WaitsSince> {
     let (since, wall) = clock::pair();
     (from == ReceiveFrom::Beginning).then_some(WaitsSince { since, wall })
 }
 
-/// Reads some batches from a socket into its machine; tells whether there may be more.
+/// Reads some batches from a socket into its machine; returns whether there may be more.
 fn receive(
     token: PortToken,
     port: &mut Port,
@@ -825,7 +839,7 @@ fn receive(
     true
 }
 
-/// Reads one batch; returns how many bytes it has.
+/// Reads one batch; returns its size in bytes.
 fn receive_batch(
     token: PortToken,
     port: &mut Port,
@@ -872,7 +886,7 @@ fn drain(
     }
 }
 
-/// Does what a machine wants done; a datagram to transmit lies at the start of `buffer`.
+/// Executes an output of a machine; a datagram to transmit is at the start of `buffer`.
 fn follow(
     token: PortToken,
     output: Output<'_>,

@@ -1,7 +1,8 @@
-//! The streams that are announced, and which of them are selected.
+//! Directory of the streams that are announced, and which of them are selected.
 //!
-//! An announcement proves nothing, so what several addresses announce of one stream is kept side by side: whoever sends in
-//! another's name, of however late an epoch, leads readers to one more group at most and hides nothing.
+//! An announcement proves nothing, so announcements of one stream by several addresses are kept
+//! separately: a forged one, of however late an epoch, leads readers to one more group at most and
+//! hides nothing.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,45 +13,46 @@ use sample::{Selection, StreamName, StreamPattern};
 use units::{Instant, StreamId};
 use wire::Announcement;
 
-/// An announcement that was not repeated for so many of its periods is out of date.
+/// Number of its periods after which an announcement that was not repeated is out of date.
 const SILENT_PERIODS: u32 = 5;
-/// The longest period that is believed: publishers announce themselves every second.
+/// Longest period that is accepted: publishers announce themselves every second.
 const MAX_PERIOD: Duration = Duration::from_secs(10);
-/// The most announcements kept: a bus has some hundreds.
+/// Maximum number of announcements kept: a bus has some hundreds.
 const MAX_ANNOUNCED: usize = 16_384;
-/// The most of one address: what one host makes up leaves room for the streams of the others.
+/// Maximum number of announcements of one address, so that one host leaves room for the streams of
+/// the others.
 const MAX_ANNOUNCED_PER_SOURCE: usize = MAX_ANNOUNCED / 4;
 
-/// The first of all addresses in their order.
+/// The lowest of all addresses.
 const LOWEST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// A stream that was announced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Announced {
-    /// What was announced.
+    /// The announcement.
     pub announcement: Announcement,
-    /// By which host.
+    /// Address of the announcing host.
     pub from: SocketAddr,
-    /// When it was heard last.
+    /// Time of the last announcement.
     pub heard: Instant,
 }
 
-/// What one address announces of a stream.
+/// Announcement of a stream by one address.
 struct Kept {
     announced: Announced,
-    /// Since when it does.
+    /// Time of its first announcement.
     since: Instant,
 }
 
 /// Announced streams, and the patterns that select among them.
 pub(super) struct Directory {
     announced: BTreeMap<(StreamId, IpAddr), Kept>,
-    /// How many of them each address announces.
+    /// Number of streams that each address announces.
     sources: BTreeMap<IpAddr, usize>,
-    /// It was said that there are more than are kept.
+    /// True once the warning was logged that there are more streams than are kept.
     warned: bool,
     selection: Selection,
-    /// Since when each pattern of the selection is waited for, if it is.
+    /// Selected patterns, each with the time since which a reader waits for it, if one does.
     selected_patterns: Vec<(StreamPattern, Option<WaitsSince>)>,
 }
 
@@ -65,7 +67,7 @@ impl Directory {
         }
     }
 
-    /// Takes an announcement in; tells whether the stream is selected.
+    /// Takes an announcement; returns whether the stream is selected.
     pub(super) fn heard(&mut self, now: Instant, announcement: Announcement, from: SocketAddr) -> bool {
         let is_selected = self.selection.wants(&announcement.name);
         let key = (announcement.stream, from.ip());
@@ -82,7 +84,7 @@ impl Directory {
         if is_new && !self.has_room(from) {
             if !std::mem::replace(&mut self.warned, true) {
                 tracing::warn!(
-                    "more streams are announced than are kept; one of those left out is announced by {from}"
+                    "too many streams are announced; one of the ignored ones is announced by {from}"
                 );
             }
             return false;
@@ -94,7 +96,7 @@ impl Directory {
         is_selected
     }
 
-    /// Tells whether one more stream of an address is kept.
+    /// Returns whether one more stream of an address is kept.
     fn has_room(&self, from: SocketAddr) -> bool {
         let of_source = self.sources.get(&from.ip()).copied().unwrap_or(0);
         self.announced.len() < MAX_ANNOUNCED && of_source < MAX_ANNOUNCED_PER_SOURCE
@@ -105,9 +107,9 @@ impl Directory {
         self.selection.add(pattern);
     }
 
-    /// Takes back one selected pattern.
+    /// Removes one selected pattern.
     pub(super) fn deselect(&mut self, pattern: &StreamPattern) {
-        // Of several equal patterns the last goes: those that stay keep the earliest time.
+        // Of several equal patterns the last is removed: the others keep the earliest time.
         if let Some(index) = self.selected_patterns.iter().rposition(|(known, _)| known == pattern) {
             self.selected_patterns.remove(index);
         }
@@ -122,7 +124,7 @@ impl Directory {
         self.selection.wants(name)
     }
 
-    /// Returns since when a stream has been waited for.
+    /// Returns since when a reader has waited for a stream.
     pub(super) fn waits_since(&self, name: &StreamName) -> Option<WaitsSince> {
         let matching = self.selected_patterns.iter().filter(|(pattern, _)| pattern.matches(name));
         matching.filter_map(|(_, since)| *since).min_by_key(|it| it.since)
@@ -136,7 +138,7 @@ impl Directory {
         self.announced.contains_key(&(stream, address))
     }
 
-    /// Returns what is announced of the selected streams, by whichever address.
+    /// Returns the announcements of the selected streams, by any address.
     pub(super) fn selected(&self) -> impl Iterator<Item = &Announced> {
         let announced = self.announced.values().map(|kept| &kept.announced);
         announced.filter(|announced| self.selects(&announced.announcement.name))
@@ -155,8 +157,8 @@ impl Directory {
         }
     }
 
-    /// Returns the streams whose announcements are not out of date; where several addresses announce one, what the address says
-    /// that does so for longest.
+    /// Returns the streams whose announcements are not out of date; where several addresses
+    /// announce one, the announcement of the address that has done so for the longest time.
     pub(super) fn current(&mut self, now: Instant) -> Vec<Announced> {
         self.forget_old(now);
         let mut streams: BTreeMap<StreamId, &Kept> = BTreeMap::new();
@@ -205,7 +207,7 @@ mod tests {
         }
         directory.heard(Instant::ORIGIN, announcement(30_000), honest);
         assert_eq!((directory.announced.len(), directory.is_announced(StreamId(30_000))), (4_097, true));
-        // Again and again is once.
+        // A repeated announcement counts once.
         directory.heard(Instant::ORIGIN, announcement(7), forger);
         assert_eq!(directory.sources[&forger.ip()], 4_096);
         let later = Instant::ORIGIN + Duration::from_secs(51);
@@ -234,7 +236,8 @@ mod tests {
             assert!(groups.contains(&announcement(1).group), "{groups:?}");
             assert!(directory.is_announced(StreamId(1)) && !directory.is_announced(StreamId(2)));
         }
-        // Behind its back the stream is shown as it is, and goes on where it goes away.
+        // If the forger is first, the stream is still shown as it is, and remains when the forger
+        // disappears.
         let mut directory = Directory::new();
         directory.heard(seconds(0), announcement(1), honest);
         directory.heard(seconds(1), forged("lab/1"), forger);

@@ -1,10 +1,12 @@
-//! Inline driving: the agent is driven by its own thread, or by the reader that would only wait for it.
+//! Inline driving: the agent is driven by its own thread, or by the reader that would otherwise
+//! only wait for it.
 //!
-//! A reader that sleeps until the agent's thread has received something is woken behind it: two threads wake up, one after
-//! the other, for one datagram. And what one thread writes into a ring for another to read is in no cache any more when that
-//! gets round to it. The only reader of a process can spare itself both. While it waits it drives the agent *inline*: it runs
-//! the duty cycles in its own thread, and the agent's thread keeps out of the way. The agent is handed over to that thread
-//! when the reader is away for longer than the receive buffers allow (leader and followers, after Schmidt et al.,
+//! A reader that sleeps until the agent's thread has received a datagram costs a second wake-up:
+//! two threads wake one after the other for one datagram. Records that one thread writes for
+//! another have also left the cache by the time the reader runs. The only reader of a process
+//! avoids both. While it waits it drives the agent *inline*: it runs the duty cycles in its own
+//! thread, and the agent's thread rests. The agent is handed over to that thread when the reader is
+//! away for longer than the receive buffers allow (leader and followers, after Schmidt et al.,
 //! *Pattern-Oriented Software Architecture* 2).
 
 use std::ops::ControlFlow;
@@ -19,17 +21,19 @@ use units::Instant;
 use super::agent::Agent;
 use crate::waker::AgentWaker;
 
-/// The longest time that a reader may be away before the agent is handed over to its own thread.
+/// Maximum time that a reader may be away before the agent is handed over to its own thread.
 const MAX_HANDOVER_DELAY: Duration = Duration::from_millis(1);
-/// The shortest such time: to look round more often would keep a processor busy, since setting a timer takes one or two
-/// microseconds, and on some virtual machines more than twenty.
+/// Minimum of that time. Shorter ones would keep a processor busy, since setting a timer takes one
+/// or two microseconds, and on some virtual machines more than twenty.
 const MIN_HANDOVER_DELAY: Duration = Duration::from_micros(100);
-/// For so many times that the agent's thread rests at most before it looks again whether the reader is still there: a reader
-/// that mostly waits is not looked after a thousand times a second.
+/// Maximum number of hand-over delays for which the agent's thread rests before it checks again
+/// whether the reader is still there, so that a reader that mostly waits is not checked a thousand
+/// times a second.
 const RESTS: u32 = 4;
-/// It is called when it rests for longer than so many times: not for every fluctuation of a rate.
+/// Number of hand-over delays of rest above which the thread is called, so that not every
+/// fluctuation of a rate calls it.
 const MAX_RESTS: u32 = RESTS + 1;
-/// While a reader has waited for so long the agent's thread need not look round until it is called.
+/// Duration of inline driving after which the agent's thread rests until it is called.
 const LONG_INLINE_DRIVE: Duration = Duration::from_millis(100);
 
 /// The thread that drives the agent.
@@ -39,7 +43,7 @@ enum DrivenBy {
     OwnThread,
     /// A reader, which began at this instant.
     Reader(Instant),
-    /// A reader, which went away at this instant.
+    /// A reader, which left at this instant.
     ReaderAway(Instant),
 }
 
@@ -47,20 +51,21 @@ enum DrivenBy {
 pub(super) struct SharedAgent {
     /// `None` once the agent has ended.
     agent: Mutex<Option<Agent>>,
-    /// Wakes whoever sleeps in the agent's poller.
+    /// Wakes the thread that sleeps in the agent's poller.
     waker: AgentWaker,
-    /// A [`DrivenBy`].
+    /// An encoded [`DrivenBy`].
     driven_by: AtomicU64,
-    /// How long a reader may be away before the hand-over, in nanoseconds; 0 where its receive buffers allow no absence.
+    /// Maximum absence of a reader before the hand-over, in nanoseconds; 0 where its receive
+    /// buffers allow none.
     handover_delay: AtomicU64,
     /// Held by the agent's thread while it rests because a reader drives the agent.
     rest: Mutex<()>,
     called: Condvar,
-    /// For how long it rests, in nanoseconds.
+    /// Duration of that rest, in nanoseconds.
     rests_for: AtomicU64,
-    /// How many readers the agent has in this process.
+    /// Number of the agent's readers in this process.
     readers: AtomicUsize,
-    /// Whether readers may drive the agent inline at all.
+    /// True if readers may drive the agent inline at all.
     allows_inline: bool,
 }
 
@@ -85,35 +90,38 @@ impl SharedAgent {
         let is_handed_over = || self.driven_by() != DrivenBy::OwnThread;
         loop {
             self.wait_for_handover();
-            // Poisoned: whoever had it panicked, and nobody knows what state it is in.
+            // Poisoned: the thread that held it panicked, and its state is unknown.
             let Ok(mut guard) = self.agent.lock() else { return };
             let Some(agent) = guard.as_mut() else { return };
             while !is_handed_over() {
                 match agent.duty_cycle_unless_stopped() {
                     ControlFlow::Break(()) => return,
                     ControlFlow::Continue(Some(deadline)) => agent.sleep(deadline, is_handed_over),
-                    // On the same processor a reader keeps up that way, and on another it does not matter.
+                    // On the same processor this lets a reader keep up, and on another it has no
+                    // effect.
                     ControlFlow::Continue(None) => std::thread::yield_now(),
                 }
             }
         }
     }
 
-    /// Drives the agent until `look` finds something or `deadline` has come; `None` at the deadline, or if the agent has ended.
+    /// Drives the agent until `look` returns a value or `deadline` has come; `None` at the
+    /// deadline, or if the agent has ended.
     pub(super) fn drive_until<T>(
         &self,
         deadline: Option<Instant>,
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let mut inline_drive = InlineDrive::begin(self);
-        // One that has ended, or was left by a panic, is its thread's business.
+        // An agent that has ended, or was left by a panic, is handled by its own thread.
         let mut guard = self.agent.lock().ok()?;
         let agent = guard.as_mut()?;
         // The agent's thread may have been at work until now.
         let mut found = look();
         while found.is_none() {
-            // Everything has been read. By another look the reader passes over what was rewound, before more comes. One that
-            // came meanwhile would count that as unread.
+            // Everything has been read. Calling `look` again lets the reader pass over the rewound
+            // part before more arrives. A reader that was added meanwhile would count that part as
+            // unread.
             if self.has_one_reader() && agent.rewind_rings() {
                 found = look();
             }
@@ -133,7 +141,8 @@ impl SharedAgent {
         found
     }
 
-    /// Lets the agent follow a command at once that came while a reader is away and its thread rests.
+    /// Lets the agent follow a command immediately that was queued while a reader is away and its
+    /// thread rests.
     pub(super) fn serve_commands(&self) {
         if matches!(self.driven_by(), DrivenBy::ReaderAway(_))
             && let Ok(mut guard) = self.agent.try_lock()
@@ -143,8 +152,8 @@ impl SharedAgent {
         }
     }
 
-    /// Tells whether a reader may drive the agent: the only one, if the agent's thread runs like any other, and unless no
-    /// absence is allowed and the thread is at work.
+    /// Returns whether a reader may drive the agent: only a sole reader, only if the agent's thread
+    /// has default tuning, and not while no absence is allowed and the thread is at work.
     pub(super) fn may_be_driven_inline(&self) -> bool {
         let is_at_work = || self.driven_by() == DrivenBy::OwnThread && self.waker.sleeps_until().is_none();
         let may_leave = || !self.handover_delay().is_zero();
@@ -164,7 +173,7 @@ impl SharedAgent {
     }
 
     fn driven_by(&self) -> DrivenBy {
-        // Relaxed: it only says who is to lock the agent; the lock carries the rest.
+        // Relaxed: it only says which thread is to lock the agent; the lock orders everything else.
         DrivenBy::decode(self.driven_by.load(Ordering::Relaxed))
     }
 
@@ -172,7 +181,7 @@ impl SharedAgent {
         Duration::from_nanos(self.handover_delay.load(Ordering::Relaxed))
     }
 
-    /// Keeps the agent's thread out of the way of a reader that drives the agent, or went away a moment ago.
+    /// Lets the agent's thread wait while a reader drives the agent, or left a moment ago.
     fn wait_for_handover(&self) {
         loop {
             let (now, driven_by, handover_delay) =
@@ -187,22 +196,22 @@ impl SharedAgent {
                     self.rest(RESTS * handover_delay, driven_by)
                 }
                 DrivenBy::ReaderAway(_) => {
-                    // A reader that was only kept from running goes first.
+                    // A reader that was merely preempted runs first.
                     std::thread::yield_now();
                     let (left, own) = (driven_by.encode(), DrivenBy::OwnThread.encode());
-                    // Fails if the reader came back: then it goes on.
+                    // Fails if the reader has returned: then the reader continues to drive.
                     let _ = self.driven_by.compare_exchange(left, own, Ordering::Relaxed, Ordering::Relaxed);
                 }
             }
         }
     }
 
-    /// Sleeps for so long, or until the agent's thread is called, if things are as they were `seen`.
+    /// Sleeps for `time`, or until the agent's thread is called, if the state is still as `seen`.
     fn rest(&self, time: Duration, seen: DrivenBy) {
         let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         self.rests_for.store(nanos(time), Ordering::Relaxed);
-        // Here first how long, then who drives; where inline driving ends it is the other way round, so that one of the two
-        // sees the other.
+        // Here the duration is written before the driver is read; where inline driving ends the
+        // order is reversed, so that one of the two sees the other.
         fence(Ordering::SeqCst);
         if self.driven_by() == seen {
             let _ = self.called.wait_timeout(rest, time);
@@ -210,27 +219,30 @@ impl SharedAgent {
         self.rests_for.store(0, Ordering::Relaxed);
     }
 
-    /// Wakes the agent's thread while it keeps out of the way.
+    /// Wakes the agent's thread while it rests.
     fn call(&self) {
-        // The thread that rests has looked for the last time who drives the agent, and waits; or has yet to look.
+        // The resting thread has read the driver for the last time and waits, or has yet to read
+        // it.
         drop(self.rest.lock().unwrap_or_else(PoisonError::into_inner));
         self.called.notify_one();
     }
 }
 
-/// One span of inline driving, from the reader's request until the reader goes away, also by a panic.
+/// A span of inline driving, from the reader's request until the reader leaves, also by a panic.
 struct InlineDrive<'w> {
     shared: &'w SharedAgent,
-    /// How long the reader may be away afterwards; `None` hands the agent over to its thread at once.
+    /// Maximum absence of the reader afterwards; `None` hands the agent over to its thread
+    /// immediately.
     handover_delay: Option<Duration>,
 }
 
 impl<'w> InlineDrive<'w> {
     fn begin(shared: &'w SharedAgent) -> Self {
         shared.driven_by.store(DrivenBy::Reader(clock::monotonic()).encode(), Ordering::Relaxed);
-        // If the agent's thread has it and sleeps. Otherwise it looks once more before it does.
+        // If the agent's thread holds it and sleeps; otherwise the thread checks once more before
+        // it sleeps.
         shared.waker.wake();
-        // Unless there turns out to be something to do for a reader.
+        // Replaced once a reader has driven the agent.
         Self { shared, handover_delay: None }
     }
 }
@@ -249,19 +261,20 @@ impl Drop for InlineDrive<'_> {
     }
 }
 
-/// Returns the hand-over delay if the sockets may stay unread for `spare`: the agent's thread rests first, before it sees
-/// that the reader is away. `None` where inline driving is not worth it.
+/// Returns the hand-over delay if the sockets may stay unread for `spare`: the agent's thread rests
+/// first, before it sees that the reader is away. `None` where inline driving is not worthwhile.
 fn handover_delay_within(spare: Duration) -> Option<Duration> {
     let handover_delay = (spare / (MAX_RESTS + 1)).min(MAX_HANDOVER_DELAY);
     (handover_delay >= MIN_HANDOVER_DELAY).then_some(handover_delay)
 }
 
-/// Returns a short time in nanoseconds.
+/// Converts a short time to nanoseconds.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Ends the agent with its thread, also by a panic: readers get what there is, and callers that wait get no answer.
+/// Ends the agent with its thread, also by a panic: readers get the remaining data, and waiting
+/// callers get no answer.
 struct EndOfThread<'w>(&'w SharedAgent);
 
 impl Drop for EndOfThread<'_> {
@@ -271,14 +284,14 @@ impl Drop for EndOfThread<'_> {
         drop(guard);
         match agent {
             Some(agent) if !std::thread::panicking() => agent.end(),
-            // It may panic again; dropped, its rings close too.
+            // Ending may panic again; when the agent is dropped, its rings close too.
             other => drop(other),
         }
     }
 }
 
 impl DrivenBy {
-    /// Packs it into one word: a moment in the upper 62 bits, 146 years of nanoseconds.
+    /// Packs the state into one word: an instant in the upper 62 bits, 146 years of nanoseconds.
     const fn encode(self) -> u64 {
         match self {
             Self::OwnThread => 0,

@@ -1,4 +1,4 @@
-//! One receiving socket with the stream machine behind it.
+//! A receiving socket with its stream machine.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,69 +10,70 @@ use ledger::{DropUnit, LedgerConfig};
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, clock};
 use units::Instant;
 
-/// So long after the last datagram the drop counter is read once more: what was dropped behind it is told
-/// by no other.
+/// Time after the last datagram at which the drop counter is read once more: no later datagram
+/// would report drops behind it.
 const TAIL_CHECK: Duration = Duration::from_millis(20);
 
-/// What a datagram takes of a receive buffer beside its bytes, roughly: the kernel's own structures.
+/// Approximate space that a datagram takes of a receive buffer in addition to its bytes: the
+/// kernel's own structures.
 const OVERHEAD_BYTES: usize = 1_024;
-/// A rate is judged by no shorter time: a train or a batch says nothing.
+/// Shortest time over which a rate is measured; a single train or batch is no measure.
 const RATE_TIME: Duration = Duration::from_millis(1);
-/// What of a receive buffer may be filled while nobody reads.
+/// Share of a receive buffer that may be filled while the socket is unread.
 const SPARE_SHARE: f64 = 0.75;
 
-/// A receiving socket and what comes in there.
+/// A receiving socket and its input.
 pub(super) struct Port {
     pub(super) socket: ReceiveSocket,
     pub(super) machine: Receiver,
-    /// Where it listens: the group, or an address of this host.
+    /// Address at which it receives: the group, or an address of this host.
     pub(super) address: SocketAddr,
-    /// What the kernel tells its socket from others by.
+    /// Identifier by which the kernel distinguishes its socket from others.
     pub(super) cookie: Option<u64>,
-    /// How many asked for this address itself: so long it stays open, whatever is announced.
+    /// Number of requests for this address; while above 0 it stays open, whatever is announced.
     pub(super) pins: usize,
-    /// It was said that more streams come in than there are places.
+    /// True once the warning was logged that more streams arrive than there are slots.
     pub(super) is_said_full: bool,
     tail_check: Option<Instant>,
-    /// A moment at which nothing lay unread in the socket.
+    /// A moment at which the socket held no unread datagram.
     empty_at: Instant,
-    /// What was read of its buffer since `counted_from`.
+    /// Bytes read from its buffer since `counted_from`.
     taken_bytes: usize,
     counted_from: Instant,
-    /// How long nobody may read it, at the rate before that.
+    /// Time for which it may stay unread, at the rate before that.
     spare_time: Duration,
-    /// How long the oldest datagram of each read had waited.
+    /// Wait of the oldest datagram of each read.
     waits: Histogram,
 }
 
-/// How long datagrams lay in a socket, from the kernel's time stamp until they were read: what tells a reader that is slow
-/// to come. Of each read that one counts which had waited longest.
+/// Waiting times of datagrams in a socket, from the kernel's time stamp until they were read: they
+/// show a slow reader. Each read counts only its longest wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Waits {
-    /// How many reads found something.
+    /// Number of reads that returned datagrams.
     pub reads: u64,
-    /// The median, to about 3 %.
+    /// Median, to about 3 %.
     pub median: Duration,
-    /// What 99 of 100 did not exceed, to about 3 %.
+    /// 99th percentile, to about 3 %.
     pub percentile_99: Duration,
-    /// The longest.
+    /// Maximum.
     pub longest: Duration,
 }
 
-/// What a receiving socket has to tell of itself. Units: datagrams.
+/// State of a receiving socket. Units: datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortStatus {
-    /// Where it listens.
+    /// Address at which it receives.
     pub address: SocketAddr,
     /// Its receive buffer.
     pub buffer: Buffer,
-    /// How many it dropped since it was opened (`SO_RXQ_OVFL`, `SO_MEMINFO`).
+    /// Number of drops since it was opened (`SO_RXQ_OVFL`, `SO_MEMINFO`).
     pub drops: u32,
-    /// Surplus of evidence: what the kernel or a publisher counted as lost beyond what is missing.
+    /// Surplus of evidence: losses that the kernel or a publisher counted beyond what is missing.
     pub unmatched: ledger::StageCounts,
-    /// What could not be used.
+    /// Counters of datagrams that could not be used.
     pub stats: cast::receive::ReceiverStats,
-    /// How long they waited to be read.
+    /// Waiting times until datagrams were read.
     pub waits: Waits,
 }
 
@@ -112,7 +113,8 @@ impl Port {
         })
     }
 
-    /// Notes that datagrams were read: the tail wants a look later, and the delay is told by the oldest.
+    /// Notes that datagrams were read: the drop counter is to be checked later, and the oldest
+    /// gives the delay.
     pub(super) fn was_read(&mut self, now: Instant, oldest: Option<units::WallTime>) {
         self.tail_check = Some(now + TAIL_CHECK);
         if let Some(oldest) = oldest {
@@ -121,39 +123,42 @@ impl Port {
         }
     }
 
-    /// Notes what a datagram or a train took of the receive buffer.
+    /// Notes the space that a datagram or a train took of the receive buffer.
     pub(super) const fn took(&mut self, size_bytes: usize) {
         self.taken_bytes += size_bytes + OVERHEAD_BYTES;
     }
 
-    /// Returns how long nobody may read the socket: until its buffer is nearly full, at the present rate.
+    /// Returns how long the socket may stay unread: until its buffer is nearly full, at the current
+    /// rate.
     pub(super) fn spare_time(&mut self, now: Instant) -> Duration {
         let time = now.since(self.counted_from);
         if time >= RATE_TIME {
             self.counted_from = now;
             let taken = std::mem::take(&mut self.taken_bytes) as f64;
             let spare = self.socket.granted_buffer().effective_bytes as f64 * SPARE_SHARE;
-            // Where nothing was taken it is for ever.
+            // Unbounded where nothing was read.
             let spare_time = Duration::try_from_secs_f64(time.as_secs_f64() * spare / taken);
             self.spare_time = spare_time.unwrap_or(Duration::MAX);
         }
         self.spare_time
     }
 
-    /// Notes that nothing lay unread at this moment.
+    /// Notes that no datagram was unread at this moment.
     pub(super) fn was_empty(&mut self, at: Instant) {
         // A port that was opened since is known to have been empty later than that.
         self.empty_at = self.empty_at.max(at);
     }
 
-    /// Returns the last moment at which nothing lay unread: so far time has passed for the machine.
+    /// Returns the last moment at which no datagram was unread: time has passed for the machine up
+    /// to it.
     pub(super) const fn empty_at(&self) -> Instant {
         self.empty_at
     }
 
     /// Reads the drop counter if the socket has been quiet for long enough.
     ///
-    /// While something lies unread the counter has to wait: the drops lie behind it, and a stamp will tell.
+    /// While a datagram is unread the counter has to wait: the drops are behind it, and a later
+    /// counter stamp will report them.
     pub(super) fn check_tail(&mut self, now: Instant) {
         if self.tail_check.is_some_and(|due| due <= now) {
             self.tail_check = None;
@@ -201,7 +206,7 @@ mod tests {
         let whole = |wait: Duration| (wait.as_secs_f64() / 60.0).round();
         assert_eq!((waits.reads, whole(waits.median)), (100, 1.0));
         assert_eq!((whole(waits.percentile_99), whole(waits.longest)), (5.0, 5.0));
-        // Whoever sets the clock back makes nothing wait for less than no time.
+        // A clock that is set back yields no negative wait.
         port.was_read(now, Some(minutes(-1)));
         assert_eq!(port.status().waits.reads, 101);
     }

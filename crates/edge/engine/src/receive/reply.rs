@@ -1,4 +1,4 @@
-//! What a reader sends back: its reports, and requests for descriptions.
+//! Sockets for the datagrams that a reader sends back: its reports, and requests for descriptions.
 
 use std::net::SocketAddr;
 
@@ -38,7 +38,7 @@ impl ReplySockets {
             }
         }
         if let Some(socket) = slot {
-            // Reports are cumulative: one that is refused is repeated by the next.
+            // Reports are cumulative: the next one repeats a refused one.
             let _ = socket.send_batch(&[datagram], to);
         }
     }

@@ -16,22 +16,25 @@ use crate::host::{HostRings, RingWriter};
 use crate::ledger_page::{EpochOnPage, LedgerPage, write_page};
 use crate::record::{BlockRecord, Record, kind};
 
-/// A ring holds about so much of its stream, so that a reader may be away for that long.
+/// Time span of a stream that a ring holds, approximately, so that a reader may be away for that
+/// long.
 const RING_TIME: Duration = Duration::from_secs(4);
 /// The smallest ring: slow streams send few but whole records.
 const MIN_RING_BYTES: usize = 1 << 18;
 /// The largest ring: fast streams give their readers less time.
 const MAX_RING_BYTES: usize = 1 << 26;
-/// What all rings of a process hold together: rates are claims, and memory is not.
+/// Maximum size of all rings of a process together: rates are claims, but memory is limited.
 const RING_BUDGET_BYTES: usize = 1 << 29;
-/// How far into the memory of a ring may be written before its beginning is used again: with what one duty cycle adds and
-/// what it was received into, a processor's own cache of 2 MiB holds that. Source: measured, `docs/measured.md`.
+/// Offset in a ring's memory beyond which its beginning is used again: with the data of one duty
+/// cycle and its receive buffers this fits into a processor's own cache of 2 MiB. Source: measured,
+/// `docs/measured.md`.
 const REWIND_BYTES: u64 = 1 << 19;
-/// The most epochs whose totals are kept; a receiver has fewer of which records may still come.
+/// Maximum number of epochs whose totals are kept; a receiver has fewer of which records may still
+/// come.
 const MAX_EPOCHS: usize = 8;
-/// What a record takes beside its payload, at most, for the estimate of a ring's size.
+/// Maximum size of a record beyond its payload, for the estimate of a ring's size.
 const RECORD_OVERHEAD_BYTES: f64 = 96.0;
-/// The most gaps of accounts that are over that are kept for readers that were lapped: as many as a ledger remembers.
+/// Maximum number of gaps of ended accounts kept for lapped readers: as many as a ledger remembers.
 const MAX_GAPS_OF_ENDED: usize = 8_192;
 
 /// A stream as local readers find it.
@@ -41,15 +44,15 @@ pub struct Subscription {
     pub stream: StreamId,
     /// Name, schema, station.
     pub description: Arc<Description>,
-    /// Its flow of records.
+    /// Ring of its records.
     pub ring: Ring,
 }
 
-/// The streams that come in, for all threads of the process.
+/// The received streams, for all threads of the process.
 #[derive(Default)]
 pub(crate) struct Registry {
     subscriptions: Mutex<Vec<Subscription>>,
-    /// Counts changes, so that readers look only when there is something new.
+    /// Counts changes, so that readers read the list only when it has changed.
     generation: AtomicU64,
     pub(crate) doorbell: Doorbell,
 }
@@ -65,31 +68,31 @@ impl Registry {
 
     fn change(&self, act: impl FnOnce(&mut Vec<Subscription>)) {
         act(&mut self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner));
-        // Pairs with the load in `generation`: whoever sees the new count finds the new list.
+        // Pairs with the load in `generation`: a thread that sees the new count finds the new list.
         self.generation.fetch_add(1, Ordering::Release);
         self.doorbell.ring();
     }
 }
 
-/// Names a port for as long as the agent runs.
+/// Identifies a port while the agent runs.
 pub(super) type PortToken = u64;
 
 /// The writing ends of all subscriptions, owned by the agent.
 ///
-/// A stream may come in at several ports, such as a group and an address of this host. It is received at the one
-/// where its account began first, until that account ends: delivered twice, nothing would add up.
+/// A stream may arrive at several ports, such as a group and an address of this host. It is received at the one
+/// where its account began first, until that account ends: delivered twice, its account would not balance.
 pub(super) struct Subscriptions {
     registry: Arc<Registry>,
-    /// Where rings are made that other processes read too; `None` keeps them on the heap.
+    /// Location of rings that other processes read too; `None` keeps rings on the heap.
     host: Option<HostRings>,
     stream_rings: BTreeMap<StreamId, StreamRing>,
-    /// Accounts that began although another port has the stream: what they tell is not written.
+    /// Accounts that began although another port has the stream: their events are not written.
     surplus: BTreeSet<(PortToken, StreamId)>,
     /// Streams whose port has changed, or was contended for.
     news_of_ports: Vec<StreamId>,
     scratch: Vec<u8>,
     written: bool,
-    /// What the rings may take together.
+    /// Maximum size of the rings together.
     budget_bytes: usize,
     warned_of_budget: bool,
     warned_of_host: bool,
@@ -97,22 +100,22 @@ pub(super) struct Subscriptions {
 
 struct StreamRing {
     writer: Writer,
-    /// What readers in other processes can look up.
+    /// Ledger page for readers in other processes.
     page: LedgerPage,
-    /// Written to since the doorbell was rung last.
+    /// True if records were written since the doorbell last rang.
     written: bool,
     ring_bytes: usize,
-    /// The port at which the stream comes in, while it has open accounts there.
+    /// The port at which the stream is received, while it has open accounts there.
     port: Option<PortToken>,
     open_accounts: usize,
-    /// The epochs that are or were current, the newest last.
+    /// The current epoch and its predecessors, the newest last.
     epochs: Vec<EpochTotals>,
-    /// What accounts that are over were missing, the newest last.
+    /// Gaps of ended accounts, the newest last.
     gaps_of_ended: VecDeque<(Epoch, Gap)>,
 }
 
-/// Totals of an epoch over all its accounts, so that a reader that was lapped over the end of one account and the beginning of
-/// the next takes differences as anywhere else.
+/// Totals of an epoch over all its accounts, so that a reader that was lapped across the end of one
+/// account and the beginning of the next takes differences as usual.
 struct EpochTotals {
     epoch: Epoch,
     /// Cumulative elements delivered and missing.
@@ -135,7 +138,8 @@ impl Subscriptions {
         }
     }
 
-    /// Writes an event of a port's stream machine into its stream's ring, with the totals of its epoch before it.
+    /// Writes an event of a port's stream machine into its stream's ring, with the totals of its
+    /// epoch before it.
     pub(super) fn write(&mut self, port: PortToken, event: Event<'_>) {
         if self.is_surplus(port, &event) {
             return;
@@ -166,8 +170,8 @@ impl Subscriptions {
                 self.account_ended(stream, epoch, account.gaps);
             }
             Event::UnknownVersion { version, from } => tracing::warn!(
-                "{from} sends in version {version} of the protocol, and this program knows {}: such datagrams are left \
-                 out and counted as unknown_version\nuse the same version on both hosts",
+                "{from} sends version {version} of the protocol, but this program supports {}: such datagrams are \
+                 ignored and counted as unknown_version\nuse the same version on both hosts",
                 wire::VERSION
             ),
             Event::Imposter { stream, believed, imposter, .. } => {
@@ -179,7 +183,7 @@ impl Subscriptions {
         }
     }
 
-    /// Returns the port where a stream comes in, while it has an account there.
+    /// Returns the port where a stream is received, while it has an account there.
     pub(super) fn port_of(&self, stream: StreamId) -> Option<PortToken> {
         self.stream_rings.get(&stream)?.port
     }
@@ -196,13 +200,14 @@ impl Subscriptions {
             .collect()
     }
 
-    /// Returns the streams of which the ports should hear where they are received now.
+    /// Returns the streams whose ports must be notified where the stream is received now.
     pub(super) fn take_news_of_ports(&mut self) -> Vec<(StreamId, Option<PortToken>)> {
         let streams = std::mem::take(&mut self.news_of_ports);
         streams.into_iter().map(|stream| (stream, self.port_of(stream))).collect()
     }
 
-    /// Tells whether an event belongs to an account that should not have begun, and keeps track of those.
+    /// Returns whether an event belongs to an account that should not have begun, and keeps track
+    /// of those.
     fn is_surplus(&mut self, port: PortToken, event: &Event<'_>) -> bool {
         match *event {
             Event::Began { stream, .. } => {
@@ -219,7 +224,7 @@ impl Subscriptions {
             | Event::Settled { stream, .. }
             | Event::Imposter { stream, .. }
             | Event::TwoPublishers { stream, .. } => self.surplus.contains(&(port, stream)),
-            // Of no stream that is known.
+            // It belongs to no known stream.
             Event::UnknownVersion { .. } => false,
         }
     }
@@ -231,8 +236,8 @@ impl Subscriptions {
             .find(|subscription| subscription.stream == stream)
             .map(|subscription| subscription.description.name.to_string());
         tracing::warn!(
-            "stream `{}` comes from {imposter} too, whose datagrams are left out and counted as imposter: its publisher \
-             sends from {believed}\nfind out what sends from {}; a publisher that has moved is followed once its old \
+            "stream `{}` also comes from {imposter}, whose datagrams are ignored and counted as imposter: its publisher \
+             sends from {believed}\nfind out what sends from {}; a publisher that has moved is accepted once its old \
              address is silent",
             name.unwrap_or_default(),
             imposter.ip()
@@ -259,7 +264,8 @@ impl Subscriptions {
         }
     }
 
-    /// Closes the rings of streams of which this is true; it is told whether they are without an account.
+    /// Closes the rings of streams for which `is_over` is true; its last argument is true for a
+    /// stream without an account.
     pub(super) fn close_where(&mut self, is_over: impl Fn(StreamId, &Description, bool) -> bool) {
         let all = self.registry.subscriptions();
         let is_idle =
@@ -279,7 +285,7 @@ impl Subscriptions {
         self.registry.change(Vec::clear);
     }
 
-    /// Wakes the readers if anything was written since the last time.
+    /// Wakes the readers if records were written since the last call.
     pub(super) fn ring_doorbell(&mut self) {
         if !std::mem::take(&mut self.written) {
             return;
@@ -294,11 +300,11 @@ impl Subscriptions {
         self.registry.doorbell.ring();
     }
 
-    /// Goes back to the beginning of rings that are far from it; tells whether there were any.
+    /// Rewinds rings that are far from their beginning; returns whether there were any.
     ///
-    /// For whoever has just read all of them to their ends, and nobody else reads them.
+    /// Only for a caller that has just read all of them to their ends and is their only reader.
     pub(super) fn rewind(&mut self) -> bool {
-        // Who reads a ring in shared memory is not known.
+        // The readers of a ring in shared memory are not known.
         if self.host.is_some() {
             return false;
         }
@@ -311,14 +317,15 @@ impl Subscriptions {
         }
         let requested = ring_bytes(&description);
         if affordable(requested, self.left_bytes()) < requested {
-            // Streams that have ended make room: their readers still get all that is in their rings.
+            // Streams that have ended make room: their readers still get all that is in their
+            // rings.
             self.close_where(|_, _, idle| idle);
         }
         let ring_bytes = affordable(requested, self.left_bytes());
         if ring_bytes < requested && !std::mem::replace(&mut self.warned_of_budget, true) {
             tracing::warn!(
-                "the rings of all streams take {RING_BUDGET_BYTES} bytes: readers of `{}` and of later streams \
-                 must keep up better\nread fewer fast streams in one process",
+                "the rings of all streams take {RING_BUDGET_BYTES} bytes: those of `{}` and of later streams are \
+                 smaller, and their readers are lapped sooner\nread fewer fast streams in one process",
                 description.name
             );
         }
@@ -328,13 +335,14 @@ impl Subscriptions {
         self.registry.change(|subscriptions| subscriptions.push(Subscription { stream, description, ring }));
     }
 
-    /// Returns what is left of the budget for all rings.
+    /// Returns the rest of the budget for all rings.
     fn left_bytes(&self) -> usize {
         let used: usize = self.stream_rings.values().map(|stream_ring| stream_ring.ring_bytes).sum();
         self.budget_bytes.saturating_sub(used)
     }
 
-    /// Makes a stream's ring; `None` where other processes should read it and cannot, until its next account.
+    /// Creates a stream's ring; `None` where other processes should read it and cannot, until its
+    /// next account.
     fn make_ring(
         &mut self,
         stream: StreamId,
@@ -347,7 +355,7 @@ impl Subscriptions {
             if !std::mem::replace(&mut self.warned_of_host, true) {
                 let name = &description.name;
                 tracing::warn!(
-                    "stream `{name}` cannot be shared with other processes, who receive it: {error}"
+                    "stream `{name}` cannot be shared with other processes, which receive it themselves: {error}"
                 );
             }
         })
@@ -381,7 +389,7 @@ impl StreamRing {
         }
     }
 
-    /// Keeps what a reader may have to look up.
+    /// Keeps gaps and totals that a lapped reader may look up.
     fn note(&mut self, record: &Record<'_>) {
         match record {
             Record::Began { epoch, .. } => self.page.began(*epoch),
@@ -391,8 +399,8 @@ impl StreamRing {
         }
     }
 
-    /// Writes a record of an epoch, and advances the totals of this epoch only: records of a replaced epoch may follow after
-    /// its successor has begun.
+    /// Writes a record of an epoch, and advances the totals of this epoch only: records of a
+    /// replaced epoch may follow after its successor has begun.
     fn put<'p>(
         &mut self,
         epoch: Epoch,
@@ -414,7 +422,7 @@ impl StreamRing {
         self.writer.rewind(REWIND_BYTES, totals)
     }
 
-    /// Finds an epoch, or makes room for it.
+    /// Returns the index of an epoch, making room for it if needed.
     fn index_of(&mut self, epoch: Epoch) -> usize {
         if let Some(index) = self.epochs.iter().rposition(|known| known.epoch == epoch) {
             return index;
@@ -427,7 +435,7 @@ impl StreamRing {
     }
 }
 
-/// Returns how large a ring may be of the `requested` size when so much of the budget is left: a power of two,
+/// Returns the size of a ring of the `requested` size within the remaining budget: a power of two,
 /// and never too small for the records of a datagram.
 fn affordable(requested: usize, budget: usize) -> usize {
     let largest = budget.checked_ilog2().map_or(0, |exponent| 1 << exponent);

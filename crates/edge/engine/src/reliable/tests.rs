@@ -100,14 +100,14 @@ fn what_cannot_be_is_said() {
     let client = port(5, true);
     let mut config = SocketConfig::new(SocketType::Stream);
     config.connect_timeout = Duration::from_millis(300);
-    // Nobody is there: the port was given back.
+    // No port is open there: it was closed.
     let nobody = port(6, true).local_address();
     let error = client.connect(nobody, config.clone()).unwrap_err();
     assert_eq!(error, WaitError::Closed(CloseReason::NoAnswer));
     assert_eq!(client.accept(Some(Duration::from_millis(1))), Err(WaitError::TimedOut));
     let server = port(7, true);
     server.listen(SocketConfig::new(SocketType::Datagram), 4).expect("the only listener");
-    // Here an answer is waited for, however long it takes.
+    // The test waits for an answer, however long it takes.
     config.connect_timeout = Duration::from_secs(60);
     let error = client.connect(server.local_address(), config).unwrap_err();
     assert_eq!(error, WaitError::Closed(CloseReason::Refused));
@@ -119,7 +119,7 @@ fn what_the_kernel_does_not_take_is_counted() {
     let mut config = SocketConfig::new(SocketType::Stream);
     config.connect_timeout = Duration::from_millis(300);
     assert_eq!(client.refused_datagrams(), 0);
-    // A socket may not send to everybody unless it says that it wants to.
+    // A socket may not send to the broadcast address unless it requests that.
     let everybody = "255.255.255.255:9".parse().expect("an address");
     let error = client.connect(everybody, config).unwrap_err();
     assert_eq!(error, WaitError::Closed(CloseReason::NoAnswer));

@@ -1,15 +1,16 @@
-//! How far apart trains leave: whether the pacing is what it should be, as it was and not as it was meant.
+//! Intervals between trains as they left, which show whether the actual pacing is as intended.
 
 use std::time::Duration;
 
 use units::Instant;
 
-/// Intervals double from class to class; the last takes all of 17 s (2³⁴ ns) and more.
+/// Number of classes. Intervals double from class to class; the last takes all of 17 s (2³⁴ ns) and
+/// more.
 const CLASSES: usize = 36;
 
 /// The intervals between the trains of a publisher, by powers of two of a nanosecond.
 ///
-/// Taken after each train was first offered to the kernel, to one destination or to all.
+/// Recorded when each train was first offered to the kernel, for one destination or for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departures {
     classes: [u64; CLASSES],
@@ -24,7 +25,7 @@ impl Default for Departures {
 }
 
 impl Departures {
-    /// Notes that a train of so many datagrams has left.
+    /// Notes that a train of `datagrams` datagrams has left.
     pub(super) fn left(&mut self, now: Instant, datagrams: u64) {
         self.datagrams += datagrams;
         if let Some(last) = self.last.replace(now) {
@@ -34,20 +35,20 @@ impl Departures {
         }
     }
 
-    /// Returns how many trains have left; a datagram that left alone is one too.
+    /// Returns the number of trains that have left; a single datagram is a train too.
     #[must_use]
     pub fn trains(&self) -> u64 {
         self.intervals().map(|(_, count)| count).sum::<u64>() + u64::from(self.last.is_some())
     }
 
-    /// Returns how many datagrams they had.
+    /// Returns the number of datagrams in these trains.
     #[must_use]
     pub const fn datagrams(&self) -> u64 {
         self.datagrams
     }
 
-    /// Returns the classes that have any: the length below which their intervals lie (but for the last class, which has no
-    /// upper end), and how many there are.
+    /// Returns the classes that are not empty: the upper limit of their intervals (the last class
+    /// has none), and their number.
     pub fn intervals(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let below = |class: usize| Duration::from_nanos(1 << class);
         let classes = self.classes.iter().enumerate().filter(|(_, count)| **count > 0);

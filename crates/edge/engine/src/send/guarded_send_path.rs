@@ -1,7 +1,9 @@
-//! A send path behind a lock that its agent and its publisher share: one of them holds it, and neither waits for the other.
+//! A send path behind a lock that its agent and its publisher share: one of them holds it, and
+//! neither waits for the other.
 //!
-//! A publisher that sends inline may hold the lock nearly always, and may be kept from running while it does. Messages to
-//! the send path wait in its mailbox meanwhile, which the next holder of the lock empties first.
+//! A publisher that sends inline may hold the lock most of the time, and may be preempted while it
+//! does. Meanwhile messages to the send path wait in its mailbox, which the next holder of the lock
+//! empties first.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
@@ -14,9 +16,11 @@ use wire::{Report, Request};
 
 use super::send_path::SendPath;
 
-/// The most messages in a mailbox; more are lost, as datagrams are that find a buffer full: readers repeat what they say.
+/// Maximum number of messages in a mailbox; more are lost, like datagrams that find a buffer full:
+/// readers repeat their messages.
 const MAX_MESSAGES: usize = 256;
-/// The most of these that come from the network: a flood of them keeps no message of this host out.
+/// Maximum number of these that come from the network, so that a flood of them keeps no local
+/// message out.
 const MAX_NETWORK_MESSAGES: usize = MAX_MESSAGES / 2;
 
 pub(super) struct GuardedSendPath {
@@ -28,26 +32,26 @@ pub(super) struct GuardedSendPath {
 
 /// A message to a send path.
 pub(super) enum Message {
-    /// A reader's report, where it came from, and the size of its datagram.
+    /// A reader's report, its source address, and the size of its datagram.
     Report(Box<Report>, IpAddr, usize),
-    /// A reader asks for the description or the data.
+    /// A reader requests the description or the data.
     Request(Request),
-    /// The kernel was seen to free datagrams.
+    /// The kernel freed datagrams.
     Dropped(DropNotice),
-    /// Whether somebody sees what the kernel drops here.
+    /// True if a drop reporter sees all drops here.
     Watched(bool),
-    /// An interface has changed: the one that was named, or any.
+    /// An interface has changed: the one named, or any.
     Interface(Option<Interface>),
-    /// Where datagrams may come from has changed.
+    /// The possible source addresses of datagrams have changed.
     Addresses(Arc<[IpAddr]>),
-    /// Somebody asks who reads.
+    /// A caller requests the list of readers.
     Readers(mpsc::Sender<Vec<ReaderReport>>),
 }
 
-/// Why a send path cannot be locked at this moment.
+/// Reason why a send path cannot be locked at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unavailable {
-    /// Another thread holds it, and sees to everything that is due.
+    /// Another thread holds it, and does all work that is due.
     InUse,
     /// The thread that held it last panicked.
     Poisoned,
@@ -69,25 +73,27 @@ impl GuardedSendPath {
 
     /// Calls `act` with the send path, unless another thread holds it.
     ///
-    /// A publisher checks afterwards whether it [has messages](Self::has_messages): the agent handles them then.
+    /// A publisher checks afterwards whether it [has messages](Self::has_messages): then the agent
+    /// handles them.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut SendPath) -> T) -> Result<T, Unavailable> {
         let mut send_path = self.try_lock()?;
         self.handle_messages(&mut send_path);
         Ok(act(&mut send_path))
     }
 
-    /// Tells whether the agent must poll the send path before it sleeps. While the publisher holds it the agent need not: the
-    /// publisher wakes it.
+    /// Returns whether the agent must poll the send path before it sleeps. Not while the publisher
+    /// holds it: the publisher wakes the agent.
     pub(super) fn needs_poll(&self) -> bool {
         self.try_lock().is_ok_and(|send_path| send_path.needs_poll() || self.has_messages())
     }
 
-    /// Tells whether messages wait. A thread that posted one and found the send path locked did so before it was unlocked.
+    /// Returns whether messages wait. A thread that posted one and found the send path locked did
+    /// so before it was unlocked.
     pub(super) fn has_messages(&self) -> bool {
         !self.mailbox().is_empty()
     }
 
-    /// Puts a message into the mailbox; it is handled at once if no thread holds the send path.
+    /// Puts a message into the mailbox; it is handled immediately if no thread holds the send path.
     pub(super) fn post(&self, message: Message) {
         let mut mailbox = self.mailbox();
         let is_of_network = matches!(message, Message::Report(..) | Message::Request(_));
@@ -112,7 +118,7 @@ impl GuardedSendPath {
                 Message::Request(request) => send_path.on_request(clock::monotonic(), &request),
                 Message::Interface(interface) => send_path.on_interface(interface.as_ref()),
                 Message::Addresses(addresses) => send_path.on_addresses(clock::monotonic(), &addresses),
-                // Whoever asked may have given up waiting: an answer that nobody takes is no error.
+                // The caller may have stopped waiting; an answer that is not received is no error.
                 Message::Readers(reply) => drop(reply.send(send_path.readers())),
             }
         }
@@ -126,7 +132,7 @@ impl GuardedSendPath {
     }
 
     fn mailbox(&self) -> MutexGuard<'_, Vec<Message>> {
-        // Nothing that is done under this lock panics but for want of memory.
+        // Code under this lock panics only if memory runs out.
         self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

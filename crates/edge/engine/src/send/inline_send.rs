@@ -1,8 +1,9 @@
 //! Inline sending: while the agent sleeps, samples are sent by the publisher's own thread.
 //!
-//! Waking the agent takes longer than sending a datagram, and what the agent takes out of the ring it has to fetch from another
-//! processor's cache. A publisher that writes few samples again at once leaves the sending to the agent, who then finds more than one
-//! write and makes trains of them; and many samples, which fill trains by themselves, unless it is one that waits for its
+//! Waking the agent takes longer than sending a datagram, and the agent has to fetch the contents
+//! of the ring from another processor's cache. The agent sends instead in two cases: a publisher
+//! soon writes few samples again, so that the agent finds several writes and makes trains of them;
+//! or there are many samples, which fill trains without waiting, unless the publisher waits for its
 //! network anyway when there is no room.
 
 use std::net::SocketAddr;
@@ -17,30 +18,32 @@ use super::publication::SocketFull;
 use super::send_path::{Polled, SendPath};
 use crate::waker::AgentWaker;
 
-/// More than this is work for the agent, while the publisher takes its next samples, if it does not wait for room.
+/// Size above which the agent sends while the publisher takes its next samples, unless the
+/// publisher waits for room.
 const MAX_BYTES: usize = 16 * 1024;
-/// A publisher that writes again within this time would be held up by sending; waking the agent takes about as long.
+/// Interval between writes below which sending would delay the publisher; waking the agent takes
+/// about as long.
 const MIN_PAUSE: Duration = Duration::from_micros(10);
 
-/// A publisher's handle of its own send path, which ends with the agent, not with this.
+/// A publisher's handle of its own send path, which ends with the agent, not with this handle.
 pub(super) struct InlineSender {
     send_path: Weak<GuardedSendPath>,
     announce_to: Option<SocketAddr>,
-    /// The publisher waits for its network when there is no room.
+    /// True if the publisher waits for its network when there is no room.
     waits_anyway: bool,
     last_sent: Instant,
 }
 
-/// Samples in their publisher's hands.
+/// Samples that their publisher holds.
 #[derive(Clone, Copy)]
 pub(super) struct Samples<'a> {
-    /// When the first was taken.
+    /// Time at which the first was taken.
     pub(super) t0: WallTime,
     pub(super) rate: SampleRate,
     pub(super) bytes: &'a [u8],
-    /// The most bytes to be handed over at once, whole samples; as many as a record has.
+    /// Maximum number of bytes passed in one part, whole samples; as many as a record has.
     pub(super) part_bytes: usize,
-    /// Where their records begin in the ring, if they lie there too.
+    /// Position of their records in the ring, if they are there too.
     pub(super) ring_position: Option<u64>,
 }
 
@@ -54,8 +57,8 @@ impl InlineSender {
         Self { send_path: Arc::downgrade(send_path), announce_to, waits_anyway, last_sent: Instant::ORIGIN }
     }
 
-    /// Sends samples that are in no ring; returns how many bytes it took. The rest is for the ring and the agent, who must be
-    /// woken for it.
+    /// Sends samples that are in no ring; returns how many bytes were sent. The rest must go
+    /// through the ring to the agent, which must be woken for it.
     pub(super) fn send(&mut self, samples: &Samples<'_>, waker: &AgentWaker) -> usize {
         let announce_to = self.announce_to;
         let act = |send_path: &mut SendPath, now| {
@@ -69,11 +72,11 @@ impl InlineSender {
         taken
     }
 
-    /// Sends samples that were just written to the ring, or sees to it that the agent does.
+    /// Sends samples that were just written to the ring, or makes sure that the agent does.
     pub(super) fn send_written(&mut self, samples: &Samples<'_>, waker: &AgentWaker) {
         let announce_to = self.announce_to;
         let act = |send_path: &mut SendPath, now| match send_path.poll_with(now, announce_to, samples) {
-            // Others wait before them.
+            // Other samples wait before them.
             (0, _) if send_path.is_long_work(MAX_BYTES) => None,
             (0, _) => Some(send_path.poll_inline(now, announce_to)),
             (taken, polled) => Some(if taken == samples.bytes.len() { polled } else { Polled::Busy }),
@@ -84,7 +87,8 @@ impl InlineSender {
         }
     }
 
-    /// Calls `act` with the send path if the publisher may send so many bytes inline; `None` if it did not send.
+    /// Calls `act` with the send path if the publisher may send `size_bytes` bytes inline; `None`
+    /// if it did not send.
     fn try_poll<T>(
         &mut self,
         size_bytes: usize,
@@ -99,7 +103,7 @@ impl InlineSender {
             return None;
         }
         let had = self.send_path.upgrade()?.with(|send_path| {
-            // Once the send path is locked: the agent may have polled it before.
+            // After the send path is locked: the agent may have polled it before.
             let now = clock::monotonic();
             act(send_path, now).map(|had| (had, now))
         });
@@ -108,10 +112,11 @@ impl InlineSender {
         Some(had)
     }
 
-    /// Wakes the agent unless it may sleep on: nothing is left to do before it wakes by itself.
+    /// Wakes the agent unless nothing is due before its own deadline.
     fn leave(&self, polled: &Polled, waker: &AgentWaker) {
         let has_messages = self.send_path.upgrade().is_some_and(|send_path| send_path.has_messages());
-        // An agent that has woken up since sees before it sleeps again that the send path was polled.
+        // An agent that has woken up since sees before it sleeps again that the send path was
+        // polled.
         let in_time = |due: Option<Instant>| {
             waker.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due))
         };

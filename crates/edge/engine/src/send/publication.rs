@@ -1,7 +1,7 @@
-//! The publisher's end of its ring: where samples go in, and what the agent reports back.
+//! The publisher's end of its ring: it writes samples, and reads the state that the agent reports.
 //!
-//! The ring is the hub: readers of this host read the same records from shared memory as the sending agent does
-//! on their way to the network. A publication may have both, or either.
+//! The ring is the hub: readers of this host read the same records from shared memory as the
+//! sending agent does. A publication may have both, or either.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -30,48 +30,50 @@ pub struct PublicationConfig {
     pub description: Description,
     /// The publisher's epoch.
     pub epoch: Epoch,
-    /// The clock that times are read from.
+    /// The clock of sample times.
     pub clock: Clock,
-    /// Where datagrams go: a group, or addresses of readers.
+    /// Destinations of datagrams: a group, or addresses of readers.
     pub destinations: Vec<SocketAddr>,
-    /// The most bytes in one datagram.
+    /// Maximum size of a datagram.
     pub datagram_bytes: usize,
-    /// How long small blocks wait for company.
+    /// Maximum time for which small blocks wait to be sent together.
     pub linger: Duration,
-    /// How datagrams are spread over time.
+    /// Spreading of datagrams over time.
     pub pacing: Pacing,
-    /// Whether data go out while nobody listens.
+    /// Mode of sending: always, or only while a reader is heard.
     pub sending: Sending,
-    /// When the first samples leave for the network.
+    /// Time at which the first samples are sent to the network.
     pub beginning: Beginning,
-    /// The size of the ring between publisher and agent, and of the one that readers of this host read.
+    /// Size of the ring between publisher and agent, which is also the one that readers of this
+    /// host read.
     pub ring_bytes: usize,
-    /// Where readers of this host find it; `None` keeps it on the heap.
+    /// Location at which readers of this host find the ring; `None` keeps it on the heap.
     pub host: Option<HostRings>,
-    /// The send buffer to ask for.
+    /// Send buffer to request, in bytes.
     pub send_buffer_bytes: usize,
-    /// What the socket may use to save work.
+    /// Kernel features that the socket may use to save work.
     pub techniques: SendTechniques,
-    /// What becomes of datagrams that find the send buffer full.
+    /// Handling of datagrams that find the send buffer full.
     pub socket_full: SocketFull,
 }
 
-/// What becomes of datagrams that find the socket's send buffer full.
+/// Handling of datagrams that find the socket's send buffer full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SocketFull {
-    /// They are lost, as `sender_socket`: what comes later is timelier.
+    /// They are lost, as `sender_socket`: newer samples are more timely.
     #[default]
     Lose,
-    /// They wait until there is room, and so does everything behind them; lost are they only if that takes seconds.
+    /// They wait for room, and so does everything behind them; they are lost only if that takes
+    /// seconds.
     Wait,
 }
 
 /// The publisher's end: dropping it ends the epoch with a final tally.
 pub struct Publication {
     writer: Option<Writer>,
-    /// The agent that sends to the network, where there is one.
+    /// The agent that sends to the network, if there is one.
     link: Option<Link>,
-    /// Where readers of this host find the ring, if they read it too.
+    /// The ring in shared memory, if readers of this host read it too.
     host: Option<OnHost>,
     page: LedgerPage,
     scratch: Vec<u8>,
@@ -79,7 +81,7 @@ pub struct Publication {
     clock: Clock,
     elements_per_sample: u64,
     sample_bytes: usize,
-    /// The most bytes of samples in one record, whole samples.
+    /// Maximum number of bytes of samples in one record, whole samples.
     record_bytes: usize,
     next_index: u64,
     /// Cumulative elements written and skipped, which every record carries.
@@ -101,7 +103,7 @@ pub(super) struct Link {
     pub(super) inline_sender: Option<InlineSender>,
 }
 
-/// What agent and publisher tell each other beside the ring.
+/// State that agent and publisher share in addition to the ring.
 pub(crate) struct PublicationShared {
     status: Mutex<PublicationStatus>,
     finished: Condvar,
@@ -109,42 +111,43 @@ pub(crate) struct PublicationShared {
     injection: AtomicU64,
     /// 1 once no more samples come.
     closed: AtomicU64,
-    /// 1 once nobody reads the ring any more.
+    /// 1 once the ring has no reader any more.
     ended: AtomicU64,
-    /// Rung when there is room in the ring again.
+    /// Rings when there is room in the ring again.
     room: Doorbell,
 }
 
 /// The state of a publication as the agent last reported it.
 #[derive(Clone, Debug, Default)]
 pub struct PublicationStatus {
-    /// What became of everything so far.
+    /// Outcome of all samples so far.
     pub totals: Totals,
-    /// How far apart trains left.
+    /// Intervals between trains.
     pub departures: Departures,
-    /// How many readers report; [`SendAgent::readers`](super::SendAgent::readers) returns what they say.
+    /// Number of readers that report; [`SendAgent::readers`](super::SendAgent::readers) returns
+    /// their reports.
     pub readers: u32,
-    /// What became of the reports that were heard.
+    /// Counters of received reports.
     pub reports: ReportStats,
-    /// Nobody is heard: samples are passed over as `publisher_paused`.
+    /// True while no reader is heard: samples are counted as `publisher_paused` and not sent.
     pub paused: bool,
-    /// Another epoch of this stream that goes on.
+    /// Another epoch of this stream that continues.
     pub two_publishers: Option<Epoch>,
-    /// The epoch is over: the final tally was sent, or the agent has ended before its time.
+    /// True once the epoch is over: the final tally was sent, or the agent has ended early.
     pub finished: bool,
 }
 
-/// Records are at most this long, unless one sample is longer.
+/// Maximum size of a record, unless one sample is larger.
 const MAX_RECORD_BYTES: usize = 64 * 1024;
-/// A record takes at most this share of the largest one that fits, so that a ring of any size holds many.
+/// Divisor of the largest record that fits, so that a ring of any size holds many records.
 const RECORD_SHARE: usize = 4;
 
-/// Holds the records that tell of a stream's beginning, holes and end.
+/// Size that holds the records of a stream's beginning, holes and end.
 const MIN_RING_BYTES: usize = 512;
 
 /// Returns the size of the smallest ring that holds a sample.
 pub(super) const fn min_ring_bytes(sample_bytes: usize) -> usize {
-    // The largest record is half of the ring; it has a head, and a header of the ring's own that is smaller.
+    // The largest record is half of the ring; it has a head, and a ring header that is smaller.
     let for_a_sample = 2 * (sample_bytes + 2 * BLOCK_HEAD_BYTES);
     if for_a_sample < MIN_RING_BYTES { MIN_RING_BYTES } else { for_a_sample }
 }
@@ -175,7 +178,7 @@ impl Publication {
         publication
     }
 
-    /// Lets the publisher send few samples inline from now on rather than wake the agent for them.
+    /// Lets the publisher send few samples inline from now on instead of waking the agent for them.
     pub(super) fn allow_inline_send(&mut self, inline_sender: InlineSender) {
         if let Some(link) = &mut self.link {
             link.inline_sender = Some(inline_sender);
@@ -193,7 +196,8 @@ impl Publication {
         self.next_index
     }
 
-    /// Tells whether writing so many bytes now, in so many calls, would take unsent samples back.
+    /// Returns whether writing `size_bytes` bytes now, in `calls` calls, would overwrite unsent
+    /// samples.
     #[must_use]
     pub fn would_overwrite(&self, size_bytes: usize, calls: usize) -> bool {
         // Each call begins a record of its own, and may leave one that is not full.
@@ -203,7 +207,7 @@ impl Publication {
         writer.would_overwrite(&link.guard, with_heads)
     }
 
-    /// Returns how many bytes of samples fit between publisher and agent when nothing waits there.
+    /// Returns how many bytes of samples fit between publisher and agent when the ring is empty.
     #[must_use]
     pub fn max_block_bytes(&self) -> usize {
         let spared = self.writer.as_ref().map_or(0, Writer::spared_bytes);
@@ -211,10 +215,11 @@ impl Publication {
         records.max(1) * self.record_bytes
     }
 
-    /// Waits until so many bytes of samples overwrite nothing that was not sent, but not for longer than `timeout`; tells whether
-    /// that is so. Nobody waits for a network that has ended.
+    /// Waits until `size_bytes` bytes of samples overwrite no unsent sample, but not longer than
+    /// `timeout`; returns whether that is so. Does not wait for a network that has ended.
     ///
-    /// Whoever waited goes on when half of the ring is free, so that it does not wake up for every train.
+    /// A waiting publisher continues when half of the ring is free, so that it does not wake up for
+    /// every train.
     #[must_use]
     pub fn wait_for_room(&self, size_bytes: usize, timeout: Duration) -> bool {
         let has_room = || !self.would_overwrite(size_bytes, 1);
@@ -223,7 +228,7 @@ impl Publication {
         has_room()
     }
 
-    /// Tells whether nobody takes the samples any more, because the agent has ended.
+    /// Returns whether the agent has ended, so that samples are not sent any more.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.shared.ended.load(Ordering::Relaxed) != 0)
@@ -244,7 +249,7 @@ impl Publication {
     ) -> Result<(), RecordTooLarge> {
         assert!(bytes.len().is_multiple_of(self.sample_bytes), "samples are whole");
         let first_index = self.next_index;
-        // Where other processes read the ring too, all samples are in it first.
+        // Where other processes read the ring too, all samples go through it.
         let sent = if self.host.is_some() { 0 } else { self.send_by_itself(t0, bytes, rate) };
         let left = &bytes[sent..];
         if left.is_empty() {
@@ -272,7 +277,7 @@ impl Publication {
         Ok(())
     }
 
-    /// Sends samples that are in no ring, if that is the publisher's to do; returns how many bytes of them.
+    /// Sends samples that are in no ring, if the publisher may; returns how many bytes were sent.
     fn send_by_itself(&mut self, t0: WallTime, bytes: &[u8], rate: units::SampleRate) -> usize {
         let Some(Link { inline_sender: Some(sender), waker, .. }) = &mut self.link else { return 0 };
         let samples = Samples { t0, rate, bytes, part_bytes: self.record_bytes, ring_position: None };
@@ -281,7 +286,7 @@ impl Publication {
         sent
     }
 
-    /// Counts samples that are on their way.
+    /// Counts samples that were written or sent.
     fn count(&mut self, size_bytes: usize) {
         let samples = (size_bytes / self.sample_bytes) as u64;
         self.next_index += samples;
@@ -306,7 +311,7 @@ impl Publication {
         Ok(())
     }
 
-    /// From now on withholds data datagrams with this probability.
+    /// Withholds data datagrams with this probability from now on.
     pub fn inject(&self, probability: f64) {
         if let Some(link) = &self.link {
             link.shared.injection.store(probability.to_bits(), Ordering::Relaxed);
@@ -314,7 +319,7 @@ impl Publication {
         }
     }
 
-    /// Returns what the agent last said; without a network, what was written.
+    /// Returns the state that the agent last reported; without a network, that of the ring.
     #[must_use]
     pub fn status(&self) -> PublicationStatus {
         self.link.as_ref().map_or_else(|| self.local_status(), |link| link.shared.status().clone())
@@ -328,14 +333,15 @@ impl Publication {
         self.host.as_ref().map_or(0, |host| host.rings.readers_of(&host.ring))
     }
 
-    /// Ends the epoch: everything queued leaves, then the final tally; waits until that is done.
+    /// Ends the epoch: all queued samples are sent, then the final tally; waits until that is done.
     #[must_use]
     pub fn finish(mut self) -> PublicationStatus {
         self.end();
         self.status()
     }
 
-    /// What a publisher without a network says of itself: all that was written is there for its readers.
+    /// Returns the state of a publisher without a network: all written samples are available to its
+    /// readers.
     fn local_status(&self) -> PublicationStatus {
         let [numbered, source] = self.totals.map(|elements| elements / self.elements_per_sample);
         let samples = SampleTotals { offered: self.next_index, numbered, source, ..SampleTotals::default() };
@@ -343,10 +349,10 @@ impl Publication {
         PublicationStatus { totals, finished: self.writer.is_none(), ..PublicationStatus::default() }
     }
 
-    /// Returns what so many bytes of samples take in the ring.
+    /// Returns the size that `size_bytes` bytes of samples take in the ring.
     fn ring_bytes(&self, size_bytes: usize) -> usize {
         let records = size_bytes.div_ceil(self.record_bytes).max(1);
-        // Each record has its head, and a header of the ring's own that is smaller than that.
+        // Each record has its head, and a ring header that is smaller than that.
         size_bytes + records * 2 * BLOCK_HEAD_BYTES
     }
 
@@ -370,7 +376,7 @@ impl Publication {
         }
     }
 
-    /// Wakes whoever waits for samples on this host, here and in other processes.
+    /// Wakes the readers on this host that wait for samples, here and in other processes.
     fn wake_readers(&mut self) {
         self.write_page();
         if let Some(writer) = &self.writer {
@@ -392,7 +398,7 @@ impl Publication {
         if let Some(host) = &self.host {
             host.leave_for_waiting(|note| self.tell_end(note));
         }
-        // Closes the ring, after which nothing comes.
+        // Closes the ring, after which nothing follows.
         self.writer = None;
         let Some(link) = &self.link else { return };
         link.shared.closed.store(1, Ordering::Relaxed);
@@ -403,7 +409,8 @@ impl Publication {
         }
     }
 
-    /// Writes into another ring that the account has ended, and how much it had: its reader did not come in time for the samples.
+    /// Writes the end and the totals of the account into another ring, for a reader that is too
+    /// late for the samples.
     fn tell_end(&self, note: &mut Writer) {
         let [numbered, source] = self.totals;
         let epoch = self.epoch;
@@ -440,7 +447,7 @@ impl OnHost {
                  let them read, or keep the publisher open longer",
                 told + missed,
                 if missed > 0 {
-                    format!(" ({missed} of them without a word)")
+                    format!(" ({missed} of them without notice)")
                 } else {
                     ", and count them".to_owned()
                 }
@@ -450,13 +457,13 @@ impl OnHost {
     }
 }
 
-/// What the source does not have, as the publisher says it.
+/// Gap of the source, as the publisher records it.
 fn source_gap(positions: Range<u64>) -> Gap {
     let count = positions.end - positions.start;
     lost_gap(positions, &[(Stage::Source, count)])
 }
 
-/// What is missing at these positions by what the publisher knows, so much in each stage.
+/// Gap at these positions as the publisher knows it, with a count for each stage.
 fn lost_gap(positions: Range<u64>, lost: &[(Stage, u64)]) -> Gap {
     let lost: Vec<(Stage, u64)> = lost.iter().copied().filter(|(_, count)| *count > 0).collect();
     let evidence = |(stage, count): &(Stage, u64)| {
@@ -496,15 +503,17 @@ impl PublicationShared {
         Self { status, finished: Condvar::new(), injection, closed, ended, room: Doorbell::new() }
     }
 
-    /// Tells whether the publisher has closed its ring.
+    /// Returns whether the publisher has closed its ring.
     pub(super) fn is_closed(&self) -> bool {
-        // Relaxed: the waker's fences stand between this and its counterpart, as for the ring's own head.
+        // Relaxed: the waker's fences are between this and its counterpart, as for the ring's own
+        // head.
         self.closed.load(Ordering::Relaxed) != 0
     }
 
-    /// Says that nobody reads the ring any more; whoever waits for the end waits no longer.
+    /// Marks the ring as having no reader any more; threads that wait for the end wait no longer.
     pub(super) fn end(&self) {
-        // Relaxed: a publisher that sees it a sample later has lost nothing that it would have kept.
+        // Relaxed: a publisher that sees it a sample later has lost nothing that would have been
+        // kept.
         self.ended.store(1, Ordering::Relaxed);
         self.room.ring();
         self.update(|status| status.finished = true);
@@ -519,7 +528,7 @@ impl PublicationShared {
         f64::from_bits(self.injection.load(Ordering::Relaxed))
     }
 
-    /// Changes the status under its lock, and wakes whoever waits for the end.
+    /// Changes the status under its lock, and wakes threads that wait for the end.
     pub(super) fn update(&self, change: impl FnOnce(&mut PublicationStatus)) {
         let mut status = self.status();
         change(&mut status);
@@ -529,7 +538,7 @@ impl PublicationShared {
     }
 
     fn status(&self) -> MutexGuard<'_, PublicationStatus> {
-        // A status is plain numbers: whoever panicked over it left nothing half done.
+        // A status is plain numbers: a panic leaves no partial update.
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,26 +22,28 @@ use super::publication::{PublicationConfig, PublicationShared, SocketFull};
 use super::{Departures, SendError, Surroundings};
 use crate::record::{BlockRecord, Record};
 
-/// How often a publisher says where it can be heard.
+/// Interval at which a publisher announces its stream.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
-/// The same for the first time, twice that for the second, and so on: a reader that starts in the same moment may just have
-/// missed it.
+/// Interval before the second announcement, twice that before the third, and so on: a reader that
+/// starts in the same moment may just have missed the first.
 const FIRST_ANNOUNCE_INTERVAL: Duration = Duration::from_millis(100);
-/// Announcements are spread by a tenth either way, so that many publishers do not speak at once.
+/// Random spread of announcements, a tenth either way, so that many publishers do not announce at
+/// the same time.
 const ANNOUNCE_SPREAD: f64 = 0.2;
-/// How often totals and readers are told to the publisher's thread.
+/// Interval at which totals and readers are reported to the publisher's thread.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
-/// Multicast stays in the local network unless told otherwise.
+/// Default TTL of multicast: it stays in the local network.
 const MULTICAST_TTL: u8 = 1;
-/// The most trains that one publisher sends in a duty cycle, so that the others send too.
+/// Maximum number of trains that one publisher sends in a duty cycle, so that the others send too.
 const MAX_TRAINS_PER_DUTY_CYCLE: usize = 8;
-/// The most trains that a publisher's own thread sends: a train, and a look at whether that was all.
+/// Maximum number of polls in a publisher's own thread: one train, and a check for more.
 const MAX_INLINE_TRAINS: usize = 2;
-/// To how many addresses a publisher sends itself.
+/// Maximum number of destinations to which a publisher sends inline.
 const MAX_QUICK_DESTINATIONS: usize = 4;
-/// No run of dropped datagrams is longer: more than a publisher sends while nobody looks.
+/// Maximum length of a run of dropped datagrams: more than a publisher sends between two checks.
 const MAX_NUMBERS_PER_NOTICE: usize = 1 << 20;
-/// How long datagrams wait for a send buffer of which nothing leaves: a device that is stuck, and no slow one.
+/// Maximum time that datagrams wait for a send buffer that does not drain: then the device is
+/// stuck, and not merely slow.
 const MAX_HELD: Duration = Duration::from_secs(5);
 
 /// One publisher's path from its ring to the network.
@@ -61,55 +63,57 @@ pub(super) struct SendPath {
     next_index: u64,
     elements_per_sample: u64,
     sample_bytes: usize,
-    /// The ring's totals as they should stand before the next record.
+    /// The ring's totals as expected before the next record.
     totals: [u64; 2],
-    /// A publisher that waits goes on when no more than this is left in the ring.
+    /// Fill of the ring, in bytes, at or below which a waiting publisher continues.
     enough_room_bytes: u64,
-    /// Room for a train.
+    /// Buffer for a train.
     train: Vec<u8>,
     departures: Departures,
-    /// Numbers that were refused, until the machine has been told.
+    /// Numbers that were refused, until they are passed to the machine.
     refused: Vec<Refused>,
-    /// The settings that the socket is made with.
+    /// The settings with which the socket is opened.
     egress: Egress,
     /// Parts of `train` that found it full and wait, and since when.
     held: Vec<Part>,
     held_since: Instant,
-    /// What waited was given up, and nothing has left since.
+    /// True if held datagrams were given up, and nothing has been sent since.
     gave_up: bool,
-    /// The agent's poller tells when the socket has room.
+    /// True if the agent's poller reports when the socket has room.
     pub(super) is_watched: bool,
-    /// The publisher's thread polled it since the agent last did: what is due next has changed.
+    /// True if the publisher's thread polled it since the agent last did: the next deadline has
+    /// changed.
     was_polled_inline: bool,
     injection: f64,
     warned: Vec<Stage>,
-    /// It was said that more readers report than can be.
+    /// True once the warning was logged that more readers report than are counted.
     warned_of_readers: bool,
     path_errors: Vec<PathError>,
-    /// By which device datagrams leave, where that was said.
+    /// Device by which datagrams leave, if it was configured.
     device: Option<u32>,
 }
 
-/// The settings that a send path's socket is made with, and made again when its interface has changed.
+/// The settings with which a send path's socket is opened, and opened again when its interface has
+/// changed.
 struct Egress {
     options: SendOptions,
     unicast_ttl: Option<u8>,
-    /// What becomes of datagrams that find the send buffer full.
+    /// Handling of datagrams that find the send buffer full.
     socket_full: SocketFull,
 }
 
-/// Datagrams of the train that is being sent, one behind the other.
+/// Datagrams of the current train, one behind the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Part {
     destination: usize,
     /// The number of the first.
     first: u64,
-    /// Where they lie in the train.
+    /// Range of their bytes in the train.
     bytes: Range<usize>,
     segment_bytes: usize,
 }
 
-/// A datagram that did not leave.
+/// A datagram that was not sent.
 #[derive(Clone, Copy)]
 struct Refused {
     destination: usize,
@@ -118,11 +122,11 @@ struct Refused {
     why: Refusal,
 }
 
-/// What a poll left to do.
+/// Remaining work after a poll.
 pub(super) enum Polled {
-    /// There is more to do at once.
+    /// There is more to do immediately.
     Busy,
-    /// Nothing before this.
+    /// Nothing is due before this time.
     Until(Option<Instant>),
     /// The epoch is over.
     Finished,
@@ -207,7 +211,7 @@ impl SendPath {
         self.announcement.stream
     }
 
-    /// Returns what the kernel made of the send buffer that was asked for.
+    /// Returns the send buffer that the kernel granted.
     pub(super) const fn granted_buffer(&self) -> Buffer {
         self.socket.granted_buffer()
     }
@@ -216,12 +220,12 @@ impl SendPath {
         self.announcement.epoch
     }
 
-    /// Returns the readers that report, with what they said last.
+    /// Returns the readers that report, with their last reports.
     pub(super) fn readers(&self) -> Vec<ReaderReport> {
         self.machine.readers().cloned().collect()
     }
 
-    /// Tells whether datagrams wait for room in the socket's send buffer.
+    /// Returns whether datagrams wait for room in the socket's send buffer.
     pub(super) const fn waits_for_socket(&self) -> bool {
         !self.held.is_empty()
     }
@@ -230,12 +234,13 @@ impl SendPath {
         &self.socket
     }
 
-    /// Tells whether the agent must poll it before it sleeps.
+    /// Returns whether the agent must poll it before it sleeps.
     pub(super) fn needs_poll(&self) -> bool {
         self.was_polled_inline || self.has_input()
     }
 
-    /// Tells whether the publisher has written or said something since the last poll that can be followed now.
+    /// Returns whether the publisher has written samples or changed its state since the last poll,
+    /// and this can be handled now.
     pub(super) fn has_input(&self) -> bool {
         if self.waits_for_socket() {
             return false;
@@ -251,7 +256,7 @@ impl SendPath {
         self.drain(now);
     }
 
-    /// Returns the stream, and what its next epoch is to say of this one.
+    /// Returns the stream, and this epoch as the next one's predecessor.
     pub(super) fn as_predecessor(&self) -> (StreamId, Predecessor) {
         (self.announcement.stream, self.machine.as_predecessor())
     }
@@ -261,13 +266,14 @@ impl SendPath {
         self.drain(now);
     }
 
-    /// Takes whether somebody sees what the kernel drops on this host: the tallies say so.
+    /// Sets whether a drop reporter sees all drops on this host: the tallies carry it.
     pub(super) fn on_watched(&mut self, now: Instant, watched: bool) {
         self.machine.handle(now, Input::Watched(watched));
         self.drain(now);
     }
 
-    /// Counts as lost datagrams that left the socket and that the kernel was seen to free before they left the host.
+    /// Counts datagrams as lost that the socket accepted and the kernel freed before they left the
+    /// host.
     pub(super) fn on_drop(&mut self, now: Instant, notice: &DropNotice) {
         let destination = self.destinations.iter().position(|known| *known == notice.destination);
         let Some(destination) = destination.filter(|_| notice.incarnation == self.epoch().incarnation) else {
@@ -282,14 +288,15 @@ impl SendPath {
         self.drain(now);
     }
 
-    /// Tells readers from which addresses datagrams may come.
+    /// Passes to the machine, for its readers, the possible source addresses of datagrams.
     pub(super) fn on_addresses(&mut self, now: Instant, addresses: &[IpAddr]) {
         self.machine.handle(now, Input::Addresses(addresses));
         self.drain(now);
     }
 
-    /// Makes the socket anew for an interface that has come back, or has other addresses: the one before holds on to a
-    /// number and a source that are no more. Without a name, only if its source is no address of this host any more.
+    /// Opens the socket again for an interface that has returned, or has other addresses: the old
+    /// socket keeps a number and a source address that no longer exist. Without a pinned interface,
+    /// only if its source is no address of this host any more.
     pub(super) fn on_interface(&mut self, interface: Option<&Interface>) {
         let is_of_use = match interface {
             Some(interface) => self.egress.is_another(interface),
@@ -306,7 +313,7 @@ impl SendPath {
                 (self.socket, self.is_watched) = (socket, false);
                 self.device = self.egress.device();
             }
-            // The next change is another chance.
+            // The next change is another attempt.
             Err(error) => {
                 self.egress.options.interface = before;
                 tracing::warn!("stream `{}` is not sent: {error}", self.announcement.name);
@@ -314,20 +321,21 @@ impl SendPath {
         }
     }
 
-    /// Sends what is due now, within bounds that leave the other publishers their share.
+    /// Sends all that is due now, within bounds that leave the other publishers their share.
     pub(super) fn poll(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Polled {
         self.was_polled_inline = false;
         self.announce(now, announce_to);
         self.send_what_is_due(now, MAX_TRAINS_PER_DUTY_CYCLE)
     }
 
-    /// Tells whether a poll would hold a publisher up: more waits than so many bytes, or goes to many.
+    /// Returns whether a poll would delay a publisher: more than `max_bytes` bytes wait, or there
+    /// are many destinations.
     pub(super) fn is_long_work(&self, max_bytes: usize) -> bool {
         self.reader.lag_bytes() > 2 * max_bytes as u64 || self.destinations.len() > MAX_QUICK_DESTINATIONS
     }
 
-    /// Sends a train or two from the publisher's own thread. What takes the agent's poller is left to the agent, which
-    /// sees that there was a poll.
+    /// Sends a train or two from the publisher's own thread. Work that needs the agent's poller is
+    /// left to the agent, which sees that there was a poll.
     pub(super) fn poll_inline(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Polled {
         self.was_polled_inline = true;
         self.announce(now, announce_to);
@@ -335,8 +343,8 @@ impl SendPath {
         self.left_to_agent(polled)
     }
 
-    /// Sends all trains that are due from the publisher's own thread, with samples that it passes directly; returns how many
-    /// bytes of them were taken: none where others wait before them.
+    /// Sends all trains that are due from the publisher's own thread, with samples that it passes
+    /// directly; returns how many bytes of them were taken: none where others wait before them.
     pub(super) fn poll_with(
         &mut self,
         now: Instant,
@@ -378,7 +386,8 @@ impl SendPath {
         (samples.bytes.len() - rest.len(), self.left_to_agent(polled))
     }
 
-    /// Returns what an inline poll left to do: the agent's poller is needed while the socket is full.
+    /// Returns the remaining work after an inline poll: the agent's poller is needed while the
+    /// socket is full.
     fn left_to_agent(&self, polled: Polled) -> Polled {
         if self.waits_for_socket() { Polled::Busy } else { polled }
     }
@@ -387,10 +396,10 @@ impl SendPath {
         self.follow_injection(now);
         let mut idle = None;
         for _ in 0..max_trains {
-            // Before every train, so that as many datagrams lie ready as it may have.
+            // Before every train, so that as many datagrams as possible are ready for it.
             let fed = self.feed(now);
             idle = self.step(now);
-            // Also when nothing was fed: a ring that is closed has something to say too.
+            // Also when nothing was read: a closed ring still has to be handled.
             if !fed && idle.is_some() {
                 break;
             }
@@ -398,7 +407,8 @@ impl SendPath {
         self.end_poll(now, idle)
     }
 
-    /// Returns what a poll left to do after which the machine is idle for so long, or is not.
+    /// Returns the remaining work after a poll that left the machine idle until a deadline, or
+    /// busy.
     #[expect(clippy::option_option, reason = "there may be no deadline")]
     fn end_poll(&mut self, now: Instant, idle: Option<Option<Instant>>) -> Polled {
         self.tell_status(now);
@@ -413,29 +423,30 @@ impl SendPath {
         }
     }
 
-    /// Tells whether samples may be handed to the machine: what it has already leaves first.
+    /// Returns whether samples may be passed to the machine: it first sends those that it has.
     fn wants_samples(&self) -> bool {
         self.machine.wants_samples() && !self.waits_for_socket()
     }
 
-    /// Passes over a record whose samples it has from their publisher; tells whether it was still there.
+    /// Passes over a record whose samples the publisher has passed directly; returns whether it was
+    /// still in the ring.
     fn passes_over_record(&mut self, now: Instant) -> bool {
         match self.reader.look() {
             Ok(_) => {
                 self.reader.skip();
                 true
             }
-            // A ring so small that the samples do not fit into it.
+            // The ring is so small that the samples do not fit into it.
             Err(Read::Lapped { totals }) => {
                 self.lapped(now, totals);
                 false
             }
-            // The next poll sees what is the matter.
+            // The next poll handles the error.
             Err(_) => false,
         }
     }
 
-    /// Hands samples to the machine that are in no ring, or not to be read from there.
+    /// Passes samples to the machine that are in no ring, or not to be read from there.
     fn take_samples(&mut self, now: Instant, t0: WallTime, bytes: &[u8]) {
         let (first_index, samples) = (self.next_index, (bytes.len() / self.sample_bytes) as u64);
         self.next_index += samples;
@@ -456,7 +467,7 @@ impl SendPath {
         self.announce_interval = (self.announce_interval * 2).min(ANNOUNCE_INTERVAL);
         let mut datagram = [0; wire::MIN_DATAGRAM_BYTES];
         if let Ok(size_bytes) = self.announcement.encode(&mut datagram) {
-            // An announcement that did not leave is repeated in a second: nothing to count.
+            // An announcement that was not sent is repeated in a second: nothing to count.
             let _ = self.socket.send_batch(&[&datagram[..size_bytes]], to);
         }
     }
@@ -470,7 +481,7 @@ impl SendPath {
         }
     }
 
-    /// Moves records from the ring into the machine; tells whether there were any.
+    /// Moves records from the ring into the machine; returns whether there were any.
     fn feed(&mut self, now: Instant) -> bool {
         let mut fed = false;
         while self.machine.wants_samples() {
@@ -482,7 +493,7 @@ impl SendPath {
                 }
                 Read::Broken => {
                     tracing::error!(
-                        "stream `{}` ends: somebody has destroyed the ring between publisher and network",
+                        "stream `{}` ends: the ring between publisher and network is damaged",
                         self.announcement.name
                     );
                     self.machine.handle(now, Input::Finish);
@@ -524,7 +535,7 @@ impl SendPath {
         }
     }
 
-    /// The ring took samples back before they were sent.
+    /// Counts samples that the ring overwrote before they were sent.
     fn lapped(&mut self, now: Instant, totals: [u64; 2]) {
         let [written, skipped] = totals;
         let lost = (written - self.totals[0]) / self.elements_per_sample;
@@ -543,12 +554,12 @@ impl SendPath {
         }
     }
 
-    /// Does what the machine wants done until it is idle.
+    /// Executes the machine's outputs until it is idle.
     fn drain(&mut self, now: Instant) {
         while self.step(now).is_none() {}
     }
 
-    /// Does the next thing that the machine wants done; returns its deadline if there is nothing before.
+    /// Executes the machine's next output; returns its deadline if there is none.
     #[expect(clippy::option_option, reason = "there may be no deadline")]
     fn step(&mut self, now: Instant) -> Option<Option<Instant>> {
         if self.waits_for_socket() && !self.send_held(now) {
@@ -571,7 +582,8 @@ impl SendPath {
         None
     }
 
-    /// Sends what waited for room in the send buffer; tells whether all of it has left, or is given up.
+    /// Sends datagrams that waited for room in the send buffer; returns whether all of them were
+    /// sent or given up.
     fn send_held(&mut self, now: Instant) -> bool {
         let waited = std::mem::take(&mut self.held);
         waited.iter().for_each(|part| self.send(part));
@@ -584,7 +596,7 @@ impl SendPath {
         !self.waits_for_socket()
     }
 
-    /// Counts as lost what waited too long.
+    /// Counts datagrams as lost that waited too long.
     fn give_up_held(&mut self) {
         self.gave_up = true;
         for Part { destination, first, bytes, segment_bytes } in std::mem::take(&mut self.held) {
@@ -604,7 +616,7 @@ impl SendPath {
     fn send(&mut self, part: &Part) {
         let Part { destination, first, segment_bytes, .. } = *part;
         let bytes = &self.train[part.bytes.clone()];
-        // Whoever ends its stream over a device that is stuck does not wait again for every train.
+        // A publisher that ends over a stuck device does not wait again for every train.
         let waits = self.egress.socket_full == SocketFull::Wait && !(self.gave_up && self.shared.is_closed());
         let outcomes = self.socket.send_train(bytes, segment_bytes, self.destinations[destination]);
         let starts = (part.bytes.start..).step_by(segment_bytes);
@@ -623,7 +635,7 @@ impl SendPath {
         }
         if let Some(error) = self.socket.take_end_of_trains() {
             tracing::info!(
-                "stream `{}` leaves datagram by datagram: this way takes no trains ({error})",
+                "stream `{}` is sent datagram by datagram: this path does not support trains ({error})",
                 self.announcement.name
             );
         }
@@ -634,7 +646,7 @@ impl SendPath {
         for Refused { destination, number, size_bytes, why } in refused.drain(..) {
             let stage = stage_of(why);
             if why == Refusal::QueueDiscipline && !self.warned.contains(&stage) {
-                // It may stand there only since this stream began.
+                // The queue discipline may have been set since this stream began.
                 keep_trains_whole(&mut self.socket, self.device, &self.announcement.name);
             }
             self.warn_once(stage, &why.to_string());
@@ -646,7 +658,7 @@ impl SendPath {
         }
     }
 
-    /// Counts as lost datagrams that had left the socket before the network answered that they are undeliverable.
+    /// Counts datagrams as lost that the socket accepted and the network reported as undeliverable.
     fn follow_path_errors(&mut self, now: Instant) {
         let mut errors = std::mem::take(&mut self.path_errors);
         if let Err(error) = self.socket.drain_error_queue(&mut errors) {
@@ -699,7 +711,7 @@ impl SendPath {
         let unheard = stats.too_many + stats.displaced + stats.borrowed;
         if unheard > 0 && !std::mem::replace(&mut self.warned_of_readers, true) {
             tracing::warn!(
-                "more readers report on stream `{}` than are counted: many at one address, or made up by somebody",
+                "more readers report on stream `{}` than are counted: many use one address, or some are forged",
                 self.announcement.name
             );
         }
@@ -715,7 +727,7 @@ impl SendPath {
 
 #[cfg(test)]
 impl SendPath {
-    /// Returns how much of the ring has been read, and how much waits there.
+    /// Returns how much of the ring has been read, and how much is unread.
     pub(super) const fn read_bytes(&self) -> u64 {
         self.reader.position()
     }
@@ -726,7 +738,8 @@ impl SendPath {
 }
 
 impl Drop for SendPath {
-    /// Ends the publication, whether the epoch is over or the agent has failed: no publisher waits for this send path.
+    /// Ends the publication, whether the epoch is over or the agent has failed: no publisher waits
+    /// for this send path.
     fn drop(&mut self) {
         self.shared.end();
     }
@@ -752,8 +765,8 @@ impl Egress {
         self.options.interface.as_ref().map(|interface| interface.index)
     }
 
-    /// Tells whether an interface is another one to a socket of this kind, and has an address to send from: one that was
-    /// just made has none for a moment.
+    /// Returns whether an interface differs from that of this socket, and has an address to send
+    /// from: a new interface has none for a moment.
     fn is_another(&self, interface: &Interface) -> bool {
         let is_v4 = self.options.destination.is_ipv4();
         let of_version = |interface: &Interface| -> Vec<IpAddr> {
@@ -765,7 +778,7 @@ impl Egress {
     }
 }
 
-/// Adds a datagram to those that wait: to the part before it, if it goes on there.
+/// Adds a datagram to those that wait: to the last part, if it continues there.
 fn hold(held: &mut Vec<Part>, datagram: Part) {
     match held.last_mut() {
         Some(before)
@@ -777,9 +790,9 @@ fn hold(held: &mut Vec<Part>, datagram: Part) {
     }
 }
 
-/// Sends to single hosts by the interface and with the reach that were asked for, as to groups.
+/// Configures unicast with the interface and the TTL that were asked for, as multicast.
 ///
-/// This host itself is reached by no interface but its own.
+/// This host itself is reached only by its own interface.
 fn pin_unicast(
     socket: &SendSocket,
     destinations: &[SocketAddr],
@@ -793,31 +806,30 @@ fn pin_unicast(
     Ok(())
 }
 
-/// Returns number and stream of a datagram that came back, if it is whole enough to be one of ours.
+/// Returns number and stream of a datagram that was returned, if enough of it is intact to be one
+/// of this program.
 fn own_head(error: &PathError) -> Option<Numbered> {
-    // What this host says of itself, it said when the datagram was to be sent.
+    // Errors of this host were already reported when the datagram was sent.
     if error.origin == Origin::Local {
         return None;
     }
     match Datagram::decode(error.returned()) {
         Ok(datagram) => datagram.head().copied(),
-        // What comes back is cut; the header has a checksum of its own.
+        // Returned datagrams are truncated; the header has a checksum of its own.
         Err(malformed) => malformed.head,
     }
 }
 
-/// Sends without trains where a queue discipline would take them apart and drop some of their datagrams without a word: of the
-/// pinned device, or of any.
+/// Sends without trains where a queue discipline would segment them and silently drop some of their
+/// datagrams: of the pinned device, or of any.
 fn keep_trains_whole(socket: &mut SendSocket, device: Option<u32>, stream: &StreamName) {
     if !socket.techniques().gso {
         return;
     }
-    // Where the kernel lists none, what is dropped there is unexplained, as on the way.
+    // Where the kernel lists none, drops there are unexplained, like drops along the path.
     let all = sys::qdiscs().unwrap_or_default();
     if all.iter().any(|it| it.cuts_trains() && device.is_none_or(|device| device == it.device)) {
-        tracing::debug!(
-            "stream `{stream}` leaves datagram by datagram: a queue discipline takes trains apart"
-        );
+        tracing::debug!("stream `{stream}` is sent datagram by datagram: a queue discipline segments trains");
         socket.send_singly();
     }
 }
@@ -826,14 +838,16 @@ fn stage_of(refusal: Refusal) -> Stage {
     match refusal {
         Refusal::QueueDiscipline => Stage::SenderQdisc,
         Refusal::SocketFull => Stage::SenderSocket,
-        // Also what is too large: it is the route that says so.
+        // Includes datagrams that are too large: the route determines that.
         _ => Stage::SenderIp,
     }
 }
 
-/// Returns how large datagrams may be to leave in one piece: as asked for, or as the narrowest of the ways takes them.
+/// Returns how large datagrams may be to avoid fragmentation: the requested size, or that of the
+/// narrowest path.
 ///
-/// A way that is not known is taken at its word; what it turns out to be too narrow for leaves in fragments.
+/// The requested size is kept for an unknown path; if its MTU is smaller, datagrams are sent in
+/// fragments.
 fn fitting_bytes(config: &PublicationConfig, with: &Surroundings) -> usize {
     let requested = config.datagram_bytes;
     let way = |to: &SocketAddr| Some((path_mtu(*to, with.interface.as_ref()).ok()?, *to));
@@ -841,8 +855,8 @@ fn fitting_bytes(config: &PublicationConfig, with: &Surroundings) -> usize {
     let fitting = mtu.saturating_sub(header_bytes(&to)).max(wire::MIN_DATA_BYTES);
     if fitting < requested {
         tracing::warn!(
-            "stream `{}`: datagrams have {fitting} bytes, not {requested}: the way to {to} has an MTU of {mtu}\n\
-             say so on the bus (mtu={mtu}), or make every link of the way wider",
+            "stream `{}`: datagrams have {fitting} bytes, not {requested}: the path to {to} has an MTU of {mtu}\n\
+             set it on the bus (mtu={mtu}), or raise the MTU of every link of the path",
             config.description.name
         );
     }
@@ -855,7 +869,7 @@ fn machine(
     predecessor: Option<Predecessor>,
     now: Instant,
 ) -> Result<Sender, DescriptionError> {
-    // A longer one would leave in two, of which the second may be short.
+    // A longer train would be sent in two, of which the second may be short.
     let train_in_one_piece = (MAX_TRAIN_BYTES / datagram_bytes).max(1);
     let sender = SenderConfig {
         description: config.description.clone(),

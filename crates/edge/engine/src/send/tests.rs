@@ -1,4 +1,5 @@
-//! The sending agent over real sockets of this host: what it refuses, what wakes it, and who waits for whom.
+//! The sending agent over real sockets of this host: what it refuses, what wakes it, and which
+//! calls wait.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use wire::{Clock, Description};
 use super::*;
 use crate::{EpochOnPage, HostRings, read_ledger_page};
 
-/// Long enough that a test which reaches it has failed.
+/// Timeout long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
 pub(crate) fn send_config() -> SendConfig {
@@ -55,7 +56,7 @@ pub(crate) fn publication_config(destinations: Vec<SocketAddr>) -> PublicationCo
     }
 }
 
-/// Takes a port of this host that is listened at until the socket is dropped.
+/// Returns a bound socket of this host and its address.
 pub(super) fn listener() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -98,7 +99,7 @@ fn what_the_network_answers_is_told_as_lost_in_the_ip_layer() {
     let agent = SendAgent::start(send_config(), false).unwrap();
     let mut publication = agent.open(publication_config(vec![closed])).unwrap();
     let rate = SampleRate::hz(1_000_000).unwrap();
-    // A hundred datagrams full of samples that nobody listens to: this host says so of each.
+    // A hundred datagrams full of samples to a port without a listener: this host reports each.
     publication.write(WallTime::from_nanos(0), &[0; 100 * 1_392], rate).unwrap();
     let totals = publication.finish().totals;
     assert!(totals.samples.is_balanced());
@@ -211,7 +212,8 @@ fn a_send_path_takes_samples_injection_and_the_end_as_input() {
 fn a_command_that_comes_while_falling_asleep_is_not_slept_over() {
     let mut agent = Agent::open(send_config(), false, AgentWaker::new().unwrap()).unwrap();
     let (tell, commands) = mpsc::channel();
-    // As if it had come behind the last look at the commands, and the waker had been called while all were awake.
+    // As if it had been queued after the last check of the commands, and the waker had been called
+    // while all were awake.
     tell.send(Command::Stop).unwrap();
     agent.sleep(Some(clock::monotonic() + WATCHDOG), &commands);
     assert!(agent.stopping);
@@ -298,6 +300,6 @@ fn announcements_begin_often_and_go_on_every_second() {
         assert!(pause.abs_diff(expected) <= expected / 10 + 1, "{announced:?}");
     }
     assert!((7..=8).contains(&announced.len()), "{announced:?}");
-    // The send path goes first, or nothing would end the publisher.
+    // The send path is dropped first, or nothing would end the publisher.
     drop(send_path);
 }

@@ -1,4 +1,4 @@
-//! Readers that drive an agent whose thread does not run, or that comes back when they are away.
+//! Readers that drive an agent whose thread does not run, or that returns when they are away.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -75,7 +75,7 @@ impl Scene {
         Self { shared, registry, commands, waker, address, publication, _sender: sender }
     }
 
-    /// Starts what the agent's thread does.
+    /// Starts the agent's thread.
     fn start_thread(&self) -> JoinHandle<()> {
         let shared = Arc::clone(&self.shared);
         std::thread::spawn(move || shared.run())
@@ -90,12 +90,12 @@ impl Scene {
         self.publication.write(WallTime::from_nanos(0), bytes, rate).unwrap();
     }
 
-    /// What a reader looks for: a stream that has come in.
+    /// Returns a `look` that finds a received stream.
     fn look(&self) -> impl FnMut() -> Option<usize> + use<'_> {
         || Some(self.registry.subscriptions().len()).filter(|count| *count > 0)
     }
 
-    /// Asks as any thread may, and waits for the answer.
+    /// Sends a request as any thread may, and waits for the answer.
     fn ask(&self) -> Result<Vec<PortStatus>, mpsc::RecvTimeoutError> {
         let (told, answer) = mpsc::channel();
         self.commands.send(Command::Ports(told)).unwrap();
@@ -110,12 +110,12 @@ impl Scene {
     }
 }
 
-/// Returns an address of this host where nobody listens yet.
+/// Returns an address of this host without a listener.
 fn free_address() -> SocketAddr {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Below the ports that the kernel gives to anybody who asks for none (`net.ipv4.ip_local_port_range`): one of those could be
-    // taken between this look and its use.
+    // Below the ports that the kernel assigns (`net.ipv4.ip_local_port_range`): one of those could
+    // be taken between this check and its use.
     let start = std::process::id().wrapping_mul(97);
     let candidates = std::iter::repeat_with(|| start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
     let ports = candidates.map(|number| 12_000 + (number % 18_000) as u16);
@@ -169,7 +169,7 @@ fn a_command_reaches_the_agent_while_a_reader_drives_it() {
     let seen = Arc::clone(&is_answered);
     let look = move || seen.load(Ordering::Relaxed).then_some(());
     let reader = std::thread::spawn(move || shared.drive_until(deadline(), look));
-    // There is nobody else who could answer.
+    // No other thread could answer.
     assert_eq!(scene.ask().unwrap().len(), 1);
     is_answered.store(true, Ordering::Relaxed);
     scene.waker.wake();
@@ -196,13 +196,14 @@ fn a_flood_that_the_buffer_is_too_small_for_is_left_to_the_agents_thread() {
     let scene = Scene::with_buffer(1 << 13);
     let flood = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let drive = || {
-        // It looks once before anything is received, and once behind that.
+        // The reader looks once before anything is received, and once afterwards.
         let mut looks = 0..2;
         let look = || looks.next().filter(|look| *look == 1);
         assert_eq!(scene.shared.drive_until(deadline(), look), Some(1));
         scene.shared.driven_by()
     };
-    // A full buffer in some dozens of microseconds, again and again: on a host that is slower it may take some time.
+    // Fills a buffer within some dozens of microseconds, repeatedly: a slower host may take some
+    // time.
     let until = clock::monotonic() + WATCHDOG;
     loop {
         assert!(clock::monotonic() < until, "it is not left");
@@ -225,7 +226,7 @@ fn a_command_for_an_agent_whose_reader_is_away_is_followed_at_once() {
     assert_eq!(scene.shared.drive_until(Some(clock::monotonic()), || None::<()>), None);
     let (told, answer) = mpsc::channel();
     scene.commands.send(Command::Ports(told)).unwrap();
-    // There is no thread that could.
+    // No thread could serve them.
     scene.shared.serve_commands();
     assert_eq!(answer.try_recv().unwrap().len(), 1);
 }
@@ -262,7 +263,7 @@ fn the_fuller_the_buffers_get_the_sooner_the_thread_takes_over() {
 #[test]
 fn a_thread_that_rests_for_too_long_is_called_when_buffers_begin_to_fill() {
     let scene = Scene::new();
-    // It rests as if nothing came, the reader leaves a socket where much does.
+    // The thread rests as if nothing arrived; the reader leaves a socket with a high rate.
     for (handover_delay, is_called) in
         [(Some(MAX_HANDOVER_DELAY), false), (Some(MIN_HANDOVER_DELAY), true), (None, true)]
     {
@@ -273,7 +274,7 @@ fn a_thread_that_rests_for_too_long_is_called_when_buffers_begin_to_fill() {
         scene.shared.rests_for.store(nanos(rest), Ordering::Relaxed);
         let called = std::thread::scope(|scope| {
             scope.spawn(|| drop(inline_drive));
-            // Long enough for a call that comes, and over soon where none may.
+            // Long enough for a call that comes, and short where none may come.
             let patience = if is_called { WATCHDOG } else { rest };
             let (_resting, outcome) = scene.shared.called.wait_timeout(resting, patience).unwrap();
             !outcome.timed_out()
@@ -282,7 +283,8 @@ fn a_thread_that_rests_for_too_long_is_called_when_buffers_begin_to_fill() {
     }
 }
 
-/// Reads 16 blocks of a quarter of a megabyte; returns how far into the ring's memory it came, and to which position.
+/// Reads 16 blocks of 256 KiB; returns the farthest offset in the ring's memory, and the last
+/// position.
 fn farthest_and_position(scene: &mut Scene) -> (u64, u64) {
     scene.publish();
     assert_eq!(scene.shared.drive_until(deadline(), scene.look()), Some(1));

@@ -1,4 +1,5 @@
-//! A publisher beside an agent that sleeps for ever: what leaves by the publisher's thread, and what wakes the agent.
+//! A publisher and an agent that never wakes: which datagrams the publisher's thread sends, and
+//! when it wakes the agent.
 
 use std::net::UdpSocket;
 use std::sync::MutexGuard;
@@ -43,7 +44,7 @@ impl Scene {
         Self { publication, send_path: Some(send_path), waker, poller, listener }
     }
 
-    /// Lets the agent sleep for so long.
+    /// Lets the agent sleep for `time`.
     fn sleeps(&self, time: Duration) {
         self.waker.falling_asleep(clock::monotonic() + time);
     }
@@ -58,7 +59,7 @@ impl Scene {
         self.arrived_indices().len()
     }
 
-    /// Returns the first indices of the same.
+    /// Returns the first indices of these datagrams.
     fn arrived_indices(&self) -> Vec<u64> {
         let mut datagram = [0; wire::MAX_DATAGRAM_BYTES];
         let mut indices = Vec::new();
@@ -74,7 +75,7 @@ impl Scene {
         !self.poller.wait(Some(clock::monotonic())).unwrap().is_empty()
     }
 
-    /// Tells whether nothing has left and the agent was woken.
+    /// Returns whether nothing was sent and the agent was woken.
     fn is_left_to_the_agent(&mut self) -> bool {
         self.arrived() == 0 && self.was_woken()
     }
@@ -91,7 +92,7 @@ impl Drop for Scene {
     }
 }
 
-/// Longer than anything that a publisher has to do in time.
+/// Longer than any deadline of a publisher.
 const LONG: Duration = Duration::from_secs(3_600);
 
 #[test]
@@ -140,7 +141,7 @@ fn many_destinations_are_work_for_the_agent() {
 #[test]
 fn a_backlog_is_work_for_the_agent() {
     let mut scene = Scene::new(|_| ());
-    // Written while the agent is awake, which has not come to it yet.
+    // Written while the agent is awake and has not polled this publisher yet.
     scene.write(3 * MAX_BYTES);
     scene.sleeps(Duration::ZERO);
     scene.write(8);
@@ -181,7 +182,7 @@ fn a_publisher_that_writes_again_at_once_leaves_it_to_the_agent() {
 #[test]
 fn few_samples_behind_a_hole_that_waits_in_the_ring_leave_with_it() {
     let mut scene = Scene::new(|_| ());
-    // Wakes the agent while it is awake and has not come to this publisher yet.
+    // Wakes the agent while it is awake and has not polled this publisher yet.
     scene.publication.skip(3).unwrap();
     scene.sleeps(Duration::ZERO);
     scene.write(8);
@@ -189,13 +190,13 @@ fn few_samples_behind_a_hole_that_waits_in_the_ring_leave_with_it() {
     assert!(!scene.was_woken());
 }
 
-/// Makes a publisher that waits for room, and sends as fast as the socket takes it.
+/// Configures a publisher that waits for room, and sends as fast as the socket accepts datagrams.
 fn waits(config: &mut PublicationConfig) {
     config.socket_full = SocketFull::Wait;
     config.pacing = Pacing::Unlimited { train: 16 };
 }
 
-/// How many samples of four bytes a full datagram has.
+/// Number of samples of four bytes in a full datagram.
 const FULL: usize = (wire::DATAGRAM_BYTES_IPV4 - wire::DATA_HEADER_BYTES) / 4;
 
 #[test]
@@ -236,7 +237,7 @@ fn what_the_pacing_holds_back_goes_through_the_ring_in_its_order() {
     assert_eq!(indices, expected);
 }
 
-/// Makes a publisher whose ring other processes read; here nobody does.
+/// Configures a publisher whose ring other processes could read; here none does.
 fn on_host(config: &mut PublicationConfig) {
     config.host = Some(crate::HostRings::new("/nowhere", "test", ring::shared::Access::Owner));
 }
@@ -249,7 +250,7 @@ fn samples_that_other_processes_read_too_are_in_the_ring_and_passed_over_there()
     });
     scene.sleeps(Duration::ZERO);
     let read = scene.send_path().read_bytes();
-    // More than a record, and more than the machine takes at once.
+    // More than a record, and more than the machine takes in one call.
     scene.write(FULL * 4 * 60);
     assert_eq!(scene.arrived(), 60);
     assert!(scene.send_path().read_bytes() > read + (FULL * 4 * 60) as u64);
