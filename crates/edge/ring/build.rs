@@ -1,4 +1,4 @@
-//! Declares the `loom` configuration, so that a misspelt one is still a warning.
+//! Declares the `loom` configuration, so that a misspelt one still gives a warning.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(loom)");

@@ -1,8 +1,9 @@
-//! Copying words into shared memory and out of it, while somebody else may be writing there.
+//! Copies words into and out of shared memory while another process may write there.
 //!
-//! The meaning is that of the portable loops below: one relaxed atomic access for each word, in no order. A compiler
-//! keeps those one by one, and eight bytes at a time is three quarters of what memory gives; so on x86-64 whole
-//! lines of cache are copied by instructions like those that `memcpy` would use, and asked for ahead.
+//! The semantics are those of the portable loops below: one relaxed atomic access per word, in no
+//! order. A compiler keeps those separate, and single words reach three quarters of the memory
+//! bandwidth; so on x86-64 whole cache lines are copied by instructions like those of `memcpy`,
+//! with prefetching.
 #![cfg_attr(
     all(target_arch = "x86_64", not(any(loom, miri))),
     expect(unsafe_code, reason = "no safe access to shared memory is wider than a word")
@@ -14,7 +15,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// Copies words out of shared memory.
 ///
 /// # Panics
-/// If there is not a word for every eight bytes.
+/// If the number of words does not match the bytes.
 pub(crate) fn load_words(words: &[AtomicU64], into: &mut [u8]) {
     let (chunks, rest) = into.as_chunks_mut::<WORD_BYTES>();
     assert!(rest.is_empty() && chunks.len() == words.len(), "records are whole words");
@@ -27,7 +28,7 @@ pub(crate) fn load_words(words: &[AtomicU64], into: &mut [u8]) {
 /// Copies words into shared memory.
 ///
 /// # Panics
-/// If there is not a word for every eight bytes.
+/// If the number of words does not match the bytes.
 pub(crate) fn store_words(words: &[AtomicU64], from: &[u8]) {
     let (chunks, rest) = from.as_chunks::<WORD_BYTES>();
     assert!(rest.is_empty() && chunks.len() == words.len(), "records are whole words");
@@ -37,16 +38,19 @@ pub(crate) fn store_words(words: &[AtomicU64], from: &[u8]) {
     }
 }
 
-/// Where lines are copied as a whole; both functions return how many words, from the first on, they have copied.
+/// Copies of whole cache lines; both functions return how many words, from the first on, they have
+/// copied.
 ///
-/// To the compiler this is code that it cannot see into, and which does no more than relaxed atomic accesses to
-/// each word would do: it may race with other processes as those may. To the processor both kinds are plain accesses:
-/// loads stay in order with the load of the intent behind them, stores with the intent before and the head
-/// behind them; only among themselves a string's stores may change places (Intel SDM, volume 3, 10.2.4).
+/// To the compiler this is opaque code that does no more than relaxed atomic accesses to each word
+/// would: it may race with other processes as those may. To the processor both kinds are plain
+/// accesses: loads stay in order with the following load of the intent, stores with the preceding
+/// store of the intent and the following one of the head; only the stores within a string operation
+/// may be reordered (Intel SDM, volume 3, 10.2.4).
 ///
-/// Lines that another processor has are asked for ahead: the processor's own look-ahead ends where its queue of
-/// loads and stores is full, a few lines on, and each takes as long as a small record's whole work. Prefetching
-/// changes nothing but the time, wherever it points. Source: measured, `docs/measured.md`.
+/// Lines that another processor holds are prefetched: the processor's own look-ahead ends where its
+/// queue of loads and stores is full, a few lines ahead, and each such line takes as long as the
+/// whole work for a small record. Prefetching an address changes nothing but the time. Source:
+/// measured, `docs/measured.md`.
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 mod lines {
     use std::arch::asm;
@@ -56,18 +60,18 @@ mod lines {
 
     const LINE_WORDS: usize = 8;
 
-    /// From 32 KiB on the processor's own copying of strings is as fast, and spares the rest of its pipeline. Source:
-    /// measured.
+    /// Size from which the processor's string copy is as fast and leaves the rest of its pipeline
+    /// free, 32 KiB. Source: measured.
     const STRING_WORDS: usize = 4096;
 
-    /// So far ahead a reader asks for lines: further than the writer, who then takes back in time what a reader at
-    /// its heels took too early.
+    /// Distance at which a reader prefetches lines: greater than the writer's, which takes lines
+    /// back in time that a reader close behind it took too early.
     const READ_AHEAD_BYTES: usize = 3072;
 
-    /// So far ahead the writer asks for lines that readers still have.
+    /// Distance at which the writer prefetches lines that readers still hold.
     const WRITE_AHEAD_BYTES: usize = 1024;
 
-    /// Copies lines of which there is at least one; `$prefetch` is done for each, by a distance of `$ahead`.
+    /// Copies at least one line; `$prefetch` is executed for each, at a distance of `$ahead`.
     macro_rules! copy_lines {
         ($from:expr, $into:expr, $count:expr, $prefetch:literal, $ahead:expr) => {
             asm!(
@@ -98,7 +102,7 @@ mod lines {
         match count {
             0 => {}
             STRING_WORDS.. => {
-                // SAFETY: both have `count` words, and `into` is borrowed for writing by us alone.
+                // SAFETY: both have `count` words, and `into` is borrowed exclusively here.
                 unsafe { copy_string(from.cast(), into.cast(), count) }
             }
             _ => {
@@ -126,7 +130,8 @@ mod lines {
         count
     }
 
-    /// Returns how many of so many words can be copied by lines: none on processors from before 2011.
+    /// Returns how many of `count` words can be copied by lines: none on processors from before
+    /// 2011.
     #[inline]
     fn whole_lines(count: usize) -> usize {
         if std::arch::is_x86_feature_detected!("avx") { count / LINE_WORDS * LINE_WORDS } else { 0 }
@@ -136,7 +141,8 @@ mod lines {
     ///
     /// SAFETY: `from` and `into` are valid for `count` words, and do not overlap.
     unsafe fn copy_string(from: *const u64, into: *mut u64, count: usize) {
-        // SAFETY: as the caller says; the direction flag is clear, as it is whenever a block of assembly begins.
+        // SAFETY: guaranteed by the caller; the direction flag is clear, as it is whenever a block
+        // of assembly begins.
         unsafe {
             asm!(
                 "rep movsq",
@@ -147,7 +153,7 @@ mod lines {
     }
 }
 
-/// Nowhere: every word is copied by itself.
+/// Portable version: no lines are copied, every word is copied separately.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
 mod lines {
     use crate::layout::WORD_BYTES;

@@ -1,29 +1,30 @@
-//! Waking readers that wait, at next to no cost while nobody does.
+//! Doorbells wake readers that wait, at almost no cost while none does.
 //!
-//! A doorbell has two words. A reader that is about to sleep *arms* it; a writer that has written disarms it if it is
-//! armed, counts, and wakes every reader that sleeps at the count. The word says "armed" rather than a number
-//! of sleepers, because a reader that is killed in its sleep would leave a number up for ever.
+//! A doorbell has two words. A reader that is about to sleep *arms* it; a writer that has written
+//! disarms it if it is armed, increments the count, and wakes every reader that sleeps at the
+//! count. The first word is a flag and not a number of sleepers, because a reader killed in its
+//! sleep would leave the number too high for ever.
 
 use std::time::{Duration, Instant};
 
 use crate::sync::{Ordering, fence};
 use crate::word::{Word, sleep, wake};
 
-/// The longest sleep at a doorbell that other processes arm too: one of them could disarm it.
+/// Maximum sleep at a doorbell that other processes arm too: one of them could disarm it.
 const MAX_SHARED_SLEEP: Duration = Duration::from_millis(100);
 
-/// The longest sleep at a doorbell that this process may not arm.
+/// Maximum sleep at a doorbell that this process may not arm.
 const UNARMED_SLEEP: Duration = Duration::from_millis(1);
 
-/// How many looks a spinning reader takes between two looks at the clock.
+/// Number of calls of `look` by a spinning reader between two reads of the clock.
 const SPINS_PER_CLOCK: u32 = 256;
 
-/// How a reader waits.
+/// Behaviour of a waiting reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Idle {
-    /// Looks again at once: the least delay, and a whole processor.
+    /// Looks again immediately: the shortest delay, and a whole processor.
     Spin,
-    /// Lets other threads run between two looks.
+    /// Yields to other threads between two looks.
     Yield,
     /// Sleeps until the doorbell rings.
     #[default]
@@ -36,9 +37,9 @@ pub enum Idle {
 ///
 /// Cost: a ring without sleepers is one fence and one load.
 pub struct Doorbell {
-    /// Not 0 while somebody sleeps or is about to; `None` where this process may not say so.
+    /// Not 0 while a reader sleeps or is about to; `None` where this process may not write it.
     armed: Option<Word>,
-    /// How often the doorbell was rung while a reader waited.
+    /// Number of times that the doorbell was rung while a reader waited.
     rung: Word,
     max_sleep: Duration,
 }
@@ -50,42 +51,44 @@ impl Default for Doorbell {
 }
 
 impl Doorbell {
-    /// Makes a doorbell for the threads of this process.
+    /// Creates a doorbell for the threads of this process.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a doorbell of words that other processes know too.
+    /// Creates a doorbell from words shared with other processes.
     #[cfg(not(loom))]
     pub(crate) const fn shared(armed: Option<Word>, rung: Word) -> Self {
         let max_sleep = if armed.is_some() { MAX_SHARED_SLEEP } else { UNARMED_SLEEP };
         Self { armed, rung, max_sleep }
     }
 
-    /// Wakes everybody who waits. To be called after writing.
+    /// Wakes all waiting readers. Must be called after writing.
     pub fn ring(&self) {
         let Some(armed) = &self.armed else { return };
-        // The writer wrote, then looks for sleepers; a sleeper arms the doorbell, then looks for what was written.
+        // The writer writes, then checks for sleepers; a sleeper arms the doorbell, then checks for
+        // records.
         // With a sequentially consistent fence on both sides at least one of the two sees the other.
         fence(Ordering::SeqCst);
         if armed.value().load(Ordering::Relaxed) != 0 {
             armed.value().store(0, Ordering::Relaxed);
-            // Release: a sleeper that finds the new count finds the doorbell disarmed, and arms it again.
+            // Release: a sleeper that sees the new count sees the doorbell disarmed, and arms it
+            // again.
             self.rung.value().fetch_add(1, Ordering::Release);
             wake(&self.rung);
         }
     }
 
-    /// Calls `look` until it returns something, sleeping in between until the doorbell rings.
+    /// Calls `look` until it returns a value, sleeping in between until the doorbell rings.
     ///
-    /// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once,
-    /// and once after the time is over. A doorbell rung during `look` is never missed.
+    /// Returns `None` if `timeout` has passed and `look` still returned nothing; it is called at
+    /// least once, and once after the timeout. A doorbell rung during `look` is never missed.
     pub fn wait_until<T>(&self, timeout: Duration, look: impl FnMut() -> Option<T>) -> Option<T> {
         wait_any(&[self], Idle::Sleep, timeout, look)
     }
 
-    /// Says that this thread is about to sleep; returns the count to sleep at.
+    /// Marks this thread as about to sleep; returns the count to sleep at.
     fn arm(&self) -> u32 {
         let Some(armed) = &self.armed else { return self.rung.value().load(Ordering::Acquire) };
         loop {
@@ -94,7 +97,8 @@ impl Doorbell {
             fence(Ordering::SeqCst);
             // Acquire pairs with the release in `ring`.
             let rung = self.rung.value().load(Ordering::Acquire);
-            // A doorbell rung in between was disarmed by that: a reader that slept at its new count would not be woken.
+            // A ring in between disarmed the doorbell: a reader that slept at the new count would
+            // not be woken.
             if armed.value().load(Ordering::Relaxed) != 0 {
                 return rung;
             }
@@ -102,10 +106,11 @@ impl Doorbell {
     }
 }
 
-/// Calls `look` until it returns something, waiting in between, as `idle` says, until one of the doorbells rings.
+/// Calls `look` until it returns a value, waiting in between, as `idle` says, until one of the
+/// doorbells rings.
 ///
-/// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once, and
-/// once after the time is over.
+/// Returns `None` if `timeout` has passed and `look` still returned nothing; it is called at least
+/// once, and once after the timeout.
 pub fn wait_any<T>(
     doorbells: &[&Doorbell],
     idle: Idle,
@@ -115,7 +120,7 @@ pub fn wait_any<T>(
     if let Some(found) = look() {
         return Some(found);
     }
-    // Too far away to be written down is the same as never.
+    // A deadline that cannot be represented means none.
     let deadline = Instant::now().checked_add(timeout);
     let mut looks = 0_u32;
     loop {
@@ -152,7 +157,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// Long enough that a test which reaches it has failed.
+    /// Timeout long enough that a test which reaches it has failed.
     const WATCHDOG: Duration = Duration::from_secs(60);
 
     fn is_armed(doorbell: &Doorbell) -> bool {
@@ -214,7 +219,7 @@ mod tests {
     #[test]
     fn a_sleeper_that_is_gone_costs_one_wake_up_and_no_more() {
         let doorbell = Doorbell::new();
-        // Armed, and never slept: as one that was killed in between.
+        // Armed without sleeping, like a reader that was killed in between.
         doorbell.arm();
         doorbell.ring();
         assert!(!is_armed(&doorbell));

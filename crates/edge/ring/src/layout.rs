@@ -1,10 +1,11 @@
-//! The memory image: a control block, what it says of itself, the ledger page, then the records.
+//! The memory image: a control block, the label, the ledger page, then the records.
 //!
-//! Everything is a little-endian 64-bit word, so that heap and shared memory hold the same image. The whole
-//! of it is drawn in `docs/formats/ring.md`; a test compares that page with the constants here.
+//! All values are little-endian 64-bit words, so that heap and shared memory hold the same image.
+//! It is drawn in `docs/formats/ring.md`; a test compares that page with the constants here.
 //!
-//! A position counts bytes since the ring was made; it never wraps (at 100 GB/s, not for five years). A
-//! record may go round the end of the memory between any two of its words: no padding, no special case.
+//! A position counts bytes since the ring was created; it never wraps (at 100 GB/s, not for five
+//! years). A record may wrap round the end of the memory between any two of its words: no padding,
+//! no special case.
 
 use std::mem::{offset_of, size_of};
 
@@ -17,59 +18,63 @@ pub(crate) const WORD_BYTES: usize = 8;
 /// The layout's version, the seventh byte of the magic.
 pub(crate) const VERSION: u8 = 2;
 
-/// `TCRING` and the layout's version, as they lie in memory.
+/// `TCRING` and the layout's version, in memory order.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TCRING\x02\x00");
 
 /// Smallest capacity: two records of one payload word each.
 pub(crate) const MIN_CAPACITY_BYTES: usize = 64;
 
-/// A lapped reader begins at least an eighth of the capacity ahead of what the writer claimed, so that it is
-/// not lapped at once again while it copies its first record.
+/// Divisor of the capacity for the head-room: a lapped reader begins at least an eighth of the
+/// capacity ahead of the claimed region, so that it is not lapped again while it copies its first
+/// record.
 pub(crate) const HEAD_ROOM_SHARE: u64 = 8;
 
-/// The writer claims memory in strides of a sixteenth of the capacity: what it overwrites is announced once a
-/// stride instead of once a record, and a reader that keeps up finds the announcement in its own cache.
+/// Number of strides per ring. The writer claims memory in strides of a sixteenth of the capacity:
+/// overwriting is announced once per stride instead of once per record, and a reader that keeps up
+/// finds the announcement in its own cache.
 pub(crate) const STRIDES: u64 = 16;
 
-/// The kind of a record that holds nothing: readers pass over it.
+/// Kind of a record without content: readers pass over it.
 pub(crate) const PADDING: u16 = u16::MAX;
 
-/// Two lines of cache: processors fetch the neighbour of a line too.
+/// Size of two cache lines: processors fetch the neighbour of a line too.
 const LINES_BYTES: usize = 128;
 
-/// The control block; what is constant, what every record moves, and what every stride moves do not share lines.
+/// The control block; constants, words written per record, and words written per stride do not
+/// share cache lines.
 #[repr(C)]
 pub(crate) struct Control {
-    /// `TCRING`, the version, zero: written last by whoever makes the ring.
+    /// `TCRING`, the version, zero: written last when the ring is created.
     magic: u64,
-    /// Bytes of the records, a power of two.
+    /// Size of the records, a power of two.
     capacity_bytes: u64,
-    /// Where the records begin, in bytes from the start of the image.
+    /// Offset of the records, in bytes from the start of the image.
     records_offset: u64,
-    /// Bytes of the label behind the control block.
+    /// Size of the label after the control block.
     label_bytes: u64,
-    /// Bytes that the ledger page holds at most.
+    /// Capacity of the ledger page.
     page_bytes: u64,
-    /// Process id of the writer, as it sees itself.
+    /// Process id of the writer in the writer's own namespace.
     writer_pid: u64,
-    /// When the ring was made, nanoseconds UTC.
+    /// Time at which the ring was created, nanoseconds UTC.
     created_ns: u64,
     reserved: [u64; 9],
-    /// Every record before this position is whole.
+    /// Position before which every record is complete.
     head: u64,
     /// 1 when no record follows the head.
     closed: u64,
     reserved_after_head: [u64; 14],
-    /// The writer may be touching everything before this position.
+    /// Position before which the writer may be overwriting.
     intent: u64,
-    /// Where a late or lapped reader begins, always the start of a record.
+    /// Position at which a late or lapped reader begins, always the start of a record.
     resume: u64,
     reserved_after_intent: [u64; 14],
-    /// How often the doorbell was rung for readers that wait; the low 32 bits, at which they sleep.
+    /// Number of times that the doorbell was rung for waiting readers; they sleep at the low 32
+    /// bits.
     rung: u64,
     /// Counts changes of the ledger page, odd while it is being written.
     page_sequence: u64,
-    /// Bytes that the ledger page holds now.
+    /// Number of bytes in the ledger page now.
     page_len: u64,
     reserved_after_rung: [u64; 13],
 }
@@ -106,7 +111,7 @@ const _: () = {
     assert!(size_of::<Control>() == 4 * LINES_BYTES);
 };
 
-/// What stands before every payload.
+/// Header before every payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub(crate) payload_bytes: u32,
@@ -132,12 +137,12 @@ impl Header {
         }
     }
 
-    /// Returns how many words the record has, this header included.
+    /// Returns the size of the record in words, header included.
     pub(crate) const fn record_words(self) -> usize {
         Self::WORDS + (self.payload_bytes as usize).div_ceil(WORD_BYTES)
     }
 
-    /// Returns how far the next record is from this one.
+    /// Returns the distance from this record to the next one.
     pub(crate) fn record_bytes(self) -> u64 {
         record_bytes(self.payload_bytes as usize)
     }

@@ -1,13 +1,15 @@
 //! A broadcast ring: one [`Writer`], any number of [`Reader`]s, overwriting.
 //!
-//! The writer never waits, allocates or looks at a reader; a reader that is too slow is *lapped*, knows it,
-//! and goes on at a record that is still whole. A record is copied into the reader's own buffer first and
-//! validated afterwards, so that no reader can hold the writer up and none sees half a record. Every record
-//! carries two running totals of its writer, so that a lapped reader knows what it missed by a difference.
+//! The writer never waits, allocates or checks for readers; a reader that is too slow is *lapped*,
+//! notices it, and continues at a record that is still complete. A record is copied into the
+//! reader's own buffer first and validated afterwards, so that no reader can delay the writer and
+//! none sees half a record. Every record carries two running totals of its writer, so that a lapped
+//! reader knows from the difference what it missed.
 //!
-//! Not here: what records mean (that is `engine`), and sleeping in the ring itself: a [`Doorbell`] wakes
-//! readers that wait, and one doorbell serves any number of rings. Start with [`ring()`] for the threads of one process,
-//! with [`shared`] between processes; both have the same image in memory, drawn in `docs/formats/ring.md`.
+//! Not here: the meaning of records (that is `engine`), and sleeping in the ring itself: a
+//! [`Doorbell`] wakes readers that wait, and one doorbell serves any number of rings. Start with
+//! [`ring()`] for the threads of one process, with [`shared`] between processes; both have the same
+//! image in memory, drawn in `docs/formats/ring.md`.
 //!
 //! ```
 //! use ring::Read;
@@ -50,7 +52,7 @@ pub use writer::{Guard, PageTooLarge, RecordTooLarge, Writer};
 use memory::Memory;
 use sync::Arc;
 
-/// Makes a ring over heap memory.
+/// Creates a ring in heap memory.
 ///
 /// Units: `capacity_bytes` counts record headers too; it is rounded up to a power of two, and to at least
 /// 64. The largest record, header included, is half of it.
@@ -63,7 +65,7 @@ pub fn ring(capacity_bytes: usize) -> (Writer, Ring) {
     (Writer::new(Arc::clone(&memory)), Ring::new(memory))
 }
 
-/// Makes a ring over heap memory that has a ledger page too, for models of its algorithm.
+/// Creates a ring in heap memory that has a ledger page too, for models of its algorithm.
 #[cfg(loom)]
 #[must_use]
 pub fn paged_ring(capacity_bytes: usize, page_bytes: usize) -> (Writer, Ring) {

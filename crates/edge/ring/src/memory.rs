@@ -1,7 +1,7 @@
 //! The image of a ring in memory.
 //!
-//! Payload words are relaxed atomics: a reader may copy what the writer is overwriting, and throws the copy
-//! away when it notices. That is a defined race; how words are copied quickly is the module `copy`'s affair.
+//! Payload words are relaxed atomics: a reader may copy words that the writer is overwriting, and
+//! discards the copy when it notices. That is a defined race; the module `copy` makes copying fast.
 
 use std::ops::Range;
 
@@ -14,11 +14,12 @@ use crate::words::Words;
 /// The image drawn in `docs/formats/ring.md`.
 pub(crate) struct Memory {
     words: Words,
-    /// What of it is what. Kept here, not read again: a malicious writer may change what it wrote.
+    /// Positions of the parts. Kept here and not read again: a malicious writer may change them in
+    /// the memory.
     parts: Parts,
 }
 
-/// Where the parts of an image lie, in words.
+/// Positions of the parts of an image, in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Parts {
     pub(crate) label: Range<usize>,
@@ -26,18 +27,18 @@ pub(crate) struct Parts {
     pub(crate) records: Range<usize>,
 }
 
-/// How large the parts of an image are to be.
+/// Requested sizes of the parts of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) label_bytes: usize,
     pub(crate) page_bytes: usize,
     pub(crate) capacity_bytes: usize,
-    /// The records begin at a multiple of this.
+    /// Alignment of the records.
     pub(crate) align_bytes: usize,
 }
 
 impl Parts {
-    /// Lays an image out.
+    /// Computes the positions of an image's parts.
     ///
     /// # Panics
     /// If no power of two of that size exists on this machine.
@@ -54,13 +55,13 @@ impl Parts {
         Self { label, page, records }
     }
 
-    /// Returns how large an image is.
+    /// Returns the size of an image.
     pub(crate) const fn size_bytes(&self) -> usize {
         self.records.end * WORD_BYTES
     }
 }
 
-/// Returns the words from `start` on that hold so many bytes.
+/// Returns the words from `start` on that hold `size_bytes` bytes.
 fn words_at(start: usize, size_bytes: usize) -> Range<usize> {
     start..start + size_bytes.div_ceil(WORD_BYTES)
 }
@@ -77,7 +78,7 @@ impl Memory {
         memory
     }
 
-    /// Takes words for an image whose parts lie there.
+    /// Uses words as an image with these parts.
     pub(crate) const fn over(words: Words, parts: Parts) -> Self {
         Self { words, parts }
     }
@@ -94,7 +95,7 @@ impl Memory {
         for (word, value) in constants {
             self.control(word).store(value, Ordering::Relaxed);
         }
-        // The magic comes last, so that whoever finds it finds the rest.
+        // The magic is written last, so that a reader that finds it finds the rest.
         self.control(control::MAGIC).store(MAGIC, Ordering::Release);
     }
 
@@ -124,12 +125,13 @@ impl Memory {
     #[inline]
     pub(crate) fn run(&self, position: u64, count: usize) -> Run<'_> {
         let records = &self.words[self.parts.records.clone()];
-        // The capacity is a power of two: the mask is the remainder, whatever fits into a word.
+        // The capacity is a power of two: the mask gives the remainder, even if the position
+        // exceeds a machine word.
         let start = (position / WORD_BYTES as u64) as usize & (records.len() - 1);
         Run::of(records, start, count)
     }
 
-    /// Copies a part beside the records, such as the label, as many bytes as `into` has.
+    /// Copies a part outside the records, such as the label: `size_bytes` bytes.
     pub(crate) fn load_part(&self, part: &Range<usize>, into: &mut Vec<u8>, size_bytes: usize) {
         let count = size_bytes.div_ceil(WORD_BYTES).min(part.len());
         into.resize(count * WORD_BYTES, 0);
@@ -137,7 +139,7 @@ impl Memory {
         into.truncate(size_bytes);
     }
 
-    /// Writes a part beside the records, the last word filled up with zeros.
+    /// Writes a part outside the records, the last word padded with zeros.
     ///
     /// # Panics
     /// If it does not fit.

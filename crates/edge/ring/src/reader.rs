@@ -1,7 +1,7 @@
-//! Readers: each with its own cursor, none known to the writer.
+//! Readers: each with its own cursor, unknown to the writer.
 //!
-//! A reader trusts nothing that it reads: sizes and positions are checked before they are used, so that a
-//! writer gone mad costs it the ring and nothing else.
+//! A reader trusts no data that it reads: sizes and positions are checked before they are used, so
+//! that a faulty writer costs it the ring and nothing else.
 
 use crate::layout::{Header, PADDING, WORD_BYTES, control};
 use crate::memory::Memory;
@@ -9,15 +9,16 @@ use crate::sync::{Arc, AtomicU64, Ordering, fence};
 use crate::view::View;
 use crate::writer::Guard;
 
-/// How often one call looks for a record that is still whole after being lapped, or for a page that is not
-/// being written. Each failure means that the writer went on meanwhile; then the caller may as well look again.
+/// Maximum number of attempts of one call to find a complete record after being lapped, or a page
+/// that is not being written. Each failure means that the writer advanced meanwhile; then the
+/// caller may as well try again.
 const ATTEMPTS: usize = 8;
 
-/// How many records of padding an honest writer puts one behind the other: each takes half of the ring at most, and
-/// together they take less than all of it.
+/// Maximum number of consecutive padding records by a correct writer: each takes at most half of
+/// the ring, and together they take less than all of it.
 const MAX_PADDING: usize = 2;
 
-/// The reading end of a ring, from which readers are made.
+/// The reading end of a ring, from which readers are created.
 #[derive(Clone)]
 pub struct Ring {
     memory: Arc<Memory>,
@@ -27,37 +28,37 @@ pub struct Ring {
 pub struct Reader {
     memory: Arc<Memory>,
     cursor: u64,
-    /// The head as last seen: what lies before it is read without another look.
+    /// The head as last read: records before it are read without reading it again.
     head: u64,
     guard: Option<Arc<AtomicU64>>,
 }
 
-/// What a call of [`Reader::read`] found.
+/// Result of a call of [`Reader::read`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
     /// The next record; its payload is in the caller's buffer.
     Record {
-        /// The writer's word for what the payload is.
+        /// Kind of the payload, as the writer defines it.
         kind: u16,
         /// The writer's running totals before this record.
         totals: [u64; 2],
     },
-    /// Nothing new.
+    /// There is no new record.
     Empty,
-    /// The writer overwrote what this reader would have read next. The next call reads the record at which
-    /// it goes on: the oldest one that leaves some head-room before the writer.
+    /// The writer overwrote the next record of this reader. The next call reads the record at which
+    /// reading resumes: the oldest one that leaves some head-room to the writer.
     Lapped {
-        /// The writer's running totals before the record at which reading goes on.
+        /// The writer's running totals before the record at which reading resumes.
         totals: [u64; 2],
     },
-    /// Everything was read and nothing more will come.
+    /// All records were read and no more will follow.
     Closed,
-    /// The memory holds what no writer of this version writes: it was cut short or scribbled over. Nothing more
-    /// can be read from this ring.
+    /// The memory contains data that no writer of this version writes: it was truncated or damaged.
+    /// Nothing more can be read from this ring.
     Broken,
 }
 
-/// What lies at a cursor.
+/// State of the memory at a cursor.
 pub(crate) enum Found {
     Whole(Header),
     Overwritten,
@@ -69,19 +70,20 @@ impl Ring {
         Self { memory }
     }
 
-    /// Makes a reader that gets what is written from now on.
+    /// Creates a reader of the records written from now on.
     #[must_use]
     pub fn reader_at_head(&self) -> Reader {
         self.reader_at(self.memory.control(control::HEAD).load(Ordering::Acquire))
     }
 
-    /// Makes a reader that begins with the oldest record that leaves some head-room before the writer.
+    /// Creates a reader that begins with the oldest record that leaves some head-room to the
+    /// writer.
     #[must_use]
     pub fn reader_at_oldest(&self) -> Reader {
         self.reader_at(self.memory.control(control::RESUME).load(Ordering::Acquire))
     }
 
-    /// Makes a reader at the oldest record whose progress the writer can ask for.
+    /// Creates a reader at the oldest record, whose progress the writer can check.
     ///
     /// The ring still overwrites: only a writer that asks [`would_overwrite`](crate::Writer::would_overwrite)
     /// before it writes spares this reader. Dropping the reader releases the guard.
@@ -93,26 +95,27 @@ impl Ring {
         (reader, Guard { position })
     }
 
-    /// Returns how many bytes of records, headers included, the ring holds.
+    /// Returns the capacity in bytes of records, headers included.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.memory.capacity_bytes()
     }
 
-    /// Tells whether the writer has closed the ring: nothing more will be written.
+    /// Returns whether the writer has closed the ring: no more records will be written.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.memory.control(control::CLOSED).load(Ordering::Acquire) != 0
     }
 
-    /// Copies what the ledger page holds into `into`; false if it is being written, or was when its writer died.
+    /// Copies the ledger page into `into`; false if it is being written, or was when its writer
+    /// died.
     pub fn page(&self, into: &mut Vec<u8>) -> bool {
         (0..ATTEMPTS).any(|_| self.try_page(into))
     }
 
     fn try_page(&self, into: &mut Vec<u8>) -> bool {
         let (sequence, page) = (self.memory.control(control::PAGE_SEQUENCE), &self.memory.parts().page);
-        // Acquire pairs with the release that ended the page's writing.
+        // Acquire pairs with the release that ended the writing of the page.
         let before = sequence.load(Ordering::Acquire);
         let size_bytes = self.memory.control(control::PAGE_LEN).load(Ordering::Relaxed);
         let size_bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
@@ -126,7 +129,7 @@ impl Ring {
     }
 
     fn reader_at(&self, cursor: u64) -> Reader {
-        // Only a writer gone mad has other positions; the first read says so.
+        // Only a faulty writer has other positions; the first read reports it.
         Reader { memory: Arc::clone(&self.memory), cursor, head: cursor, guard: None }
     }
 }
@@ -134,19 +137,20 @@ impl Ring {
 impl Reader {
     /// Copies the next record's payload into `into`, if there is one.
     ///
-    /// `into` is the reader's own: after `Record` it holds exactly the payload, otherwise nothing that
-    /// means anything. Keeping the same buffer spares allocations.
+    /// `into` is the reader's own: after `Record` it holds exactly the payload, otherwise its
+    /// content is undefined. Keeping the same buffer saves allocations.
     pub fn read(&mut self, into: &mut Vec<u8>) -> Read {
         self.read_by(|view| view.copy_to(into))
     }
 
-    /// Copies the next record's payload into memory that `room_for` gives for so many bytes, to its start, in words, the last
-    /// filled up with zeros. Otherwise like [`read`](Self::read).
+    /// Copies the next record's payload, in words, to the start of memory that `room_for` returns
+    /// for its size in bytes; the last word is padded with zeros. Otherwise like
+    /// [`read`](Self::read).
     pub fn read_words<'m>(&mut self, room_for: impl FnOnce(usize) -> &'m mut Vec<u64>) -> Read {
         self.read_by(|view| view.copy_to_words(room_for(view.payload_bytes())))
     }
 
-    /// Goes on behind the next record if `copy` was in time.
+    /// Advances past the next record if `copy` was in time.
     #[inline]
     fn read_by(&mut self, copy: impl FnOnce(&View<'_>) -> bool) -> Read {
         match self.look() {
@@ -160,13 +164,13 @@ impl Reader {
         }
     }
 
-    /// Looks at the next record where it lies, for those who need no copy of their own.
+    /// Views the next record in place, for callers that need no copy of their own.
     ///
-    /// What a view gives means something only if it is [still valid](View::still_valid) afterwards. Go on with
-    /// [`skip`](Self::skip).
+    /// Data from a view are only valid if it is [still valid](View::still_valid) afterwards.
+    /// Continue with [`skip`](Self::skip).
     ///
     /// # Errors
-    /// What [`read`](Self::read) would have returned instead of a record.
+    /// The result that [`read`](Self::read) would have returned instead of a record.
     #[inline]
     pub fn look(&mut self) -> Result<View<'_>, Read> {
         for _ in 0..=MAX_PADDING {
@@ -185,7 +189,8 @@ impl Reader {
         Err(Read::Broken)
     }
 
-    /// Passes over padding; tells whether there is something to read, if only the news that this reader was lapped.
+    /// Passes over padding; returns whether there is something to read, which may be only that this
+    /// reader was lapped.
     pub fn has_more(&mut self) -> bool {
         for _ in 0..=MAX_PADDING {
             self.head = self.memory.control(control::HEAD).load(Ordering::Acquire);
@@ -198,7 +203,7 @@ impl Reader {
         true
     }
 
-    /// Goes on behind the next record, if it is whole.
+    /// Advances past the next record, if it is complete.
     pub fn skip(&mut self) {
         if self.head > self.cursor
             && let Found::Whole(header) = self.find()
@@ -209,33 +214,34 @@ impl Reader {
 
     /// Returns how far this reader is behind the writer, headers included.
     ///
-    /// More than the capacity means that it was lapped and will learn so with its next read.
+    /// More than the capacity means that it was lapped, which its next read reports.
     #[must_use]
     pub fn lag_bytes(&self) -> u64 {
-        // Acquire pairs with the writer's release: every record before the head is there. A head that went back
-        // is a broken ring's, where there is nothing to read.
+        // Acquire pairs with the writer's release: every record before the head is complete. A head
+        // that moved back is that of a broken ring, which has nothing to read.
         self.memory.control(control::HEAD).load(Ordering::Acquire).saturating_sub(self.cursor)
     }
 
-    /// Returns how many bytes of records, headers included, the ring holds.
+    /// Returns the capacity in bytes of records, headers included.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.memory.capacity_bytes()
     }
 
-    /// Returns where this reader is.
+    /// Returns the position of this reader.
     ///
-    /// Units: bytes since the ring was made, headers included.
+    /// Units: bytes since the ring was created, headers included.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.cursor
     }
 
-    /// Asks the writer for its head; returns what there is instead of records.
+    /// Reads the writer's head; returns the result if there is no record.
     fn look_for_more(&mut self) -> Option<Read> {
-        // In this order: closed is set after the final head, so a head read after it is the final one.
+        // In this order: `closed` is set after the final head, so a head read after it is the final
+        // one.
         let closed = self.memory.control(control::CLOSED).load(Ordering::Acquire) != 0;
-        // Acquire pairs with the writer's release: every record before the head is there.
+        // Acquire pairs with the writer's release: every record before the head is complete.
         self.head = self.memory.control(control::HEAD).load(Ordering::Acquire);
         match self.head.cmp(&self.cursor) {
             std::cmp::Ordering::Greater => None,
@@ -245,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// Reads the header at the cursor, and judges it.
+    /// Reads and checks the header at the cursor.
     #[inline]
     fn find(&self) -> Found {
         let header = self.memory.run(self.cursor, Header::WORDS).load_header();
@@ -260,19 +266,19 @@ impl Reader {
         if possible { Found::Whole(header) } else { Found::Nonsense }
     }
 
-    /// Moves a lapped reader to a record that is whole.
+    /// Moves a lapped reader to a record that is complete.
     fn resume(&mut self) -> Read {
         let lapped_at = self.cursor;
         for _ in 0..ATTEMPTS {
             let position = self.memory.control(control::RESUME).load(Ordering::Acquire);
             self.head = self.memory.control(control::HEAD).load(Ordering::Acquire);
             if position <= lapped_at {
-                // An honest writer moves the place to resume before it overwrites.
+                // A correct writer moves the resume position before it overwrites.
                 return Read::Broken;
             }
             if position >= self.head {
-                // Large records: the only one worth resuming at is still being written. The cursor stays
-                // behind, so that the next call finds out again.
+                // Large records: the only one to resume at is still being written. The cursor stays
+                // behind, so that the next call checks again.
                 break;
             }
             self.cursor = position;
@@ -291,15 +297,16 @@ impl Reader {
     fn move_to(&mut self, position: u64) {
         self.cursor = position;
         if let Some(guard) = &self.guard {
-            // Release: what lies before was copied before the writer may overwrite it.
+            // Release: everything before this position was copied before the writer may overwrite
+            // it.
             guard.store(position, Ordering::Release);
         }
     }
 }
 
-/// Returns the writer's intent at a moment behind everything that was copied before this call.
+/// Returns the writer's intent at a moment after all copies made before this call.
 pub(crate) fn intent_behind_a_copy(memory: &Memory) -> u64 {
-    // Pairs with the release fence of the writer's claim, for which see there.
+    // Pairs with the release fence of the writer's claim, explained there.
     fence(Ordering::Acquire);
     memory.control(control::INTENT).load(Ordering::Acquire)
 }

@@ -1,24 +1,25 @@
-//! A run of words among the records: in one piece, or in two where it goes round the end of the memory.
+//! A run of words among the records: contiguous, or in two parts where it wraps round the end of
+//! the memory.
 //!
-//! The one piece is nearly every record's case, and the first that each function here looks at.
+//! Nearly every record is contiguous, so each function here checks that case first.
 
 use crate::copy::{load_words, store_words};
 use crate::layout::{Header, WORD_BYTES};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Words one behind the other, as a ring counts.
+/// Consecutive words in ring order.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
     first: &'a [AtomicU64],
-    /// From the start of the memory on; mostly empty.
+    /// The part from the start of the memory on; usually empty.
     second: &'a [AtomicU64],
 }
 
 impl<'a> Run<'a> {
-    /// Returns the `count` words behind the first `start` of a ring's.
+    /// Returns the `count` words that follow the first `start` words of a ring.
     ///
     /// # Panics
-    /// If the ring does not have so many.
+    /// If the ring has fewer words.
     #[inline]
     pub(crate) fn of(ring: &'a [AtomicU64], start: usize, count: usize) -> Self {
         let until_end = &ring[start..];
@@ -28,10 +29,10 @@ impl<'a> Run<'a> {
         Self { first: until_end, second: &ring[..count - until_end.len()] }
     }
 
-    /// Divides it behind `count` words.
+    /// Splits the run after `count` words.
     ///
     /// # Panics
-    /// If it does not have so many.
+    /// If it has fewer words.
     #[inline]
     pub(crate) fn split_at(self, count: usize) -> (Self, Self) {
         if let Some((before, behind)) = self.first.split_at_checked(count) {
@@ -46,7 +47,7 @@ impl<'a> Run<'a> {
         self.first.iter().chain(self.second)
     }
 
-    /// Returns the words if they lie in one piece.
+    /// Returns the words if they are contiguous.
     pub(crate) const fn one_piece(self) -> Option<&'a [AtomicU64]> {
         if self.second.is_empty() { Some(self.first) } else { None }
     }
@@ -80,10 +81,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Copies all of it.
+    /// Copies the whole run.
     ///
     /// # Panics
-    /// If `into` has not a word's bytes for every word.
+    /// If the size of `into` is not that of the words.
     #[inline]
     pub(crate) fn load(self, into: &mut [u8]) {
         if self.second.is_empty() {
@@ -94,10 +95,10 @@ impl<'a> Run<'a> {
         load_words(self.second, into_second);
     }
 
-    /// Writes all of it.
+    /// Writes the whole run.
     ///
     /// # Panics
-    /// If there is not a word's bytes for every word.
+    /// If the size of `bytes` is not that of the words.
     #[inline]
     pub(crate) fn store(self, bytes: &[u8]) {
         if self.second.is_empty() {
@@ -108,10 +109,10 @@ impl<'a> Run<'a> {
         store_words(self.second, second);
     }
 
-    /// Writes `parts` one behind the other, the last word filled up with zeros.
+    /// Writes `parts` in sequence, the last word padded with zeros.
     ///
     /// # Panics
-    /// If they need more words than there are.
+    /// If they need more words than the run has.
     #[inline]
     pub(crate) fn store_parts<'p>(self, parts: impl Iterator<Item = &'p [u8]>) {
         let mut free = self;
@@ -142,7 +143,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Writes whole words at its beginning; returns what lies behind them.
+    /// Writes whole words at its beginning; returns the rest of the run.
     #[inline]
     fn store_first(self, bytes: &[u8]) -> Self {
         let (taken, free) = self.split_at(bytes.len() / WORD_BYTES);

@@ -1,11 +1,13 @@
 //! Rings in shared memory: one process writes, any number of others read.
 //!
-//! A ring is a file in a memory file system, made with [`create`] and read with [`open`], or only [looked at](look).
-//! Readers map it read-only. Beside `NAME.ring` lies `NAME.wait`, one page of its own: the only thing that readers
-//! may write, so that the worst of them can at most cost its writer wake-ups and other readers a tenth of a second.
+//! A ring is a file in a memory file system, created with [`create`] and read with [`open`], or
+//! only [inspected](look). Readers map it read-only. `NAME.wait` next to `NAME.ring` is a page of
+//! its own: the only memory that readers may write, so that a faulty reader can at most cause
+//! wake-ups of the writer and delay other readers by a tenth of a second.
 //!
-//! The kernel holds two locks for a live writer, one on each file, and lets go of them when it dies: by the one
-//! on the page a second writer is refused, by the one on the ring its readers see that it is gone.
+//! The kernel holds two locks for a live writer, one on each file, and releases them when it dies:
+//! the one on the page refuses a second writer, the one on the ring shows readers that the writer
+//! is gone.
 
 mod fault;
 mod file;
@@ -33,57 +35,58 @@ pub(crate) use mapping::{MappedWord, Mapping};
 pub(crate) use owned::OwnedFile;
 pub use trust::{Distrust, Trusted};
 
-/// The end of a ring's file name.
+/// Extension of a ring's file name.
 pub const RING_EXTENSION: &str = "ring";
-/// The end of the name of the page at which its readers wait.
+/// Extension of the name of the page at which its readers wait.
 pub const WAIT_EXTENSION: &str = "wait";
-/// The size of that page: what the kernel maps at least.
+/// Size of that page: the smallest that the kernel maps.
 const WAIT_BYTES: usize = 4096;
-/// Records begin at a page of their own.
+/// Alignment of the records, so that they begin at a page of their own.
 const RECORDS_ALIGN_BYTES: usize = 4096;
-/// What a label takes at most: a stream's description is a few kilobytes.
+/// Maximum size of a label: a stream's description takes a few kilobytes.
 pub const MAX_LABEL_BYTES: usize = 1 << 20;
-/// What a ledger page takes at most.
+/// Maximum size of a ledger page.
 pub const MAX_PAGE_BYTES: usize = 1 << 24;
 
-/// What a ring in shared memory is to be.
+/// Options of a ring in shared memory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// How many bytes of records, headers included; rounded up to a power of two. The default, 1 MiB, stays in
-    /// the second cache of most processors.
+    /// Capacity in bytes of records, headers included; rounded up to a power of two. The default, 1
+    /// MiB, fits into the second-level cache of most processors.
     pub capacity_bytes: usize,
-    /// What readers are told of the ring before they read it, such as the description of a stream.
+    /// Label that readers get before they read the ring, such as the description of a stream.
     pub label: Vec<u8>,
-    /// How many bytes the ledger page takes.
+    /// Capacity of the ledger page in bytes.
     pub page_bytes: usize,
-    /// Who may read it.
+    /// Users that may read it.
     pub access: Access,
-    /// The number of the group that its files are to belong to, of which this process is a member; else that of new files.
+    /// Number of the group of its files, of which this process must be a member; `None` for the
+    /// default of new files.
     pub group: Option<u32>,
-    /// Whether to ask for huge pages, which the system grants where `shmem_enabled` is `advise`.
+    /// Page size to request; the system grants huge pages where `shmem_enabled` is `advise`.
     pub pages: Pages,
 }
 
-/// Who may read a ring.
+/// Users that may read a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// The user that writes it.
     Owner,
-    /// Its group too.
+    /// Also the members of its group.
     Group,
-    /// Everybody on this host.
+    /// Every user of this host.
     #[default]
     All,
 }
 
-/// The pages of a ring's memory.
+/// Page size of a ring's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pages {
-    /// The system's usual ones.
+    /// The system's default.
     #[default]
     Usual,
-    /// Huge ones, if the system has them.
+    /// Huge pages, if the system has them.
     Huge,
 }
 
@@ -101,7 +104,7 @@ impl Default for Options {
 }
 
 impl Access {
-    /// Returns the modes of the ring's file and of the page.
+    /// Returns the file modes of the ring's file and of the page.
     const fn modes(self) -> (u32, u32) {
         match self {
             Self::Owner => (0o600, 0o600),
@@ -111,43 +114,43 @@ impl Access {
     }
 }
 
-/// Says why a ring could not be made.
+/// Reason why a ring could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// Another writer has it.
+    /// Another writer holds it.
     #[error(
         "the ring {path} has a writer already{}\nstop that one, or use another name",
         .pid.map_or_else(String::new, |pid| format!(", process {pid}"))
     )]
     InUse {
-        /// The ring.
+        /// Path of the ring.
         path: PathBuf,
-        /// The other writer as it sees itself.
+        /// Process id of the other writer in its own namespace.
         pid: Option<u32>,
     },
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("the ring {path} belongs to another user\nuse another name, or let that user remove it")]
     Foreign {
-        /// The ring.
+        /// Path of the ring.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// This user may not make files there.
-    #[error("this user may not write into {directory}\nlet its owner allow that, or use another directory")]
+    /// This user may not create files there.
+    #[error("this user may not write into {directory}\nlet its owner allow it, or use another directory")]
     Unwritable {
-        /// Where the ring was to be.
+        /// Directory in which the ring was to be created.
         directory: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// This user is no member of the group.
+    /// This user is not a member of the group.
     #[error(
-        "the ring {path} cannot be given to group {group}: this user is no member of it\nsee `id`, and name another group"
+        "the ring {path} cannot be given to group {group}: this user is not a member of it\nname one of the groups that `id` lists"
     )]
     Group {
-        /// The ring.
+        /// Path of the ring.
         path: PathBuf,
         /// The number of the group.
         group: u32,
@@ -158,83 +161,83 @@ pub enum CreateError {
          make room there (df {directory}), choose smaller rings, or another directory"
     )]
     Full {
-        /// Where it was to be.
+        /// Directory in which the ring was to be created.
         directory: PathBuf,
-        /// What it takes.
+        /// Size of the ring.
         size_bytes: usize,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// More label or page than a ring has room for.
+    /// The label or the page is larger than the maximum.
     #[error("a ring takes a label of {MAX_LABEL_BYTES} and a page of {MAX_PAGE_BYTES} bytes at most")]
     TooLarge,
-    /// The system refused.
-    #[error("the ring {path} cannot be made\nit needs a memory file system such as /dev/shm")]
+    /// The system refused to create it.
+    #[error("the ring {path} cannot be created\nit needs a memory file system such as /dev/shm")]
     System {
-        /// The ring.
+        /// Path of the ring.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Says why a ring could not be opened.
+/// Reason why a ring could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is none of that name.
+    /// There is no ring of that name.
     #[error("there is no ring {0}")]
     Missing(PathBuf),
     /// This user may not read it.
-    #[error("the ring {0} may not be read by this user\nlet its writer's bus say access=all or access=group")]
+    #[error("the ring {0} may not be read by this user\nset access=all or access=group on its writer's bus")]
     Forbidden(PathBuf),
-    /// Somebody wrote it who is not trusted.
+    /// Its owner is not trusted, or other users may write it.
     #[error(
         "the ring {path} is not trusted: {why}, and only root, this user and the group that the bus names are\n\
-         let the buses of both sides say group=NAME, of which both users are members"
+         set group=NAME on the buses of both sides; both users must be members of that group"
     )]
     Distrusted {
-        /// The ring.
+        /// Path of the ring.
         path: PathBuf,
-        /// Why not.
+        /// Reason for the distrust.
         why: Distrust,
     },
-    /// Something else.
+    /// The file is not a ring.
     #[error("{0} is not a ring")]
     NotARing(PathBuf),
-    /// One of another version.
+    /// Its layout has another version.
     #[error(
         "the ring {path} has layout {found}, this program reads {VERSION}\nuse the same version on both sides"
     )]
     Version {
-        /// The ring.
+        /// Path of the ring.
         path: PathBuf,
-        /// Its version.
+        /// Version of its layout.
         found: u8,
     },
-    /// Shorter than it says.
+    /// The file is shorter than its control block says.
     #[error(
-        "the ring {path} is cut short: it has {found_bytes} bytes and needs {needed_bytes}\nstart its writer anew"
+        "the ring {path} is truncated: it has {found_bytes} bytes and needs {needed_bytes}\nrestart its writer"
     )]
     Truncated {
-        /// The ring.
+        /// Path of the ring.
         path: PathBuf,
-        /// What is there.
+        /// Actual size of the file.
         found_bytes: u64,
-        /// What it says of itself.
+        /// Size according to the control block.
         needed_bytes: u64,
     },
-    /// The system refused.
+    /// The system refused to open it.
     #[error("the ring {path} cannot be opened")]
     System {
-        /// The ring.
+        /// Path of the ring.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// A ring in shared memory, open for reading. What it is of was told when it was [found](look).
+/// A ring in shared memory, open for reading. Its label was read when it was [found](look).
 #[derive(Clone)]
 pub struct SharedRing {
     ring: Ring,
@@ -243,7 +246,7 @@ pub struct SharedRing {
 }
 
 impl SharedRing {
-    /// Returns the ring, from which readers are made.
+    /// Returns the ring, from which readers are created.
     #[must_use]
     pub const fn ring(&self) -> &Ring {
         &self.ring
@@ -255,19 +258,21 @@ impl SharedRing {
         &self.doorbell
     }
 
-    /// Returns what tells whether the writer is alive.
+    /// Returns the liveness of the writer.
     #[must_use]
     pub const fn liveness(&self) -> &Arc<Liveness> {
         &self.liveness
     }
 }
 
-/// Makes a ring at `path`, whose name ends in `.ring`; whatever a dead writer left there is replaced.
+/// Creates a ring at `path`, whose name ends in `.ring`; files that a dead writer left there are
+/// replaced.
 ///
-/// The ring's memory is taken at once: a file system that fills up later takes nothing back.
+/// The ring's memory is allocated immediately: a file system that fills up later takes nothing
+/// back.
 ///
 /// # Errors
-/// [`CreateError`]: above all when a live writer has it.
+/// [`CreateError`]: above all when a live writer holds it.
 pub fn create(path: &Path, options: &Options) -> Result<Writer, CreateError> {
     if options.label.len() > MAX_LABEL_BYTES || options.page_bytes > MAX_PAGE_BYTES {
         return Err(CreateError::TooLarge);
@@ -296,25 +301,27 @@ pub fn create(path: &Path, options: &Options) -> Result<Writer, CreateError> {
 /// Opens the ring at `path` for reading, if root or this user wrote it.
 ///
 /// # Errors
-/// [`OpenError`]; nothing that lies in the file can do worse than that.
+/// [`OpenError`]; no content of the file can cause anything else.
 pub fn open(path: &Path) -> Result<SharedRing, OpenError> {
     look(path)?.trust(Trusted::default())?.open()
 }
 
-/// Looks at the ring at `path`: what it is of, who writes it, and whether it can be opened. Whether it is to be
-/// [trusted](Found::trust) is another question.
+/// Inspects the ring at `path`: its label, its writer, and whether it can be opened. Whether it is
+/// [trusted](Found::trust) is checked separately.
 ///
-/// Cost: a few system calls; none of the ring's memory is touched.
+/// Cost: a few system calls; the ring's memory is not touched.
 ///
 /// # Errors
-/// [`OpenError`], as [`open`] would say it.
+/// [`OpenError`], as [`open`] would return it.
 pub fn look(path: &Path) -> Result<Found, OpenError> {
     file::look(path)
 }
 
-/// Removes what dead writers left in `directory` under names that begin with `prefix`; returns how many rings.
+/// Removes the rings that dead writers left in `directory` under names that begin with `prefix`;
+/// returns how many.
 ///
-/// A page whose writer was killed before it showed its ring goes too. What belongs to other users, and what has a live writer, stays.
+/// A page whose writer was killed before it published its ring is removed too. Files of other
+/// users, and those with a live writer, stay.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -337,7 +344,7 @@ pub fn sweep(directory: &Path, prefix: &str) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Returns the page beside a ring.
+/// Returns the path of the page next to a ring.
 fn wait_path(path: &Path) -> PathBuf {
     path.with_extension(WAIT_EXTENSION)
 }

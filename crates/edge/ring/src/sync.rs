@@ -1,4 +1,4 @@
-//! The only door to atomics, so that loom can stand behind it.
+//! The only access to atomics, so that loom can replace them.
 //!
 //! Built with `RUSTFLAGS="--cfg loom"` these are loom's, which tries every interleaving that the memory
 //! model allows; otherwise they are the standard library's.

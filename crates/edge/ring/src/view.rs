@@ -1,7 +1,7 @@
-//! A record where it lies: borrowed from memory that may be overwritten at any moment.
+//! A record in place: borrowed from memory that may be overwritten at any moment.
 //!
-//! There is no slice of it, and never will be: a slice over memory that another process may write is
-//! undefined behaviour. What a view offers copies or folds word by word, and tells whether that was in time.
+//! A view gives no slice: a slice of memory that another process may write is undefined behaviour.
+//! Its methods copy or fold word by word, and return whether that was in time.
 
 use zerocopy::IntoBytes;
 
@@ -24,7 +24,7 @@ impl<'a> View<'a> {
         Self { memory, position, header }
     }
 
-    /// Returns the writer's word for what the payload is.
+    /// Returns the kind of the payload, as the writer defines it.
     #[must_use]
     pub const fn kind(&self) -> u16 {
         self.header.kind
@@ -36,30 +36,31 @@ impl<'a> View<'a> {
         self.header.totals
     }
 
-    /// Returns how many bytes the payload has.
+    /// Returns the size of the payload.
     #[must_use]
     pub const fn payload_bytes(&self) -> usize {
         self.header.payload_bytes as usize
     }
 
-    /// Copies the payload; false if it was overwritten before the copy was finished, which then means nothing.
+    /// Copies the payload; false if it was overwritten before the copy was finished, whose content
+    /// is then undefined.
     ///
     /// Cost: `into` grows once; bytes that it held are not cleared first.
     #[inline]
     pub fn copy_to(&self, into: &mut Vec<u8>) -> bool {
         let payload_bytes = self.payload_bytes();
-        // Not cleared before: only what grows is filled with zeros.
+        // Not cleared before: only added bytes are filled with zeros.
         into.resize(payload_bytes.next_multiple_of(WORD_BYTES), 0);
         self.payload().load(into);
         into.truncate(payload_bytes);
         self.still_valid()
     }
 
-    /// Copies the payload to the start of `into`, in words, the last filled up with zeros; false if it was overwritten before
-    /// the copy was finished, which then means nothing.
+    /// Copies the payload to the start of `into`, in words, the last padded with zeros; false if it
+    /// was overwritten before the copy was finished, whose content is then undefined.
     ///
-    /// For those who read numbers out of it where they lie: bytes of their own may begin anywhere in memory. Cost: `into`
-    /// grows once, and never becomes shorter: what lies behind the payload means nothing.
+    /// For callers that read numbers in place, which a byte buffer may not align. Cost: `into`
+    /// grows once, and never shrinks: words after the payload are undefined.
     #[inline]
     pub fn copy_to_words(&self, into: &mut Vec<u64>) -> bool {
         let count = self.payload_bytes().div_ceil(WORD_BYTES);
@@ -70,10 +71,10 @@ impl<'a> View<'a> {
         self.still_valid()
     }
 
-    /// Folds over the payload in words of eight little-endian bytes, the last filled up with zeros; `None` if it
-    /// was overwritten meanwhile.
+    /// Folds over the payload in words of eight little-endian bytes, the last padded with zeros;
+    /// `None` if it was overwritten meanwhile.
     ///
-    /// `step` may be shown words that nobody wrote so: it must stand anything.
+    /// `step` may get words that were never written in this combination, and must accept any value.
     pub fn fold<T>(&self, start: T, mut step: impl FnMut(T, [u8; WORD_BYTES]) -> T) -> Option<T> {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
         let folded = self.payload().words().fold(start, |so_far, word| step(so_far, load(word)));
@@ -90,21 +91,22 @@ impl<'a> View<'a> {
         self.still_valid()
     }
 
-    /// Leaves the record where it lies, to be looked at later; `None` where it goes round the end of the memory.
+    /// Keeps the record in place, to be read later; `None` where it wraps round the end of the
+    /// memory.
     #[must_use]
     pub fn keep(&self) -> Option<Kept> {
         Kept::of(self.memory, self.position, self.header)
     }
 
-    /// Tells whether everything taken from this view before was the record that the writer wrote.
+    /// Returns whether all data taken from this view before are the record as the writer wrote it.
     #[must_use]
     pub fn still_valid(&self) -> bool {
         let intent = intent_behind_a_copy(self.memory);
-        // An intent before the record's end is that of memory which was taken away under this reader.
+        // An intent before the record's end comes from memory that was truncated under this reader.
         intent <= self.position.saturating_add(self.memory.capacity_bytes()) && intent >= self.next()
     }
 
-    /// Returns where the next record begins.
+    /// Returns the position of the next record.
     pub(crate) fn next(&self) -> u64 {
         self.position + self.header.record_bytes()
     }

@@ -1,7 +1,8 @@
-//! A word at which threads and processes sleep until somebody wakes them: the kernel's futex, behind a seam.
+//! A word at which threads and processes sleep until they are woken: the kernel's futex, behind an
+//! interface.
 //!
-//! loom has no futex: built with it, a lock and a condition stand in, which sleep and wake by the same rule —
-//! nobody falls asleep at a word that has changed.
+//! loom has no futex: under loom a lock and a condition variable replace it, with the same rule — a
+//! thread does not fall asleep at a word that has changed.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::shared::MappedWord;
 /// A word that sleepers compare and wakers change.
 pub(crate) enum Word {
     Own(OwnWord),
-    /// In shared memory: the file keeps it.
+    /// A word in shared memory, kept by the file.
     #[cfg(not(loom))]
     Mapped(MappedWord),
 }
@@ -39,7 +40,7 @@ impl Word {
     }
 }
 
-/// Sleeps until one of the words is woken or has not the value beside it, or `timeout` has passed.
+/// Sleeps until one of the words is woken or differs from its given value, or `timeout` has passed.
 pub(crate) fn sleep(words: &[(&Word, u32)], timeout: Option<Duration>) {
     #[cfg(not(loom))]
     kernel::sleep(words, timeout);
@@ -47,7 +48,7 @@ pub(crate) fn sleep(words: &[(&Word, u32)], timeout: Option<Duration>) {
     model::sleep(words, timeout);
 }
 
-/// Wakes everybody who sleeps at a word.
+/// Wakes all threads that sleep at a word.
 pub(crate) fn wake(word: &Word) {
     #[cfg(not(loom))]
     kernel::wake(word);
@@ -67,10 +68,10 @@ mod kernel {
 
     use super::Word;
 
-    /// The most words that the kernel lets a thread sleep at (`FUTEX_WAITV_MAX`).
+    /// Maximum number of words at which the kernel lets a thread sleep (`FUTEX_WAITV_MAX`).
     const MAX_WORDS: usize = 128;
 
-    /// How long a thread sleeps that cannot sleep at all its words.
+    /// Sleep of a thread that cannot wait at all its words.
     const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
     static WARNED: Once = Once::new();
@@ -80,8 +81,8 @@ mod kernel {
             [] => std::thread::sleep(timeout.unwrap_or(LOOK_AGAIN)),
             [(word, seen)] => {
                 let timeout = timeout.map(timespec);
-                // Woken, changed, interrupted, too late: whoever slept looks again in any case. Not private: the
-                // waker may be another process.
+                // Woken, changed, interrupted or timed out: the caller checks again in any case.
+                // Not private: the waker may be another process.
                 let _ = futex::wait(word.value(), Flags::empty(), seen, timeout.as_ref());
             }
             _ => sleep_at_several(words, timeout),
@@ -103,13 +104,13 @@ mod kernel {
             let deadline = timeout.map(deadline);
             match futex::waitv(&waits, WaitvFlags::empty(), deadline.as_ref(), ClockId::Monotonic) {
                 Err(Errno::NOSYS) => {}
-                // As above: whatever it was, whoever slept looks again.
+                // As above: the caller checks again in any case.
                 Ok(_) | Err(_) => return,
             }
         }
         WARNED.call_once(|| {
             tracing::warn!(
-                "waiting for {} rings at once is beyond this kernel: they are looked at every {LOOK_AGAIN:?}\n\
+                "this kernel cannot wait for {} rings at once: they are polled every {LOOK_AGAIN:?}\n\
                  use Linux 5.16 or later, and at most {MAX_WORDS} rings in one reader",
                 waits.len()
             );
@@ -118,7 +119,7 @@ mod kernel {
     }
 
     pub(super) fn wake(word: &Word) {
-        // Nothing to do about an error: a sleeper looks again by itself before long.
+        // An error needs no handling: a sleeper soon checks again without being woken.
         let _ = futex::wake(word.value(), Flags::empty(), i32::MAX.cast_unsigned());
     }
 
@@ -147,7 +148,7 @@ mod model {
         condvar: Condvar,
     }
 
-    /// Only one word and no time: enough for the models.
+    /// Supports one word and no timeout, which the models need.
     pub(super) fn sleep(words: &[(&Word, u32)], _timeout: Option<Duration>) {
         let [(Word::Own(own), seen)] = *words else { panic!("the models sleep at one word") };
         let guard = own.bed.door.lock().expect("nothing panics under this lock");

@@ -1,4 +1,4 @@
-//! The memory that writer and readers share, as words; this process's or a file's.
+//! The memory that writer and readers share, as words; on the heap of this process or in a file.
 #![expect(unsafe_code, reason = "one slice over either kind of memory, which its owner keeps where it is")]
 
 use std::ops::Deref;
@@ -13,14 +13,14 @@ use crate::anonymous::Anonymous;
 #[cfg(not(loom))]
 use crate::shared::Mapping;
 
-/// A run of words, wherever they lie.
+/// A run of words, in either kind of memory.
 pub(crate) struct Words {
     start: *const AtomicU64,
     len: usize,
     _owner: Owner,
 }
 
-/// Who keeps the words where they are.
+/// Owner that keeps the words in place.
 #[expect(dead_code, reason = "held for what it keeps alive")]
 enum Owner {
     Heap(Box<[AtomicU64]>),
@@ -30,8 +30,8 @@ enum Owner {
     Anonymous(Anonymous),
 }
 
-// SAFETY: the words are atomics, which may be shared, and stay where they are while their owner exists, which moves with them
-// and is never touched.
+// SAFETY: the words are atomics, which may be shared, and stay in place while their owner exists,
+// which moves with them and is never accessed.
 unsafe impl Send for Words {}
 // SAFETY: as above.
 unsafe impl Sync for Words {}
@@ -59,8 +59,8 @@ impl Deref for Words {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: `start` and `len` are those of a slice that the owner holds, unmoved, as long as `self` exists: a box's
-        // contents and a mapping stay where they are when their handle moves.
+        // SAFETY: `start` and `len` are those of a slice that the owner holds, unmoved, while
+        // `self` exists: the contents of a box and a mapping stay in place when their handle moves.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }

@@ -1,4 +1,4 @@
-//! The one writer, and the guard by which it can spare one reader if it wants to.
+//! The one writer, and the guard by which it can spare one reader.
 
 use crate::claim::Claim;
 use crate::layout::{Header, PADDING, control, record_bytes};
@@ -11,41 +11,42 @@ use crate::sync::{Arc, AtomicU64, Ordering, fence};
 /// The one writer of a ring. Dropping it closes the ring; readers still get all that is in it.
 pub struct Writer {
     memory: Arc<Memory>,
-    /// One behind the newest record, published or not: the writer's own, which nobody else changes.
+    /// Position one behind the newest record, published or not; only the writer changes it.
     head: u64,
     claim: Claim,
     page_sequence: u64,
-    /// The file of a ring in shared memory, which goes with its writer.
+    /// The file of a ring in shared memory, which is removed with its writer.
     #[cfg(not(loom))]
     file: Option<OwnedFile>,
 }
 
-/// Says that a record is larger than half the ring.
+/// Error of a record that is larger than half the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "a record of {payload_bytes} bytes does not fit, the ring takes at most {limit_bytes}\n\
+    "a record of {payload_bytes} bytes does not fit: the ring takes at most {limit_bytes} bytes\n\
      make the ring larger (at least twice the largest record) or write smaller blocks"
 )]
 pub struct RecordTooLarge {
-    /// What was to be written.
+    /// Size of the payload.
     pub payload_bytes: usize,
     /// The largest payload of this ring.
     pub limit_bytes: usize,
 }
 
-/// Says that the ledger page does not take so much.
+/// Error of contents that are larger than the ledger page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{size_bytes} bytes do not fit into the ring's ledger page of {limit_bytes} bytes")]
 pub struct PageTooLarge {
-    /// What was to be written.
+    /// Size of the contents.
     pub size_bytes: usize,
-    /// What the page takes.
+    /// Capacity of the page.
     pub limit_bytes: usize,
 }
 
-/// How far one reader has come, for a writer that would rather wait or refuse than overwrite.
+/// Progress of one reader, for a writer that would rather wait or refuse than overwrite.
 ///
-/// See [`Ring::guarded_reader`](crate::Ring::guarded_reader). It holds nobody up when its reader is gone.
+/// See [`Ring::guarded_reader`](crate::Ring::guarded_reader). It delays no writer once its reader
+/// is gone.
 pub struct Guard {
     pub(crate) position: Arc<AtomicU64>,
 }
@@ -76,16 +77,16 @@ impl Writer {
         Ring::new(Arc::clone(&self.memory))
     }
 
-    /// Returns how many bytes the ledger page takes.
+    /// Returns the capacity of the ledger page in bytes.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.memory.parts().page.len() * crate::layout::WORD_BYTES
     }
 
-    /// Writes one record, `parts` one behind the other, over whatever is oldest; returns its position.
+    /// Writes one record, `parts` in sequence, over the oldest records; returns its position.
     ///
-    /// `totals` are the caller's running totals *before* this record: a reader that was lapped compares
-    /// those of the record at which it resumes with what it knew.
+    /// `totals` are the caller's running totals *before* this record: a lapped reader compares
+    /// those of the record at which it resumes with the last ones it read.
     ///
     /// Cost: one copy; no allocation, no system call, no work that depends on readers.
     ///
@@ -93,14 +94,14 @@ impl Writer {
     /// [`RecordTooLarge`] above [`max_payload_bytes`](Self::max_payload_bytes); nothing was written.
     ///
     /// # Panics
-    /// If `kind` is 65,535, which is padding's.
+    /// If `kind` is 65,535, which is reserved for padding.
     pub fn write(&mut self, kind: u16, totals: [u64; 2], parts: &[&[u8]]) -> Result<u64, RecordTooLarge> {
         let position = self.stage(kind, totals, parts)?;
         self.publish();
         Ok(position)
     }
 
-    /// Writes one record, as [`write`](Self::write) does, out of pieces that are not listed anywhere.
+    /// Writes one record, as [`write`](Self::write) does, from an iterator of parts.
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
@@ -149,15 +150,18 @@ impl Writer {
         Ok(start)
     }
 
-    /// Goes back to the beginning of the memory if it is more than `behind_bytes` into it; tells whether it did.
+    /// Rewinds to the beginning of the memory if the writer is more than `behind_bytes` into it;
+    /// returns whether it did.
     ///
-    /// The memory up to its end is padding then, which readers pass over and which counts as unread until they do. For a
-    /// writer whose readers have read everything, and pass over the padding before it goes on: what both touch stays
-    /// so small that a processor's own cache holds it, however large the ring is.
+    /// The memory up to its end then becomes padding, which readers pass over and which counts as
+    /// unread until they do. For a writer whose readers have read everything, and pass over the
+    /// padding before it continues: the memory that both touch stays so small that it fits into a
+    /// processor's own cache, however large the ring is.
     pub fn rewind(&mut self, behind_bytes: u64, totals: [u64; 2]) -> bool {
         let capacity_bytes = self.memory.capacity_bytes();
         let into = self.head % capacity_bytes;
-        // Padding that is too large for a header's size would take more records than readers believe.
+        // Padding that is too large for a header's size field would need more records than readers
+        // accept.
         if into <= behind_bytes || capacity_bytes / 2 > u64::from(u32::MAX) {
             return false;
         }
@@ -174,13 +178,14 @@ impl Writer {
         true
     }
 
-    /// Lets readers see every record staged so far.
+    /// Makes every record staged so far visible to readers.
     pub fn publish(&mut self) {
         // Release: a reader that sees the new head sees the records.
         self.memory.control(control::HEAD).store(self.head, Ordering::Release);
     }
 
-    /// Wakes the readers of a ring in shared memory that sleep; to be called after writing, once per batch.
+    /// Wakes sleeping readers of a ring in shared memory; must be called after writing, once per
+    /// batch.
     ///
     /// A ring on the heap has no doorbell of its own.
     #[cfg(not(loom))]
@@ -190,17 +195,19 @@ impl Writer {
         }
     }
 
-    /// Tells whether a record of `payload_bytes` would overwrite what the guarded reader has not read.
+    /// Returns whether a record of `payload_bytes` would overwrite records that the guarded reader
+    /// has not read.
     #[must_use]
     pub fn would_overwrite(&self, guard: &Guard, payload_bytes: usize) -> bool {
-        // Acquire pairs with the reader's release: its copy was finished before we may overwrite.
+        // Acquire pairs with the reader's release: its copy was finished before the writer may
+        // overwrite.
         let unread_from = guard.position.load(Ordering::Acquire);
         self.claim.overwrites_before(self.head + record_bytes(payload_bytes)) > unread_from
     }
 
     /// Returns the position one behind the newest record.
     ///
-    /// Units: bytes since the ring was made, headers included.
+    /// Units: bytes since the ring was created, headers included.
     #[must_use]
     pub const fn head(&self) -> u64 {
         self.head
@@ -212,17 +219,17 @@ impl Writer {
         self.memory.max_payload_bytes()
     }
 
-    /// Returns how many bytes of records, headers included, a reader may have unread and lose none: the capacity
-    /// less what the writer claims ahead.
+    /// Returns how many bytes of records, headers included, a reader may have unread without losing
+    /// any: the capacity less the region that the writer claims ahead.
     #[must_use]
     pub const fn spared_bytes(&self) -> u64 {
         self.claim.spared_bytes()
     }
 
-    /// Writes the ledger page, which readers may look at at any time, over what it held.
+    /// Writes the ledger page, which readers may read at any time, replacing its contents.
     ///
     /// # Errors
-    /// [`PageTooLarge`]; the page stays as it was. A ring on the heap has none.
+    /// [`PageTooLarge`]; the page stays as it was. A ring on the heap has no page.
     pub fn set_page(&mut self, bytes: &[u8]) -> Result<(), PageTooLarge> {
         let (page, size_bytes, limit_bytes) =
             (self.memory.parts().page.clone(), bytes.len(), self.page_bytes());
@@ -230,30 +237,33 @@ impl Writer {
             return Err(PageTooLarge { size_bytes, limit_bytes });
         }
         let sequence = self.memory.control(control::PAGE_SEQUENCE);
-        // Odd: being written. The fence keeps the words below behind it: a reader that copies one of them
-        // finds, behind its own fence, that the sequence has moved.
+        // Odd: being written. The fence keeps the words below after it: a reader that copies one of
+        // them finds, after its own fence, that the sequence has moved.
         sequence.store(self.page_sequence + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         self.memory.control(control::PAGE_LEN).store(size_bytes as u64, Ordering::Relaxed);
         self.memory.store_part(&page, bytes);
         self.page_sequence += 2;
-        // Release: whoever sees this sees the page.
+        // Release: a reader that sees this value sees the page.
         sequence.store(self.page_sequence, Ordering::Release);
         Ok(())
     }
 
-    /// Closes the ring: readers get what is in it, then `Closed`. The same as dropping the writer.
+    /// Closes the ring: readers get its remaining records, then `Closed`. Equivalent to dropping
+    /// the writer.
     pub fn close(self) {}
 
-    /// Announces, if it was not yet, that everything up to `end` less the capacity is about to be overwritten.
+    /// Announces, if not done yet, that everything up to `end` less the capacity is about to be
+    /// overwritten.
     fn claim_until(&mut self, end: u64) {
         let Some(announcement) = self.claim.record(self.head, end) else { return };
         // Release: a reader that begins there sees a head that is not before it.
         self.memory.control(control::RESUME).store(announcement.resume, Ordering::Release);
-        // Release: a reader that learns from the intent that it was lapped sees a place to resume.
+        // Release: a reader that learns from the intent that it was lapped sees a resume position.
         self.memory.control(control::INTENT).store(announcement.intent, Ordering::Release);
-        // Pairs with the acquire fence behind a reader's copy: whoever saw one word of what is written
-        // below, by this record or the next ones, also sees the intent above, and throws its copy away.
+        // Pairs with the acquire fence after a reader's copy: a reader that saw one word of what is
+        // written below, by this record or the next ones, also sees the intent above, and discards
+        // its copy.
         fence(Ordering::Release);
     }
 }
@@ -261,7 +271,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.publish();
-        // Release: whoever sees this sees the final head.
+        // Release: a reader that sees this value sees the final head.
         self.memory.control(control::CLOSED).store(1, Ordering::Release);
         #[cfg(not(loom))]
         self.ring_doorbell();

@@ -9,9 +9,9 @@ use loom::thread;
 use ring::sync::{Arc, AtomicU64, Ordering};
 use ring::{Doorbell, Read, Reader, Writer};
 
-/// Interleavings with more involuntary switches than this are left out. With three the tests fail, within
-/// seconds, for either fence taken away and for a relaxed store of head, resume or closed; a relaxed store
-/// of intent only lets a lapped reader look for a place to resume more often.
+/// Interleavings with more involuntary switches than this are left out. With three the tests fail,
+/// within seconds, if either fence is removed and for a relaxed store of head, resume or closed; a
+/// relaxed store of intent only makes a lapped reader search for a resume position more often.
 const PREEMPTIONS: usize = 3;
 
 fn explore(test: impl Fn() + Sync + Send + 'static) {
@@ -149,7 +149,7 @@ fn no_wake_up_is_lost_between_a_writer_and_a_sleeper() {
 
 #[test]
 fn two_sleepers_at_one_doorbell_are_both_woken() {
-    // Three threads: one switch fewer, which is what seconds allow.
+    // Three threads: one switch fewer, to finish in seconds.
     explore_with(PREEMPTIONS - 1, || {
         let doorbell = Arc::new(Doorbell::new());
         let ready = Arc::new(AtomicU64::new(0));

@@ -1,4 +1,5 @@
-//! One thread: every call agrees with a model that keeps all records and knows what was overwritten.
+//! One thread: every call agrees with a model that keeps all records and knows which were
+//! overwritten.
 #![cfg(not(loom))]
 
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ struct Kept {
     payload: Vec<u8>,
 }
 
-/// Everything ever written, and the rules of overwriting in their plainest form.
+/// All records ever written, and the rules of overwriting in their simplest form.
 struct Model {
     capacity_bytes: u64,
     head: u64,
@@ -32,7 +33,7 @@ impl Model {
         position
     }
 
-    /// Fills the ring up to its end with padding, each at most half of it.
+    /// Fills the ring up to its end with padding, each record at most half of it.
     fn rewind(&mut self, totals: [u64; 2]) {
         let end = self.head.next_multiple_of(self.capacity_bytes);
         while end - self.head >= HEADER_BYTES {
@@ -41,12 +42,12 @@ impl Model {
         }
     }
 
-    /// What the writer has claimed: whole sixteenths of the ring, whole words at least.
+    /// End of the claimed region: whole sixteenths of the ring, whole words at least.
     fn claimed(&self) -> u64 {
         self.head.next_multiple_of((self.capacity_bytes / 16).max(8))
     }
 
-    /// The oldest record that leaves an eighth of the ring before what the writer claimed.
+    /// The oldest record that leaves an eighth of the ring as distance to the claimed region.
     fn resume(&self) -> &Kept {
         let keep_from = (self.claimed() + self.capacity_bytes / 8).saturating_sub(self.capacity_bytes);
         self.records
@@ -159,7 +160,7 @@ enum Step {
 const READERS: usize = 3;
 
 fn step() -> impl Strategy<Value = Step> {
-    // Mostly small records, sometimes none or the largest.
+    // Mostly small records, sometimes empty ones or the largest.
     let share = prop_oneof![4 => 0.0..0.2, 2 => 0.0..=1.0, 1 => Just(1.0), 1 => Just(0.0)];
     prop_oneof![
         5 => (share, 0.0..=1.0).prop_map(|(share_of_limit, cut)| Step::Write { share_of_limit, cut }),
@@ -271,7 +272,8 @@ fn padding_counts_as_unread_until_it_is_passed_over() {
     let (mut reader, mut record) = (ring.reader_at_head(), Vec::new());
     writer.write(0, [0, 0], &[&[0; 40]]).unwrap();
     assert!(writer.rewind(0, [1, 0]));
-    // 64 bytes a record: what was written before it and 15 behind it fill the ring, which is claimed in strides of 64.
+    // 64 bytes a record: the record before it and 15 behind it fill the ring, which is claimed in
+    // strides of 64.
     writer.write(0, [1, 0], &[&[0; 40]]).unwrap();
     assert!(matches!(reader.read(&mut record), Read::Lapped { totals: [1, 0] }));
     assert_eq!(reader.read(&mut record), Read::Record { kind: 0, totals: [1, 0] });

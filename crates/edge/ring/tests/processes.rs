@@ -1,7 +1,7 @@
 //! Many processes at one ring, killed at any instruction: no record is torn, every loss is counted.
 //!
-//! Bounded by a count of kills; `TORTURE_KILLS=20000 cargo test -p ring --test processes` for minutes. The
-//! instants are the seed's and the scheduler's: `SEED` repeats the former.
+//! Bounded by a number of kills; `TORTURE_KILLS=20000 cargo test -p ring --test processes` runs for
+//! minutes. The moments depend on the seed and the scheduler: `SEED` repeats the former.
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set is a failed test")]
 
@@ -11,17 +11,17 @@ use std::process::{Child, Command, Stdio};
 
 use units::Random;
 
-/// A second or two.
+/// Number of kills, which takes a second or two.
 const KILLS: u64 = 60;
 const READERS: usize = 3;
-/// The most signs of progress that are awaited before a writer is killed.
+/// Maximum number of progress bytes that are awaited before a writer is killed.
 const MAX_SIGNS: u64 = 40;
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// A process that ends with the test, also when that fails.
+/// A process that ends with the test, also when the test fails.
 struct Process(Child);
 
 impl Process {
@@ -43,7 +43,7 @@ impl Process {
         self.0.stdout.as_mut().unwrap().read_exact(&mut signs).expect("the writer writes until it is killed");
     }
 
-    /// Lets a reader end; returns how many records it read and missed, and of how many runs.
+    /// Ends a reader; returns how many records it read and missed, and of how many runs.
     fn finish(mut self) -> [u64; 3] {
         drop(self.0.stdin.take());
         let mut said = String::new();
@@ -73,13 +73,13 @@ fn writers_and_readers_killed_at_any_instruction_leave_whole_records_and_true_co
         let mut writer = Process::writer(&path, run);
         writer.wait_for_signs(1 + random.below(MAX_SIGNS));
         if random.below(4) == 0 {
-            // One that is killed in its sleep, or in the middle of a copy.
+            // A reader that is killed in its sleep, or in the middle of a copy.
             let index = random.below(READERS as u64 - 1) as usize;
             readers[index] = Process::reader(&path);
         }
         writer.0.kill().unwrap();
     }
-    // The last reader lived through all of it.
+    // The last reader ran during all of it.
     let survivor = readers.pop().unwrap();
     for reader in readers {
         reader.finish();

@@ -1,4 +1,5 @@
-//! Rings in shared memory: who may write them, what is left of a dead writer, and what a mad one can do.
+//! Rings in shared memory: who may write them, what a dead writer leaves, and what a faulty one can
+//! do.
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set is a failed test")]
 
@@ -14,9 +15,9 @@ use ring::{Idle, Read, Writer, wait_any};
 use tempfile::TempDir;
 use units::Random;
 
-/// Long enough that a test which reaches it has failed.
+/// Timeout long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(60);
-/// Where the control block says what it says, as `docs/formats/ring.md` draws it.
+/// Offset of the head in the control block, as `docs/formats/ring.md` draws it.
 const HEAD: u64 = 128;
 const INTENT: u64 = 256;
 const RESUME: u64 = 264;
@@ -46,7 +47,7 @@ impl Scene {
         names
     }
 
-    /// Writes a word of the ring's file behind its writer's back.
+    /// Overwrites a word of the ring's file without its writer.
     fn scribble(&self, offset: u64, word: u64) {
         let file = OpenOptions::new().write(true).open(self.path()).unwrap();
         file.write_all_at(&word.to_le_bytes(), offset).unwrap();
@@ -183,7 +184,7 @@ fn what_a_dead_writer_left_is_replaced_or_swept() {
     let writer = scene.create(4096);
     let left = fs::read(scene.path()).unwrap();
     drop(writer);
-    // As a writer leaves it that is killed: files without a lock, not closed.
+    // As a killed writer leaves them: files without a lock, not closed.
     for name in ["a.ring", "b.ring", "other.ring"] {
         fs::write(scene.directory.path().join(name), &left).unwrap();
     }
@@ -210,7 +211,7 @@ fn sweeping_leaves_what_has_another_prefix() {
 fn a_page_without_a_ring_is_swept_once_nobody_holds_it() {
     let scene = Scene::new();
     let page = |name: &str| fs::write(scene.directory.path().join(name), [0; 4096]).unwrap();
-    // As a writer leaves it that is killed before it shows its ring.
+    // As a writer leaves it that is killed before it publishes its ring.
     page("a.wait");
     page("other.wait");
     assert_eq!(shared::sweep(scene.directory.path(), "a").unwrap(), 0, "it is no ring");
@@ -223,14 +224,14 @@ fn a_page_without_a_ring_is_swept_once_nobody_holds_it() {
     assert_eq!(scene.names(), ["other.wait"], "it went with its writer");
 }
 
-/// Runs `work` on threads with numbers while others sweep the scene's directory all the time.
+/// Runs `work` on numbered threads while others sweep the scene's directory continuously.
 fn while_others_sweep(scene: &Scene, workers: usize, work: impl Fn(usize) + Sync) {
     let working = AtomicUsize::new(workers);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while working.load(Ordering::Relaxed) > 0 {
-                    // A directory that changes while it is read may say so.
+                    // A directory that changes while it is read may give an error.
                     let _ = shared::sweep(scene.directory.path(), "");
                 }
             });
@@ -258,10 +259,11 @@ fn no_writer_is_refused_for_a_sweep_and_nothing_is_left_behind() {
         for round in 0..400 {
             let path = scene.directory.path().join(format!("{number}.{}.ring", round % 3));
             if round % 2 == 0 {
-                // Of a predecessor that was killed.
+                // The file of a predecessor that was killed.
                 fs::write(&path, &left).unwrap();
             } else {
-                // Of one that was killed earlier, and of one for whose ring there is no room.
+                // The page of one that was killed earlier, and of one for whose ring there is no
+                // room.
                 fs::write(path.with_extension("wait"), []).unwrap();
                 let refused = shared::create(&path, &options(1 << 44)).err().unwrap();
                 assert!(matches!(refused, CreateError::Full { .. }), "{refused:?}");
@@ -269,7 +271,7 @@ fn no_writer_is_refused_for_a_sweep_and_nothing_is_left_behind() {
             let writer = shared::create(&path, &options(4096)).unwrap();
             assert!(shared::open(&path).unwrap().liveness().writer_is_alive());
             drop(writer);
-            // One name for all of them, one at a time.
+            // One name for all threads, one at a time.
             let path = same.lock().unwrap();
             drop(shared::create(&path, &options(4096)).unwrap());
         }
@@ -303,7 +305,7 @@ fn of_several_writers_one_has_the_name_also_while_others_sweep() {
 fn a_sweep_leaves_the_page_of_a_living_writer_alone() {
     let scene = Scene::new();
     let writer = scene.create(4096);
-    // Tidied up by hand: a page that is made only to be looked at changes the directory.
+    // Removed by hand: a page that is created only to be inspected changes the directory.
     fs::remove_file(scene.directory.path().join("a.wait")).unwrap();
     let changed = || fs::metadata(scene.directory.path()).unwrap().modified().unwrap();
     let before = changed();
@@ -353,11 +355,11 @@ fn files_that_are_no_ring_of_this_version_are_refused_with_the_reason() {
     fs::write(scene.path(), &whole[..whole.len() - 1]).unwrap();
     let refused = refusal();
     assert!(matches!(refused, OpenError::Truncated { .. }));
-    assert!(refused.to_string().contains("cut short"), "{refused}");
+    assert!(refused.to_string().contains("truncated"), "{refused}");
     fs::write(scene.path(), &whole).unwrap();
     assert!(shared::open(&scene.path()).is_ok());
 
-    // Sizes that no ring has, each alone: capacity, offset, label, page.
+    // Invalid sizes, each alone: capacity, offset, label, page.
     let lies = [(8, 4095), (8, 0), (8, 1 << 62), (16, 8), (16, 513), (24, u64::MAX), (32, 1 << 40)];
     for (offset, word) in lies {
         fs::write(scene.path(), &whole).unwrap();
@@ -397,7 +399,7 @@ fn a_ring_that_is_cut_short_under_its_users_ends_no_process() {
     assert_eq!(reader.read(&mut payload), Read::Broken);
     assert_eq!(reader.read(&mut payload), Read::Broken);
     assert!(shared.ring().page(&mut payload) && payload.is_empty());
-    // The writer writes on, into nothing.
+    // The writer continues to write, without effect.
     for number in 0..100_000 {
         write(&mut writer, number);
     }
@@ -472,7 +474,8 @@ fn a_mad_writer_crashes_no_reader() {
                     1 => random.below(10_000),
                     _ => u64::MAX - random.below(5000),
                 };
-                // Anywhere behind what is read once: the moving part of the control block, and the records.
+                // Anywhere behind the part that is read once: the moving part of the control block,
+                // and the records.
                 let offset = if random.below(2) == 0 {
                     128 + random.below(48) * 8
                 } else {

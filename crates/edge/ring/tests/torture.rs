@@ -1,7 +1,8 @@
-//! Many threads, a ring far too small, records that carry their own proof.
+//! Many threads, a ring far too small, and self-checking records.
 //!
-//! Bounded by a count of records, not by time. `lapped_readers_lose_only_what_they_say` is the one to run
-//! for long after a change of an ordering: `TORTURE_RECORDS=100000000 cargo test -p ring --test torture`.
+//! Bounded by a number of records, not by time. `lapped_readers_lose_only_what_they_say` is the one
+//! to run for long after a change of a memory ordering: `TORTURE_RECORDS=100000000 cargo test -p
+//! ring --test torture`.
 #![cfg(not(loom))]
 
 use std::thread;
@@ -10,10 +11,10 @@ use std::time::Duration;
 use ring::{Doorbell, Read, Reader, Writer};
 use units::Random;
 
-/// Enough for some thousand laps, few enough for seconds on a small machine.
+/// Number of records: enough for some thousand laps, few enough for seconds on a small machine.
 const RECORDS: u64 = 300_000;
 
-/// Long enough that a test which reaches it has failed.
+/// Timeout long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
 fn records() -> u64 {
@@ -21,7 +22,7 @@ fn records() -> u64 {
         .map_or(RECORDS, |text| text.parse().expect("TORTURE_RECORDS is a number"))
 }
 
-/// Fills `payload` with what record `number` must hold: another length and other bytes each time.
+/// Fills `payload` with the content of record `number`: another length and other bytes each time.
 fn fill(number: u64, payload: &mut Vec<u8>) {
     let mut random = Random::new(number);
     let len = random.below(300) as usize;
@@ -40,7 +41,7 @@ fn write(writer: &mut Writer, number: u64, payload: &mut Vec<u8>) {
         .expect("the record fits");
 }
 
-/// What one reader saw from the first record to the last.
+/// Records that one reader saw from the first to the last.
 #[derive(Default, Debug)]
 struct Seen {
     read: u64,
@@ -50,7 +51,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Takes the outcome of one read; false once the ring is closed.
+    /// Takes the result of one read; false once the ring is closed.
     fn take(&mut self, outcome: Read, payload: &[u8], expected: &mut Vec<u8>) -> bool {
         match outcome {
             Read::Record { kind, totals } => {
@@ -95,7 +96,7 @@ fn lapped_readers_lose_only_what_they_say() {
         for reader in readers {
             let seen = reader.join().unwrap();
             println!("{seen:?}");
-            // The records in the ring when it closed are read, so that nothing is missed at the end.
+            // The records in the ring when it closed are read, so that none is missed at the end.
             assert_eq!(seen.read + seen.missed, count);
         }
     });

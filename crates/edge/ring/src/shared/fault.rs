@@ -1,9 +1,11 @@
-//! What happens when a mapped file is cut short by somebody: zeros instead of the end of this process.
+//! Handler for mapped files that are truncated by another process: reads give zeros instead of
+//! ending this process.
 //!
-//! Touching a page that a mapped file no longer has raises `SIGBUS`, which ends a process. Whoever may write a
-//! ring's file may cut it short, and a reader must survive that. So the first mapping installs a handler:
-//! a fault inside a ring's mapping replaces that mapping by empty memory, whose zeros no reader takes for a
-//! record; any other fault goes where it went before. Compositors treat their clients' buffers alike.
+//! Touching a page that a mapped file no longer has raises `SIGBUS`, which ends a process. A
+//! process that may write a ring's file may truncate it, and a reader must survive that. So the
+//! first mapping installs a handler: a fault inside a ring's mapping replaces that mapping by empty
+//! memory, whose zeros no reader takes for a record; any other fault is passed on to the previous
+//! handler. Compositors handle their clients' buffers in the same way.
 #![expect(unsafe_code, reason = "signal handlers and the memory map are the kernel's")]
 
 use std::mem;
@@ -13,13 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::libc;
 
-/// How many mappings are watched at once; further ones are as vulnerable as any mapped file.
+/// Maximum number of mappings that are protected; further ones are as vulnerable as any mapped
+/// file.
 const MAX_WATCHED: usize = 4096;
-/// A place that is being filled in: no mapping begins there.
+/// Marks an entry that is being filled in: no mapping begins at this address.
 const RESERVED: usize = 1;
 
 static WATCHED: [Range; MAX_WATCHED] = [const { Range::empty() }; MAX_WATCHED];
-/// What was to happen before; `None` if the handler could not be installed.
+/// The previous signal action; `None` if the handler could not be installed.
 static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
 struct Range {
@@ -33,7 +36,7 @@ impl Range {
     }
 }
 
-/// Catches the faults of a mapping until it is taken out again.
+/// Catches the faults of a mapping until it is unregistered.
 pub(super) struct Watch {
     place: Option<&'static Range>,
 }
@@ -47,13 +50,13 @@ impl Watch {
         let place = WATCHED.iter().find(free);
         if let Some(range) = place {
             range.len_bytes.store(len_bytes, Ordering::Relaxed);
-            // Release: a handler that finds the start finds the length.
+            // Release: a handler that sees the start sees the length.
             range.start.store(start, Ordering::Release);
         }
         Self { place }
     }
 
-    /// Stops catching faults; to be called before the mapping is given back.
+    /// Stops catching faults; must be called before the mapping is unmapped.
     pub(super) fn end(&mut self) {
         if let Some(range) = self.place.take() {
             range.start.store(0, Ordering::Release);
@@ -63,8 +66,8 @@ impl Watch {
 
 fn install() -> Option<libc::sigaction> {
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
-    // SAFETY: all-zero bytes are a valid `sigaction`; the handler has the signature that SA_SIGINFO asks for and
-    // calls only what may be called in a handler.
+    // SAFETY: all-zero bytes are a valid `sigaction`; the handler has the signature that SA_SIGINFO
+    // requires and calls only functions that are allowed in a signal handler.
     unsafe {
         let (mut action, mut before): (libc::sigaction, libc::sigaction) = (mem::zeroed(), mem::zeroed());
         action.sa_sigaction = handler as libc::sighandler_t;
@@ -74,7 +77,8 @@ fn install() -> Option<libc::sigaction> {
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel hands a valid `siginfo_t` of a fault to a handler installed with SA_SIGINFO.
+    // SAFETY: the kernel passes a valid `siginfo_t` of a fault to a handler installed with
+    // SA_SIGINFO.
     let address = unsafe { (*info).si_addr() } as usize;
     let inside = |range: &&Range| {
         let start = range.start.load(Ordering::Acquire);
@@ -86,13 +90,13 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     pass_on(signal, info, context);
 }
 
-/// Puts empty memory in a mapping's place.
+/// Replaces a mapping by empty memory.
 fn replace(range: &Range) -> bool {
     let (start, len_bytes) = (range.start.load(Ordering::Relaxed), range.len_bytes.load(Ordering::Relaxed));
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: the range is a mapping of ours that still exists, since it is being touched; `mmap` is a bare system call, and
-    // the thread that was interrupted finds its `errno` as it was.
+    // SAFETY: the range is a registered mapping that still exists, since it is being touched;
+    // `mmap` is a bare system call, and the interrupted thread finds its `errno` unchanged.
     unsafe {
         let errno = *libc::__errno_location();
         let mapped = libc::mmap(ptr::without_provenance_mut(start), len_bytes, protection, flags, -1, 0);
@@ -101,11 +105,12 @@ fn replace(range: &Range) -> bool {
     }
 }
 
-/// Does what was to happen before this handler was there.
+/// Executes the action that was installed before this handler.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get().and_then(Option::as_ref);
-    // SAFETY: the action is the one that the kernel gave us; a handler is called as its flags say it wants to be.
-    // The system's own action is put back: the fault happens again on return, and is the system's then.
+    // SAFETY: the action is the one that the kernel returned; a handler is called as its flags
+    // require. The default action is restored: the fault happens again on return, and the system
+    // handles it.
     unsafe {
         match before {
             Some(before) if before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN => {

@@ -1,4 +1,4 @@
-//! A ring's file as its readers find it: nothing in it is trusted before it was checked.
+//! A ring's file as its readers open it: none of its content is trusted before it was checked.
 
 use std::fs::File;
 use std::io;
@@ -20,10 +20,10 @@ use crate::reader::Ring;
 use crate::word::Word;
 use crate::words::Words;
 
-/// The size of the control block, behind which the label lies.
+/// Size of the control block, which the label follows.
 const CONTROL_BYTES: usize = control::WORDS * WORD_BYTES;
 
-/// A ring as its file tells of it, none of its memory taken yet: enough to know whether it is worth opening.
+/// A ring as its file describes it, not mapped yet: enough to decide whether to open it.
 pub struct Found {
     parts: Parts,
     label: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct Found {
     liveness: Liveness,
 }
 
-/// What a file says of itself.
+/// Contents of a file's control block, not checked yet.
 struct Claims {
     capacity_bytes: u64,
     records_offset: u64,
@@ -44,30 +44,30 @@ struct Claims {
 }
 
 impl Found {
-    /// Returns what the writer said of the ring.
+    /// Returns the label that the writer gave the ring.
     #[must_use]
     pub fn label(&self) -> &[u8] {
         &self.label
     }
 
-    /// Returns the writer's process id as it sees itself.
+    /// Returns the writer's process id in the writer's own namespace.
     #[must_use]
     pub const fn writer_pid(&self) -> u32 {
         self.writer_pid
     }
 
-    /// Returns when the ring was made. Units: nanoseconds since 1970, UTC.
+    /// Returns the time at which the ring was created. Units: nanoseconds since 1970, UTC.
     #[must_use]
     pub const fn created_ns(&self) -> u64 {
         self.created_ns
     }
 
-    /// Passes the ring on if root, this user or somebody else who is trusted wrote it.
+    /// Returns the ring if root, this user or another trusted user owns it.
     ///
-    /// It asks what the kernel says of the very file that was found, whatever has its name by now.
+    /// Checks the ownership of the very file that was found, whichever file has its name by now.
     ///
     /// # Errors
-    /// [`OpenError::Distrusted`].
+    /// [`OpenError::Distrusted`] if the ring is not trusted.
     pub fn trust(self, trusted: Trusted) -> Result<Self, OpenError> {
         match self.distrusted(trusted) {
             Some(why) => Err(OpenError::Distrusted { path: self.liveness.path().to_owned(), why }),
@@ -75,31 +75,32 @@ impl Found {
         }
     }
 
-    /// Tells why the ring is not trusted, `None` if it is.
+    /// Returns why the ring is not trusted, `None` if it is.
     #[must_use]
     pub fn distrusted(&self, trusted: Trusted) -> Option<Distrust> {
         self.ownership.distrusted_by(rustix::process::geteuid().as_raw(), trusted)
     }
 
-    /// Returns the user whose file it is.
+    /// Returns the owner of the file.
     #[must_use]
     pub const fn owner(&self) -> u32 {
         self.ownership.owner
     }
 
-    /// Returns the group whose file it is.
+    /// Returns the group of the file.
     #[must_use]
     pub const fn group(&self) -> u32 {
         self.ownership.group
     }
 
-    /// Returns what tells whether the writer is alive.
+    /// Returns the liveness of the writer.
     #[must_use]
     pub const fn liveness(&self) -> &Liveness {
         &self.liveness
     }
 
-    /// Opens the ring for reading: the very one that was found, whatever has its name by now.
+    /// Opens the ring for reading: the very file that was found, whichever file has its name by
+    /// now.
     ///
     /// # Errors
     /// [`OpenError::System`] if its memory cannot be mapped.
@@ -118,7 +119,7 @@ impl Found {
     }
 }
 
-/// Looks at a ring's file.
+/// Inspects a ring's file.
 pub(super) fn look(path: &Path) -> Result<Found, OpenError> {
     let system = |source| OpenError::System { path: path.to_owned(), source };
     let file = open(path, OFlags::RDONLY).map_err(|source| match source.kind() {
@@ -173,7 +174,7 @@ fn read_claims(file: &File, path: &Path) -> Result<Claims, OpenError> {
 }
 
 impl Claims {
-    /// Returns where the parts lie, `None` if they cannot lie so.
+    /// Returns the positions of the parts, `None` if they are not valid.
     fn parts(&self) -> Option<Parts> {
         let bounded = |bytes: u64, limit: usize| usize::try_from(bytes).ok().filter(|bytes| *bytes <= limit);
         let label_words = bounded(self.label_bytes, MAX_LABEL_BYTES)?.div_ceil(WORD_BYTES);
@@ -191,7 +192,7 @@ impl Claims {
     }
 }
 
-/// Opens the word by which readers say that they sleep; `None` where this user may not write it.
+/// Opens the word by which readers show that they sleep; `None` where this user may not write it.
 fn open_wait_page(path: &Path) -> Option<Word> {
     let file = open(&wait_path(path), OFlags::RDWR).ok()?;
     let is_page = file.metadata().is_ok_and(|it| it.is_file() && it.len() >= WAIT_BYTES as u64);
@@ -206,7 +207,8 @@ pub(super) fn now_ns() -> u64 {
 }
 
 pub(super) fn open(path: &Path, access: OFlags) -> io::Result<File> {
-    // Not a link that somebody laid there, and never waiting for the other end of a pipe.
+    // Not a symbolic link, which another user may have placed, and without waiting for the other
+    // end of a pipe.
     let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     Ok(File::from(openat(CWD, path, flags, Mode::empty())?))
 }

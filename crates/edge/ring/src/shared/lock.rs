@@ -1,7 +1,8 @@
 //! Liveness of writers by file locks: the kernel releases a lock with the open file of the process that holds it.
 //!
-//! Open file description locks (fcntl(2), Linux 3.15): unlike a process's own locks they hold between two
-//! openings in one process, and nobody loses them by closing another descriptor of the same file.
+//! Open file description locks (fcntl(2), Linux 3.15): unlike a process's own locks they hold
+//! between two openings in one process, and closing another descriptor of the same file does not
+//! release them.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
-/// Takes a file's lock; false if somebody else has it.
+/// Takes a file's lock; false if another process or opening holds it.
 pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
     match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file())) {
         Ok(_) => Ok(true),
@@ -21,9 +22,10 @@ pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Tells whether somebody holds a file's lock as [`try_lock`] takes it; needs no more than to read the file.
+/// Returns whether a file's lock is held as [`try_lock`] takes it; needs only read access.
 ///
-/// A lock for reading does not count: whoever may read the file could take one, and only after its writer is gone.
+/// A read lock does not count: any process that may read the file could take one, and only after
+/// its writer is gone.
 pub(super) fn is_locked(file: impl AsFd) -> io::Result<bool> {
     let mut lock = whole_file();
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock))?;
@@ -40,7 +42,7 @@ const fn whole_file() -> libc::flock {
     }
 }
 
-/// Tells whether a ring's writer is alive, and whether the ring is still the one of its name.
+/// Liveness of a ring's writer, and whether the ring still has its name.
 pub struct Liveness {
     file: File,
     path: PathBuf,
@@ -59,8 +61,8 @@ impl Liveness {
         &self.path
     }
 
-    /// Tells whether the writer holds its lock; one that was killed does not. A kernel that cannot tell is taken
-    /// at its last word: alive.
+    /// Returns whether the writer holds its lock; one that was killed does not. If the kernel
+    /// cannot determine it, the writer counts as alive.
     ///
     /// Cost: one system call.
     #[must_use]
@@ -68,15 +70,16 @@ impl Liveness {
         is_locked(&self.file).unwrap_or(true)
     }
 
-    /// Returns what tells the ring's file from every other, also one that has its name later.
+    /// Returns the number that distinguishes the ring's file from every other, also from one that
+    /// has its name later.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not return it.
     pub fn file_number(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.ino())
     }
 
-    /// Tells whether another ring, or none, has the name under which this one was opened.
+    /// Returns whether another ring, or none, has the name under which this one was opened.
     ///
     /// Cost: two system calls.
     #[must_use]

@@ -12,7 +12,7 @@ use super::{Pages, fault};
 use crate::layout::WORD_BYTES;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// What a process may do with a mapping.
+/// Access that a process has to a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rights {
     Read,
@@ -32,26 +32,26 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len_bytes` of a file, every page of it at once.
+    /// Maps the first `len_bytes` of a file, populating every page immediately.
     ///
-    /// The file may be changed, and cut short, by others at any time: words are atomics, and what is taken away
-    /// reads as zeros from then on.
+    /// The file may be changed and truncated by other processes at any time: words are atomics, and
+    /// truncated parts read as zeros from then on.
     pub(crate) fn of(file: impl AsFd, len_bytes: usize, rights: Rights) -> io::Result<Self> {
         let protection = match rights {
             Rights::Read => ProtFlags::READ,
             Rights::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping at a place that the kernel chooses touches no memory of anybody.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
         let start = unsafe { mm::mmap(ptr::null_mut(), len_bytes, protection, flags, file, 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         Ok(Self { start, len_bytes, _watch: fault::Watch::over(start.as_ptr() as usize, len_bytes) })
     }
 
-    /// Asks for pages of a kind; what the system does not have it does not give.
+    /// Requests pages of a kind; if the system lacks them, the mapping stays as it is.
     pub(crate) fn ask_for(&self, pages: Pages) {
         if pages == Pages::Huge {
-            // SAFETY: advice about a mapping of our own changes nothing that it holds.
+            // SAFETY: advice about a mapping of this process does not change its content.
             let advised =
                 unsafe { mm::madvise(self.start.as_ptr().cast(), self.len_bytes, Advice::LinuxHugepage) };
             if let Err(error) = advised {
@@ -60,12 +60,12 @@ impl Mapping {
         }
     }
 
-    /// Returns the memory as words. Those of a mapping made for reading must not be stored to: the processor
-    /// forbids it. Loads of up to eight bytes are allowed there (`std::sync::atomic`, "Atomic accesses to
-    /// read-only memory").
+    /// Returns the memory as words. Those of a read-only mapping must not be stored to: the
+    /// processor forbids it. Loads of up to eight bytes are allowed there (`std::sync::atomic`,
+    /// "Atomic accesses to read-only memory").
     pub(crate) const fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping begins at a page and is so long; every bit pattern is a word; the memory stays mapped as long as
-        // `self` exists, which the slice cannot outlive.
+        // SAFETY: the mapping begins at a page and has `len_bytes` bytes; every bit pattern is a
+        // valid word; the memory stays mapped while `self` exists, which the slice cannot outlive.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len_bytes / WORD_BYTES) }
     }
 }
@@ -73,7 +73,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         self._watch.end();
-        // SAFETY: the mapping is ours, and nobody can hold a part of it when its owner is dropped.
+        // SAFETY: this type owns the mapping, and no borrow of it can exist when its owner is
+        // dropped.
         let unmapped = unsafe { mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
         debug_assert!(unmapped.is_ok(), "a mapping of ours can be given back");
     }
@@ -95,8 +96,8 @@ impl MappedWord {
 
     pub(crate) fn value(&self) -> &AtomicU32 {
         let word: *const AtomicU64 = &raw const self.mapping.words()[self.word];
-        // SAFETY: the first four bytes of a word of a living mapping, aligned as a word is. Nobody accesses the
-        // word as a whole, so that accesses of different sizes never meet.
+        // SAFETY: the first four bytes of a word of a living mapping, aligned as a word is. No code
+        // accesses the word as a whole, so that accesses of different sizes never mix.
         unsafe { &*word.cast::<AtomicU32>() }
     }
 }

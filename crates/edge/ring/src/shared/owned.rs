@@ -1,4 +1,4 @@
-//! The files of a ring in the hands of their writer: claimed, filled, shown, and removed with it.
+//! Files of a ring as their writer owns them: claimed, filled, published, and removed with it.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -19,13 +19,14 @@ use super::{Access, CreateError, Options, RING_EXTENSION, WAIT_BYTES, wait_path}
 use crate::doorbell::Doorbell;
 use crate::word::Word;
 
-/// How often a name is claimed anew when its page was removed meanwhile, or is locked by somebody who has no ring:
-/// with the pause between them a quarter of a second, longer than a sweeper is kept from its processor.
+/// Maximum number of attempts to claim a name when its page was removed meanwhile, or is locked by
+/// a process that has no ring: with the pause between them a quarter of a second, longer than a
+/// sweeper is preempted.
 const ATTEMPTS: usize = 250;
-/// A sweeper needs the lock for a few system calls.
+/// Pause between two attempts: a sweeper holds the lock for a few system calls.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A name that is ours to write under; dropping it gives it back.
+/// A name that this process may write under; dropping it releases the name.
 pub(super) struct Claimed {
     path: PathBuf,
     access: Access,
@@ -34,7 +35,7 @@ pub(super) struct Claimed {
     armed: Arc<Mapping>,
 }
 
-/// The page beside a ring under its writer's lock. Dropping it removes it while the lock is held.
+/// The page next to a ring under its writer's lock. Dropping it removes it while the lock is held.
 struct Page {
     path: PathBuf,
     file: File,
@@ -46,18 +47,19 @@ pub(super) struct Image {
     pub(super) mapping: Arc<Mapping>,
 }
 
-/// A ring's files while its writer is alive. Dropping it removes them; processes that have them open read on.
+/// Files of a ring while its writer is alive. Dropping it removes them; processes that have them
+/// open continue to read.
 pub(crate) struct OwnedFile {
     path: PathBuf,
     doorbell: Doorbell,
-    /// The kernel's locks go with these two.
+    /// The kernel releases its locks with these two files.
     image: File,
-    /// Behind the ring: whoever finds neither may write.
+    /// Dropped after the ring: a process that finds neither may write.
     _page: Page,
 }
 
 impl Claimed {
-    /// Claims the name, by the lock on the page beside the ring.
+    /// Claims the name, by the lock on the page next to the ring.
     pub(super) fn take(path: &Path, access: Access, group: Option<u32>) -> Result<Self, CreateError> {
         let wait_path = wait_path(path);
         for _ in 0..ATTEMPTS {
@@ -66,12 +68,12 @@ impl Claimed {
                 if has_writer(path) {
                     break;
                 }
-                // One who removes a dead writer's ring or has just removed his own, and will be gone in a moment;
-                // or another writer who has no ring yet, and will have one.
+                // The lock holder is removing a dead writer's ring or has just removed its own, and
+                // will be gone in a moment; or it is another writer whose ring does not exist yet.
                 std::thread::sleep(PAUSE);
                 continue;
             }
-            // Whoever had it before may have removed it between our opening and our locking it.
+            // The previous holder may have removed it between opening and locking.
             if is_named(&wait, &wait_path) {
                 let page = Page { path: wait_path, file: wait };
                 give(&page.file, path, group)?;
@@ -83,13 +85,14 @@ impl Claimed {
         Err(CreateError::InUse { path: path.to_owned(), pid })
     }
 
-    /// Makes the ring's file and maps it; all of its memory is taken.
+    /// Creates the ring's file and maps it; all of its memory is allocated.
     pub(super) fn make_image(&self, size_bytes: usize, options: &Options) -> Result<Image, CreateError> {
         let make = || -> io::Result<Image> {
             let directory = self.path.parent().unwrap_or(Path::new("."));
             let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
             let file = File::from(openat(CWD, directory, flags, Mode::RUSR | Mode::WUSR)?);
-            // Held before the file can be found: it never seems to be a dead writer's.
+            // Locked before the file can be found, so that it never seems to belong to a dead
+            // writer.
             try_lock(&file)?;
             fallocate(&file, FallocateFlags::empty(), 0, size_bytes as u64)?;
             if let Some(group) = self.group {
@@ -103,14 +106,14 @@ impl Claimed {
         make().map_err(|source| full(&self.path, size_bytes, source))
     }
 
-    /// Gives the finished ring its name, in place of what a dead writer left there.
+    /// Gives the finished ring its name, replacing the file that a dead writer left there.
     pub(super) fn show(self, image: Image, rung: Word) -> Result<OwnedFile, CreateError> {
         let show = || -> io::Result<()> {
             match fs::remove_file(&self.path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}
             }
-            // The way that open(2) names for files that were made without a name, for which nobody needs a
+            // The method that open(2) describes for files created without a name, which needs no
             // privilege.
             let unnamed = format!("/proc/self/fd/{}", image.file.as_raw_fd());
             Ok(linkat(CWD, unnamed, CWD, &self.path, AtFlags::SYMLINK_FOLLOW)?)
@@ -130,8 +133,8 @@ impl OwnedFile {
 
 impl Drop for OwnedFile {
     fn drop(&mut self) {
-        // Only ours: somebody may have removed it and a successor have come. What cannot be removed is swept
-        // later, when nobody holds its lock.
+        // Only this writer's file: another process may have removed it, and a successor may have
+        // the name. Files that cannot be removed are swept later, when their lock is free.
         if is_named(&self.image, &self.path) {
             let _ = fs::remove_file(&self.path);
         }
@@ -140,33 +143,35 @@ impl Drop for OwnedFile {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // Only ours, as with the ring. Whoever waits for the lock finds that what it locked has no name any more.
+        // Only this writer's file, as with the ring. A process that waits for the lock finds that
+        // its file has no name any more.
         if is_named(&self.file, &self.path) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes a ring of this user whose writer is gone; false if it is not such a one.
+/// Removes a ring of this user whose writer is gone; false if it is not such a ring.
 pub(super) fn remove_if_stale(path: &Path) -> bool {
-    // Looked at before the page is touched: whoever has that keeps new writers out.
+    // Checked before the page is locked: holding that lock keeps new writers out.
     if !is_stale(path) {
         return false;
     }
     let wait_path = wait_path(path);
-    // The page's lock, held until the files are gone, keeps a new writer from coming meanwhile.
+    // The page's lock, held until the files are gone, keeps a new writer out meanwhile.
     let Ok(wait) = open_wait(&wait_path) else { return false };
     if !matches!(try_lock(&wait), Ok(true)) || !is_named(&wait, &wait_path) {
         return false;
     }
-    // Looked at again: before the lock was ours, somebody else may have removed it, and a successor have come.
+    // Checked again: before the lock was taken, another process may have removed it, and a
+    // successor may have the name.
     let removed = is_stale(path) && fs::remove_file(path).is_ok();
     let _ = fs::remove_file(&wait_path);
     removed
 }
 
-/// Removes a page of this user without a ring, which a writer leaves that is killed before it shows its ring; false if
-/// it is not such a one.
+/// Removes a page of this user without a ring, as a writer leaves it that is killed before it
+/// publishes its ring; false if it is not such a page.
 pub(super) fn remove_lone_page(wait_path: &Path) -> bool {
     let ring = wait_path.with_extension(RING_EXTENSION);
     let is_lone =
@@ -178,20 +183,21 @@ pub(super) fn remove_lone_page(wait_path: &Path) -> bool {
     if !wait.metadata().is_ok_and(|it| it.is_file() && is_of_this_user(&it)) {
         return false;
     }
-    // Who has just begun to write holds the lock until his ring is shown, and longer.
+    // A writer that has just begun holds the lock until its ring is published, and longer.
     let is_left = matches!(try_lock(&wait), Ok(true)) && is_named(&wait, wait_path);
-    // Looked at again: before the lock was ours, a writer may have shown his ring and been killed. It is stale then.
+    // Checked again: before the lock was taken, a writer may have published its ring and been
+    // killed. Then the ring is stale.
     is_left && is_lone() && fs::remove_file(wait_path).is_ok()
 }
 
-/// Tells whether a ring of this user lies there whose writer is gone.
+/// Returns whether the path has a ring of this user whose writer is gone.
 fn is_stale(path: &Path) -> bool {
     let Ok(image) = open(path, OFlags::RDONLY) else { return false };
     let is_ours = image.metadata().is_ok_and(|it| is_of_this_user(&it));
     is_ours && !is_locked(&image).unwrap_or(true) && is_named(&image, path)
 }
 
-/// Tells whether a ring with a live writer has this path; assumed for a ring that cannot be examined.
+/// Returns whether a ring with a live writer has this path; assumed for a ring that cannot be examined.
 fn has_writer(path: &Path) -> bool {
     match open(path, OFlags::RDONLY).and_then(|image| is_locked(&image)) {
         Ok(is_locked) => is_locked,
@@ -229,7 +235,7 @@ fn is_of_this_user(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// Tells whether a file is the one that bears this name.
+/// Returns whether this path names the file.
 fn is_named(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(named)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
     (ours.dev(), ours.ino()) == (named.dev(), named.ino())
@@ -243,7 +249,7 @@ fn full(path: &Path, size_bytes: usize, source: io::Error) -> CreateError {
 }
 
 fn refused(path: &Path, source: io::Error) -> CreateError {
-    // Its page may be there alone, left by another user.
+    // The page may exist alone, left by another user.
     let is_there = || [path, &wait_path(path)].iter().any(|path| fs::symlink_metadata(path).is_ok());
     match source.kind() {
         io::ErrorKind::PermissionDenied if is_there() => {

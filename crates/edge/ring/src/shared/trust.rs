@@ -1,18 +1,18 @@
-//! Whose rings a process trusts: those of root, of its own user, and of a group that it was told.
+//! Trust in rings: a process trusts those of root, of its own user, and of a configured group.
 //!
-//! Names in a memory file system are anybody's to take. What a ring says of itself is checked so that it can do no harm to memory;
-//! whether its samples are the publisher's only the owner of its file can tell, which the kernel wrote down. The group of a file is its
-//! word, too: nobody gives a file to a group of which he is no member (chown(2)), unless its folder hands its own group down (inode(7),
-//! `S_ISGID`).
+//! Any user can take a name in a memory file system. The contents of a ring are checked so that
+//! they cannot harm memory; whether its samples are the publisher's depends on the owner of its
+//! file, which the kernel records. So does the group of a file: only members of a group may give a
+//! file to it (chown(2)), unless its directory passes its own group on (inode(7), `S_ISGID`).
 
-/// Whose rings are trusted beside those of root and of the own user.
+/// Owners whose rings are trusted in addition to root and the own user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trusted {
     /// The number of a group whose members are trusted.
     pub group: Option<u32>,
 }
 
-/// What the kernel says of a file.
+/// Ownership and mode of a file, as the kernel reports them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ownership {
     pub(super) owner: u32,
@@ -20,21 +20,22 @@ pub(super) struct Ownership {
     pub(super) mode: u32,
 }
 
-/// Why a ring is not trusted.
+/// Reason why a ring is not trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Distrust {
     /// Its file belongs to another user.
     Owner(u32),
-    /// Others than its owner may write its file.
+    /// Users other than its owner may write its file.
     Writable,
 }
 
-/// Who may write beside the owner: the group and everybody. Source: inode(7). A writer of ours never lets them.
+/// Mode bits that let the group and others write. Source: inode(7). Writers of this program never
+/// set them.
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
 impl Ownership {
-    /// Tells why a process of `user` does not trust it, `None` if it does.
+    /// Returns why a process of `user` does not trust it, `None` if it does.
     pub(super) fn distrusted_by(self, user: u32, trusted: Trusted) -> Option<Distrust> {
         let is_of_group = trusted.group == Some(self.group);
         if self.owner != 0 && self.owner != user && !is_of_group {

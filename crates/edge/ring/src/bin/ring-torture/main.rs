@@ -1,8 +1,9 @@
-//! One process of the torture of rings in shared memory; `tests/processes.rs` starts many and kills them.
+//! One process of the torture test of rings in shared memory; `tests/processes.rs` starts many and
+//! kills them.
 //!
-//! `write PATH RUN` writes records that carry their own proof until it is killed, and puts a byte out for every
-//! few of them. `read PATH` follows whoever writes there, checks every record, and ends with its standard input.
-//! Under loom, which has no processes, there is nothing to play.
+//! `write PATH RUN` writes self-checking records until it is killed, and outputs a byte for every
+//! few of them. `read PATH` follows the writer there, checks every record, and ends with its
+//! standard input. Under loom, which has no processes, the program does nothing.
 
 #[cfg(not(loom))]
 mod torture;

@@ -1,4 +1,4 @@
-//! The two parts that a process can play at a ring: writing records that carry their own proof, and checking them.
+//! The two roles of a process at a ring: writing self-checking records, and checking them.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use ring::shared::{self, CreateError, Found, Options, SharedRing};
 use ring::{Idle, Read, Writer, wait_any};
 
-/// Small, so that readers are lapped often.
+/// Size of the ring, small so that readers are lapped often.
 const RING_BYTES: usize = 1 << 14;
-/// How many records a byte of progress stands for.
+/// Number of records per byte of progress.
 const RECORDS_PER_SIGN: u64 = 16;
-/// How long a reader sleeps before it checks whether its writer is alive.
+/// Time for which a reader sleeps before it checks whether its writer is alive.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Records are at most so long.
+/// Maximum size of a record's payload.
 const MAX_PAYLOAD_BYTES: u64 = 600;
 
 pub(crate) fn main() -> ExitCode {
@@ -41,7 +41,7 @@ fn write(path: &Path, run: u64) -> ExitCode {
     let mut writer = loop {
         match shared::create(path, &options) {
             Ok(writer) => break writer,
-            // The one before was killed a moment ago: the kernel is still putting its locks away.
+            // The writer before was killed a moment ago: the kernel is still releasing its locks.
             Err(CreateError::InUse { .. }) => std::thread::yield_now(),
             Err(error) => {
                 eprintln!("{error}");
@@ -52,7 +52,7 @@ fn write(path: &Path, run: u64) -> ExitCode {
     let (mut payload, mut total_bytes) = (Vec::new(), 0);
     for number in 0_u64.. {
         total_bytes += write_one(&mut writer, (run, number), total_bytes, &mut payload);
-        // Half of the runs publish in batches, so that some are killed with records staged.
+        // Half of the runs publish in batches, so that some writers are killed with records staged.
         if number.is_multiple_of(1 + run % 2 * 7) {
             writer.publish();
             writer.ring_doorbell();
@@ -111,12 +111,13 @@ fn number_of(found: &Found) -> u64 {
     u64::from_le_bytes(found.label().try_into().expect("the label is a number"))
 }
 
-/// Reads the ring of this number until it ends or its writer is dead and everything was read.
+/// Reads the ring of this number until it ends or its writer is dead and all records were read.
 fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Run {
     let mut reader = shared.ring().reader_at_oldest();
     let (mut run, mut payload, mut expected, mut page) = (Run::default(), Vec::new(), Vec::new(), Vec::new());
     while !stop.load(Ordering::Relaxed) {
-        // Asked before the ring is: what a dead writer wrote is all there when the ring is read after that.
+        // Checked before the ring is read: then all records of a dead writer are there when it is
+        // read.
         let is_alive = shared.liveness().writer_is_alive();
         let look = || match reader.read(&mut payload) {
             Read::Empty => None,
@@ -155,7 +156,7 @@ fn kind_of((run, number): (u64, u64)) -> u16 {
     ((run ^ number) % 65_535) as u16
 }
 
-/// Fills `payload` with what a record must hold: another length and other bytes for each.
+/// Fills `payload` with the content of a record: another length and other bytes for each.
 fn fill((run, number): (u64, u64), payload: &mut Vec<u8>) {
     let mut state = mix(run << 32 ^ number);
     let len = (state % MAX_PAYLOAD_BYTES) as usize;
