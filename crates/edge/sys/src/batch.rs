@@ -1,7 +1,7 @@
-//! Room for a batch of received datagrams, filled again and again.
+//! Memory for a batch of received datagrams, reused for every call.
 //!
-//! With `UDP_GRO` a slot may hold a *train*: datagrams of one size and one sender that the kernel took through
-//! its layers in one piece. They are told apart again by [`Received::datagrams`].
+//! With `UDP_GRO` a slot may hold a *train*: datagrams of one size and one sender that the kernel
+//! passed through its layers as one. [`Received::datagrams`] separates them again.
 
 use std::net::SocketAddr;
 
@@ -10,49 +10,51 @@ use units::WallTime;
 use crate::control::{self, Evidence};
 use crate::raw::Slot;
 
-/// How many datagrams one system call receives at most.
+/// Maximum number of datagrams that one system call receives.
 ///
-/// Source: measured, 64 per call take 785–945 ns a datagram, single calls 900–1,100 ns; more gain nothing.
+/// Source: measured, 64 per call take 785–945 ns a datagram, single calls 900–1,100 ns; larger
+/// batches gain nothing.
 pub const BATCH_DATAGRAMS: usize = 64;
 
-/// Room for a datagram in the largest common jumbo frame (MTU 9,000), rounded up.
+/// Size of a slot that holds a datagram in the largest common jumbo frame (MTU 9,000), rounded up.
 pub const DEFAULT_SLOT_BYTES: usize = 9_216;
 
-/// Room for the largest datagram, and for the largest train.
+/// Size of a slot that holds the largest datagram, and the largest train.
 pub const TRAIN_SLOT_BYTES: usize = 1 << 16;
 
-/// What one call receives at most: it is read again at once, and should still lie in a processor's own cache.
+/// Maximum size of the data received by one call: they are read immediately, and should still be in
+/// a processor's own cache.
 const BATCH_BYTES: usize = 512 * 1024;
-/// The fewest slots that are offered to the kernel, however large its trains are.
+/// Minimum number of slots offered to the kernel, however large its trains are.
 const MIN_SLOTS: usize = 4;
 
-/// Memory for one batch, owned by whoever receives; it serves any number of sockets in turn.
+/// Memory for one batch, owned by the receiver; it serves any number of sockets in turn.
 ///
-/// Cost: about 0.6 MB with the default slots; nothing is allocated after it was made.
+/// Cost: about 0.6 MB with the default slots; nothing is allocated after its creation.
 pub struct ReceiveBatch {
     pub(crate) memory: Box<[u8]>,
     pub(crate) slot_bytes: usize,
     pub(crate) slots: Box<[Slot]>,
-    /// How many slots the last call offered.
+    /// Number of slots that the last call offered.
     pub(crate) offered: usize,
     pub(crate) received: usize,
 }
 
-/// What arrived in one piece, a datagram or a train of them, and what the kernel said about it.
+/// A received datagram or train, with what the kernel reported about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received<'a> {
-    /// What arrived; only the beginning if `truncated`.
+    /// Received bytes; only the beginning if `truncated`.
     pub bytes: &'a [u8],
     /// The size of every datagram in `bytes` but the last, which may be shorter; not zero.
     pub segment_bytes: usize,
-    /// Who sent it.
+    /// Address of the sender.
     pub from: SocketAddr,
-    /// When the kernel received it.
+    /// Time at which the kernel received it.
     pub kernel_time: Option<WallTime>,
-    /// How many datagrams this socket had dropped when this one was queued (`SO_RXQ_OVFL`), wrapping; a train
-    /// counts once. `None` as long as it is zero: then the kernel says nothing.
+    /// Number of datagrams that this socket had dropped when this one was queued (`SO_RXQ_OVFL`),
+    /// wrapping; a train counts once. `None` while it is zero: then the kernel reports nothing.
     pub drops: Option<u32>,
-    /// Whether the datagram was larger than the slot; the rest is lost.
+    /// True if the datagram was larger than the slot; the rest is lost.
     pub truncated: bool,
 }
 
@@ -65,19 +67,19 @@ impl<'a> Received<'a> {
 }
 
 impl ReceiveBatch {
-    /// Makes room for [`BATCH_DATAGRAMS`] of [`DEFAULT_SLOT_BYTES`] each.
+    /// Allocates [`BATCH_DATAGRAMS`] slots of [`DEFAULT_SLOT_BYTES`] each.
     #[must_use]
     pub fn new() -> Self {
         Self::with_slot_bytes(DEFAULT_SLOT_BYTES)
     }
 
-    /// Makes room for trains, and for every datagram there can be.
+    /// Allocates slots for trains, and for datagrams of any size.
     #[must_use]
     pub fn for_trains() -> Self {
         Self::with_slot_bytes(TRAIN_SLOT_BYTES)
     }
 
-    /// Makes room for datagrams of up to `slot_bytes`.
+    /// Allocates slots for datagrams of up to `slot_bytes`.
     #[must_use]
     pub fn with_slot_bytes(slot_bytes: usize) -> Self {
         let slot_bytes = slot_bytes.clamp(1, TRAIN_SLOT_BYTES);
@@ -90,17 +92,17 @@ impl ReceiveBatch {
         }
     }
 
-    /// Tells whether the last call filled all that it offered: then there may be more.
+    /// Returns whether the last call filled all slots that it offered: then there may be more.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.offered > 0 && self.received == self.offered
     }
 
-    /// Returns how many slots to offer: so few that the cache holds what a call brings if it fills them with what came
-    /// last, or with the largest trains as long as nothing has come.
+    /// Returns how many slots to offer: few enough that the cache holds the data of a call with
+    /// slots filled as by the last one, or with the largest trains if there was none.
     ///
-    /// More than last time are offered only when those were filled: the first trains after small datagrams shall not fill
-    /// memory that nobody has touched yet.
+    /// More than last time are offered only when those were filled: the first trains after small
+    /// datagrams must not fill memory that was never touched.
     pub(crate) fn next_offer(&self) -> usize {
         let fitting = |largest: usize| (BATCH_BYTES / largest.max(1)).clamp(MIN_SLOTS, BATCH_DATAGRAMS);
         if self.offered == 0 {

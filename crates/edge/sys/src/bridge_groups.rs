@@ -1,6 +1,8 @@
-//! Which groups bridges of this host know to be joined, and behind which of them (`bridge mdb`).
+//! Groups that bridges of this host know to be joined, and the bridges behind which they are
+//! (`bridge mdb`).
 //!
-//! A bridge that snoops keeps a table of groups and ports; what nobody asks for again it forgets after some minutes.
+//! A bridge that snoops keeps a table of groups and ports; memberships that are not renewed expire
+//! after some minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,9 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::netlink::{Netlink, attributes, u16_at, u32_at};
 
-/// Message type (`linux/rtnetlink.h`). What is answered has the type of the question, and not that of news (the kernel's `br_mdb_dump`).
+/// Message type (`linux/rtnetlink.h`). Answers have the type of the request, not that of
+/// notifications (the kernel's `br_mdb_dump`).
 const RTM_GETMDB: u16 = 86;
-/// The family of bridges (`PF_BRIDGE`).
+/// Address family of bridges (`PF_BRIDGE`).
 const FAMILY: u8 = 7;
 /// Size of `struct br_port_msg`: the family, and the number of the bridge.
 const MESSAGE_BYTES: usize = 8;
@@ -18,21 +21,21 @@ const MESSAGE_BYTES: usize = 8;
 const MDBA_MDB: u16 = 1;
 const MDBA_MDB_ENTRY: u16 = 1;
 const MDBA_MDB_ENTRY_INFO: u16 = 1;
-/// Where `struct br_mdb_entry` has the group, and behind it the protocol, in network order.
+/// Offset of the group in `struct br_mdb_entry`, which the protocol follows, in network order.
 const GROUP_AT: usize = 8;
 const PROTOCOL_AT: usize = 24;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
-/// Returns the groups that are joined over each bridge of this network namespace, by the bridges' numbers; those on which nobody
-/// joined anything are not in it.
+/// Returns the groups that are joined over each bridge of this network namespace, by the bridges'
+/// numbers; bridges without a membership are left out.
 ///
 /// # Errors
-/// What the kernel says: it may have been built without bridges, or without snooping.
+/// The kernel's error: it may have been built without bridges, or without snooping.
 pub fn bridge_groups() -> io::Result<BTreeMap<u32, BTreeSet<IpAddr>>> {
     let mut found = BTreeMap::new();
     let mut body = [0; MESSAGE_BYTES];
-    // Unless it is asked for bridges' families, the kernel has other tables to tell of.
+    // Unless the family of bridges is requested, the kernel returns other tables.
     body[0] = FAMILY;
     Netlink::open(None)?.dump(RTM_GETMDB, &body, |kind, body| take(kind, body, &mut found))?;
     Ok(found)

@@ -1,4 +1,4 @@
-//! Socket buffers: asked for, clamped by the kernel, read back, and said.
+//! Socket buffers: requested, clamped by the kernel, read back, and described.
 
 use std::fmt;
 use std::io;
@@ -11,10 +11,10 @@ use units::text::exact_size;
 
 use crate::host;
 
-/// The kernel doubles what is asked for and keeps it in an `int`.
+/// Maximum request: the kernel doubles it and keeps it in an `int`.
 const MAX_ASKED_BYTES: u64 = i32::MAX as u64 / 2;
 
-/// Which of a socket's two buffers.
+/// One of a socket's two buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// `SO_RCVBUF`, limited by `net.core.rmem_max`.
@@ -23,30 +23,31 @@ pub enum Direction {
     Send,
 }
 
-/// What was asked for and what the kernel made of it. `Display` says it in words, with the way out.
+/// Requested and granted size of a buffer. `Display` describes both, with the remedy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// Which buffer.
+    /// The buffer described.
     pub direction: Direction,
-    /// As asked for.
+    /// Requested size.
     pub asked_bytes: u64,
-    /// As read back. The kernel doubles what is asked for and charges its own overhead against it: a
+    /// Size as read back. The kernel doubles the request and charges its own overhead against it: a
     /// datagram of 1,472 bytes takes about 2,304.
     pub effective_bytes: u64,
-    /// The limit without privilege, before doubling, where it could be read.
+    /// Limit without privilege, before doubling; `None` if it could not be read.
     pub limit_bytes: Option<u64>,
 }
 
 impl Buffer {
-    /// Asks for a receive buffer of a socket that is open already, beyond the limit where that is permitted.
+    /// Requests a receive buffer for an open socket, beyond the limit where that is permitted.
     ///
     /// # Errors
-    /// What the kernel says, as of what is no socket.
+    /// The kernel's error, such as for a descriptor that is not a socket.
     pub fn ask_receive(socket: impl AsFd, asked_bytes: usize) -> io::Result<Self> {
         Self::request(&SockRef::from(&socket), Direction::Receive, asked_bytes)
     }
 
-    /// Asks for `asked_bytes`, beyond the limit where that is permitted, and reads back what there is.
+    /// Requests `asked_bytes`, beyond the limit where that is permitted, and reads back the granted
+    /// size.
     pub(crate) fn request(socket: &Socket, direction: Direction, asked_bytes: usize) -> io::Result<Self> {
         let asked_bytes = u64::try_from(asked_bytes).unwrap_or(u64::MAX).min(MAX_ASKED_BYTES);
         let asked = usize::try_from(asked_bytes).expect("at most i32::MAX");
@@ -70,7 +71,7 @@ impl Buffer {
         Ok(Self { direction, asked_bytes, effective_bytes, limit_bytes: limit.ok() })
     }
 
-    /// Tells whether the kernel granted less than was asked for.
+    /// Returns whether the kernel granted less than requested.
     #[must_use]
     pub const fn clamped(&self) -> bool {
         self.effective_bytes < 2 * self.asked_bytes

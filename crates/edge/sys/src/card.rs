@@ -1,76 +1,77 @@
-//! How a network card is set: rings, coalescing, channels and flow control, as `ethtool -g`, `-c`, `-l` and `-a` tell.
+//! Settings of a network card: rings, coalescing, channels and flow control, as `ethtool -g`, `-c`,
+//! `-l` and `-a` show them.
 //!
-//! What a driver does not have it refuses (`EOPNOTSUPP`): loopback and most virtual interfaces have none of it. To read it takes no
-//! privilege.
+//! A driver refuses settings that it does not have (`EOPNOTSUPP`): loopback and most virtual
+//! interfaces have none. Reading takes no privilege.
 
 use std::io;
 
 use crate::interface::Interface;
 use crate::raw::{CardSettings, card_settings};
 
-/// The ring in which a card puts what comes until the host takes it.
+/// Receive ring of a card, which holds packets until the host takes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ring {
-    /// How many pieces it has: a packet takes one or more.
+    /// Number of its entries: a packet takes one or more.
     pub entries: u32,
-    /// How many it may have.
+    /// Maximum number of entries.
     pub most: u32,
 }
 
-/// How long a card waits before it tells the host of packets.
+/// Interrupt coalescing: the delay before a card notifies the host of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coalescing {
-    /// At most so many microseconds after the first; 0 does not count.
+    /// Maximum delay after the first packet, in microseconds; 0 means no such limit.
     pub microseconds: u32,
-    /// At most so many packets; 0 does not count.
+    /// Maximum number of packets; 0 means no such limit.
     pub packets: u32,
-    /// The driver chooses both by what comes.
+    /// True if the driver adapts both to the traffic.
     pub is_adaptive: bool,
 }
 
-/// The queues that a card spreads what comes over, each with an interrupt of its own.
+/// Receive queues of a card, each with an interrupt of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Channels {
-    /// How many are in use, those for receiving only and those for both ways together.
+    /// Number of queues in use, receive-only and combined ones together.
     pub count: u32,
-    /// How many there may be of the kind that is in use.
+    /// Maximum number of queues of the kind in use.
     pub most: u32,
-    /// Whether they are for both ways (`combined`), or for receiving only (`rx`).
+    /// True if they serve both directions (`combined`), false if they only receive (`rx`).
     pub is_combined: bool,
 }
 
-/// Flow control of a link (IEEE 802.3x): who has no room makes the other end pause.
+/// Flow control of a link (IEEE 802.3x): an end without room makes the other one pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
-    /// Both ends agree about it.
+    /// True if both ends negotiate it.
     pub is_negotiated: bool,
-    /// This card pauses when it is asked to.
+    /// True if this card pauses on request.
     pub obeys: bool,
-    /// This card asks the other end to pause.
+    /// True if this card requests pauses of the other end.
     pub asks: bool,
 }
 
 impl Interface {
-    /// Returns the ring for what comes.
+    /// Returns the receive ring.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` if the driver has none.
+    /// The kernel's error; `Unsupported` if the driver has none.
     pub fn receive_ring(&self) -> io::Result<Ring> {
         self.card(CardSettings::Rings, ring_in)
     }
 
-    /// Returns how long the card waits before it tells of packets.
+    /// Returns the interrupt coalescing of the card.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` if the driver does not tell.
+    /// The kernel's error; `Unsupported` if the driver does not report it.
     pub fn coalescing(&self) -> io::Result<Coalescing> {
         self.card(CardSettings::Coalescing, coalescing_in)
     }
 
-    /// Returns the card's queues.
+    /// Returns the card's receive queues.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` if the driver does not tell.
+    /// The kernel's error; `Unsupported` if the driver does not report them.
     pub fn channels(&self) -> io::Result<Channels> {
         self.card(CardSettings::Channels, channels_in)
     }
@@ -78,7 +79,7 @@ impl Interface {
     /// Returns the link's flow control.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` if the driver does not tell.
+    /// The kernel's error; `Unsupported` if the driver does not report it.
     pub fn pause(&self) -> io::Result<Pause> {
         self.card(CardSettings::Pause, pause_in)
     }

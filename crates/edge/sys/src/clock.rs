@@ -1,6 +1,6 @@
 //! The two clocks, and sleeping until a moment.
 //!
-//! Machines never call this: they are handed their `now` by `engine`.
+//! Pure machines never call this module: `engine` passes them `now`.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -10,12 +10,14 @@ use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use units::{Instant, WallTime};
 
-/// How late the kernel may end a sleep in order to save a wake-up, once lowered.
+/// Timer slack once lowered: the delay by which the kernel may end a sleep late in order to save a
+/// wake-up.
 ///
 /// Source: measured. With the default of 50 µs a sleep of 100 µs takes 155–159 µs, with 1 µs 106–108 µs.
 const TIMER_SLACK_NS: u64 = 1_000;
 
-/// How often [`pair`] reads both clocks; it keeps the pair read with the least time in between.
+/// Number of times that [`pair`] reads both clocks; it keeps the pair read with the least time in
+/// between.
 const PAIR_ATTEMPTS: usize = 3;
 
 /// Returns the time on the monotonic clock (`CLOCK_MONOTONIC`: since boot, without suspended time).
@@ -26,23 +28,24 @@ pub fn monotonic() -> Instant {
     Instant::from_nanos(u64::try_from(nanos).expect("584 years of uptime fit, and none is negative"))
 }
 
-/// Returns whether a daemon (NTP, PTP) says that this host's clock is synchronised, and by how much it may be wrong at most.
+/// Returns whether a daemon (NTP, PTP) reports this host's clock as synchronised, and its maximum
+/// error.
 ///
 /// # Errors
-/// If the kernel does not tell, as in some containers.
+/// If the kernel does not report it, as in some containers.
 pub fn discipline() -> io::Result<(bool, Duration)> {
     let (is_synchronised, micros) = crate::raw::clock_discipline()?;
     Ok((is_synchronised, Duration::from_micros(micros)))
 }
 
-/// Returns the time in UTC as this host knows it (`CLOCK_REALTIME`).
+/// Returns the UTC time of this host (`CLOCK_REALTIME`).
 #[must_use]
 pub fn wall() -> WallTime {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
     WallTime::from_nanos(tv_sec.saturating_mul(1_000_000_000).saturating_add(tv_nsec))
 }
 
-/// Returns both times of one moment, to within the time it takes to read a clock.
+/// Returns both clocks at one moment, to within the time it takes to read a clock.
 #[must_use]
 pub fn pair() -> (Instant, WallTime) {
     let read = |_| {
@@ -58,19 +61,20 @@ pub fn pair() -> (Instant, WallTime) {
 /// Lets this thread's sleeps end within microseconds of their time.
 ///
 /// # Errors
-/// What the kernel says, on kernels that forbid it; sleeps then end up to 50 µs late.
+/// The kernel's error, on kernels that forbid it; sleeps then end up to 50 µs late.
 pub fn lower_timer_slack() -> io::Result<()> {
     Ok(set_current_timer_slack(NonZeroU64::new(TIMER_SLACK_NS))?)
 }
 
-/// Sleeps until `deadline`, through signals; returns at once if it has passed.
+/// Sleeps until `deadline`, through signals; returns immediately if it has passed.
 pub fn sleep_until(deadline: Instant) {
-    // To set a timer that has rung already takes as long as any: on some virtual machines more than twenty microseconds.
+    // Setting a timer that has expired already takes as long as any: on some virtual machines more
+    // than twenty microseconds.
     if deadline <= monotonic() {
         return;
     }
     let deadline = timespec(deadline);
-    // The only error of an absolute sleep on a valid clock is a signal, after which it goes on.
+    // The only error of an absolute sleep on a valid clock is a signal, after which it continues.
     while clock_nanosleep_absolute(ClockId::Monotonic, &deadline).is_err() {}
 }
 

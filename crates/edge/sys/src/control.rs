@@ -1,4 +1,4 @@
-//! What the kernel writes beside a datagram: its sender's address and its control messages.
+//! Data that the kernel returns with a datagram: its sender's address and its control messages.
 //!
 //! Read from plain bytes, without unsafe code; layouts are those of Linux' `socket.h` and `in.h`.
 
@@ -8,26 +8,26 @@ use nix::libc;
 use units::WallTime;
 
 const WORD_BYTES: usize = size_of::<usize>();
-/// `struct cmsghdr`: a `size_t` length that includes itself, `int` level, `int` type.
+/// Size of `struct cmsghdr`: a `size_t` length that includes itself, `int` level, `int` type.
 const HEADER_BYTES: usize = WORD_BYTES + 8;
 
-/// Room for a timestamp, a drop counter and the size of a train's segments, with their headers.
+/// Space for a timestamp, a drop counter and the size of a train's segments, with their headers.
 pub(crate) const CONTROL_BYTES: usize = 96;
 const _: () = assert!(3 * HEADER_BYTES + 2 * WORD_BYTES + 16 <= CONTROL_BYTES);
 
-/// `struct sockaddr_in6`, the largest address of a UDP socket.
+/// Size of `struct sockaddr_in6`, the largest address of a UDP socket.
 pub(crate) const NAME_BYTES: usize = 28;
 
-/// What control messages said about one datagram, or one train.
+/// Contents of the control messages of one datagram, or one train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) kernel_time: Option<WallTime>,
     pub(crate) drops: Option<u32>,
-    /// The size of every datagram but the last, where the kernel joined several (`UDP_GRO`).
+    /// Size of every datagram but the last, if the kernel joined several (`UDP_GRO`).
     pub(crate) segment_bytes: Option<usize>,
 }
 
-/// Reads the control messages that are known, passes over others, stops at what is cut off.
+/// Reads the known control messages, skips others, and stops at a truncated one.
 pub(crate) fn read_control(mut bytes: &[u8]) -> Evidence {
     let mut evidence = Evidence::default();
     while let Some((level, kind, data, rest)) = next_message(bytes) {

@@ -1,8 +1,10 @@
-//! What the kernel counts of datagrams on their way, by the names under which people find them: those that `nstat` prints,
-//! and the columns of `/proc/net/softnet_stat` and `/proc/net/dev`; and what it counts of what keeps others from taking them.
+//! The kernel's counters of datagrams along their path, under their common names: those that
+//! `nstat` prints, and the columns of `/proc/net/softnet_stat` and `/proc/net/dev`; and its
+//! counters of what keeps programs from reading them.
 //!
-//! The former are of this process's network namespace, but for `softnet_…`; those and the latter are the whole host's. To read
-//! all of it takes no privilege. What drivers count is in `device_counters`, what stands at a moment in `levels`.
+//! The `nstat` counters are of this process's network namespace; `softnet_…` and the latter are of
+//! the whole host. Reading takes no privilege. Counters of drivers are in `device_counters`,
+//! current levels in `levels`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,29 +12,31 @@ use std::fs;
 use crate::levels;
 use crate::processor_time::{each_in, net_rx_in};
 
-/// Counts by name. They grow; those of a processor or a device begin anew where that comes back, and a processor's wrap at
-/// 2³².
+/// Counters by name. They grow; those of a processor or a device restart when it returns, and a
+/// processor's wrap at 2³².
 ///
 /// - `UdpRcvbufErrors`, `Udp6RcvbufErrors`, `IpReasmFails`, `TcpExtIPReversePathFilter`, …: `/proc/net/snmp`, `snmp6`, `netstat`
 /// - `softnet_processed/cpu0`, `softnet_dropped/cpu0`, `softnet_time_squeeze/cpu0`: `/proc/net/softnet_stat`
 /// - `rx_drop/eth0`, `tx_errs/eth0`, …: `/proc/net/dev`
-/// - `NET_RX/cpu0`: `/proc/softirqs`, how often a processor looked for what the network brought; wraps at 2³²
+/// - `NET_RX/cpu0`: `/proc/softirqs`, how often a processor polled for received packets; wraps at
+///   2³²
 /// - `stat:irq/cpu0`, `stat:softirq/cpu0`: `/proc/stat`, in ticks of 10 ms
 ///
 /// And of [`read_waits`]:
 ///
-/// - `pressure:io_some_us`, `pressure:memory_some_us`: `/proc/pressure`, how long something waited for a disk, or for memory
-/// - `pswpin`, `pswpout`: `/proc/vmstat`, pages that came from swap and went there
+/// - `pressure:io_some_us`, `pressure:memory_some_us`: `/proc/pressure`, time for which some task
+///   waited for a disk, or for memory
+/// - `pswpin`, `pswpout`: `/proc/vmstat`, pages read from swap and written to it
 pub type Counters = BTreeMap<String, u64>;
 
-/// Reads all that can be read; returns also the files that cannot.
+/// Reads all readable counters; also returns the files that cannot be read.
 #[must_use]
 pub fn read() -> (Counters, Vec<&'static str>) {
     let (mut counters, mut unread) = (Counters::new(), Vec::new());
     for (file, parse) in FILES {
         match fs::read_to_string(file) {
             Ok(text) => parse(&text, &mut counters),
-            // A host without IPv6 has none of its counts.
+            // A host without IPv6 has no IPv6 counters.
             Err(_) if *file == SNMP6 => {}
             Err(_) => unread.push(*file),
         }
@@ -40,14 +44,14 @@ pub fn read() -> (Counters, Vec<&'static str>) {
     (counters, unread)
 }
 
-/// Adds what the host waited for, disks and memory: as far as its kernel counts that (PSI).
+/// Adds the time for which tasks waited for disks and memory, if the kernel counts it (PSI).
 pub fn read_waits(counters: &mut Counters) {
     for (file, parse) in WAITS {
         parse(&fs::read_to_string(file).unwrap_or_default(), counters);
     }
 }
 
-/// Reads a text as each of the files.
+/// Parses a text as each of the files.
 pub(crate) fn parse_all(text: &str, counters: &mut Counters) {
     FILES.iter().chain(WAITS).for_each(|(_, parse)| parse(text, counters));
 }
@@ -57,8 +61,8 @@ type Parse = fn(&str, &mut Counters);
 const SNMP6: &str = "/proc/self/net/snmp6";
 const SOFTNET: &str = "/proc/net/softnet_stat";
 const DEVICES: &str = "/proc/self/net/dev";
-/// In the order in which they are read: what a backlog drops is counted there and then by the device, so that whoever reads the
-/// backlog's count last has all there that he has of the device.
+/// Files in reading order: the device counts drops of a backlog too, so the backlog's count is read
+/// last and never exceeds what is known of the device.
 const FILES: &[(&str, Parse)] = &[
     ("/proc/stat", parse_processor_time),
     ("/proc/softirqs", parse_softirqs),
@@ -69,17 +73,18 @@ const FILES: &[(&str, Parse)] = &[
     (SOFTNET, parse_softnet),
 ];
 
-/// Of interest only of who is blocked.
+/// Files that matter only if a task is blocked.
 const WAITS: &[(&str, Parse)] = &[
     ("/proc/pressure/io", |text, counters| parse_pressure("pressure:io_some_us", text, counters)),
     ("/proc/pressure/memory", |text, counters| parse_pressure("pressure:memory_some_us", text, counters)),
     ("/proc/vmstat", parse_swap),
 ];
 
-/// Counts the packets that each processor took in, of any namespace and protocol; they wrap at 2³².
+/// Returns the number of packets that each processor received, of any namespace and protocol; wraps
+/// at 2³².
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel does not report it.
 pub fn received_by_processors() -> std::io::Result<Vec<u32>> {
     let mut counters = Counters::new();
     parse_softnet(&fs::read_to_string(SOFTNET)?, &mut counters);
@@ -87,7 +92,7 @@ pub fn received_by_processors() -> std::io::Result<Vec<u32>> {
     Ok(received.map(|(_, count)| (count & u64::from(u32::MAX)) as u32).collect())
 }
 
-/// For each protocol a line of names, then one of counts (`proc_net(5)`).
+/// Parses a line of names and a line of counts for each protocol (`proc_net(5)`).
 fn parse_pairs_of_lines(text: &str, counters: &mut Counters) {
     let mut lines = text.lines();
     while let Some((names, counts)) = lines.next().zip(lines.next()) {
@@ -95,7 +100,7 @@ fn parse_pairs_of_lines(text: &str, counters: &mut Counters) {
         let counts = counts.strip_prefix(protocol).and_then(|rest| rest.strip_prefix(':'));
         let names = names.split_whitespace();
         for (name, count) in names.zip(counts.unwrap_or_default().split_whitespace()) {
-            // Two of them are no counts: `MaxConn` is −1 where there is no limit.
+            // Some fields are not counts: `MaxConn` is −1 where there is no limit.
             if let Ok(count) = count.parse() {
                 counters.insert(format!("{protocol}{name}"), count);
             }
@@ -103,7 +108,7 @@ fn parse_pairs_of_lines(text: &str, counters: &mut Counters) {
     }
 }
 
-/// A name and its count on each line (the kernel's `snmp6_seq_show`).
+/// Parses a name and its count on each line (the kernel's `snmp6_seq_show`).
 fn parse_lines(text: &str, counters: &mut Counters) {
     for line in text.lines() {
         let mut words = line.split_whitespace();
@@ -113,8 +118,9 @@ fn parse_lines(text: &str, counters: &mut Counters) {
     }
 }
 
-/// For each processor a line of hexadecimal words (the kernel's `softnet_seq_show`): the first is what it took in, the second what
-/// its backlog had no room for, the third how often the time for its packets was not enough, the thirteenth its number, since Linux 5.10.
+/// Parses a line of hexadecimal words for each processor (the kernel's `softnet_seq_show`): the
+/// first counts received packets, the second drops of the full backlog, the third how often the
+/// time for its packets ran out; the thirteenth is its number, since Linux 5.10.
 fn parse_softnet(text: &str, counters: &mut Counters) {
     for (index, line) in text.lines().enumerate() {
         let words: Vec<u64> =
@@ -127,7 +133,7 @@ fn parse_softnet(text: &str, counters: &mut Counters) {
     }
 }
 
-/// Two lines of headings, then for each device its name and sixteen counts (`proc_net(5)`).
+/// Parses two lines of headings, then for each device its name and sixteen counts (`proc_net(5)`).
 fn parse_devices(text: &str, counters: &mut Counters) {
     const COLUMNS: [(usize, &str); 8] = [
         (2, "rx_errs"),
@@ -151,7 +157,7 @@ fn parse_devices(text: &str, counters: &mut Counters) {
     }
 }
 
-/// How long something waited, in microseconds (`Documentation/accounting/psi.rst`).
+/// Parses the time for which tasks waited, in microseconds (`Documentation/accounting/psi.rst`).
 fn parse_pressure(name: &str, text: &str, counters: &mut Counters) {
     if let Some(Ok(total)) = levels::pressure(text, "total=").map(str::parse) {
         counters.insert(name.to_owned(), total);
@@ -168,7 +174,8 @@ fn parse_swap(text: &str, counters: &mut Counters) {
     }
 }
 
-/// Interrupts, hard and soft: what keeps programs from running, and is the kernel's part of receiving.
+/// Parses the time of hard and soft interrupts, which keeps programs from running and is the
+/// kernel's part of receiving.
 fn parse_processor_time(text: &str, counters: &mut Counters) {
     for (number, ticks) in each_in(text) {
         for (class, ticks) in [("irq", ticks.irq), ("softirq", ticks.softirq)] {

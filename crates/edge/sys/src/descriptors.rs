@@ -1,28 +1,30 @@
-//! How many files this process may have open: sockets, pipes and memory are among them.
+//! Limit of open files of this process: sockets, pipes and memory are among them.
 //!
-//! Who takes connections from others must leave descriptors for what the process has to open itself; the limit is what such a
-//! bound is computed from.
+//! A process that accepts connections must leave descriptors for its own files; the bound on
+//! connections is computed from this limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The most that is asked for: some systems set no bound at all, and children that close every possible descriptor one by one
-/// would take minutes. A monitor of thousands of streams needs a few thousand.
+/// Maximum limit to request: some systems set none at all, and children that close every possible
+/// descriptor one by one would take minutes. A monitor of thousands of streams needs a few
+/// thousand.
 const MOST_WANTED: u64 = 65_536;
 
-/// Raises the soft limit on open files as far as this process may, at most to 65,536, and returns what holds then.
+/// Raises the soft limit on open files as far as this process may, at most to 65,536, and returns
+/// the resulting limit.
 ///
-/// A limit that is higher already stays. Where the system refuses, the limit stays as it was.
+/// A higher limit stays. Where the system refuses, the limit stays as it was.
 pub fn raise_descriptor_limit() -> u64 {
     let before = getrlimit(Resource::Nofile);
     let wanted = raised(before);
     if wanted.current != before.current {
-        // A refusal changes nothing: what holds is asked for below.
+        // A refusal changes nothing: the limit is read below.
         let _ = setrlimit(Resource::Nofile, wanted);
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Returns the limit to ask for; `None` in either means that there is none.
+/// Returns the limit to request; `None` in either field means no limit.
 fn raised(limit: Rlimit) -> Rlimit {
     let Some(current) = limit.current else { return limit };
     let most = limit.maximum.unwrap_or(u64::MAX).min(MOST_WANTED);

@@ -1,7 +1,8 @@
-//! What the drivers of this network namespace's devices count (`ethtool -S`), and which processors took their interrupts.
+//! Counters of drivers in this network namespace (`ethtool -S`), and of the interrupts that
+//! processors took for devices.
 //!
-//! Names are asked for once for each device, and only those are read again that whoever asks wants: drivers have thousands. Neither
-//! takes a privilege.
+//! Names are requested once per device, and only the values of selected names are kept: drivers
+//! have thousands. Neither takes a privilege.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,56 +15,58 @@ use crate::counters::Counters;
 use crate::processors::{self, counts_of_interrupts};
 use crate::raw::{DRIVER_NAME_BYTES, DriverCounts};
 
-/// Reads what drivers count of the devices of this namespace, look by look.
+/// Reads the driver counters of this namespace's devices, snapshot by snapshot.
 ///
-/// - `ethtool:rx_missed_errors/eth0`: what the driver of a device counts, by its own name
-/// - `interrupts:eth0/cpu1`: how often a processor took an interrupt of a device, all its queues together; wraps at 2³²
+/// - `ethtool:rx_missed_errors/eth0`: counter of a device's driver, by the driver's name
+/// - `interrupts:eth0/cpu1`: how often a processor took an interrupt of a device, all its queues
+///   together; wraps at 2³²
 #[derive(Debug)]
 pub struct DeviceCounters {
-    /// Whether what a driver counts under a name is wanted.
+    /// Returns whether a driver's counter of this name is selected.
     wants: fn(&str) -> bool,
-    /// By the kernel's numbers.
+    /// Devices by the kernel's numbers.
     devices: BTreeMap<u32, Device>,
-    /// `None` where no socket can be had.
+    /// Socket for driver counters; `None` if none can be opened.
     drivers: Option<DriverCounts>,
     interrupts: Interrupts,
 }
 
-/// How often processors took interrupts of devices when it was asked last.
+/// Interrupts of devices by processor at the last read.
 #[derive(Debug, Default)]
 struct Interrupts {
     asked: Option<Instant>,
     counts: Vec<(String, u64)>,
 }
 
-/// `/proc/interrupts` is long, and which processors take a card's does not change from one moment to the next.
+/// Interval between two reads of `/proc/interrupts`, which is long; the processors that take a
+/// card's interrupts change rarely.
 const INTERRUPTS_EVERY: Duration = Duration::from_secs(1);
 
-/// What is known of a device that does not change from look to look.
+/// Properties of a device that do not change between snapshots.
 #[derive(Debug)]
 struct Device {
     name: String,
-    /// How many its driver has, wanted or not.
+    /// Number of counters of its driver, selected or not.
     count: usize,
-    /// Where those that are wanted stand among them, and what they were when they could be read last.
+    /// Index, name and last known value of the selected counters.
     wanted: Vec<(usize, String, Option<u64>)>,
-    /// Some of them were something else the time before.
+    /// True if one of them changed between the last two reads.
     has_changed: bool,
     interrupts: BTreeSet<u32>,
 }
 
 impl DeviceCounters {
-    /// Reads from now on what drivers count under the names that `wants` takes.
+    /// Creates a reader of the driver counters whose names `wants` selects.
     #[must_use]
     pub fn new(wants: fn(&str) -> bool) -> Self {
         let (drivers, interrupts) = (DriverCounts::open().ok(), Interrupts::default());
         Self { wants, devices: BTreeMap::new(), drivers, interrupts }
     }
 
-    /// Adds what is counted of the devices, which are told by their numbers and names.
+    /// Adds the counters of the devices, which are given by number and name.
     ///
-    /// Cost: of a device without counts nothing, of others two system calls; `/proc/interrupts` if a device has interrupts, once a
-    /// second, and whenever a driver's count changed.
+    /// Cost: nothing for a device without counters, two system calls for others; `/proc/interrupts`
+    /// if a device has interrupts, once a second, and whenever a driver's counter changed.
     pub fn read(&mut self, devices: &BTreeMap<u32, String>, counters: &mut Counters) {
         self.devices.retain(|index, device| devices.get(index) == Some(&device.name));
         for (index, name) in devices {
@@ -106,15 +109,17 @@ impl Device {
         let count = names.len();
         let wanted = names.into_iter().enumerate().filter(|(_, name)| wants(name));
         let wanted = wanted.map(|(at, name)| (at, name, None)).collect();
-        // Where `/sys` is another namespace's, or is not to be read, it has none that is known.
+        // If `/sys` belongs to another namespace or is not readable, no interrupts are known.
         let interrupts = processors::interrupt_numbers(index, name).unwrap_or_default();
         Self { name: name.to_owned(), count, wanted, has_changed: false, interrupts }
     }
 
-    /// Adds what is wanted; tells whether the driver still has as many as when its names were asked for.
+    /// Adds the selected counters; returns whether the driver still has as many as when its names
+    /// were read.
     fn read(&mut self, drivers: &mut DriverCounts, counters: &mut Counters) -> bool {
-        // What cannot be read for a moment, as while the driver sets the card up again, has not risen: were it missing, all of it would
-        // seem to have come when it is back.
+        // Counters that cannot be read for a moment, as while the driver resets the card, keep
+        // their last value: if they were missing, their whole value would seem to be new when they
+        // return.
         if let Ok(values) = drivers.values(&self.name) {
             if values.len() != self.count {
                 return false;
@@ -125,7 +130,7 @@ impl Device {
             self.has_changed = changes.fold(false, |any, changed| any | changed);
         }
         for (name, value) in self.wanted.iter().filter_map(|(_, name, last)| Some((name, (*last)?))) {
-            // What several share is a sum: some drivers give the counts of queues the same name.
+            // Counters of the same name are added: some drivers use one name for all queues.
             let sum = counters.entry(format!("ethtool:{name}/{}", self.name)).or_default();
             *sum = sum.wrapping_add(value);
         }
@@ -137,7 +142,7 @@ impl Device {
     }
 }
 
-/// Names of 32 bytes each, padded with zeros.
+/// Splits names of 32 bytes each, padded with zeros.
 pub(crate) fn names_in(bytes: &[u8]) -> Vec<String> {
     let name = |bytes: &[u8]| {
         let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

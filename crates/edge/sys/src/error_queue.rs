@@ -1,4 +1,4 @@
-//! What the network answered to earlier datagrams: ICMP errors and local ones, from `MSG_ERRQUEUE`.
+//! Errors that earlier datagrams met: ICMP errors and local ones, from `MSG_ERRQUEUE`.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -10,49 +10,49 @@ use nix::libc;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrStorage, recvmsg};
 use socket2::Socket;
 
-/// How many errors one call takes at most, so that a flood of ICMP does not hold the sender up.
+/// Maximum number of errors taken by one call, so that a flood of ICMP does not block the sender.
 const ERRORS_PER_CALL: usize = 64;
 
-/// Who reported an error.
+/// Origin of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// This host.
     Local,
-    /// Another one, by ICMP.
+    /// Another host, by ICMP.
     Icmp,
-    /// Another one, by ICMPv6.
+    /// Another host, by ICMPv6.
     Icmp6,
-    /// Something newer than this code.
+    /// An origin that this version does not know.
     Unknown(u8),
 }
 
-/// How much of a datagram is kept: the header of any protocol of ours. Hosts send back 576 bytes of the packet
-/// (RFC 1812 §4.3.2.3), old ones only 8 behind its IP header.
+/// Number of bytes kept of a datagram: the header of any protocol of this program. Hosts return 576
+/// bytes of the packet (RFC 1812 §4.3.2.3), old ones only 8 after its IP header.
 const RETURNED_BYTES: usize = 256;
 
-/// One error that an earlier datagram met on its path.
+/// An error that an earlier datagram met along its path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathError {
     /// The system's error number, such as `ECONNREFUSED`.
     pub errno: i32,
-    /// Who reported it.
+    /// Origin of the report.
     pub origin: Origin,
     /// ICMP type.
     pub icmp_type: u8,
     /// ICMP code.
     pub icmp_code: u8,
-    /// More, by the kind of error: the path's MTU for `EMSGSIZE`.
+    /// Further information, depending on the error: the path's MTU for `EMSGSIZE`.
     pub info: u32,
-    /// Where the datagram was going.
+    /// Destination of the datagram.
     pub destination: Option<SocketAddr>,
-    /// Who answered.
+    /// Address of the host that reported it.
     pub offender: Option<IpAddr>,
-    /// The beginning of the datagram, as far as it came back.
+    /// The returned beginning of the datagram.
     returned: Vec<u8>,
 }
 
 impl PathError {
-    /// Returns the beginning of the datagram, as far as it came back.
+    /// Returns the beginning of the datagram, as much as was returned.
     #[must_use]
     pub fn returned(&self) -> &[u8] {
         &self.returned
@@ -67,7 +67,7 @@ impl fmt::Display for PathError {
         }
         write!(formatter, " could not be delivered: {}", io::Error::from_raw_os_error(self.errno))?;
         match self.offender {
-            Some(offender) => write!(formatter, ", says {offender}"),
+            Some(offender) => write!(formatter, ", reported by {offender}"),
             None => Ok(()),
         }
     }

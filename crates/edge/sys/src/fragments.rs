@@ -1,4 +1,4 @@
-//! Whether datagrams larger than the path may be cut into fragments on their way.
+//! Setting that allows or forbids fragmenting datagrams larger than the path MTU.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,11 +8,11 @@ use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
 };
 
-/// Forbids fragments: what is larger than the path's MTU is refused (`EMSGSIZE`) instead of cut, and routers may not
-/// cut it either.
+/// Forbids fragments: datagrams larger than the path MTU are refused (`EMSGSIZE`) instead of
+/// fragmented, and routers must not fragment them either.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn forbid(socket: impl AsFd, destination: SocketAddr) -> io::Result<()> {
     match destination {
         SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?,
@@ -21,12 +21,12 @@ pub fn forbid(socket: impl AsFd, destination: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Allows fragments, also on the way: routers may cut what is too large for their next link, and this host no longer
-/// believes that somebody would tell it. It helps with routers that drop what is too large without a word, over IPv4;
-/// IPv6 knows no cutting on the way.
+/// Allows fragments, also along the path: routers may fragment packets that are too large for their
+/// next link, and this host no longer expects ICMP messages about them. It helps with routers that
+/// silently drop packets that are too large, over IPv4; IPv6 routers never fragment.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn allow(socket: impl AsFd, destination: SocketAddr) -> io::Result<()> {
     match destination {
         SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DONT)?,

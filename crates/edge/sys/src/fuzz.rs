@@ -1,4 +1,5 @@
-//! What reads the kernel's bytes and texts, for the fuzzers: whatever they are, it ends, and holds no more than they have.
+//! Parsers of the kernel's bytes and texts, for the fuzzers: for any input they end, and return no
+//! more items than it can hold.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +7,20 @@ use crate::counters::{self, Counters};
 use crate::netlink::read_answer;
 use crate::{device_counters, groups, levels, links, process, processors, qdisc, udp_sockets};
 
-/// Reads bytes as a datagram of netlink, as each part of the kernel writes it; returns how many links, queue disciplines and sockets
-/// are in it.
+/// Parses bytes as a netlink datagram of each part of the kernel; returns the numbers of links,
+/// queue disciplines and sockets in it.
 #[must_use]
 pub fn read_netlink(answer: &[u8]) -> [usize; 3] {
     let (mut all_links, mut all_qdiscs, mut all_sockets) = (Vec::new(), Vec::new(), Vec::new());
-    // What was read before an error stands.
+    // Items read before an error remain.
     let _ = read_answer(answer, &mut |kind, body| links::take(kind, body, &mut all_links));
     let _ = read_answer(answer, &mut |kind, body| qdisc::take(kind, body, &mut all_qdiscs));
     let _ = read_answer(answer, &mut |kind, body| udp_sockets::take(kind, body, &mut all_sockets));
     [all_links.len(), all_qdiscs.len(), all_sockets.len()]
 }
 
-/// Reads a text as each file of `/proc` and `/sys` that is read here; returns how many things are in all of them.
+/// Parses a text as each file of `/proc` and `/sys` that this crate reads; returns the total number
+/// of items.
 #[must_use]
 pub fn read_text(text: &str) -> usize {
     let mut counted = Counters::new();
@@ -45,7 +47,8 @@ mod tests {
     use super::*;
     use units::Random;
 
-    /// As the kernel writes them, in one: each reader finds its own, and has to do with the others'.
+    /// The kernel's formats, in one text: each parser finds its own, and must cope with the
+    /// others'.
     const TEXT: &str = "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n\
         4\teth0      :     2      V2\n\t\t\t\t010054EF     1 0:00000000\t\t1\n\
         4    eth0            ff020000000000000000000000000001     1 0000000C 0\n\
@@ -69,7 +72,7 @@ mod tests {
                     _ => bytes.insert(at, b"9-,:\n\tV("[random.below(8) as usize]),
                 }
             }
-            // The longest list of processors that there is comes of the shortest text.
+            // The longest list of processors results from the shortest text.
             let text = String::from_utf8(bytes).expect("ASCII");
             assert!(read_text(&text) <= text.len() * 4 + 8_192);
             assert!(text.lines().map(read_text).max() <= Some(8_192 + text.len()));
@@ -79,7 +82,7 @@ mod tests {
     #[test]
     fn no_answer_is_too_strange() {
         let mut random = Random::new(23);
-        // Messages of each kind, of any length that fits, full of attributes of any kind that have others within.
+        // Messages of each kind, of any length that fits, full of nested attributes of any kind.
         for _ in 0..20_000 {
             let mut answer = Vec::new();
             for _ in 0..=random.below(3) {

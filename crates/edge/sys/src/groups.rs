@@ -1,25 +1,27 @@
-//! Which groups this host has joined, on which interface, and by which version of IGMP (`/proc/net/igmp`, `igmp6`).
+//! Groups that this host has joined, by interface, with the version of IGMP (`/proc/net/igmp`,
+//! `igmp6`).
 //!
-//! The version is the only trace of a querier that a host keeps: it speaks version 3 unless it has heard an older one lately, or is
-//! told to by `force_igmp_version`. A querier of version 3 leaves none.
+//! The version is the only trace of a querier that a host keeps: it uses version 3 unless it has
+//! received an older query lately, or `force_igmp_version` sets another. A querier of version 3
+//! leaves no trace.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{fs, io};
 
-/// What was joined on an interface.
+/// Memberships on an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Memberships {
-    /// The version of IGMP that is spoken there; `None` without IPv4.
+    /// Version of IGMP used there; `None` without IPv4.
     pub igmp_version: Option<u8>,
-    /// The groups, of both versions of IP.
+    /// Joined groups, of both versions of IP.
     pub groups: Vec<IpAddr>,
 }
 
 /// Returns the memberships of this network namespace, by the interfaces' numbers.
 ///
 /// # Errors
-/// If `/proc` cannot be read. A host without IPv6 has none of its groups.
+/// If `/proc` cannot be read. A host without IPv6 has no IPv6 groups.
 pub fn memberships() -> io::Result<BTreeMap<u32, Memberships>> {
     let mut found = BTreeMap::new();
     parse_igmp(&fs::read_to_string("/proc/self/net/igmp")?, &mut found);
@@ -27,8 +29,9 @@ pub fn memberships() -> io::Result<BTreeMap<u32, Memberships>> {
     Ok(found)
 }
 
-/// For each interface a line with its number, name, count and version, then one for each group that begins with a tabulator (the
-/// kernel's `igmp_mc_seq_show`): the address as it lies in memory, in hexadecimal.
+/// Parses for each interface a line with its number, name, count and version, then one for each
+/// group that begins with a tab (the kernel's `igmp_mc_seq_show`): the address in memory order, in
+/// hexadecimal.
 pub(crate) fn parse_igmp(text: &str, found: &mut BTreeMap<u32, Memberships>) {
     let mut index = None;
     for line in text.lines().skip(1) {
@@ -48,7 +51,8 @@ pub(crate) fn parse_igmp(text: &str, found: &mut BTreeMap<u32, Memberships>) {
     }
 }
 
-/// A line for each group (the kernel's `igmp6_mc_seq_show`): the interface's number and name, the address in hexadecimal.
+/// Parses a line for each group (the kernel's `igmp6_mc_seq_show`): the interface's number and
+/// name, the address in hexadecimal.
 pub(crate) fn parse_igmp6(text: &str, found: &mut BTreeMap<u32, Memberships>) {
     for line in text.lines() {
         let mut words = line.split_whitespace();

@@ -1,10 +1,10 @@
-//! The limits of this host (or of the network namespace) that decide what sockets are granted.
+//! Limits of this host (or of the network namespace) that decide what sockets are granted.
 
 use std::{fs, io};
 
 use crate::raw;
 
-/// How many IPv4 groups one socket may join (`net.ipv4.igmp_max_memberships`).
+/// Returns the number of IPv4 groups that one socket may join (`net.ipv4.igmp_max_memberships`).
 ///
 /// # Errors
 /// If `/proc` cannot be read, as in some containers.
@@ -12,9 +12,9 @@ pub fn igmp_max_memberships() -> io::Result<u64> {
     sysctl("net.ipv4.igmp_max_memberships")
 }
 
-/// The largest receive buffer granted without privilege (`net.core.rmem_max`).
+/// Returns the largest receive buffer granted without privilege (`net.core.rmem_max`).
 ///
-/// Units: bytes as asked for, that is before the kernel doubles them.
+/// Units: bytes as requested, before the kernel doubles them.
 ///
 /// # Errors
 /// If `/proc` cannot be read, as in some containers.
@@ -22,9 +22,9 @@ pub fn receive_buffer_limit() -> io::Result<u64> {
     sysctl("net.core.rmem_max")
 }
 
-/// The receive buffer of a socket that asks for none (`net.core.rmem_default`).
+/// Returns the receive buffer of a socket that requests none (`net.core.rmem_default`).
 ///
-/// Units: bytes as the kernel counts them, that is the double of what would be asked for.
+/// Units: bytes as the kernel counts them, twice those of a request.
 ///
 /// # Errors
 /// If `/proc` cannot be read, as in some containers.
@@ -32,9 +32,9 @@ pub fn receive_buffer_default() -> io::Result<u64> {
     sysctl("net.core.rmem_default")
 }
 
-/// The largest send buffer granted without privilege (`net.core.wmem_max`).
+/// Returns the largest send buffer granted without privilege (`net.core.wmem_max`).
 ///
-/// Units: bytes as asked for, that is before the kernel doubles them.
+/// Units: bytes as requested, before the kernel doubles them.
 ///
 /// # Errors
 /// If `/proc` cannot be read, as in some containers.
@@ -42,15 +42,16 @@ pub fn send_buffer_limit() -> io::Result<u64> {
     sysctl("net.core.wmem_max")
 }
 
-/// How many packets a processor keeps that came faster than its softirq takes them (`net.core.netdev_max_backlog`).
+/// Returns the number of packets in a processor's backlog, which holds packets that arrive faster
+/// than its softirq takes them (`net.core.netdev_max_backlog`).
 ///
 /// # Errors
-/// If `/proc` cannot be read, as in some containers; in network namespaces but the first it is not there.
+/// If `/proc` cannot be read, as in some containers; it exists only in the first network namespace.
 pub fn backlog_limit() -> io::Result<u64> {
     sysctl("net.core.netdev_max_backlog")
 }
 
-/// How many pages of memory this host has, and how many bytes a page has.
+/// Returns the number of memory pages of this host, and the size of a page in bytes.
 ///
 /// # Errors
 /// If `/proc` cannot be read, as in some containers.
@@ -64,10 +65,10 @@ pub fn memory_pages() -> io::Result<(u64, u64)> {
     Ok((bytes / page_bytes, page_bytes))
 }
 
-/// Reads a number from `/proc/sys`, by the dotted name that `sysctl` knows it by.
+/// Reads a number from `/proc/sys`, by its dotted name in `sysctl`.
 ///
 /// # Errors
-/// If there is none of this name, it is no number, or it cannot be read.
+/// If no setting has this name, it is not a number, or it cannot be read.
 pub fn sysctl(name: &str) -> io::Result<u64> {
     let text = fs::read_to_string(sysctl_path(name))?;
     text.trim().parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -76,7 +77,7 @@ pub fn sysctl(name: &str) -> io::Result<u64> {
 /// Reads the numbers of one setting of `/proc/sys` that has several, such as `net.ipv4.tcp_rmem`.
 ///
 /// # Errors
-/// If there is none of this name, one of them is no number, or it cannot be read.
+/// If no setting has this name, one of its values is not a number, or it cannot be read.
 pub fn sysctl_numbers(name: &str) -> io::Result<Vec<u64>> {
     let numbers: Result<_, _> = sysctl_text(name)?.split_whitespace().map(str::parse).collect();
     numbers.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -85,7 +86,7 @@ pub fn sysctl_numbers(name: &str) -> io::Result<Vec<u64>> {
 /// Reads a setting of `/proc/sys` that is a text.
 ///
 /// # Errors
-/// If there is none of this name, or it cannot be read.
+/// If no setting has this name, or it cannot be read.
 pub fn sysctl_text(name: &str) -> io::Result<String> {
     Ok(fs::read_to_string(sysctl_path(name))?.trim().to_owned())
 }
@@ -93,7 +94,7 @@ pub fn sysctl_text(name: &str) -> io::Result<String> {
 /// Sets a number in `/proc/sys`.
 ///
 /// # Errors
-/// If there is none of this name, or this process may not.
+/// If no setting has this name, or this process may not change it.
 pub fn set_sysctl(name: &str, value: u64) -> io::Result<()> {
     fs::write(sysctl_path(name), format!("{value}\n"))
 }
@@ -101,15 +102,15 @@ pub fn set_sysctl(name: &str, value: u64) -> io::Result<()> {
 /// Sets the numbers of one setting of `/proc/sys` that has several.
 ///
 /// # Errors
-/// If there is none of this name, or this process may not.
+/// If no setting has this name, or this process may not change it.
 pub fn set_sysctl_numbers(name: &str, values: &[u64]) -> io::Result<()> {
     let values: Vec<String> = values.iter().map(u64::to_string).collect();
     fs::write(sysctl_path(name), format!("{}\n", values.join(" ")))
 }
 
-/// Returns the number of a group by its name, as `/etc/group` has it; `None` where that has no such name.
+/// Returns the number of a group by its name in `/etc/group`; `None` if the file has no such name.
 ///
-/// Groups that a directory service keeps do not stand there: they are named by their numbers.
+/// Groups of a directory service are not in that file: they must be given by number.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -124,7 +125,8 @@ fn group_in(text: &str, name: &str) -> Option<u32> {
     fields.nth(1)?.parse().ok()
 }
 
-/// As `sysctl(8)` takes names: with dots between, or with slashes where a part has a dot in it, as names of interfaces may.
+/// Converts a name as `sysctl(8)` accepts it: with dots, or with slashes if a part contains a dot,
+/// as names of interfaces may.
 fn sysctl_path(name: &str) -> String {
     let has_slashes = name.contains('/') && !name.contains("..");
     format!("/proc/sys/{}", if has_slashes { name.to_owned() } else { name.replace('.', "/") })

@@ -11,33 +11,33 @@ use nix::sys::socket::SockaddrStorage;
 
 use crate::raw;
 
-/// A network interface as it was when it was looked up.
+/// A network interface in its state at the time of the look-up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
     /// Its name, such as `eth0`.
     pub name: String,
-    /// The kernel's number for it.
+    /// Its number in the kernel.
     pub index: u32,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Whether it leads back to this host only.
+    /// True if it leads back to this host only.
     pub loopback: bool,
-    /// Whether it is switched on.
+    /// True if it is up.
     pub up: bool,
-    /// The largest IP packet it carries.
+    /// Its MTU: the largest IP packet it carries, in bytes.
     pub mtu: u32,
 }
 
-/// Says why there is no such interface.
+/// Reason why an interface cannot be found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InterfaceError {
-    /// None has that name, index or address.
+    /// No interface has that name, index or address.
     #[error("no network interface `{asked}`\nthis host has {existing}")]
     NotFound {
-        /// As given.
+        /// The name, index or address asked for.
         asked: String,
-        /// Those that exist, with their addresses.
+        /// Existing interfaces, with their addresses.
         existing: String,
     },
     /// The kernel did not list them.
@@ -53,7 +53,7 @@ impl Interface {
     pub fn all() -> io::Result<Vec<Self>> {
         let mut found = BTreeMap::new();
         for entry in getifaddrs()? {
-            // An interface that vanished since it was listed is none any more.
+            // The interface has vanished since it was listed.
             let Some(bare) = Self::bare(&entry) else { continue };
             let interface = found.entry(bare.index).or_insert(bare);
             interface.addresses.extend(entry.address.as_ref().and_then(ip_address));

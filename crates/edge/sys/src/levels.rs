@@ -1,20 +1,22 @@
-//! What stands at a moment and does not only grow: the memory that datagrams are kept in, how much it may be, and what else limits how
-//! they are taken.
+//! Current values that may rise and fall: the memory that datagrams are kept in, its limit, and
+//! other limits of receiving.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use crate::host::sysctl_numbers;
 
-/// Numbers by name.
+/// Values by name.
 ///
-/// - `UDP mem`, `FRAG memory`, `FRAG6 memory`: `/proc/net/sockstat` and `sockstat6`; the first is of the whole host and in pages, the
-///   others of this network namespace and in bytes
-/// - `net.ipv4.udp_mem`, `net.ipv4.ipfrag_high_thresh`, `net.ipv6.ip6frag_high_thresh`: the most that they may be
-/// - `net.core.netdev_budget`, `net.core.netdev_budget_usecs`: how much a softirq does in one turn, where this network namespace has it
+/// - `UDP mem`, `FRAG memory`, `FRAG6 memory`: `/proc/net/sockstat` and `sockstat6`; the first is
+///   of the whole host and in pages, the others of this network namespace and in bytes
+/// - `net.ipv4.udp_mem`, `net.ipv4.ipfrag_high_thresh`, `net.ipv6.ip6frag_high_thresh`: their
+///   limits
+/// - `net.core.netdev_budget`, `net.core.netdev_budget_usecs`: the work of a softirq in one round,
+///   if this network namespace has them
 pub type Levels = BTreeMap<String, u64>;
 
-/// Reads all that can be read.
+/// Reads all readable values.
 #[must_use]
 pub fn read() -> Levels {
     let mut levels = Levels::new();
@@ -22,7 +24,7 @@ pub fn read() -> Levels {
         parse_all(&fs::read_to_string(file).unwrap_or_default(), &mut levels);
     }
     for name in LIMITS {
-        // Of three numbers of pages the last is the limit.
+        // The last of three numbers of pages is the limit.
         let limit = sysctl_numbers(name).ok().and_then(|numbers| numbers.last().copied());
         levels.extend(limit.map(|limit| (name.to_owned(), limit)));
     }
@@ -36,10 +38,10 @@ const LIMITS: [&str; 5] = [
     "net.core.netdev_budget",
     "net.core.netdev_budget_usecs",
 ];
-/// Of a protocol the memory it uses, by the kernel's words.
+/// Protocols and the kernel's names of the memory that they use.
 const IN_USE: [(&str, &str); 3] = [("UDP", "mem"), ("FRAG", "memory"), ("FRAG6", "memory")];
 
-/// `UDP: inuse 3 mem 12`: a protocol, and then names and numbers in turn.
+/// Parses lines such as `UDP: inuse 3 mem 12`: a protocol, and then names and numbers in turn.
 pub(crate) fn parse_all(text: &str, levels: &mut Levels) {
     for (protocol, rest) in text.lines().filter_map(|line| line.split_once(':')) {
         let Some((_, name)) = IN_USE.iter().find(|(it, _)| *it == protocol) else { continue };
@@ -51,7 +53,8 @@ pub(crate) fn parse_all(text: &str, levels: &mut Levels) {
     }
 }
 
-/// Returns a number of what some tasks waited for: `some avg10=0.02 … total=7` (`Documentation/accounting/psi.rst`).
+/// Returns a value of the waiting times of some tasks: `some avg10=0.02 … total=7`
+/// (`Documentation/accounting/psi.rst`).
 #[must_use]
 pub fn pressure<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;

@@ -1,11 +1,12 @@
-//! What Tallycast asks of Linux: clocks, UDP sockets with their evidence, interfaces, waiting.
+//! Linux interfaces of Tallycast: clocks, UDP sockets with their evidence, interfaces, waiting.
 //!
-//! Every loss that this host can know of comes to light here: [`SendSocket`] tells for each datagram whether
-//! and why it was refused, [`ReceiveSocket`] passes on the kernel's drop counter with every datagram, and
-//! [`Buffer`] says what the kernel made of the size that was asked for.
+//! Every loss that this host can observe is reported here: [`SendSocket`] returns for each datagram
+//! whether and why it was refused, [`ReceiveSocket`] returns the kernel's drop counter with every
+//! datagram, and [`Buffer`] contains the size that the kernel granted.
 //!
-//! Not here: what datagrams mean (`wire`), when to send (`cast`), threads (`engine`). Nothing blocks but
-//! [`Poller::wait`] and [`clock::sleep_until`]. Unsafe code is confined to the module `raw`.
+//! Not here: the format of datagrams (`wire`), the times of sending (`cast`), threads (`engine`).
+//! Only [`Poller::wait`] and [`clock::sleep_until`] block. Unsafe code is confined to the module
+//! `raw`.
 
 mod batch;
 mod bridge_groups;

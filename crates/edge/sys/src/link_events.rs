@@ -1,7 +1,9 @@
-//! The kernel's word that an interface or an address of this network namespace has changed (`rtnetlink(7)`).
+//! Notifications of the kernel that an interface or an address of this network namespace has
+//! changed (`rtnetlink(7)`).
 //!
-//! It says only that something changed: what, [`Interface`](crate::Interface) tells when it is looked up again. So a
-//! notice that found the socket's buffer full loses nothing, as long as it is taken for a change.
+//! They are used only as a sign that something changed; [`Interface`](crate::Interface) has the new
+//! state when it is looked up again. So a notification lost to a full socket buffer does no harm,
+//! because the overflow counts as a change.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,9 +12,11 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
-/// Interfaces, and addresses of both versions of IP (`RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`).
+/// Notification groups of interfaces, and of addresses of both versions of IP (`RTMGRP_LINK`,
+/// `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`).
 const GROUPS: u32 = 0x1 | 0x10 | 0x100;
-/// Notices that are taken in one go, so that a host whose interfaces change without end does not keep its reader.
+/// Maximum number of notifications taken in one call, so that a host whose interfaces change
+/// continuously does not block its reader.
 const MAX_NOTICES: usize = 256;
 
 /// A socket that becomes readable when an interface or an address changes, in the namespace in which it was opened.
@@ -20,7 +24,7 @@ const MAX_NOTICES: usize = 256;
 pub struct LinkEvents(OwnedFd);
 
 impl LinkEvents {
-    /// Begins to listen.
+    /// Starts to receive notifications.
     ///
     /// # Errors
     /// If the kernel has no descriptor left, or no such socket.
@@ -31,10 +35,11 @@ impl LinkEvents {
         Ok(Self(socket))
     }
 
-    /// Takes what was told; tells whether anything was. Cost: a system call where nothing was.
+    /// Takes pending notifications; returns whether there were any. Cost: a system call if there
+    /// are none.
     #[must_use]
     pub fn take(&self) -> bool {
-        // A notice may be longer: what it says is not read.
+        // A notification may be longer; its content is not read.
         let mut notice = [0_u8; 64];
         for taken in 0..MAX_NOTICES {
             match recv(&self.0, &mut notice[..], RecvFlags::DONTWAIT) {

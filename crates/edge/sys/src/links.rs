@@ -1,7 +1,8 @@
-//! What the kernel tells of this network namespace's links (`ip -s -d link`): what they had no room for, the queue before
-//! them, and whether a bridge keeps groups from ports that nobody asked on.
+//! State of this network namespace's links (`ip -s -d link`): packets without room, the queue
+//! before them, and whether a bridge filters groups at ports without members.
 //!
-//! By netlink, which is of the namespace whatever is mounted at `/sys`, and needs no privilege.
+//! Read by netlink, which is of the namespace whatever is mounted at `/sys`, and needs no
+//! privilege.
 
 use std::{fs, io};
 
@@ -10,50 +11,51 @@ use crate::netlink::{Netlink, attribute, put_attribute, text, u32_at, u64_at};
 /// A network link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Link {
-    /// The kernel's number for it.
+    /// Its number in the kernel.
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// What it is, where a driver says so: `bridge`, `veth`, `vlan`.
+    /// Its kind, if a driver reports one: `bridge`, `veth`, `vlan`.
     pub kind: Option<String>,
-    /// The bridge or bond that it is a port of.
+    /// Number of the bridge or bond that it is a port of.
     pub master: Option<u32>,
-    /// Takes groups.
+    /// True if it takes multicast.
     pub takes_groups: bool,
-    /// How many packets its queue keeps, where that goes by the link (`txqueuelen`).
+    /// Length of its queue in packets, where the link determines it (`txqueuelen`).
     pub queue_packets: u32,
-    /// The queue discipline before it; `noqueue` where there is none.
+    /// Queue discipline before it; `noqueue` where there is none.
     pub queue_discipline: Option<String>,
-    /// How many packets came in.
+    /// Number of packets received.
     pub received_packets: u64,
-    /// How many packets went out.
+    /// Number of packets sent.
     pub sent_packets: u64,
-    /// How many packets came and found no room, at least: drivers count them as missed, as over or in a full fifo, or as several.
+    /// Minimum number of received packets without room: drivers count them as missed, as over or in
+    /// a full fifo, or as several of these.
     pub had_no_room: u64,
-    /// How many packets were dropped that came in, for whatever reason its driver or the stack had.
+    /// Number of received packets dropped by its driver or the stack, for any reason.
     pub received_dropped: u64,
-    /// How many packets were dropped that were to go out.
+    /// Number of outgoing packets dropped.
     pub sent_dropped: u64,
-    /// Of a bridge, what it does with groups.
+    /// Multicast state, if it is a bridge.
     pub bridge: Option<Bridge>,
 }
 
-/// What a bridge does with groups.
+/// Multicast state of a bridge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bridge {
-    /// It listens who joined, and sends groups to them only.
+    /// True if it learns memberships, and sends groups to members only.
     pub snoops: bool,
-    /// It asks who joined, if nobody else does.
+    /// True if it sends queries when no other querier does.
     pub queries: bool,
-    /// Whether somebody asks for IPv4, itself or another; `None` where the kernel does not tell, before Linux 5.15.
-    /// While it does not snoop nobody is heard.
+    /// True if there is a querier for IPv4, the bridge or another host; `None` if the kernel does
+    /// not report it, before Linux 5.15. While the bridge does not snoop, it sees none.
     pub has_querier: Option<bool>,
 }
 
 /// Lists the links of this process's network namespace.
 ///
 /// # Errors
-/// What the kernel says: there are containers that forbid netlink.
+/// The kernel's error: there are containers that forbid netlink.
 pub fn links() -> io::Result<Vec<Link>> {
     let mut found = Vec::new();
     // An empty `struct ifinfomsg`: every link.
@@ -65,11 +67,12 @@ pub fn links() -> io::Result<Vec<Link>> {
     Ok(found)
 }
 
-/// Sets how many packets the queue of a link of this process's network namespace keeps (`txqueuelen`), where that goes by the link; the
-/// ring of a TUN device becomes as large.
+/// Sets the length in packets of the queue of a link of this process's network namespace
+/// (`txqueuelen`), where the link determines it; the ring of a TUN device gets the same length.
 ///
 /// # Errors
-/// What the kernel says: `PermissionDenied` without `CAP_NET_ADMIN`, `ENODEV` where there is no such link.
+/// The kernel's error: `PermissionDenied` without `CAP_NET_ADMIN`, `ENODEV` if there is no such
+/// link.
 pub fn set_queue_packets(index: u32, packets: u32) -> io::Result<()> {
     let mut body = vec![0; MESSAGE_BYTES];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -77,7 +80,8 @@ pub fn set_queue_packets(index: u32, packets: u32) -> io::Result<()> {
     Netlink::open(None)?.change(RTM_NEWLINK, &body)
 }
 
-/// Whether a kernel writes what a bridge hears; where nobody asks it writes as little as one that does not know.
+/// Returns whether a kernel reports the queriers that a bridge sees; without a querier the output
+/// looks like that of an older kernel.
 pub(crate) fn tells_of_queriers(release: &str) -> bool {
     const FIRST: (u32, u32) = (5, 15);
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
@@ -108,18 +112,19 @@ const IFLA_INFO_DATA: u16 = 2;
 const IFLA_BR_MCAST_SNOOPING: u16 = 23;
 const IFLA_BR_MCAST_QUERIER: u16 = 25;
 const IFLA_BR_MCAST_QUERIER_STATE: u16 = 47;
-/// Stands in the state while somebody asks (`linux/if_bridge.h`).
+/// Attribute that is present while there is a querier (`linux/if_bridge.h`).
 const BRIDGE_QUERIER_IP_ADDRESS: u16 = 1;
 /// Flag of a link that takes groups (`linux/if.h`).
 const IFF_MULTICAST: u32 = 0x1000;
-/// Where `struct rtnl_link_stats64` has what found no room, in words of 64 bits: over, fifo and missed.
+/// Indices of the counters of packets without room in `struct rtnl_link_stats64`, in words of 64
+/// bits: over, fifo and missed.
 const NO_ROOM: [usize; 3] = [11, 14, 15];
-/// Where it has what came in, and went out.
+/// Indices of its counters of received and sent packets.
 const PACKETS: [usize; 2] = [0, 1];
-/// Where it has what was dropped on its way in, and out.
+/// Indices of its counters of dropped packets, received and outgoing.
 const DROPPED: [usize; 2] = [6, 7];
 
-/// Reads a link; `None` if it is cut off, or has no name.
+/// Parses a link; `None` if it is truncated, or has no name.
 fn read(body: &[u8]) -> Option<Link> {
     let (index, flags) = (u32_at(body, 4)?, u32_at(body, 8)?);
     let attributes = body.get(MESSAGE_BYTES..)?;
@@ -170,7 +175,7 @@ mod tests {
         bytes
     }
 
-    /// A link as the kernel writes it, with what a bridge has.
+    /// Builds a link as the kernel writes it, with the state of a bridge.
     pub(crate) fn message(kind: &str, state: Option<&[u8]>) -> Vec<u8> {
         const NESTED: u16 = 0x8000;
         let mut body = vec![0; MESSAGE_BYTES];
@@ -258,7 +263,7 @@ mod tests {
     #[test]
     fn a_link_that_is_not_there_has_no_queue_to_set() {
         let error = set_queue_packets(u32::MAX / 2, 5).unwrap_err();
-        // ENODEV; or this user may not.
+        // ENODEV; or a lack of permission.
         assert!(
             error.raw_os_error() == Some(19) || error.kind() == io::ErrorKind::PermissionDenied,
             "{error}"

@@ -1,4 +1,4 @@
-//! Other network namespaces: to do something in one, and come back.
+//! Execution of code in another network namespace.
 
 use std::fs::File;
 use std::io;
@@ -7,47 +7,48 @@ use std::path::{Path, PathBuf};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Where `ip netns` keeps the namespaces that it names.
+/// Directory in which `ip netns` keeps its named namespaces.
 const NAMED: &str = "/run/netns";
 
-/// Says why a network namespace cannot be entered.
+/// Reason why a network namespace cannot be entered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamespaceError {
-    /// There is none of that name.
+    /// There is no namespace of that name.
     #[error(
-        "there is no network namespace {name}\nmake it with: sudo ip netns add {name} && sudo ip -n {name} link set lo up"
+        "there is no network namespace {name}\ncreate it with: sudo ip netns add {name} && sudo ip -n {name} link set lo up"
     )]
     NotFound {
-        /// As asked for.
+        /// Name asked for.
         name: String,
     },
-    /// It takes root.
-    #[error("network namespace {name} may not be entered\nrun it as root")]
+    /// Entering it requires root.
+    #[error("this user may not enter network namespace {name}\nrun it as root")]
     NotPermitted {
-        /// As asked for.
+        /// Name asked for.
         name: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("network namespace {name} cannot be entered")]
     System {
-        /// As asked for.
+        /// Name asked for.
         name: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
 }
 
-/// Does something on a thread of its own in a network namespace: one that `ip netns` names, or a path such as `/proc/7/ns/net`.
+/// Runs `act` on a thread of its own in a network namespace: one that `ip netns` names, or a path
+/// such as `/proc/7/ns/net`.
 ///
-/// What is opened there belongs there, and can be used from anywhere.
+/// Descriptors that it opens belong to that namespace, and can be used from anywhere.
 ///
 /// # Errors
-/// [`NamespaceError`] says why it cannot be entered.
+/// [`NamespaceError`] if it cannot be entered.
 ///
 /// # Panics
-/// If `act` does.
+/// If `act` panics.
 pub fn in_namespace<T: Send>(name: &str, act: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
     let path = if name.contains('/') { PathBuf::from(name) } else { Path::new(NAMED).join(name) };
     let enter = || {

@@ -1,4 +1,4 @@
-//! Asking the kernel by netlink (`netlink(7)`): a request, and the messages of its answer.
+//! Requests to the kernel by netlink (`netlink(7)`), and the messages of the answers.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,10 +8,10 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
-/// A connection to a part of the kernel.
+/// A netlink socket of one protocol.
 pub(crate) struct Netlink(OwnedFd);
 
-/// The kernel answers in pieces of at most 32 KiB.
+/// Size of the answer buffer: the kernel answers in parts of at most 32 KiB.
 const ANSWER_BYTES: usize = 1 << 16;
 
 /// Message types and flags (`linux/netlink.h`).
@@ -19,30 +19,30 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 const NLM_F_REQUEST_ACK: u16 = 0x5;
-/// Of an attribute's type: two bits say that it has others within, and in which byte order it is.
+/// Mask of an attribute's type: two further bits mark nested attributes and the byte order.
 const NLA_TYPE_MASK: u16 = 0x3fff;
 /// Size of `struct nlmsghdr`.
 pub(crate) const HEAD_BYTES: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// More comes.
+    /// More messages follow.
     Partial,
     Complete,
 }
 
 impl Netlink {
-    /// Opens it; `None` is the protocol of routes, links and queues (`NETLINK_ROUTE`).
+    /// Opens a socket; `None` is the protocol of routes, links and queues (`NETLINK_ROUTE`).
     pub(crate) fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         Ok(Self(socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?))
     }
 
-    /// Asks for all that there is; hands over each message of the answer, with its type.
+    /// Requests all objects of a kind; passes each message of the answer, with its type, to `take`.
     pub(crate) fn dump(&self, kind: u16, body: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
         self.ask(kind, NLM_F_REQUEST_DUMP, body, &mut take)
     }
 
-    /// Changes something that is there, and waits for the kernel's word that it has.
+    /// Changes an existing object, and waits for the kernel's acknowledgement.
     pub(crate) fn change(&self, kind: u16, body: &[u8]) -> io::Result<()> {
         self.ask(kind, NLM_F_REQUEST_ACK, body, &mut |_, _| ())
     }
@@ -51,7 +51,7 @@ impl Netlink {
         send(&self.0, &request(kind, flags, body), SendFlags::empty())?;
         let mut answer = vec![0; ANSWER_BYTES];
         loop {
-            // A signal must not end a look half-way.
+            // A signal must not end a snapshot half-way.
             let (size_bytes, _) = retry_on_intr(|| recv(&self.0, &mut answer[..], RecvFlags::empty()))?;
             if read_answer(&answer[..size_bytes], take)? == Answer::Complete {
                 return Ok(());
@@ -116,7 +116,7 @@ pub(crate) fn attributes(mut all: &[u8], wanted: u16) -> impl Iterator<Item = &[
     let next = move || {
         let (length, kind) = (usize::from(u16_at(all, 0)?), u16_at(all, 2)? & NLA_TYPE_MASK);
         let content = all.get(4..length)?;
-        // The last one need not be filled up.
+        // The last one need not be padded.
         all = all.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, content))
     };
@@ -131,7 +131,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Returns the text of an attribute, which a zero ends.
+/// Returns the text of an attribute, up to the terminating zero.
 pub(crate) fn text(content: &[u8]) -> String {
     let len = content.iter().position(|byte| *byte == 0).unwrap_or(content.len());
     String::from_utf8_lossy(&content[..len]).into_owned()

@@ -1,12 +1,13 @@
-//! What an interface does in place of the processor, as `ethtool -k` tells it: it decides what a rate means.
+//! Offloads: work that an interface does instead of the processor, as `ethtool -k` lists it; they
+//! affect measured rates.
 
 use std::io;
 
 use crate::interface::Interface;
 use crate::raw::{self, FEATURE_NAME_BYTES, Features};
 
-/// The features that change what sending and receiving cost, by the beginnings of the kernel's names: checksums, pieces
-/// of memory, and packets that are cut or joined on the way.
+/// Prefixes of the kernel's names of features that change the cost of sending and receiving:
+/// checksums, scatter-gather, and packets that are segmented or joined.
 const OFFLOADS: [&str; 9] = [
     "tx-checksum-",
     "rx-checksum",
@@ -20,10 +21,12 @@ const OFFLOADS: [&str; 9] = [
 ];
 
 impl Interface {
-    /// Returns the offloads that are switched on, in the kernel's order and words, such as `tx-udp-segmentation`.
+    /// Returns the active offloads, in the kernel's order and by its names, such as
+    /// `tx-udp-segmentation`.
     ///
     /// # Errors
-    /// What the kernel says; above all if the interface has gone, or its driver does not tell.
+    /// The kernel's error; above all if the interface has gone, or its driver does not report
+    /// offloads.
     pub fn offloads(&self) -> io::Result<Vec<String>> {
         Ok(offloads_in(&raw::interface_features(&self.name)?))
     }

@@ -1,4 +1,4 @@
-//! Why a socket could not be opened, and what to do about it.
+//! Errors of opening a socket, with remedies.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::receive::needs_link;
 
-/// Says why a socket could not be opened as asked.
+/// Reason why a socket could not be opened as asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -16,7 +16,7 @@ pub enum OpenError {
         "{address} is in use by another program\nchoose another port, or find the program with: ss -ulpn"
     )]
     InUse {
-        /// As asked for.
+        /// The address.
         address: SocketAddr,
     },
     /// The address belongs to no interface of this host.
@@ -24,55 +24,55 @@ pub enum OpenError {
         "{address} is not an address of this host\nuse one that `ip address` lists, or 0.0.0.0 or [::] for all"
     )]
     NotLocal {
-        /// As asked for.
+        /// The address.
         address: SocketAddr,
     },
     /// This socket has joined as many groups as it may.
     #[error(
-        "group {group} cannot be joined, the socket is a member of as many groups as it may be\n\
+        "group {group} cannot be joined: the socket is a member of the maximum number of groups\n\
          raise the limit with: sudo sysctl -w {limit}",
         limit = if .group.is_ipv4() { "net.ipv4.igmp_max_memberships=256" } else { "net.core.optmem_max=1048576" }
     )]
     TooManyGroups {
-        /// As asked for.
+        /// The group.
         group: IpAddr,
     },
     /// There is no interface to join the group on.
     #[error(
-        "group {group} cannot be joined, no interface leads to it\nname one, as in ?iface=eth0 or ?iface=lo"
+        "group {group} cannot be joined: no interface has a route to it\nname one, as in ?iface=eth0 or ?iface=lo"
     )]
     NoInterface {
-        /// As asked for.
+        /// The group.
         group: IpAddr,
     },
     /// The kernel has no IPv6, or no IPv4.
-    #[error("this host does not speak the protocol of {address}\nuse an address of the other IP version")]
+    #[error("this host does not support the IP version of {address}\nuse an address of the other IP version")]
     NoProtocol {
-        /// As asked for.
+        /// The address.
         address: SocketAddr,
     },
-    /// No more files can be opened.
+    /// The limit of open files is reached.
     #[error("no socket can be opened for {address}: {source}\n{MORE_DESCRIPTORS}")]
     NoDescriptors {
-        /// For which address.
+        /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("the kernel refused to {step} for {address}")]
     System {
-        /// What was asked of the kernel.
+        /// The step that failed.
         step: &'static str,
-        /// For which address.
+        /// The address.
         address: SocketAddr,
-        /// What it said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
 }
 
-/// Names the step that failed, so that the error can say it.
+/// Adds the failed step to an error.
 pub(crate) trait Step<T> {
     fn step(self, step: &'static str, address: SocketAddr) -> Result<T, OpenError>;
 }
@@ -88,7 +88,7 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
                 Some(Errno::NOBUFS | Errno::NOMEM) if step == JOIN => {
                     OpenError::TooManyGroups { group: address.ip() }
                 }
-                // A group of link scope is none without its link.
+                // A group of link scope is ambiguous without its link.
                 Some(Errno::INVAL) if step == BIND && needs_link(address.ip()) => {
                     OpenError::NoInterface { group: address.ip() }
                 }
@@ -101,10 +101,11 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
     }
 }
 
-/// What helps where no more files can be opened.
+/// Remedy when no more files can be opened.
 pub const MORE_DESCRIPTORS: &str = "close some, or allow more before it starts: ulimit -n 65536; for the whole host: sudo sysctl -w fs.file-max=1000000";
 
-/// Tells whether an error says that this process or this host has as many files open as it may.
+/// Returns whether an error means that the limit of open files of this process or this host is
+/// reached.
 #[must_use]
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))

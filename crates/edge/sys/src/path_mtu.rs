@@ -1,4 +1,4 @@
-//! How large a packet the way to an address takes, as far as this host knows.
+//! MTU of the path to an address, as far as this host knows it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::interface::Interface;
 
-/// Bytes of the headers of IP and UDP around a datagram's payload.
+/// Returns the size of the headers of IP and UDP around a datagram's payload.
 #[must_use]
 pub const fn header_bytes(to: &SocketAddr) -> usize {
     match to {
@@ -17,16 +17,17 @@ pub const fn header_bytes(to: &SocketAddr) -> usize {
     }
 }
 
-/// Returns the largest packet, IP header included, that leaves for `to` in one piece, by `interface` where one is given.
+/// Returns the largest packet, IP header included, that is sent to `to` unfragmented, by
+/// `interface` if one is given.
 ///
-/// It is the MTU of the interface, or what routers have answered since; nothing is sent. A narrower place further on that
-/// has not answered yet is not known.
+/// It is the MTU of the interface, or what routers have reported since; nothing is sent. A narrower
+/// link that has not been reported yet is not known.
 ///
 /// # Errors
-/// What the kernel says; above all if there is no way there.
+/// The kernel's error; above all if there is no route.
 pub fn path_mtu(to: SocketAddr, interface: Option<&Interface>) -> io::Result<usize> {
     let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
-    // This host itself is reached by no interface but its own.
+    // This host itself is reached only by its own interface.
     if let Some(interface) = interface.filter(|_| !to.ip().is_loopback()) {
         match to {
             SocketAddr::V6(_) if to.ip().is_multicast() => socket.set_multicast_if_v6(interface.index)?,

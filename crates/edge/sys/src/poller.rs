@@ -1,4 +1,4 @@
-//! Waiting for sockets, for a moment in time, and for other threads, all at once.
+//! Waits for sockets, for a deadline, and for other threads in one call.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,18 +13,18 @@ use units::Instant;
 
 use crate::clock;
 
-/// How many descriptors one wait reports at most; others are reported by the next.
+/// Maximum number of descriptors that one wait reports; others are reported by the next.
 pub const EVENTS_PER_WAIT: usize = 64;
 
-/// The token of the poller's own timer, which no caller may use.
+/// Token of the poller's own timer, which no caller may use.
 const TIMER: u64 = u64::MAX;
 
 const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// What to wait for.
+/// Events to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
-    /// Something to read.
+    /// Data to read.
     Read,
     /// Room to write.
     Write,
@@ -32,34 +32,34 @@ pub enum Interest {
     ReadWrite,
 }
 
-/// A descriptor that is worth a look.
+/// A descriptor with an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ready {
-    /// As given when it was added.
+    /// Token given when it was added.
     pub token: u64,
-    /// There is something to read.
+    /// True if there are data to read.
     pub readable: bool,
-    /// There is room to write.
+    /// True if there is room to write.
     pub writable: bool,
-    /// The error queue is not empty, or the other end is gone.
+    /// True if the error queue is not empty, or the other end is gone.
     pub failed: bool,
 }
 
 /// Waits for any number of descriptors (epoll, level-triggered).
 ///
-/// Deadlines go through a timer of their own, because epoll itself counts in milliseconds and on kernels
-/// before 5.11 knows nothing finer.
+/// Deadlines use a separate timer, because epoll itself counts in milliseconds and has nothing
+/// finer on kernels before 5.11.
 pub struct Poller {
     epoll: OwnedFd,
     timer: OwnedFd,
     armed: Option<Instant>,
-    /// The timer has rung, and is reported until it is set anew.
+    /// True once the timer has expired; it is reported until it is set again.
     has_rung: bool,
     ready: Vec<Ready>,
 }
 
 impl Poller {
-    /// Makes a poller of nothing yet.
+    /// Creates a poller without descriptors.
     ///
     /// # Errors
     /// If the process has no descriptors left.
@@ -74,7 +74,7 @@ impl Poller {
     /// Adds a descriptor, which must be removed before it is closed elsewhere.
     ///
     /// # Errors
-    /// If it is there already, or cannot be waited for.
+    /// If it was added already, or cannot be waited for.
     ///
     /// # Panics
     /// If `token` is `u64::MAX`.
@@ -83,7 +83,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, epoll::EventData::new_u64(token), interest.flags())?)
     }
 
-    /// Changes what a descriptor is waited for.
+    /// Changes the events a descriptor is waited for.
     ///
     /// # Errors
     /// If it was not added.
@@ -99,16 +99,16 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Waits until a descriptor is ready or `deadline` has come; returns those that are, none at the
-    /// deadline or after a signal.
+    /// Waits until a descriptor is ready or `deadline` has come; returns the ready descriptors,
+    /// none at the deadline or after a signal.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn wait(&mut self, deadline: Option<Instant>) -> io::Result<&[Ready]> {
         self.ready.clear();
         loop {
             let timer_rang = self.wait_once(deadline)?;
-            // A timer that rang for an earlier wait's deadline says nothing to this one.
+            // A timer that expired for an earlier wait's deadline does not concern this one.
             let is_early = timer_rang && deadline.is_none_or(|deadline| clock::monotonic() < deadline);
             if !is_early || !self.ready.is_empty() {
                 return Ok(&self.ready);
@@ -116,11 +116,11 @@ impl Poller {
         }
     }
 
-    /// Waits for descriptors or the timer; tells whether it was the timer.
+    /// Waits for descriptors or the timer; returns whether the timer expired.
     fn wait_once(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
         let passed = deadline.is_some_and(|deadline| deadline <= clock::monotonic());
-        // A timer that rings too early costs one look at the clock; setting it costs a system call, and whoever moves a
-        // deadline on with every datagram would pay for each.
+        // A timer that expires too early costs one read of the clock; setting it costs a system
+        // call, which a caller that moves its deadline with every datagram would pay each time.
         let rings_in_time = match (self.armed, deadline) {
             (Some(armed), Some(deadline)) => armed <= deadline,
             (_, None) => !self.has_rung,
@@ -130,7 +130,7 @@ impl Poller {
             self.arm(deadline)?;
         }
         let timeout = passed.then_some(&NEVER);
-        // The timer is one of them, and reported to nobody.
+        // The timer is one of them, and is not reported to the caller.
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS_PER_WAIT + 1];
         let events = match epoll::wait(&self.epoll, &mut events, timeout) {
             Ok((events, _)) => events,
@@ -147,7 +147,7 @@ impl Poller {
             }
         }
         if timer_rang {
-            // Not disarmed: whoever has something due next sets it anyway, and so saves a system call.
+            // Not disarmed: the next deadline sets it anyway, which saves a system call.
             (self.armed, self.has_rung) = (None, true);
         }
         Ok(timer_rang)
@@ -190,7 +190,7 @@ pub struct Wakeup {
 }
 
 impl Wakeup {
-    /// Makes a wake-up, to be added to a poller with [`Interest::Read`].
+    /// Creates a wake-up, to be added to a poller with [`Interest::Read`].
     ///
     /// # Errors
     /// If the process has no descriptors left.
@@ -198,13 +198,13 @@ impl Wakeup {
         Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
-    /// Wakes the poller; many calls before it looks are one.
+    /// Wakes the poller; several calls before it wakes count as one.
     pub fn wake(&self) {
         // Fails only when the counter is full, and then the poller is awake.
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
-    /// Forgets earlier calls. To be called by the woken thread before it looks at what there is to do.
+    /// Clears earlier calls. Must be called by the woken thread before it checks for work.
     pub fn clear(&self) {
         // Fails only when there was no call.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);

@@ -1,7 +1,7 @@
-//! Whose a socket is, and whether its threads ran, waited for a processor, or were blocked.
+//! Owners of sockets, and whether their threads ran, waited for a processor, or were blocked.
 //!
-//! A process may look at its own files and at those of its user's other processes, root at all. Times of threads are
-//! everybody's to read.
+//! A process may inspect its own files and those of its user's other processes; root may inspect
+//! all. Times of threads are readable by every user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,28 +15,29 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 /// A process.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
     /// Its name, as `ps` prints it: 15 bytes at most.
     pub name: String,
 }
 
-/// What a thread has done so far.
+/// Times and state of a thread so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadTimes {
-    /// Its number.
+    /// Thread id.
     pub tid: u32,
-    /// How long it ran on a processor, in nanoseconds.
+    /// Time on a processor, in nanoseconds.
     pub ran_ns: u64,
-    /// How long it could have run and had no processor (run delay), in nanoseconds.
+    /// Time for which it was runnable without a processor (run delay), in nanoseconds.
     pub waited_ns: u64,
-    /// How often it waited for a page of memory that had to be read from a disk (`majflt`).
+    /// Number of page faults that read from a disk (`majflt`).
     pub major_faults: u64,
-    /// What it does now, by the kernel's letter: `R` runs, `S` sleeps, `D` is blocked, as by a disk.
+    /// Current state, by the kernel's letter: `R` running, `S` sleeping, `D` blocked, as by a disk.
     pub state: char,
 }
 
-/// Finds the processes that have sockets open, by the sockets' inodes; those of other users are left out unless this is root.
+/// Returns the processes that have sockets open, by the sockets' inodes; those of other users are
+/// left out unless this is root.
 #[must_use]
 pub fn owners(inodes: &BTreeSet<u32>) -> BTreeMap<u32, Process> {
     let mut owners = BTreeMap::new();
@@ -52,29 +53,31 @@ pub fn owners(inodes: &BTreeSet<u32>) -> BTreeMap<u32, Process> {
     owners
 }
 
-/// Returns what the threads of a process have done so far.
+/// Returns the times of the threads of a process so far.
 ///
 /// # Errors
 /// If there is no such process.
 pub fn threads(pid: u32) -> io::Result<Vec<ThreadTimes>> {
     let tids = fs::read_dir(format!("/proc/{pid}/task"))?;
     let tids = tids.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    // One that ends meanwhile has nothing to tell any more.
+    // A thread that ends meanwhile is left out.
     Ok(tids.filter_map(|tid| thread(pid, tid)).collect())
 }
 
-/// How urgently a thread runs.
+/// Priority of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadPriority {
-    /// Its number.
+    /// Thread id.
     pub tid: u32,
-    /// Its nice value, from -20, the most urgent, to 19.
+    /// Nice value, from -20, the highest priority, to 19.
     pub nice: i32,
-    /// It is in an ordinary class of scheduling (`SCHED_OTHER`, `SCHED_BATCH`), where the nice value counts.
+    /// True in an ordinary scheduling class (`SCHED_OTHER`, `SCHED_BATCH`), where the nice value
+    /// counts.
     pub is_ordinary: bool,
 }
 
-/// Returns when a process was started, in the kernel's ticks: with its number it tells it from every other.
+/// Returns the start time of a process, in the kernel's ticks: with its id it identifies the
+/// process.
 ///
 /// # Errors
 /// `NotFound` if there is no such process.
@@ -83,7 +86,7 @@ pub fn started(pid: u32) -> io::Result<u64> {
     stat_number(&stat, STARTED).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns how urgently the threads of a process run.
+/// Returns the priorities of the threads of a process.
 ///
 /// # Errors
 /// `NotFound` if there is no such process.
@@ -95,30 +98,30 @@ pub fn priorities(pid: u32) -> io::Result<Vec<ThreadPriority>> {
     Ok(tids.filter_map(priority).collect())
 }
 
-/// Returns what the calling thread has done so far.
+/// Returns the times of the calling thread so far.
 ///
 /// # Errors
-/// Where the kernel keeps no such times, or hides them.
+/// If the kernel keeps no such times, or hides them.
 pub fn this_thread() -> io::Result<ThreadTimes> {
     let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
     thread(std::process::id(), tid).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the number of the network namespace that this process is in; `None` where that cannot be seen.
+/// Returns the number of this process's network namespace; `None` if it is not visible.
 #[must_use]
 pub fn network_namespace() -> Option<u32> {
     let namespace = fs::metadata("/proc/self/ns/net").ok()?;
     u32::try_from(namespace.ino()).ok()
 }
 
-/// Returns the user whose rights this process has.
+/// Returns the effective user of this process.
 #[must_use]
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Returns the processes of which a thread is blocked this very moment, as by a disk (state `D`), each once; empty where `/proc`
-/// shows no process.
+/// Returns the processes with a thread that is blocked at this moment, as by a disk (state `D`),
+/// each once; empty if `/proc` shows no process.
 #[must_use]
 pub fn blocked() -> Vec<Process> {
     in_state('D')
@@ -135,17 +138,18 @@ fn in_state(state: char) -> Vec<Process> {
     pids.filter(is_in_it).map(|pid| Process { pid, name: name(pid) }).collect()
 }
 
-/// Opens a socket that another process has open, by its cookie (`SO_COOKIE`): both have it then.
+/// Opens a socket that another process has open, by its cookie (`SO_COOKIE`); both processes have
+/// it then.
 ///
 /// # Errors
-/// `NotFound` if the process has no such socket or has ended; `PermissionDenied` for a process that this one may not trace
-/// (`ptrace(2)`); what the kernel says, before Linux 5.6 `Unsupported`.
+/// `NotFound` if the process has no such socket or has ended; `PermissionDenied` for a process that
+/// this one may not trace (`ptrace(2)`); `Unsupported` before Linux 5.6, else the kernel's error.
 pub fn open_socket(pid: u32, cookie: u64) -> io::Result<OwnedFd> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     let process = pidfd_open(number, PidfdFlags::empty())?;
     for file in fs::read_dir(format!("/proc/{pid}/fd"))? {
         let path = file?.path();
-        // One that is closed meanwhile is not the one that is looked for.
+        // A file that is closed meanwhile is not the socket looked for.
         let Ok(link) = fs::read_link(&path) else { continue };
         let name = path.file_name().and_then(|name| name.to_str()?.parse().ok());
         let (Some(number), Some(_)) = (name, link.to_str().and_then(socket_inode)) else { continue };
@@ -169,66 +173,70 @@ fn name(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
-/// `socket:[4711]`.
+/// Parses the inode out of `socket:[4711]`.
 pub(crate) fn socket_inode(link: &str) -> Option<u32> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Time on a processor, time waiting for one, and how often it had one (`Documentation/scheduler/sched-stats.rst`).
+/// Parses time on a processor, and time waiting for one; the third number counts its turns
+/// (`Documentation/scheduler/sched-stats.rst`).
 pub(crate) fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(str::parse);
     Some((words.next()?.ok()?, words.next()?.ok()?))
 }
 
-/// The word behind the name, which stands in parentheses and may have any others in it (`proc_pid_stat(5)`).
+/// Parses the state after the name, which is in parentheses and may contain any characters
+/// (`proc_pid_stat(5)`).
 pub(crate) fn parse_state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// Where `stat` has them, counted from 1 (`proc_pid_stat(5)`).
+/// Positions of fields in `stat`, counted from 1 (`proc_pid_stat(5)`).
 const NICE: usize = 19;
 const STARTED: usize = 22;
 const POLICY: usize = 41;
 
 pub(crate) fn parse_priority(tid: u32, stat: &str) -> Option<ThreadPriority> {
-    /// `linux/sched.h`.
+    /// Ordinary scheduling classes (`linux/sched.h`).
     const ORDINARY: [u32; 2] = [0, 3];
     let is_ordinary = ORDINARY.contains(&stat_number(stat, POLICY)?);
     Some(ThreadPriority { tid, nice: stat_number(stat, NICE)?, is_ordinary })
 }
 
-/// Returns a number behind the name, which may have spaces and parentheses in it.
+/// Returns a field after the name, which may contain spaces and parentheses.
 fn stat_number<T: std::str::FromStr>(stat: &str, field: usize) -> Option<T> {
     const FIRST_BEHIND_NAME: usize = 3;
     stat.rsplit_once(')')?.1.split_whitespace().nth(field - FIRST_BEHIND_NAME)?.parse().ok()
 }
 
-/// The twelfth field (`majflt`, `proc_pid_stat(5)`).
+/// Parses the twelfth field (`majflt`, `proc_pid_stat(5)`).
 pub(crate) fn parse_major_faults(stat: &str) -> Option<u64> {
     const MAJOR_FAULTS: usize = 12;
     stat_number(stat, MAJOR_FAULTS)
 }
 
-/// A disk that a process has files open on.
+/// A disk on which a process has files open.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Disk {
-    /// Where it is mounted.
+    /// Mount point.
     pub path: String,
-    /// What users may write to it yet.
+    /// Space available to users.
     pub free_bytes: u64,
-    /// How much it holds.
+    /// Total size.
     pub size_bytes: u64,
 }
 
-/// Returns the disks that a process has files open on, each once; nothing of a process that this one may not look at.
+/// Returns the disks on which a process has files open, each once; none for a process that this one
+/// may not inspect.
 #[must_use]
 pub fn disks(pid: u32) -> Vec<Disk> {
-    /// Of more files than that the others lie on the same few disks.
+    /// Maximum number of files that are inspected: further ones are on the same few disks.
     const MOST_FILES: usize = 256;
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let mut disks = BTreeMap::new();
     for file in files.flatten().take(MOST_FILES).map(|entry| entry.path()) {
-        // The link leads to the file itself, also where another one has its path, and another namespace its mount.
+        // The link leads to the file itself, even if another file has its path now, or another
+        // namespace its mount.
         let Ok(about) = fs::metadata(&file) else { continue };
         if about.is_file() && !disks.contains_key(&about.dev()) {
             let disk = fs::read_link(&file).ok().and_then(|path| disk(&file, &path, about.dev()));
@@ -241,7 +249,7 @@ pub fn disks(pid: u32) -> Vec<Disk> {
 fn disk(file: &Path, path: &Path, device: u64) -> Option<Disk> {
     let stat = rustix::fs::statvfs(file).ok()?;
     let is_on_it = |folder: &&Path| fs::metadata(folder).is_ok_and(|about| about.dev() == device);
-    // The highest folder that is still on it is where it is mounted.
+    // The highest directory that is still on the disk is its mount point.
     let mount = path.ancestors().skip(1).take_while(is_on_it).last().unwrap_or(path);
     Some(Disk {
         path: mount.to_string_lossy().into_owned(),

@@ -1,60 +1,60 @@
-//! Processor time of this host by class: the kernel's own counters, read here and nowhere else.
+//! Processor time of this host by class, from the kernel's counters; no other module reads them.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::processors::numbers_of_heading;
 
-/// What processors did since boot. Units: ticks of the kernel.
+/// Processor time since boot. Units: ticks of the kernel.
 ///
-/// Source: `proc_stat(5)`, the first eight numbers of a line; what follows is in these.
+/// Source: `proc_stat(5)`, the first eight numbers of a line; the others are contained in these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticks {
     /// Programs.
     pub user: u64,
-    /// Polite programs.
+    /// Programs of low priority.
     pub nice: u64,
-    /// The kernel in the name of programs.
+    /// The kernel on behalf of programs.
     pub system: u64,
-    /// Nothing.
+    /// Idle.
     pub idle: u64,
-    /// Nothing, while something waited for a disk.
+    /// Idle while a task waited for a disk.
     pub iowait: u64,
     /// Interrupts.
     pub irq: u64,
     /// Soft interrupts.
     pub softirq: u64,
-    /// Work of other guests of the same machine.
+    /// Time taken by other guests of the same machine.
     pub steal: u64,
 }
 
 impl Ticks {
-    /// Returns those of all processors together; `None` where the kernel does not say.
+    /// Returns the ticks of all processors together; `None` if the kernel does not report them.
     #[must_use]
     pub fn of_all() -> Option<Self> {
         all_in(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Returns those of each processor that is switched on, with its number.
+    /// Returns the ticks of each processor that is online, with its number.
     #[must_use]
     pub fn of_each() -> Vec<(u32, Self)> {
         fs::read_to_string("/proc/stat").map_or(Vec::new(), |stat| each_in(&stat).collect())
     }
 
-    /// Returns what was done since an earlier look.
+    /// Returns the ticks since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let (now, before) = (self.classes(), before.classes());
         Self::of_classes(std::array::from_fn(|class| now[class].saturating_sub(before[class])))
     }
 
-    /// Returns how long programs, their kernel and interrupts were at work.
+    /// Returns the time for which programs, the kernel and interrupts were at work.
     #[must_use]
     pub fn work(&self) -> Duration {
         duration(self.user + self.nice + self.system + self.irq + self.softirq)
     }
 
-    /// Returns them in the order of the kernel.
+    /// Returns the ticks by class, in the kernel's order.
     #[must_use]
     pub const fn classes(&self) -> [u64; 8] {
         let Self { user, nice, system, idle, iowait, irq, softirq, steal } = *self;
@@ -75,7 +75,8 @@ impl Ticks {
     }
 }
 
-/// Returns how long so many ticks are: 10 ms each, whatever the kernel's own are (`USER_HZ`).
+/// Returns the duration of `ticks` ticks: 10 ms each, whatever the kernel's own tick is
+/// (`USER_HZ`).
 #[must_use]
 pub const fn duration(ticks: u64) -> Duration {
     const TICK_MS: u64 = 10;
@@ -89,15 +90,16 @@ fn all_in(stat: &str) -> Option<Ticks> {
 pub(crate) fn each_in(stat: &str) -> impl Iterator<Item = (u32, Ticks)> {
     stat.lines().filter_map(|line| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
-        // The line of all of them has a space here, and its first number would be taken for that of a processor.
+        // The line of all processors has a space here, and its first number would be taken for a
+        // processor's number.
         let is_of_one = !line.starts_with("cpu ");
         let number = words.next().filter(|_| is_of_one)?.parse().ok()?;
         Some((number, Ticks::of_words(words)?))
     })
 }
 
-/// Returns how often each processor looked for what the network brought (`NET_RX` of `/proc/softirqs`) since boot, with its
-/// number; nothing where the kernel does not say.
+/// Returns how often each processor polled for received packets (`NET_RX` of `/proc/softirqs`)
+/// since boot, with its number; empty if the kernel does not report it.
 #[must_use]
 pub fn net_rx_of_each() -> Vec<(u32, u64)> {
     fs::read_to_string("/proc/softirqs").map_or(Vec::new(), |text| net_rx_in(&text))

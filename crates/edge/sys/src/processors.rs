@@ -1,13 +1,14 @@
-//! Processors: which there are, which are kept free of other work, and which take an interface's interrupts.
+//! Processors: which exist, which are isolated from other work, and which take an interface's
+//! interrupts.
 //!
-//! From `/sys` and `/proc/irq`, for everybody to read. `/sys` is of the network namespace that mounted it: an interface of another
-//! one is not looked up there.
+//! Read from `/sys` and `/proc/irq`, which every user may read. `/sys` is of the network namespace
+//! that mounted it: an interface of another namespace is not looked up there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{fs, io};
 
-/// Numbers of processors.
+/// Set of processor numbers.
 pub type ProcessorSet = BTreeSet<u32>;
 
 /// An interrupt of a card.
@@ -15,13 +16,13 @@ pub type ProcessorSet = BTreeSet<u32>;
 pub struct Interrupt {
     /// Its number, as in `/proc/interrupts`.
     pub number: u32,
-    /// The processors that may take it.
+    /// Processors that may take it.
     pub allowed: ProcessorSet,
-    /// Those that do; before Linux 4.13 those that may.
+    /// Processors that take it; before Linux 4.13 those that may.
     pub taken_by: ProcessorSet,
 }
 
-/// The processors that run.
+/// Returns the processors that are online.
 ///
 /// # Errors
 /// If `/sys` cannot be read.
@@ -29,7 +30,7 @@ pub fn online() -> io::Result<ProcessorSet> {
     read_set("/sys/devices/system/cpu/online")
 }
 
-/// The processors on which the kernel runs only what is put there (`isolcpus=`).
+/// Returns the processors on which the scheduler places no other work (`isolcpus=`).
 ///
 /// # Errors
 /// If `/sys` cannot be read.
@@ -37,7 +38,8 @@ pub fn isolated() -> io::Result<ProcessorSet> {
     read_set("/sys/devices/system/cpu/isolated")
 }
 
-/// The processors without a regular tick while one thread runs (`nohz_full=`); kernels that cannot do this have none.
+/// Returns the processors without a regular tick while one thread runs (`nohz_full=`); empty on
+/// kernels without this feature.
 #[must_use]
 pub fn without_ticks() -> ProcessorSet {
     read_set("/sys/devices/system/cpu/nohz_full").unwrap_or_default()
@@ -46,10 +48,10 @@ pub fn without_ticks() -> ProcessorSet {
 /// Returns the interrupts of an interface; virtual ones have none.
 ///
 /// # Errors
-/// `NotFound` if the interface is not the one that `/sys` has under this name; what the kernel says.
+/// `NotFound` if `/sys` has another interface under this name; else the kernel's error.
 pub fn interrupts(interface: &crate::Interface) -> io::Result<Vec<Interrupt>> {
     let numbers = interrupt_numbers(interface.index, &interface.name)?;
-    // One that has gone meanwhile, or is not set up, has no processor.
+    // An interrupt that has gone meanwhile, or is not set up, has no processor.
     Ok(numbers.into_iter().filter_map(|number| read_interrupt(number).ok()).collect())
 }
 
@@ -69,7 +71,8 @@ pub(crate) fn interrupt_numbers(index: u32, name: &str) -> io::Result<BTreeSet<u
     }))
 }
 
-/// Those that a card sends as messages stand beside it, of a virtual card beside the one that carries it.
+/// Returns the message-signalled interrupts of a card; those of a virtual card are listed at the
+/// device that carries it.
 fn message_interrupts(device: &Path) -> Option<BTreeSet<u32>> {
     let is_virtual = device.file_name()?.to_str()?.starts_with("virtio");
     let place = if is_virtual { device.parent()? } else { device };
@@ -87,10 +90,10 @@ fn read_set(path: &str) -> io::Result<ProcessorSet> {
     parse_set(&fs::read_to_string(path)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The most processors that Linux can be built for.
+/// Maximum number of processors that Linux can be built for.
 const MOST: u32 = 8_192;
 
-/// `0-3,8`; nothing is none, and so is `(null)`, as some kernels write it.
+/// Parses `0-3,8`; empty text is an empty set, and so is `(null)`, as some kernels write it.
 pub(crate) fn parse_set(text: &str) -> Option<ProcessorSet> {
     let text = text.trim();
     if text.is_empty() || text == "(null)" {
@@ -108,16 +111,19 @@ pub(crate) fn parse_set(text: &str) -> Option<ProcessorSet> {
     Some(set)
 }
 
-/// Finds interrupts by an interface's name in theirs (`proc_interrupts(5)`): `eth0`, `eth0-rx-1`, `i40e-eth0-TxRx-3`.
+/// Returns interrupts whose names contain an interface's name (`proc_interrupts(5)`): `eth0`,
+/// `eth0-rx-1`, `i40e-eth0-TxRx-3`.
 pub(crate) fn named_interrupts(text: &str, name: &str) -> BTreeSet<u32> {
     let is_of = |word: &str| word.split(['-', ',', '@', ':']).any(|part| part == name);
     let is_its = |(_, rest): &(u32, &str)| rest.split_whitespace().any(is_of);
     text.lines().filter_map(numbered_line).filter(is_its).map(|(number, _)| number).collect()
 }
 
-/// Counts how often each processor took interrupts, by whose they are: `whose` tells it of an interrupt's number.
+/// Counts how often each processor took interrupts, by owner: `whose` returns the owner of an
+/// interrupt's number.
 ///
-/// Of a line there are as many counts as the heading has processors, those that are switched off left out (`proc_interrupts(5)`).
+/// A line has as many counts as the heading has processors, those that are offline left out
+/// (`proc_interrupts(5)`).
 pub(crate) fn counts_of_interrupts<'w>(
     text: &str,
     whose: impl Fn(u32) -> Option<&'w str>,
@@ -135,13 +141,13 @@ pub(crate) fn counts_of_interrupts<'w>(
     counts
 }
 
-/// `34:  663  0 …`: those that have a number are devices'.
+/// Parses `34:  663  0 …`: interrupts with a number are those of devices.
 fn numbered_line(line: &str) -> Option<(u32, &str)> {
     let (number, rest) = line.split_once(':')?;
     Some((number.trim().parse().ok()?, rest))
 }
 
-/// `CPU0  CPU2`: the processors that a table of `/proc` has columns for.
+/// Parses `CPU0  CPU2`: the processors for which a table of `/proc` has columns.
 pub(crate) fn numbers_of_heading(line: &str) -> Vec<u32> {
     let number = |word: &str| word.strip_prefix("CPU")?.parse().ok();
     line.split_whitespace().filter_map(number).collect()

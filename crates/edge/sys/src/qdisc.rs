@@ -1,5 +1,5 @@
-//! Queue disciplines (`tc -s qdisc`): what they dropped, which no counter of the network stack tells apart from what a sender's own
-//! socket had no room for, and how much they hold.
+//! Queue disciplines (`tc -s qdisc`): their limits and their drops, which no counter of the network
+//! stack distinguishes from drops at a sender's full socket.
 
 use std::io;
 
@@ -11,35 +11,35 @@ use crate::qdisc_limit::QdiscLimit;
 pub struct Qdisc {
     /// The device's number.
     pub device: u32,
-    /// Its own number; 0 for those that nobody has set up.
+    /// Its own number; 0 for those that the kernel set up by default.
     pub handle: u32,
     /// The root, or the class of another one.
     pub parent: u32,
-    /// What it is: `pfifo`, `tbf`, ….
+    /// Its kind: `pfifo`, `tbf`, ….
     pub kind: String,
-    /// How many packets it dropped so far, trains counted once; wraps.
+    /// Number of packets dropped so far, trains counted once; wraps.
     pub drops: u32,
-    /// How many bytes it let through so far.
+    /// Number of bytes sent so far.
     pub sent_bytes: u64,
-    /// How many packets it let through so far; wraps.
+    /// Number of packets sent so far; wraps.
     pub sent_packets: u32,
-    /// How much it holds; `None` where that cannot be changed here.
+    /// Its capacity; `None` where it cannot be changed here.
     pub limit: Option<QdiscLimit>,
 }
 
-/// Where a queue discipline stands.
+/// Place of a queue discipline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QdiscPlace {
-    /// Before the device: what leaves; its drops include those of all below it.
+    /// Before the device, for outgoing packets; its drops include those of all below it.
     Root,
-    /// Behind the device: what comes in is not queued there, and programs may drop it.
+    /// Behind the device: incoming packets are not queued there, but programs may drop them.
     Ingress,
-    /// Within another.
+    /// Within another queue discipline.
     Inner,
 }
 
 impl Qdisc {
-    /// Returns where it stands.
+    /// Returns its place.
     #[must_use]
     pub const fn place(&self) -> QdiscPlace {
         match self.parent {
@@ -49,17 +49,18 @@ impl Qdisc {
         }
     }
 
-    /// Tells whether it takes trains apart: of one for which it has no room it takes some datagrams and drops the others without a
-    /// word to their sender.
+    /// Returns whether it segments trains: of a train for which it has no room it takes some
+    /// datagrams and silently drops the others.
     #[must_use]
     pub fn cuts_trains(&self) -> bool {
         CUTTERS.contains(&self.kind.as_str())
     }
 
-    /// Sets the limit, and leaves the rest as it is.
+    /// Sets the limit, and leaves all other options unchanged.
     ///
     /// # Errors
-    /// `Unsupported` where it has none that can be changed here; what the kernel says: `PermissionDenied` without `CAP_NET_ADMIN`.
+    /// `Unsupported` where it has no limit that can be changed here; else the kernel's error:
+    /// `PermissionDenied` without `CAP_NET_ADMIN`.
     pub fn set_limit(&self, value: u32) -> io::Result<()> {
         let body = self.request(value).ok_or(io::ErrorKind::Unsupported)?;
         Netlink::open(None)?.change(RTM_NEWQDISC, &body)
@@ -78,7 +79,7 @@ impl Qdisc {
 /// Lists the queue disciplines of this process's network namespace.
 ///
 /// # Errors
-/// What the kernel says: there are containers that forbid netlink.
+/// The kernel's error: there are containers that forbid netlink.
 pub fn qdiscs() -> io::Result<Vec<Qdisc>> {
     let mut found = Vec::new();
     // An empty `struct tcmsg`: of every device.
@@ -102,7 +103,7 @@ const MESSAGE_BYTES: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_STATS: u16 = 3;
-/// Kinds that take trains apart (the kernel's `tbf_segment`, `cake_enqueue`).
+/// Kinds that segment trains (the kernel's `tbf_segment`, `cake_enqueue`).
 const CUTTERS: [&str; 2] = ["tbf", "cake"];
 /// Parents (`linux/pkt_sched.h`).
 const TC_H_ROOT: u32 = 0xffff_ffff;
@@ -118,7 +119,7 @@ fn read(body: &[u8]) -> Option<Qdisc> {
         device,
         handle,
         parent,
-        // The kernel takes no change of one that it set up by itself.
+        // The kernel accepts no change of one that it set up by default.
         limit: limit.filter(|_| handle != 0),
         kind,
         sent_bytes: u64_at(counts, 0)?,
@@ -153,7 +154,7 @@ mod tests {
         body
     }
 
-    /// 40 Mbit/s, 100,001 bytes at once, 80,000 wait.
+    /// A token bucket of 40 Mbit/s with a burst of 100,001 bytes and a queue of 80,000 bytes.
     fn token_bucket(peak: u32, link_layer: u8) -> Vec<u8> {
         let mut options = Vec::new();
         let ticks = 100_001_u64 * 200 / TICK_NS;

@@ -1,35 +1,37 @@
-//! How much a queue discipline holds, where that can be changed and taken back by what the kernel itself says of it (`tc qdisc change`).
+//! Capacity of a queue discipline, where it can be changed and restored from the kernel's own
+//! output (`tc qdisc change`).
 //!
-//! What is written is what was read, with another limit. Disciplines whose options are not known here have none.
+//! The options written are those read, with another limit. Disciplines whose options are not known
+//! here have none.
 //! Source: `linux/pkt_sched.h`; the kernel's `sch_fifo.c` and `sch_tbf.c`, Linux 6.18.
 
 use crate::netlink::{attribute, put_attribute, u32_at, u64_at};
 
-/// How much a queue discipline holds.
+/// Capacity of a queue discipline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QdiscLimit {
-    /// So many packets.
+    /// A number of packets.
     Packets(u32),
-    /// So many bytes, which for a token bucket are those that wait, without what it lets through at once.
+    /// A number of bytes; for a token bucket that of waiting bytes, without the burst.
     Bytes {
         /// The limit.
         bytes: u32,
-        /// Of a token bucket: what else is written with the limit.
+        /// Further options of a token bucket, which are written with the limit.
         bucket: Option<Bucket>,
     },
 }
 
-/// A token bucket without a peak rate and without bytes that nobody sees, as the kernel tells of it.
+/// Options of a token bucket without a peak rate and without overhead, as the kernel reports them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bucket {
     /// `struct tc_tbf_qopt`, the limit included.
     parameters: [u8; BUCKET_BYTES],
-    /// Of one that lets more than 2³² bytes a second through.
+    /// The rate, if it exceeds 2³² bytes per second.
     rate: Option<u64>,
 }
 
 impl QdiscLimit {
-    /// Returns the number, of packets or bytes.
+    /// Returns the limit, in packets or bytes.
     #[must_use]
     pub const fn value(&self) -> u32 {
         match *self {
@@ -37,7 +39,8 @@ impl QdiscLimit {
         }
     }
 
-    /// Reads it out of the options of a discipline of this kind; `None` where it could not be written back.
+    /// Reads the limit from the options of a discipline of this kind; `None` if it could not be
+    /// written back.
     pub(crate) fn read(kind: &str, options: &[u8]) -> Option<Self> {
         match kind {
             "pfifo" | "pfifo_head_drop" => u32_at(options, 0).map(Self::Packets),
@@ -55,7 +58,7 @@ impl QdiscLimit {
         }
     }
 
-    /// Returns the options that set another limit, and leave the rest as it is.
+    /// Returns the options that set another limit, and leave all others unchanged.
     pub(crate) fn options(self, value: u32) -> Vec<u8> {
         match self {
             Self::Packets(_) | Self::Bytes { bucket: None, .. } => value.to_ne_bytes().to_vec(),
@@ -70,16 +73,16 @@ const TCA_TBF_RATE64: u16 = 4;
 pub(crate) const TCA_TBF_BURST: u16 = 6;
 /// Size of `struct tc_tbf_qopt`: two `struct tc_ratespec` of twelve bytes, limit, buffer, MTU.
 const BUCKET_BYTES: usize = 36;
-/// Where it has its numbers.
+/// Offsets of its fields.
 const LINK_LAYER: usize = 1;
 const OVERHEAD: std::ops::Range<usize> = 2..4;
 const RATE: usize = 8;
 const PEAK_RATE: usize = 20;
 pub(crate) const LIMIT: usize = 24;
 const BUFFER: usize = 28;
-/// A link on which a packet takes as long as its bytes (`TC_LINKLAYER_ETHERNET`).
+/// Link layer on which a packet takes the time of its bytes (`TC_LINKLAYER_ETHERNET`).
 pub(crate) const ETHERNET: u8 = 1;
-/// The kernel's tick, by which a bucket's size is told.
+/// The kernel's tick, the unit of a bucket's size.
 pub(crate) const TICK_NS: u64 = 64;
 
 impl Bucket {
@@ -96,10 +99,11 @@ impl Bucket {
         options
     }
 
-    /// Returns what it lets through at once; `None` where it was given as a time.
+    /// Returns the burst in bytes; `None` where it was given as a time.
     ///
-    /// The kernel tells it as a time, rounded down to ticks, and takes the same for less when it is written: the largest packet that
-    /// fitted would not fit any more. So it is written in bytes, the least that take as many ticks.
+    /// The kernel reports the burst as a time, rounded down to ticks, and would reduce it when it
+    /// is written back: the largest packet that fitted would not fit any more. So it is written in
+    /// bytes, the smallest number that takes as many ticks.
     fn burst_bytes(&self) -> Option<u32> {
         let word = |at| u64::from(u32_at(&self.parameters, at).unwrap_or(0));
         let (rate, time_ns) = (self.rate.unwrap_or(word(RATE)), word(BUFFER) * TICK_NS);
@@ -110,7 +114,8 @@ impl Bucket {
     }
 }
 
-/// Returns how long so many bytes take at a rate, as the kernel reckons it (`psched_ratecfg_precompute__`, `psched_l2t_ns`).
+/// Returns the time to send bytes at a rate, as the kernel computes it
+/// (`psched_ratecfg_precompute__`, `psched_l2t_ns`).
 fn send_time_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     let (mut factor, mut shift) = (1_000_000_000_u64, 0_u32);
     loop {

@@ -1,8 +1,9 @@
-//! The system calls that no safe crate offers as they are needed here; the only unsafe code.
+//! System calls that no safe crate offers in the form needed here; the only unsafe code of this
+//! crate.
 //!
-//! `recvmmsg`: nix's keeps the control length that the kernel wrote, so that from the second call on control
-//! messages are cut off. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU`, `SIOCETHTOOL`, `adjtimex`, `sched_setscheduler` and what is in
-//! `device`: in no safe crate.
+//! `recvmmsg`: nix's keeps the control length that the kernel wrote, so that control messages are
+//! truncated from the second call on. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU`, `SIOCETHTOOL`,
+//! `adjtimex`, `sched_setscheduler` and the calls in `device` are in no safe crate.
 #![expect(unsafe_code, reason = "system calls that take pointers")]
 
 mod device;
@@ -20,7 +21,7 @@ use crate::control::{CONTROL_BYTES, NAME_BYTES};
 pub(crate) use device::{Setting, make_tun, set_interface, set_tun_offloads};
 pub(crate) use driver::{DRIVER_NAME_BYTES, DriverCounts};
 
-/// What the kernel fills in for one datagram, beside its bytes.
+/// Data that the kernel returns for one datagram, in addition to its bytes.
 #[repr(C, align(8))]
 #[derive(Clone)]
 pub(crate) struct Slot {
@@ -36,40 +37,41 @@ impl Slot {
         Self { control: [0; CONTROL_BYTES], name: [0; NAME_BYTES], control_len: 0, len: 0, truncated: false };
 }
 
-/// A socket's memory and drops, from `SO_MEMINFO`.
+/// Memory and drops of a socket, from `SO_MEMINFO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemInfo {
-    /// What lies in the receive queue, with the kernel's overhead.
+    /// Size of the receive queue, including the kernel's overhead.
     pub queued_bytes: u32,
-    /// The receive buffer, as in [`Buffer::effective_bytes`](crate::Buffer::effective_bytes).
+    /// Size of the receive buffer, as in
+    /// [`Buffer::effective_bytes`](crate::Buffer::effective_bytes).
     pub buffer_bytes: u32,
-    /// How many datagrams this socket dropped since it was opened; exact, wraps at 2³².
+    /// Number of datagrams that this socket dropped since it was opened; exact, wraps at 2³².
     pub drops: u32,
 }
 
 impl MemInfo {
-    /// Reads it of any socket.
+    /// Reads the memory and drops of any socket.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` before Linux 4.12, which counts no drops.
+    /// The kernel's error; `Unsupported` before Linux 4.12, which counts no drops.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         mem_info(socket.as_fd())
     }
 }
 
-/// Returns how the kernel's clock is disciplined: whether a daemon says that it is synchronised, and by how much it may be wrong, in
-/// microseconds.
+/// Returns the discipline of the kernel's clock: whether a daemon reports it as synchronised, and
+/// its maximum error, in microseconds.
 pub(crate) fn clock_discipline() -> io::Result<(bool, u64)> {
-    // SAFETY: an all-zero `timex` is one that asks and changes nothing (`adjtimex(2)`).
+    // SAFETY: an all-zero `timex` reads the state and changes nothing (`adjtimex(2)`).
     let mut state: libc::timex = unsafe { mem::zeroed() };
-    // SAFETY: it writes to `state` only, which exists until it returns.
+    // SAFETY: the call writes to `state` only, which exists until it returns.
     if unsafe { libc::adjtimex(&raw mut state) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok((state.status & libc::STA_UNSYNC == 0, u64::try_from(state.maxerror).unwrap_or(0)))
 }
 
-/// Receives into `memory`, one piece of `slot_bytes` for each of `slots`, without waiting.
+/// Receives into `memory`, `slot_bytes` bytes for each of `slots`, without waiting.
 ///
 /// # Panics
 /// If there are more slots than a batch has, or less memory than they need.
@@ -137,7 +139,7 @@ pub(crate) fn mem_info(socket: BorrowedFd<'_>) -> io::Result<MemInfo> {
         return Err(io::Error::last_os_error());
     }
     if (size as usize) < size_of_val(&words) {
-        // Before Linux 4.12 there was no drop counter; zero would be a lie.
+        // Before Linux 4.12 there was no drop counter; zero would be wrong.
         return Err(io::ErrorKind::Unsupported.into());
     }
     Ok(MemInfo {
@@ -147,7 +149,7 @@ pub(crate) fn mem_info(socket: BorrowedFd<'_>) -> io::Result<MemInfo> {
     })
 }
 
-/// Reads the first words of `TCP_INFO`; returns how many bytes of them this kernel knows.
+/// Reads the first words of `TCP_INFO`; returns how many bytes of them this kernel supports.
 pub(crate) fn tcp_info(socket: BorrowedFd<'_>, words: &mut [u32]) -> io::Result<usize> {
     let mut size = libc::socklen_t::try_from(size_of_val(words)).expect("a structure is small");
     // SAFETY: `words` is `size` bytes that the kernel may write; any bytes are valid numbers.
@@ -166,12 +168,12 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>, words: &mut [u32]) -> io::Result<
     Ok(size as usize)
 }
 
-/// Returns a request about the interface of a name, and the socket to ask by.
+/// Returns a request about the interface of a name, and a socket to send it by.
 fn interface_request(name: &str) -> io::Result<(socket2::Socket, libc::ifreq)> {
     Ok((interface_socket()?, request_of(name)?))
 }
 
-/// Any socket leads to the interfaces of the network namespace it was opened in.
+/// Returns a socket for requests about interfaces of the network namespace in which it is opened.
 fn interface_socket() -> io::Result<socket2::Socket> {
     socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
 }
@@ -195,18 +197,19 @@ pub(crate) fn interface_mtu(name: &str) -> io::Result<u32> {
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: SIOCGIFMTU wrote `ifru_mtu`; whatever the bytes, they are a valid `int`.
+    // SAFETY: SIOCGIFMTU wrote `ifru_mtu`; any bytes are a valid `int`.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// What an interface can do for its host: a name of 32 bytes for each feature, and a bit for each that is switched on.
+/// Features of an interface: a name of 32 bytes for each feature, and a bit for each that is
+/// active.
 pub(crate) struct Features {
     pub(crate) names: Vec<u8>,
     pub(crate) active: Vec<u32>,
 }
 
-/// How long the kernel's name of a feature is (`ETH_GSTRING_LEN`).
+/// Size of the kernel's name of a feature (`ETH_GSTRING_LEN`).
 pub(crate) const FEATURE_NAME_BYTES: usize = 32;
 
 /// Reads the features of an interface of this thread's network namespace; it takes no privilege.
@@ -216,13 +219,13 @@ pub(crate) fn interface_features(name: &str) -> io::Result<Features> {
     const GET_SET_INFO: u32 = 0x37;
     const GET_STRINGS: u32 = 0x1b;
     const GET_FEATURES: u32 = 0x3a;
-    /// The set of features among the sets of names (`ETH_SS_FEATURES`).
+    /// Number of the set of features among the sets of names (`ETH_SS_FEATURES`).
     const FEATURES: u32 = 4;
-    /// More than any kernel has: 64 in Linux 6.
+    /// Maximum number of features; Linux 6 has 64.
     const MOST: usize = 512;
     const WORDS_OF_NAME: usize = FEATURE_NAME_BYTES / 4;
     const WORDS_OF_BLOCK: usize = 4;
-    // Beside the command: a reserved word, the mask of sets in two words, the answer.
+    // After the command: a reserved word, the mask of sets in two words, the answer.
     let mask = (1_u64 << FEATURES).to_ne_bytes();
     let [low, high] = [0, 4].map(|at| u32::from_ne_bytes(mask[at..at + 4].try_into().expect("four bytes")));
     let mut info = [GET_SET_INFO, 0, low, high, 0];
@@ -234,15 +237,17 @@ pub(crate) fn interface_features(name: &str) -> io::Result<Features> {
     }
     let mut strings = vec![0; 3 + MOST * WORDS_OF_NAME];
     strings[..3].copy_from_slice(&[GET_STRINGS, FEATURES, info[4]]);
-    // SAFETY: the kernel writes as many names as it just said, which is a constant of it; there is room for more.
+    // SAFETY: the kernel writes as many names as it just reported, which is a constant of it; there
+    // is room for more.
     unsafe { ethtool(name, &mut strings) }?;
     let blocks = count.div_ceil(32);
     let mut features = vec![0; 2 + blocks * WORDS_OF_BLOCK];
     features[..2].copy_from_slice(&[GET_FEATURES, u32::try_from(blocks).expect("at most 16")]);
-    // SAFETY: the kernel writes no more blocks than the second word says, for each of which there is room.
+    // SAFETY: the kernel writes no more blocks than the second word says, for each of which there
+    // is room.
     unsafe { ethtool(name, &mut features) }?;
     let names = strings[3..][..count * WORDS_OF_NAME].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    // Of a block: available, requested, active, never changed.
+    // A block has four words: available, requested, active, never changed.
     let active = features[2..].chunks_exact(WORDS_OF_BLOCK).map(|block| block[2]).collect();
     Ok(Features { names, active })
 }
@@ -261,7 +266,7 @@ pub(crate) enum CardSettings {
 }
 
 impl CardSettings {
-    /// Returns the command that asks for it, and how many words it has with the command.
+    /// Returns the command that requests it, and its size in words, including the command.
     const fn command(self) -> (u32, usize) {
         match self {
             Self::Rings => (0x10, 9),
@@ -282,39 +287,39 @@ pub(crate) fn card_settings(name: &str, settings: CardSettings) -> io::Result<Ve
     Ok(words)
 }
 
-/// Hands a request of `ethtool` to the kernel, which answers in its place.
+/// Passes a request of `ethtool` to the kernel, which writes the answer into `words`.
 ///
 /// # Safety
 ///
 /// `words` must have room for all that the kernel writes in answer to the command in its first word.
 unsafe fn ethtool(name: &str, words: &mut [u32]) -> io::Result<()> {
     let (socket, request) = interface_request(name)?;
-    // SAFETY: as the caller upholds.
+    // SAFETY: guaranteed by the caller.
     unsafe { ethtool_by(&socket, request, words) }
 }
 
-/// The same for a request and by a socket that are there already.
+/// Passes a request by a socket that is already open.
 ///
 /// # Safety
 ///
-/// As of [`ethtool`].
+/// As for [`ethtool`].
 unsafe fn ethtool_by(
     socket: &socket2::Socket,
     mut request: libc::ifreq,
     words: &mut [u32],
 ) -> io::Result<()> {
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: SIOCETHTOOL takes an `ifreq` with a name that ends in zero and the place of a command; that there is room for
-    // the answer is the caller's part.
+    // SAFETY: SIOCETHTOOL takes an `ifreq` with a name that ends in zero and the address of a
+    // command; room for the answer is guaranteed by the caller.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Returns how many bytes a page of memory has.
+/// Returns the size of a memory page.
 pub(crate) fn page_bytes() -> io::Result<u64> {
-    // SAFETY: it takes a number and returns one.
+    // SAFETY: the call takes a number and returns one.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).map_err(|_| io::Error::last_os_error())
 }
@@ -324,7 +329,8 @@ pub(crate) fn set_fifo(priority: u8) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid `sched_param`.
     let mut parameters: libc::sched_param = unsafe { mem::zeroed() };
     parameters.sched_priority = libc::c_int::from(priority);
-    // SAFETY: 0 is the calling thread; the kernel reads `parameters` and keeps nothing of them.
+    // SAFETY: 0 is the calling thread; the kernel reads `parameters` and keeps no reference to
+    // them.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -19,26 +19,30 @@ use crate::open::{BIND, CONFIGURE, CREATE, JOIN, OpenError, Step};
 use crate::raw::{self, MemInfo};
 use crate::techniques::ReceiveTechniques;
 
-/// What to receive and with how much room.
+/// Address, buffer and settings of a receiving socket.
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
-    /// A group and port, or an address of this host and port; port 0 lets the kernel choose.
+    /// Group and port, or an address of this host and port; port 0 lets the kernel choose.
     pub address: SocketAddr,
-    /// Where to join the group; without it the kernel follows its routes, often to a surprise.
+    /// Interface at which the group is joined; without it the kernel follows its routes, often with
+    /// surprising results.
     pub interface: Option<Interface>,
-    /// The receive buffer to ask for.
+    /// Receive buffer to request, in bytes.
     pub buffer_bytes: usize,
-    /// What may be used to save work.
+    /// Kernel features that may be used to save work.
     pub techniques: ReceiveTechniques,
-    /// Whether several sockets, of this user, share an address of this host (`SO_REUSEPORT`): the kernel gives
-    /// each sender to one of them. Groups are shared in any case, and there each socket gets everything.
+    /// True if several sockets, of this user, share an address of this host (`SO_REUSEPORT`): the
+    /// kernel assigns each sender to one of them. Groups are shared in any case, and there each
+    /// socket gets every datagram.
     pub shared: bool,
-    /// How long a read looks for datagrams in the network card's queue before it finds nothing (`SO_BUSY_POLL`).
+    /// Time for which a read polls the network card's queue before it returns empty
+    /// (`SO_BUSY_POLL`).
     pub busy_poll: Option<Duration>,
 }
 
 impl ReceiveOptions {
-    /// Receives at `address`, by the route's interface, with all that saves work.
+    /// Returns options to receive at `address`, by the route's interface, with all features that
+    /// save work.
     #[must_use]
     pub fn at(address: SocketAddr, buffer_bytes: usize) -> Self {
         let techniques = ReceiveTechniques::default();
@@ -48,8 +52,8 @@ impl ReceiveOptions {
 
 /// A receiving UDP socket that never blocks.
 ///
-/// It is bound to the group itself and deaf to groups that other sockets joined, so that its drop counter
-/// speaks of this group alone.
+/// It is bound to the group itself and ignores groups that other sockets joined, so that its drop
+/// counter covers this group alone.
 pub struct ReceiveSocket {
     socket: Socket,
     address: SocketAddr,
@@ -62,7 +66,7 @@ impl ReceiveSocket {
     /// Opens the socket and joins the group, if it is one.
     ///
     /// # Errors
-    /// [`OpenError`] says which step failed and the way out.
+    /// [`OpenError`] with the step that failed and the remedy.
     pub fn open(options: &ReceiveOptions) -> Result<Self, OpenError> {
         let address = options.address;
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
@@ -81,13 +85,13 @@ impl ReceiveSocket {
         Ok(socket)
     }
 
-    /// Receives what is there, at most a batch; returns how many pieces (datagrams, or trains) `batch` now
-    /// holds, 0 if none.
+    /// Receives waiting datagrams, at most a batch; returns how many entries (datagrams, or trains)
+    /// `batch` now contains, 0 if none.
     ///
     /// A [full](ReceiveBatch::is_full) batch means that there may be more. Cost: one system call, no allocation.
     ///
     /// # Errors
-    /// What the kernel says; an empty queue is not an error.
+    /// The kernel's error; an empty queue is not an error.
     pub fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
         let offer = if self.techniques.batches { batch.next_offer() } else { 1 };
         batch.received = 0;
@@ -108,7 +112,7 @@ impl ReceiveSocket {
         raw::mem_info(self.as_fd())
     }
 
-    /// Leaves the group: what is queued can still be received, nothing is added.
+    /// Leaves the group: queued datagrams can still be received, none are added.
     ///
     /// # Errors
     /// If the socket is not a member any more.
@@ -146,12 +150,14 @@ impl ReceiveSocket {
         Ok(())
     }
 
-    /// Joins the group at an interface that has come back under another number: the membership went with the one before.
+    /// Joins the group again at an interface that has returned under another number: the membership
+    /// ended with the old one.
     ///
     /// # Errors
     /// If the group cannot be joined there.
     pub fn rejoin(&mut self, interface: &Interface) -> io::Result<()> {
-        // The kernel may have forgotten it already; one that it has not would count against the most it allows.
+        // The kernel may have ended the membership already; one that still exists would count
+        // towards the maximum.
         drop(self.leave());
         self.interface_index = interface.index;
         if needs_link(self.address.ip()) {
@@ -166,19 +172,20 @@ impl ReceiveSocket {
         self.address
     }
 
-    /// Returns the number by which the kernel tells it from all others (`SO_COOKIE`); `None` if it does not say.
+    /// Returns the number by which the kernel distinguishes it from all others (`SO_COOKIE`);
+    /// `None` if the kernel does not report it.
     #[must_use]
     pub fn cookie(&self) -> Option<u64> {
         rustix::net::sockopt::socket_cookie(self).ok()
     }
 
-    /// Returns what is used to save work: what was asked for, as far as this kernel has it.
+    /// Returns the features in use: those requested, as far as this kernel supports them.
     #[must_use]
     pub const fn techniques(&self) -> ReceiveTechniques {
         self.techniques
     }
 
-    /// Returns what the kernel made of the buffer that was asked for.
+    /// Returns the buffer that the kernel granted.
     #[must_use]
     pub const fn granted_buffer(&self) -> Buffer {
         self.buffer
@@ -191,7 +198,8 @@ impl AsFd for ReceiveSocket {
     }
 }
 
-/// Tells whether a group means another one at each interface: that of a link, or of an interface (RFC 4291 §2.7).
+/// Returns whether a group is a different one at each interface: that of a link, or of an interface
+/// (RFC 4291 §2.7).
 pub(crate) const fn needs_link(group: IpAddr) -> bool {
     match group {
         IpAddr::V6(group) => group.is_multicast() && matches!(group.segments()[0] & 0xf, 1 | 2),
@@ -199,7 +207,7 @@ pub(crate) const fn needs_link(group: IpAddr) -> bool {
     }
 }
 
-/// Returns an address with the interface at which it is meant, where it takes one.
+/// Returns an address with the scope of its interface, where it takes one.
 fn at_link(address: SocketAddr, interface: Option<&Interface>) -> SocketAddr {
     match (address, interface) {
         (SocketAddr::V6(mut group), Some(interface)) if needs_link(address.ip()) && group.scope_id() == 0 => {
@@ -217,8 +225,8 @@ fn configure(socket: &Socket, options: &ReceiveOptions) -> io::Result<()> {
         socket.set_reuse_port(true)?;
     }
     if address.ip().is_multicast() {
-        // Several readers of one group on one host. Not for unicast: there the last to bind would take
-        // everything from the others without a word.
+        // Allows several readers of one group on one host. Not for unicast: there the last socket
+        // to bind would silently take everything from the others.
         socket.set_reuse_address(true)?;
     }
     match address {

@@ -1,4 +1,4 @@
-//! Where and how urgently threads run.
+//! Processor affinity and priority of threads.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::raw;
 
-/// The most urgent priority of `SCHED_FIFO`; the least is 1.
+/// The highest priority of `SCHED_FIFO`; the lowest is 1.
 pub const MAX_FIFO_PRIORITY: u8 = 99;
 
-/// Lets the calling thread run on one processor only.
+/// Restricts the calling thread to one processor.
 ///
 /// # Errors
 /// `EINVAL` if there is no such processor or this process may not use it.
@@ -23,16 +23,17 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Lets the calling thread run before all that are not in a real-time class (`SCHED_FIFO`), until it waits.
+/// Lets the calling thread preempt all threads outside the real-time classes (`SCHED_FIFO`), until
+/// it waits.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` that allows it, and in groups of processes without a share of
-/// real time; `EINVAL` for a priority outside 1 to 99.
+/// `EPERM` without `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` that allows it, and in control groups
+/// without real-time bandwidth; `EINVAL` for a priority outside 1 to 99.
 pub fn run_fifo(priority: u8) -> io::Result<()> {
     raw::set_fifo(priority)
 }
 
-/// Returns the nice value of a thread of any process: -20 is the most urgent, 19 the least.
+/// Returns the nice value of a thread of any process: -20 is the highest priority, 19 the lowest.
 ///
 /// # Errors
 /// `NotFound` where there is no such thread.
@@ -43,8 +44,8 @@ pub fn nice(tid: u32) -> io::Result<i32> {
 /// Sets the nice value of a thread of any process.
 ///
 /// # Errors
-/// `NotFound` where there is no such thread; `PermissionDenied` for what is more urgent than now without `CAP_SYS_NICE`, or
-/// another user's.
+/// `NotFound` where there is no such thread; `PermissionDenied` for a higher priority than now
+/// without `CAP_SYS_NICE`, or for another user's thread.
 pub fn set_nice(tid: u32, value: i32) -> io::Result<()> {
     setpriority_process(Some(number(tid)?), value).map_err(no_such_thread)
 }
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
     use rustix::thread::sched_getaffinity;
 
-    /// Runs on a thread of its own, whose scheduling ends with it.
+    /// Runs `act` on a thread of its own, whose scheduling ends with it.
     fn on_a_thread<T: Send>(act: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(act).join().unwrap())
     }

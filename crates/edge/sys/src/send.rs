@@ -1,28 +1,32 @@
-//! A sending UDP socket that says of every datagram whether and why it was refused.
+//! A sending UDP socket that reports for every datagram whether and why it was refused.
 //!
-//! With `IP_RECVERR` a send fails with `ENOBUFS` when the queue discipline (or a local backlog) drops the
-//! datagram; without it that is silent. `sendmmsg`, however, keeps the reason to itself if the datagram is
-//! not the first of its call: it returns a short count, although the datagram after that count *was* tried
-//! and refused. To skip it would leave its reason open between queue discipline, firewall and full socket,
-//! so it is tried once more, as the first of the next call. What follows, and is tested:
+//! With `IP_RECVERR` a send fails with `ENOBUFS` when the queue discipline (or a local backlog)
+//! drops the datagram; without it the drop is silent. `sendmmsg`, however, does not report the
+//! reason if the datagram is not the first of its call: it returns a short count, although the
+//! datagram after that count *was* tried and refused. Skipping it would leave its reason open
+//! between queue discipline, firewall and full socket, so it is tried once more, as the first of
+//! the next call. The consequences, which are tested:
 //!
-//! - what is reported as refused is exactly what did not leave, each with the kernel's own reason;
+//! - the datagrams reported as refused are exactly those not sent, each with the kernel's own
+//!   reason;
 //! - the queue discipline's `dropped` counter counts attempts: it exceeds the refusals by at most
 //!   [`SendSocket::retried`], and by exactly that while nothing else refuses;
-//! - a socket earns batches by a run of accepted datagrams and loses them with a refusal, so that through
-//!   a whole overload there is at most one such attempt, and none if it begins in overload.
+//! - a socket gains batches by a run of accepted datagrams and loses them with a refusal, so that
+//!   through a whole overload there is at most one such attempt, and none if it begins in overload.
 //!
-//! A *train* is datagrams of one size that pass the kernel in one piece (`UDP_SEGMENT`) and are refused in one
-//! piece, each of them for the reason told; a queue discipline counts them as one drop. Only a socket that has
-//! earned batches sends trains, and a device that cannot cut them ends their use at once: the datagrams then go
-//! one by one. One thing stays untold: a queue discipline that cuts trains itself (tbf, cake) takes the train if it
-//! takes one datagram of it, and drops the others without a word. It happens once an overload, with the train that
-//! begins it; whoever sends through such a one ([`cuts_trains`](crate::Qdisc::cuts_trains)) does without
+//! A *train* is a sequence of datagrams of one size that pass the kernel as one (`UDP_SEGMENT`) and
+//! are refused together, each of them for the reported reason; a queue discipline counts them as
+//! one drop. Only a socket that has gained batches sends trains, and a device that cannot segment
+//! them ends their use immediately: the datagrams then are sent one by one. One case remains
+//! unreported: a queue discipline that segments trains itself (tbf, cake) accepts the train if it
+//! accepts one datagram of it, and silently drops the others. This happens once per overload, with
+//! the train that begins it; senders through such a queue discipline
+//! ([`cuts_trains`](crate::Qdisc::cuts_trains)) do without trains
 //! ([`send_singly`](SendSocket::send_singly)).
 //!
-//! Measured with a tbf and a pfifo that are too small, 400 datagrams: sent singly 388 refused, 388 dropped;
-//! in batches of 16 with the second attempt, 387 refused, 390 dropped, 3 retried; each time missing at the
-//! receiver was exactly what was refused.
+//! Measured with a tbf and a pfifo that are too small, 400 datagrams: sent singly 388 refused, 388
+//! dropped; in batches of 16 with the second attempt, 387 refused, 390 dropped, 3 retried; each
+//! time the datagrams missing at the receiver were exactly those refused.
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -41,60 +45,61 @@ use crate::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
 use crate::receive::ReceiveSocket;
 use crate::techniques::{MAX_SEGMENTS, MAX_TRAIN_BYTES, SendTechniques, has};
 
-/// How many datagrams one system call sends at most.
+/// Maximum number of datagrams that one system call sends.
 ///
-/// Source: measured, 32 per call take 5–20 % less than single calls; more gain nothing.
+/// Source: measured, 32 per call take 5–20 % less than single calls; larger batches gain nothing.
 const BATCH_DATAGRAMS: usize = 32;
 
-/// How many datagrams in a row must be accepted before a socket sends in batches.
+/// Number of consecutive datagrams that must be accepted before a socket sends in batches.
 ///
-/// Long against the queue of any queue discipline that drops (1,000 packets by default), so that a queue
-/// that lets one in now and then does not earn them.
+/// Large compared with the queue of any queue discipline that drops (1,000 packets by default), so
+/// that a full queue that accepts one from time to time does not gain them.
 const TRUSTED_AFTER: u32 = 1_024;
 
-/// How often one datagram is tried when the error may be that of an earlier one. Each attempt takes the one
-/// pending error away; a third only fails if new errors come in at the rate of sending.
+/// Maximum number of attempts for one datagram when the error may be that of an earlier one. Each
+/// attempt clears the one pending error; a third only fails if new errors arrive at the rate of
+/// sending.
 const ATTEMPTS: u32 = 3;
 
-/// Whether multicast datagrams also go to members on this host.
+/// Delivery of multicast datagrams to members on this host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loopback {
-    /// They do.
+    /// They are delivered to them too.
     On,
-    /// They do not.
+    /// They are not delivered to them.
     Off,
 }
 
-/// Where to send and how.
+/// Destination and settings of a sending socket.
 #[derive(Clone, Debug)]
 pub struct SendOptions {
-    /// Decides about the IP version, and whether the multicast settings apply.
+    /// Destination, which determines the IP version, and whether the multicast settings apply.
     pub destination: SocketAddr,
-    /// Where multicast leaves this host; without it the kernel follows its routes.
+    /// Interface by which multicast leaves this host; without it the kernel follows its routes.
     ///
-    /// IPv6 takes a route all the same, which every interface but `lo` has by itself; there it takes
-    /// `sudo ip -6 route add local ff15::/16 dev lo table local`.
+    /// IPv6 needs a route all the same, which every interface but `lo` has by default; there it
+    /// takes `sudo ip -6 route add local ff15::/16 dev lo table local`.
     pub interface: Option<Interface>,
-    /// How many routers multicast may pass, plus one; 1 stays in the local network.
+    /// Maximum number of routers multicast may pass, plus one; 1 stays in the local network.
     pub ttl: u8,
-    /// Whether members on this host get multicast too.
+    /// Delivery of multicast to members on this host.
     pub loopback: Loopback,
-    /// The send buffer to ask for.
+    /// Send buffer to request, in bytes.
     pub buffer_bytes: usize,
-    /// What may be used to save work.
+    /// Kernel features that may be used to save work.
     pub techniques: SendTechniques,
 }
 
-/// What became of one datagram.
+/// Result of sending one datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Handed to the network.
+    /// Passed to the network.
     Sent,
-    /// Did not leave.
+    /// Not sent.
     Refused(Refusal),
 }
 
-/// Why a datagram did not leave.
+/// Reason why a datagram was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -104,14 +109,15 @@ pub enum Refusal {
     /// The queue discipline dropped it, or the backlog of a local receiver did (`ENOBUFS`).
     #[error("dropped by the queue discipline (ENOBUFS)")]
     QueueDiscipline,
-    /// Firewall, route, neighbour or address: this error number.
+    /// Firewall, route, neighbour or address refused it with this error number.
     #[error("refused by the IP layer (error {0})")]
     Ip(i32),
-    /// Larger than a datagram, or than the path, may be (`EMSGSIZE`).
+    /// It is larger than a datagram, or than the path, may be (`EMSGSIZE`).
     #[error("too large (EMSGSIZE)")]
     TooLarge,
-    /// The far host keeps answering that nobody listens (`ECONNREFUSED`), about earlier datagrams.
-    #[error("nobody listens at the destination (ECONNREFUSED)")]
+    /// The remote host keeps answering that the port is closed (`ECONNREFUSED`), about earlier
+    /// datagrams.
+    #[error("the destination port is closed (ECONNREFUSED)")]
     Peer,
 }
 
@@ -121,11 +127,11 @@ pub struct SendSocket {
     local: SocketAddr,
     buffer: Buffer,
     techniques: SendTechniques,
-    /// Where it is connected to.
+    /// Destination it is connected to.
     connected: Option<SocketAddr>,
-    /// The size by which the kernel cuts what is larger; zero: not at all.
+    /// Size of the segments into which the kernel divides larger data; zero if it does not.
     segment_bytes: usize,
-    /// Why trains are not used any more, until that was told.
+    /// Error that ended the use of trains, until it was reported.
     trains_ended: Option<Errno>,
     outcomes: Vec<Outcome>,
     accepted_in_a_row: u32,
@@ -138,7 +144,7 @@ impl SendSocket {
     /// Opens the socket on a port of the kernel's choice.
     ///
     /// # Errors
-    /// [`OpenError`] says which step failed and the way out.
+    /// [`OpenError`] with the step that failed and the remedy.
     pub fn open(options: &SendOptions) -> Result<Self, OpenError> {
         let to = options.destination;
         let socket =
@@ -177,10 +183,10 @@ impl SendSocket {
         })
     }
 
-    /// Sends from the port of a receiving socket, so that answers come to it.
+    /// Opens a socket at the port of a receiving socket, so that answers arrive there.
     ///
     /// # Errors
-    /// [`OpenError`] says which step failed and the way out.
+    /// [`OpenError`] with the step that failed and the remedy.
     pub fn beside(
         receiver: &ReceiveSocket,
         techniques: SendTechniques,
@@ -192,11 +198,11 @@ impl SendSocket {
         Self::of(socket, local, buffer, techniques)
     }
 
-    /// Looks the route to `destination` up once and for all, if [`SendTechniques::connect`] is on; others can still
-    /// be sent to.
+    /// Looks the route to `destination` up once, if [`SendTechniques::connect`] is on; the socket
+    /// can still send to others.
     ///
     /// # Errors
-    /// [`OpenError`] if there is no way there at this moment.
+    /// [`OpenError`] if there is no route at this moment.
     pub fn connect(&mut self, destination: SocketAddr) -> Result<(), OpenError> {
         if self.techniques.connect {
             self.socket.connect(&destination.into()).step(CONFIGURE, destination)?;
@@ -205,10 +211,10 @@ impl SendSocket {
         Ok(())
     }
 
-    /// Sends to single hosts by this interface only, and past at most so many routers less one.
+    /// Sends unicast by this interface only, with this TTL.
     ///
-    /// `host` is named where an error is told. Addresses of this host are reached only by the interface that
-    /// has them.
+    /// `host` is named in errors. Addresses of this host are reached only by the interface that has
+    /// them.
     ///
     /// # Errors
     /// [`OpenError`] if the kernel does not allow it: before Linux 5.7 the interface takes `CAP_NET_RAW`.
@@ -230,19 +236,19 @@ impl SendSocket {
         }
     }
 
-    /// From now on does not try what stands behind a datagram that found the send buffer full: all of it is refused for that
-    /// reason, so that whoever sends it again later keeps the order.
+    /// From now on does not try the datagrams after one that found the send buffer full: all of
+    /// them are refused for that reason, so that a sender that repeats them later keeps the order.
     pub const fn stop_when_full(&mut self) {
         self.stops_when_full = true;
     }
 
-    /// From now on sends no trains: datagrams leave one by one.
+    /// From now on sends no trains: datagrams are sent one by one.
     pub fn send_singly(&mut self) {
         self.techniques.gso = false;
         self.cut_by(0);
     }
 
-    /// Sends `datagrams` to `destination`; returns what became of each, in their order.
+    /// Sends `datagrams` to `destination`; returns the result of each, in their order.
     ///
     /// Cost: one system call per 32 datagrams while nothing is refused, one per datagram otherwise; no
     /// allocation once the largest batch was seen.
@@ -252,8 +258,8 @@ impl SendSocket {
         &self.outcomes
     }
 
-    /// Sends the datagrams in `train`, which lie one behind the other and have `segment_bytes` each, only the last
-    /// may have fewer; returns what became of each, in their order.
+    /// Sends the datagrams in `train`, which are contiguous and have `segment_bytes` bytes each,
+    /// only the last may have fewer; returns the result of each, in their order.
     ///
     /// Cost: one system call per 64 datagrams or 64 KiB, whichever is less, while nothing is refused; otherwise as
     /// [`send_batch`](Self::send_batch).
@@ -279,7 +285,7 @@ impl SendSocket {
         &self.outcomes
     }
 
-    /// Sends a train in one piece; `false` if it cannot be sent so and nothing of it was.
+    /// Sends a train as one; `false` if it cannot be sent so and nothing of it was.
     fn send_piece(&mut self, piece: &[u8], segment_bytes: usize, destination: SocketAddr) -> bool {
         if !self.cut_by(segment_bytes) {
             return false;
@@ -289,8 +295,8 @@ impl SendSocket {
         loop {
             match self.send_one(piece, destination) {
                 Ok(()) => self.accept(count),
-                // The device cannot cut, or the path has become narrower: whether it is the train or the datagrams
-                // that are refused, they tell one by one.
+                // The device cannot segment, or the path MTU has decreased: sending one by one
+                // shows whether the train or its datagrams are refused.
                 Err(errno) if speaks_of_trains(errno) => {
                     self.end_trains(errno);
                     return false;
@@ -322,13 +328,15 @@ impl SendSocket {
                     self.accept(sent);
                     attempts = 0;
                     if sent < tried.len() {
-                        // The next one was refused for a reason that the kernel kept, see the module's head.
+                        // The next one was refused for a reason that the kernel did not report, see
+                        // the module's documentation.
                         self.accepted_in_a_row = 0;
                         self.retried += 1;
                         attempts = 1;
                     }
                 }
-                // As long as the kernel is to cut, it takes nothing that does not fit into the path's packets.
+                // While segmentation is set, the kernel refuses datagrams that do not fit into the
+                // path's packets.
                 Err(errno) if self.segment_bytes > 0 && speaks_of_trains(errno) => self.end_trains(errno),
                 Err(errno) if may_be_an_earlier_ones(errno) && attempts + 1 < ATTEMPTS => {
                     self.met_path_errors = true;
@@ -343,28 +351,30 @@ impl SendSocket {
         }
     }
 
-    /// Appends what ICMP and the local stack reported about earlier datagrams to `into`, oldest first.
+    /// Appends the errors that ICMP and the local stack reported about earlier datagrams to `into`,
+    /// oldest first.
     ///
     /// A poller reports the socket as failed until its error queue is empty.
     ///
     /// # Errors
-    /// What the kernel says; an empty queue is not an error.
+    /// The kernel's error; an empty queue is not an error.
     pub fn drain_error_queue(&self, into: &mut Vec<PathError>) -> io::Result<()> {
         error_queue::drain(&self.socket, into)
     }
 
-    /// Tells whether a datagram met the error of an earlier one since this was last asked: then the error queue
-    /// has something to say.
+    /// Returns whether a datagram got the error of an earlier one since the last call: then the
+    /// error queue is not empty.
     pub const fn met_path_errors(&mut self) -> bool {
         std::mem::replace(&mut self.met_path_errors, false)
     }
 
-    /// Returns the error that ended the use of trains, once: from then on datagrams go one by one.
+    /// Returns the error that ended the use of trains, once: from then on datagrams are sent one by
+    /// one.
     pub fn take_end_of_trains(&mut self) -> Option<io::Error> {
         self.trains_ended.take().map(io::Error::from)
     }
 
-    /// Returns what is used to save work at this moment.
+    /// Returns the features in use at this moment.
     #[must_use]
     pub const fn techniques(&self) -> SendTechniques {
         self.techniques
@@ -382,18 +392,19 @@ impl SendSocket {
         self.local
     }
 
-    /// Tells whether the address that datagrams leave from belongs to no interface of this host any more: then none
-    /// leaves. Only one that is [connected](Self::connect) has chosen it for good.
+    /// Returns whether the source address of datagrams belongs to no interface of this host any
+    /// more: then none is sent. Only a socket that is [connected](Self::connect) has a fixed source
+    /// address.
     #[must_use]
     pub fn has_lost_its_source(&self) -> bool {
         let source = self.socket.local_addr().ok().and_then(|address| address.as_socket());
         let Some(source) = source.filter(|source| !source.ip().is_unspecified()) else { return false };
-        // What cannot be looked up is not known to be gone.
+        // If the interfaces cannot be listed, the address is not known to be gone.
         let Ok(interfaces) = Interface::all() else { return false };
         !interfaces.iter().any(|interface| interface.addresses.contains(&source.ip()))
     }
 
-    /// Returns what the kernel made of the buffer that was asked for.
+    /// Returns the buffer that the kernel granted.
     #[must_use]
     pub const fn granted_buffer(&self) -> Buffer {
         self.buffer
@@ -428,12 +439,13 @@ impl SendSocket {
         }
     }
 
-    /// Tells whether so many datagrams in a row were accepted that several are risked at once.
+    /// Returns whether enough consecutive datagrams were accepted to send several at once.
     const fn is_trusted(&self) -> bool {
         self.accepted_in_a_row >= TRUSTED_AFTER
     }
 
-    /// Has the kernel cut what is larger than so many bytes, zero: nothing; tells whether it does.
+    /// Sets the size of the segments into which the kernel divides larger data, zero for none;
+    /// returns whether it does.
     fn cut_by(&mut self, segment_bytes: usize) -> bool {
         if self.segment_bytes == segment_bytes {
             return true;
@@ -451,14 +463,15 @@ impl SendSocket {
     fn end_trains(&mut self, why: Errno) {
         self.trains_ended = Some(why);
         self.techniques.gso = false;
-        // As long as the kernel is to cut, it refuses to take what is larger than the path apart into fragments. There is
-        // no other way to say so: that it cannot be unsaid shows in what is refused next.
+        // While segmentation is set, the kernel refuses to fragment datagrams that are larger than
+        // the path MTU. There is no other way to reset it; if that fails, the next datagrams are
+        // refused.
         let _ = setsockopt(&self.socket, sockopt::UdpGsoSegment, &0);
         self.segment_bytes = 0;
     }
 
     fn refuse(&mut self, count: usize, errno: Errno) {
-        // A full buffer has its own word, and hides no other's reason.
+        // A full buffer has its own error code, and hides no other's reason.
         if !(self.stops_when_full && errno == Errno::AGAIN) {
             self.accepted_in_a_row = 0;
         }
@@ -491,16 +504,17 @@ impl Refusal {
     }
 }
 
-/// Tells whether an error may come from how the datagrams were handed over, and not from them: the device cannot cut, or
-/// the path takes smaller packets than they are.
+/// Returns whether an error may concern the train and not its datagrams: the device cannot segment,
+/// or the path MTU is smaller than they are.
 fn speaks_of_trains(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::INVAL | Errno::MSGSIZE | Errno::OPNOTSUPP)
 }
 
-/// Tells whether an error may be what ICMP said about an earlier datagram: then this one was not tried.
+/// Returns whether an error may be that of an ICMP message about an earlier datagram: then this one
+/// was not tried.
 ///
-/// A full socket, a full queue and a firewall always speak of the datagram at hand; those are also the ones
-/// whose counters a second attempt would disturb.
+/// Errors of a full socket, a full queue and a firewall always concern the current datagram; those
+/// are also the ones whose counters a second attempt would affect.
 fn may_be_an_earlier_ones(errno: Errno) -> bool {
     !matches!(errno, Errno::AGAIN | Errno::NOBUFS | Errno::PERM)
 }
@@ -516,7 +530,8 @@ fn configure(socket: &Socket, options: &SendOptions) -> io::Result<()> {
                 socket.set_multicast_ttl_v4(ttl)?;
                 socket.set_multicast_loop_v4(loopback)?;
                 if let Some(interface) = interface {
-                    // The address becomes the source; without it the route's would, of another interface.
+                    // The address becomes the source; without it the kernel would use that of the
+                    // route's interface.
                     let source = interface.v4().unwrap_or(Ipv4Addr::UNSPECIFIED);
                     set_ip_multicast_if_with_ifindex(socket, to.ip(), &source, interface.index)?;
                 }

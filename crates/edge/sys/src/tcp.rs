@@ -1,7 +1,8 @@
-//! TCP connections that carry test data: their buffers, their congestion control, and what the kernel knows of them.
+//! TCP connections that carry test data: their buffers, their congestion control, and their state
+//! in the kernel.
 //!
-//! They never block, and say with every call whether there was room. Congestion controls are those that this kernel
-//! offers ([`available`]).
+//! They never block, and report with every call whether there was room. Congestion controls are
+//! those of this kernel ([`available`]).
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,53 +15,53 @@ use crate::buffer::{Buffer, Direction};
 use crate::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
 use crate::tcp_info::TcpInfo;
 
-/// Connections that have not been accepted yet. Every stream of a test may wait at once: 128 each way, and as many
-/// again for strangers. The kernel cuts it to `net.core.somaxconn`.
+/// Maximum number of connections that wait to be accepted. Every stream of a test may wait at once:
+/// 128 each way, and as many again of others. The kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 512;
 
 const LISTEN: &str = "listen";
 const CONNECT: &str = "connect";
 
-/// How a connection is to be made.
+/// Settings of a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TcpOptions {
-    /// Both buffers, in each direction; without it the kernel sizes them as it sees fit.
+    /// Size of both buffers; without it the kernel sizes them automatically.
     pub buffer_bytes: Option<usize>,
     /// The congestion control; without it the system's default.
     pub congestion_control: Option<String>,
-    /// From which address; without it the kernel chooses.
+    /// Local address; without it the kernel chooses.
     pub from: Option<SocketAddr>,
 }
 
-/// What a congestion control that cannot be had is answered with.
+/// Reason why a connection cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TcpError {
     /// The socket cannot be opened or connected.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The kernel does not have it, or not for this user.
+    /// The kernel does not have the congestion control, or not for this user.
     #[error(
         "this host has no congestion control `{asked}` for this user\nit has: {available}; others are loaded with: \
          sudo modprobe tcp_{asked}"
     )]
     CongestionControl {
-        /// As asked for.
+        /// The control asked for.
         asked: String,
-        /// What there is.
+        /// The available controls.
         available: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// Nobody answered, or answered no.
+    /// The peer did not answer, or refused.
     #[error(
-        "{address} cannot be reached: {source}\nsee that the other end runs, and that no firewall is between"
+        "{address} cannot be reached: {source}\ncheck that the other end runs and that no firewall blocks it"
     )]
     Connect {
-        /// Where to.
+        /// Address of the peer.
         address: SocketAddr,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
 }
@@ -89,10 +90,11 @@ pub fn available() -> io::Result<Vec<String>> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Connects from an address of this host, waiting no longer than `patience`, with a socket that may block.
+/// Connects from an address of this host, waiting no longer than `patience`, with a socket that may
+/// block.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn connect_from(from: SocketAddr, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.bind(&from.into())?;
@@ -104,12 +106,13 @@ impl TcpAcceptor {
     /// Listens at an address; port 0 lets the kernel choose.
     ///
     /// # Errors
-    /// [`TcpError`] says which step failed and the way out.
+    /// [`TcpError`] with the step that failed and the remedy.
     pub fn listen(address: SocketAddr, options: &TcpOptions) -> Result<Self, TcpError> {
         let socket = open(address)?;
-        // A server that is started anew is not to wait until the kernel has forgotten the connections of the last.
+        // A restarted server must not wait until the kernel has forgotten the connections of its
+        // predecessor.
         socket.set_reuse_address(true).step(CONFIGURE, address)?;
-        // Before it listens: the window of a connection is agreed on when it is made.
+        // Before it listens: the window of a connection is negotiated when it is established.
         configure(&socket, address, options)?;
         socket.bind(&address.into()).step(BIND, address)?;
         socket.listen(BACKLOG).step(LISTEN, address)?;
@@ -118,10 +121,10 @@ impl TcpAcceptor {
         Ok(Self { socket, address: bound, options: options.clone() })
     }
 
-    /// Takes a connection that waits; `None` if none does.
+    /// Accepts a waiting connection; `None` if there is none.
     ///
     /// # Errors
-    /// What the kernel says, and what [`TcpConnection::connect`] says of options.
+    /// The kernel's error, and those of [`TcpConnection::connect`] for options.
     pub fn accept(&self) -> Result<Option<TcpConnection>, TcpError> {
         match self.socket.accept() {
             Ok((socket, _)) => {
@@ -144,7 +147,7 @@ impl TcpConnection {
     /// Connects, waiting no longer than `patience`.
     ///
     /// # Errors
-    /// [`TcpError`] says which step failed and the way out.
+    /// [`TcpError`] with the step that failed and the remedy.
     pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> Result<Self, TcpError> {
         let socket = open(to)?;
         let buffers = configure(&socket, to, options)?;
@@ -164,23 +167,23 @@ impl TcpConnection {
         Ok(Self { socket, local, peer, buffers })
     }
 
-    /// Sends what there is room for; `None` if there is none.
+    /// Sends as many bytes as there is room for; `None` if there is none.
     ///
     /// # Errors
-    /// What the kernel says; a full buffer is not an error.
+    /// The kernel's error; a full buffer is not an error.
     pub fn send(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         some_or_nothing((&self.socket).write(bytes))
     }
 
-    /// Receives what is there; `None` if nothing is, `Some(0)` once the other end has finished.
+    /// Receives waiting bytes; `None` if there are none, `Some(0)` once the other end has finished.
     ///
     /// # Errors
-    /// What the kernel says; an empty buffer is not an error.
+    /// The kernel's error; an empty buffer is not an error.
     pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         some_or_nothing((&self.socket).read(into))
     }
 
-    /// Says that nothing more is sent; what is on its way still arrives.
+    /// Ends sending; bytes in flight still arrive.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -188,10 +191,10 @@ impl TcpConnection {
         self.socket.shutdown(std::net::Shutdown::Write)
     }
 
-    /// Returns what the kernel knows of the connection.
+    /// Returns the state of the connection in the kernel.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn info(&self) -> io::Result<TcpInfo> {
         TcpInfo::of(self)
     }
@@ -199,7 +202,7 @@ impl TcpConnection {
     /// Returns the congestion control in use.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn congestion_control(&self) -> io::Result<String> {
         let name = self.socket.tcp_congestion()?;
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
@@ -218,7 +221,7 @@ impl TcpConnection {
         self.peer
     }
 
-    /// Returns what the kernel made of the buffers that were asked for; empty if none were.
+    /// Returns the buffers that the kernel granted; empty if none were requested.
     #[must_use]
     pub fn granted_buffers(&self) -> &[Buffer] {
         &self.buffers
@@ -337,7 +340,7 @@ mod tests {
     fn the_congestion_control_is_the_one_asked_for() {
         for name in available().unwrap() {
             let options = TcpOptions { congestion_control: Some(name.clone()), ..TcpOptions::default() };
-            // Listed are also those that only root may choose.
+            // The list includes controls that only root may choose.
             if let Ok(acceptor) = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), &options) {
                 let near = TcpConnection::connect(acceptor.local_address(), &options, PATIENCE).unwrap();
                 assert_eq!(near.congestion_control().unwrap(), name);

@@ -1,47 +1,48 @@
-//! What the kernel knows of a TCP connection.
+//! State of a TCP connection in the kernel.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use crate::raw;
 
-/// The words of the kernel's structure up to `tcpi_notsent_bytes`, which Linux has had since 4.6.
+/// Number of words of the kernel's structure up to `tcpi_notsent_bytes`, which Linux has had since
+/// 4.6.
 const WORDS: usize = 37;
 
-/// How a TCP connection is doing, from `TCP_INFO`.
+/// State of a TCP connection, from `TCP_INFO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpInfo {
     /// The largest segment it sends.
     pub send_mss_bytes: u32,
-    /// Segments sent and not acknowledged.
+    /// Number of segments sent and not acknowledged.
     pub unacknowledged_segments: u32,
-    /// Written and not sent yet; zero on kernels that do not tell.
+    /// Bytes written and not sent yet; zero on kernels that do not report it.
     pub not_sent_bytes: u32,
-    /// The largest packet the path is known to take.
+    /// Largest packet that the path is known to carry.
     pub path_mtu_bytes: u32,
     /// The smoothed round trip. Units: microseconds.
     pub rtt_us: u32,
-    /// How much it varies. Units: microseconds.
+    /// Variation of the round trip. Units: microseconds.
     pub rtt_variance_us: u32,
-    /// How many segments may be on the way.
+    /// Maximum number of segments in flight.
     pub congestion_window_segments: u32,
-    /// Segments sent again since it began.
+    /// Number of segments retransmitted since it began.
     pub retransmitted_segments: u32,
 }
 
 impl TcpInfo {
-    /// Reads it.
+    /// Reads the state of a connection.
     ///
     /// # Errors
-    /// What the kernel says, such as that it is no TCP socket.
+    /// The kernel's error, such as for a socket that is not TCP.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut words = [0_u32; WORDS];
         raw::tcp_info(socket.as_fd(), &mut words)?;
         Ok(Self::from_words(&words))
     }
 
-    /// Source: `struct tcp_info` in the kernel's `uapi/linux/tcp.h`: eight bytes of flags, then words. What an older
-    /// kernel leaves out stays zero.
+    /// Source: `struct tcp_info` in the kernel's `uapi/linux/tcp.h`: eight bytes of flags, then
+    /// words. Fields that an older kernel omits stay zero.
     const fn from_words(words: &[u32; WORDS]) -> Self {
         Self {
             send_mss_bytes: words[4],
@@ -61,7 +62,7 @@ impl TcpInfo {
         u64::from(self.congestion_window_segments) * u64::from(self.send_mss_bytes)
     }
 
-    /// Tells whether everything written was acknowledged by the other end's kernel.
+    /// Returns whether all bytes written were acknowledged by the peer's kernel.
     #[must_use]
     pub const fn is_acknowledged(&self) -> bool {
         self.unacknowledged_segments == 0 && self.not_sent_bytes == 0
@@ -82,7 +83,7 @@ mod tests {
         let idle = TcpInfo::of(&sender).unwrap();
         assert!(idle.is_acknowledged() && idle.send_mss_bytes > 0 && idle.congestion_window_segments > 0);
         assert!(idle.path_mtu_bytes >= idle.send_mss_bytes && idle.retransmitted_segments == 0, "{idle:?}");
-        // Nobody reads: the buffers of both ends fill, and what follows waits.
+        // The peer does not read: the buffers of both ends fill, and further bytes wait.
         sender.set_nonblocking(true).unwrap();
         while sender.write(&[0; 65_536]).is_ok() {}
         let full = TcpInfo::of(&sender).unwrap();

@@ -1,7 +1,8 @@
-//! Whether a file may be trusted: whose it is, and who else could have written it.
+//! Trust in files: their owner, and which other users could have written them.
 //!
-//! A process trusts what it wrote itself, and what root wrote: root could do anything anyway. A file that somebody else owns, may
-//! write, or can put another one in the place of is somebody else's word, and a process with more rights must not act on it.
+//! A process trusts files of its own user and of root, which could do anything anyway. A file that
+//! another user owns, may write, or may replace is under that user's control, and a process with
+//! more rights must not act on it.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -13,73 +14,76 @@ use rustix::io::Errno;
 
 use crate::process;
 
-/// Who may write beside the owner: the group and everybody. Source: inode(7).
+/// Mode bits that let the group and others write. Source: inode(7).
 const OTHERS_MAY_WRITE: u32 = 0o022;
-/// In such a folder nobody renames or removes what is another's. Source: inode(7).
+/// Mode bit of directories in which users cannot rename or remove files of others. Source:
+/// inode(7).
 const STICKY: u32 = 0o1000;
 
-/// Why a file is not trusted.
+/// Reason why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// A symbolic link: whoever made it chose the file.
+    /// A symbolic link: its creator chose the file.
     #[error("{0} is a symbolic link\nname the file itself")]
     Link(PathBuf),
-    /// A folder, a pipe, a device.
+    /// A directory, a pipe, a device.
     #[error("{0} is not an ordinary file\nname another one, or move it away")]
     Kind(PathBuf),
-    /// A further name of a file that may be meant for something else.
-    #[error("{0} has a second name (a hard link)\nlook at it, and copy what you trust to a new file")]
+    /// A file with a second name, which may have another purpose.
+    #[error("{0} has a second name (a hard link)\ninspect it, and copy what you trust to a new file")]
     HardLink(PathBuf),
-    /// Somebody else's.
+    /// A file or directory of another user.
     #[error(
-        "{path} belongs to user {owner}, who could have written anything there\nlook at it, and if you trust it: chown {user} {path}"
+        "{path} belongs to user {owner}, who could have written anything there\ninspect it, and if you trust it: chown {user} {path}"
     )]
     Owner {
-        /// What belongs to somebody else: the file, or its folder.
+        /// Path of the file, or of its directory.
         path: PathBuf,
-        /// Whom it belongs to.
+        /// Its owner.
         owner: u32,
-        /// Who asks.
+        /// User of this process.
         user: u32,
     },
-    /// Others may write there.
+    /// A file or directory that others may write.
     #[error(
-        "{path} may be written by others (mode {mode:03o})\nlook at it, and if you trust it: chmod go-w {path}"
+        "{path} may be written by others (mode {mode:03o})\ninspect it, and if you trust it: chmod go-w {path}"
     )]
     Writable {
-        /// What others may write: the file, or its folder.
+        /// Path of the file, or of its directory.
         path: PathBuf,
         /// Its mode.
         mode: u32,
     },
-    /// The system refuses.
+    /// The system refused to open it.
     #[error("{path} cannot be opened")]
     System {
-        /// What cannot.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
 }
 
-/// What is done with a file that is to be trusted.
+/// Use of a trusted file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// It is read; it must be there.
+    /// It is read; it must exist.
     Read,
-    /// It is read and appended to; one that is not there is made, for this user alone.
+    /// It is read and appended to; if it does not exist, it is created, for this user alone.
     Append,
 }
 
-/// Opens a file that may be trusted: an ordinary one of this user or of root, which nobody else may write, in a folder of the same kind.
+/// Opens a trusted file: an ordinary one of this user or of root, which no other user may write, in
+/// a directory of the same kind.
 ///
-/// What is checked is what is open, not what has the name: nothing can be put in its place in between. A folder in which
-/// everybody may write is trusted if it is sticky, as `/tmp`. Folders above that one are not looked at.
+/// The opened file is checked, not its name: it cannot be replaced in between. A directory in which
+/// everybody may write is trusted if it is sticky, as `/tmp`. Directories above that one are not
+/// checked.
 ///
 /// # Errors
-/// [`TrustError`], with what to do about it.
+/// [`TrustError`], with the remedy.
 pub fn open_trusted(path: &Path, purpose: Purpose) -> Result<File, TrustError> {
     let (folder_path, name) = (folder_of(path), path.file_name());
     let name = name.ok_or_else(|| TrustError::Kind(path.to_owned()))?;
@@ -87,7 +91,7 @@ pub fn open_trusted(path: &Path, purpose: Purpose) -> Result<File, TrustError> {
     let folder = File::from(openat(CWD, &folder_path, flags, Mode::empty()).map_err(refusal(&folder_path))?);
     let user = process::user();
     check_folder(&folder_path, &folder.metadata().map_err(system(&folder_path))?, user)?;
-    // Never waiting for the other end of a pipe, which is refused below.
+    // Without waiting for the other end of a pipe, which is refused below.
     let flags = OFlags::NOFOLLOW
         | OFlags::NONBLOCK
         | OFlags::CLOEXEC
@@ -115,7 +119,7 @@ fn refusal(path: &Path) -> impl FnOnce(Errno) -> TrustError {
     let path = path.to_owned();
     move |errno| match errno {
         Errno::LOOP => TrustError::Link(path),
-        // A folder cannot be opened for writing, and a socket not at all.
+        // A directory cannot be opened for writing, and a socket not at all.
         Errno::ISDIR | Errno::NXIO => TrustError::Kind(path),
         errno => TrustError::System { path, source: errno.into() },
     }
@@ -206,7 +210,7 @@ mod tests {
             assert!(matches!(&error, TrustError::Writable { path, .. } if path == folder.path()), "{error}");
             assert!(error.to_string().contains("chmod go-w"), "{error}");
         }
-        // As /tmp: others may make files there, and leave ours alone.
+        // As /tmp: others may create files there, but not replace this user's.
         allow(folder.path(), 0o1777);
         open_trusted(&path, Purpose::Append).unwrap();
     }

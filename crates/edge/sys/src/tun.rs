@@ -1,7 +1,8 @@
 //! A TUN device: an interface whose packets a program reads and writes.
 //!
-//! Before each packet lies a header of `virtio` ([`VNET_HEADER_BYTES`]), by which both sides leave work undone: checksums that
-//! need not be computed between two ends of one host, and trains of UDP datagrams that pass in one piece (USO).
+//! Each packet is preceded by a `virtio` header ([`VNET_HEADER_BYTES`]), by which both sides leave
+//! work undone: checksums that need not be computed between two ends of one host, and trains of UDP
+//! datagrams that pass as one (USO).
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IoSlice};
@@ -13,61 +14,64 @@ use nix::libc;
 
 use crate::raw::{self, Setting};
 
-/// What lies before each packet: `struct virtio_net_hdr` (`linux/virtio_net.h`), its numbers as this machine writes them.
+/// Size of the header before each packet: `struct virtio_net_hdr` (`linux/virtio_net.h`), its
+/// numbers in native byte order.
 pub const VNET_HEADER_BYTES: usize = 10;
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// What to make.
+/// Settings of a TUN device.
 #[derive(Clone, Debug)]
 pub struct TunOptions {
     /// The interface's name.
     pub name: String,
     /// Its address.
     pub address: Ipv4Addr,
-    /// How many bits of it the network shares.
+    /// Length of its network prefix, in bits.
     pub prefix_bits: u8,
-    /// The largest packet.
+    /// Its MTU, in bytes.
     pub mtu: u32,
-    /// How many packets wait to be read before more are dropped.
+    /// Number of packets that wait to be read before more are dropped.
     pub queue_packets: u32,
-    /// Whether trains of UDP may pass in one piece, where the kernel has that (Linux 6.2).
+    /// True if UDP trains may pass as one, where the kernel supports that (Linux 6.2).
     pub trains: bool,
 }
 
-/// Says why a TUN device cannot be made.
+/// Reason why a TUN device cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TunError {
-    /// The kernel has none.
+    /// The kernel has no TUN driver.
     #[error("there is no {DEVICE}\nload it with: sudo modprobe tun")]
     Missing,
-    /// It takes root.
-    #[error("interface {name} may not be made\nrun it as root, or with the capability CAP_NET_ADMIN")]
+    /// Creating it requires root.
+    #[error(
+        "this user may not create interface {name}\nrun it as root, or with the capability CAP_NET_ADMIN"
+    )]
     NotPermitted {
-        /// As asked for.
+        /// Name of the interface.
         name: String,
     },
-    /// There is one of that name already.
+    /// An interface of that name exists already.
     #[error("there is an interface {name} already\nchoose another name, or end the program that has it")]
     Exists {
-        /// As asked for.
+        /// Name of the interface.
         name: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("interface {name} cannot {step}")]
     System {
-        /// As asked for.
+        /// Name of the interface.
         name: String,
-        /// What was asked of the kernel.
+        /// The step that failed.
         step: &'static str,
-        /// What it said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
 }
 
-/// A TUN device, which is gone when this is dropped. Reads and writes never wait.
+/// A TUN device, which is removed when this is dropped. Reads and writes never wait.
 pub struct Tun {
     file: OwnedFd,
     name: String,
@@ -75,10 +79,11 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes a device in the network namespace of this thread, with an address, up, and without IPv6, which would speak by itself.
+    /// Creates a device in the network namespace of this thread, with an address, up, and without
+    /// IPv6, which would send packets of its own.
     ///
     /// # Errors
-    /// [`TunError`] says which step failed and the way out.
+    /// [`TunError`] with the step that failed and the remedy.
     pub fn open(options: &TunOptions) -> Result<Self, TunError> {
         let name = &options.name;
         let fails = |step| move |source: io::Error| TunError::of(name, step, source);
@@ -93,7 +98,7 @@ impl Tun {
         if !takes_trains {
             raw::set_tun_offloads(file.as_fd(), CHECKSUMS).map_err(fails("leave checksums undone"))?;
         }
-        // A kernel without IPv6 has nothing to switch off.
+        // A kernel without IPv6 has nothing to disable.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
         let bits = u32::from(options.prefix_bits.min(32));
         let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - bits).unwrap_or(0));
@@ -116,7 +121,7 @@ impl Tun {
         &self.name
     }
 
-    /// Tells whether trains of UDP pass in one piece, both ways.
+    /// Returns whether UDP trains pass as one, both ways.
     #[must_use]
     pub const fn takes_trains(&self) -> bool {
         self.takes_trains
@@ -125,7 +130,7 @@ impl Tun {
     /// Reads a packet with its header; returns its size, 0 if none waits.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         match rustix::io::read(&self.file, into) {
             Ok(count) => Ok(count),
@@ -134,10 +139,10 @@ impl Tun {
         }
     }
 
-    /// Writes a packet, header first, that lies in pieces.
+    /// Writes a packet, header first, from several parts.
     ///
     /// # Errors
-    /// What the kernel says: nothing of the packet went in then.
+    /// The kernel's error; then nothing of the packet was written.
     pub fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         Ok(rustix::io::writev(&self.file, pieces).map(|_| ())?)
     }
@@ -149,9 +154,9 @@ impl AsFd for Tun {
     }
 }
 
-/// What readers understand (`linux/if_tun.h`): sums that are not finished, …
+/// Offloads that readers support (`linux/if_tun.h`): unfinished checksums, …
 const CHECKSUMS: u32 = libc::TUN_F_CSUM;
-/// … and trains of UDP, over IPv4 and IPv6: the kernel takes both or neither.
+/// … and UDP trains, over IPv4 and IPv6: the kernel takes both or neither.
 const TRAINS: u32 = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 const OPEN: &str = "be opened";

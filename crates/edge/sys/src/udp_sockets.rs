@@ -1,7 +1,8 @@
-//! Every UDP socket of this network namespace, also other users': where it is bound, what waits in it, what it dropped.
+//! All UDP sockets of this network namespace, also of other users: addresses, queues and drops.
 //!
-//! By netlink (`sock_diag(7)`), which needs no privilege and takes some twenty microseconds for a few sockets.
-//! `/proc/net/udp` tells the same for IPv4 and walks the kernel's hash table for it.
+//! Read by netlink (`sock_diag(7)`), which needs no privilege and takes some twenty microseconds
+//! for a few sockets. `/proc/net/udp` has the same for IPv4, but walks the kernel's hash table for
+//! it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,32 +11,34 @@ use rustix::net::{AddressFamily, ipproto, netlink};
 
 use crate::netlink::{Netlink, attribute, u16_at, u32_at};
 
-/// A UDP socket as the kernel tells of it.
+/// A UDP socket as the kernel reports it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UdpSocket {
-    /// Where it is bound.
+    /// Local address.
     pub local: SocketAddr,
-    /// Whom it is connected to.
+    /// Address it is connected to.
     pub remote: Option<SocketAddr>,
-    /// What tells it from every other socket of this host since it was started (`SO_COOKIE`).
+    /// Number that distinguishes it from every other socket of this host since boot (`SO_COOKIE`).
     pub cookie: u64,
-    /// Its file in `/proc/PID/fd`: `socket:[INODE]`.
+    /// Inode of its file in `/proc/PID/fd`: `socket:[INODE]`.
     pub inode: u32,
-    /// Whose it is.
+    /// User id of its owner.
     pub uid: u32,
-    /// What lies in the receive queue, with the kernel's overhead.
+    /// Size of the receive queue, including the kernel's overhead.
     pub queued_bytes: u32,
-    /// The receive buffer, as in [`Buffer::effective_bytes`](crate::Buffer::effective_bytes).
+    /// Size of the receive buffer, as in
+    /// [`Buffer::effective_bytes`](crate::Buffer::effective_bytes).
     pub buffer_bytes: u32,
-    /// How much this socket dropped since it was opened, in datagrams, or in trains where it takes them (`UDP_GRO`); wraps
-    /// at 2³².
+    /// Number of drops since it was opened, in datagrams, or in trains where it receives them
+    /// (`UDP_GRO`); wraps at 2³².
     pub drops: u32,
 }
 
 /// Lists the UDP sockets of this process's network namespace.
 ///
 /// # Errors
-/// What the kernel says: there are kernels without `sock_diag` for UDP, and containers that forbid netlink.
+/// The kernel's error: there are kernels without `sock_diag` for UDP, and containers that forbid
+/// netlink.
 pub fn udp_sockets() -> io::Result<Vec<UdpSocket>> {
     let netlink = Netlink::open(Some(netlink::SOCK_DIAG))?;
     let mut sockets = Vec::new();
@@ -50,7 +53,8 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// Sizes of `struct inet_diag_req_v2` and `struct inet_diag_msg` (`linux/inet_diag.h`).
 const REQUEST_BYTES: usize = 56;
 const SOCKET_BYTES: usize = 72;
-/// The attribute with the socket's memory, which is nine words; asked for by the bit of its number less one.
+/// Attribute with the socket's memory, which has nine words; requested by the bit of its number
+/// less one.
 const INET_DIAG_SKMEMINFO: u16 = 7;
 
 fn request(family: AddressFamily) -> [u8; REQUEST_BYTES] {
@@ -69,7 +73,7 @@ pub(crate) fn take(kind: u16, body: &[u8], sockets: &mut Vec<UdpSocket>) {
     }
 }
 
-/// Reads a socket with its attributes; `None` if it is cut off, or of no family that is known.
+/// Reads a socket with its attributes; `None` if it is truncated, or of an unknown address family.
 fn read_socket(body: &[u8]) -> Option<UdpSocket> {
     let is_v6 = match u16::from(*body.first()?) {
         family if family == AddressFamily::INET.as_raw() => false,
@@ -85,13 +89,13 @@ fn read_socket(body: &[u8]) -> Option<UdpSocket> {
     Some(UdpSocket { local, remote, cookie, inode, uid, queued_bytes, buffer_bytes, drops })
 }
 
-/// Returns what waits, the buffer and the drops: the first, second and ninth word of the attribute that has them.
+/// Returns queue, buffer and drops: the first, second and ninth word of the memory attribute.
 fn memory(attributes: &[u8]) -> Option<[u32; 3]> {
     let content = attribute(attributes, INET_DIAG_SKMEMINFO)?;
     Some([u32_at(content, 0)?, u32_at(content, 4)?, u32_at(content, 32)?])
 }
 
-/// Returns an address, with the port at another place; both in network byte order.
+/// Returns an address, with the port at another offset; both in network byte order.
 fn address_at(body: &[u8], at: usize, is_v6: bool, port_at: usize) -> Option<SocketAddr> {
     let octets: [u8; 16] = body.get(at..at + 16)?.try_into().ok()?;
     let [a, b, c, d, ..] = octets;
@@ -158,7 +162,7 @@ mod tests {
         body[8..12].copy_from_slice(&[239, 84, 0, 1]);
         body[44..52].copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0]);
         body[68] = 77;
-        // An attribute that nobody knows, of five bytes and three of padding, before the memory's.
+        // An unknown attribute, of five bytes and three of padding, before that of the memory.
         body.extend([9, 0, 99, 0, 1, 2, 3, 4, 5, 0, 0, 0, 40, 0, 7, 0]);
         let words = [10_u32, 4_608, 0, 0, 0, 0, 0, 0, 3];
         body.extend(words.iter().flat_map(|word| word.to_ne_bytes()));

@@ -53,7 +53,7 @@ fn trains_make_the_round_with_every_technique_and_without() {
     }
 }
 
-/// Sends trains of many sizes; everything arrives, in order, whatever either side uses.
+/// Sends trains of many sizes; all arrive, in order, whatever features either side uses.
 fn trains_make_the_round(address: SocketAddr, sending: SendTechniques, receiving: ReceiveTechniques) {
     let receiver = ReceiveSocket::open(&ReceiveOptions {
         interface: Some(Interface::find("lo").expect("every host has it")),

@@ -1,6 +1,7 @@
-//! What takes a network of one's own: queue disciplines that drop, firewalls, no routes, no privilege.
+//! Tests that need a network namespace: queue disciplines that drop, firewalls, no routes, no
+//! privilege.
 //!
-//! Needs root and iproute2; skipped, and said, without.
+//! Needs root and iproute2; skipped without them, with a message.
 
 mod scene;
 
@@ -31,13 +32,13 @@ const EPERM: i32 = 1;
 const EINVAL: i32 = 22;
 const EMSGSIZE: i32 = 90;
 
-/// A network namespace that is gone when this is dropped.
+/// A network namespace that is removed when this is dropped.
 struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// Makes one whose loopback interface is up, or says why not.
+    /// Creates one whose loopback interface is up, or prints why not.
     fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("tallycast-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -51,7 +52,7 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// Runs a command inside; `None` (and said) if it is missing or fails.
+    /// Runs a command inside; `None`, with a message, if it is missing or fails.
     fn run(&self, command: &str) -> Option<String> {
         let mut words = vec!["netns", "exec", &self.name];
         words.extend(command.split(' '));
@@ -64,7 +65,7 @@ impl Namespace {
         }
     }
 
-    /// Has a firewall drop what leaves and matches; `None` (and said) where there is none.
+    /// Lets a firewall drop matching outgoing packets; `None`, with a message, if there is none.
     fn drop_outgoing(&self, matching: &str) -> Option<()> {
         self.run("nft add table ip t")?;
         self.run("nft add chain ip t out { type filter hook output priority 0 ; }")?;
@@ -81,7 +82,7 @@ impl Namespace {
         thread::scope(|scope| scope.spawn(enter).join().expect("the work went through"))
     }
 
-    /// What the queue disciplines of `lo` dropped, by their own account.
+    /// Returns the drops of the queue disciplines of `lo`, by their own counters.
     fn dropped(&self) -> u64 {
         let said = self.run("tc -s qdisc show dev lo").expect("it was configured before");
         let mut words = said.split_whitespace().skip_while(|word| *word != "(dropped");
@@ -95,7 +96,8 @@ impl Drop for Namespace {
     }
 }
 
-/// What became of numbered datagrams: who was refused and why, and who is missing at the receiver.
+/// Results of numbered datagrams: which were refused and why, and which are missing at the
+/// receiver.
 struct SendOutcomes {
     refused: Vec<(u64, Refusal)>,
     missing: Vec<u64>,
@@ -105,7 +107,7 @@ struct SendOutcomes {
 impl SendOutcomes {
     /// Sends `count` datagrams of `size_bytes` in calls of `per_call` over `lo`.
     ///
-    /// `warm_up` datagrams go first, one by one and waited for, so that batches are earned.
+    /// `warm_up` datagrams are sent first, one by one and awaited, so that batches are gained.
     fn of(count: u64, per_call: usize, warm_up: u64, socket: Option<SendSocket>) -> Self {
         let receiver = receiver(at("127.0.0.1:0"), 64 << 20);
         let to = receiver.local_address();
@@ -297,7 +299,7 @@ fn a_train_that_a_firewall_stops_is_refused_as_a_whole() {
         earn_trust(&mut sender, &receiver);
         let refused = Outcome::Refused(Refusal::Ip(EPERM));
         assert_eq!(sender.send_train(&[0; 16_000], 1_000, to), [refused; 16]);
-        // Refused, it goes on one by one, which this firewall lets through.
+        // The refused train is sent again one by one, which this firewall allows.
         let train: Vec<u8> = (0..16).flat_map(|number| numbered(number, 1_000)).collect();
         assert_eq!(sender.send_train(&train, 1_000, to), [Outcome::Sent; 16]);
         assert_eq!(numbers(&receiver, 16), (0..16).collect::<Vec<_>>(), "and nothing of the train before");
@@ -328,7 +330,7 @@ fn a_neighbour_that_does_not_answer_is_named_with_the_datagram_itself() {
     let errors = namespace.inside(|| {
         let nobody: SocketAddr = at("192.0.2.7:7400");
         let mut sender = sender(nobody);
-        // Taken: whether there is a neighbour is asked only now.
+        // Accepted: the neighbour is resolved only now.
         send_number(&mut sender, 7, nobody);
         let mut poller = Poller::new().expect("it opens");
         poller.add(&sender, 0, Interest::Read).expect("a socket can be waited for");
@@ -386,7 +388,7 @@ fn a_tun_device_hands_packets_out_and_takes_them_in() {
     let count = tun.read(&mut packet).expect("it was just sent");
     assert_eq!(count, VNET_HEADER_BYTES + 28 + 3);
     assert_eq!(tun.read(&mut packet[count..]).expect("an empty queue is no error"), 0);
-    // … and turned round, from its writer to the socket. The sum is not finished, whichever way it goes.
+    // … and back, from its writer to the socket. The checksum is unfinished in both directions.
     let ip = &mut packet[VNET_HEADER_BYTES..count];
     assert_eq!((ip[0], &ip[28..]), (0x45, &[1, 2, 3][..]));
     let (source, target): (Vec<u8>, Vec<u8>) = (ip[12..16].to_vec(), ip[16..20].to_vec());
@@ -398,12 +400,12 @@ fn a_tun_device_hands_packets_out_and_takes_them_in() {
     let mut bytes = [0; 8];
     let (count, from) = socket.recv_from(&mut bytes).expect("it was written");
     assert_eq!((&bytes[..count], from), (&[1, 2, 3][..], (peer, port).into()));
-    // Its ring is as long as somebody says that its queue shall be.
+    // Its ring has the configured queue length.
     namespace.inside(|| sys::set_queue_packets(link(&namespace).index, 100_000).expect("as root"));
     assert_eq!(link(&namespace).queue_packets, 100_000);
     namespace.inside(|| sys::set_queue_packets(link(&namespace).index, 100).expect("as root"));
     assert_eq!(link(&namespace).queue_packets, 100);
-    // More than its queue holds is dropped, and the device says so.
+    // Packets beyond its queue are dropped, and the device counts them.
     for _ in 0..150 {
         let _ = socket.send_to(&[1], (peer, port));
     }
@@ -455,7 +457,7 @@ fn a_queues_limit_is_changed_alone_and_taken_back_exactly() {
         namespace.inside(|| larger.set_limit(limit).expect("as root"));
         assert_eq!((shown(), queue().limit), (text, before.limit), "{setup}");
     }
-    // Of one within another, which drops.
+    // One queue discipline within another, which drops.
     namespace.run("tc qdisc replace dev q0 root handle 1: htb default 1").expect("tc is there");
     namespace.run("tc class add dev q0 parent 1: classid 1:1 htb rate 4mbit").expect("tc is there");
     namespace.run("tc qdisc add dev q0 parent 1:1 pfifo limit 10").expect("tc is there");
@@ -468,7 +470,7 @@ fn a_queues_limit_is_changed_alone_and_taken_back_exactly() {
     assert!(shown.contains("pfifo") && shown.contains("parent 1:1 limit 20p"), "{shown}");
 }
 
-/// A sender and a receiver at an interface, which is named.
+/// Opens a sender and a receiver at a named interface.
 fn at_interface(name: &str, group: SocketAddr) -> (SendSocket, sys::ReceiveSocket) {
     let interface = Some(Interface::find(name).expect("it was made"));
     let options = SendOptions {
@@ -485,7 +487,8 @@ fn at_interface(name: &str, group: SocketAddr) -> (SendSocket, sys::ReceiveSocke
     (SendSocket::open(&options).expect("there is a way"), receiver)
 }
 
-/// Groups that mean another one at each link, and one that does not: also at an interface that was made anew.
+/// Groups that are different ones at each link, and one that is not: also at an interface that was
+/// created again.
 #[test]
 fn groups_of_every_scope_are_received_at_their_interface_and_again_when_it_is_another() {
     let Some(namespace) = Namespace::new() else { return };
@@ -512,7 +515,7 @@ fn groups_of_every_scope_are_received_at_their_interface_and_again_when_it_is_an
             assert_eq!(numbers(&receiver, 1), [2], "{group}");
         });
     }
-    // Without its link such a group is none.
+    // Without its link such a group is ambiguous.
     let refused = namespace.inside(|| {
         sys::ReceiveSocket::open(&sys::ReceiveOptions::at(at("[ff12::84:1]:7401"), 1 << 16)).err()
     });
@@ -539,7 +542,7 @@ fn changes_of_interfaces_and_addresses_are_told_and_a_source_that_is_gone_is_see
         ];
         for step in steps {
             namespace.run(&format!("ip {step}")).expect("root may");
-            // Routes are told to others.
+            // Changes of routes are not notified.
             if !step.starts_with("route") {
                 let ready = poller.wait(Some(clock::monotonic() + WATCHDOG)).expect("nothing interrupts");
                 assert!(ready.iter().any(|it| it.token == 7), "`ip {step}` was not told");

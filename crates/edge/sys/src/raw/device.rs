@@ -1,4 +1,4 @@
-//! What makes a TUN device and gives an interface its address: `ioctl`s that no safe crate offers.
+//! Creation of TUN devices and configuration of interfaces: `ioctl`s that no safe crate offers.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,32 +8,33 @@ use nix::libc;
 
 use super::interface_request;
 
-/// What an interface is given.
+/// Setting of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Setting {
     /// Its address.
     Address(Ipv4Addr),
-    /// Which part of it the network shares.
+    /// Its network mask.
     Mask(Ipv4Addr),
-    /// The largest packet.
+    /// Its MTU, in bytes.
     Mtu(u32),
-    /// How many packets wait before it.
+    /// Length of its queue, in packets.
     QueuePackets(u32),
-    /// It is up.
+    /// State up.
     Up,
 }
 
-/// Makes a new TUN device of a name behind a file of `/dev/net/tun`: packets of IP, each with a header of `virtio` before it.
+/// Creates a TUN device of a name for a file of `/dev/net/tun`: IP packets, each preceded by a
+/// `virtio` header.
 pub(crate) fn make_tun(file: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     let (_, mut request) = interface_request(name)?;
     let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL;
-    // The flags are sixteen bits of which the highest may be set.
+    // The flags have sixteen bits, of which the highest may be set.
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: TUNSETIFF takes an `ifreq` with a name that ends in zero, and writes the name it chose into it.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) })
 }
 
-/// Says what a TUN device's reader and writer understands of unfinished work, as bits `TUN_F_…`.
+/// Sets the offloads that a TUN device's reader and writer supports, as bits `TUN_F_…`.
 pub(crate) fn set_tun_offloads(file: BorrowedFd<'_>, offloads: u32) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes its argument as a number, not as a pointer.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) })
@@ -57,7 +58,7 @@ pub(crate) fn set_interface(name: &str, setting: Setting) -> io::Result<()> {
             libc::SIOCSIFMTU
         }
         Setting::QueuePackets(packets) => {
-            // The kernel's `ifr_qlen` lies where all numbers of this union do.
+            // The kernel's `ifr_qlen` has the offset of all numbers of this union.
             request.ifr_ifru.ifru_metric = number(packets)?;
             libc::SIOCSIFTXQLEN
         }
@@ -70,9 +71,9 @@ pub(crate) fn set_interface(name: &str, setting: Setting) -> io::Result<()> {
     checked(unsafe { libc::ioctl(socket.as_raw_fd(), command as _, &raw mut request) })
 }
 
-/// Returns an address in the shape of a `sockaddr`.
+/// Returns an address as a `sockaddr`.
 fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
-    // `struct sockaddr_in`: the port, which is none, then the address.
+    // `struct sockaddr_in`: the port, which is zero, then the address.
     let mut data = [0; 14];
     for (place, octet) in data[2..6].iter_mut().zip(address.octets()) {
         *place = octet as libc::c_char;

@@ -1,8 +1,8 @@
-//! Names and values of what a driver counts, as `ethtool -S` asks for them.
+//! Names and values of a driver's counters, as `ethtool -S` reads them.
 //!
-//! The kernel writes as many as the driver has at that moment, whatever is said of the room there is (`net/ethtool/ioctl.c`,
-//! `ethtool_get_stats`), and their number goes with the queues, which somebody may change meanwhile. So it is asked before, and
-//! there is room for a multiple.
+//! The kernel writes as many values as the driver has at that moment, whatever size the caller
+//! gives (`net/ethtool/ioctl.c`, `ethtool_get_stats`); the number depends on the queues, which may
+//! change meanwhile. So it is read before, and there is room for a multiple.
 
 use std::io;
 
@@ -10,16 +10,19 @@ use nix::libc;
 
 use super::{ethtool_by, interface_socket, request_of};
 
-/// How many a driver may have to be asked at all; those with the most have some ten thousand.
+/// Maximum number of counters of a driver that is read at all; the largest drivers have about ten
+/// thousand.
 const MOST: usize = 16_384;
-/// Nobody makes four times as many of them between two system calls.
+/// Room for values: the number does not become four times larger between two system calls.
 const ROOM: usize = 4 * MOST;
-/// How long a name is (`ETH_GSTRING_LEN`).
+/// Size of a name (`ETH_GSTRING_LEN`).
 pub(crate) const DRIVER_NAME_BYTES: usize = 32;
-/// The set of what drivers count among the sets of names (`ETH_SS_STATS` of `linux/ethtool.h`).
+/// Number of the set of drivers' counters among the sets of names (`ETH_SS_STATS` of
+/// `linux/ethtool.h`).
 const STATISTICS: u32 = 1;
 
-/// Asks for what drivers count, again and again by the same socket and into the same place; it takes no privilege.
+/// Reads drivers' counters, repeatedly by the same socket and into the same memory; takes no
+/// privilege.
 #[derive(Debug)]
 pub(crate) struct DriverCounts {
     socket: socket2::Socket,
@@ -27,37 +30,37 @@ pub(crate) struct DriverCounts {
 }
 
 impl DriverCounts {
-    /// Asks about interfaces of this thread's network namespace.
+    /// Opens a socket for interfaces of this thread's network namespace.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(crate) fn open() -> io::Result<Self> {
         Ok(Self { socket: interface_socket()?, values: Vec::new() })
     }
 
-    /// Returns how many counts a driver has.
+    /// Returns the number of a driver's counters.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` if it has none, or more than are read here.
+    /// The kernel's error; `Unsupported` if it has none, or more than are read here.
     fn count(&self, request: libc::ifreq) -> io::Result<usize> {
         const GET_SET_INFO: u32 = 0x37;
-        // The mask of sets in two words.
+        // The mask of sets, in two words.
         let mask = (1_u64 << STATISTICS).to_ne_bytes();
         let [low, high] =
             [0, 4].map(|at| u32::from_ne_bytes(mask[at..at + 4].try_into().expect("four bytes")));
         let mut info = [GET_SET_INFO, 0, low, high, 0];
         // SAFETY: for one set in the mask the kernel writes one word behind it, which `info` has.
         unsafe { ethtool_by(&self.socket, request, &mut info) }?;
-        // A set that the driver does not have is not in the mask any more.
+        // The kernel clears the bit of a set that the driver does not have.
         let has_it = info[2..4] != [0, 0];
         let count = info[4] as usize;
         if has_it && (1..=MOST).contains(&count) { Ok(count) } else { Err(io::ErrorKind::Unsupported.into()) }
     }
 
-    /// Returns the names of what the driver of an interface counts, 32 bytes each.
+    /// Returns the names of the counters of an interface's driver, 32 bytes each.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` if it has none, or more than are read here.
+    /// The kernel's error; `Unsupported` if it has none, or more than are read here.
     pub(crate) fn names(&self, interface: &str) -> io::Result<Vec<u8>> {
         const GET_STRINGS: u32 = 0x1b;
         const WORDS_OF_NAME: usize = DRIVER_NAME_BYTES / 4;
@@ -74,12 +77,12 @@ impl DriverCounts {
     /// Returns the values, in the order of the names.
     ///
     /// # Errors
-    /// As of [`Self::names`].
+    /// As for [`Self::names`].
     pub(crate) fn values(&mut self, interface: &str) -> io::Result<impl ExactSizeIterator<Item = u64>> {
         const GET_VALUES: u32 = 0x1d;
         let request = request_of(interface)?;
         self.count(request)?;
-        // A large piece of zeros is only there where somebody writes.
+        // Large zeroed memory takes pages only where it is written.
         self.values.resize(2 + 2 * ROOM, 0);
         self.values[0] = GET_VALUES;
         // SAFETY: the kernel writes as many values of 64 bits as the driver has, at most `MOST` a moment ago: there is room for four
@@ -90,7 +93,7 @@ impl DriverCounts {
     }
 }
 
-/// A number of 64 bits, as it lies in two words.
+/// Returns a number of 64 bits from two words.
 fn value(words: &[u32]) -> u64 {
     let [first, second] = [words[0], words[1]].map(u64::from);
     if cfg!(target_endian = "little") { first | second << 32 } else { first << 32 | second }

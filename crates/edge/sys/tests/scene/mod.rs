@@ -1,5 +1,5 @@
-//! Sockets on the loopback interface, waiting for datagrams with a watchdog, and the scenes that every
-//! kind of address must pass.
+//! Sockets on the loopback interface, waiting for datagrams with a watchdog, and the scenes that
+//! every kind of address must pass.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use sys::{
     SendSocket, SendTechniques, clock,
 };
 
-/// Long enough that a test which reaches it has failed.
+/// Timeout long enough that a test which reaches it has failed.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// Room for everything the tests send.
+/// Buffer size for everything the tests send.
 pub(crate) const BUFFER_BYTES: usize = 1 << 20;
 
 pub(crate) fn at(text: &str) -> SocketAddr {
@@ -38,12 +38,12 @@ pub(crate) fn send_number(socket: &mut SendSocket, number: u64, to: SocketAddr) 
     assert_eq!(socket.send_batch(&[&number.to_le_bytes()], to), [Outcome::Sent]);
 }
 
-/// The number at the beginning of a datagram.
+/// Returns the number at the beginning of a datagram.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(*bytes.first_chunk().expect("the tests send numbers"))
 }
 
-/// Receives until `enough` says so of the batch.
+/// Receives until `enough` returns true for the batch.
 pub(crate) fn receive_until(
     socket: &ReceiveSocket,
     batch: &mut ReceiveBatch,
@@ -63,14 +63,14 @@ pub(crate) fn receive_until(
     }
 }
 
-/// A datagram of `size_bytes` with a number at its beginning.
+/// Returns a datagram of `size_bytes` with a number at its beginning.
 pub(crate) fn numbered(number: u64, size_bytes: usize) -> Vec<u8> {
     let mut bytes = vec![0; size_bytes];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     bytes
 }
 
-/// Has so many datagrams accepted, one by one and waited for, that batches and trains are risked.
+/// Lets enough datagrams be accepted, one by one and awaited, that batches and trains are used.
 pub(crate) fn earn_trust(sender: &mut SendSocket, receiver: &ReceiveSocket) {
     let to = receiver.local_address();
     for number in 0..1_100 {
@@ -91,14 +91,14 @@ pub(crate) fn numbers(socket: &ReceiveSocket, count: usize) -> Vec<u64> {
     found
 }
 
-/// Sends in single calls and in batches; everything arrives, in order, with its evidence.
+/// Sends in single calls and in batches; all arrive, in order, with their evidence.
 pub(crate) fn makes_the_round(address: SocketAddr) {
     let receiver = receiver(address, BUFFER_BYTES);
     let to = receiver.local_address();
     let mut sender = sender(to);
     let payloads: Vec<_> = (0..3_000_u64).map(u64::to_le_bytes).collect();
     let mut all = Vec::new();
-    // Small steps, so that no buffer overflows; enough of them that batches are earned.
+    // Small steps, so that no buffer overflows; enough of them that batches are gained.
     for step in payloads.chunks(100) {
         let datagrams: Vec<&[u8]> = step.iter().map(<[u8; 8]>::as_slice).collect();
         assert!(sender.send_batch(&datagrams, to).iter().all(|outcome| *outcome == Outcome::Sent));
@@ -119,7 +119,7 @@ pub(crate) fn makes_the_round(address: SocketAddr) {
     assert!(before <= time && time <= clock::wall(), "stamped at {time:?}");
 }
 
-/// Two sockets in one group, one in another: each hears its own.
+/// Two sockets in one group, one in another: each receives its own.
 pub(crate) fn keeps_groups_apart(a: SocketAddr, mut b: SocketAddr) {
     let first = receiver(a, BUFFER_BYTES);
     let a = first.local_address();
@@ -134,7 +134,7 @@ pub(crate) fn keeps_groups_apart(a: SocketAddr, mut b: SocketAddr) {
     assert_eq!(numbers(&other, 2), [1, 3]);
 }
 
-/// Leaves the group and joins it again, beside a witness that stays.
+/// Leaves the group and joins it again, with a second member that stays.
 pub(crate) fn leaves_and_comes_back(group: SocketAddr) {
     let leaver = receiver(group, BUFFER_BYTES);
     let to = leaver.local_address();
@@ -144,7 +144,7 @@ pub(crate) fn leaves_and_comes_back(group: SocketAddr) {
     assert_eq!(numbers(&leaver, 1), [1]);
     leaver.leave().expect("it works");
     send_number(&mut sender, 2, to);
-    // The witness proves that the datagram had its chance.
+    // The second member proves that the datagram was delivered.
     assert_eq!(numbers(&witness, 2), [1, 2]);
     leaver.join().expect("it works");
     send_number(&mut sender, 3, to);
