@@ -1,17 +1,17 @@
-//! Compiles the hook with the clang that is there; where there is none, the object that is shipped does.
+//! Compiles the hook with an available clang; without one, the shipped object is used.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// What the shipped object is made with, so that it can be made again; `-g` is what the kernel's types are found by.
+/// Flags with which the shipped object is reproducible; `-g` adds the types by which the kernel's are found.
 const FLAGS: [&str; 8] =
     ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-fdebug-compilation-dir=."];
 
-/// Older ones do not know the relocations.
+/// Oldest usable version of clang: older ones lack the relocations.
 const OLDEST_CLANG: u32 = 14;
 
-/// The programs, each a file of C; what they share.
+/// The programs, each a C file.
 const PROGRAMS: [&str; 2] = ["hook", "checkpoints"];
 const SHARED: &str = "src/packet.bpf.h";
 

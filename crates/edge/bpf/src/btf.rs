@@ -1,11 +1,12 @@
-//! The running kernel's own types (BTF), as far as they are asked for: the names of its drop reasons, and what a tracepoint tells.
+//! The running kernel's own types (BTF), as far as they are needed: names of its drop reasons, and arguments of
+//! tracepoints.
 //!
-//! Reasons are numbered anew with every release, so their names are read here and stand in no table. Source of the format:
-//! the kernel's `Documentation/bpf/btf.rst`.
+//! Reasons are renumbered in every release, so their names are read here and are in no table. Source of the
+//! format: the kernel's `Documentation/bpf/btf.rst`.
 
 use std::collections::BTreeMap;
 
-/// The types of a kernel.
+/// Types of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Types<'a> {
     types: &'a [u8],
@@ -16,11 +17,11 @@ pub struct Types<'a> {
 struct Type {
     name_at: u32,
     kind: u8,
-    /// How many members, values or parameters.
+    /// Number of members, values or parameters.
     members: usize,
-    /// The type that it points to or stands for, or a size.
+    /// The type that it points to or names, or a size.
     of: u32,
-    /// Where what belongs to it begins.
+    /// Offset of its body.
     body_at: usize,
 }
 
@@ -40,7 +41,7 @@ mod kind {
     pub(super) const ENUM64: u8 = 19;
 }
 
-/// What every type begins with.
+/// Size of the head of every type.
 const HEAD_BYTES: usize = 12;
 
 fn half(bytes: &[u8], at: usize) -> Option<u32> {
@@ -48,7 +49,7 @@ fn half(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl<'a> Types<'a> {
-    /// Reads where types and strings lie; `None` for what is no BTF of this machine's byte order.
+    /// Locates types and strings; `None` for bytes that are not BTF of this machine's byte order.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         const MAGIC: u32 = 0xeb9f;
@@ -64,7 +65,7 @@ impl<'a> Types<'a> {
         Some(Self { types: part(8, 12)?, strings: part(16, 20)? })
     }
 
-    /// Returns the values of an enumeration by their names; empty where there is none of this name.
+    /// Returns the names of an enumeration's values; empty if there is no enumeration of this name.
     #[must_use]
     pub fn enumeration(&self, name: &str) -> BTreeMap<u32, &'a str> {
         let wanted = |it: &Type| it.kind == kind::ENUM && self.name(it.name_at) == Some(name);
@@ -76,7 +77,7 @@ impl<'a> Types<'a> {
         (0..found.members).filter_map(value).collect()
     }
 
-    /// Returns how many values a tracepoint hands over; `None` where there is none of this name.
+    /// Returns the number of a tracepoint's arguments; `None` if there is no tracepoint of this name.
     #[must_use]
     pub fn tracepoint_values(&self, name: &str) -> Option<usize> {
         let name = format!("btf_trace_{name}");
@@ -88,7 +89,7 @@ impl<'a> Types<'a> {
         prototype.members.checked_sub(1)
     }
 
-    /// Returns the number of a function; `None` where there is none of this name.
+    /// Returns the number of a function; `None` if there is no function of this name.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<u32> {
         let is_wanted = |it: &Type| it.kind == kind::FUNCTION && self.name(it.name_at) == Some(name);
@@ -96,7 +97,7 @@ impl<'a> Types<'a> {
         u32::try_from(index + 1).ok()
     }
 
-    /// Types are numbered from 1 in the order in which they stand.
+    /// Returns a type by its number; types are numbered from 1 in their order.
     fn type_of(&self, number: u32) -> Option<Type> {
         self.each().nth(usize::try_from(number).ok()?.checked_sub(1)?)
     }
@@ -126,7 +127,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// What stands behind the head of a type.
+/// Returns the size of the body of a type.
 const fn body_bytes(kind: u8, members: usize) -> usize {
     match kind {
         kind::INT | kind::VARIABLE | kind::TAG => 4,
@@ -142,10 +143,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Where kernels have their types.
+    /// Path of the running kernel's types.
     const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
-    /// `enum why { A = 0, B = 2 }` behind an integer, and `typedef (*)(void *, int, int) btf_trace_it`.
+    /// Returns `enum why { A = 0, B = 2 }` behind an integer, and `typedef (*)(void *, int, int) btf_trace_it`.
     fn small() -> Vec<u8> {
         let strings = b"\0int\0why\0A\0B\0btf_trace_it\0";
         let mut types: Vec<u32> = Vec::new();

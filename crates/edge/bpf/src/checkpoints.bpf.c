@@ -1,7 +1,7 @@
-// What the kernel does for us at each datagram that passes a checkpoint of its way: before the queue of the sending device, behind
-// it, and where it comes in. It keeps the number that should come next, and speaks only where another one does.
+// Runs in the kernel for each datagram that passes a checkpoint of its path: before the sending queue, behind it,
+// and at reception. It keeps the number that should come next, and reports only where another one comes.
 //
-// `checkpoints.rs` reads what `struct gap`, `struct passed` and `struct count` say; they change together.
+// `checkpoints.rs` reads `struct gap`, `struct passed` and `struct count`; they change together.
 
 #include "packet.bpf.h"
 
@@ -10,20 +10,20 @@ static long (*repeat)(u32 times, void *step, void *context, u64 flags) = (void *
 static long (*dynptr_read)(void *to, u32 bytes, void *from, u32 offset, u64 flags) = (void *)201;
 struct bpf_dynptr { u64 opaque[2]; } __attribute__((aligned(8)));
 
-// A function of the kernel that has no number of its own: the loader writes where it is found into the call (`object.rs`).
+// A function of the kernel without a fixed number: the loader writes its actual number into the call (`object.rs`).
 static int (*dynptr_from_skb)(struct sk_buff *skb, u64 flags, struct bpf_dynptr *to) = (void *)0x7a11ca57;
 const volatile u32 HAS_DYNPTR = 0;
 
-// The address of `br_handle_frame`: what a bridge takes from its devices is not counted twice. 0 where there is none.
+// Address of `br_handle_frame`: packets that a bridge takes from its devices are not counted twice. 0 without bridges.
 const volatile u64 BRIDGE = 0;
 
 enum checkpoint { QUEUE, TRANSMIT, RECEIVE };
 enum { CREATE = 1, MAX_SEGMENTS = 128, MAX_HEADER = 64, LEAST_HEADER = 12, MAX_RETRIES = 4 };
 
-// A number further away than this is somebody else's, or damaged, unless the next one follows it.
+// A number further away than this belongs to another stream or is damaged, unless the next one follows it.
 enum { MAX_JUMP = 1 << 20 };
 
-// A stream on its way from one sender to one destination, at one checkpoint of one device.
+// A stream from one sender to one destination, at one checkpoint of one device.
 struct flow {
 	u64 stream, incarnation;
 	u8 source[16], destination[16];
@@ -40,7 +40,7 @@ struct passed {
 };
 _Static_assert(sizeof(struct passed) == 32, "as checkpoints.rs reads it");
 
-// Numbers `first` up to `end` came where `expected` should have.
+// Numbers `first` up to `end` came where `expected` should have come.
 struct gap {
 	struct flow flow;
 	u64 at_ns, expected, first, end;
@@ -76,7 +76,7 @@ INLINE void report(const struct flow *flow, u64 expected, u64 first, u64 end)
 	ring_submit(gap, 0);
 }
 
-// Numbers wrap at as many bytes as the protocol gives them.
+// Numbers wrap at the width that the protocol gives them.
 INLINE u64 mask_of(u8 profile)
 {
 	for (u32 i = 0; i < MAX_PROFILES; i++)
@@ -85,7 +85,7 @@ INLINE u64 mask_of(u8 profile)
 	return ~0ULL;
 }
 
-// Takes numbers in a row. Two processors may do so for one flow at once: who comes second tries again.
+// Takes consecutive numbers. Two processors may do so for one flow at once: the second one tries again.
 ONCE void pass(const struct flow *flow, u64 first, u64 end)
 {
 	u64 mask = mask_of(flow->profile), next_but = end & mask;
@@ -112,7 +112,7 @@ ONCE void pass(const struct flow *flow, u64 first, u64 end)
 		}
 		if (__sync_val_compare_and_swap(&passed->next, next, next_but) != next)
 			continue;
-		// Who goes on far behind has begun anew.
+		// A stream that continues far behind has restarted.
 		if (ahead && !is_behind)
 			report(flow, next, first, end);
 		return;
@@ -120,7 +120,7 @@ ONCE void pass(const struct flow *flow, u64 first, u64 end)
 	count(UNREPORTED, 1);
 }
 
-// A train, or a datagram whose payload lies in pages, while its numbers are read.
+// A train, or a datagram whose payload is in pages, while its numbers are read.
 struct train {
 	struct bpf_dynptr packet;
 	struct flow flow;
@@ -165,7 +165,7 @@ static long take_segment(u32 index, struct train *train)
 	return 0;
 }
 
-// Each datagram's number stands where its segment begins, wherever the kernel keeps it.
+// The number of each datagram is at the beginning of its segment, wherever the kernel keeps it.
 ONCE void take_train(struct sk_buff *skb, const struct flow *flow, u32 at, u32 stride)
 {
 	struct train train = {.flow = *flow, .at = at, .stride = stride, .whole = skb->len};
@@ -173,7 +173,7 @@ ONCE void take_train(struct sk_buff *skb, const struct flow *flow, u32 at, u32 s
 		count(UNREAD, 1);
 		return;
 	}
-	// Empty at a number that the verifier does not know: it would follow each one on from 0.
+	// Empty at a number that the verifier does not know: otherwise it would follow each one on from 0.
 	train.first = train.end = now_ns();
 	repeat(MAX_SEGMENTS, take_segment, &train, 0);
 	tell(&train);
@@ -212,8 +212,8 @@ ONCE int check(struct sk_buff *skb, enum checkpoint checkpoint)
 	return 0;
 }
 
-// The kernel counts what it takes in (`/proc/net/softnet_stat`), once more where a device stands on another one or a tag is taken
-// off. As often at the most is this called for; if it is called more seldom, something was not seen.
+// The kernel counts received packets (`/proc/net/softnet_stat`), again where devices are stacked or a tag is
+// removed. This is called at most as often; if it is called less often, packets were not seen.
 INLINE void count_received(struct sk_buff *skb)
 {
 	struct net_device *device = skb->dev;

@@ -1,4 +1,4 @@
-//! The checkpoints in the kernel: loaded, drained, and what they could not see.
+//! The checkpoints in the kernel: loaded, drained, and the counts of what they could not see.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,18 +14,19 @@ use crate::error::HookError;
 use crate::object::{Filter, attach, missed_calls, refused, sum_of, with_function};
 use crate::symbols::Symbols;
 
-/// What checkpoints could not see or say since they were loaded: holes may be none, then.
+/// Counts of what checkpoints could not see or report since they were loaded; if they are not zero, reported
+/// holes may be false.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Overlooked {
-    /// Datagrams of trains that lie where they could not be read.
+    /// Datagrams of trains that could not be read.
     pub unread: u64,
     /// Holes that there was no room to report.
     pub unreported: u64,
-    /// Calls that the kernel left out, because one was going on already.
+    /// Calls that the kernel skipped, because one was already running.
     pub missed_calls: u64,
 }
 
-/// Programs at checkpoints in the kernel; dropping them takes them out of it.
+/// Programs at checkpoints in the kernel; dropping them unloads them.
 pub struct Checkpoints {
     kernel: Ebpf,
     gaps: RingBuf<MapData>,
@@ -34,7 +35,7 @@ pub struct Checkpoints {
     profiles: Vec<Profile>,
 }
 
-/// The sizes of `struct flow`, `struct passed` and `struct gap` of `checkpoints.bpf.c`.
+/// Sizes of `struct flow`, `struct passed` and `struct gap` of `checkpoints.bpf.c`.
 const FLOW_BYTES: usize = 64;
 const PASSED_BYTES: usize = 32;
 const GAP_BYTES: usize = 96;
@@ -56,14 +57,15 @@ enum Count {
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/checkpoints.bpf.o"));
 
-/// What stands in the object for the function's number.
+/// Placeholder for the function's number in the object.
 const DYNPTR_FROM_SKB: u32 = 0x7a11_ca57;
 
 impl Checkpoints {
-    /// Loads the programs: from now on they see what passes to these ports (none means every port), of these protocols.
+    /// Loads the programs: from now on they see datagrams to these ports (none means every port), of these
+    /// protocols.
     ///
     /// # Errors
-    /// [`HookError`]: mostly that this process may not.
+    /// [`HookError`]: usually a lack of permission.
     pub fn load(ports: &[u16], profiles: &[Profile]) -> Result<Self, HookError> {
         let filter = Filter::new(ports, profiles)?;
         let types = std::fs::read("/sys/kernel/btf/vmlinux").map_err(HookError::NoTypes)?;
@@ -97,34 +99,34 @@ impl Checkpoints {
         })
     }
 
-    /// Returns what came out of its row since it was asked last.
+    /// Appends the jumps since the last call.
     pub fn drain(&mut self, jumps: &mut Vec<(Instant, Passage, Jump)>) {
         while let Some(bytes) = self.gaps.next() {
             jumps.extend(read_gap(&bytes, &self.profiles));
         }
     }
 
-    /// Returns what has passed where so far.
+    /// Returns what has passed each checkpoint so far.
     #[must_use]
     pub fn passed(&self) -> BTreeMap<Passage, Passed> {
-        // One that is replaced meanwhile is left out, and there the next time.
+        // A flow that is replaced meanwhile is left out, and is there the next time.
         let flows = self.flows.iter().filter_map(Result::ok);
         flows.filter_map(|(flow, passed)| Some((read_flow(&flow)?, read_passed(&passed)))).collect()
     }
 
-    /// Counts what came in, of any namespace and protocol, as the kernel counts it (`softnet_processed`), or more. What the kernel
-    /// counted beyond was not seen.
+    /// Returns the number of received packets, of any namespace and protocol, as the kernel counts them
+    /// (`softnet_processed`), or more. If the kernel counted more, packets were not seen.
     ///
     /// # Errors
-    /// If the kernel does not hand over its counts.
+    /// If the kernel does not return its counts.
     pub fn received(&self) -> io::Result<u64> {
         sum_of(&self.counts, Count::Received as u32)
     }
 
-    /// Returns what they could not see or say.
+    /// Returns the counts of what the checkpoints could not see or report.
     ///
     /// # Errors
-    /// If the kernel does not hand over its counts.
+    /// If the kernel does not return its counts.
     pub fn overlooked(&self) -> io::Result<Overlooked> {
         let missed = PROGRAMS.iter().map(|(program, _)| missed_calls(&self.kernel, program));
         Ok(Overlooked {
@@ -145,7 +147,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
-/// Reads `struct flow`; `None` for a checkpoint that there is not.
+/// Reads `struct flow`; `None` for an unknown checkpoint.
 fn read_flow(bytes: &[u8]) -> Option<Passage> {
     let bytes: &[u8; FLOW_BYTES] = bytes.first_chunk()?;
     let address = |at: usize, port_at: usize| {
@@ -173,7 +175,7 @@ fn read_passed(bytes: &[u8; PASSED_BYTES]) -> Passed {
     Passed { first: word(bytes, 0), next: word(bytes, 8), datagrams: word(bytes, 16) }
 }
 
-/// Reads `struct gap`: what was passed over, in two where numbers wrapped in between, or what came late.
+/// Reads `struct gap`: the skipped numbers, in two ranges where numbers wrapped in between, or late ones.
 fn read_gap(bytes: &[u8], profiles: &[Profile]) -> Vec<(Instant, Passage, Jump)> {
     let Some(passage) = bytes.first_chunk::<GAP_BYTES>().and_then(|bytes| read_flow(bytes)) else {
         return Vec::new();
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A gap of a stream as the kernel writes it.
+    /// Returns a gap of a stream as the kernel writes it.
     fn gap(expected: u64, first: u64, end: u64) -> Vec<u8> {
         let mut bytes = vec![0; GAP_BYTES];
         bytes[0..8].copy_from_slice(&5_u64.to_le_bytes());

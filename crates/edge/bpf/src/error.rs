@@ -1,35 +1,33 @@
-//! Why the kernel's drop events cannot be had here, and what to do.
+//! Reasons why the kernel's drop events are not available, with remedies.
 
-/// Why the hook is not there.
+/// Reason why the hook cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    /// This kernel does not tell its types.
-    #[error(
-        "this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF), without which its drops cannot be read"
-    )]
+    /// This kernel does not provide its types.
+    #[error("this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF), which drop events need")]
     NoTypes(#[source] std::io::Error),
-    /// Its types cannot be read.
+    /// The kernel's types cannot be read.
     #[error(
-        "what /sys/kernel/btf/vmlinux has is not understood; please report this kernel's version (`uname -r`)"
+        "unsupported content of /sys/kernel/btf/vmlinux; please report this kernel's version (`uname -r`)"
     )]
     TypesNotUnderstood,
-    /// It has no tracepoint where packets are freed.
+    /// The kernel has no tracepoint at which packets are freed.
     #[error("this kernel has no tracepoint `kfree_skb`; drop events need Linux 5.8 or later")]
     NoTracepoint,
-    /// It does not let this process.
+    /// The kernel does not permit it to this process.
     #[error(
         "not permitted: drop events need CAP_BPF and CAP_PERFMON; run it as root, or `setcap cap_bpf,cap_perfmon,cap_syslog+ep` on the program"
     )]
     NotPermitted,
-    /// More ports or profiles than the hook has room for.
+    /// There are more ports or profiles than the hook has room for.
     #[error("too many {what}: the hook has room for {room}")]
     TooMany {
-        /// Of what.
+        /// Kind of the items.
         what: &'static str,
-        /// How many there may be.
+        /// Maximum number of items.
         room: usize,
     },
-    /// The kernel refuses it.
+    /// The kernel refuses the hook.
     #[error("the kernel refuses the hook: {0}")]
     Refused(String),
 }

@@ -1,6 +1,6 @@
-// What the kernel does for us at each datagram that it frees unread: look at it, join it to the run of its like, report runs.
+// Runs in the kernel for each datagram that it frees unread: reads it, joins it to a run of similar drops, reports runs.
 //
-// `layout.rs` reads what `struct run` and `struct count` say; both change together.
+// `layout.rs` reads `struct run` and `struct count`; both change together.
 
 #include "packet.bpf.h"
 
@@ -54,8 +54,8 @@ INLINE int is_alike(const struct run *a, const struct run *b)
 
 #define ORDERED() __asm__ volatile("" ::: "memory")
 
-// Joins a drop to the open run of this processor, or reports that one and opens another. Whoever reads the open run from
-// outside compares its two serials: while it is being written they differ.
+// Joins a drop to the open run of this processor, or reports that run and opens another. A reader of the open run
+// compares its two serials: while it is being written they differ.
 INLINE void join(struct run *run)
 {
 	u32 key = 0;

@@ -1,4 +1,4 @@
-//! The hook in the kernel: loaded, drained, and what it could not see.
+//! The hook in the kernel: loaded, drained, and the counts of what it could not see.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,18 +18,18 @@ use crate::object::{Filter, attach, missed_calls, refused, sum_of};
 use crate::runs::OpenRuns;
 use crate::symbols::Symbols;
 
-/// What the hook looks for.
+/// Settings of the hook.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Only datagrams to these ports; none means every port.
+    /// Ports of the datagrams to report; none means every port.
     pub ports: Vec<u16>,
-    /// How stream and number are found; the first that fits does.
+    /// Profiles by which stream and number are found; the first that fits is used.
     pub profiles: Vec<Profile>,
-    /// Drops alike are joined in the kernel; otherwise each is an event.
+    /// True if similar drops are joined in the kernel; otherwise each is an event.
     pub joins: bool,
-    /// Does as a kernel before Linux 5.17 does, which does not tell why.
+    /// True to behave as a kernel before Linux 5.17, which reports no reason.
     pub pretends_no_reason: bool,
-    /// Does as a kernel before Linux 6.11 does, which does not tell at which socket.
+    /// True to behave as a kernel before Linux 6.11, which reports no socket.
     pub pretends_no_socket: bool,
 }
 
@@ -45,18 +45,18 @@ impl Default for Options {
     }
 }
 
-/// What the hook could not see or say, in datagrams, since it was loaded.
+/// Counts of datagrams that the hook could not see or report since it was loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Unseen {
-    /// There was no room to report them.
+    /// Datagrams that there was no room to report.
     pub unreported: u64,
-    /// There was no room for the packets that hold them; a train counts with all of it.
+    /// Datagrams whose packets there was no room to copy; a train counts with all its datagrams.
     pub not_copied: u64,
-    /// Calls that the kernel left out, because one was going on already.
+    /// Calls that the kernel skipped, because one was already running.
     pub missed_calls: u64,
 }
 
-/// The hook; dropping it takes it out of the kernel.
+/// The hook; dropping it unloads it.
 pub struct Hook {
     kernel: Ebpf,
     runs: RingBuf<MapData>,
@@ -68,11 +68,11 @@ pub struct Hook {
     names: Names,
 }
 
-/// What numbers of the kernel are called.
+/// Names of the kernel's numbers.
 struct Names {
     reasons: BTreeMap<u32, Arc<str>>,
     symbols: Symbols,
-    /// What stands for a reason that was not told.
+    /// Name of a reason that was not reported.
     unspecified: Arc<str>,
     has_reason: bool,
 }
@@ -80,7 +80,8 @@ struct Names {
 const PROGRAM: &str = "on_drop";
 const TRACEPOINT: &str = "kfree_skb";
 
-/// Pages of each processor's buffer of copies: 120 trains of 64 KiB, as long as it takes until somebody looks.
+/// Number of pages of each processor's buffer of copies: 120 trains of 64 KiB, enough until the buffer is
+/// drained.
 const COPY_PAGES: usize = 2_048;
 
 /// Indices of the hook's counts, as in `hook.bpf.c`.
@@ -94,10 +95,10 @@ enum Count {
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/hook.bpf.o"));
 
 impl Hook {
-    /// Loads the hook into the kernel and lets it look.
+    /// Loads the hook into the kernel and activates it.
     ///
     /// # Errors
-    /// [`HookError`]: mostly that this process may not, or that this kernel is too old.
+    /// [`HookError`]: usually a lack of permission, or a kernel that is too old.
     pub fn load(options: &Options) -> Result<Self, HookError> {
         let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(HookError::NoTypes)?;
         let types = Types::parse(&bytes).ok_or(HookError::TypesNotUnderstood)?;
@@ -113,20 +114,20 @@ impl Hook {
         Ok(Self { kernel, runs, copies, open, counts, told, profiles, names })
     }
 
-    /// Returns what was freed unread since it was asked last.
+    /// Appends the datagrams freed unread since the last call.
     ///
     /// # Errors
-    /// If the kernel does not hand over the runs that are still open.
+    /// If the kernel does not return the runs that are still open.
     pub fn drain(&mut self, events: &mut Vec<DropEvent>) -> io::Result<()> {
         while let Some(bytes) = self.runs.next() {
             let Some(run) = read_run(&bytes) else { continue };
-            // What never was an open run has no serial.
+            // A drop that never was an open run has no serial.
             let rest = if run.serial == 0 { Some(run) } else { self.told.close(run) };
             events.extend(rest.map(|run| self.names.event(&run)));
         }
         for copies in &mut self.copies {
             copies.for_each(|event| {
-                // What was lost here was refused to the hook, which counts it.
+                // Samples lost here were refused to the hook, which counts them.
                 let PerfEvent::Sample { head, tail } = event else { return };
                 let runs = read_copy(&[head, tail].concat(), &self.profiles);
                 events.extend(runs.iter().map(|run| self.names.event(run)));
@@ -139,10 +140,10 @@ impl Hook {
         Ok(())
     }
 
-    /// Returns what it could not see or say.
+    /// Returns the counts of what it could not see or report.
     ///
     /// # Errors
-    /// If the kernel does not hand over its counts.
+    /// If the kernel does not return its counts.
     pub fn unseen(&self) -> io::Result<Unseen> {
         Ok(Unseen {
             unreported: self.count(Count::Unreported)?,
@@ -151,21 +152,21 @@ impl Hook {
         })
     }
 
-    /// Counts how often the kernel called it: once for each packet freed unread, of any protocol.
+    /// Returns how often the kernel called it: once for each packet freed unread, of any protocol.
     ///
     /// # Errors
-    /// If the kernel does not hand over its counts.
+    /// If the kernel does not return its counts.
     pub fn calls(&self) -> io::Result<u64> {
         self.count(Count::Calls)
     }
 
-    /// Tells whether the kernel says why it freed a datagram: since Linux 5.17.
+    /// Returns whether the kernel reports why it freed a datagram: since Linux 5.17.
     #[must_use]
     pub const fn has_reasons(&self) -> bool {
         self.names.has_reason
     }
 
-    /// Tells whether places in the kernel have names: without `CAP_SYSLOG` they have none.
+    /// Returns whether places in the kernel have names: not without `CAP_SYSLOG`.
     #[must_use]
     pub fn has_locations(&self) -> bool {
         !self.names.symbols.is_empty()
@@ -177,7 +178,7 @@ impl Hook {
 }
 
 impl AsFd for Hook {
-    /// Readable when runs are over; open ones are there without it.
+    /// Returns a descriptor that is readable when runs are complete; open runs are available without it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.runs.as_fd()
     }
@@ -235,7 +236,7 @@ impl Names {
         let reasons = reasons
             .map(|(number, name)| (number, Arc::from(name.strip_prefix(PREFIX).unwrap_or(name))))
             .collect();
-        // Who may not read it may not see places either.
+        // A user who may not read it may not see places either.
         let symbols = Symbols::parse(&std::fs::read_to_string("/proc/kallsyms").unwrap_or_default());
         Self { reasons, symbols, unspecified: Arc::from("NOT_SPECIFIED"), has_reason }
     }

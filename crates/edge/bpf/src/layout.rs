@@ -1,13 +1,13 @@
-//! What the hook writes: `struct run` of `hook.bpf.c`, and copies of packets behind it.
+//! Layout of the hook's output: `struct run` of `hook.bpf.c`, and copies of packets after it.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use diagnose::Profile;
 
-/// Drops alike of one processor, as the hook writes them.
+/// Similar drops of one processor, as the hook writes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Which run of its processor; 0 for a drop that belongs to none.
+    /// Number of the run on its processor; 0 for a drop that belongs to none.
     pub serial: u64,
     pub(crate) serial_again: u64,
     pub(crate) location: u64,
@@ -30,7 +30,7 @@ pub struct Run {
     pub(crate) payload_at: u32,
 }
 
-/// The size of `struct run`.
+/// Size of `struct run`.
 pub(crate) const RUN_BYTES: usize = 144;
 
 impl Run {
@@ -55,7 +55,7 @@ impl Run {
         self.flags & Self::IS_NUMBERED != 0
     }
 
-    /// Tells whether it was read while the hook was writing it.
+    /// Returns whether it was read while the hook was writing it.
     pub(crate) const fn is_torn(&self) -> bool {
         self.serial != self.serial_again
     }
@@ -76,7 +76,7 @@ impl Run {
     }
 }
 
-/// Reads a run; `None` where there are not bytes enough.
+/// Reads a run; `None` if there are too few bytes.
 #[must_use]
 pub fn read_run(bytes: &[u8]) -> Option<Run> {
     let bytes: &[u8; RUN_BYTES] = bytes.first_chunk()?;
@@ -114,7 +114,7 @@ pub fn read_run(bytes: &[u8]) -> Option<Run> {
 
 /// Reads the datagrams of a packet that the hook copied: one, or all of a train.
 ///
-/// What has no number in any profile comes as one run of so many datagrams.
+/// Datagrams without a number in any profile form one run.
 #[must_use]
 pub fn read_copy(bytes: &[u8], profiles: &[Profile]) -> Vec<Run> {
     let Some(run) = read_run(bytes) else { return Vec::new() };
@@ -137,7 +137,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A copied train of `segments` RTP packets of `segment_bytes`, numbered from 7, behind 42 bytes of headers.
+    /// Returns a copied train of `segments` RTP packets of `segment_bytes`, numbered from 7, behind 42 bytes of
+    /// headers.
     fn train(segments: u16, segment_bytes: u16) -> Vec<u8> {
         let mut bytes = vec![0; RUN_BYTES];
         bytes[124..126].copy_from_slice(&segment_bytes.to_le_bytes());

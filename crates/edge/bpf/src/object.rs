@@ -1,4 +1,4 @@
-//! What both objects need on their way into the kernel: which datagrams they look at, and why the kernel refuses them.
+//! Common parts of loading both objects: the datagrams to inspect, and the kernel's refusals.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,12 +10,12 @@ use diagnose::Profile;
 
 use crate::error::HookError;
 
-/// As in `packet.bpf.h`.
+/// Maximum number of ports, as in `packet.bpf.h`.
 const MAX_PORTS: usize = 8;
 const MAX_PROFILES: usize = 4;
 const PROFILE_BYTES: usize = 20;
 
-/// Which datagrams are looked at, and where they have their numbers, as the kernel is told.
+/// The datagrams to inspect, and the positions of their numbers, in the kernel's form.
 pub(crate) struct Filter {
     port_count: u32,
     ports: [u16; MAX_PORTS],
@@ -43,10 +43,11 @@ impl Filter {
     }
 }
 
-/// Lets the calls of an object that name `stands_for` go to a function of the kernel, which has no number but that of its type;
-/// `None` where there is no such call.
+/// Redirects the calls of an object that name `stands_for` to a function of the kernel, whose only number is
+/// that of its type; `None` if there is no such call.
 ///
-/// Source: `BPF_PSEUDO_KFUNC_CALL` of `linux/bpf.h`. The loader does not know it, and the instruction is all that tells.
+/// Source: `BPF_PSEUDO_KFUNC_CALL` of `linux/bpf.h`. The loader does not support it, so the instruction itself
+/// is changed.
 pub(crate) fn with_function(object: &[u8], stands_for: u32, function: u32) -> Option<Vec<u8>> {
     const CALL: u8 = 0x85;
     const OF_HELPER: u8 = 0;
@@ -68,7 +69,7 @@ pub(crate) fn with_function(object: &[u8], stands_for: u32, function: u32) -> Op
     found.then_some(object)
 }
 
-/// Hangs a program on a tracepoint.
+/// Attaches a program to a tracepoint.
 pub(crate) fn attach(kernel: &mut Ebpf, program: &str, tracepoint: &str, btf: &Btf) -> Result<(), HookError> {
     let program = kernel.program_mut(program).ok_or(HookError::NoTracepoint)?;
     let program: &mut BtfTracePoint = program.try_into().map_err(|error: ProgramError| refused(&error))?;
@@ -77,7 +78,7 @@ pub(crate) fn attach(kernel: &mut Ebpf, program: &str, tracepoint: &str, btf: &B
     Ok(())
 }
 
-/// Counts how often the kernel left a program out, because one was going on already.
+/// Returns how often the kernel skipped a program, because a call was already running.
 pub(crate) fn missed_calls(kernel: &Ebpf, program: &str) -> io::Result<u64> {
     let program = kernel.program(program).ok_or(io::ErrorKind::NotFound)?;
     let number = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
@@ -86,7 +87,7 @@ pub(crate) fn missed_calls(kernel: &Ebpf, program: &str) -> io::Result<u64> {
     Ok(value.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
 }
 
-/// Returns a count that each processor keeps for itself.
+/// Returns the sum of a count that each processor keeps for itself.
 pub(crate) fn sum_of(counts: &PerCpuArray<MapData, u64>, which: u32) -> io::Result<u64> {
     let values = counts.get(&which, 0).map_err(io::Error::other)?;
     Ok(values.iter().sum())
@@ -101,7 +102,7 @@ fn padded<T: Copy + Default, const ROOM: usize>(
     Ok(all)
 }
 
-/// Lays a profile out as `struct profile` of `packet.bpf.h`.
+/// Encodes a profile as `struct profile` of `packet.bpf.h`.
 fn raw_profile(profile: &Profile) -> [u8; PROFILE_BYTES] {
     let at = |field: Option<diagnose::Field>| field.map_or(0, |field| field.at).to_le_bytes();
     let bytes = |field: Option<diagnose::Field>| [field.map_or(0, |field| field.bytes)];
@@ -123,7 +124,7 @@ fn raw_profile(profile: &Profile) -> [u8; PROFILE_BYTES] {
     raw
 }
 
-/// Finds out of an error's sources whether the kernel forbids it, or does not take it.
+/// Determines from an error's sources whether the kernel lacks permission or rejects the program.
 pub(crate) fn refused(error: &(dyn core::error::Error + 'static)) -> HookError {
     let mut source = Some(error);
     let mut said = String::new();

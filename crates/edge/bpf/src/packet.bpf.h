@@ -1,6 +1,6 @@
-// What both programs in the kernel share: the kernel's types, and how a datagram's addresses, stream and number are read.
+// Common parts of both programs in the kernel: its types, and reading a datagram's addresses, stream and number.
 //
-// Plain C for clang 14 and later, without any header: only the fields that are read are declared, and found at load time in
+// Plain C for clang 14 and later, without any header: only fields that are read are declared, and located at load time in
 // the running kernel's own types (CO-RE).
 
 typedef unsigned char u8;
@@ -55,7 +55,7 @@ enum flags {
 	IS_IPV6 = 32,
 };
 
-// Where a protocol has its stream and its number; offsets in the payload, sizes in bytes, 0 for what it has not.
+// Position of a protocol's stream and number; offsets in the payload, sizes in bytes, 0 for fields that it lacks.
 struct profile {
 	u32 magic, mask;   // of the first four bytes, little-endian
 	u16 stream_at, incarnation_at, number_at;
@@ -63,13 +63,13 @@ struct profile {
 	u16 payload_bytes;   // the shortest payload that has them all
 };
 
-// What the loader sets. The verifier takes these for constants and leaves out what they rule out.
+// Constants that the loader sets. The verifier takes them for constants and omits the code that they exclude.
 const volatile u32 PORTS = 0;
 const volatile u16 PORT[MAX_PORTS] = {};
 const volatile u32 PROFILES = 0;
 const volatile struct profile PROFILE[MAX_PROFILES] = {};
 
-// Drops alike of one processor: same place, reason, socket and addresses, and numbers that follow each other.
+// Similar drops of one processor: same place, reason, socket and addresses, and consecutive numbers.
 struct run {
 	u64 serial;        // which run of its processor; written last of all, `serial_again` first
 	u64 location, cookie, stream, incarnation;
@@ -77,7 +77,7 @@ struct run {
 	u32 reason, namespace, device;
 	u16 source_port, destination_port;
 	u32 flags, profile;
-	// So far they are alike; what follows may differ within a run.
+	// Up to here they are equal; the following fields may differ within a run.
 	u64 begin_ns;
 	u64 first, last;   // numbers; where there is none, the first is 0 and each counts one on
 	u32 ip_id;
@@ -105,14 +105,14 @@ INLINE u64 read_number(const void *from, u8 bytes, u8 is_big_endian)
 	return is_big_endian ? __builtin_bswap64(value) >> (64 - 8 * bytes) : value;
 }
 
-// IPv4 addresses as IPv6 has them: ::ffff:a.b.c.d.
+// IPv4 addresses in the form of IPv6: ::ffff:a.b.c.d.
 INLINE void map_address(u8 *to, const void *from)
 {
 	to[10] = to[11] = 0xff;
 	read_kernel(to + 12, 4, from);
 }
 
-// Reads an IPv4 header; returns where its payload begins, or 0 where that is no UDP.
+// Reads an IPv4 header; returns the offset of its payload, or 0 if that is not UDP.
 INLINE u32 read_ipv4(const unsigned char *header, struct run *run)
 {
 	u8 first = 0, protocol = 0;
@@ -131,7 +131,7 @@ INLINE u32 read_ipv4(const unsigned char *header, struct run *run)
 	return (first & 15) * 4;
 }
 
-// The same of an IPv6 header and those that may stand behind it.
+// Reads an IPv6 header and its extension headers in the same way.
 INLINE u32 read_ipv6(const unsigned char *header, struct run *run)
 {
 	u32 at = 40;
@@ -178,8 +178,8 @@ INLINE void read_payload(const unsigned char *payload, u32 bytes, struct run *ru
 	}
 }
 
-// Reads a packet from the IP header on; false for what is no UDP. What a packet's own notes say of where its network header
-// is may be unset or old where it is dropped early: what they point at decides.
+// Reads a packet from the IP header on; false if it is not UDP. The packet's own network header offset may be unset
+// or stale where it is dropped early: the bytes it points to decide.
 INLINE int read_packet(struct sk_buff *skb, int begins_at_data, struct run *run)
 {
 	unsigned char *head = skb->head;

@@ -1,15 +1,15 @@
-//! Runs that are still open, told as far as they have come: each datagram once.
+//! Runs that are still open, reported up to their current end, each datagram once.
 
 use std::collections::BTreeMap;
 
 use crate::layout::Run;
 
-/// How far open runs have been told, by processor and serial.
+/// Number of datagrams already reported of open runs, by processor and serial.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenRuns(BTreeMap<(u32, u64), u64>);
 
 impl OpenRuns {
-    /// Takes a run that is over; returns what of it was not told yet.
+    /// Takes a run that is complete; returns the part that was not reported yet.
     pub(crate) fn close(&mut self, run: Run) -> Option<Run> {
         let told = self.0.remove(&(run.cpu, run.serial));
         // Earlier ones of this processor were never reported: there was no room, and that was counted.
@@ -17,7 +17,7 @@ impl OpenRuns {
         rest(run, told)
     }
 
-    /// Takes a run as it is at this moment; returns what of it was not told yet.
+    /// Takes the current state of an open run; returns the part that was not reported yet.
     pub(crate) fn look(&mut self, run: Run) -> Option<Run> {
         if run.serial == 0 || run.is_torn() {
             return None;

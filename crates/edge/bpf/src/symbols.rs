@@ -1,4 +1,4 @@
-//! The functions of the kernel, by their addresses.
+//! Functions of the kernel, by their addresses.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use std::sync::Arc;
 pub struct Symbols(Vec<(u64, Arc<str>)>);
 
 impl Symbols {
-    /// Reads the text of `/proc/kallsyms`; empty for a user who may not see addresses (they are zero without `CAP_SYSLOG`).
+    /// Parses the text of `/proc/kallsyms`; empty for a user who may not see addresses (they are zero without
+    /// `CAP_SYSLOG`).
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let function = |line: &str| {
@@ -22,19 +23,19 @@ impl Symbols {
         Self(symbols)
     }
 
-    /// Tells whether there is none.
+    /// Returns whether there are no functions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns where a function begins; `None` where none has this name.
+    /// Returns the address of a function; `None` if no function has this name.
     #[must_use]
     pub fn address(&self, name: &str) -> Option<u64> {
         self.0.iter().find(|(_, it)| &**it == name).map(|(address, _)| *address)
     }
 
-    /// Returns the function in which an address lies; `None` below the first.
+    /// Returns the function that contains an address; `None` below the first.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<Arc<str>> {
         let after = self.0.partition_point(|(start, _)| *start <= address);
@@ -42,7 +43,8 @@ impl Symbols {
     }
 }
 
-/// Returns a name without what compilers add for parts of a function and copies of it: `.constprop.0`, `.isra.1`, `.cold`.
+/// Returns a name without the suffixes of compilers for parts and copies of a function: `.constprop.0`,
+/// `.isra.1`, `.cold`.
 fn plain(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }

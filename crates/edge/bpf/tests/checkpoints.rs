@@ -1,13 +1,15 @@
-//! Datagrams that pass checkpoints of the kernel: what is passed over is told, single datagrams and trains.
+//! Datagrams that pass checkpoints of the kernel: skipped numbers are reported, for single datagrams and
+//! trains.
 //!
-//! Needs `CAP_BPF` and `CAP_PERFMON`; skipped, and said, without. On the loopback interface, each test with ports of its own.
+//! Needs `CAP_BPF` and `CAP_PERFMON`; skipped without them, with a message. On the loopback interface, each
+//! test with ports of its own.
 
 use std::net::UdpSocket;
 
 use bpf::{Checkpoints, HookError, Overlooked};
 use diagnose::{Checkpoint, Jump, Passage, Profile};
 
-/// A stream of this test: its number and its datagrams' beginning as RTP has them.
+/// Returns a datagram of a stream of this test: its number and the beginning of an RTP packet.
 fn packet(source: u32, number: u16, bytes: usize) -> Vec<u8> {
     let mut packet = vec![0; bytes];
     packet[0] = 0x80;
@@ -42,7 +44,7 @@ fn sockets(address: &str) -> Option<(UdpSocket, UdpSocket, u16)> {
     Some((reader, writer, to.port()))
 }
 
-/// What was told at a checkpoint.
+/// Returns the jumps reported at a checkpoint.
 fn at(jumps: &[(units::Instant, Passage, Jump)], checkpoint: Checkpoint) -> Vec<Jump> {
     let here = jumps.iter().filter(|(_, passage, _)| passage.checkpoint == checkpoint);
     here.map(|(_, _, jump)| jump.clone()).collect()
@@ -82,7 +84,7 @@ fn every_datagram_of_a_train_is_seen_wherever_the_kernel_keeps_it() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let Some((_reader, writer, port)) = sockets(address) else { continue };
         let Some(mut checkpoints) = load(port) else { return };
-        // 40 datagrams of 1,400 bytes with one call; in the second train some are missing, and one comes twice.
+        // 40 datagrams of 1,400 bytes with one call; in the second train some are missing, and one is repeated.
         let trains: [Vec<u16>; 2] =
             [(0..40).collect(), (40..50).chain(53..60).chain([55]).chain(60..70).collect()];
         for numbers in &trains {

@@ -1,6 +1,7 @@
-//! Datagrams that the kernel drops, named one by one: what is missing at the reader is what the events say.
+//! Datagrams that the kernel drops, reported one by one: those missing at the reader are those in the events.
 //!
-//! Needs `CAP_BPF` and `CAP_PERFMON`; skipped, and said, without. On the loopback interface, each test with ports of its own.
+//! Needs `CAP_BPF` and `CAP_PERFMON`; skipped without them, with a message. On the loopback interface, each
+//! test with ports of its own.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -28,12 +29,12 @@ fn load(options: &Options) -> Option<Hook> {
     }
 }
 
-/// Keeps the calling thread on its processor: a run that goes on at another one is another run.
+/// Keeps the calling thread on its processor: a run that continues at another one is another run.
 fn stay_on_one_processor() {
     sys::scheduling::pin_to_cpu(rustix::thread::sched_getcpu()).expect("a thread may stay where it is");
 }
 
-/// A hook that looks at one port.
+/// Loads a hook for one port.
 fn hook_at(port: u16) -> Option<Hook> {
     load(&Options { ports: vec![port], ..Options::default() })
 }
@@ -46,7 +47,7 @@ fn bind(address: &str) -> Option<UdpSocket> {
     socket
 }
 
-/// A socket that takes next to nothing, and its cookie.
+/// Returns a socket with a very small receive buffer, and its cookie.
 fn small_reader(address: &str) -> Option<(UdpSocket, u64)> {
     let reader = bind(address)?;
     rustix::net::sockopt::set_socket_recv_buffer_size(&reader, 4_096).expect("it works on loopback");
@@ -55,7 +56,7 @@ fn small_reader(address: &str) -> Option<(UdpSocket, u64)> {
     Some((reader, cookie))
 }
 
-/// A datagram as our publishers send it.
+/// Returns a datagram as publishers of this program send it.
 fn datagram(number: u64, payload_bytes: usize) -> Vec<u8> {
     let payload = vec![0; payload_bytes];
     let elements = u32::try_from(payload_bytes / 4).expect("a datagram's size");
@@ -87,7 +88,7 @@ fn send(to: SocketAddr, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Reads what arrived; the numbers stand where the protocol has them.
+/// Reads the datagrams that arrived; returns their numbers.
 fn arrived(reader: &UdpSocket) -> BTreeSet<u64> {
     let (mut bytes, mut numbers) = ([0; 65_536], BTreeSet::new());
     while let Ok(size) = reader.recv(&mut bytes) {
@@ -104,7 +105,7 @@ fn drain(hook: &mut Hook) -> Vec<DropEvent> {
     events
 }
 
-/// The numbers that events name, each once.
+/// Returns the numbers in events, each once.
 fn named(events: &[DropEvent]) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
     for event in events {
@@ -170,7 +171,7 @@ fn each_datagram_of_a_train_is_named() {
         let here = if to.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
         let writer = UdpSocket::bind(here).expect("it works on loopback");
         writer.connect(to).expect("it works on loopback");
-        // Eight datagrams in one piece, which the kernel cuts where they are received.
+        // Eight datagrams sent as one, which the kernel segments at reception.
         let segment_bytes = datagram(0, 1_000).len();
         nix::sys::socket::setsockopt(
             &writer,
@@ -194,7 +195,7 @@ fn each_datagram_of_a_train_is_named() {
 
 #[test]
 fn a_train_that_a_socket_refuses_whole_is_named_with_all_its_datagrams() {
-    // A socket that takes trains: the kernel does not cut them.
+    // A socket that receives trains: the kernel does not segment them.
     let Some((reader, _)) = small_reader("127.0.0.1:0") else { return };
     nix::sys::socket::setsockopt(&reader, nix::sys::socket::sockopt::UdpGroSegment, &true)
         .expect("it works on loopback");
@@ -276,7 +277,7 @@ fn datagrams_of_protocols_that_nobody_knows_are_counted() {
     for _ in 0..30 {
         writer.send_to(b"what is this", to).expect("it works on loopback");
     }
-    // One whose bytes in memory behind it would be taken for a number.
+    // A datagram that is followed in memory by bytes which would be taken for a number.
     writer.send_to(&datagram(5, 400)[..44], to).expect("it works on loopback");
     let events = drain(&mut hook);
     assert_eq!((events.len(), events[0].numbers, events[0].count), (1, None, 31));

@@ -1,4 +1,4 @@
-//! The objects that are shipped, for machines without a compiler for them, are what the sources say.
+//! The shipped objects, for machines without a suitable compiler, match the sources.
 
 use object::{Object, ObjectSection};
 
@@ -6,7 +6,7 @@ use object::{Object, ObjectSection};
 struct Program {
     built: &'static [u8],
     shipped: &'static [u8],
-    /// Where its instructions are.
+    /// Names of the sections with its instructions.
     sections: &'static [&'static str],
 }
 
@@ -28,10 +28,10 @@ const PROGRAMS: [Program; 2] = [
     ),
 ];
 
-/// The compiler that made it: others write other instructions.
+/// Version of the compiler that built it: others generate other instructions.
 const CLANG: &str = "14.";
 
-/// What the kernel is given beside instructions: constants, maps, types and where they are used.
+/// Sections of the kernel's input in addition to instructions: constants, maps, types and their uses.
 const SECTIONS: [&str; 5] = [".rodata", ".maps", "license", ".BTF", ".BTF.ext"];
 
 #[test]
