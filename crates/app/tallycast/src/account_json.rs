@@ -39,7 +39,8 @@ pub fn account_json(account: &StreamAccount) -> Value {
     })
 }
 
-/// Names an account of this account's reader: by the reader, the epoch, and which account of the epoch it is.
+/// Returns the id of an account of this account's reader: reader, epoch, and number of the account in the
+/// epoch.
 fn identity(account: &StreamAccount, (epoch, join): (Epoch, u32)) -> String {
     format!("{}/{epoch}/{join}", account.reader)
 }
@@ -84,15 +85,15 @@ pub fn gap_json(gap: &Gap, elements_per_sample: u32) -> Value {
     })
 }
 
-/// Tells whether an ended account leaves nothing open: it is balanced, nothing is pending or unexplained, and its
-/// end is known. What a publisher without a final tally still sent, nobody knows.
+/// Returns whether an ended account is complete: it is balanced, nothing is pending or unexplained, and its
+/// end is known. Without a final tally it is unknown what the publisher still sent.
 #[must_use]
 pub fn is_in_order(account: &Account) -> bool {
     account.explained() && account.state != AccountState::Unconfirmed
 }
 
-/// Tells whether an ended account is [in order](is_in_order) beside the others of its reader: one whose publisher fell silent
-/// has a known end where another account goes on behind it.
+/// Returns whether an ended account is [in order](is_in_order) given the others of its reader: the account of
+/// a publisher that fell silent has a known end if another account follows it.
 #[must_use]
 pub fn is_in_order_among(account: &StreamAccount, all: &[StreamAccount]) -> bool {
     let goes_on = |next: &StreamAccount| {

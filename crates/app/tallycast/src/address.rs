@@ -1,7 +1,7 @@
 //! Addresses as plain URLs: `udp://239.1.2.3:7400?iface=eth1&ttl=1`.
 //!
-//! Unknown schemes and options are errors that list what there is. Hosts are IP addresses: a name would
-//! hide which interface and which IP version data take.
+//! Unknown schemes and options are errors that list the known ones. Hosts are IP addresses: a name would hide
+//! which interface and which IP version data take.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,47 +16,47 @@ pub const DEFAULT_PORT: u16 = 7400;
 pub struct Address {
     /// Host and port.
     pub socket: SocketAddr,
-    /// The options behind the `?`, each one of those the reader of the address knows.
+    /// Options after the `?`, each known to the reader of the address.
     pub options: BTreeMap<String, String>,
 }
 
-/// Says what is wrong with an address.
+/// Reason why an address is not valid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// Not a URL of this kind.
+    /// The text is not a URL of this kind.
     #[error(
         "`{0}` is not an address\nwrite it as udp://239.84.0.0:7400?iface=eth1&ttl=1, IPv6 hosts in brackets"
     )]
     Unreadable(String),
-    /// A reach that is not there.
+    /// The transport does not exist.
     #[error("unsupported transport `{0}`\nuse udp://, or shm:// for a bus within one host")]
     Scheme(String),
-    /// An option that does not exist.
+    /// The option does not exist.
     #[error("unknown address option `{name}`\nknown options: {known}")]
     Option {
-        /// As given.
+        /// Name of the option.
         name: String,
-        /// Those that exist.
+        /// Names of the known options.
         known: String,
     },
-    /// An option whose value cannot be used.
+    /// The value of an option is not valid.
     #[error("invalid address option {name}={value}: it must be {wanted}")]
     Value {
-        /// The option.
+        /// Name of the option.
         name: &'static str,
-        /// As given.
+        /// Value of the option.
         value: String,
-        /// What it should be.
+        /// Valid values.
         wanted: &'static str,
     },
 }
 
 impl Address {
-    /// Reads an address whose options must be among `known`.
+    /// Parses an address whose options must be among `known`.
     ///
     /// # Errors
-    /// [`AddressError`] with the way out.
+    /// [`AddressError`] with the remedy.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, AddressError> {
         let unreadable = || AddressError::Unreadable(text.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(unreadable)?;
@@ -75,7 +75,7 @@ impl Address {
         Ok(Self { socket, options: Self::parse_options(query, known)? })
     }
 
-    /// Reads what stands behind the `?` of an address: options that must be among `known`.
+    /// Parses the part after the `?` of an address: options that must be among `known`.
     pub(crate) fn parse_options(
         query: &str,
         known: &[&str],
@@ -93,10 +93,10 @@ impl Address {
         Ok(options)
     }
 
-    /// Reads an option as a number.
+    /// Parses an option as a number.
     ///
     /// # Errors
-    /// [`AddressError::Value`] if it is none.
+    /// [`AddressError::Value`] if it is not a number.
     pub fn number<T: FromStr>(
         &self,
         name: &'static str,

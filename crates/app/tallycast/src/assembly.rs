@@ -1,12 +1,11 @@
-//! Blocks of whole samples out of the pieces that datagrams bring.
+//! Assembles blocks of whole samples from the pieces in datagrams.
 //!
-//! Pieces that follow each other are joined into larger blocks. A sample that was cut over several
-//! datagrams is handed over when its last piece has come or is missing; what is missing of it reads as zero
-//! and is named in the block's mask. A sample of which nothing came is not handed over at all, and takes no
-//! memory.
+//! Consecutive pieces are joined into larger blocks. A sample that was divided over several datagrams is
+//! delivered when its last piece has arrived or is missing; missing elements read as zero and are marked in
+//! the block's mask. A sample of which nothing arrived is not delivered at all, and takes no memory.
 //!
-//! A record that is large enough to be a block by itself becomes one where it lies: its bytes are copied once, out of the
-//! ring.
+//! A record that is large enough to be a block alone becomes one in place: its bytes are copied once, out of
+//! the ring.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,14 +16,14 @@ use sample::{Block, SampleBuffer, Schema, SparePool, StreamName};
 use units::{Epoch, RangeSet, WallTime};
 use zerocopy::IntoBytes;
 
-/// A block is handed over when it has grown to this size.
+/// Size at which a block is delivered.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
-/// A record of so many bytes is a block by itself.
+/// Minimum size of a record that becomes a block alone.
 pub(crate) const MIN_RECORD_BYTES: usize = 4 * 1024;
-/// Zeros are put in so many at a time.
+/// Zeros that are written in one call.
 const ZEROS: [u8; 4_096] = [0; 4_096];
 
-/// A record as it came out of a ring, in words from which elements can be read in place.
+/// A record copied from a ring, in words from which elements can be read in place.
 #[derive(Default)]
 pub(crate) struct RecordBuffer {
     words: Vec<u64>,
@@ -34,16 +33,16 @@ pub(crate) struct RecordBuffer {
 /// Elements at the end of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// Position of the first.
+    /// Position of the first element.
     pub(crate) position: u64,
-    /// When the sample that holds the first was taken.
+    /// Time at which the sample that holds the first element was taken.
     pub(crate) t0: WallTime,
-    /// How many bytes they have.
+    /// Size of the elements.
     pub(crate) size_bytes: usize,
 }
 
 impl RecordBuffer {
-    /// Copies the next record of a ring, one that may become a block by itself into memory of its size.
+    /// Copies the next record of a ring; one that may become a block alone goes into memory of its size.
     pub(crate) fn read_from(&mut self, reader: &mut Reader, spare: &SparePool) -> Read {
         let Self { words, size_bytes } = self;
         reader.read_words(move |record_bytes| {
@@ -55,7 +54,7 @@ impl RecordBuffer {
         })
     }
 
-    /// Reads the record as one of a stream.
+    /// Decodes the record as one of a stream.
     pub(crate) fn decode(
         &self,
         schema: &Schema,
@@ -77,18 +76,18 @@ pub(crate) struct Assembly {
     epoch: Epoch,
     per_sample: u64,
     element_bytes: usize,
-    /// By how much a piece's time may differ from what the block's start foretells.
+    /// Maximum deviation of a piece's time from the one extrapolated from the block's start.
     time_tolerance_ns: u128,
     /// Position of the first element in `data`; the start of a sample.
     start: u64,
     t0: WallTime,
-    /// How many elements have been collected or are missing since `start`.
+    /// Number of elements collected or missing since `start`.
     len: u64,
-    /// What has been collected; missing elements behind the last that came are not written yet.
+    /// The collected elements; missing elements after the last one that arrived are not written yet.
     data: SampleBuffer,
-    /// Missing positions among the collected.
+    /// Missing positions among them.
     missing: RangeSet,
-    /// Where blocks give their memory back.
+    /// Pool to which blocks return their memory.
     spare: SparePool,
 }
 
@@ -110,8 +109,8 @@ impl Assembly {
         }
     }
 
-    /// Adds the piece at the end of a record, of which the memory may be taken for other memory; hands over what the piece
-    /// completes.
+    /// Adds the piece at the end of a record, whose memory may be exchanged for other memory; delivers the
+    /// blocks that the piece completes.
     pub(crate) fn record(&mut self, piece: Piece, record: &mut RecordBuffer, out: &mut Vec<Block>) {
         let Piece { position, t0, size_bytes } = piece;
         let content = record.size_bytes - size_bytes..record.size_bytes;
@@ -128,7 +127,7 @@ impl Assembly {
         self.pause(out);
     }
 
-    /// Adds a piece; hands over what it completes.
+    /// Adds a piece; delivers the blocks that it completes.
     pub(crate) fn piece(&mut self, position: u64, t0: WallTime, payload: &[u8], out: &mut Vec<Block>) {
         if self.next_position() != Some(position) || self.jumps(position, t0) {
             self.flush(out);
@@ -142,13 +141,13 @@ impl Assembly {
         }
     }
 
-    /// Notes missing elements; hands over the whole samples before them.
+    /// Adds missing elements; delivers the whole samples before them.
     pub(crate) fn gap(&mut self, positions: &Range<u64>, out: &mut Vec<Block>) {
         let in_sample = self.next_position() == Some(positions.start) && !self.is_whole();
         if !in_sample {
             self.flush(out);
         } else {
-            // The sample that is being collected ends with this gap, or goes on behind it.
+            // The current sample ends with this gap, or continues behind it.
             let sample_end = positions.start.next_multiple_of(self.per_sample);
             self.skip(positions.start..positions.end.min(sample_end));
             if positions.end < sample_end {
@@ -164,14 +163,14 @@ impl Assembly {
         }
     }
 
-    /// Hands over the whole samples that have been collected, because nothing more is there at the moment.
+    /// Delivers the whole samples collected so far, because no more are available at the moment.
     pub(crate) fn pause(&mut self, out: &mut Vec<Block>) {
         if self.is_whole() {
             self.flush(out);
         }
     }
 
-    /// Hands over everything; an incomplete last sample is given up.
+    /// Delivers everything; an incomplete last sample is given up.
     pub(crate) fn flush(&mut self, out: &mut Vec<Block>) {
         let whole = self.len - self.len % self.per_sample;
         let end = self.start + whole;
@@ -207,20 +206,20 @@ impl Assembly {
         self.skip(self.start..position);
     }
 
-    /// Tells whether a piece's time breaks with what the block's start and rate foretell.
+    /// Returns whether a piece's time deviates from the one extrapolated from the block's start and rate.
     fn jumps(&self, position: u64, t0: WallTime) -> bool {
         let index = position / self.per_sample;
         let expected = self.schema.rate.time_of(index, self.start / self.per_sample, self.t0);
         u128::from(t0.nanos_since(expected).unsigned_abs()) > self.time_tolerance_ns
     }
 
-    /// Notes that elements behind the last are missing.
+    /// Marks elements after the last one as missing.
     fn skip(&mut self, positions: Range<u64>) {
         self.len += positions.end - positions.start;
         self.missing.insert(positions);
     }
 
-    /// Writes zeros for what is missing below `len`, now that something behind it came.
+    /// Writes zeros for missing elements below `len`, once elements behind them have arrived.
     fn write_zeros(&mut self, len: u64) {
         let bytes = self.bytes_of(len);
         if self.data.as_bytes().is_empty() && bytes > 0 {
@@ -244,7 +243,7 @@ impl Assembly {
     }
 }
 
-/// Of fast streams a microsecond is nothing to cut blocks for; of samples with times of their own it is.
+/// In fast streams, a microsecond is no reason to end a block; for samples with times of their own it is.
 fn time_tolerance_ns(schema: &Schema) -> u128 {
     let tolerance_ns = schema.time_tolerance().as_nanos();
     if schema.has_own_times() { tolerance_ns } else { tolerance_ns.max(1_000) }
@@ -267,7 +266,7 @@ mod tests {
         WallTime::from_nanos(i64::try_from(index).unwrap() * 1_000_000)
     }
 
-    /// Sums a block up as (first index, bytes, missing).
+    /// Returns blocks as (first index, bytes, missing).
     fn seen(blocks: &[Block]) -> Vec<(u64, Vec<u8>, Vec<Range<u64>>)> {
         let one = |block: &Block| {
             (block.first_index, block.data.as_bytes().to_vec(), block.missing.iter().collect())
@@ -347,7 +346,7 @@ mod tests {
         assert_eq!(out.iter().map(|block| block.t0).collect::<Vec<_>>(), [at(0), at(5)]);
     }
 
-    /// Puts a record together: a head of `head` bytes, and a payload.
+    /// Builds a record: a head of `head` bytes, and a payload.
     fn record(head: usize, payload: &[u8]) -> RecordBuffer {
         let mut record = RecordBuffer::default();
         read(&mut record, head, payload, &SparePool::default());

@@ -1,6 +1,6 @@
-//! A subscriber's samples block by block, each with the gaps that lie before it.
+//! A subscriber's samples block by block, each with the gaps before it.
 //!
-//! For whoever reads values and does not care when an account begins or how its gaps settle; that is told by
+//! For readers that need values and not the begin of accounts or the settling of gaps; those are reported by
 //! [`Subscriber::next`] and [`Subscriber::accounts`].
 
 use std::collections::BTreeMap;
@@ -14,32 +14,34 @@ use sample::{Block, StreamName};
 use crate::event::{Event, StreamGap};
 use crate::subscriber::Subscriber;
 
-/// The most gaps that wait for a block of their stream; the oldest ones beyond are in the account only.
+/// Maximum number of gaps that wait for a block of their stream; older ones are in the account only.
 const MAX_WAITING_GAPS: usize = 1_024;
-/// So many blocks are passed over at most for the newest: a stream that comes faster than it is read has no last one.
+/// Maximum number of blocks skipped to find the newest: a stream that arrives faster than it is read has no
+/// last one.
 const MAX_PASSED_OVER: usize = 4_096;
 
-/// A block as the reader gets it, with what is missing before it. Reads like a [`Block`].
+/// A block with the gaps before it. Dereferences to the [`Block`].
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// The samples, in the reader's own buffer.
     pub block: Block,
     /// The gaps between the stream's previous block and this one, oldest first.
     ///
-    /// As they were declared: evidence that comes later is in the account, [`Subscriber::accounts`].
+    /// They are as they were declared: evidence that arrives later is in the account,
+    /// [`Subscriber::accounts`].
     pub gaps: Vec<StreamGap>,
-    /// How many samples came and were passed over for this block; of [`Subscriber::newest_block`] only.
+    /// Number of samples that were skipped for this block; only of [`Subscriber::newest_block`].
     pub passed_over: u64,
 }
 
 impl Delivery {
-    /// Returns when the first sample was taken. Units: nanoseconds since 1970 UTC.
+    /// Returns the time at which the first sample was taken. Units: nanoseconds since 1970 UTC.
     #[must_use]
     pub const fn t0_ns(&self) -> i64 {
         self.block.t0.as_nanos()
     }
 
-    /// Passes another block over for this one.
+    /// Skips another block in favour of this one.
     fn replaces(&mut self, mut older: Self) {
         self.passed_over += older.passed_over + older.block.samples;
         older.gaps.append(&mut self.gaps);
@@ -56,28 +58,28 @@ impl Deref for Delivery {
     }
 }
 
-/// What a subscriber keeps between two blocks.
+/// State that a subscriber keeps between two blocks.
 #[derive(Debug, Default)]
 pub(crate) struct BlockView {
-    /// Gaps of which the next block has not come yet.
+    /// Gaps whose next block has not arrived yet.
     gaps: BTreeMap<Arc<StreamName>, Vec<StreamGap>>,
-    /// Newest blocks that have been picked and not been handed over.
+    /// Newest blocks that are chosen and not delivered yet.
     picked: BTreeMap<Arc<StreamName>, Delivery>,
-    /// The stream whose block was handed over last.
+    /// The stream whose block was delivered last.
     last_served: Option<Arc<StreamName>>,
 }
 
-/// Blocks in the order in which they came; made by [`Subscriber::blocks`].
+/// Blocks in the order of arrival; created by [`Subscriber::blocks`].
 pub struct Blocks<'a> {
     subscriber: &'a mut Subscriber,
     patience: Duration,
 }
 
 impl Subscriber {
-    /// Returns an iterator over the blocks of all streams; it waits for each, and ends when none has come
+    /// Returns an iterator over the blocks of all streams; it waits for each, and ends when none has arrived
     /// within `patience`.
     ///
-    /// Gaps at the very end of a stream lie before no block: the accounts of [`Subscriber::close`] hold them.
+    /// Gaps at the very end of a stream precede no block: they are in the accounts of [`Subscriber::close`].
     ///
     /// ```
     /// # use tallycast::{Bus, Dtype, Node};
@@ -95,7 +97,7 @@ impl Subscriber {
         Blocks { subscriber: self, patience }
     }
 
-    /// Returns the next block with the gaps before it, `None` when none has come within `patience`.
+    /// Returns the next block with the gaps before it, `None` if none has arrived within `patience`.
     pub fn next_block(&mut self, patience: Duration) -> Option<Delivery> {
         let deadline = Instant::now().checked_add(patience);
         loop {
@@ -107,7 +109,8 @@ impl Subscriber {
         }
     }
 
-    /// Returns the next block of those that were read with others before them; `None` if that takes reading, or waiting.
+    /// Returns the next block of those that were read with others before them; `None` if that requires
+    /// reading or waiting.
     ///
     /// Cost: no system call, no copy.
     pub fn block_at_hand(&mut self) -> Option<Delivery> {
@@ -119,10 +122,10 @@ impl Subscriber {
         }
     }
 
-    /// Returns the newest block of a stream, in turn of all that have one, and passes over those before it; `None` when none
-    /// has come within `patience`.
+    /// Returns the newest block of a stream, in turn of all that have one, and skips those before it; `None`
+    /// if none has arrived within `patience`.
     ///
-    /// Blocks that are passed over count as delivered: this reader asked for the newest only.
+    /// Skipped blocks count as delivered: this reader asked for the newest only.
     pub fn newest_block(&mut self, patience: Duration) -> Option<Delivery> {
         let first = if self.view.picked.is_empty() { self.next_block(patience) } else { None };
         let more = std::iter::from_fn(|| self.next_block(Duration::ZERO)).take(MAX_PASSED_OVER);
@@ -146,7 +149,7 @@ impl Iterator for Blocks<'_> {
 }
 
 impl BlockView {
-    /// Tells whether no block was picked that was not handed over.
+    /// Returns whether no chosen block waits to be delivered.
     pub(crate) fn is_empty(&self) -> bool {
         self.picked.is_empty()
     }
@@ -158,7 +161,8 @@ impl BlockView {
                 return Some(Delivery { block, gaps, passed_over: 0 });
             }
             Event::Gap(gap) => self.keep(gap),
-            // Of an epoch that only fell silent another block may come; otherwise what is left of it lies before none.
+            // An epoch that only fell silent may have another block; otherwise its remaining gaps precede
+            // none.
             Event::Ended(account) if account.account.state == AccountState::Unconfirmed => {}
             Event::Ended(account) => self.forget(&account.stream, |gap| gap.epoch == account.epoch),
             Event::Began(info) => {
@@ -171,7 +175,8 @@ impl BlockView {
         None
     }
 
-    /// Takes the picked block of the stream behind the one before, so that a fast stream does not hold the others up.
+    /// Takes the chosen block of the stream after the last served one, so that a fast stream does not block
+    /// the others.
     fn next_picked(&mut self) -> Option<Delivery> {
         let behind = (self.last_served.take().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let stream = self.picked.range(behind).next().or_else(|| self.picked.first_key_value())?.0;
@@ -213,7 +218,7 @@ mod tests {
         Event::Ended(account(&info(incarnation, 1), state))
     }
 
-    /// Returns how many gaps lie before a block of this incarnation, after the events in `came`.
+    /// Returns the number of gaps before a block of this incarnation, after the events in `came`.
     fn gaps_before_block(came: impl IntoIterator<Item = Event>, incarnation: u64) -> usize {
         let mut view = BlockView::default();
         for event in came {

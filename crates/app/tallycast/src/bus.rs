@@ -20,23 +20,26 @@ pub use tuning::Tuning;
 /// The environment variable that overrides the default bus.
 pub const BUS_VARIABLE: &str = "TALLYCAST_BUS";
 
-/// Groups of streams lie in the low 16 bits of the range; the last of them is the announcements'.
+/// Number of low bits of the range that select the group of a stream; the last group is that of
+/// announcements.
 const GROUP_BITS: u32 = 16;
 const ANNOUNCEMENTS: u16 = u16::MAX;
-/// A reader may be kept from its socket for 20 ms at 200 MB/s; what the system does not grant is said.
+/// Default receive buffer per socket: covers 20 ms without reading at 200 MB/s; if the system grants less, a
+/// warning is logged.
 const DEFAULT_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Enough for the longest train; more would only hide that the network is slower than the stream.
+/// Default send buffer: enough for the longest train; more would only hide that the network is slower than
+/// the stream.
 const DEFAULT_SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// A part of a file's name.
+/// Maximum size of the name of a bus within one host, which is part of a file name.
 const MAX_HOST_NAME_BYTES: usize = 64;
 
-/// The largest packet of IP.
+/// Largest IP packet.
 const MAX_MTU: usize = 65_535;
 
 const OPTIONS: [&str; 10] =
     ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "start", "shm", "access", "group"];
-/// The options of a bus with a network.
+/// Returns the options of a bus with a network.
 fn known_options() -> Vec<&'static str> {
     OPTIONS.into_iter().chain(tuning::OPTIONS).collect()
 }
@@ -45,62 +48,62 @@ const HOST_OPTIONS: [&str; 3] = ["dir", "access", "group"];
 const ON_DEMAND: &str = "on_demand";
 const NOW: &str = "now";
 
-/// Where the rings of a host lie unless the bus says otherwise.
+/// Default directory of a host's rings.
 pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 
 /// The network settings that a set of hosts shares, and how processes of one host share memory.
 ///
 /// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
-/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`),
-/// `start` (`beginning` or `now`), and those of [`Tuning`].
-/// An address is taken at its word: data come by UDP.
-/// With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared memory
-/// instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group whose rings
-/// are trusted like those of root and the own user.
+/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`), `start`
+/// (`beginning` or `now`), and those of [`Tuning`]. An explicit `udp://` address means that data are received
+/// over UDP. With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared
+/// memory instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group
+/// whose rings are trusted like those of root and the own user.
 ///
 /// `shm://NAME` is a bus within one host, without a network; options `dir`, `access` and `group`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bus {
     base: IpAddr,
     port: u16,
-    /// Where multicast leaves and enters this host; without it the kernel follows its routes.
+    /// Interface by which multicast leaves and enters this host; without it the kernel follows its routes.
     pub interface: Option<String>,
-    /// How many routers datagrams may pass, plus one. Without it multicast stays in the local network, as with 1,
-    /// and unicast goes as far as the system lets it.
+    /// Maximum number of routers datagrams may pass, plus one. Without it multicast stays in the local
+    /// network, as with 1, and unicast uses the system's default.
     pub ttl: Option<u8>,
-    /// The most bytes in one datagram.
+    /// Maximum size of a datagram.
     pub datagram_bytes: usize,
-    /// The receive buffer to ask for, per socket.
+    /// Receive buffer to request per socket.
     pub receive_buffer_bytes: usize,
-    /// The send buffer to ask for, per publisher.
+    /// Send buffer to request per publisher.
     pub send_buffer_bytes: usize,
-    /// Whether publishers send while nobody listens.
+    /// Mode in which publishers send: always, or only while a reader is heard.
     pub sending: Sending,
-    /// Where streams begin for readers that wait for them; with [`Start::Now`] publishers do not hold their beginnings.
+    /// Begin of streams for readers that wait for them; with [`Start::Now`] publishers do not keep their
+    /// beginnings.
     pub start: Start,
-    /// How the data path works.
+    /// Tuning of the data path.
     pub tuning: Tuning,
-    /// How processes of one host share memory; `None`: not at all.
+    /// Sharing of memory between processes of one host; `None` if they do not share it.
     pub shm: Option<SharedMemory>,
     /// The name of a bus that has no network.
     host_only: Option<String>,
 }
 
-/// How processes of one host share memory.
+/// Sharing of memory between processes of one host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SharedMemory {
-    /// Where the rings lie: a memory file system.
+    /// Directory of the rings, in a memory file system.
     pub directory: PathBuf,
-    /// Who may read the streams published here.
+    /// Users that may read the streams published here.
     pub access: Access,
-    /// The group whose rings are trusted too, and that those made here belong to.
+    /// Group whose rings are trusted too, and to which rings created here belong.
     pub group: Option<Group>,
 }
 
 /// A group of users of this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// As it was given: a name or a number.
+    /// Name or number as it was given.
     pub name: String,
     /// Its number.
     pub id: u32,
@@ -122,40 +125,40 @@ impl Default for SharedMemory {
     }
 }
 
-/// Says what is wrong with a bus.
+/// Reason why a bus is not valid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BusError {
-    /// Not an address.
+    /// The text is not an address.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// Not the start of a range of groups.
+    /// The address is not the start of a range of groups.
     #[error(
         "{0} is not the start of a range of groups\nuse a multicast address whose last 16 bits are zero, such as 239.84.0.0 or ff15::5443:0:0"
     )]
     Range(IpAddr),
-    /// Not a name of a bus within one host.
+    /// The name is not valid for a bus within one host.
     #[error(
         "`{0}` does not name a bus within one host\nwrite it as shm://NAME, with letters, digits, `-`, `_` and `.`, 64 at most"
     )]
     HostName(String),
-    /// Neither a switch nor a directory.
+    /// The value is neither a switch nor a directory.
     #[error("invalid shm={0}: it must be on, off, or a directory such as /dev/shm")]
     SharedMemory(String),
-    /// Not a word for who may read.
+    /// The value names no class of readers.
     #[error("invalid access={0}: it must be all, group or owner")]
     Access(String),
-    /// No group of this host.
+    /// The group does not exist on this host.
     #[error(
         "unknown group in group={0}: /etc/group has no such group\nuse a group from that file, or the number of another"
     )]
     Group(String),
-    /// An MTU that datagrams cannot have.
+    /// The MTU is outside the range of datagrams.
     #[error("MTU of {mtu} bytes is out of range: {min} to {max}", min = .headers + wire::MIN_DATA_BYTES, max = MAX_MTU)]
     Mtu {
-        /// As given.
+        /// The MTU asked for, in bytes.
         mtu: usize,
-        /// What IP and UDP take of it.
+        /// Size of the IP and UDP headers within it.
         headers: usize,
     },
 }
@@ -192,14 +195,13 @@ impl Bus {
         Self { shm: Some(shm), host_only: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// Tells whether the bus reaches beyond this host.
+    /// Returns whether the bus extends beyond this host.
     #[must_use]
     pub const fn has_network(&self) -> bool {
         self.host_only.is_none()
     }
 
-    /// Returns the directory in which a doctor of this host tells what it sees the kernel drop: that of shared memory, also where
-    /// streams do not go that way.
+    /// Returns the directory of this host's drop board: that of shared memory, even if streams do not use it.
     #[must_use]
     pub fn drop_board(&self) -> PathBuf {
         self.shm.as_ref().map_or_else(|| DEFAULT_SHM_DIRECTORY.into(), |shm| shm.directory.clone())
@@ -208,7 +210,7 @@ impl Bus {
     /// Returns the rings of this host, if processes share memory.
     pub(crate) fn host_rings(&self) -> Option<HostRings> {
         let shm = self.shm.as_ref()?;
-        // Buses are told apart by their groups, whatever else is set: as on the network.
+        // Buses are distinguished by their groups, whatever else is set: as on the network.
         let network = || SocketAddr::new(self.base, self.port).to_string();
         let name = self.host_only.clone().unwrap_or_else(network);
         Some(HostRings::new(&shm.directory, &name, shm.access).of_group(self.group_id()))
@@ -219,15 +221,15 @@ impl Bus {
         self.shm.as_ref()?.group.as_ref().map(|group| group.id)
     }
 
-    /// Reads the bus from the environment variable [`BUS_VARIABLE`], the default where it is not set.
+    /// Parses the bus in the environment variable [`BUS_VARIABLE`]; the default if it is not set.
     ///
     /// # Errors
-    /// [`BusError`] if it is set to something else than a bus.
+    /// [`BusError`] if its value is not a bus.
     pub fn from_env() -> Result<Self, BusError> {
         std::env::var(BUS_VARIABLE).map_or_else(|_| Ok(Self::default()), |text| text.parse())
     }
 
-    /// Checks what the network relies on: the size of datagrams may have been set to anything.
+    /// Checks the preconditions of the network: the size of datagrams may have been set to any value.
     ///
     /// # Errors
     /// [`BusError::Mtu`] if datagrams cannot be of that size.
@@ -238,12 +240,12 @@ impl Bus {
         if fits && mtu <= MAX_MTU { Ok(()) } else { Err(BusError::Mtu { mtu, headers }) }
     }
 
-    /// Returns what the headers of IP and UDP take of a packet.
+    /// Returns the size of the IP and UDP headers of a packet.
     const fn headers_bytes(&self) -> usize {
         if self.is_v6() { 48 } else { 28 }
     }
 
-    /// Tells whether the bus speaks IPv6.
+    /// Returns whether the bus uses IPv6.
     #[must_use]
     pub const fn is_v6(&self) -> bool {
         self.base.is_ipv6()
@@ -253,7 +255,7 @@ impl Bus {
     #[must_use]
     pub fn group(&self, stream: StreamId) -> SocketAddr {
         let low = u16::try_from(stream.0 & 0xffff).expect("16 bits");
-        // The announcements' group is nobody else's: whoever falls on it takes the one before.
+        // The announcements' group is reserved: a stream whose hash selects it takes the one before.
         self.address(if low == ANNOUNCEMENTS { ANNOUNCEMENTS - 1 } else { low })
     }
 

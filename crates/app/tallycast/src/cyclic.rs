@@ -1,8 +1,8 @@
 //! Cyclic apps: a function called at a fixed period, with the streams it reads and writes.
 //!
-//! [`Node::app`](crate::Node::app) begins to describe an [`App`]; [`App::run`] calls its function at absolute due times,
-//! keeps its counters and reports every cycle in a status stream, `apps/NAME`. [`AppsWatch`] reads those of all apps and
-//! says how each is doing. Definitions and units: `docs/cyclic.md`.
+//! [`Node::app`](crate::Node::app) begins to describe an [`App`]; [`App::run`] calls its function at absolute
+//! due times, keeps its counters and reports every cycle in a status stream, `apps/NAME`. [`AppsWatch`] reads
+//! those of all apps and returns the state of each. Definitions and units: `docs/cyclic.md`.
 //!
 //! ```no_run
 //! use tallycast::Node;

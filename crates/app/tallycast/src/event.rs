@@ -1,4 +1,4 @@
-//! What a subscriber is told.
+//! Events of a subscriber.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use units::{Epoch, StreamId, WallTime};
 
 use crate::host_view::Reach;
 
-/// News of a stream, in the order of the stream.
+/// Event of a stream, in the order of the stream.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "an account ends once an epoch; events are moved, not kept in bulk"
 )]
 pub enum Event {
-    /// An account was opened: what follows belongs to this epoch of this stream.
+    /// An account was opened: later events belong to this epoch of this stream.
     Began(Arc<StreamInfo>),
-    /// Samples.
+    /// Samples of the stream.
     Block(Block),
-    /// Elements that are missing at this place.
+    /// Elements that are missing at this position.
     Gap(StreamGap),
-    /// News of a gap told before: its stages changed, or the block behind it corrected its end.
+    /// Update of a gap reported before: its stages changed, or the block after it corrected its end.
     Settled(StreamGap),
     /// An account was ended.
     Ended(StreamAccount),
@@ -38,32 +38,34 @@ pub struct StreamInfo {
     pub id: StreamId,
     /// The publisher's epoch.
     pub epoch: Epoch,
-    /// What the samples mean.
+    /// Schema of the samples.
     pub schema: Arc<Schema>,
-    /// Which station publishes it.
+    /// Station that publishes it.
     pub station: String,
     /// Index of the first sample since joining.
     pub first_index: u64,
-    /// Which of the reader's accounts of this epoch begins here, from 1 on.
+    /// Number of the reader's account of this epoch that begins here, from 1.
     pub join: u32,
 }
 
-/// A gap, and when it was.
+/// A gap, and its time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamGap {
     /// The stream's name.
     pub stream: Arc<StreamName>,
     /// The publisher's epoch.
     pub epoch: Epoch,
-    /// Which of the reader's accounts of the epoch it belongs to; a gap outside accounts, the account behind it.
+    /// Number of the reader's account of the epoch to which it belongs; for a gap outside accounts, that of
+    /// the account behind it.
     pub join: u32,
-    /// Elements of one sample, to convert the gap's positions.
+    /// Number of elements of one sample, to convert the gap's positions.
     pub elements_per_sample: u32,
-    /// What is missing, where it was lost, and how that is known.
+    /// The missing elements, the stages of their loss, and the evidence.
     pub gap: Gap,
-    /// When the first missing sample was taken.
+    /// Time at which the first missing sample was taken.
     pub t0: WallTime,
-    /// When the first sample behind the gap was taken; extrapolated at the sample rate until that sample arrives.
+    /// Time at which the first sample behind the gap was taken; extrapolated at the sample rate until that
+    /// sample arrives.
     pub t1: WallTime,
 }
 
@@ -76,37 +78,37 @@ pub struct StreamAccount {
     pub id: StreamId,
     /// The publisher's epoch.
     pub epoch: Epoch,
-    /// Which of the reader's accounts of the epoch it is, from 1 on: an epoch that falls silent and comes back, or
-    /// comes another way, has several.
+    /// Number of the reader's account of the epoch, from 1: an epoch that falls silent and returns, or
+    /// changes its reach, has several.
     pub join: u32,
-    /// Epoch and `join` of this reader's account of the stream before it.
+    /// Epoch and `join` of this reader's previous account of the stream.
     pub follows: Option<(Epoch, u32)>,
     /// The reader.
     pub reader: String,
-    /// How the data came.
+    /// Reach of the data.
     pub reach: Reach,
     /// The balance.
     pub account: Account,
-    /// The samples by what came of them; `None` where nobody counted them.
+    /// The samples by their outcome; `None` where they were not counted.
     pub samples: Option<SampleRows>,
-    /// Moves of settled datagrams from class to class.
+    /// Moves of settled datagrams from stage to stage.
     pub reclassified: Vec<Reclassified>,
-    /// Gaps that had to settle before their time for evidence was over, because too many waited.
+    /// Number of gaps that had to settle before their time for evidence was over, because too many waited.
     pub settled_early: u64,
-    /// The socket where the data came in, with all that it received.
+    /// The receiving socket, with all that it received.
     pub port: Option<PortStatus>,
-    /// How long ago the publisher was last heard.
+    /// Time since the last datagram of the publisher.
     pub age: Option<Duration>,
 }
 
 impl StreamGap {
-    /// Returns the index of the first sample of which an element is missing.
+    /// Returns the index of the first sample with a missing element.
     #[must_use]
     pub fn first_index(&self) -> u64 {
         self.gap.positions.start / u64::from(self.elements_per_sample)
     }
 
-    /// Returns how many samples miss an element.
+    /// Returns the number of samples with a missing element.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.gap.positions.end.div_ceil(u64::from(self.elements_per_sample)) - self.first_index()

@@ -1,8 +1,8 @@
-//! One stream on its way from a ring to a subscriber: blocks, gaps, and the account.
+//! One stream from a ring to a subscriber: blocks, gaps, and the account.
 //!
-//! Records come in the order of the stream, each with its epoch and with what that epoch had delivered and
-//! missing before. So a reader that the ring overtook counts the difference at the next record of the epoch,
-//! and asks the bridge for the stages of what was missing there.
+//! Records come in the order of the stream, each with its epoch and with the elements that the epoch had
+//! delivered and missing before. So a reader that was lapped counts the difference at the next record of the
+//! epoch, and asks the bridge for the stages of what was missing there.
 
 mod dated;
 mod end;
@@ -29,23 +29,23 @@ use crate::reader_epoch::{ReaderEpoch, Times};
 use host::HostEnd;
 pub(crate) use resumed::Rest;
 
-/// The most records that one stream gives in a poll, so that the others are read too.
+/// Maximum number of records that one stream yields in a poll, so that the others are read too.
 const MAX_RECORDS_PER_POLL: usize = 256;
-/// How many bytes of samples it gives before that: a small piece may complete a large sample.
+/// Maximum number of bytes of samples that it yields in a poll: a small piece may complete a large sample.
 const MAX_BYTES_PER_POLL: usize = 1 << 20;
-/// Only the newest epochs can still be spoken of.
+/// Maximum number of epochs kept: only the newest can still have records.
 const MAX_EPOCHS: usize = 8;
 
-/// Whether an account lists its gaps one by one, which are thousands where much was lost.
+/// Listing of an account's gaps, of which there are thousands after large losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GapList {
     Full,
     Empty,
 }
 
-/// The questions of a flow to the ledger behind its ring.
+/// Requests of a flow to the ledger behind its ring.
 pub(crate) trait Bridge: Send + Sync {
-    /// Returns the newest epochs of a stream, over all their accounts; `None` if they are not known now.
+    /// Returns the newest epochs of a stream, over all their accounts; `None` if they are not available now.
     fn epochs_of(&self, stream: StreamId) -> Option<Vec<EpochOnPage>>;
 }
 
@@ -55,39 +55,39 @@ impl Bridge for ReceiveAgent {
     }
 }
 
-/// One stream on its way to one subscriber.
+/// One stream as read by one subscriber.
 pub(crate) struct Flow {
     pub(crate) subscription: Subscription,
     pub(crate) name: Arc<StreamName>,
     schema: Arc<sample::Schema>,
     bridge: Arc<dyn Bridge>,
     reach: Reach,
-    /// The other process's end, where the ring is not of this one.
+    /// The host end, if the ring belongs to another process.
     host: Option<HostEnd>,
-    /// It came another way before: what lies between is this reader's absence.
+    /// True if the stream had another reach before: the data in between are this reader's absence.
     resumed: bool,
-    /// It was waited for before the ring was made: nothing in it came before this reader.
+    /// True if the reader waited before the ring was created: nothing in it came before this reader.
     waited: bool,
-    /// The epoch that this reader had last by the flow before, until an account follows it here.
+    /// The epoch that this reader had last by the previous flow, until an account follows it here.
     followed: Option<Epoch>,
     reader: Reader,
     record: RecordBuffer,
     current: Option<Epoch>,
     epochs: BTreeMap<Epoch, ReaderEpoch>,
     assembly: Option<Assembly>,
-    /// Buffers that the blocks of all epochs give back.
+    /// Buffers that the blocks of all epochs return.
     spare: SparePool,
     blocks: Vec<Block>,
-    /// The bridge knows what the ring took back.
+    /// True if the bridge must be asked about records that the ring overwrote.
     ask_bridge: bool,
-    /// Large blocks are left where they lie.
+    /// True if large blocks are left in the ring.
     pub(crate) leaves_blocks: bool,
     pub(crate) closed: bool,
-    /// The ring holds what no writer of ours writes.
+    /// True if the ring contains records that no writer of this version writes.
     pub(crate) is_broken: bool,
 }
 
-/// Where the flow of an epoch stands at a record.
+/// Position of an epoch's flow at a record.
 #[derive(Clone, Copy)]
 struct Place {
     epoch: Epoch,
@@ -98,7 +98,7 @@ struct Place {
 }
 
 impl Flow {
-    /// Reads a stream from the oldest that its ring holds.
+    /// Reads a stream from the oldest record in its ring.
     pub(crate) fn new(subscription: Subscription, bridge: Arc<dyn Bridge>) -> Self {
         let reader = subscription.ring.reader_at_oldest();
         Self::with_reader(subscription, bridge, reader)
@@ -135,7 +135,7 @@ impl Flow {
         }
     }
 
-    /// Returns how the data come.
+    /// Returns the reach of the data.
     pub(crate) const fn reach(&self) -> Reach {
         self.reach
     }
@@ -144,15 +144,14 @@ impl Flow {
         self.subscription.stream
     }
 
-    /// Tells whether there is something to read.
+    /// Returns whether there is something to read.
     pub(crate) fn is_ready(&mut self) -> bool {
-        // A ring that another process has closed has its end to tell of.
+        // The end of a ring that another process has closed must be read.
         let told = self.host.is_some() && self.subscription.ring.is_closed();
         !self.closed && (self.reader.has_more() || told)
     }
 
-    /// Reads on, within bounds; what there is to tell goes into `events`. Returns how many bytes of samples
-    /// that is.
+    /// Reads within bounds, and appends events to `events`. Returns how many bytes of samples that is.
     pub(crate) fn pump(&mut self, reader_name: &str, events: &mut Vec<Event>) -> usize {
         let mut bytes = 0;
         if self.closed {
@@ -161,7 +160,7 @@ impl Flow {
         for _ in 0..MAX_RECORDS_PER_POLL {
             let goes_on = self.read_record(reader_name, events);
             bytes += self.hand_over(events);
-            // What lies in the ring grows old while it waits to be handed over.
+            // Records in the ring become old while blocks wait to be delivered.
             if !goes_on || bytes >= MAX_BYTES_PER_POLL || self.leaves_blocks && !events.is_empty() {
                 break;
             }
@@ -179,7 +178,7 @@ impl Flow {
         bytes
     }
 
-    /// Leaves a stream that others still read: takes what its ring holds by now, and cuts what is open.
+    /// Leaves a stream that others still read: reads what its ring contains by now, and cuts open accounts.
     pub(crate) fn leave(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         let end = self.reader.position() + self.reader.lag_bytes();
         while !self.closed && self.reader.position() < end && self.is_ready() {
@@ -194,14 +193,14 @@ impl Flow {
         open.map(|(epoch, reader_epoch)| self.account(*epoch, reader_epoch, reader_name, gaps)).collect()
     }
 
-    /// Returns an account of an epoch that has ended as it stands, while news of it may come.
+    /// Returns the current account of an epoch that has ended, while updates of it may come.
     pub(crate) fn ended_account(&self, epoch: Epoch, join: u32, reader_name: &str) -> Option<StreamAccount> {
         let reader_epoch =
             self.epochs.get(&epoch).filter(|reader_epoch| reader_epoch.ended && reader_epoch.join == join)?;
         Some(self.account(epoch, reader_epoch, reader_name, GapList::Full))
     }
 
-    /// Reads one record; tells whether there may be more.
+    /// Reads one record; returns whether there may be more.
     fn read_record(&mut self, reader_name: &str, events: &mut Vec<Event>) -> bool {
         if self.leaves_blocks
             && let Some(read) = self.leave_block(reader_name, events)
@@ -220,7 +219,7 @@ impl Flow {
                     }
                 }
                 Ok(content) => self.take(content, totals, reader_name, events),
-                // From another process's ring anything may come.
+                // The ring of another process may contain anything.
                 Err(error) => self.break_off(&error, reader_name, events),
             },
             Read::Lapped { .. } | Read::Empty | Read::Closed | Read::Broken => {}
@@ -229,7 +228,7 @@ impl Flow {
         self.on_other(read, reader_name, events)
     }
 
-    /// Takes what was found instead of a record; tells whether there may be more.
+    /// Handles a result other than a record; returns whether there may be more.
     fn on_other(&mut self, read: Read, reader_name: &str, events: &mut Vec<Event>) -> bool {
         match read {
             Read::Record { .. } | Read::Empty => {}
@@ -259,7 +258,8 @@ impl Flow {
             Record::Block(_) => unreachable!("blocks are counted before, and assembled where they lie"),
             Record::Gap(epoch, gap) => {
                 let at = Place { epoch, totals, position: gap.positions.start };
-                // One that reaches beyond what was had is left out whole: the rest is this reader's absence.
+                // A gap that extends beyond data that were received is left out as a whole: the rest is this
+                // reader's absence.
                 if !self.was_had(at) {
                     self.on_gap(at, gap, reader_name, events);
                 }
@@ -295,7 +295,7 @@ impl Flow {
 
     fn on_began(&mut self, at: Place, reader_name: &str, events: &mut Vec<Event>) {
         match self.epochs.get(&at.epoch) {
-            // The ring took the end of the account before: this reader's goes on.
+            // The ring overwrote the end of the account before: this reader's account continues.
             Some(reader_epoch) if self.goes_on(reader_epoch, at) => self.go_on(at, events),
             Some(reader_epoch) => {
                 let next = ReaderEpoch::succeeded_by(reader_epoch, self.hop_at(at));
@@ -309,16 +309,16 @@ impl Flow {
         }
     }
 
-    /// Sees to it that the epoch of a record is the present one and its account open and at the record's
-    /// place; false if no account can begin here.
+    /// Makes the epoch of a record the current one, with its account open and at the record's position; false
+    /// if no account can begin here.
     fn enter(&mut self, at: Place, reader_name: &str, events: &mut Vec<Event>) -> bool {
         let Some(reader_epoch) = self.epochs.get(&at.epoch) else { return self.begin_behind(at, events) };
         if self.goes_on(reader_epoch, at) {
             self.go_on(at, events);
             return true;
         }
-        // The ring took the beginning of another account of the epoch. It follows the one before unless another epoch was
-        // current at the bridge meanwhile.
+        // The ring overwrote the beginning of another account of the epoch. It follows the one before unless
+        // another epoch was current at the bridge meanwhile.
         let follows =
             reader_epoch.ended && !self.resumed && reader_epoch.hop.leads_to(at.totals, at.position);
         let hop = reader_epoch.hop.continued().filter(|_| follows);
@@ -330,7 +330,7 @@ impl Flow {
         true
     }
 
-    /// Tells whether the present account goes on at this place, at once or behind what the ring took.
+    /// Returns whether the current account continues at this place, directly or behind overwritten records.
     fn goes_on(&self, reader_epoch: &ReaderEpoch, at: Place) -> bool {
         let is_here = if reader_epoch.lapped {
             reader_epoch.hop.leads_to(at.totals, at.position)
@@ -349,11 +349,12 @@ impl Flow {
         self.catch_up(at.epoch, at.totals, events);
     }
 
-    /// Opens the account of an epoch whose beginning was not read: in the ring's history, or in what it took.
+    /// Opens the account of an epoch whose beginning was not read: it is in the ring's history, or was
+    /// overwritten.
     fn begin_behind(&mut self, at: Place, events: &mut Vec<Event>) -> bool {
         let head = at.totals.iter().try_fold(at.position, |position, total| position.checked_sub(*total));
         let head = head.map(|position| Place { totals: [0, 0], position, ..at });
-        // A reader that has just come did not lose what was before it; one that was here did.
+        // A reader that has just joined did not lose what was before it; one that was already there did.
         let was_here = self.waited || self.current.is_some() && !self.resumed;
         let Some(head) = head.filter(|head| was_here && self.is_at_sample(*head)) else {
             if !self.is_at_sample(at) {
@@ -377,7 +378,7 @@ impl Flow {
         }
     }
 
-    /// Opens an account of an epoch, which is the present one from now on.
+    /// Opens an account of an epoch, which is the current one from now on.
     fn begin(&mut self, epoch: Epoch, mut reader_epoch: ReaderEpoch, events: &mut Vec<Event>) {
         self.flush(events);
         let before = self.current.or(self.followed.take());
@@ -407,7 +408,7 @@ impl Flow {
         }
     }
 
-    /// Counts a block; returns what of it is to be handed over.
+    /// Counts a block; returns the part of it that is to be delivered.
     fn on_block(
         &mut self,
         block: BlockRecord<'_>,
@@ -424,7 +425,7 @@ impl Flow {
         Some(piece)
     }
 
-    /// Counts elements as delivered, in the present account of their epoch.
+    /// Counts elements as delivered, in the current account of their epoch.
     fn count_delivered(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) -> Option<()> {
         let index = piece.position / u64::from(self.schema.elements_per_sample());
         let elements = (piece.size_bytes / self.schema.dtype.size_bytes()) as u64;
@@ -473,7 +474,7 @@ impl Flow {
         if self.current == Some(epoch) {
             self.flush(events);
         }
-        // The bridge has settled everything: what is open here was settled in what the ring took.
+        // The bridge has settled everything: gaps open here were settled in overwritten records.
         if self
             .epochs
             .get(&epoch)
@@ -490,7 +491,7 @@ impl Flow {
         self.tell_end(epoch, reader_name, events);
     }
 
-    /// Counts what the ring overwrote of an epoch, at a record with these totals.
+    /// Counts elements of an epoch that the ring overwrote, at a record with these totals.
     fn catch_up(&mut self, epoch: Epoch, totals: [u64; 2], events: &mut Vec<Event>) {
         let Some(reader_epoch) =
             self.epochs.get_mut(&epoch).filter(|reader_epoch| reader_epoch.lapped && !reader_epoch.ended)
@@ -515,7 +516,7 @@ impl Flow {
             self.ask_bridge = true;
             return;
         };
-        // What the bridge said before it answered lies in the ring below this place.
+        // Records that the bridge wrote before it answered are in the ring below this position.
         let head = self.reader.position() + self.reader.lag_bytes();
         let open: Vec<Epoch> =
             self.epochs.iter().filter(|(_, reader_epoch)| !reader_epoch.ended).map(|(it, _)| *it).collect();
@@ -530,7 +531,7 @@ impl Flow {
         }
     }
 
-    /// Hands over all that has been collected.
+    /// Delivers all collected samples.
     fn flush(&mut self, events: &mut Vec<Event>) {
         if let Some(assembly) = &mut self.assembly {
             assembly.flush(&mut self.blocks);
@@ -538,7 +539,7 @@ impl Flow {
         self.hand_over(events);
     }
 
-    /// Hands whole blocks over; returns their bytes.
+    /// Delivers whole blocks; returns their bytes.
     fn hand_over(&mut self, events: &mut Vec<Event>) -> usize {
         let bytes = self.blocks.iter().map(|block| block.data.as_bytes().len()).sum();
         events.extend(self.blocks.drain(..).map(Event::Block));

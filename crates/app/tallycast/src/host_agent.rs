@@ -1,7 +1,7 @@
 //! One receiver for a whole host: streams from the network into rings that every process there may read.
 //!
-//! Readers find the rings by themselves and need not know. There is no election: an agent shows that it is there,
-//! and whoever starts another on the same host and bus is refused.
+//! Readers find the rings without configuration. There is no election: an agent shows its presence, and a
+//! second one on the same host and bus is refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use sample::StreamPattern;
 use crate::bus::Bus;
 use crate::node::{Node, NodeError};
 
-/// An agent that receives for its host. Dropping it cuts its accounts and takes its rings away.
+/// An agent that receives for its host. Dropping it cuts its accounts and removes its rings.
 pub struct HostAgent {
     agent: Arc<ReceiveAgent>,
     node: Node,
@@ -23,8 +23,8 @@ impl HostAgent {
     /// Starts to receive every stream of `bus` that matches one of `patterns`, now and later.
     ///
     /// # Errors
-    /// [`NodeError`] if the bus has not both a network and shared memory, a pattern is wrong, announcements cannot
-    /// be heard, this host has an agent already, or rings cannot be made.
+    /// [`NodeError`] if the bus does not have both a network and shared memory, a pattern is not valid,
+    /// announcements cannot be received, this host has an agent already, or rings cannot be created.
     pub fn open(bus: Bus, patterns: &[String]) -> Result<Self, NodeError> {
         let patterns: Result<Vec<StreamPattern>, _> = patterns.iter().map(|text| text.parse()).collect();
         let patterns = patterns?;

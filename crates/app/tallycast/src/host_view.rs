@@ -1,4 +1,4 @@
-//! The rings of this host as one subscriber sees them: which streams it can read there, and who wrote them.
+//! The rings of this host as one subscriber sees them: the streams that it can read there, and their writers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,10 +14,11 @@ use units::StreamId;
 use crate::flow::{Bridge, Flow};
 use crate::node::random;
 
-/// How often a subscriber looks for rings that came or lost their writers; as long as it may take to join.
+/// Interval at which a subscriber checks for rings that are new or have lost their writers; joining may take
+/// as long.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How data came to a reader.
+/// Reach of data: how they come to a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// From shared memory, written by the publisher on this host.
@@ -29,7 +30,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Returns its name in accounts: the hop.
+    /// Returns the hop by which accounts name it.
     #[must_use]
     pub const fn hop(self) -> &'static str {
         match self {
@@ -38,7 +39,7 @@ impl Reach {
         }
     }
 
-    /// Returns why data come that way, in words.
+    /// Returns the reason for this reach, as a clause.
     #[must_use]
     pub const fn why(self) -> &'static str {
         match self {
@@ -56,18 +57,18 @@ impl Reach {
     }
 }
 
-/// Where a reader begins to read a stream that begins after it was opened.
+/// Position at which a reader begins to read a stream that begins after it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Start {
-    /// With its first sample; what is not to be had any more is a counted gap.
+    /// Its first sample; beginnings that are not available any more are a counted gap.
     #[default]
     Beginning,
-    /// With what comes once the stream was found.
+    /// The first sample that arrives after the stream was found.
     Now,
 }
 
 impl Start {
-    /// Returns the same for what comes by the network.
+    /// Returns the begin of streams received over the network.
     pub(crate) const fn received(self) -> ReceiveFrom {
         match self {
             Self::Beginning => ReceiveFrom::Beginning,
@@ -76,36 +77,37 @@ impl Start {
     }
 }
 
-/// What a subscriber knows of its host's rings.
+/// A subscriber's knowledge of its host's rings.
 pub(crate) struct HostView {
     rings: HostRings,
     start: Start,
-    /// What tells publishers of this reader, from its first look on.
+    /// This reader's presence, from its first check on.
     presence: Option<ReaderPresence>,
-    /// The presence does not show everything that belongs there, which was logged.
+    /// True if the presence does not show everything that it should, which was logged.
     presence_is_incomplete: bool,
     next_look: Instant,
-    /// Rings that this reader does not want or cannot read, by the file that they were then.
+    /// Rings that this reader does not need or cannot read, with the file numbers that they had.
     passed: BTreeMap<RingName, Option<u64>>,
-    /// Rings that were there before this reader asked for their streams.
+    /// Rings that existed before this reader asked for their streams.
     before: BTreeMap<RingName, Option<u64>>,
-    /// Rings that this reader has opened, by their files.
+    /// Rings that this reader has opened, with their file numbers.
     taken: BTreeMap<RingName, Option<u64>>,
-    /// Rings that were left for this reader and are done with, by their files, where this user may not remove them.
+    /// Rings left for this reader that it has read and this user may not remove, by file number.
     lying: BTreeMap<u64, StreamId>,
 }
 
-/// A stream that was found on this host, and where its reader begins.
+/// A stream that was found on this host, and the position where its reader begins.
 pub(crate) struct Found {
     pub(crate) stream: HostStream,
     pub(crate) start: Start,
 }
 
-/// The selection of a subscriber that looks for streams on this host.
+/// The selection of a subscriber that searches this host for streams.
 pub(crate) struct HostSelection<'a> {
     /// All patterns.
     pub(crate) patterns: &'a [StreamPattern],
-    /// How many of them, the first ones, it has looked for before: what matches them now began after that.
+    /// Number of patterns, the first ones, that were searched for before: streams that match them now began
+    /// after that.
     pub(crate) waited_for: usize,
 }
 
@@ -136,12 +138,12 @@ impl HostView {
         }
     }
 
-    /// Returns when the next look is due.
+    /// Returns when the next check is due.
     pub(crate) const fn next_look(&self) -> Instant {
         self.next_look
     }
 
-    /// Tells whether it is time for a look, of which there will be another later.
+    /// Returns whether a check is due, and schedules the next one.
     pub(crate) fn is_due(&mut self) -> bool {
         let now = Instant::now();
         let due = now >= self.next_look;
@@ -151,22 +153,23 @@ impl HostView {
         due
     }
 
-    /// Forgets what was passed over: the selection has changed.
+    /// Forgets the rings that were passed over, because the selection has changed.
     pub(crate) fn look_at_all_again(&mut self) {
         self.passed.clear();
         self.next_look = Instant::now();
     }
 
-    /// Leaves the ring of a flow alone that holds nonsense, so that the stream comes another way.
+    /// Ignores the ring of a flow that contains invalid records, so that the stream is received by another
+    /// reach.
     pub(crate) fn shun_broken(&self, flow: &Flow) {
         if let Some((name, liveness)) = flow.broken_ring() {
             self.rings.shun(name, liveness);
         }
     }
 
-    /// Shows publishers what this reader waits for and which rings it reads.
+    /// Shows publishers the patterns this reader waits for and the rings it reads.
     ///
-    /// To be called after a look: from then on every ring that this reader has not seen began after it.
+    /// Must be called after a check: then every ring that this reader has not seen began after it.
     pub(crate) fn show(
         &mut self,
         reader: &str,
@@ -193,22 +196,22 @@ impl HostView {
         }
     }
 
-    /// Tells whether rings of publishers that have ended wait for this reader.
+    /// Returns whether rings of publishers that have ended wait for this reader.
     pub(crate) fn has_left(&self) -> bool {
         let left = self.presence.as_ref().map_or_else(Vec::new, ReaderPresence::left);
         left.iter().any(|left| !self.lying.contains_key(&left.file_number))
     }
 
     /// Returns the selected streams that can be read here now, the publishers' rings before the agent's;
-    /// those that it `reads` already are left alone.
+    /// those that it `reads` already are left out.
     pub(crate) fn find(
         &mut self,
         mut reads: impl FnMut(StreamId) -> Option<Reach>,
         selection: &HostSelection<'_>,
     ) -> Vec<Found> {
         let names = self.rings.names();
-        // Those that have ended are older than any of the same stream that have not. Asked for after the names: what
-        // has none any more was left before.
+        // Rings of ended publishers are older than other rings of the same stream. They are listed after the
+        // names: a ring that has no name any more was left before.
         let mut found = self.find_left(&mut reads, selection);
         for known in [&mut self.passed, &mut self.before, &mut self.taken] {
             known.retain(|name, _| names.contains(name));
@@ -223,7 +226,8 @@ impl HostView {
                 continue;
             }
             match self.open(&name, file, selection) {
-                // A writer that has ended takes its ring away in a moment, and left it for this reader before.
+                // A writer that has ended will remove its ring in a moment, and has left it for this reader
+                // before.
                 Ok(Some(it)) if !it.stream.subscription.ring.is_closed() => {
                     self.taken.insert(name, file);
                     found.push(it);
@@ -265,7 +269,7 @@ impl HostView {
             self.before.insert(name.clone(), file);
         }
         let start = if waited { self.start } else { Start::Now };
-        // What a killed writer wrote since this reader began to wait is there.
+        // Records that a killed writer wrote since this reader began to wait are there.
         if let Some(path) = dead.filter(|_| start == Start::Now) {
             return Err(HostRingError::Dead(path));
         }
@@ -285,7 +289,7 @@ impl HostView {
         left.retain(|left| !self.lying.contains_key(&left.file_number));
         for left in &left {
             let file = Some(left.file_number);
-            // A ring that it found just before the publisher looked at its presence.
+            // A ring that this reader found just before the publisher read its presence.
             let is_known = [&self.taken, &self.before].iter().any(|them| them.values().any(|it| *it == file));
             let looked = if is_known { None } else { left.look().ok() };
             let Some(ring) = looked.filter(|ring| selection.selects(&ring.description.name)) else {
@@ -295,7 +299,7 @@ impl HostView {
             let id = ring.stream();
             let has = |stream| found.iter().any(|it| it.stream.subscription.stream == stream);
             match reads(id) {
-                // The stream had come by the network already, which brought this epoch too.
+                // The stream was received over the network already, which delivered this epoch too.
                 Some(Reach::Udp) => {
                     take_away(&mut self.lying, left, id);
                     continue;
@@ -322,14 +326,14 @@ impl HostView {
     }
 }
 
-/// Takes the name of a ring away that was left for this reader, or remembers that it lies there until its owner does.
+/// Removes the name of a ring that was left for this reader, or remembers it until its owner removes it.
 fn take_away(lying: &mut BTreeMap<u64, StreamId>, left: &LeftRing, stream: StreamId) {
     if !left.take_away() {
         lying.insert(left.file_number, stream);
     }
 }
 
-/// The accounts behind a ring, by its ledger page.
+/// Accounts behind a ring, read from its ledger page.
 pub(crate) struct PageBridge(pub(crate) Ring);
 
 impl Bridge for PageBridge {

@@ -1,8 +1,8 @@
 //! Publish and subscribe to streams of measurement data, and read where every sample went.
 //!
-//! A [`Node`] is a process on a [`Bus`]. A [`Publisher`] hands over samples and forgets about the network; a
-//! [`Subscriber`] gets every sample that arrived, every gap where it belongs, and the account:
-//! `sent since joining = delivered + Σ lost[stage] + unexplained`.
+//! A [`Node`] is a process on a [`Bus`]. A [`Publisher`] takes samples and handles the network; a
+//! [`Subscriber`] gets every sample that arrived, every gap at its position, and the account: `sent since
+//! joining = delivered + Σ lost[stage] + unexplained`.
 //!
 //! A publisher of two channels, a thousand samples per second:
 //!
@@ -22,7 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A reader of them:
+//! A reader of this stream:
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -87,13 +87,13 @@ pub use sys::{Buffer, Direction};
 pub use units::{Epoch, RateError, SampleRate, StreamId, WallTime};
 pub use wire::{Clock, Totals};
 
-/// Returns the time in UTC as this host knows it: what publishers and the system clock's times are made of.
+/// Returns the UTC time of this host, from which the times of publishers and of the system clock derive.
 #[must_use]
 pub fn now() -> WallTime {
     sys::clock::wall()
 }
 
-/// Whatever a program holds of this library may move to another of its threads.
+/// All public types can be moved to another thread.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Node>();

@@ -1,4 +1,4 @@
-//! A process on the bus: where publishers and subscribers begin.
+//! A process on the bus, from which publishers and subscribers are created.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,11 +24,12 @@ use crate::host_view::{HostView, Reach, Start};
 use crate::publisher::PublisherBuilder;
 use crate::subscriber::{Pinned, Subscriber, SubscriberConfig};
 
-/// How often a look at the announcements is repeated while waiting for them.
+/// Interval at which the announcements are checked while waiting for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// The most streams whose last epoch is remembered.
+/// Maximum number of streams whose last epoch is remembered.
 const MAX_REMEMBERED_EPOCHS: usize = 16_384;
-/// A camera frame of 64 million pixels in four bytes each; what a stream claims beyond is not believed.
+/// Default maximum size of a sample: a camera frame of 64 million pixels in four bytes each. Streams that
+/// claim larger samples are not read.
 const DEFAULT_MAX_SAMPLE_BYTES: usize = 1 << 28;
 
 /// A process on the bus. Cheap to clone; its agents start when first needed and end with the last clone.
@@ -49,7 +50,7 @@ struct Inner {
     last_epochs: LastEpochs,
 }
 
-/// The last epoch of each stream that was published by one node, or by several that are opened one after the other.
+/// The last epoch of each stream published by one node, or by several that are opened in turn.
 ///
 /// A stream's next epoch is later than these, even if the clock was set back meanwhile.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +58,7 @@ pub struct LastEpochs {
     last: Arc<Mutex<BTreeMap<StreamId, Epoch>>>,
 }
 
-/// Describes a node before it is made.
+/// Settings of a node before it is created.
 #[derive(Clone, Debug, Default)]
 pub struct NodeBuilder {
     bus: Option<Bus>,
@@ -67,7 +68,7 @@ pub struct NodeBuilder {
     last_epochs: LastEpochs,
 }
 
-/// Describes a subscriber before it is opened.
+/// Settings of a subscriber before it is opened.
 #[derive(Clone, Debug)]
 pub struct SubscriberBuilder {
     node: Node,
@@ -85,85 +86,85 @@ pub struct SubscriberBuilder {
 pub struct OnHost {
     /// Its identity.
     pub stream: StreamId,
-    /// Who writes the ring: its publisher, or the host's agent.
+    /// Reach of the stream: the ring is written by its publisher, or by the host's agent.
     pub reach: Reach,
-    /// The writer's process id as it sees itself.
+    /// Process id of the writer in the writer's own namespace.
     pub pid: u32,
-    /// Since when it is there.
+    /// Time at which the ring was created.
     pub since: WallTime,
     /// Name, schema, station.
     pub description: Arc<Description>,
 }
 
-/// Says why a node, publisher or subscriber could not be made.
+/// Reason why a node, publisher or subscriber could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// The bus is wrong.
+    /// The bus is not valid.
     #[error(transparent)]
     Bus(#[from] BusError),
     /// The bus's interface does not exist.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// A name or schema is wrong.
+    /// A name or schema is not valid.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// A pattern is wrong.
+    /// A pattern is not valid.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// A publisher without a rate.
+    /// The publisher has no rate.
     #[error("a stream needs a sample rate\nset one, such as rate(1_000) for 1,000 samples per second")]
     NoRate,
-    /// A rate that is none.
+    /// The rate is not valid.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// A name that is longer than the protocol carries.
+    /// A name is longer than the protocol allows.
     #[error("the {what} `{name}` is longer than {limit} bytes\nchoose a shorter one")]
     NameTooLong {
-        /// Whose name.
+        /// Kind of the name.
         what: &'static str,
-        /// As given.
+        /// The name as it was given.
         name: String,
-        /// The limit.
+        /// Maximum length. Units: bytes.
         limit: usize,
     },
-    /// An agent stands between a network and shared memory.
+    /// An agent needs both a network and shared memory.
     #[error(
         "an agent needs a bus with a network and with shared memory, and the bus {0} lacks one of them\n         use the default bus, or one such as udp://239.84.0.0:7400?iface=eth1&shm=on"
     )]
     NothingToBridge(Box<Bus>),
-    /// This host has an agent on the bus.
+    /// This host has an agent on the bus already.
     #[error(
         "an agent for this host is already running{}\nstop it first; one agent can take several patterns",
         .pid.map_or_else(String::new, |pid| format!(", process {pid}"))
     )]
     AgentRuns {
-        /// That agent's process as it sees itself.
+        /// Process id of that agent in its own namespace.
         pid: Option<u32>,
     },
-    /// An agent cannot make rings.
+    /// An agent cannot create rings.
     #[error("the ring for the readers of this host failed: {0}")]
     NoRings(CreateError),
-    /// An address on a bus that has no network.
+    /// An address was given on a bus without a network.
     #[error(
         "the bus {0} is limited to this host and has no addresses\nomit --to and --from, or use a udp:// bus"
     )]
     NoNetwork(Box<Bus>),
-    /// An option that concerns datagrams, on a bus that has none.
+    /// An option for datagrams was given on a bus without a network.
     #[error(
         "planted loss and sending on demand concern datagrams, and the bus {0} is limited to this host\nomit --loss and --send, or use a udp:// bus"
     )]
     NoDatagrams(Box<Bus>),
-    /// Sending cannot be started.
+    /// The sending agent cannot be started.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// Receiving cannot be started.
+    /// The receiving agent cannot be started.
     #[error(transparent)]
     Receive(#[from] ReceiveError),
 }
 
 impl NodeError {
-    /// Says why an agent cannot work.
+    /// Returns the error of an agent that cannot create its presence or rings.
     pub(crate) fn of_agent(error: CreateError) -> Self {
         match error {
             CreateError::InUse { pid, .. } => Self::AgentRuns { pid },
@@ -173,45 +174,46 @@ impl NodeError {
 }
 
 impl NodeBuilder {
-    /// Sets the bus; otherwise it comes from the environment.
+    /// Sets the bus; by default it comes from the environment.
     #[must_use]
     pub fn bus(mut self, bus: Bus) -> Self {
         self.bus = Some(bus);
         self
     }
 
-    /// Sets the station's name; the host's name otherwise.
+    /// Sets the station's name; the host's name by default.
     #[must_use]
     pub fn station(mut self, station: impl Into<String>) -> Self {
         self.station = Some(station.into());
         self
     }
 
-    /// Sets how long a missing number waits for evidence; two seconds otherwise.
+    /// Sets how long a missing number waits for evidence; two seconds by default.
     #[must_use]
     pub const fn settle(mut self, settle: Duration) -> Self {
         self.settle = Some(settle);
         self
     }
 
-    /// Says for whom this process receives: for itself, or as the agent of its host for every process there.
+    /// Sets for whom this process receives: for itself, or as the agent of its host for every process there.
     #[must_use]
     pub const fn receives_for(mut self, whom: ReceivesFor) -> Self {
         self.receives_for = whom;
         self
     }
 
-    /// Remembers the last epochs of streams in `last_epochs`, beyond the node's own end; otherwise they are forgotten with it.
+    /// Remembers the last epochs of streams in `last_epochs`, beyond the node's own end; by default they are
+    /// forgotten with it.
     #[must_use]
     pub fn last_epochs(mut self, last_epochs: LastEpochs) -> Self {
         self.last_epochs = last_epochs;
         self
     }
 
-    /// Makes the node.
+    /// Creates the node.
     ///
     /// # Errors
-    /// [`NodeError`] if the bus is wrong or its interface does not exist.
+    /// [`NodeError`] if the bus is not valid or its interface does not exist.
     pub fn build(self) -> Result<Node, NodeError> {
         let bus = self.bus.map_or_else(Bus::from_env, Ok)?;
         bus.check()?;
@@ -244,7 +246,7 @@ impl Node {
         NodeBuilder::default()
     }
 
-    /// Makes a node on `bus`.
+    /// Creates a node on `bus`.
     ///
     /// # Errors
     /// [`NodeError`] if the bus's interface does not exist.
@@ -252,11 +254,11 @@ impl Node {
         Self::builder().bus(bus).build()
     }
 
-    /// Makes a node on the bus of the environment variable [`BUS_VARIABLE`](crate::BUS_VARIABLE), the default
-    /// bus where it is not set.
+    /// Creates a node on the bus of the environment variable [`BUS_VARIABLE`](crate::BUS_VARIABLE), the
+    /// default bus if it is not set.
     ///
     /// # Errors
-    /// [`NodeError`] if the variable is wrong or the bus's interface does not exist.
+    /// [`NodeError`] if the variable is not valid or the bus's interface does not exist.
     pub fn from_env() -> Result<Self, NodeError> {
         Self::builder().build()
     }
@@ -283,13 +285,14 @@ impl Node {
         }
     }
 
-    /// Looks at what readers, also of other hosts, report to publishers of this host, whichever process these are in.
+    /// Reads the reports of readers, also on other hosts, to publishers of this host in any process.
     #[must_use]
     pub fn heard_reports(&self) -> HeardReports {
         HeardReports::new(&self.inner.bus.drop_board(), self.inner.bus.group_id())
     }
 
-    /// Returns the streams that can be read from shared memory on this host now, and who writes their rings.
+    /// Returns the streams that can be read from shared memory on this host now, with the writers of their
+    /// rings.
     #[must_use]
     pub fn streams_on_host(&self) -> Vec<OnHost> {
         let Some(rings) = self.host_rings() else { return Vec::new() };
@@ -308,14 +311,15 @@ impl Node {
         names.filter_map(|name| Some((name.stream, rings.withholds(&name)?))).collect()
     }
 
-    /// Returns how many rings of this host were wanted by this process and not trusted: another user wrote them.
+    /// Returns the number of rings of this host that this process needed and did not trust, because another
+    /// user wrote them.
     #[must_use]
     pub fn rings_distrusted(&self) -> u64 {
         self.host_rings().map_or(0, |rings| rings.distrusted())
     }
 
-    /// Returns the streams that are announced on the network, after listening for at least `patience`; none where
-    /// the bus has no network.
+    /// Returns the streams that are announced on the network, after listening for at least `patience`; empty
+    /// if the bus has no network.
     ///
     /// # Errors
     /// [`NodeError`] if announcements cannot be received.
@@ -334,15 +338,16 @@ impl Node {
         Ok(agent.announced())
     }
 
-    /// Returns what this process's receiving sockets have to tell of themselves.
+    /// Returns the state of this process's receiving sockets.
     #[must_use]
     pub fn ports(&self) -> Vec<PortStatus> {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         agent.map_or_else(Vec::new, |agent| agent.ports())
     }
 
-    /// Returns the streams that this process selected on the network and could not join: addresses, descriptors, memory or
-    /// memberships were used up. Those that it joined later are among them, because what they sent before was missed.
+    /// Returns the streams that this process selected on the network and could not join, because addresses,
+    /// descriptors, memory or memberships were used up. It includes those joined later, because their earlier
+    /// data were missed.
     #[must_use]
     pub fn unjoined(&self) -> UnjoinedStreams {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -361,10 +366,11 @@ impl Node {
         &self.inner.station
     }
 
-    /// Starts all threads that this node ever has, as far as they are not there yet; `reader` names the receiving agent.
+    /// Starts all threads that this node ever has, unless they run already; `reader` names the receiving
+    /// agent.
     ///
-    /// A thread is scheduled like the one that starts it. So whoever is about to change how it is scheduled itself
-    /// calls this before.
+    /// A thread inherits its scheduling from the one that starts it. So a thread that is about to change its
+    /// own scheduling calls this before.
     pub(crate) fn start_agents(&self, reader: Option<&str>) -> Result<(), NodeError> {
         if self.inner.bus.has_network() {
             self.send_agent()?;
@@ -373,7 +379,7 @@ impl Node {
         Ok(())
     }
 
-    /// Begins a new epoch of a stream, later than any that was heard of or began here.
+    /// Begins a new epoch of a stream, later than any that was received or began here.
     pub(crate) fn new_epoch(&self, stream: StreamId) -> Epoch {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let announced = agent.map_or_else(Vec::new, |agent| agent.announced());
@@ -421,7 +427,7 @@ impl Node {
             techniques: bus.tuning.receiving,
             busy_poll: bus.tuning.busy_poll,
             thread: bus.tuning.receive_thread,
-            // Each socket has a buffer of its own, and says so itself.
+            // Each socket has a buffer of its own, and reports its size.
             reader: ReaderIdentity { id: ReaderId(random()), name, receive_buffer_bytes: 0 },
             ledger: self.inner.ledger,
             drop_board: bus.drop_board(),
@@ -435,14 +441,14 @@ impl Node {
 }
 
 impl LastEpochs {
-    /// Returns an epoch later than the last one of this stream here and the one `heard`, even if the clock was
-    /// set back meanwhile.
+    /// Returns an epoch later than the last one of this stream here and the one `heard`, even if the clock
+    /// was set back meanwhile.
     fn begin(&self, stream: StreamId, heard: Option<Epoch>, start_ns: u64) -> Epoch {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = heard.max(last.get(&stream).copied());
         let epoch = Epoch::succeeding(latest, start_ns, random());
         if last.len() >= MAX_REMEMBERED_EPOCHS && !last.contains_key(&stream) {
-            // Those that began earliest are the least likely to be met by a clock that was set back.
+            // Those that began earliest are the least likely to collide with a clock that was set back.
             let oldest = last.iter().min_by_key(|(_, epoch)| **epoch).map(|(stream, _)| *stream);
             oldest.map(|stream| last.remove(&stream));
         }
@@ -459,7 +465,7 @@ impl SubscriberBuilder {
         self
     }
 
-    /// Sets the name under which this reader's account is kept; the station's otherwise.
+    /// Sets the name under which this reader's account is kept; the station's name by default.
     ///
     /// A process has one receiving agent: the name in its reports is that of its first subscriber.
     #[must_use]
@@ -470,50 +476,51 @@ impl SubscriberBuilder {
 
     /// Receives at this address without waiting for announcements: a group, or an address of this host.
     ///
-    /// With several, this is the list that serves where there is no multicast.
+    /// Several addresses form a static list for networks without multicast.
     #[must_use]
     pub fn from(mut self, address: SocketAddr) -> Self {
         self.from.push(address);
         self
     }
 
-    /// Sets how large one sample may be; 256 MiB otherwise. Streams with larger ones are not read, and said.
+    /// Sets the maximum size of a sample; 256 MiB by default. Streams with larger ones are not read, and one
+    /// warning is logged for each.
     ///
-    /// A reader keeps a sample that came in part until its rest has come or is missing.
+    /// A reader keeps a partial sample until its rest has arrived or is missing.
     #[must_use]
     pub const fn max_sample_bytes(mut self, size_bytes: usize) -> Self {
         self.max_sample_bytes = size_bytes;
         self
     }
 
-    /// Leaves large blocks where they lie in the ring: [`Block::data`](sample::Block::data) has no bytes of them then, and
-    /// [`SampleBuffer::foreign`](sample::SampleBuffer::foreign) says where they are.
+    /// Leaves large blocks in the ring: [`Block::data`](sample::Block::data) has no bytes of them then, and
+    /// [`SampleBuffer::foreign`](sample::SampleBuffer::foreign) gives their location.
     ///
-    /// For bindings that hand them to other languages. They count as delivered, and the writer may overwrite them at any moment:
-    /// whoever has read one asks whether it was still there.
+    /// For bindings to other languages. The blocks count as delivered, and the writer may overwrite them at
+    /// any moment: a reader must check afterwards whether the block was still valid.
     #[must_use]
     pub const fn leave_blocks_in_ring(mut self) -> Self {
         self.leaves_blocks = true;
         self
     }
 
-    /// Sets how long a wait looks again and again before it sleeps; not at all otherwise. To be woken takes longer than to
-    /// read a short message.
+    /// Sets how long a wait polls before it sleeps; not at all by default. Waking up takes longer than
+    /// reading a short message.
     ///
-    /// Only while all streams come from other processes of this host by shared memory: one that comes by the network has to be
-    /// received first, and the option `idle` of the bus says how that is waited for.
+    /// Only while all streams come from other processes of this host through shared memory: a stream from the
+    /// network must be received first, and the option `idle` of the bus sets how the agent waits for it.
     ///
-    /// Cost: a processor, for so long after every block.
+    /// Cost: a processor, for this time after every block.
     #[must_use]
     pub const fn spin(mut self, spin: Duration) -> Self {
         self.spin = spin;
         self
     }
 
-    /// Says where it begins to read a stream that begins after this subscriber was opened: with its first sample,
-    /// unless it is [`Start::Now`].
+    /// Sets the position at which reading begins of a stream that begins after this subscriber was opened:
+    /// its first sample by default, or [`Start::Now`].
     ///
-    /// A stream that was there before is read from now on in any case.
+    /// A stream that existed before is read from now on in any case.
     #[must_use]
     pub const fn start(mut self, start: Start) -> Self {
         self.start = start;
@@ -523,7 +530,7 @@ impl SubscriberBuilder {
     /// Opens the subscriber.
     ///
     /// # Errors
-    /// [`NodeError`] if a pattern is wrong or a socket cannot be opened.
+    /// [`NodeError`] if a pattern is not valid or a socket cannot be opened.
     pub fn open(self) -> Result<Subscriber, NodeError> {
         let patterns: Result<Vec<StreamPattern>, _> = self.patterns.iter().map(|text| text.parse()).collect();
         let patterns = patterns?;
@@ -532,7 +539,7 @@ impl SubscriberBuilder {
         let Self { max_sample_bytes, leaves_blocks, spin, .. } = self;
         let config =
             SubscriberConfig { reader, patterns, max_sample_bytes, leaves_blocks, spin, start: self.start };
-        // An address is taken at its word, and an agent reads what it writes itself.
+        // An explicit address means that data are received there, and an agent must not read its own rings.
         let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
         let host = self.node.host_rings().filter(|_| from_rings);
         let host = host.map(|rings| HostView::new(rings, self.start));
@@ -576,7 +583,7 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Returns the host's name, cut to what the protocol carries.
+/// Returns the host's name, truncated to the maximum of the protocol.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "station".to_owned());
     name.trim().chars().take(wire::MAX_STATION_BYTES / 4).collect()

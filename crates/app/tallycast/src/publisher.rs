@@ -1,6 +1,6 @@
-//! Publishing a stream: hand over samples at a rate, forget about the network.
+//! Publishing a stream: samples at a rate, sent to the network without further calls.
 //!
-//! Begin with [`Node::publisher`]; what a stream is made of is said in `builder`.
+//! Begin with [`Node::publisher`]; `builder` has the settings of a stream.
 
 mod builder;
 #[cfg(test)]
@@ -27,13 +27,14 @@ use builder::open_publication;
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
 
-/// How often a publisher that waits for readers looks round: a fifth of the time in which one on this host finds it.
+/// Interval at which a publisher that waits for readers checks for them: a fifth of the time in which one on
+/// this host finds it.
 const LOOK_FOR_READERS: Duration = Duration::from_millis(10);
 
-/// What to do with samples for which there is no room.
+/// Handling of samples for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnFull {
-    /// Take the oldest unsent samples back; they are counted as `publisher_queue`.
+    /// Overwrite the oldest unsent samples; they are counted as `publisher_queue`.
     #[default]
     Overwrite,
     /// Wait until there is room.
@@ -42,69 +43,69 @@ pub enum OnFull {
     Error,
 }
 
-/// Says why samples could not be published.
+/// Reason why samples could not be published.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The elements are of another type.
+    /// The elements have another type.
     #[error("the stream's elements are {stream}, not {given}")]
     Dtype {
-        /// As declared.
+        /// Type that the stream was declared with.
         stream: Dtype,
-        /// As given.
+        /// Type of the samples given.
         given: Dtype,
     },
-    /// Not a whole number of samples.
+    /// The bytes are not a whole number of samples.
     #[error("{bytes} bytes are not whole samples of {sample_bytes} bytes each")]
     Ragged {
-        /// As given.
+        /// Number of bytes given.
         bytes: usize,
-        /// What one sample takes.
+        /// Size of one sample.
         sample_bytes: usize,
     },
-    /// Not one time for each sample.
+    /// The number of times is not that of the samples.
     #[error("{samples} samples have {times} times\ngive one time for each sample")]
     Times {
-        /// As given.
+        /// Number of samples given.
         samples: usize,
-        /// As given.
+        /// Number of times given.
         times: usize,
     },
-    /// A time before that of a sample in front of it.
+    /// A time is before that of the previous sample.
     #[error(
         "the time of a sample is {back:?} before that of the previous sample; within an epoch times must not go back\n\
          send the samples in order; if a clock was set back, begin a new epoch (begin_anew)"
     )]
     TimeGoesBack {
-        /// By how much.
+        /// Difference of the two times.
         back: Duration,
     },
-    /// There is no room, and the publisher was told to say so.
+    /// There is no room, with [`OnFull::Error`].
     #[error("the queue to the network is full\nsend less, or use on_full = overwrite or block")]
     Full,
-    /// There was no room for as long as the publisher was told to wait.
+    /// There was no room within the publisher's patience.
     #[error(
         "the queue to the network was full for {patience:?}; {taken} samples of the block were accepted\n\
          send less, make the queue larger (queue_bytes), or wait longer (patience)"
     )]
     StillFull {
-        /// How long it waited.
+        /// Time that it waited.
         patience: Duration,
-        /// How many samples of the block were taken before; they are on their way.
+        /// Number of samples of the block that were accepted before; they will be sent.
         taken: u64,
     },
     /// One sample does not fit into the queue.
     #[error("one sample of {0} bytes does not fit into the queue\nuse smaller frames")]
     TooLarge(usize),
-    /// The samples given at once never fit into the queue.
+    /// The block never fits into the queue.
     #[error(
         "a block of {bytes} bytes does not fit into the queue of {queue_bytes} bytes\n\
          send smaller blocks, or make the queue larger (queue_bytes)"
     )]
     BlockTooLarge {
-        /// As given.
+        /// Size of the block.
         bytes: usize,
-        /// What fits when nothing waits.
+        /// Capacity of the empty queue.
         queue_bytes: usize,
     },
     /// The sending agent has failed: nothing is sent any more.
@@ -113,26 +114,26 @@ pub enum PublishError {
     /// A new epoch cannot begin; the one before has ended.
     #[error("a new epoch cannot begin, and publishing has stopped: {0}")]
     Begin(#[from] Box<NodeError>),
-    /// Samples are skipped by the source only.
+    /// Only the stage `source` may be skipped.
     #[error("samples cannot be skipped in stage {0}: a publisher may only use stage `source`")]
     Stage(Stage),
 }
 
-/// What became of the epochs of a publisher that have ended, all together.
+/// Totals of the epochs of a publisher that have ended, all together.
 ///
-/// Readers have an account for each of them; these are the totals that the sum of those is to be compared with.
+/// Readers have an account for each epoch; the sum of those accounts is to be compared with these totals.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EarlierEpochs {
-    /// How many there were.
+    /// Number of epochs that have ended.
     pub epochs: u64,
-    /// What became of their samples and datagrams.
+    /// Totals of their samples and datagrams.
     pub totals: Totals,
 }
 
-/// A stream being published. Dropping it sends what is queued and the final tally.
+/// A stream being published. Dropping it sends the queued samples and the final tally.
 ///
-/// Handing over never waits for the network unless [`OnFull::Block`] says so. A publisher may be moved to
-/// another thread.
+/// Sending never waits for the network unless [`OnFull::Block`] is set. A publisher may be moved to another
+/// thread.
 ///
 /// ```
 /// # use tallycast::{Bus, Dtype, Node, Stage};
@@ -152,9 +153,9 @@ pub struct Publisher {
     node: Node,
     name: StreamName,
     schema: Schema,
-    /// Of the present epoch; the next differs in that alone.
+    /// Configuration of the current epoch; that of the next one differs only in its epoch.
     config: PublicationConfig,
-    /// The probability with which datagrams are withheld.
+    /// Probability with which datagrams are withheld.
     loss: f64,
     on_full: OnFull,
     patience: Option<Duration>,
@@ -166,15 +167,17 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes samples that have just been taken; their times follow from count and rate, held to the host's clock.
+    /// Publishes samples that have just been taken; their times follow from count and rate, kept close to the
+    /// host's clock.
     ///
-    /// Where that clock is set, for longer than two seconds, times follow it: forward at once, back by up to a second in
-    /// small steps; set back by more, a [new epoch](Self::begin_anew) begins by itself, which is told once.
+    /// If that clock is set for longer than two seconds, times follow it: forward immediately, back by up to
+    /// a second in small steps; if it is set back by more, a [new epoch](Self::begin_anew) begins
+    /// automatically, with one warning.
     ///
     /// Shape: `[samples, elements per sample]`, row-major; `&[[f32; 2]]` is given as `rows.as_flattened()`.
     ///
     /// # Errors
-    /// [`PublishError`]; nothing was taken then, but for [`PublishError::StillFull`].
+    /// [`PublishError`]; then nothing was accepted, except with [`PublishError::StillFull`].
     pub fn send<E: Element>(&mut self, samples: &[E]) -> Result<(), PublishError> {
         self.check_dtype::<E>()?;
         self.send_bytes(samples.as_bytes())
@@ -190,10 +193,10 @@ impl Publisher {
 
     /// Publishes samples, the first of which was taken at `t0`; otherwise like [`Publisher::send`].
     ///
-    /// Within an epoch times never go back. Where `t0` lies before the sample in front of it by a second at most, samples are
-    /// told somewhat later times until theirs are reached; in a stream of [its own times](PublisherBuilder::own_times) they
-    /// are refused. By more, as where a device's clock was set back, a [new epoch](Self::begin_anew) begins by itself, which
-    /// is told.
+    /// Within an epoch times never go back. If `t0` is before the previous sample by a second at most,
+    /// samples get somewhat later times until theirs are reached; in a stream of [its own
+    /// times](PublisherBuilder::own_times) they are refused. If it is earlier, as after a device's clock was
+    /// set back, a [new epoch](Self::begin_anew) begins automatically, with a warning.
     ///
     /// # Errors
     /// [`PublishError::TimeGoesBack`], and those of [`Publisher::send`].
@@ -214,8 +217,9 @@ impl Publisher {
 
     /// Publishes samples given as little-endian bytes, each with its own time; otherwise like [`Publisher::send`].
     ///
-    /// Samples whose times follow by the rate go together, all others one by one. Unless the stream is declared to have
-    /// [its own times](PublisherBuilder::own_times), readers are told times that hold to half a sample.
+    /// Samples whose times follow the rate are sent together, all others one by one. Unless the stream is
+    /// declared to have [its own times](PublisherBuilder::own_times), readers get times that are accurate to
+    /// half a sample period.
     ///
     /// # Errors
     /// [`PublishError::Times`] if there are not as many times as samples, [`PublishError::TimeGoesBack`] as
@@ -247,7 +251,8 @@ impl Publisher {
     /// their own, such as a simulation.
     ///
     /// The first call starts the schedule; every later time follows from it, so that delays of the caller do
-    /// not add up. Whoever is late by more than 100 ms starts anew: what was missed is not made up for.
+    /// not accumulate. A caller that is late by more than 100 ms restarts the schedule: missed samples are
+    /// not caught up.
     ///
     /// # Errors
     /// Those of [`Publisher::send`].
@@ -256,7 +261,7 @@ impl Publisher {
         self.send_bytes_when_due(samples.as_bytes())
     }
 
-    /// As [`send_when_due`](Self::send_when_due), for samples given as little-endian bytes.
+    /// Publishes samples given as little-endian bytes like [`send_when_due`](Self::send_when_due).
     ///
     /// # Errors
     /// Those of [`Publisher::send`].
@@ -266,7 +271,7 @@ impl Publisher {
         self.send_bytes(bytes)
     }
 
-    /// Says that the source does not have the next samples; readers see a hole of stage `source`.
+    /// Skips samples that the source does not have; readers see a hole of stage `source`.
     ///
     /// # Errors
     /// [`PublishError::Stage`] for any other stage.
@@ -294,25 +299,25 @@ impl Publisher {
         &self.name
     }
 
-    /// Returns what the samples mean.
+    /// Returns the schema of the samples.
     #[must_use]
     pub const fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Returns the publisher's present epoch.
+    /// Returns the publisher's current epoch.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
         self.config.epoch
     }
 
-    /// Ends the epoch as [`close`](Self::close) does, and begins another, whose samples are counted from 0; returns what
-    /// became of the one that ended.
+    /// Ends the epoch as [`close`](Self::close) does, and begins another, whose samples are counted from 0;
+    /// returns the final status of the one that ended.
     ///
-    /// For a device that begins anew, or whose clock was set back.
+    /// For a device that restarts, or whose clock was set back.
     ///
     /// # Errors
-    /// [`PublishError::Begin`] if the next cannot begin; then nothing is published any more.
+    /// [`PublishError::Begin`] if the next epoch cannot begin; then nothing is published any more.
     pub fn begin_anew(&mut self) -> Result<PublicationStatus, PublishError> {
         let ended = self.publication.take().map_or_else(PublicationStatus::default, Publication::finish);
         self.earlier.epochs += 1;
@@ -328,7 +333,7 @@ impl Publisher {
         Ok(ended)
     }
 
-    /// From now on withholds data datagrams with this probability.
+    /// Withholds data datagrams with this probability from now on.
     pub fn set_injection(&mut self, probability: f64) {
         self.loss = probability;
         if let Some(publication) = &self.publication {
@@ -336,14 +341,14 @@ impl Publisher {
         }
     }
 
-    /// Returns what became of everything of the present epoch so far; at most a tenth of a second old.
+    /// Returns the totals of the current epoch so far; at most a tenth of a second old.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.status().totals
     }
 
-    /// Returns what became of the epochs before the present one, whether they ended by themselves, because times went back, or
-    /// were [ended](Self::begin_anew).
+    /// Returns the totals of the epochs before the current one, whether they ended automatically, because
+    /// times went back, or were [ended](Self::begin_anew).
     ///
     /// ```
     /// # use tallycast::{Bus, Node};
@@ -362,14 +367,14 @@ impl Publisher {
         self.earlier
     }
 
-    /// Returns the readers that report, with what they said last; asks the sending agent.
+    /// Returns the readers that report, with their last reports; asks the sending agent.
     #[must_use]
     pub fn readers(&self) -> Vec<ReaderReport> {
         self.node.send_agent().map_or_else(|_| Vec::new(), |agent| agent.readers(self.epoch()))
     }
 
-    /// Returns how many readers there are: those that read this host's memory, and those that report from beyond it;
-    /// asks the sending agent.
+    /// Returns the number of readers: those that read this host's memory, and those that report from other
+    /// hosts; asks the sending agent.
     ///
     /// Cost: a few system calls for every reader of this host.
     #[must_use]
@@ -378,9 +383,9 @@ impl Publisher {
         if self.node.bus().has_network() { on_host + self.readers().len() } else { on_host }
     }
 
-    /// Waits until there are `count` readers, but not for longer than `patience`; returns how many there are then.
+    /// Waits until there are `count` readers, but not longer than `patience`; returns their number then.
     ///
-    /// Readers of one process that receive from the network are one, as they report together.
+    /// Readers of one process that receive from the network count as one, because they report together.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -393,7 +398,7 @@ impl Publisher {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wait_for_readers(&self, count: usize, patience: Duration) -> usize {
-        // Too far away to be written down is the same as never.
+        // A deadline that cannot be represented means none.
         let deadline = Instant::now().checked_add(patience);
         loop {
             let there = self.reader_count();
@@ -405,25 +410,25 @@ impl Publisher {
         }
     }
 
-    /// Ends the epoch: sends what is queued, then the final tally; returns what became of everything of it.
+    /// Ends the epoch: sends the queued samples, then the final tally; returns the totals of the epoch.
     #[must_use]
     pub fn close(self) -> Totals {
         self.close_with_status().totals
     }
 
-    /// As [`close`](Self::close), and returns all that the sending agent said last.
+    /// Ends the epoch like [`close`](Self::close), and returns the last status of the sending agent.
     #[must_use]
     pub fn close_with_status(mut self) -> PublicationStatus {
         self.publication.take().map_or_else(PublicationStatus::default, Publication::finish)
     }
 
-    /// Returns what the sending agent last said.
+    /// Returns the last status of the sending agent.
     #[must_use]
     pub fn status(&self) -> PublicationStatus {
         self.publication.as_ref().map_or_else(PublicationStatus::default, Publication::status)
     }
 
-    /// Publishes samples that had been taken at a moment on both of the host's clocks.
+    /// Publishes samples that were taken at a moment on both of the host's clocks.
     fn send_by(&mut self, clocks: (units::Instant, WallTime), bytes: &[u8]) -> Result<(), PublishError> {
         self.check_whole(bytes)?;
         let t0 = self.follow_clock(self.samples_in(bytes), clocks)?;
@@ -445,16 +450,17 @@ impl Publisher {
         if is_whole { Ok(()) } else { Err(PublishError::Ragged { bytes: bytes.len(), sample_bytes }) }
     }
 
-    /// Tells whether samples taken at `t0` would begin a new epoch, because they lie too far before those in front of them.
+    /// Returns whether samples taken at `t0` would begin a new epoch, because they are too far before the
+    /// previous ones.
     #[must_use]
     pub fn would_begin_anew(&self, t0: WallTime) -> bool {
         self.timeline.lead_over(t0) > timeline::MAX_LEAD
     }
 
-    /// Refuses times that go back within a block by more than can be made up for, before anything of it is taken; begins a
-    /// new epoch where the block as a whole lies too far back.
+    /// Refuses times that go back within a block by more than can be corrected, before any of it is accepted;
+    /// begins a new epoch if the block as a whole is too early.
     fn keep_order(&mut self, times: &[WallTime]) -> Result<(), PublishError> {
-        // Times that are told to the nanosecond are told as they are, or not at all.
+        // Times with nanosecond accuracy are published unchanged or not at all.
         let most = if self.schema.has_own_times() { Duration::ZERO } else { timeline::MAX_LEAD };
         let back = |newest: WallTime, time: WallTime| {
             Duration::from_nanos(u64::try_from(newest.nanos_since(time)).unwrap_or(0))
@@ -505,7 +511,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Writes samples whose times follow by the rate.
+    /// Writes samples whose times follow the rate.
     fn write_run(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
         let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
         if self.on_full == OnFull::Block {
@@ -515,7 +521,7 @@ impl Publisher {
         self.publication_mut().write(t0, bytes, rate).map_err(|_| PublishError::TooLarge(sample_bytes))
     }
 
-    /// Tells whether nothing is published any more.
+    /// Returns whether nothing is published any more.
     fn has_ended(&self) -> bool {
         self.publication.as_ref().is_none_or(Publication::has_ended)
     }
@@ -532,7 +538,7 @@ impl Publisher {
     fn write_blocking(&mut self, t0: WallTime, bytes: &[u8], max_block: usize) -> Result<(), PublishError> {
         let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
         let first = self.next_index();
-        // Too far away to be written down is the same as never.
+        // A deadline that cannot be represented means none.
         let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
         for part in bytes.chunks(max_block) {
             let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
@@ -548,8 +554,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Returns the time of the first of `samples` that have just been taken; begins a new epoch if the host's clock was set
-    /// back by more than can be made up for.
+    /// Returns the time of the first of `samples` that have just been taken; begins a new epoch if the host's
+    /// clock was set back by more than can be corrected.
     fn follow_clock(
         &mut self,
         samples: u64,
@@ -565,7 +571,7 @@ impl Publisher {
         Ok(self.sample_clock.time_of(index, samples, rate, wall))
     }
 
-    /// The host's clock was set; by it the next sample was taken at `first`.
+    /// Handles a step of the host's clock; by that clock the next sample was taken at `first`.
     fn on_clock_set(&mut self, first: WallTime, step_ns: i64) -> Result<(), PublishError> {
         let by = Duration::from_nanos(step_ns.unsigned_abs());
         if step_ns < 0 && self.would_begin_anew(first) {

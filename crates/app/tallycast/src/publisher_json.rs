@@ -1,4 +1,4 @@
-//! What a stream is made of and what became of it at its publisher, as JSON, as `docs/cli.md` describes them.
+//! A stream's schema and its publisher's totals as JSON, as `docs/cli.md` describes them.
 
 use cast::send::ReportStats;
 use sample::{Channel, Schema};
@@ -23,8 +23,9 @@ pub fn schema_json(schema: &Schema) -> Value {
     })
 }
 
-/// Returns what became of everything at a publisher as one JSON object: the totals of its present epoch, and beside them, as
-/// `earlier`, how many epochs have ended before and what became of those, and as `reports` what became of its readers' reports.
+/// Returns a publisher's totals as one JSON object: those of its current epoch, and in addition, as
+/// `earlier`, the number and totals of the epochs that have ended, and as `reports` the counts of its
+/// readers' reports.
 #[must_use]
 pub fn publisher_json(publisher: &Publisher) -> Value {
     let earlier = publisher.earlier_epochs();
@@ -35,7 +36,8 @@ pub fn publisher_json(publisher: &Publisher) -> Value {
     json
 }
 
-/// Returns what became of the reports of an epoch's readers as one JSON object: those taken in, and the others by the reason.
+/// Returns the counts of the reports of an epoch's readers as one JSON object: those accepted, and the others
+/// by reason.
 #[must_use]
 pub fn reports_json(reports: ReportStats) -> Value {
     let ReportStats { taken, foreign, too_many, borrowed, displaced } = reports;
@@ -44,7 +46,7 @@ pub fn reports_json(reports: ReportStats) -> Value {
     })
 }
 
-/// Returns a publisher's totals as one JSON object: samples by what became of them, and datagrams that did not leave.
+/// Returns a publisher's totals as one JSON object: samples by outcome, and datagrams that were not sent.
 #[must_use]
 pub fn totals_json(totals: &Totals) -> Value {
     let (samples, datagrams) = (&totals.samples, &totals.datagrams);

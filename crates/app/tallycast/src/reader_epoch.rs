@@ -1,44 +1,44 @@
-//! One epoch of a stream as one subscriber reads it: its account, and when its gaps were.
+//! One epoch of a stream as one subscriber reads it: its account, and the times of its gaps.
 
 use std::collections::VecDeque;
 
 use ledger::{AccountState, Gap, Hop, NetworkRows};
 use units::{Epoch, SampleRate, WallTime};
 
-/// The most places that are remembered at which times went on otherwise than by the rate: each block of a jittering clock is one,
-/// and a gap settles within two seconds.
+/// Maximum number of remembered anchors, at which times deviated from the rate: each block of a jittering
+/// clock is one, and a gap settles within two seconds.
 const MAX_ANCHORS: usize = 4_096;
-/// Times that differ by so much go on by the rate. Units: nanoseconds.
+/// Deviation up to which times follow the rate. Units: nanoseconds.
 const ROUNDING_NS: u64 = 1_000;
 
-/// What a block's time says of those before it.
+/// Relation of a block's time to those before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Times {
     /// No time was known before.
     First,
-    /// It follows by the rate.
+    /// It follows the rate.
     GoOn,
-    /// It does not follow by the rate: the publisher was held up, or its clock was set.
+    /// It does not follow the rate: the publisher was delayed, or its clock was set.
     Changed,
 }
 
 /// One epoch as a subscriber reads it.
 pub(crate) struct ReaderEpoch {
-    /// Which of this reader's accounts of the epoch it is, from 1 on.
+    /// Number of this reader's account of the epoch, from 1.
     pub(crate) join: u32,
-    /// This reader's account of the stream before it.
+    /// This reader's previous account of the stream.
     pub(crate) follows: Option<(Epoch, u32)>,
     pub(crate) hop: Hop,
     pub(crate) datagrams: Option<NetworkRows>,
-    /// Samples' indices and times, from which other times are computed: of the first sample, and of each from which on times do
-    /// not follow those before by the rate. None before the first block.
+    /// Indices and times of samples, from which other times are computed: those of the first sample, and of
+    /// each from which on times do not follow the previous ones by the rate. Empty before the first block.
     anchors: VecDeque<(u64, WallTime)>,
-    /// The ring overtook this reader since the last record of this epoch.
+    /// True if this reader was lapped since the last record of this epoch.
     pub(crate) lapped: bool,
     pub(crate) ended: bool,
-    /// Where this reader was absent before this account, until a time is known to tell it with.
+    /// Absence of this reader before this account, until a time for it is known.
     pub(crate) absence: Option<Gap>,
-    /// The place in the ring below which its end was written, if it was not overwritten.
+    /// Position in the ring below which its end was written, if it was not overwritten.
     pub(crate) end_by: Option<u64>,
 }
 
@@ -57,12 +57,12 @@ impl ReaderEpoch {
         }
     }
 
-    /// Begins the next account of the same epoch, for which the same times hold.
+    /// Begins the next account of the same epoch, with the same anchors.
     pub(crate) fn succeeded_by(&self, hop: Hop) -> Self {
         Self { join: self.join.saturating_add(1), anchors: self.anchors.clone(), ..Self::new(hop) }
     }
 
-    /// Learns when a sample was taken; tells what that says of times.
+    /// Notes the time of a sample; returns its relation to earlier times.
     pub(crate) fn is_at(&mut self, index: u64, time: WallTime, rate: SampleRate) -> Times {
         let times = match self.time_of(index, rate) {
             None => Times::First,
@@ -76,7 +76,8 @@ impl ReaderEpoch {
         times
     }
 
-    /// Returns when a sample was or will be taken, by the block that it is in or behind; `None` before the first block.
+    /// Returns the time of a sample, by the block that contains or precedes it; `None` before the first
+    /// block.
     pub(crate) fn time_of(&self, index: u64, rate: SampleRate) -> Option<WallTime> {
         let within = self.anchors.iter().rfind(|(anchor, _)| *anchor <= index);
         within.or(self.anchors.front()).map(|&(anchor, time)| rate.time_of(index, anchor, time))
@@ -88,7 +89,7 @@ impl ReaderEpoch {
         self.ended = true;
     }
 
-    /// Takes what the bridge knows of gaps; returns what is news of this reader's own.
+    /// Takes the bridge's gaps; returns updates of this reader's own gaps.
     pub(crate) fn learn(&mut self, gaps: &[Gap]) -> Vec<Gap> {
         gaps.iter().filter_map(|gap| self.hop.settled(gap).cloned()).collect()
     }

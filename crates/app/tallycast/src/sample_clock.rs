@@ -1,9 +1,10 @@
-//! When samples were taken, for a publisher that does not say: by their count and rate, held to the clock.
+//! Times of samples for a publisher that gives none: by their count and rate, kept close to the clock.
 //!
-//! Samples are handed over after they were taken, sometimes long after: a process that was held up makes up for
-//! it in a rush. So being late says nothing about the samples, and their count is believed; a clock that is
-//! ahead for longer than anybody makes up for runs at another rate, and so does one that falls behind. A clock
-//! that is set is [another matter](crate::SteadyClock): its steps do not come here before they have lasted.
+//! Samples are published after they were taken, sometimes long after: a process that was delayed catches up
+//! in a burst. So lateness alone proves nothing about the samples, and their count is trusted; a clock that
+//! stays ahead for longer than catching up takes runs at another rate, and so does one that falls behind.
+//! Steps of a clock are handled [elsewhere](crate::SteadyClock): they do not arrive here before they have
+//! lasted.
 
 use std::time::Duration;
 
@@ -11,27 +12,27 @@ use units::{SampleRate, WallTime};
 
 use crate::timeline::MAX_LEAD;
 
-/// Count and clock may differ by so much.
+/// Maximum difference between count and clock.
 const TOLERANCE: Duration = Duration::from_millis(100);
-/// Whoever was held up has made up for it after so long, or never will.
+/// Time within which a delayed publisher has caught up, or never will.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The times of one stream's samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SampleClock {
-    /// A sample's index, and when it was taken.
+    /// Index and time of a sample.
     anchor: Option<(u64, WallTime)>,
-    /// Since when samples have been coming too late.
+    /// Time since which samples have been late.
     late_since: Option<WallTime>,
-    /// The count has run ahead of the clock, which is being followed.
+    /// True if the count has run ahead of the clock, which is being followed.
     falls_back: bool,
 }
 
 impl SampleClock {
-    /// Returns when the sample `index` was taken, the first of `samples` that are handed over at `now`.
+    /// Returns the time of the sample `index`, the first of `samples` that are published at `now`.
     ///
-    /// That may lie before what the samples in front of it were told to be: the [timeline](crate::timeline) sees to it
-    /// that no times go back.
+    /// It may be before the times given to previous samples: the [timeline](crate::timeline) ensures that no
+    /// times go back.
     pub(crate) fn time_of(&mut self, index: u64, samples: u64, rate: SampleRate, now: WallTime) -> WallTime {
         let by_clock = now.offset(-nanos(rate.duration_of(samples)));
         let believed = self.anchor.map(|(anchor, time)| rate.time_of(index, anchor, time));
@@ -41,20 +42,21 @@ impl SampleClock {
         })
     }
 
-    /// Takes note of which time was told of a sample.
+    /// Notes the time that a sample was given.
     pub(crate) const fn told(&mut self, index: u64, time: WallTime) {
         self.anchor = Some((index, time));
     }
 
-    /// Forgets what was counted: the clock was set, or an epoch begins.
+    /// Resets the count: the clock was set, or an epoch begins.
     pub(crate) const fn begin_anew(&mut self) {
         *self = Self { anchor: None, late_since: None, falls_back: false };
     }
 
-    /// Tells whether the count is still believed.
+    /// Returns whether the count is still trusted.
     fn holds(&mut self, by_count: WallTime, by_clock: WallTime) -> bool {
         let (late_ns, tolerance_ns) = (by_clock.nanos_since(by_count), nanos(TOLERANCE));
-        // What comes by the second faster than its rate was taken before: no clock says when.
+        // Samples that arrive a second or more ahead of their rate were taken before: no clock gives their
+        // times.
         let is_ahead = -late_ns > tolerance_ns && -late_ns <= nanos(MAX_LEAD);
         self.falls_back = is_ahead || self.falls_back && (-nanos(MAX_LEAD)..0).contains(&late_ns);
         if late_ns <= tolerance_ns {
@@ -78,7 +80,8 @@ mod tests {
         WallTime::from_nanos(1_763_756_051_000_000_000 + ms * 1_000_000)
     }
 
-    /// Samples of 1 kHz handed over as (milliseconds, how many); returns when each block began, in milliseconds.
+    /// Publishes samples of 1 kHz given as (milliseconds, number); returns the begin of each block, in
+    /// milliseconds.
     fn times(blocks: &[(i64, u64)]) -> Vec<i64> {
         let (mut clock, mut index) = (SampleClock::default(), 0);
         let rate = "1000".parse().unwrap();
@@ -97,7 +100,7 @@ mod tests {
 
     #[test]
     fn who_was_held_up_makes_up_for_it_without_a_jump_in_time() {
-        // Held up for 400 ms, then 50 ms of samples every 5 ms.
+        // Delayed for 400 ms, then 50 ms of samples every 5 ms.
         let mut blocks = vec![(10, 10), (20, 10)];
         blocks.extend((0..9).map(|k| (420 + 5 * k, 50)));
         let expected: Vec<i64> = [0, 10].into_iter().chain((0..9).map(|k| 20 + 50 * k)).collect();
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_falls_behind_the_count_is_followed_until_it_has_caught_up() {
-        // 90 ms ahead is on time; 120 ms is not, and then neither is 50 ms.
+        // 90 ms ahead is within tolerance; 120 ms is not, and then neither is 50 ms.
         let told = times(&[(100, 100), (110, 100), (180, 100), (230, 100), (330, 100), (431, 100)]);
         assert_eq!(told, [0, 100, 80, 130, 230, 330]);
     }

@@ -1,4 +1,4 @@
-//! News of one stream of one channel, for tests.
+//! Events of one stream of one channel, for tests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use units::{Epoch, SampleRate, StreamId, WallTime};
 use crate::event::{StreamAccount, StreamGap, StreamInfo};
 use crate::host_view::Reach;
 
-/// An epoch of the stream by its incarnation, and which of the reader's accounts of it begins.
+/// Returns an epoch of the stream by its incarnation; `join` is the number of the reader's account that
+/// begins.
 pub(crate) fn info(incarnation: u64, join: u32) -> StreamInfo {
     let rate = SampleRate::hz(1_000).expect("a rate");
     let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).expect("a schema");
@@ -24,7 +25,7 @@ pub(crate) fn info(incarnation: u64, join: u32) -> StreamInfo {
     }
 }
 
-/// A sample that is missing, and nobody knows why.
+/// Returns a gap of one sample that is unexplained.
 pub(crate) fn missing(info: &StreamInfo) -> StreamGap {
     let gap = Gap {
         id: 0,
@@ -48,7 +49,7 @@ pub(crate) fn missing(info: &StreamInfo) -> StreamGap {
     }
 }
 
-/// The account in this state, without a gap.
+/// Returns the account in this state, without a gap.
 pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
     StreamAccount {
         stream: Arc::clone(&info.name),

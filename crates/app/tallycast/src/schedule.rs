@@ -1,18 +1,18 @@
-//! When a publisher's samples are due: by count and rate from one moment on, so that nothing adds up to a drift.
+//! Due times of a publisher's samples: by count and rate from one moment on, so that no drift accumulates.
 
 use std::time::Duration;
 
 use units::{Instant, SampleRate};
 
-/// A schedule that lies behind by more than this begins anew: what was not made in time is not made up for by
-/// a rush. Shorter delays are caught up with, so that they leave no trace in the rate.
+/// Maximum delay of a schedule, beyond which it restarts: longer delays are not caught up in a burst. Shorter
+/// delays are caught up, so that they do not change the rate.
 const MAX_BEHIND: Duration = Duration::from_millis(100);
 
-/// When samples are due.
+/// Due times of samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     rate: SampleRate,
-    /// A sample index, and when that many samples had been taken.
+    /// A sample index, and the time at which that many samples had been taken.
     start: Option<(u64, Instant)>,
 }
 
@@ -21,7 +21,7 @@ impl Schedule {
         Self { rate, start: None }
     }
 
-    /// Returns when the last of `samples` has been taken, the first of which is `first_index`.
+    /// Returns the time at which the last of `samples` has been taken, the first of which is `first_index`.
     ///
     /// The first call starts the schedule: its samples are taken from `now` on.
     pub(crate) fn due(&mut self, now: Instant, first_index: u64, samples: u64) -> Instant {

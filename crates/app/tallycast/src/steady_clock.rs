@@ -1,41 +1,41 @@
-//! The host's wall clock without its steps of a moment, for times of samples.
+//! The host's wall clock without short-lived steps, for times of samples.
 //!
-//! A wall clock is set: by NTP, by an operator, when a virtual machine goes on. It may be set back again a moment later.
-//! What it says is compared with the monotonic clock, which is never set: small differences, as of a clock that is
-//! slewed, are followed at once, a step only when it has lasted.
+//! A wall clock is set: by NTP, by an operator, when a virtual machine resumes. It may be set back again a
+//! moment later. It is compared with the monotonic clock, which is never set: small differences, as of a
+//! clock that is slewed, are followed immediately, a step only when it has lasted.
 
 use std::time::Duration;
 
 use units::{Instant, WallTime};
 
-/// A difference up to this is no step: less than any that matters to the times of samples, more than a clock is slewed
-/// between two looks.
+/// Maximum difference that is not a step: less than any that matters to the times of samples, more than a
+/// clock is slewed between two readings.
 const STEP_NS: i64 = 100_000_000;
-/// A step that lasts longer than this is believed.
+/// Duration of a step after which it is accepted.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A wall clock that steps only where the host's own has stepped to stay.
+/// A wall clock that follows a step of the host's clock only after it has lasted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SteadyClock {
-    /// How far the wall clock is believed to be ahead of the monotonic one.
+    /// Accepted difference between the wall clock and the monotonic clock.
     offset_ns: Option<i64>,
-    /// What it says instead, and since when.
+    /// Another difference that was observed, and since when.
     doubted: Option<(i64, Instant)>,
 }
 
-/// What a [`SteadyClock`] says.
+/// Reading of a [`SteadyClock`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SteadyTime {
     /// The time in UTC.
     pub wall: WallTime,
-    /// By how much the clock was set since the reading before, as is believed from this one on; 0 otherwise.
+    /// Step of the clock that is accepted with this reading; 0 otherwise.
     ///
     /// Units: nanoseconds, negative where it was set back.
     pub step_ns: i64,
 }
 
 impl SteadyClock {
-    /// Makes one that believes the first reading.
+    /// Creates a clock that accepts the first reading.
     #[must_use]
     pub const fn new() -> Self {
         Self { offset_ns: None, doubted: None }
@@ -74,7 +74,8 @@ mod tests {
     const HOUR: i64 = 3_600_000;
     const START_NS: i64 = 1_763_756_051_000_000_000;
 
-    /// Reads a clock at moments (milliseconds since it began, by how many it was set by then); returns what it says was set.
+    /// Reads a clock at moments (milliseconds since the start, total step by then); returns the accepted
+    /// steps.
     fn said(readings: &[(i64, i64)]) -> Vec<(i64, i64)> {
         let mut clock = SteadyClock::new();
         let mut read = |&(ms, set): &(i64, i64)| {

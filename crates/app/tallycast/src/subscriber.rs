@@ -1,4 +1,4 @@
-//! Reading streams: every sample that arrives, every gap where it belongs, and the account.
+//! Reading streams: every sample that arrives, every gap at its position, and the account.
 
 mod ended;
 mod ending;
@@ -21,47 +21,48 @@ use crate::host_view::{HostView, Reach, Start};
 use ended::complete;
 use ending::Ends;
 
-/// The most bytes of samples that one poll takes from the rings before they are handed over.
+/// Maximum number of bytes of samples that one poll takes from the rings before they are delivered.
 const MAX_BYTES_PER_POLL: usize = 1 << 26;
 
-/// A reader of every stream that matches its patterns, also of those that come later.
+/// A reader of every stream that matches its patterns, including those that begin later.
 pub struct Subscriber {
-    /// What receives from the network, where there is one.
+    /// The receiving agent, if the bus has a network.
     agent: Option<Attendance>,
-    /// What can be read on this host, unless addresses were given.
+    /// The rings of this host, unless addresses were given.
     host: Option<HostView>,
     reader: String,
     start: Start,
     patterns: Vec<StreamPattern>,
-    /// How many of them, the first ones, this host was looked at for.
+    /// Number of patterns, the first ones, for which this host was searched.
     waited_for: usize,
-    /// Addresses that are received at for its sake.
+    /// Addresses at which the agent receives for this subscriber.
     _pinned: Option<Pinned>,
     generation: Option<u64>,
     flows: BTreeMap<StreamId, Flow>,
-    /// What is kept of flows whose writers on this host have ended: the stream may come back, that way or another.
+    /// State of flows whose writers on this host have ended: the stream may return, by the same reach or
+    /// another.
     resting: BTreeMap<StreamId, Rest>,
     queue: VecDeque<Event>,
     scratch: Vec<Event>,
     ended: VecDeque<StreamAccount>,
     ends: Ends,
-    /// Streams that were left while others in this process still read them: what their rings hold was read.
+    /// Streams that were left while others in this process still read them, after their rings were read.
     left: BTreeSet<StreamId>,
     max_sample_bytes: usize,
-    /// Large blocks are left where they lie.
+    /// True if large blocks are left in the ring.
     leaves_blocks: bool,
-    /// How long a wait looks again and again before it sleeps.
+    /// Time for which a wait polls before it sleeps.
     spin: Duration,
-    /// Streams whose samples are larger.
+    /// Streams with samples larger than the maximum.
     refused: BTreeSet<StreamId>,
-    /// The socket accounts of the streams that are being left, which go with them.
+    /// Socket accounts of the streams that are being left, which end with them.
     leaving: SocketAccounts,
     /// The stream that is read first next time.
     next_stream: Option<StreamId>,
     pub(crate) view: BlockView,
 }
 
-/// Addresses at which a subscriber asked to receive, given back when it is dropped.
+/// Addresses at which a subscriber asked to receive, released when it is dropped.
 pub(crate) struct Pinned {
     agent: Arc<ReceiveAgent>,
     addresses: Vec<SocketAddr>,
@@ -85,7 +86,7 @@ impl Drop for Pinned {
     }
 }
 
-/// The most streams of this host that are remembered after they ended.
+/// Maximum number of streams of this host that are remembered after they ended.
 const MAX_RESTING: usize = 4_096;
 
 /// The accounts of this process's sockets, by stream and epoch.
@@ -133,7 +134,7 @@ impl Subscriber {
             next_stream: None,
             view: BlockView::default(),
         };
-        // What can be read on this host is, before the network is asked for anything.
+        // Streams on this host are found before the network is asked for any.
         subscriber.look_at_host();
         if let Some(agent) = &subscriber.agent {
             subscriber.patterns.iter().for_each(|pattern| agent.select(pattern.clone(), start.received()));
@@ -141,20 +142,20 @@ impl Subscriber {
         subscriber
     }
 
-    /// Returns the next piece of news, `None` when none has come within `patience`.
+    /// Returns the next event, `None` if none has arrived within `patience`.
     pub fn next(&mut self, patience: Duration) -> Option<Event> {
         let deadline = Instant::now().checked_add(patience);
         loop {
             if let Some(event) = self.queue.pop_front() {
                 return Some(event);
             }
-            // A poll may bring nothing to tell although there is more to read.
+            // A poll may yield no event although there is more to read.
             if self.pump() || self.flows.values_mut().any(Flow::is_ready) {
                 continue;
             }
             let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                // What has just come is there for whoever does not wait, too.
+                // Datagrams that have just arrived are also for callers that do not wait.
                 self.agent.as_ref()?.look_round();
                 self.pump();
                 return self.queue.pop_front();
@@ -163,12 +164,12 @@ impl Subscriber {
         }
     }
 
-    /// Returns the next piece of news of what was read already.
+    /// Returns the next event of records that were read already.
     pub(crate) fn untold(&mut self) -> Option<Event> {
         self.queue.pop_front()
     }
 
-    /// Waits until there is something to read, or it is time to look round.
+    /// Waits until there is something to read, or a check is due.
     fn wait(&mut self, patience: Duration) {
         let until_look = |host: &HostView| host.next_look().saturating_duration_since(Instant::now());
         let patience = self.host.as_ref().map_or(patience, |host| patience.min(until_look(host)));
@@ -180,7 +181,7 @@ impl Subscriber {
             let changed = agent.is_some_and(|agent| generation != Some(agent.generation()));
             (changed || flows.values_mut().any(Flow::is_ready)).then_some(())
         };
-        // What comes by the network nobody would receive meanwhile.
+        // Streams from the network would not be received meanwhile.
         if all_on_host
             && !self.spin.is_zero()
             && wait_any(&[], Idle::Spin, patience.min(self.spin), &mut look).is_some()
@@ -195,7 +196,7 @@ impl Subscriber {
 
     /// Joins more streams.
     pub fn add_pattern(&mut self, pattern: StreamPattern) {
-        // What the others waited for is found as theirs.
+        // Streams of the other patterns are found as waited for.
         self.look_at_host();
         self.patterns.push(pattern.clone());
         self.generation = None;
@@ -208,7 +209,7 @@ impl Subscriber {
         }
     }
 
-    /// Leaves the streams that no other pattern asks for; their accounts are cut and told.
+    /// Leaves the streams that no other pattern selects; their accounts are cut and reported.
     pub fn remove_pattern(&mut self, pattern: &StreamPattern) {
         if let Some(index) = self.patterns.iter().position(|known| known == pattern) {
             self.patterns.remove(index);
@@ -220,60 +221,60 @@ impl Subscriber {
         }
     }
 
-    /// Returns the patterns asked for.
+    /// Returns the selected patterns.
     #[must_use]
     pub fn patterns(&self) -> &[StreamPattern] {
         &self.patterns
     }
 
-    /// Returns how many of the present streams are not read because their samples are too large.
+    /// Returns the number of current streams that are not read because their samples are too large.
     #[must_use]
     pub fn refused_streams(&self) -> usize {
         self.refused.len()
     }
 
-    /// Returns the accounts of all open epochs as this reader stands, with the counters of their sockets.
+    /// Returns the current accounts of all open epochs, with the counters of their sockets.
     #[must_use]
     pub fn accounts(&self) -> Vec<StreamAccount> {
         self.open_accounts(GapList::Full)
     }
 
-    /// Returns the same accounts without their lists of gaps; the sums count them all. For frequent looks.
+    /// Returns the same accounts without their lists of gaps; the sums include all gaps. For frequent calls.
     #[must_use]
     pub fn accounts_without_gaps(&self) -> Vec<StreamAccount> {
         self.open_accounts(GapList::Empty)
     }
 
-    /// Returns what this process's receiving sockets have to tell of themselves.
+    /// Returns the state of this process's receiving sockets.
     #[must_use]
     pub fn ports(&self) -> Vec<PortStatus> {
         self.agent.as_ref().map_or_else(Vec::new, |agent| agent.ports())
     }
 
-    /// Leaves all streams; returns every account, the ended ones and those cut now.
+    /// Leaves all streams; returns every account: those that have ended and those cut now.
     ///
-    /// Where losses wait for evidence it waits for the publisher's next tally, two seconds at most.
+    /// While losses wait for evidence it waits for the publisher's next tally, two seconds at most.
     ///
-    /// News that was not taken before is dropped: [`Subscriber::close_into`] hands it over.
+    /// Events that were not taken before are dropped: [`Subscriber::close_into`] delivers them.
     #[must_use]
     pub fn close(self) -> Vec<StreamAccount> {
         self.close_into(drop)
     }
 
-    /// Leaves all streams and hands over what is still on its way; returns every account, the ended ones, as
-    /// they stand with the last news of their gaps, and those cut now.
+    /// Leaves all streams and delivers the remaining events; returns every account: the ended ones, with the
+    /// last updates of their gaps, and those cut now.
     #[must_use]
     pub fn close_into(mut self, mut take: impl FnMut(Event)) -> Vec<StreamAccount> {
         self.leaving = self.socket_accounts();
-        // What began until now was waited for.
+        // Streams that began until now were waited for.
         self.read_what_was_left(&mut take);
         self.deselect_all();
         self.leave_what_others_read();
-        // A poll may bring nothing to tell although there is more to read.
+        // A poll may yield no event although there is more to read.
         while self.pump() || self.flows.values_mut().any(Flow::is_ready) {
             self.queue.drain(..).for_each(&mut take);
         }
-        // An agent that has ended says no last word.
+        // An agent that has ended does not end its accounts.
         for flow in self.flows.values_mut() {
             flow.close(&self.reader, &mut self.scratch);
         }
@@ -282,10 +283,10 @@ impl Subscriber {
         self.ended.drain(..).collect()
     }
 
-    /// Leaves the streams that no pattern asks for although others in this process read them.
+    /// Leaves the streams that no pattern selects although others in this process read them.
     fn leave_what_others_read(&mut self) {
-        // When the agent answers, it has written its last words on all streams that nobody wants any more, and
-        // closed their rings. What it keeps, others read.
+        // When the agent answers, it has ended the accounts of all streams that are not selected any more,
+        // and closed their rings. The streams that it keeps have other readers.
         let ports = self.agent.as_ref().map_or_else(Vec::new, |agent| agent.wait_until_left());
         for socket in self.leaving.values_mut() {
             socket.port =
@@ -319,7 +320,7 @@ impl Subscriber {
         }
     }
 
-    /// Returns how the streams that are read now come to this reader.
+    /// Returns the current reach of every stream that is read.
     #[must_use]
     pub fn reaches(&self) -> Vec<(StreamId, Reach)> {
         self.flows.values().map(|flow| (flow.stream(), flow.reach())).collect()
@@ -343,9 +344,10 @@ impl Subscriber {
         sockets.map(|socket| ((socket.view.stream, socket.view.epoch), socket)).collect()
     }
 
-    /// Reads on in every stream; tells whether there is news.
+    /// Reads from every stream; returns whether there are events.
     fn pump(&mut self) -> bool {
-        // What can be read on this host is read there, from its first sample; the network is asked for the rest.
+        // Streams of this host are read there, from their first sample; the others are requested from the
+        // network.
         if self.host.as_mut().is_some_and(HostView::is_due) || self.has_unknown_subscription() {
             self.look_at_host();
         }
@@ -369,7 +371,7 @@ impl Subscriber {
         news
     }
 
-    /// Tells whether the network may have brought a stream that is not read yet.
+    /// Returns whether the network may have a stream that is not read yet.
     fn has_unknown_subscription(&self) -> bool {
         let changed = |agent: &Attendance| self.generation != Some(agent.generation());
         self.host.is_some() && self.agent.as_ref().is_some_and(changed)
@@ -409,7 +411,7 @@ impl Subscriber {
         }
     }
 
-    /// Tells whether samples are larger than this reader takes, and says so once.
+    /// Returns whether samples are larger than this reader's maximum, and logs it once.
     fn refuses(&mut self, subscription: &Subscription) -> bool {
         let sample_bytes = subscription.description.schema.sample_bytes();
         if sample_bytes <= self.max_sample_bytes {

@@ -1,47 +1,50 @@
-//! The times of one epoch as readers are told them: they never go back.
+//! Times of one epoch as readers get them: they never go back.
 //!
-//! Within a block times follow by the rate. Where a block would begin before the sample in front of it was taken, because
-//! a clock was set or samples come a little faster than their rate, its beginning is put off, and the rest catches up: at
-//! every seam the next sample comes half a period sooner than by the rate, and a block may be cut to have more seams.
+//! Within a block times follow the rate. If a block would begin before the previous sample was taken, because
+//! a clock was set or samples come a little faster than their rate, its beginning is postponed, and the rest
+//! catches up: at every seam the next sample comes half a period sooner than by the rate, and a block may be
+//! cut to have more seams.
 
 use std::time::Duration;
 
 use units::{SampleRate, WallTime};
 
-/// Times that would go back by more are not made up for by shorter distances: somebody else decides what becomes of them.
+/// Maximum step back of times that is absorbed by shorter intervals; the caller handles larger ones.
 pub(crate) const MAX_LEAD: Duration = Duration::from_secs(1);
-/// A block that catches up is cut into so many runs, each a record and a datagram of its own, if they are long enough.
+/// Number of runs into which a block that catches up is cut, each a record and a datagram of its own, if they
+/// are long enough.
 const RUNS: u64 = 64;
-/// So many samples share what a run costs, unless the block has fewer.
+/// Minimum number of samples that share the cost of a run, unless the block has fewer.
 const MIN_RUN_SAMPLES: u64 = 8;
-/// And so many at most: a second is caught up with within two minutes and a half.
+/// Maximum number of samples of a run: a second is caught up within two and a half minutes.
 const MAX_RUN_SAMPLES: u64 = 64;
 
 /// The times of an epoch's samples so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timeline {
-    /// When the newest sample was taken, as it was told.
+    /// Time that the newest sample was given.
     newest: Option<WallTime>,
 }
 
-/// Samples whose times follow by the rate.
+/// Samples whose times follow the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
-    /// When the first was taken.
+    /// Time of the first sample.
     pub(crate) first: WallTime,
     pub(crate) samples: u64,
 }
 
 impl Timeline {
-    /// Returns by how much `requested` lies before the newest sample; zero if it does not.
+    /// Returns how far `requested` is before the newest sample; zero if it is not.
     pub(crate) fn lead_over(&self, requested: WallTime) -> Duration {
         let lead_ns = self.newest.map_or(0, |newest| newest.nanos_since(requested));
         Duration::from_nanos(u64::try_from(lead_ns).unwrap_or(0))
     }
 
-    /// Returns which of the next `samples`, the first of them taken at `requested`, go first, and with which time.
+    /// Returns how many of the next `samples`, the first of them taken at `requested`, form the next run, and
+    /// its time.
     ///
-    /// `of_block` are the samples of the block that they are the rest of.
+    /// `of_block` is the size of the block that they are the rest of.
     pub(crate) fn next_run(&self, rate: SampleRate, requested: WallTime, samples: u64, of_block: u64) -> Run {
         let Some(newest) = self.newest.filter(|newest| requested.nanos_since(*newest) < 0) else {
             return Run { first: requested, samples };
@@ -50,19 +53,19 @@ impl Timeline {
         let first = WallTime::from_nanos(newest.as_nanos().saturating_add(half_period_ns)).max(requested);
         let catches_up = first > requested && self.lead_over(requested) <= MAX_LEAD;
         let run = if catches_up { run_samples(of_block) } else { samples };
-        // What would be left alone goes along.
+        // A rest that would be too small is included.
         let is_last = samples < run.saturating_mul(2);
         Run { first, samples: if is_last { samples } else { run } }
     }
 
-    /// Returns the most runs in which a block goes whose first sample was taken at `requested`.
+    /// Returns the maximum number of runs for a block whose first sample was taken at `requested`.
     pub(crate) fn most_runs(&self, requested: WallTime, of_block: u64) -> usize {
         let is_cut = self.lead_over(requested) > Duration::ZERO;
         let runs = if is_cut { of_block.div_ceil(run_samples(of_block)) } else { 1 };
         usize::try_from(runs).unwrap_or(usize::MAX)
     }
 
-    /// Takes note of samples that were told.
+    /// Notes samples that were given their times.
     pub(crate) fn told(&mut self, rate: SampleRate, run: Run) {
         if let Some(last) = run.samples.checked_sub(1) {
             let last = rate.time_of(last, 0, run.first);
@@ -71,7 +74,7 @@ impl Timeline {
     }
 }
 
-/// Returns how many samples go between two seams of a block that catches up.
+/// Returns the number of samples between two seams of a block that catches up.
 fn run_samples(of_block: u64) -> u64 {
     (of_block / RUNS).clamp(MIN_RUN_SAMPLES, MAX_RUN_SAMPLES)
 }
@@ -86,7 +89,8 @@ mod tests {
         WallTime::from_nanos(1_763_756_051_000_000_000 + ms * MS)
     }
 
-    /// Tells blocks of (milliseconds, how many) samples; returns the time of every sample, in microseconds.
+    /// Gives times to blocks of (milliseconds, number) samples; returns the time of every sample, in
+    /// microseconds.
     fn told(rate: &str, blocks: &[(i64, u64)]) -> Vec<i64> {
         let (rate, mut timeline, mut times) = (rate.parse().unwrap(), Timeline::default(), Vec::new());
         for &(ms, of_block) in blocks {

@@ -1,8 +1,8 @@
 //! Reliable connections over UDP, in blocking form: UDT 4 on the wire, any congestion control inside.
 //!
-//! Who knows UDT's library finds its functions here: a [`Listener`] listens and accepts, a [`Connection`] connects
-//! (or meets a peer that connects at the same time), sends and receives a stream of bytes or messages, and closes.
-//! Peers may be programs of that library: see `docs/protocol/udt.md`.
+//! The functions of UDT's library have counterparts here: a [`Listener`] listens and accepts, a
+//! [`Connection`] connects (or meets a peer that connects at the same time), sends and receives a stream of
+//! bytes or messages, and closes. Peers may be programs of that library: see `docs/protocol/udt.md`.
 //!
 //! ```
 //! use tallycast::udt::{Address, Connection, Listener};
@@ -25,7 +25,8 @@
 //! # }
 //! ```
 //!
-//! Files have a place to begin at, as in `sendfile` and `recvfile`; both ends know how much is to come:
+//! Files have an offset, as in `sendfile` and `recvfile`; both ends know how many bytes are to be
+//! transferred:
 //!
 //! ```
 //! # use std::io::Write;
@@ -59,11 +60,11 @@
 //! | `UDT_MSS`, `UDT_FC` and `UDT_RCVBUF`, `UDT_SNDBUF`, `UDT_LINGER`, `UDT_MAXBW`, `UDT_CC` | `packet_bytes`, `receive_buffer_packets`, `send_buffer_packets`, `linger`, `max_bytes_per_s`, `congestion` of [`SocketConfig`] |
 //! | `UDP_RCVBUF`, `UDP_SNDBUF` | `receive_buffer_bytes`, `send_buffer_bytes` of [`Options`] |
 //! | `UDT_SNDDATA` | `queued_bytes` of [`Stats`] |
-//! | error of the peer (7000) | [`WaitError::Peer`]; [`Connection::fail`] tells it |
+//! | error of the peer (7000) | [`WaitError::Peer`]; [`Connection::fail`] reports it |
 //! | `epoll`, `select` | threads: one may send while another receives |
 //! | `close` | [`Connection::close`], or dropping it |
 //!
-//! What `perfmon` tells is told by [`Stats`], with the unit in the name:
+//! [`Stats`] has the values of `perfmon`, with the unit in the name:
 //!
 //! | `perfmon` | here |
 //! |---|---|
@@ -96,28 +97,28 @@ pub use engine::{PortError, WaitError};
 pub use listener::Listener;
 pub use options::Options;
 
-/// Why something reliable was not done.
+/// Reason why an operation on a reliable connection failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be used.
+    /// The address is not valid.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// There is no socket for it.
+    /// The socket cannot be opened.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The connection is not there, or not any more, or nothing came in time.
+    /// The connection does not exist, has ended, or the call timed out.
     #[error(transparent)]
     Wait(#[from] WaitError),
     /// The peer does not answer, or refuses the connection.
     #[error("udt://{peer}: {reason}")]
     Connect {
-        /// Where.
+        /// Address of the peer.
         peer: std::net::SocketAddr,
-        /// Why not.
+        /// Reason of the failure.
         reason: WaitError,
     },
-    /// What was to be sent could not be read, or what was received not be written.
+    /// The source cannot be read, or the target cannot be written.
     #[error(transparent)]
     File(#[from] io::Error),
 }
@@ -134,7 +135,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// What the standard library calls the end of a connection.
+/// Returns the standard library's kind of error for the end of a connection.
 fn kind_of(reason: WaitError) -> io::ErrorKind {
     match reason {
         WaitError::Closed(CloseReason::Local | CloseReason::Unsent) => io::ErrorKind::NotConnected,

@@ -1,4 +1,4 @@
-//! Describing a cyclic app before it runs, and what is said of it at the end.
+//! Description of a cyclic app before it runs, and its report at the end.
 
 use std::error::Error;
 use std::io;
@@ -14,15 +14,15 @@ use super::run;
 use crate::event::StreamAccount;
 use crate::node::{Node, NodeError};
 
-/// How often an app's function is called unless it says otherwise.
+/// Default period of the calls of an app's function.
 pub const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
 
-/// What an app's function returns: an error ends the app in order, and is told by [`App::run`].
+/// Result of an app's function: an error ends the app in order, and is returned by [`App::run`].
 pub type CycleResult = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// A cyclic app before it runs; made by [`Node::app`].
+/// A cyclic app before it runs; created by [`Node::app`].
 ///
-/// What is wrong with it is said by [`App::run`].
+/// Errors in the description are returned by [`App::run`].
 #[derive(Clone, Debug)]
 pub struct App {
     pub(super) node: Node,
@@ -46,13 +46,13 @@ pub struct Output<E> {
     element: PhantomData<fn() -> E>,
 }
 
-/// An input of an app whose elements are of the type that they are published with.
+/// An input of an app whose elements have the type with which they are published.
 #[derive(Clone, Copy, Debug)]
 pub struct UntypedInput {
     pub(super) place: usize,
 }
 
-/// An output of an app whose elements' type is known when the app runs, and not before.
+/// An output of an app whose element type is known only when the app runs.
 #[derive(Clone, Copy, Debug)]
 pub struct UntypedOutput {
     pub(super) place: usize,
@@ -62,7 +62,7 @@ pub struct UntypedOutput {
 pub(super) struct InputOf {
     pub(super) stream: String,
     pub(super) take: Take,
-    /// `None`: whatever they are.
+    /// Type of the elements; `None` accepts any.
     pub(super) dtype: Option<Dtype>,
 }
 
@@ -73,58 +73,58 @@ pub(super) struct OutputOf {
     pub(super) channels: Vec<Channel>,
 }
 
-/// What became of an app.
+/// Report of an app that has ended.
 #[derive(Clone, Debug)]
 pub struct AppReport {
-    /// Its cycles and inputs.
+    /// Counters of its cycles and inputs.
     pub counters: AppCounters,
-    /// What became of each output's samples at this end.
+    /// Totals of each output at this end.
     pub outputs: Vec<(StreamName, Totals)>,
     /// The accounts of its inputs.
     pub accounts: Vec<StreamAccount>,
 }
 
-/// Says why an app could not run, or ended.
+/// Reason why an app could not run, or ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppError {
     /// A stream could not be opened.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// A period that cannot be kept.
+    /// The period is too short to be kept.
     #[error(transparent)]
     Period(#[from] PeriodError),
-    /// What the app is made of cannot be told to others.
+    /// The registration is not valid.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
-    /// A priority that there is not.
+    /// The priority is not valid.
     #[error("{0} is not a priority of SCHED_FIFO\nuse 1 to 99; 50 is usual, kernel threads have 50 too")]
     Priority(u8),
-    /// No thread could be had.
+    /// The thread could not be created.
     #[error("the app's thread cannot be started")]
     Thread(#[source] io::Error),
     /// The function returned an error.
     #[error("the app `{app}` ended in cycle {cycle}: its function failed")]
     Failed {
-        /// Which app.
+        /// Name of the app.
         app: String,
-        /// In which cycle.
+        /// Index of the cycle.
         cycle: u64,
-        /// Why.
+        /// Error of the function.
         source: Box<dyn Error + Send + Sync>,
-        /// What became of it until then.
+        /// Report of the app until then.
         report: Box<AppReport>,
     },
     /// The function panicked.
     #[error("the app `{app}` ended in cycle {cycle}: its function panicked: {message}")]
     Panicked {
-        /// Which app.
+        /// Name of the app.
         app: String,
-        /// In which cycle.
+        /// Index of the cycle.
         cycle: u64,
-        /// What it said.
+        /// Message of the panic.
         message: String,
-        /// What became of it until then.
+        /// Report of the app until then.
         report: Box<AppReport>,
     },
 }
@@ -160,7 +160,7 @@ impl Node {
 }
 
 impl App {
-    /// Sets how often the function is called; every 10 ms otherwise.
+    /// Sets the period of the calls of the function; 10 ms by default.
     ///
     /// Cycles begin at whole multiples of the period in UTC, with those of all other apps.
     pub const fn period(&mut self, period: Duration) -> &mut Self {
@@ -168,27 +168,27 @@ impl App {
         self
     }
 
-    /// Lets each cycle begin so long after the whole multiple of the period, for instance when those that feed this app
-    /// have written; at once otherwise.
+    /// Sets the delay of each cycle after the whole multiple of the period, for instance so that the apps
+    /// that feed this app have written; zero by default.
     pub const fn phase(&mut self, phase: Duration) -> &mut Self {
         self.beat.phase = phase;
         self
     }
 
-    /// Lets the app run on this processor only. Where that is not possible it runs on all, and says so once.
+    /// Restricts the app to this processor. If that is not possible it runs on all, and logs one warning.
     pub const fn pin_to(&mut self, cpu: usize) -> &mut Self {
         self.cpu = Some(cpu);
         self
     }
 
-    /// Lets the app run before all that are not real-time (`SCHED_FIFO`), priority 1 to 99. Where that is not allowed it
-    /// runs like any other, and says so once.
+    /// Lets the app preempt all threads that are not real-time (`SCHED_FIFO`), priority 1 to 99. If that is
+    /// not allowed it runs with normal priority, and logs one warning.
     pub const fn fifo(&mut self, priority: u8) -> &mut Self {
         self.fifo_priority = Some(priority);
         self
     }
 
-    /// Adds an input: the stream of that name, whoever publishes it, as long as its elements are of type `E`.
+    /// Adds an input: the stream of that name, by any publisher, whose elements must be of type `E`.
     pub fn input<E: Element>(&mut self, stream: impl Into<String>, take: Take) -> Input<E> {
         self.inputs.push(InputOf { stream: stream.into(), take, dtype: Some(E::DTYPE) });
         Input { place: self.inputs.len() - 1, element: PhantomData }
@@ -196,7 +196,8 @@ impl App {
 
     /// Adds an output: a stream of one sample per cycle.
     ///
-    /// The index of a sample is that of its cycle; cycles in which nothing was written are holes of stage `source`.
+    /// The index of a sample is that of its cycle; cycles without a written sample are holes of stage
+    /// `source`.
     pub fn output<E: Element>(
         &mut self,
         stream: impl Into<String>,
@@ -207,14 +208,14 @@ impl App {
         Output { place: self.outputs.len() - 1, element: PhantomData }
     }
 
-    /// Adds an input whose samples are handed over as bytes beside their schema, whatever their type is: for programs that
-    /// learn it from the stream.
+    /// Adds an input whose samples are passed as bytes with their schema, whatever their type is: for
+    /// programs that learn the type from the stream.
     pub fn untyped_input(&mut self, stream: impl Into<String>, take: Take) -> UntypedInput {
         self.inputs.push(InputOf { stream: stream.into(), take, dtype: None });
         UntypedInput { place: self.inputs.len() - 1 }
     }
 
-    /// Adds an output as [`App::output`] does, whose samples are handed over as bytes.
+    /// Adds an output as [`App::output`] does, whose samples are passed as bytes.
     pub fn untyped_output(
         &mut self,
         stream: impl Into<String>,
@@ -226,14 +227,14 @@ impl App {
         UntypedOutput { place: self.outputs.len() - 1 }
     }
 
-    /// Calls `function` at every due time until it says [`Cycle::stop`], fails or panics; returns when all streams are
-    /// closed.
+    /// Calls `function` at every due time until it calls [`Cycle::stop`], fails or panics; returns when all
+    /// streams are closed.
     ///
-    /// The function runs on a thread of its own. A cycle that ends after the next is due is an overrun: what it covered
-    /// is left out and counted.
+    /// The function runs on a thread of its own. A cycle that ends after the next is due is an overrun: the
+    /// cycles that it covered are skipped and counted.
     ///
     /// # Errors
-    /// [`AppError`]; if the function failed or panicked, with what became of the app until then.
+    /// [`AppError`]; if the function failed or panicked, with the report of the app until then.
     pub fn run<F>(self, function: F) -> Result<AppReport, AppError>
     where
         F: FnMut(&mut Cycle<'_>) -> CycleResult + Send,

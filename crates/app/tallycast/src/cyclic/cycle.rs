@@ -1,4 +1,4 @@
-//! The arguments of an app's function: the cycle, the inputs that came, and the outputs to write.
+//! Arguments of an app's function: the cycle, the received inputs, and the outputs to write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,15 @@ pub struct Cycle<'a> {
     pub(super) stop: &'a mut bool,
 }
 
-/// What a cycle found at an input.
+/// Samples and losses that a cycle found at an input.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a, E> {
-    /// Whether it is new, and whether something newer should have been there.
+    /// Freshness of the newest sample.
     pub freshness: Freshness,
-    /// How old the newest sample was when the cycle was due, if any has come; zero where another host's clock is ahead.
+    /// Age of the newest sample when the cycle was due, if any has arrived; zero where another host's clock
+    /// is ahead.
     pub age: Option<Duration>,
-    /// Elements that are known to be lost since the last cycle.
+    /// Number of elements found to be lost since the last cycle.
     pub lost_elements: u64,
     newest: Option<Sample<'a, E>>,
     all: &'a [E],
@@ -38,47 +39,48 @@ pub struct Received<'a, E> {
 /// A sample of an input.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample<'a, E> {
-    /// Its index since the publisher's epoch began; of another app's output the cycle that wrote it.
+    /// Its index since the publisher's epoch began; for another app's output, the cycle that wrote it.
     pub index: u64,
-    /// When it was taken; of another app's output when that cycle was due.
+    /// Time at which it was taken; for another app's output, the due time of that cycle.
     pub time: WallTime,
-    /// Its elements, channel behind channel.
+    /// Its elements, channel after channel.
     pub elements: &'a [E],
 }
 
-/// What a cycle found at an input whose elements may be of any type.
+/// Samples and losses that a cycle found at an input whose elements may be of any type.
 #[derive(Clone, Copy, Debug)]
 pub struct UntypedReceived<'a> {
-    /// Whether it is new, and whether something newer should have been there.
+    /// Freshness of the newest sample.
     pub freshness: Freshness,
-    /// How old the newest sample was when the cycle was due, if any has come; zero where another host's clock is ahead.
+    /// Age of the newest sample when the cycle was due, if any has arrived; zero where another host's clock
+    /// is ahead.
     pub age: Option<Duration>,
-    /// Elements that are known to be lost since the last cycle.
+    /// Number of elements found to be lost since the last cycle.
     pub lost_elements: u64,
-    /// What the samples mean; `None` before the first.
+    /// Schema of the samples; `None` before the first.
     pub schema: Option<&'a Arc<Schema>>,
-    /// The newest sample, new or not: its index, when it was taken, its elements, little-endian.
+    /// The newest sample, new or not: its index, time and elements, little-endian.
     pub newest: Option<(u64, WallTime, &'a [u8])>,
-    /// Index and time of each sample that came since the last cycle, oldest first.
+    /// Index and time of each sample that arrived since the last cycle, oldest first.
     pub marks: &'a [(u64, WallTime)],
-    /// Their elements, sample behind sample, little-endian.
+    /// Their elements, sample after sample, little-endian.
     pub bytes: &'a [u8],
 }
 
 impl Cycle<'_> {
-    /// Returns which cycle it is, from 0; those that were left out are counted too.
+    /// Returns the index of the cycle, from 0; skipped cycles are counted too.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.due.index
     }
 
-    /// Returns when it was due: a whole multiple of the period in UTC, and the app's phase.
+    /// Returns its due time: a whole multiple of the period in UTC, plus the app's phase.
     #[must_use]
     pub const fn time(&self) -> WallTime {
         self.due.time
     }
 
-    /// Returns what came in at an input.
+    /// Returns the samples received at an input.
     ///
     /// # Panics
     /// If the input is another app's.
@@ -101,7 +103,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// Returns what came in at an input whose elements may be of any type.
+    /// Returns the samples received at an input whose elements may be of any type.
     ///
     /// # Panics
     /// If the input is another app's.
@@ -137,7 +139,8 @@ impl Cycle<'_> {
         Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 
-    /// Writes the output's sample of this cycle; the last word counts. It leaves when the function has returned.
+    /// Writes the output's sample of this cycle; the last call counts. It is sent when the function has
+    /// returned.
     ///
     /// # Errors
     /// [`PublishError::Ragged`] if it is not one sample.
@@ -156,7 +159,7 @@ impl Cycle<'_> {
 }
 
 impl<'a, E: Element> Received<'a, E> {
-    /// Returns the elements of the newest sample, new or not; `None` if none has ever come.
+    /// Returns the elements of the newest sample, new or not; `None` if none has arrived yet.
     #[must_use]
     pub fn newest(&self) -> Option<&'a [E]> {
         self.newest.map(|sample| sample.elements)
@@ -168,8 +171,8 @@ impl<'a, E: Element> Received<'a, E> {
         self.newest
     }
 
-    /// Returns the samples that came since the last cycle, oldest first: all with [`Take::All`](super::Take::All), the
-    /// newest with [`Take::Newest`](super::Take::Newest).
+    /// Returns the samples that arrived since the last cycle, oldest first: all with
+    /// [`Take::All`](super::Take::All), the newest with [`Take::Newest`](super::Take::Newest).
     pub fn samples(&self) -> impl ExactSizeIterator<Item = Sample<'a, E>> + use<'a, E> {
         let per_sample = (self.all.len() / self.marks.len().max(1)).max(1);
         let marks = self.marks.iter();
@@ -180,7 +183,7 @@ impl<'a, E: Element> Received<'a, E> {
         })
     }
 
-    /// Tells whether a new sample came.
+    /// Returns whether a new sample arrived.
     #[must_use]
     pub fn is_new(&self) -> bool {
         matches!(self.freshness, Freshness::New | Freshness::Late)

@@ -12,16 +12,16 @@ use crate::event::{Event, StreamAccount};
 use crate::node::Node;
 use crate::subscriber::Subscriber;
 
-/// An app that was kept from its inputs reads at most so much per cycle, so that it comes back to its work and its memory
-/// stays small; the rest comes in the next. The bytes are those of the largest sample that a subscriber takes, more than
-/// a usual ring holds.
+/// Maximum share that an app reads per cycle, so that an app that was delayed returns to its work and its
+/// memory stays small; the rest is read in the next cycle. The bytes are those of the largest sample that a
+/// subscriber accepts, more than a usual ring holds.
 const PER_CYCLE: Share = Share { events: 65_536, bytes: 1 << 28 };
 
-/// How much of what has come is taken at once.
+/// Maximum amount of input taken in one cycle.
 #[derive(Clone, Copy)]
 struct Share {
     events: usize,
-    /// Of samples; the block that reaches this is the last.
+    /// Bytes of samples; the block that reaches this is the last.
     bytes: usize,
 }
 
@@ -29,10 +29,10 @@ struct Share {
 pub(super) struct InputPort {
     subscriber: Subscriber,
     share: Share,
-    /// What came in this cycle and belongs to the next.
+    /// An event that arrived in this cycle and belongs to the next.
     put_off: Option<Event>,
     take: Take,
-    /// Of the elements it reads; `None` takes them as they are published.
+    /// Type of the elements it reads; `None` accepts the published type.
     pub(super) dtype: Option<Dtype>,
     pub(super) freshness: Freshness,
     pub(super) news: News,
@@ -40,12 +40,12 @@ pub(super) struct InputPort {
     /// The samples of this cycle, oldest first: indices with times, and elements.
     pub(super) marks: Vec<(u64, WallTime)>,
     pub(super) all: SampleBuffer,
-    /// Of the samples of this cycle, and of the newest; `None` before the first.
+    /// Schema of the samples of this cycle, and of the newest; `None` before the first.
     pub(super) schema: Option<Arc<Schema>>,
     warned_of_dtype: bool,
 }
 
-/// The newest sample that has come.
+/// The newest sample that has arrived.
 pub(super) struct Newest {
     pub(super) index: u64,
     pub(super) time: WallTime,
@@ -70,7 +70,7 @@ impl InputPort {
         })
     }
 
-    /// Takes what has come since the last cycle; returns how far apart the samples of a stream are that was joined.
+    /// Takes the events since the last cycle; returns the period of a stream's samples once it is joined.
     pub(super) fn look(&mut self) -> Option<Duration> {
         self.marks.clear();
         self.all.clear();
@@ -104,8 +104,8 @@ impl InputPort {
         self.subscriber.close()
     }
 
-    /// Tells whether samples of another size, or of another meaning where that is handed over too, begin behind samples of
-    /// this cycle, which are handed over as one array.
+    /// Returns whether an event begins samples of another size, or of another schema where that is passed on
+    /// too, after samples of this cycle, which are passed as one array.
     fn is_of_another_kind(&self, event: &Event) -> bool {
         let schema = match event {
             Event::Began(info) => &info.schema,
@@ -133,7 +133,7 @@ impl InputPort {
         let per_sample = u64::from(block.schema.elements_per_sample());
         let sample_bytes = block.schema.sample_bytes();
         let samples = block.data.as_bytes().chunks_exact(sample_bytes).zip(0_u64..);
-        // What came in part is no sample that a function could use; its rest is counted as lost.
+        // A partial sample is not usable by a function; its elements count as lost.
         let whole =
             samples.filter(|(_, at)| block.missing.count_in(at * per_sample..(at + 1) * per_sample) == 0);
         for (bytes, at) in whole {
@@ -169,7 +169,7 @@ impl InputPort {
     }
 }
 
-/// Returns the end of an app's name: a reader's has a limit, and the last words tell apps apart.
+/// Returns the end of an app's name: a reader's name has a limit, and the last parts distinguish apps.
 pub(super) fn reader_name(app: &str) -> &str {
     let first = app.len().saturating_sub(wire::MAX_READER_NAME_BYTES);
     let first = (first..=app.len()).find(|at| app.is_char_boundary(*at)).unwrap_or(app.len());
@@ -210,7 +210,7 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let node = node(&directory);
         let mut publisher = publisher(&node, &["a"]);
-        // Joining is a piece of news, each block of two samples one, and the hole that keeps them apart.
+        // Joining is one event, each block of two samples is one, and so is the hole between them.
         for (share, first) in [
             (Share { events: 65_536, bytes: 16 }, vec![0, 1]),
             (Share { events: 65_536, bytes: 17 }, vec![0, 1, 3, 4]),

@@ -19,12 +19,13 @@ pub(super) struct OutputPort {
 }
 
 impl OutputPort {
-    /// Opens an output for others to work with: its samples do not wait for company.
+    /// Opens an output on which other apps depend: its samples are sent without linger.
     pub(super) fn open(node: &Node, stream: &str, schema: &Schema) -> Result<Self, AppError> {
         Self::open_with(node.publisher(stream).schema(schema).linger(Duration::ZERO))
     }
 
-    /// Opens a status stream: that of a fast app is told a few cycles at a time, for nobody judges it faster.
+    /// Opens a status stream: that of a fast app is sent a few cycles at a time, because no observer reacts
+    /// faster.
     pub(super) fn open_status(node: &Node, stream: &str, schema: &Schema) -> Result<Self, AppError> {
         let fast = schema.rate.duration_of(1) < DEFAULT_LINGER * 2;
         let linger = if fast { DEFAULT_LINGER } else { Duration::ZERO };
@@ -61,12 +62,12 @@ impl OutputPort {
         Ok(())
     }
 
-    /// Forgets the sample of a cycle that failed.
+    /// Discards the sample of a cycle that failed.
     pub(super) const fn forget(&mut self) {
         self.written = false;
     }
 
-    /// Says that the cycles before this one brought nothing.
+    /// Records the cycles before this one as a hole.
     fn skip_to(&mut self, index: u64) -> Result<(), PublishError> {
         let behind = index.saturating_sub(self.publisher.next_index());
         self.publisher.skip(behind, ledger::Stage::Source)

@@ -1,4 +1,4 @@
-//! What an app is to be, found to be possible before anything of it is opened.
+//! The validated description of an app, before any of its streams is opened.
 
 use cyclic::{Registration, Wire};
 use sample::{Schema, StreamName};
@@ -7,11 +7,11 @@ use sys::scheduling;
 use super::app::{App, AppError};
 use crate::node::NodeError;
 
-/// An app that can be: names, schemas and beat are right.
+/// A valid app: names, schemas and beat are checked.
 pub(super) struct Plan {
-    /// What it will tell of itself; how it is scheduled is known once it runs.
+    /// Its registration, without the scheduling, which is known once it runs.
     pub(super) registration: Registration,
-    /// The schemas of its outputs, in their order.
+    /// The schemas of its outputs, in the app's order.
     pub(super) outputs: Vec<Schema>,
 }
 

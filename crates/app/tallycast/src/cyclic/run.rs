@@ -15,7 +15,7 @@ use super::output::OutputPort;
 use super::plan::Plan;
 use crate::node::NodeError;
 
-/// An app at work.
+/// A running app.
 struct Running {
     machine: CycleMachine,
     inputs: Vec<InputPort>,
@@ -25,15 +25,15 @@ struct Running {
     warned_of_alarm: bool,
 }
 
-/// Why an app ends.
+/// Reason why an app ends.
 enum End {
     Stopped,
     Failed(Box<dyn std::error::Error + Send + Sync>),
     Panicked(String),
 }
 
-/// Runs the app on a thread whose scheduling is its own and ends with it: nothing of the node is started from there
-/// (`an_app_that_is_pinned_and_urgent_leaves_the_threads_of_its_node_alone`).
+/// Runs the app on a thread whose scheduling is its own and ends with it: no thread of the node is started
+/// from it (`an_app_that_is_pinned_and_urgent_leaves_the_threads_of_its_node_alone`).
 pub(super) fn on_its_own_thread<F>(app: &App, function: F) -> Result<AppReport, AppError>
 where
     F: FnMut(&mut Cycle<'_>) -> CycleResult + Send,
@@ -43,7 +43,7 @@ where
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("tallycast-app".to_owned());
         let spawned = builder.spawn_scoped(scope, || run(app, plan, function)).map_err(AppError::Thread)?;
-        // The function's panics are caught where it is called: this one would be a defect of ours.
+        // The function's panics are caught where it is called: this one would be a defect of this crate.
         spawned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -81,13 +81,13 @@ impl Running {
         let outputs = outputs.map(|(stream, schema)| OutputPort::open(&app.node, stream.as_str(), schema));
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let status = OutputPort::open_status(&app.node, status_name.as_str(), &schema)?;
-        // Last, so that the first cycle is not over before everything is open.
+        // Last, so that the first cycle is not over before all streams are open.
         let machine =
             CycleMachine::new(app.beat, inputs.len(), clock::pair())?.in_process(std::process::id());
         Ok(Self { machine, inputs, outputs, status, elements: Vec::new(), warned_of_alarm: false })
     }
 
-    /// Waits for the next cycle and runs it; tells why it was the last.
+    /// Waits for the next cycle and runs it; returns why it was the last, if so.
     fn cycle<F>(&mut self, function: &mut F) -> (Due, Option<End>)
     where
         F: FnMut(&mut Cycle<'_>) -> CycleResult,
@@ -118,7 +118,7 @@ impl Running {
         }
     }
 
-    /// Calls the function and lets what it wrote go out, if it came to its end.
+    /// Calls the function and sends its outputs, if it returned.
     fn call<F>(&mut self, due: &Due, function: &mut F) -> Option<End>
     where
         F: FnMut(&mut Cycle<'_>) -> CycleResult,
@@ -144,7 +144,7 @@ impl Running {
         }
     }
 
-    /// Tells others what became of the cycle.
+    /// Publishes the status of the cycle.
     fn tell(&mut self, due: &Due) -> Result<(), crate::publisher::PublishError> {
         self.machine.status().write(&mut self.elements);
         self.status.write(self.elements.as_bytes())?;
@@ -152,7 +152,7 @@ impl Running {
     }
 
     fn close(self) -> AppReport {
-        // What the last cycle covered is left out too.
+        // The cycles that the last cycle covered are skipped too.
         let next = self.machine.due().index;
         let outputs = self.outputs.into_iter().map(|output| output.close(next)).collect();
         let _ = self.status.close(next);
@@ -161,7 +161,7 @@ impl Running {
     }
 }
 
-/// Gives the calling thread what the app asked for, as far as it is allowed; returns what came of it.
+/// Schedules the calling thread as the app asked, as far as it is allowed; returns the resulting scheduling.
 fn schedule_thread(app: &App) -> String {
     let mut granted = Vec::new();
     if let Some(priority) = app.fifo_priority {
@@ -191,7 +191,7 @@ fn schedule_thread(app: &App) -> String {
     granted.join(", ")
 }
 
-/// Returns what a panic said.
+/// Returns the message of a panic.
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())

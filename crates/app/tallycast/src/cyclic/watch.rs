@@ -1,4 +1,4 @@
-//! All apps as they tell of themselves: who runs, who is late, who starves, who is gone.
+//! All apps by their status streams: running, late, starving or gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::event::{Event, StreamAccount, StreamInfo};
 use crate::node::{Node, NodeError};
 use crate::subscriber::Subscriber;
 
-/// The status streams of all apps.
+/// Pattern of the status streams of all apps.
 const ALL_APPS: &str = "apps/**";
-/// The most apps that are observed: beyond, those that are gone make room.
+/// Maximum number of observed apps: beyond it, gone apps are forgotten first.
 const MAX_APPS: usize = 4_096;
-/// Where many apps tell of themselves all the time, whoever watches them comes back to his work after so much of it; the
-/// rest waits for the next call. Every app can have told of several cycles.
+/// Maximum number of events per call, so that a watcher of many busy apps returns to its work; the rest waits
+/// for the next call. It covers several cycles of every app.
 const MAX_EVENTS_PER_CALL: usize = 8 * MAX_APPS;
-/// The age that stands for "nothing has come" in the rows.
+/// Age in the rows of an input from which no sample has arrived.
 const NEVER: u64 = cyclic::NEVER;
 
 /// A reader of the status streams of all apps on the bus.
 pub struct AppsWatch {
     node: Node,
     subscriber: Subscriber,
-    /// By name.
+    /// Observed apps by name.
     apps: BTreeMap<StreamName, Observed>,
     warned_of_crowd: bool,
 }
 
-/// An app that is observed, by the status stream of its newest run.
+/// An observed app, by the status stream of its newest run.
 struct Observed {
     stream: StreamId,
     epoch: Epoch,
@@ -42,7 +42,7 @@ struct Observed {
 }
 
 impl AppsWatch {
-    /// Begins to watch.
+    /// Begins to watch all apps of the node's bus.
     ///
     /// # Errors
     /// [`NodeError`] if a socket cannot be opened.
@@ -51,11 +51,11 @@ impl AppsWatch {
         Ok(Self { node: node.clone(), subscriber, apps: BTreeMap::new(), warned_of_crowd: false })
     }
 
-    /// Takes in what the apps tell until `patience` is over, or until an app may have disappeared by its silence; returns
-    /// whether anything came.
+    /// Takes the events of the apps until `patience` is over, or until an app may become gone by its silence;
+    /// returns whether any arrived.
     pub fn follow(&mut self, patience: Duration) -> bool {
         let now = clock::monotonic();
-        // Those that have disappeared already are waited for no more.
+        // Apps that are gone already are not waited for.
         let silent =
             self.apps.values().filter_map(|app| app.observer.silent_at()).filter(|at| *at >= now).min();
         let silence = silent.map(|at| at.since(now) + Duration::from_nanos(1));
@@ -69,15 +69,15 @@ impl AppsWatch {
         news
     }
 
-    /// Returns all apps as they stand now, in the order of their names.
+    /// Returns snapshots of all apps, in the order of their names.
     #[must_use]
     pub fn apps(&self) -> Vec<AppLook> {
         let now = clock::monotonic();
         self.apps.values().map(|app| app.observer.look(now)).collect()
     }
 
-    /// Returns the streams that there are, announced or in this host's memory, so that a source that is no app is told
-    /// from nobody.
+    /// Returns the existing streams, announced or in this host's memory, so that a source that is no app can
+    /// be distinguished from a missing publisher.
     ///
     /// # Errors
     /// [`NodeError`] if announcements cannot be received and no memory is shared on this host.
@@ -86,7 +86,8 @@ impl AppsWatch {
         let mut streams: BTreeSet<StreamName> = on_host.map(|it| it.description.name.clone()).collect();
         match self.node.streams(Duration::ZERO) {
             Ok(announced) => streams.extend(announced.into_iter().map(|it| it.announcement.name)),
-            // It was said when the subscriber was opened, which goes on with this host's streams as well.
+            // The warning was logged when the subscriber was opened, which also works with this host's
+            // streams alone.
             Err(_) if self.node.host_rings().is_some() => {}
             Err(error) => return Err(error),
         }
@@ -104,7 +105,7 @@ impl AppsWatch {
             Event::Began(info) => self.observe(info),
             Event::Block(block) => self.take_rows(block),
             Event::Ended(account) => {
-                // The end of an earlier run may be reported long after the app has been started again.
+                // The end of an earlier run may be reported long after the app has been restarted.
                 let is_it = |app: &&mut Observed| (app.stream, app.epoch) == (account.id, account.epoch);
                 if let Some(app) = self.apps.values_mut().find(is_it) {
                     app.observer.ended();
@@ -132,7 +133,7 @@ impl AppsWatch {
         self.apps.insert(name, Observed { stream: info.id, epoch: info.epoch, schema, observer });
     }
 
-    /// Makes room for another app, if need be by forgetting one that is gone.
+    /// Makes room for another app, if necessary by forgetting one that is gone.
     fn has_room(&mut self) -> bool {
         if self.apps.len() < MAX_APPS {
             return true;
@@ -164,7 +165,7 @@ impl AppsWatch {
     }
 }
 
-/// Returns an app as JSON, with who feeds it and who reads it; `streams` are those that there are.
+/// Returns an app as JSON, with its feeders and readers; `streams` are the existing streams.
 ///
 /// Layout: `docs/cyclic.md`, "JSON".
 #[must_use]
@@ -233,7 +234,7 @@ mod tests {
         AppsWatch::open(&Node::open(bus.parse().unwrap()).unwrap()).unwrap()
     }
 
-    /// The status stream of one run of an app that never times out by silence.
+    /// Returns the status stream of one run of an app that never becomes gone by silence.
     fn run(start_ns: u64) -> StreamInfo {
         let registration = Registration {
             app: "engine".parse().unwrap(),

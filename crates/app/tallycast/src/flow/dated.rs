@@ -1,4 +1,4 @@
-//! Gaps with the times at which their samples were taken, as subscribers are told of them.
+//! Gaps with the times at which their samples were taken, as subscribers receive them.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::Flow;
 use crate::event::{Event, StreamGap};
 use crate::reader_epoch::ReaderEpoch;
 
-/// Names the time without a publisher, once an epoch; above all positions that come to pass, and still a whole
-/// number for every reader of JSON.
+/// Id of the time without a publisher, once per epoch; above all positions that occur, and still an exact
+/// integer for every reader of JSON.
 const ABSENCE_ID: u64 = (1 << 53) - 1;
 
 impl Flow {
-    /// Tells of a gap, unless no block has told yet when it was.
+    /// Reports a gap, unless no block has given a time yet.
     pub(super) fn tell_gap(&self, epoch: Epoch, gap: Gap, events: &mut Vec<Event>) {
         events.extend(self.stream_gap(epoch, gap).map(Event::Gap));
     }
 
-    /// Tells that this reader was absent, now or when a block has told the time.
+    /// Reports that this reader was absent, now or when a block has given a time.
     pub(super) fn tell_absence(&mut self, epoch: Epoch, absence: Gap, events: &mut Vec<Event>) {
         match self.stream_gap(epoch, absence.clone()) {
             Some(gap) => events.push(Event::Gap(gap)),
@@ -36,14 +36,15 @@ impl Flow {
         events.extend(told.map(Event::Settled));
     }
 
-    /// Corrects the end of the gap before a block: it was extrapolated at the rate, and the block says otherwise.
+    /// Corrects the end of the gap before a block: it was extrapolated at the rate, and the block has another
+    /// time.
     pub(super) fn correct_end(&self, epoch: Epoch, position: u64, events: &mut Vec<Event>) {
         let last = self.epochs.get(&epoch).and_then(|reader_epoch| reader_epoch.hop.gaps().next_back());
         let before = last.filter(|gap| gap.positions.end == position && !gap.is_empty());
         self.tell_settled(epoch, before.cloned().into_iter().collect(), events);
     }
 
-    /// Tells of the time without a publisher and of the gaps that waited for the epoch's first block.
+    /// Reports the time without a publisher and the gaps that waited for the epoch's first block.
     pub(super) fn tell_untimed(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
         events.extend(self.absence_before(epoch).map(Event::Gap));
         if let Some(absence) =
@@ -64,7 +65,7 @@ impl Flow {
         let reader_epoch = self.epochs.get(&epoch)?;
         let (_, before) = self.epochs.range(..epoch).next_back()?;
         if before.lapped && !before.ended {
-            return None; // Its end is in what the ring took.
+            return None; // Its end was overwritten in the ring.
         }
         let rate = self.schema.rate;
         let t0 = before.time_of(before.hop.rows().next, rate)?;
@@ -75,8 +76,8 @@ impl Flow {
         (t0 < t1).then_some(absence)
     }
 
-    /// Returns what lies between the account of an epoch that has ended and the `next` one of the same epoch: the data
-    /// came another way meanwhile, or another publisher of the name was listened to.
+    /// Returns the data between the account of an epoch that has ended and the `next` one of the same epoch:
+    /// the reach was another one meanwhile, or another publisher of the name was current.
     ///
     /// Source: `docs/protocol/account.md`, rules 14 and 16.
     pub(super) fn absence_of_reader(&mut self, epoch: Epoch, next: &ReaderEpoch) -> Option<Gap> {

@@ -1,4 +1,4 @@
-//! How accounts end here: told by the ring, cut, or given up where this reader stands.
+//! Ends of accounts at this reader: read from the ring, cut, or given up.
 
 use ledger::{AccountState, Gap};
 use units::Epoch;
@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::reader_epoch::ReaderEpoch;
 
 impl Flow {
-    /// Cuts the accounts whose end was in what the ring took.
+    /// Cuts the accounts whose end was overwritten in the ring.
     pub(super) fn cut_overdue(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         let position = self.reader.position();
         let overdue = |reader_epoch: &ReaderEpoch| {
@@ -21,7 +21,7 @@ impl Flow {
         }
     }
 
-    /// Ends an account where this reader stands, if it is open.
+    /// Ends an account at this reader's position, if it is open.
     pub(super) fn cut(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
         if self.current == Some(epoch) {
             self.flush(events);
@@ -32,13 +32,13 @@ impl Flow {
         }
     }
 
-    /// Ends what is open here: the ring was closed, or is left although others still read it.
+    /// Ends open accounts: the ring was closed, or is left although others still read it.
     pub(crate) fn close(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         self.closed = true;
         self.end_open(AccountState::Cut, reader_name, events);
     }
 
-    /// Ends every open account where this reader stands, for good.
+    /// Ends every open account at this reader's position, for good.
     pub(super) fn end_open(&mut self, state: AccountState, reader_name: &str, events: &mut Vec<Event>) {
         let open: Vec<_> =
             self.epochs.iter().filter(|(_, reader_epoch)| !reader_epoch.ended).map(|(it, _)| *it).collect();
@@ -54,8 +54,8 @@ impl Flow {
         }
     }
 
-    /// Counts as missing the rest of a sample that was delivered in part: the sample is handed over
-    /// with what there is of it.
+    /// Counts as missing the rest of a sample that was delivered in part: the sample is delivered with the
+    /// elements that arrived.
     fn close_last_sample(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
         let Some(reader_epoch) = self.epochs.get_mut(&epoch).filter(|reader_epoch| !reader_epoch.lapped)
         else {

@@ -1,4 +1,4 @@
-//! A flow that comes from another process's ring: joined where its writer is, ended when its writer was killed.
+//! A flow from another process's ring: joined at its writer's position, ended when its writer was killed.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::event::Event;
 use crate::host_view::{PageBridge, Reach};
 use crate::reader_epoch::ReaderEpoch;
 
-/// How a flow comes from another process's ring.
+/// State of a flow that reads another process's ring.
 pub(super) struct HostEnd {
     doorbell: Arc<Doorbell>,
     liveness: Arc<Liveness>,
 }
 
 impl Flow {
-    /// Reads a stream from another process's ring, from the oldest that it holds.
+    /// Reads a stream from another process's ring, from the oldest record in it.
     pub(crate) fn on_host(stream: HostStream) -> Self {
         let reader = stream.subscription.ring.reader_at_oldest();
         let bridge = Arc::new(PageBridge(stream.subscription.ring.clone()));
@@ -30,22 +30,24 @@ impl Flow {
         flow
     }
 
-    /// Says that this reader waited for all that the ring holds, and held: it reads from the oldest, and what the ring
-    /// took before is its loss, from the beginning of the account on.
+    /// Marks this reader as having waited for everything in the ring: it reads from the oldest record, and
+    /// overwritten records are its loss, from the beginning of the account.
     pub(crate) fn wait_for_beginning(&mut self) {
         self.waited = true;
     }
 
-    /// Returns which ring of this host it reads: what tells its file from others.
+    /// Returns the number of the ring's file.
     pub(crate) fn file_number(&self) -> Option<u64> {
         self.host.as_ref()?.liveness.file_number().ok()
     }
 
-    /// Joins another process's ring where its writer was a moment ago: reads up to there without a word.
+    /// Joins another process's ring at the writer's position of a moment ago: reads up to there without
+    /// events.
     pub(crate) fn join(&mut self, events: &mut Vec<Event>) {
-        // A writer that is as fast as this reader would never be caught up with.
+        // A reader would never catch up with a writer that is as fast.
         let head = self.reader.position() + self.reader.lag_bytes();
-        // In the middle of a sample, or before the first record of an account, the next record will tell.
+        // In the middle of a sample, or before the first record of an account, the next record gives the
+        // position.
         let here = self.read_until(head).filter(|at| self.is_at_sample(*at) && !self.was_had(*at));
         if let Some(at) = here {
             let hop = self.hop_at(at);
@@ -53,13 +55,13 @@ impl Flow {
                 self.epochs.get(&at.epoch).map(|reader_epoch| reader_epoch.succeeded_by(self.hop_at(at)));
             self.begin(at.epoch, reader_epoch.unwrap_or_else(|| ReaderEpoch::new(hop)), events);
         } else {
-            // Whatever was read before by another way: what lies before that record was not lost here.
+            // Data before that record, whatever reach they had, were not lost here.
             self.current = None;
         }
     }
 
-    /// Reads up to a place of the ring without a word; returns where the stream stands there, if that was told
-    /// in the last record.
+    /// Reads up to a position in the ring without events; returns the stream's position there, if the last
+    /// record gives it.
     pub(super) fn read_until(&mut self, end: u64) -> Option<Place> {
         let mut record = std::mem::take(&mut self.record);
         let mut here = None;
@@ -69,7 +71,7 @@ impl Flow {
                     let content = record.decode(&self.schema, kind, totals);
                     content.ok().and_then(|content| self.behind(&content, totals))
                 }
-                // Behind what the ring took, nothing before tells where the stream is.
+                // Behind overwritten records, no earlier record gives the position.
                 Read::Lapped { .. } => None,
                 Read::Empty | Read::Closed | Read::Broken => break,
             };
@@ -78,7 +80,7 @@ impl Flow {
         here
     }
 
-    /// Returns the place behind a record, `None` if no account is open there.
+    /// Returns the position behind a record, `None` if no account is open there.
     fn behind(&self, record: &Record<'_>, totals: [u64; 2]) -> Option<Place> {
         let per_sample = u64::from(self.schema.elements_per_sample());
         let [delivered, missing] = totals;
@@ -99,7 +101,7 @@ impl Flow {
         }
     }
 
-    /// Returns which ring of this host it is, and what tells whether it is still there, if it cannot be read.
+    /// Returns the name of the ring and its writer's liveness, if the ring cannot be read.
     pub(crate) fn broken_ring(&self) -> Option<(RingName, &Liveness)> {
         let host = self.host.as_ref().filter(|_| self.is_broken)?;
         let writer = if self.reach == Reach::Shm { RingWriter::Publisher } else { RingWriter::Agent };
@@ -111,17 +113,18 @@ impl Flow {
         self.host.as_ref().map(|host| &host.doorbell)
     }
 
-    /// Ends what is open if the other process was killed and everything it wrote was read.
+    /// Ends open accounts if the other process was killed and everything it wrote was read.
     pub(crate) fn look_after_writer(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         let Some(host) = self.host.as_ref().filter(|_| !self.closed) else { return };
-        // Asked before the ring is: what a dead writer wrote is all there when the ring is looked at after that.
+        // Checked before the ring is: then all records of a dead writer are there when the ring is read.
         if host.liveness.writer_is_alive() || self.subscription.ring.is_closed() {
             return;
         }
         if self.is_ready() {
             let before = self.reader.position();
             self.pump(reader_name, events);
-            // What cannot be read now will never be: the writer was killed while it wrote the only record to go on at.
+            // What cannot be read now never will be: the writer was killed while it wrote the only record to
+            // resume at.
             if self.closed || self.reader.position() != before {
                 return;
             }

@@ -1,4 +1,5 @@
-//! A stream that comes another way than before: it goes on behind what was had of it, and nothing is told twice.
+//! A stream that changes its reach: it continues behind the data received before, and nothing is reported
+//! twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::{Flow, Place};
 use crate::host_view::Reach;
 use crate::reader_epoch::ReaderEpoch;
 
-/// What is kept of a flow that has ended, for the next of the same stream.
+/// State of a flow that has ended, kept for the next flow of the same stream.
 pub(crate) struct Rest {
     pub(crate) name: Arc<StreamName>,
     pub(super) epochs: BTreeMap<Epoch, ReaderEpoch>,
@@ -22,26 +23,26 @@ pub(crate) struct Rest {
 }
 
 impl Flow {
-    /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
+    /// Continues with the state of another flow of the same stream, which has ended and had another reach.
     pub(crate) fn resume(&mut self, before: Rest) {
         (self.epochs, self.resumed) = (before.epochs, true);
-        // A publisher's ring holds the present epoch, whatever its start says after a clock step.
+        // A publisher's ring contains the current epoch, whatever its start is after a clock step.
         self.current = before.current.filter(|_| self.reach != Reach::Shm);
         self.followed = before.followed;
     }
 
-    /// Returns what is to be kept of a flow that has ended: neither its ring nor what tells of its writer.
+    /// Returns the state to keep of a flow that has ended: neither its ring nor its writer's liveness.
     pub(crate) fn into_rest(self) -> Rest {
         let followed = self.current.or(self.followed);
         Rest { name: self.name, epochs: self.epochs, current: self.current, followed }
     }
 
-    /// Tells whether nothing is open here and nothing is to be read: the stream may as well come another way.
+    /// Returns whether no account is open and nothing is to be read: the stream may change its reach.
     pub(crate) fn is_idle(&mut self) -> bool {
         !self.is_ready() && self.epochs.values().all(|reader_epoch| reader_epoch.ended)
     }
 
-    /// Returns up to which position this reader had an epoch before, by another way of the data.
+    /// Returns the position up to which this reader received an epoch before, by another reach.
     fn had_until(&self, epoch: Epoch) -> u64 {
         let reader_epoch = self.epochs.get(&epoch).filter(|reader_epoch| reader_epoch.ended);
         let is_over =
@@ -57,7 +58,8 @@ impl Flow {
         at.position < self.had_until(at.epoch)
     }
 
-    /// Returns what of a block this reader has not had, and where it is; `None` if it had all of it.
+    /// Returns the part of a block that this reader has not received, and its position; `None` if it received
+    /// all of it.
     pub(super) fn news_of<'a>(
         &self,
         block: BlockRecord<'a>,

@@ -1,4 +1,4 @@
-//! Flows read from a small ring that a test writes, beside a bridge that knows what the test tells it.
+//! Flows read from a small ring that a test writes, with a bridge that the test controls.
 
 mod host;
 mod resumed;
@@ -19,7 +19,7 @@ const A: Epoch = Epoch { start_ns: 1, incarnation: 1 };
 const B: Epoch = Epoch { start_ns: 2, incarnation: 2 };
 const E: u64 = 2;
 const RING_BYTES: usize = 1 << 12;
-/// So many elements as do not fit into the ring together.
+/// Number of elements that do not fit into the ring together.
 const TOO_MANY: u64 = 4_000;
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Scene {
         self.late_blocks(epoch, positions, 0);
     }
 
-    /// The same, taken so many milliseconds later than the rate says.
+    /// Writes blocks that were taken `late_ms` milliseconds later than the rate implies.
     fn late_blocks(&mut self, epoch: Epoch, positions: Range<u64>, late_ms: i64) {
         let mut at = positions.start;
         while at < positions.end {
@@ -103,7 +103,7 @@ impl Scene {
         self.bridge.0.lock().unwrap().push(EpochOnPage { epoch, ended: false, gaps });
     }
 
-    /// Reads to the end; every open account adds up.
+    /// Reads to the end; every open account balances.
     fn read(&mut self) -> Vec<Event> {
         while self.flow.is_ready() {
             self.flow.pump("desk", &mut self.events);
@@ -123,7 +123,7 @@ fn description() -> Description {
     Description { name, schema, report_port: 0, station, unknown: sample::UnknownEntries::new() }
 }
 
-/// Samples come every millisecond; every epoch begins an hour after its predecessor.
+/// Samples are one millisecond apart; every epoch begins an hour after its predecessor.
 fn time_in(epoch: Epoch, index: u64) -> WallTime {
     let hours = i64::try_from(epoch.start_ns).unwrap() * 3_600_000_000_000;
     WallTime::from_nanos(hours + i64::try_from(index).unwrap() * 1_000_000)
@@ -157,7 +157,7 @@ fn injected(positions: Range<u64>) -> Gap {
     gap(positions, StageCounts::of(Stage::Injected, len))
 }
 
-/// Sums events up, one word each.
+/// Returns events as short texts.
 fn words(events: &[Event]) -> Vec<String> {
     let span = |gap: &StreamGap| format!("{}..{}", gap.gap.positions.start, gap.gap.positions.end);
     let word = |event: &Event| match event {
@@ -213,7 +213,7 @@ fn a_gap_lies_between_the_times_of_the_blocks_beside_it() {
     scene.began(A, 0);
     scene.blocks(A, 0..20);
     scene.gap(A, unsettled(20..40));
-    // The publisher was held up meanwhile, and later again.
+    // The publisher was delayed meanwhile, and again later.
     scene.late_blocks(A, 40..60, 70);
     scene.late_blocks(A, 60..80, 500);
     scene.settled(A, injected(20..40));
@@ -230,7 +230,7 @@ fn a_gap_lies_between_the_times_of_the_blocks_beside_it() {
     assert_eq!(told, [(from, by_rate, 20), (from, behind, 20), (from, behind, 0)]);
 }
 
-/// The accounts of one epoch as events tell them apart.
+/// Returns the accounts of one epoch as events number them.
 fn joins(events: &[Event]) -> Vec<(String, u32)> {
     let join = |event: &Event| match event {
         Event::Began(info) => info.join,
@@ -276,7 +276,7 @@ fn accounts_of_one_epoch_are_told_apart() {
     assert_eq!(follows, [(3, Some((A, 2))), (1, Some((A, 3)))]);
 }
 
-/// An earlier publisher of the name is listened to again when the later one has ended.
+/// An earlier publisher of the name is current again when the later one has ended.
 #[test]
 fn what_lies_between_two_accounts_of_one_epoch_is_counted() {
     let mut scene = Scene::new();
@@ -373,7 +373,7 @@ fn what_was_missing_where_the_ring_lapped_is_explained_by_the_bridge() {
     let lap = gaps(&events)[0].gap.clone();
     assert_eq!((lap.positions.start, lap.unsettled), (10, 24));
     assert!(words(&events).contains(&format!("settled 10..{}", lap.positions.end)));
-    // What settles later finds its way into the same gap.
+    // Gaps that settle later are found in the same gap.
     scene.settled(A, injected(30..34));
     scene.ended(A, AccountState::Closed);
     let events = scene.read();
@@ -432,7 +432,7 @@ fn the_rest_of_a_replaced_epoch_is_counted_to_that_epoch_only() {
     let account = accounts(&events)[0];
     assert_eq!((account.elements.in_flight, account.elements.unexplained), (0, 1));
     assert!(account.closed());
-    // Lapped now, the successor's account holds nothing of it.
+    // Lapped now, the successor's account contains nothing of it.
     scene.blocks(B, 12..TOO_MANY);
     scene.ended(B, AccountState::Closed);
     let events = scene.read();

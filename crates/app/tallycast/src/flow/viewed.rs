@@ -1,4 +1,4 @@
-//! Blocks that are left where they lie in the ring, for readers that asked for views and know what that means.
+//! Blocks that stay in the ring, for readers that asked for views and know the consequences.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ impl std::fmt::Debug for InRing {
     }
 }
 
-/// The head of a block, where its payload lies, and the totals before it.
+/// The head of a block, the location of its payload, and the totals before it.
 type LeftBlock = (BlockRecord<'static>, Kept, [u64; 2]);
 
 impl Flow {
-    /// Hands the next record over without a copy, if it is a block of whole samples and large enough to be one by itself;
-    /// returns what was found, `None` for a record that is to be read like any other.
+    /// Delivers the next record without a copy, if it is a block of whole samples and large enough to be a
+    /// block alone; returns the result, `None` for a record that is to be read like any other.
     pub(super) fn leave_block(&mut self, reader_name: &str, events: &mut Vec<Event>) -> Option<Read> {
         let is_between_samples = self.assembly.as_ref().is_none_or(Assembly::is_whole);
         if self.resumed || !is_between_samples {
@@ -64,7 +64,7 @@ impl Flow {
         Some(Read::Record { kind: kind::BLOCK, totals })
     }
 
-    /// Looks at the next record; `None` if it is not one to be left.
+    /// Reads the next record in place; `None` if it is not to be left in the ring.
     fn look_at_block(&mut self) -> Result<Option<LeftBlock>, Read> {
         let view = self.reader.look()?;
         let mut head = [0; BLOCK_HEAD_BYTES];

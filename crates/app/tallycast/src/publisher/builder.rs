@@ -1,4 +1,4 @@
-//! Describing a stream before it is opened: what it is made of, where it goes, what to do when there is no room.
+//! Settings of a stream before it is opened: its schema, its destinations, and the handling of a full queue.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,16 +18,17 @@ use crate::schedule::Schedule;
 use crate::steady_clock::SteadyClock;
 use crate::timeline::Timeline;
 
-/// The ring between publisher and network holds about so much of the stream.
+/// Time span of the stream that the ring between publisher and network holds, approximately.
 const RING_TIME: Duration = Duration::from_secs(2);
 const MIN_RING_BYTES: usize = 1 << 18;
 const MAX_RING_BYTES: usize = 1 << 26;
-/// While the beginning is held, half of the ring may fill up: then it leaves, before anything is taken back.
+/// Divisor of the ring size: while the beginning is kept, half of the ring may fill up; then it is sent,
+/// before anything is overwritten.
 const HELD_PART_OF_RING: usize = 2;
 
-/// Describes a stream before it is opened; made by [`Node::publisher`].
+/// Settings of a stream before it is opened; created by [`Node::publisher`].
 ///
-/// Its words are those of the command line and of the glossary. What is wrong is said by
+/// The names are those of the command line and of the glossary. Errors in the settings are returned by
 /// [`PublisherBuilder::open`].
 ///
 /// ```
@@ -90,7 +91,7 @@ impl PublisherBuilder {
         }
     }
 
-    /// Sets the type of every element; `f8` otherwise.
+    /// Sets the type of every element; `f8` by default.
     #[must_use]
     pub const fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = dtype;
@@ -132,37 +133,37 @@ impl PublisherBuilder {
         self
     }
 
-    /// Adds a free word about the stream.
+    /// Adds a label to the stream.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.push((key.into(), value.into()));
         self
     }
 
-    /// Says that each sample has a time of its own, which readers are told to the nanosecond; the rate is then what is to be
-    /// expected, for queues and budgets.
+    /// Declares that each sample has a time of its own, which readers get to the nanosecond; the rate is then
+    /// the expected one, for queues and budgets.
     ///
-    /// Cost: samples whose times do not follow by the rate go one a datagram.
+    /// Cost: samples whose times do not follow the rate are sent one per datagram.
     #[must_use]
     pub fn own_times(self) -> Self {
         self.label(sample::TIMES_LABEL, sample::OWN_TIMES)
     }
 
-    /// Says which clock the times are read from; the system's otherwise.
+    /// Sets the clock from which times are read; the system's clock by default.
     #[must_use]
     pub const fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Says what to do with samples for which there is no room.
+    /// Sets the handling of samples for which there is no room.
     #[must_use]
     pub const fn on_full(mut self, on_full: OnFull) -> Self {
         self.on_full = on_full;
         self
     }
 
-    /// Says how long a publisher with [`OnFull::Block`] waits for room; for ever otherwise.
+    /// Sets how long a publisher with [`OnFull::Block`] waits for room; without limit by default.
     ///
     /// After that it refuses the rest with [`StillFull`](crate::PublishError::StillFull).
     #[must_use]
@@ -171,24 +172,24 @@ impl PublisherBuilder {
         self
     }
 
-    /// Says how long small blocks wait for company, 5 ms otherwise; zero: not at all.
+    /// Sets how long small blocks wait to be sent together, 5 ms by default; zero means not at all.
     #[must_use]
     pub const fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
         self
     }
 
-    /// Says how datagrams are spread over time; as the bus says otherwise.
+    /// Sets how datagrams are spread over time; the bus's setting by default.
     #[must_use]
     pub const fn pacing(mut self, pacing: Pacing) -> Self {
         self.pacing = Some(pacing);
         self
     }
 
-    /// Says whether data go out while nobody listens; as the bus says otherwise.
+    /// Sets whether data are sent while no reader is heard; the bus's setting by default.
     ///
-    /// With [`Sending::OnDemand`] they do only while a reader is heard; what is handed over meanwhile is lost in
-    /// stage `publisher_paused`.
+    /// With [`Sending::OnDemand`] they are sent only while a reader is heard; samples published meanwhile are
+    /// lost in stage `publisher_paused`.
     #[must_use]
     pub const fn sending(mut self, sending: Sending) -> Self {
         self.sending = Some(sending);
@@ -202,16 +203,16 @@ impl PublisherBuilder {
         self
     }
 
-    /// Says when the first samples leave for the network: when readers that wait have joined, within half a second, or
-    /// at once. As the bus says otherwise.
+    /// Sets when the first samples are sent to the network: when waiting readers have joined, within half a
+    /// second, or immediately. The bus's setting by default.
     #[must_use]
     pub const fn start(mut self, start: Start) -> Self {
         self.start = Some(start);
         self
     }
 
-    /// Withholds data datagrams with this probability, 0 to 1: loss planted on purpose, of stage `injected`. Such a
-    /// stream goes by the network alone, also to readers of this host.
+    /// Withholds data datagrams with this probability, 0 to 1: planted loss, of stage `injected`. Such a
+    /// stream is sent over the network alone, also to readers of this host.
     #[must_use]
     pub const fn loss(mut self, probability: f64) -> Self {
         self.loss = probability;
@@ -228,7 +229,7 @@ impl PublisherBuilder {
     /// Opens the stream: its epoch begins.
     ///
     /// # Errors
-    /// [`NodeError`] if name, rate or schema are wrong or a socket cannot be opened.
+    /// [`NodeError`] if name, rate or schema are not valid or a socket cannot be opened.
     pub fn open(self) -> Result<Publisher, NodeError> {
         let name: StreamName = self.name.parse()?;
         let rate = self.rate.ok_or(NodeError::NoRate)??;
@@ -272,7 +273,8 @@ impl PublisherBuilder {
                 Beginning::Held { most_bytes: ring_bytes / HELD_PART_OF_RING }
             },
             ring_bytes,
-            // An address is taken at its word, and who plants loss of datagrams wants it to be seen.
+            // An explicit address means that data are sent there, and planted loss of datagrams must be
+            // visible to readers.
             host: self.node.host_rings().filter(|_| !pinned && self.loss == 0.0),
             send_buffer_bytes: self.node.bus().send_buffer_bytes,
             techniques: self.node.bus().tuning.sending,
@@ -303,14 +305,14 @@ impl PublisherBuilder {
     }
 }
 
-/// Opens a stream's way out: to readers of this host, to the network, or both.
+/// Opens a stream's publication: to readers of this host, to the network, or both.
 pub(super) fn open_publication(node: &Node, config: &PublicationConfig) -> Result<Publication, NodeError> {
     if !node.bus().has_network() {
         return Ok(engine::open_on_host(config)?);
     }
     let agent = node.send_agent()?;
     match agent.open(config.clone()) {
-        // Two publishers of one stream on one host are a mistake; a host without shared memory is a host.
+        // Two publishers of one stream on one host are an error; a host without shared memory is not.
         Err(SendError::Ring(error)) if !matches!(error, CreateError::InUse { .. }) => {
             tracing::warn!(
                 "{error}\nreaders on this host receive `{}` over the network",
@@ -322,7 +324,7 @@ pub(super) fn open_publication(node: &Node, config: &PublicationConfig) -> Resul
     }
 }
 
-/// A stream without named channels has one, without unit.
+/// Returns the channels; a stream without named channels has one, without unit.
 fn channels_of(channels: Vec<Channel>) -> Result<Vec<Channel>, SchemaError> {
     Ok(if channels.is_empty() { vec![Channel::new("value", "")] } else { channels })
 }

@@ -1,4 +1,4 @@
-//! Publishers whose clocks are set, or whose devices' clocks are: the tests pass the times.
+//! Publishers whose host's or device's clock is set: the tests pass the times.
 
 use units::Instant as Moment;
 
@@ -10,13 +10,13 @@ use crate::subscriber::Subscriber;
 const MS: i64 = 1_000_000;
 const HOUR: i64 = 3_600_000;
 
-/// A publisher of a kilohertz within this process, its reader, and the time that both begin at.
+/// A 1 kHz publisher within this process, its reader, and the time at which both begin.
 struct Scene {
     publisher: Publisher,
     reader: Subscriber,
 }
 
-/// What a reader was told: of each epoch the times of its samples, in milliseconds; and the accounts.
+/// Output of a reader: for each epoch the times of its samples, in milliseconds; and the accounts.
 struct Told {
     epochs: Vec<Vec<i64>>,
     accounts: Vec<StreamAccount>,
@@ -26,7 +26,7 @@ fn at(ms: i64) -> WallTime {
     WallTime::from_nanos(1_763_756_051_000_000_000 + ms * MS)
 }
 
-/// A moment on both clocks, of which the wall clock was set.
+/// Returns a moment on both clocks, after the wall clock was set by `set_ms`.
 fn moment(ms: i64, set_ms: i64) -> (Moment, WallTime) {
     (Moment::from_nanos(u64::try_from((1_000_000 + ms) * MS).unwrap()), at(ms + set_ms))
 }
@@ -41,7 +41,7 @@ impl Scene {
         Self { publisher: builder.open().unwrap(), reader }
     }
 
-    /// Publishes a tenth of a second of samples at its end.
+    /// Publishes a tenth of a second of samples that ends at this moment.
     fn send(&mut self, ms: i64, set_ms: i64) {
         self.publisher.send_by(moment(ms, set_ms), &[0; 100]).unwrap();
     }
@@ -137,7 +137,7 @@ fn a_host_clock_that_is_set_back_by_little_is_caught_up_with_in_the_same_epoch()
 
 #[test]
 fn a_host_clock_that_is_set_back_by_hardly_more_than_can_be_made_up_for_begins_a_new_epoch() {
-    // A block lasts 100 ms: its first sample lies back by more than a second, its end does not.
+    // A block lasts 100 ms: its first sample is back by more than a second, its end is not.
     let mut scene = Scene::new("hardly", false);
     for tick in 1..=60 {
         scene.send(tick * 100, if tick >= 20 { -1_050 } else { 0 });
@@ -154,7 +154,7 @@ fn times_of_ones_own_that_go_back_by_little_or_within_a_block_are_refused_before
     assert_eq!(scene.refused(&[8, 9, 9 - HOUR, 10]), Duration::from_secs(3_600));
     assert_eq!(scene.refused(&[6]), Duration::from_millis(1));
     scene.publisher.send_bytes_timed(&[at(7), at(8)], &[0; 2]).unwrap();
-    // As its words say: a new epoch takes what comes by the clock as it is now.
+    // As documented: a new epoch takes further samples by the current clock.
     assert!(
         !scene.publisher.would_begin_anew(at(8 - 1_000)) && scene.publisher.would_begin_anew(at(7 - 1_000))
     );
@@ -171,7 +171,7 @@ fn a_device_clock_that_goes_back_is_caught_up_with_or_begins_a_new_epoch() {
     let send = |scene: &mut Scene, ms| scene.publisher.send_bytes_at(at(ms), &[0; 200]);
     send(&mut scene, 0).unwrap();
     (0..5).for_each(|block| send(&mut scene, 150 + 200 * block).unwrap());
-    // The newest sample is of 1,149 ms.
+    // The newest sample has the time 1,149 ms.
     send(&mut scene, 148).unwrap();
     assert_eq!(scene.publisher.next_index(), 200, "of a new epoch");
     let earlier = scene.publisher.earlier_epochs();

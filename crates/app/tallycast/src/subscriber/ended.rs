@@ -1,4 +1,5 @@
-//! A subscriber's accounts that have ended: completed by the counters of their sockets, and kept while news may come.
+//! A subscriber's accounts that have ended: completed by the counters of their sockets, and kept while
+//! updates may come.
 
 use std::collections::VecDeque;
 
@@ -8,18 +9,18 @@ use super::{SocketAccounts, Subscriber};
 use crate::event::{Event, StreamAccount, StreamGap};
 use crate::host_view::Reach;
 
-/// Accounts of ended epochs that are kept for [`Subscriber::close`].
+/// Maximum number of ended accounts that are kept for [`Subscriber::close`].
 const MAX_ENDED: usize = 4_096;
-/// Gaps that they list together: the oldest accounts keep their sums only.
+/// Maximum number of gaps that they list together: the oldest accounts keep their sums only.
 const MAX_ENDED_GAPS: usize = 1 << 16;
 
 impl Subscriber {
-    /// Returns the accounts of epochs that have ended, the newest of them, with the last news of their gaps.
+    /// Returns the newest accounts of epochs that have ended, with the last updates of their gaps.
     pub fn ended_accounts(&self) -> impl Iterator<Item = &StreamAccount> {
         self.ended.iter()
     }
 
-    /// Queues what the flows had to tell; ended accounts are completed and kept.
+    /// Queues the events of the flows; ended accounts are completed and kept.
     pub(super) fn tell(&mut self) {
         let mut events = std::mem::take(&mut self.scratch);
         self.note_ends(&events);
@@ -55,7 +56,7 @@ impl Subscriber {
         forget_old_gaps(&mut self.ended);
     }
 
-    /// Takes late news of a gap into the account of its epoch, if that has ended.
+    /// Applies a late update of a gap to the account of its epoch, if that has ended.
     fn settle_ended(&mut self, gap: &StreamGap, sockets: &SocketAccounts) {
         let Some(known) = self.ended.iter_mut().rev().find(|account| is_of(account, gap)) else { return };
         let flow = self.flows.get(&known.id);
@@ -71,7 +72,7 @@ impl Subscriber {
     }
 }
 
-/// Keeps the lists of the newest gaps only.
+/// Removes the lists of all but the newest gaps.
 fn forget_old_gaps(ended: &mut VecDeque<StreamAccount>) {
     let mut gaps = 0;
     for account in ended.iter_mut().rev() {
@@ -86,14 +87,14 @@ fn is_of(account: &StreamAccount, gap: &StreamGap) -> bool {
     (account.epoch, account.join) == (gap.epoch, gap.join) && account.stream == gap.stream
 }
 
-/// Finds the socket's account that belongs to a reader's account that has ended.
+/// Returns the socket's account that belongs to a reader's account that has ended.
 fn socket_account_of<'a>(
     account: &StreamAccount,
     sockets: &'a SocketAccounts,
 ) -> Option<&'a StreamAccountView> {
-    // What came from a ring of this host has no socket here, whatever else this process receives.
+    // Data from a ring of this host have no socket here, whatever else this process receives.
     let socket = sockets.get(&(account.id, account.epoch)).filter(|_| account.reach == Reach::Udp)?;
-    // A publisher that fell silent and came back has another account in the same epoch by now.
+    // A publisher that fell silent and returned has another account in the same epoch by now.
     let same = match (&socket.view.account.datagrams, &account.account.datagrams) {
         (Some(socket), Some(account)) => socket.first == account.first,
         _ => true,
@@ -101,7 +102,7 @@ fn socket_account_of<'a>(
     same.then_some(socket)
 }
 
-/// Adds what only the socket's account knows.
+/// Adds the values that only the socket's account has.
 pub(super) fn complete(account: &mut StreamAccount, socket: &StreamAccountView) {
     account.reclassified.clone_from(&socket.view.reclassified);
     account.settled_early = socket.view.settled_early;
@@ -122,7 +123,8 @@ mod tests {
         account
     }
 
-    /// An epoch that fell silent and came back has two accounts: news of the later one must not change the earlier one.
+    /// An epoch that fell silent and returned has two accounts: updates of the later one must not change the
+    /// earlier one.
     #[test]
     fn news_of_a_gap_are_of_one_account_of_the_epoch() {
         let account = account(1);

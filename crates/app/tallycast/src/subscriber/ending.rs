@@ -1,7 +1,8 @@
-//! When a reader of streams that end has read enough: soon after their final tallies, later where one only fell silent.
+//! Decides when a reader of ending streams has read enough: soon after final tallies, later if a stream only
+//! fell silent.
 //!
-//! Silence is no end. A network that is out, a switch that starts anew or a publisher that was stopped for a while sounds
-//! like a publisher that is dead; only its last word and, on one host, the system tell the two apart.
+//! Silence is no end. A network outage, a restarting switch or a publisher that was stopped for a while looks
+//! like a dead publisher; only its final tally and, on one host, the system distinguish them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,19 +16,21 @@ use super::Subscriber;
 use crate::event::Event;
 use crate::host_view::Reach;
 
-/// Longer than a publisher needs to be started again and announced.
+/// Time without open streams after which all have ended: longer than a publisher needs to restart and
+/// announce itself.
 const QUIET: Duration = Duration::from_secs(2);
-/// Longer than a bridge needs to find another way through its network: 50 s by IEEE 802.1D, 20 to notice and twice 15 to learn.
+/// Time for which a silent stream may return: longer than a bridge needs to find another path through its
+/// network: 50 s by IEEE 802.1D, 20 to notice and twice 15 to learn.
 const OUTAGE: Duration = Duration::from_secs(60);
-/// The most streams that are named where several fell silent.
+/// Maximum number of streams named in a message.
 const MAX_NAMED: usize = 3;
 
-/// Which streams are open, and which fell silent although nobody said that they end.
+/// Streams that are open, and those that fell silent without an end.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     streams: BTreeMap<Arc<StreamName>, Stream>,
     any_ended: bool,
-    /// When somebody saw first that no stream is open any more.
+    /// Time at which it was first observed that no stream is open any more.
     quiet_since: Option<Instant>,
 }
 
@@ -40,16 +43,17 @@ struct Stream {
 }
 
 impl Subscriber {
-    /// Tells whether an account is open, or something waits to be handed over.
+    /// Returns whether an account is open, or an event waits to be delivered.
     #[must_use]
     pub fn has_open_accounts(&self) -> bool {
         self.ends.is_open() || !self.queue.is_empty() || !self.view.is_empty()
     }
 
-    /// Tells whether the streams have come to their end: some were read, all have ended, and none has come back within 2 s, nor
-    /// within 60 s of having fallen silent where nobody knows that it has ended. Of that wait a warning tells.
+    /// Returns whether the streams have ended: some were read, all have ended, and none has returned within 2
+    /// s, or within 60 s of falling silent if its end is not confirmed. A warning announces that wait.
     ///
-    /// A publisher's final tally is such knowledge; on one host, that its process is gone; and that no pattern asks for the stream.
+    /// An end is confirmed by the publisher's final tally; on one host, by the end of its process; and if no
+    /// pattern selects the stream.
     pub fn has_reached_end(&mut self) -> bool {
         if self.has_open_accounts() {
             return false;
@@ -61,7 +65,7 @@ impl Subscriber {
         self.ends.are_over(now)
     }
 
-    /// Notes beginnings and ends.
+    /// Notes begins and ends of accounts.
     pub(super) fn note_ends(&mut self, events: &[Event]) {
         for event in events {
             match event {
@@ -86,25 +90,25 @@ impl Ends {
         self.quiet_since = None;
     }
 
-    /// Notes the end of an account, and since when the stream is silent if its publisher may go on.
+    /// Notes the end of an account, and since when the stream is silent if its publisher may continue.
     fn ended(&mut self, name: &StreamName, epoch: Epoch, silent_since: Option<Instant>) {
         self.any_ended = true;
         let Some(stream) = self.streams.get_mut(name) else { return };
         stream.open.remove(&epoch);
-        // What is left of an epoch that was replaced may end after its successor.
+        // The rest of a replaced epoch may end after its successor.
         if epoch == stream.newest {
             stream.silent_since = silent_since;
         }
         if stream.open.is_empty() && stream.silent_since.is_none() {
             self.streams.remove(name);
         }
-        // Of streams that come and never end, only those of the last minute are kept.
+        // Of streams that begin and never end, only those of the last minute are kept.
         if let Some(now) = silent_since {
             self.forget_ended(now);
         }
     }
 
-    /// Forgets the streams that have ended, among them those that were silent for too long.
+    /// Forgets the streams that have ended, including those that were silent for too long.
     fn forget_ended(&mut self, now: Instant) {
         self.streams.retain(|_, stream| !stream.open.is_empty() || !stream.patience(now).is_zero());
     }
@@ -113,7 +117,7 @@ impl Ends {
         self.streams.values().any(|stream| !stream.open.is_empty())
     }
 
-    /// Begins to wait for streams to come back, where none is open; returns what there is to say of that, once.
+    /// Begins to wait for streams to return, if none is open; returns a message about it, once.
     fn look(&mut self, now: Instant) -> Option<String> {
         self.forget_ended(now);
         if !self.any_ended || self.is_open() || self.quiet_since.is_some() {
@@ -139,20 +143,21 @@ impl Ends {
 }
 
 impl Stream {
-    /// Returns how much longer it is waited for, if it is silent.
+    /// Returns the remaining time to wait for it, if it is silent.
     fn patience(&self, now: Instant) -> Duration {
         let left = |since: Instant| OUTAGE.saturating_sub(now.saturating_duration_since(since));
         self.silent_since.map_or(Duration::ZERO, left)
     }
 }
 
-/// Tells whether the publisher may go on behind the end of an account.
+/// Returns whether the publisher may continue after the end of an account.
 const fn may_go_on(state: AccountState, reach: Reach) -> bool {
     match state {
         AccountState::Closed => false,
-        // In shared memory of its own it ends so when its process is gone; an agent's ring tells of what it heard.
+        // In the publisher's own shared memory it ends so when its process is gone; an agent's ring reports
+        // what the agent received.
         AccountState::Unconfirmed => !matches!(reach, Reach::Shm),
-        // An agent has ended, or a ring cannot be read any more: the stream comes another way.
+        // An agent has ended, or a ring cannot be read any more: the stream changes its reach.
         AccountState::Cut | AccountState::Open => true,
     }
 }
@@ -165,7 +170,7 @@ mod tests {
     const SECOND: Epoch = Epoch { start_ns: 2, incarnation: 2 };
     const TICK: Duration = Duration::from_millis(1);
 
-    /// What a subscriber heard, at times that a test says.
+    /// A subscriber's events, at times that a test sets.
     struct Scene {
         ends: Ends,
         began: Instant,
@@ -188,7 +193,7 @@ mod tests {
             self.ends.ended(&name.parse().unwrap(), epoch, Some(self.began + at));
         }
 
-        /// Asks whether all is over; returns what was said, too.
+        /// Returns whether all streams have ended, and the message.
         fn ask(&mut self, at: Duration) -> (bool, Option<String>) {
             let now = self.began + at;
             let word = self.ends.look(now);
@@ -226,7 +231,7 @@ mod tests {
         scene.began("a", SECOND);
         assert!(!scene.is_over(QUIET));
         scene.closed("a", SECOND);
-        // Nobody asked while it was open: the end before it must not count.
+        // No call while it was open: the end before it must not count.
         assert!(!scene.is_over(QUIET));
         assert!(!scene.is_over(QUIET * 2 - TICK));
         assert!(scene.is_over(QUIET * 2));
@@ -255,7 +260,7 @@ mod tests {
             scene.closed("a", epoch);
             assert!(!scene.is_over(QUIET));
             assert!(scene.is_over(QUIET * 2), "{epoch}");
-            // It falls silent once more: that is another silence.
+            // It falls silent once more: a new silence begins.
             scene.began("a", epoch);
             scene.silent("a", epoch, QUIET * 3);
             assert!(scene.ask(QUIET * 3).1.is_some());
@@ -273,7 +278,7 @@ mod tests {
         scene.silent("a", FIRST, TICK);
         assert!(!scene.is_over(TICK));
         assert!(scene.is_over(TICK + QUIET));
-        // Neither does its end while the successor is open.
+        // Nor does its end while the successor is open.
         let mut scene = Scene::new();
         scene.began("a", FIRST);
         scene.began("a", SECOND);

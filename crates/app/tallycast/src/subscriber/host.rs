@@ -1,15 +1,17 @@
-//! A subscriber's look round its host: streams that can be read from shared memory, and those whose writers are gone.
+//! A subscriber's checks of its host: streams that can be read from shared memory, and those whose writers
+//! are gone.
 
 use super::{MAX_RESTING, Subscriber};
 use crate::event::Event;
 use crate::flow::Flow;
 use crate::host_view::{Found, HostSelection, HostView, Reach, Start};
 
-/// Polls enough for as much as may be left for one reader, while others write on.
+/// Maximum number of polls, enough for all rings that may be left for one reader, while others continue to
+/// write.
 const MAX_POLLS_FOR_LEFT: usize = 1 << 16;
 
 impl Subscriber {
-    /// Puts flows away that have ended, those of this host to where they can be taken up again.
+    /// Removes flows that have ended; the state of those of this host is kept so that they can be resumed.
     pub(super) fn put_away_closed(&mut self) {
         if !self.flows.values().any(|flow| flow.closed) {
             return;
@@ -20,10 +22,10 @@ impl Subscriber {
         if let Some(host) = &self.host {
             closed.iter().for_each(|(_, flow)| host.shun_broken(flow));
         }
-        // What this process has received itself is not read from its beginning again.
+        // A stream that this process has received itself is not read from its beginning again.
         let broken = closed.iter().filter(|(_, flow)| flow.is_broken && flow.reach() == Reach::Udp);
         self.left.extend(broken.map(|(stream, _)| *stream));
-        // The stream may have come back meanwhile, with another ring.
+        // The stream may have returned meanwhile, with another ring.
         self.generation = None;
         let is_selected = |flow: &Flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name));
         let rest = closed.into_iter().filter(|(_, flow)| is_selected(flow));
@@ -36,7 +38,7 @@ impl Subscriber {
         }
     }
 
-    /// Reads the selected streams that can be read on this host; sees to flows whose writers were killed.
+    /// Reads the selected streams that can be read on this host; handles flows whose writers were killed.
     pub(super) fn look_at_host(&mut self) {
         let Some(host) = &mut self.host else { return };
         for flow in self.flows.values_mut() {
@@ -44,7 +46,7 @@ impl Subscriber {
         }
         let flows = &mut self.flows;
         let selection = HostSelection { patterns: &self.patterns, waited_for: self.waited_for };
-        // One that came from the network and is silent may as well come from here now.
+        // A silent stream from the network may be read from here now.
         let reads = |stream| {
             let flow = flows.get_mut(&stream)?;
             let is_read = flow.reach() != Reach::Udp || !flow.is_idle();
@@ -72,7 +74,8 @@ impl Subscriber {
         self.show_publishers();
     }
 
-    /// Reads what publishers of this host left that have ended before this reader, which is about to leave, found them.
+    /// Reads the rings left by publishers of this host that ended before this reader, which is about to
+    /// leave, found them.
     pub(super) fn read_what_was_left(&mut self, mut take: impl FnMut(Event)) {
         for _ in 0..MAX_POLLS_FOR_LEFT {
             self.look_at_host();
@@ -84,7 +87,7 @@ impl Subscriber {
         }
     }
 
-    /// Shows the publishers of this host what is waited for and read.
+    /// Shows the publishers of this host what this reader waits for and reads.
     fn show_publishers(&mut self) {
         let Some(host) = &mut self.host else { return };
         let reads = |flow: &Flow| Some((flow.stream(), flow.file_number()?));

@@ -1,6 +1,6 @@
 //! Addresses of reliable connections: `udt://host:7400?cc=reno&mtu=9000`.
 //!
-//! Unlike those of streams they may name a host: the peer is far away, and the way there is the network's choice.
+//! Unlike those of streams they may name a host: the peer is remote, and the network chooses the path.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,12 +13,12 @@ use congestion::{OptionError, UnknownControl, named};
 use super::Options;
 use crate::address::DEFAULT_PORT;
 
-/// Options of the address itself; every other one is of the congestion control.
+/// Options of the address itself; all others belong to the congestion control.
 const KNOWN: &str = "cc, mtu, maxrate, sndbuf, rcvbuf";
-/// The control unless another is asked for: UDT's own.
+/// Default congestion control: UDT's own.
 const USUAL_CONTROL: &str = "udt";
 
-/// Where a reliable connection goes or comes from, and how.
+/// Address and settings of a reliable connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
     host: String,
@@ -26,11 +26,11 @@ pub struct Address {
     query: String,
 }
 
-/// Says what is wrong with an address.
+/// Reason why an address is not valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// Not a URL of this kind.
+    /// The text is not a URL of this kind.
     #[error(
         "`{0}` is not an address\nwrite it as udt://host:7400 or udt://0.0.0.0:7400?cc=reno, IPv6 hosts in brackets"
     )]
@@ -38,15 +38,15 @@ pub enum AddressError {
     /// The host has no address.
     #[error("cannot resolve host `{host}`: {error}\ncheck its spelling, or use its numeric address")]
     Unresolved {
-        /// As given.
+        /// Name of the host.
         host: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         error: std::io::Error,
     },
-    /// An option does not exist, or not so.
+    /// An option does not exist, or its value is not valid.
     #[error("{error}\noptions of the address: {KNOWN}; all others belong to the congestion control")]
     Option {
-        /// What is wrong.
+        /// Error of the option.
         error: OptionError,
     },
     /// The congestion control does not exist, or has no such option.
@@ -67,10 +67,10 @@ impl Address {
         &self.host
     }
 
-    /// Finds the host; the first of its addresses that the resolver names.
+    /// Resolves the host; returns the first address of the resolver.
     ///
     /// # Errors
-    /// [`AddressError::Unresolved`] if there is none.
+    /// [`AddressError::Unresolved`] if it has no address.
     pub fn resolve(&self) -> Result<SocketAddr, AddressError> {
         let unresolved = |error| AddressError::Unresolved { host: self.host.clone(), error };
         let none = || std::io::Error::new(std::io::ErrorKind::NotFound, "it has no address");
@@ -78,10 +78,10 @@ impl Address {
         addresses.next().ok_or_else(|| unresolved(none()))
     }
 
-    /// Returns what a connection of this address is made with.
+    /// Returns the settings of a connection with this address.
     ///
     /// # Errors
-    /// If the congestion control or an option is unknown; says what there is.
+    /// If the congestion control or an option is unknown; the error lists the known ones.
     pub fn options(&self, kind: SocketType) -> Result<Options, AddressError> {
         let mut options = if kind == SocketType::Stream { Options::stream() } else { Options::messages() };
         let mut control = USUAL_CONTROL.to_owned();
@@ -111,7 +111,7 @@ impl Address {
         if is_there { self } else { self.with(name, value) }
     }
 
-    /// Adds an option, in place of one of that name.
+    /// Adds an option, replacing one of that name.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         let others = self.query.split('&').filter(|part| !part.is_empty());
@@ -132,7 +132,7 @@ impl FromStr for Address {
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let place = place.trim_end_matches('/');
         let (host, port) = match place.rsplit_once(':') {
-            // A bare IPv6 address has colons of its own.
+            // A bare IPv6 address contains colons.
             Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
                 (host, port.parse().map_err(|_| unreadable())?)
             }
@@ -158,7 +158,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Returns the names and values of what stands behind the `?`.
+/// Returns the names and values of the options after the `?`.
 fn pairs(query: &str) -> Result<Vec<(&str, &str)>, AddressError> {
     let none = |part: &str| AddressError::Option { error: OptionError::NotAnOption(part.to_owned()) };
     let parts = query.split('&').filter(|part| !part.is_empty());
@@ -180,7 +180,7 @@ fn packets(name: &'static str, value: &str) -> Result<u32, AddressError> {
     number(name, value, 32..=1 << 22, "a buffer in packets, 32 to 4194304")
 }
 
-/// Reads a rate in bits per second, as the controls read theirs.
+/// Parses a rate in bits per second, as the congestion controls do.
 fn bytes_per_s(value: &str) -> Result<u64, AddressError> {
     let read = congestion::Options::parse(&format!("maxrate={value}"));
     let bits = read.and_then(|mut options| options.rate("maxrate"));

@@ -14,15 +14,15 @@ use engine::{ReliablePort, WaitError};
 
 use super::{Address, Error, Options, kind_of};
 
-/// What libudt tells a sender whose file cannot be written; its programs see error 7000.
+/// Error code that libudt sends to a sender whose file cannot be written; its programs see error 7000.
 const FILE_ERROR: u32 = 4_000;
-/// How much of a file is read or written at once. Units: bytes.
+/// Amount of a file that is read or written in one call. Units: bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A connection to a peer: a stream of bytes, or messages. One thread may send while another receives.
 ///
-/// Dropping it closes it, and waits until the peer has acknowledged what was queued or the time to linger is over;
-/// [`close`](Self::close) also says which.
+/// Dropping it closes it, and waits until the peer has acknowledged the queued data or the linger time is
+/// over; [`close`](Self::close) also reports which.
 pub struct Connection {
     port: Arc<ReliablePort>,
     socket: SocketId,
@@ -31,16 +31,17 @@ pub struct Connection {
     is_closed: bool,
 }
 
-/// For how long a message is worth sending.
+/// Lifetime and ordering of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lifetime {
-    /// After it the transport stops trying and says so; without one it tries until the connection ends.
+    /// Time after which the transport stops trying and reports it; without it the transport tries
+    /// until the connection ends.
     pub at_most: Option<Duration>,
-    /// It may overtake those that were sent before it and are still on their way.
+    /// True if it may overtake messages that were sent before it and are still in flight.
     pub may_overtake: bool,
 }
 
-/// The longest a call waits, for ever if there is none. Units inside: nanoseconds, 0 for ever.
+/// Maximum time a call waits, without limit if there is none. Units inside: nanoseconds, 0 for no limit.
 #[derive(Debug, Default)]
 struct Timeout(AtomicU64);
 
@@ -60,7 +61,7 @@ impl Connection {
     /// Connects a stream to a listener, from a port of the kernel's choice.
     ///
     /// # Errors
-    /// [`Error::Connect`] if the peer does not answer or refuses; others if the address cannot be used.
+    /// [`Error::Connect`] if the peer does not answer or refuses; others if the address is not valid.
     pub fn connect(address: &Address) -> Result<Self, Error> {
         Self::connect_to(address.resolve()?, &address.options(SocketType::Stream)?)
     }
@@ -74,10 +75,11 @@ impl Connection {
         Self::connect_from(SocketAddr::new(any, 0), peer, options)
     }
 
-    /// Connects to a listener, from an address of this host's; port 0 lets the kernel choose.
+    /// Connects to a listener, from an address of this host; port 0 lets the kernel choose.
     ///
     /// # Errors
-    /// [`Error::Port`] if the address cannot be used here; [`Error::Connect`] if the peer does not answer or refuses.
+    /// [`Error::Port`] if the address cannot be used here; [`Error::Connect`] if the peer does not answer or
+    /// refuses.
     pub fn connect_from(local: SocketAddr, peer: SocketAddr, options: &Options) -> Result<Self, Error> {
         let port = Arc::new(options.open(local)?);
         let socket =
@@ -85,10 +87,10 @@ impl Connection {
         Ok(Self::of(port, socket))
     }
 
-    /// Meets a peer that connects to this end at the same time: neither needs to be reachable first.
+    /// Connects to a peer that connects to this end at the same time: neither needs to be reachable first.
     ///
     /// # Errors
-    /// [`Error::Connect`] if it does not come.
+    /// [`Error::Connect`] if the peer does not connect.
     pub fn rendezvous(local: SocketAddr, peer: SocketAddr, options: &Options) -> Result<Self, Error> {
         let port = Arc::new(options.open(local)?);
         let socket = port
@@ -105,15 +107,15 @@ impl Connection {
     /// Queues bytes of a stream, waiting until there is room for some; returns how many.
     ///
     /// # Errors
-    /// If the connection is over or carries messages, or there was no room in time.
+    /// If the connection has ended or carries messages, or there was no room in time.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, WaitError> {
         self.port.send(self.socket, bytes, self.send_timeout.get())
     }
 
-    /// Copies what has arrived of a stream, waiting until there is something; 0 at its end.
+    /// Copies data of a stream that have arrived, waiting until there are some; returns 0 at its end.
     ///
     /// # Errors
-    /// If the connection broke, or nothing came in time.
+    /// If the connection broke, or nothing arrived in time.
     pub fn receive(&self, out: &mut [u8]) -> Result<usize, WaitError> {
         self.port.receive(self.socket, out, self.receive_timeout.get())
     }
@@ -121,24 +123,26 @@ impl Connection {
     /// Queues a message, waiting until there is room for it.
     ///
     /// # Errors
-    /// If the connection is over or carries a stream, the message is too long, or there was no room in time.
+    /// If the connection has ended or carries a stream, the message is too long, or there was no room in
+    /// time.
     pub fn send_message(&self, bytes: &[u8], lifetime: Lifetime) -> Result<(), WaitError> {
         let Lifetime { at_most, may_overtake } = lifetime;
         self.port.send_message(self.socket, bytes, !may_overtake, at_most, self.send_timeout.get())
     }
 
-    /// Puts the next message into `out` in place of what is there, waiting until there is one; false at the end.
+    /// Replaces the content of `out` by the next message, waiting until there is one; returns false at the
+    /// end.
     ///
     /// # Errors
-    /// If the connection broke, or nothing came in time.
+    /// If the connection broke, or nothing arrived in time.
     pub fn receive_message(&self, out: &mut Vec<u8>) -> Result<bool, WaitError> {
         self.port.receive_message(self.socket, out, self.receive_timeout.get())
     }
 
-    /// Sends `bytes` bytes of something that can be read, or all of it if it ends before; returns how many.
+    /// Sends `bytes` bytes of a source, or all of it if it ends before; returns how many.
     ///
     /// # Errors
-    /// If it cannot be read, or the connection is over.
+    /// If the source cannot be read, or the connection has ended.
     pub fn send_from(&self, source: &mut impl Read, bytes: u64) -> Result<u64, Error> {
         let mut sent = 0;
         let mut piece = vec![0; PIECE_BYTES];
@@ -154,10 +158,10 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Writes `bytes` bytes of what arrives, or all of it if the stream ends before; returns how many.
+    /// Writes `bytes` received bytes to a target, or all if the stream ends before; returns how many.
     ///
     /// # Errors
-    /// If it cannot be written, or the connection broke.
+    /// If the target cannot be written, or the connection broke.
     pub fn receive_into(&self, target: &mut impl Write, bytes: u64) -> Result<u64, Error> {
         let mut received = 0;
         let mut piece = vec![0; PIECE_BYTES];
@@ -173,21 +177,23 @@ impl Connection {
         Ok(received)
     }
 
-    /// Sends `bytes` bytes of a file from a place on, or what there is of them; returns how many. The file's own place stays.
+    /// Sends `bytes` bytes of a file from an offset, or as many as there are; returns how many. The file's
+    /// own position stays.
     ///
     /// Source: libudt's `sendfile`, which loops for ever when the file is shorter than was said.
     ///
     /// # Errors
-    /// If it cannot be read, or the connection is over; [`WaitError::Peer`] if the other end cannot write what it gets.
+    /// If the file cannot be read, or the connection has ended; [`WaitError::Peer`] if the peer cannot write
+    /// the data.
     pub fn send_file(&self, file: &File, offset: u64, bytes: u64) -> Result<u64, Error> {
         self.send_from(&mut FileAt { file, place: offset }, bytes)
     }
 
-    /// Writes `bytes` bytes of what arrives into a file from a place on, or all of it if the stream ends before; returns how
-    /// many. The file's own place stays.
+    /// Writes `bytes` received bytes into a file from an offset, or all if the stream ends before; returns
+    /// how many. The file's own position stays.
     ///
     /// # Errors
-    /// If it cannot be written, which the sending end learns, too; or the connection broke.
+    /// If the file cannot be written, which the sender is notified of; or the connection broke.
     pub fn receive_file(&self, file: &File, offset: u64, bytes: u64) -> Result<u64, Error> {
         let received = self.receive_into(&mut FileAt { file, place: offset }, bytes);
         if let Err(Error::File(_)) = received {
@@ -199,7 +205,7 @@ impl Connection {
     /// Queues bytes of a stream, waiting until there was room for all of them.
     ///
     /// # Errors
-    /// If the connection is over or carries messages, or there was no room in time.
+    /// If the connection has ended or carries messages, or there was no room in time.
     pub fn send_all(&self, mut bytes: &[u8]) -> Result<(), WaitError> {
         while !bytes.is_empty() {
             bytes = &bytes[self.send(bytes)?..];
@@ -207,23 +213,24 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until the peer has acknowledged everything that was queued.
+    /// Waits until the peer has acknowledged all queued data.
     ///
     /// # Errors
-    /// If the connection is over before, or the time to send is.
+    /// If the connection or the time to send ends before that.
     pub fn flush(&self) -> Result<(), WaitError> {
         self.port.flush(self.socket, self.send_timeout.get())
     }
 
-    /// Tells the peer that this application failed, by a code of its own; libudt's peers see an error.
+    /// Notifies the peer that this application failed, with an application-defined code; libudt's peers see
+    /// an error.
     pub fn fail(&self, code: u32) {
         self.port.fail(self.socket, code);
     }
 
-    /// Closes: waits until the peer has acknowledged what was queued or the time to linger is over.
+    /// Closes: waits until the peer has acknowledged the queued data or the linger time is over.
     ///
     /// # Errors
-    /// If it ended before everything was acknowledged: the peer may not have all of it.
+    /// If it ended before all data were acknowledged: the peer may not have all of them.
     pub fn close(mut self) -> Result<(), WaitError> {
         let is_unsent = self.port.stats(self.socket).is_some_and(|stats| stats.queued_bytes > 0);
         self.is_closed = true;
@@ -235,29 +242,29 @@ impl Connection {
         }
     }
 
-    /// Hangs up without waiting: calls of other threads that wait to receive or send return. What is queued is still
-    /// sent, for as long as the connection lingers.
+    /// Closes without waiting: calls of other threads that wait to receive or send return. Queued data are
+    /// still sent while the connection lingers.
     pub fn hang_up(&self) {
         self.port.begin_to_close(self.socket);
     }
 
-    /// Sets how long sending waits for room; for ever where no time is given.
+    /// Sets how long sending waits for room; `None` waits without limit.
     pub fn set_send_timeout(&self, timeout: Option<Duration>) {
         self.send_timeout.set(timeout);
     }
 
-    /// Sets how long receiving waits; for ever where no time is given.
+    /// Sets how long receiving waits; `None` waits without limit.
     pub fn set_receive_timeout(&self, timeout: Option<Duration>) {
         self.receive_timeout.set(timeout);
     }
 
-    /// Returns what the connection has done so far; nothing once it is over and nothing of it is left.
+    /// Returns the statistics of the connection so far; `None` once it has ended and nothing of it is left.
     #[must_use]
     pub fn stats(&self) -> Option<Stats> {
         self.port.stats(self.socket)
     }
 
-    /// Returns why the connection is over, if it is; what had arrived before can still be received.
+    /// Returns why the connection has ended, if it has; data that had arrived before can still be received.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
         self.port.closed(self.socket)
@@ -276,7 +283,7 @@ impl Connection {
     }
 }
 
-/// A place of a file, which moves as it is read or written.
+/// A position in a file, which advances with reads and writes.
 struct FileAt<'a> {
     file: &'a File,
     place: u64,

@@ -1,4 +1,4 @@
-//! A port at which peers may begin connections.
+//! A port at which peers may establish connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use engine::{ReliablePort, WaitError};
 
 use super::{Address, Connection, Error, Options};
 
-/// A port at which peers may begin connections; dropping it refuses new ones, and those accepted go on.
+/// A port at which peers may establish connections; dropping it refuses new ones, and accepted ones continue.
 pub struct Listener {
     port: Arc<ReliablePort>,
     socket: SocketId,
@@ -19,7 +19,7 @@ impl Listener {
     /// Listens for streams at an address with its options.
     ///
     /// # Errors
-    /// If the address cannot be used here, or somebody else has it.
+    /// If the address cannot be used here, or another program has it.
     pub fn bind(address: &Address) -> Result<Self, Error> {
         Self::bind_to(address.resolve()?, &address.options(SocketType::Stream)?)
     }
@@ -27,26 +27,26 @@ impl Listener {
     /// Listens at an address; port 0 lets the kernel choose.
     ///
     /// # Errors
-    /// If the address cannot be used here, or somebody else has it.
+    /// If the address cannot be used here, or another program has it.
     pub fn bind_to(address: SocketAddr, options: &Options) -> Result<Self, Error> {
         let port = Arc::new(options.open(address)?);
         let config: SocketConfig = options.socket.clone();
-        // The port is new: nobody listens at it yet.
+        // The port is new, so it has no listener yet.
         let socket = port.listen(config, options.backlog).ok_or(WaitError::TimedOut)?;
         Ok(Self { port, socket })
     }
 
-    /// Waits for the next client; for ever where no time is given.
+    /// Waits for the next client; `None` waits without limit.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] if none came in time; others if the port failed.
+    /// [`WaitError::TimedOut`] if none arrived in time; others if the port failed.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<Connection, WaitError> {
         let socket = self.port.accept(timeout)?;
         Ok(Connection::of(Arc::clone(&self.port), socket))
     }
 
-    /// Returns what was counted at its port beyond its connections, such as clients that were refused or said nothing
-    /// after their handshake.
+    /// Returns the counters of its port that belong to no connection, such as clients that were refused or
+    /// sent nothing after their handshake.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         self.port.endpoint_stats()

@@ -1,4 +1,4 @@
-//! What a connection is made with.
+//! Settings of a connection.
 
 use std::net::SocketAddr;
 
@@ -7,18 +7,18 @@ use engine::{PortOptions, ReliablePort};
 
 use super::Error;
 
-/// What a connection is made with.
+/// Settings of a connection.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the two ends agree on, and what this one holds.
+    /// Settings that the two ends negotiate, and those of this end.
     pub socket: SocketConfig,
-    /// The kernel's buffer for packets that wait to be taken. Units: bytes.
+    /// The kernel's buffer for packets that wait to be read. Units: bytes.
     pub receive_buffer_bytes: usize,
-    /// The kernel's buffer for packets that wait to leave. Units: bytes.
+    /// The kernel's buffer for packets that wait to be sent. Units: bytes.
     pub send_buffer_bytes: usize,
-    /// Trains of packets are handed to the kernel and taken from it in one piece.
+    /// True if the kernel handles trains of packets as one (GSO, GRO).
     pub offloads: bool,
-    /// Clients that may wait to be accepted before others are refused; of a listener.
+    /// Number of clients that may wait to be accepted before others are refused; of a listener.
     pub backlog: usize,
 }
 
@@ -45,7 +45,7 @@ impl Options {
         }
     }
 
-    /// Opens a port; what must be by chance is.
+    /// Opens a port with random seed and secret.
     pub(super) fn open(&self, address: SocketAddr) -> Result<ReliablePort, Error> {
         let (seed, low, high) = (crate::node::random(), crate::node::random(), crate::node::random());
         let secret = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();

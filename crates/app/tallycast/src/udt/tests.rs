@@ -32,7 +32,7 @@ fn streams_are_read_and_written_as_every_other() {
     assert_eq!(rest, [9; 500]);
     assert_eq!(connection.peer_address().map(|peer| peer.ip().is_loopback()), Some(true));
     assert_eq!(client.join().expect("it does not panic"), Ok(()));
-    // Those that were accepted outlive their listener.
+    // Accepted connections outlive their listener.
     drop(listener);
     assert_eq!(connection.close(), Ok(()));
 }
@@ -84,7 +84,7 @@ fn a_failed_connection_names_the_address() {
 #[test]
 fn a_file_is_sent_from_its_place_and_who_cannot_write_it_says_so() {
     let mut options = Options::stream();
-    // What the other end cannot write is not worth lingering for.
+    // Data that the peer cannot write are not worth lingering for.
     options.socket.linger = Duration::from_millis(50);
     let listener = listener(&options);
     let client = Connection::connect_to(listener.local_address(), &options).expect("it listens");
@@ -105,7 +105,7 @@ fn a_file_is_sent_from_its_place_and_who_cannot_write_it_says_so() {
     std::os::unix::fs::FileExt::read_exact_at(&copy, &mut copied, 500).expect("it is there");
     assert!(copied == bytes[1_000..2_001_000]);
     assert_eq!(copy.metadata().expect("it is there").len(), 2_000_500);
-    // A file that cannot be written: the sender waits for room that never comes, and hears why.
+    // A file that cannot be written: the sender waits for room that never comes, and is notified why.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has one");
     let sending = thread::spawn(move || {
         loop {
@@ -140,7 +140,7 @@ fn a_client_connects_from_the_port_it_wants_and_learns_how_the_connection_ended(
 fn who_does_not_want_to_wait_does_not_and_a_full_backlog_refuses() {
     let mut options = Options::stream();
     options.backlog = 1;
-    // Nobody reads: what fills both buffers is not waited for at the end.
+    // No reader: data that fill both buffers are not waited for at the end.
     options.socket.linger = Duration::ZERO;
     let listener = listener(&options);
     assert_eq!(listener.accept(Some(Duration::ZERO)).err(), Some(WaitError::TimedOut));

@@ -1,4 +1,5 @@
-//! Streams and addresses: several streams at one, one stream at several, and a list where nothing is announced.
+//! Streams and addresses: several streams at one, one stream at several, and a static list without
+//! announcements.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -21,7 +22,7 @@ fn a_stream_nobody_asked_for_at_first_can_be_read_later() {
     let reading = node(&bus);
     let mut first = reading.subscriber("lab/a").from(shared).open().unwrap();
     assert_eq!(wait_until_joined(&mut first), "lab/a");
-    // The socket has long heard of the other stream when somebody asks for it.
+    // The socket has long received the other stream when a subscriber asks for it.
     let mut second = reading.subscriber("lab/b").from(shared).open().unwrap();
     assert_eq!(wait_until_joined(&mut second), "lab/b");
 }
@@ -69,7 +70,7 @@ fn a_stream_that_comes_in_at_two_addresses_is_delivered_once() {
 #[test]
 fn a_list_of_addresses_serves_where_announcements_cannot_be_heard() {
     let bus = bus();
-    // Held by somebody who shares it with nobody.
+    // Held by a socket that shares it with no other.
     let _held = UdpSocket::bind(bus.announcements()).unwrap();
     let reading = node(&bus);
     assert!(matches!(reading.subscriber("lab/*").open(), Err(NodeError::Receive(_))));
@@ -88,7 +89,7 @@ fn an_address_is_given_back_with_the_subscriber() {
     drop(first);
     let closed = second.close();
     assert!(closed.is_empty());
-    // The next command is followed after the ones before it.
+    // The next command is handled after the ones before it.
     drop(reading.subscriber("lab/*").open().unwrap().close());
     assert!(reading.ports().is_empty(), "{:?}", reading.ports());
     UdpSocket::bind(address).unwrap();

@@ -6,7 +6,7 @@ use tallycast::{Bus, Node, Publisher, Subscriber, WallTime};
 
 use crate::scene::{WATCHDOG, wait_until_joined};
 
-/// A host's memory of one test's own.
+/// Opens a node in shared memory of this test alone.
 fn node(directory: &tempfile::TempDir) -> Node {
     let bus: Bus = format!("shm://blocks?dir={}", directory.path().display()).parse().unwrap();
     Node::open(bus).unwrap()
@@ -16,7 +16,7 @@ fn publisher(node: &Node, name: &str) -> Publisher {
     node.publisher(name).rate(1_000).linger(Duration::ZERO).queue_bytes(1 << 22).open().unwrap()
 }
 
-/// A subscriber that has joined so many streams.
+/// Returns a subscriber that has joined `streams` streams.
 fn joined(node: &Node, streams: usize) -> Subscriber {
     let mut subscriber = node.subscriber("**").open().unwrap();
     (0..streams).for_each(|_| drop(wait_until_joined(&mut subscriber)));
@@ -109,7 +109,7 @@ fn the_newest_block_of_each_stream_passes_over_those_before_it() {
         names.push(block.stream.to_string());
     }
     assert_eq!(names, ["lab/a", "lab/b"]);
-    // A stream that goes on does not hold the other up.
+    // A stream that continues does not block the other.
     for publisher in &mut publishers {
         publisher.send(&[0.0]).unwrap();
     }
@@ -139,7 +139,7 @@ fn samples_with_times_of_their_own_keep_them_to_the_nanosecond() {
         let node = if bus == "shm" { node(&directory) } else { crate::scene::node(&crate::scene::bus()) };
         let mut publisher = node.publisher("lab/own").rate(10).own_times().open().unwrap();
         let mut subscriber = joined(&node, 1);
-        // By the rate, a little beside it, long after, and at the same time.
+        // At the rate, slightly off it, long after, and at the same time.
         let times = [0, 100_000_000, 200_000_000, 300_000_007, 2_000_000_000, 2_000_000_000, 2_100_000_000];
         let times = times.map(|ns| WallTime::from_nanos(1_800_000_000_000_000_000 + ns));
         let bytes: Vec<u8> = (0..7).flat_map(|k| f64::from(k).to_le_bytes()).collect();
@@ -180,7 +180,7 @@ fn large_blocks_can_be_left_in_the_ring_which_says_when_they_are_overwritten() {
     let behind = subscriber.next_block(WATCHDOG).unwrap();
     assert_eq!((behind.first_index, behind.gaps.len(), behind.data.foreign().is_some()), (4_015, 1, true));
 
-    // The ring of four megabytes goes round: what was looked at is not there any more, and says so.
+    // The ring of 4 MiB wraps round: the viewed block is overwritten, which the check reports.
     let mut samples = 8_010;
     for _ in 0..200 {
         publisher.send(&[4.0; 4_000]).unwrap();

@@ -1,4 +1,4 @@
-//! What a subscriber is handed and told when it leaves, and what its accounts say then.
+//! Events and accounts of a subscriber that leaves.
 
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn joined() -> (Publisher, Subscriber) {
     (publisher, subscriber)
 }
 
-/// What a subscriber was handed and told.
+/// Events and accounts that a subscriber received.
 #[derive(Default)]
 struct Told {
     elements: u64,
@@ -38,7 +38,7 @@ impl Told {
     }
 }
 
-/// Takes events as far as the first block.
+/// Takes events up to the first block.
 fn take_a_block(subscriber: &mut Subscriber) -> Told {
     let mut told = Told::default();
     watch(subscriber, |event| {
@@ -117,7 +117,7 @@ fn a_reader_that_leaves_amid_losses_leaves_none_of_them_unexplained() {
     let mut publisher = builder.channel(Channel::new("a", "V")).loss(0.2).open().unwrap();
     wait_until_joined(&mut subscriber);
     let (stop, stopped) = channel::<()>();
-    // A thousand losses a second: more than a tally can name, so that its totals have to tell.
+    // A thousand losses a second: more than a tally can list, so that its totals are needed.
     let publishing = std::thread::spawn(move || {
         while stopped.try_recv() == Err(TryRecvError::Empty) {
             publisher.send_when_due(&[7_i32; 1]).unwrap();
@@ -133,7 +133,7 @@ fn a_reader_that_leaves_amid_losses_leaves_none_of_them_unexplained() {
     publishing.join().unwrap();
     let account = cut(&accounts);
     let rows = &account.elements;
-    // A receiver that is kept from its processor has no room for long: of that loss its socket tells.
+    // A receiver that is preempted soon runs out of room: its socket reports that loss.
     assert!(rows.lost.total() > 1_000 && rows.lost[Stage::Injected] > 0, "{rows:?}");
     assert_eq!((rows.unexplained, account.explained()), (0, true), "{rows:?}");
     let (datagrams, socket) = (account.datagrams.unwrap(), accounts.last().unwrap().port.unwrap());

@@ -41,7 +41,7 @@ fn wait_for(watch: &mut AppsWatch, what: &str, mut is_it: impl FnMut(&AppLook) -
     }
 }
 
-/// Waits until a reader has reported: what is sent from then on, it has joined for.
+/// Waits until a reader has reported: it has joined before all later samples.
 fn wait_for_a_reader(publisher: &Publisher) {
     let deadline = Instant::now() + WATCHDOG;
     while publisher.readers().is_empty() {
@@ -50,7 +50,7 @@ fn wait_for_a_reader(publisher: &Publisher) {
     }
 }
 
-/// Tells whether an app runs its cycles, of which a busy machine runs some late.
+/// Returns whether an app runs its cycles, of which a busy machine runs some late.
 fn is_at_work(name: &str, app: &AppLook) -> bool {
     app.registration.app.as_str() == name && app.state != AppState::Gone
 }
@@ -161,7 +161,7 @@ fn what_an_overrun_covers_is_left_out_counted_and_a_hole_of_the_source() {
     });
 }
 
-/// An app that overruns by ten cycles once somebody reads it, and ends a hundred cycles later.
+/// Runs an app that overruns by ten cycles once it has a reader, and ends a hundred cycles later.
 fn overrunning(bus: &Bus, joined: &AtomicBool) -> Result<tallycast::cyclic::AppReport, AppError> {
     let mut app = node(bus).app("test/overruns");
     app.period(Duration::from_millis(5));
@@ -227,7 +227,7 @@ fn a_function_that_blocks_is_seen_from_outside_and_when_it_goes_on_too() {
         let app = scope.spawn(|| {
             node(&bus).app("test/blocks").run(move |cycle| {
                 if let Ok(release) = blocked.try_recv() {
-                    // An end of the channel is the word to end.
+                    // A closed channel means to end.
                     if release.recv().is_err() {
                         cycle.stop();
                     }
@@ -335,20 +335,20 @@ fn an_app_tells_how_it_is_scheduled() {
     });
 }
 
-/// A thread of this process: its name, the processors it may use, and its scheduling policy.
+/// A thread of this process: its name, its allowed processors, and its scheduling policy.
 type Scheduled = (String, String, String);
 
-/// Returns how every thread of this process is scheduled.
+/// Returns the scheduling of every thread of this process.
 fn scheduled() -> Vec<Scheduled> {
     let look = |task: std::path::PathBuf| {
         let read = |file| fs::read_to_string(task.join(file)).ok();
         let status = read("status")?;
         let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim();
-        // Behind the name in brackets, the 39th: `policy` of proc_pid_stat(5).
+        // The 39th field, after the name in parentheses: `policy` of proc_pid_stat(5).
         let policy = read("stat")?.rsplit_once(')')?.1.split_whitespace().nth(38)?.to_owned();
         Some((read("comm")?.trim().to_owned(), cpus.to_owned(), policy))
     };
-    // Those of other tests come and go meanwhile.
+    // Threads of other tests come and go meanwhile.
     fs::read_dir("/proc/self/task").unwrap().filter_map(|task| look(task.ok()?.path())).collect()
 }
 
@@ -392,7 +392,7 @@ fn what_cannot_run_is_refused_before_anything_is_opened() {
     let bus: Bus = format!("shm://refused?dir={}", directory.path().display()).parse().unwrap();
     let files = fs::File::open(directory.path()).unwrap();
     let refused = |change: fn(&mut App)| {
-        // Whatever is made there, and removed again, changes this.
+        // Creating or removing any file there changes this time.
         files.set_modified(UNIX_EPOCH).unwrap();
         let mut app = node(&bus).app("test/refused");
         let _ = app.input::<f32>("test/in", Take::Newest);

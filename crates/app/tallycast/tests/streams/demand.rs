@@ -42,7 +42,7 @@ fn a_late_reader_wakes_the_publisher_and_its_account_closes() {
     publisher.send(&[8; 5_000]).unwrap();
     let totals = publisher.close().samples;
     assert_eq!(totals.numbered + totals.publisher_paused, totals.offered);
-    // What went out since its first request, before it could read the description, lies before its join.
+    // Samples sent after its first request, before it could read the description, are before its join point.
     assert!((1..=first_block.unwrap()).contains(&totals.publisher_paused), "{totals:?} {first_block:?}");
     let account = watch_end(&mut subscriber, |_| ());
     let rows = &account.elements;

@@ -1,4 +1,4 @@
-//! Another process of this host that writes nonsense into a ring.
+//! Another process of this host that writes invalid records into a ring.
 
 use engine::{HostRings, RingWriter};
 use ring::shared::Access;
@@ -7,7 +7,7 @@ use wire::Description;
 
 use crate::scene::{bus, node, watch};
 
-/// No record is of this kind.
+/// A kind that no record has.
 const NONSENSE: u16 = 99;
 
 #[test]

@@ -16,7 +16,7 @@ fn publisher(node: &Node, name: &str, rate: &str) -> Publisher {
     node.publisher(name).dtype(Dtype::I32).rate(rate).channels([("a", "V"), ("b", "A")]).open().unwrap()
 }
 
-/// A publisher, and a subscriber in another process's place that has joined its stream.
+/// A publisher, and a subscriber in the role of another process that has joined its stream.
 fn joined(rate: &str) -> (Publisher, Subscriber) {
     let bus = bus();
     let mut subscriber = node(&bus).subscriber("**").reader("reader").open().unwrap();
@@ -25,7 +25,7 @@ fn joined(rate: &str) -> (Publisher, Subscriber) {
     (publisher, subscriber)
 }
 
-/// What a subscriber has seen of one stream.
+/// Samples and gaps that a subscriber received of one stream.
 #[derive(Default)]
 struct Seen {
     values: Vec<(u64, [i32; 2])>,
@@ -43,7 +43,7 @@ impl Seen {
         }
     }
 
-    /// Tells whether every value is what [`samples`] has at its index.
+    /// Returns whether every value is that of [`samples`] at its index.
     fn is_untouched(&self) -> bool {
         self.values.iter().all(|(index, pair)| {
             let index = i32::try_from(*index).unwrap();
@@ -76,7 +76,7 @@ fn every_sample_arrives_and_the_account_closes() {
         for block in 0..10 {
             publisher.send(&samples(part * 5_000 + block * 500, 500)).unwrap();
         }
-        // No more at a time than the socket holds of a receiver that is kept from its processor.
+        // No more at a time than the socket of a preempted receiver holds.
         let sent = publisher.next_index();
         watch(&mut subscriber, |event| {
             seen.take(&event);
@@ -94,7 +94,7 @@ fn every_sample_arrives_and_the_account_closes() {
     assert!(seen.is_untouched());
 }
 
-/// Elements that an account has delivered or counted as missing.
+/// Returns the elements that an account has delivered or counted as missing.
 fn accounted(account: &Account) -> u64 {
     let rows = &account.elements;
     rows.delivered + rows.lost.total() + rows.unexplained
@@ -109,7 +109,7 @@ fn a_reader_that_waited_accounts_for_sample_0_although_the_publisher_sends_at_on
     wait_until_joined(&mut subscriber);
     let totals = publisher.close().samples;
     let (seen, account) = read_to_the_end(&mut subscriber);
-    // How much of the beginning a reader misses that is kept from its processor is the machine's.
+    // How much of the beginning a preempted reader misses depends on the machine.
     assert_eq!(
         (account.elements.first, totals.numbered, accounted(&account)),
         (0, 1_000, 2_000),
@@ -155,8 +155,8 @@ fn injected_loss_is_named_and_the_rest_is_untouched() {
     let mut seen = Seen::default();
     for part in 0..10 {
         publisher.send(&samples(part * 5_000, 5_000)).unwrap();
-        // No more at a time than the socket holds of a receiver that is kept from its processor; what is withheld at the end
-        // of a part, a tally tells.
+        // No more at a time than the socket of a preempted receiver holds; datagrams withheld at the end of a
+        // part are reported by a tally.
         let sent = publisher.next_index();
         watch(&mut subscriber, |event| {
             seen.take(&event);
@@ -236,7 +236,7 @@ fn a_block_brings_the_gaps_before_it_and_another_thread_may_publish() {
         publisher.send_at(tallycast::now(), &samples(0, 100)).unwrap();
         publisher.skip(50, Stage::Source).unwrap();
         publisher.send(&samples(150, 100)).unwrap();
-        // Moved here: it ends here, and what it sent is complete.
+        // Moved here: it ends here, and its samples are complete.
         publisher.close()
     });
     let (mut delivered, mut missing) = (0, Vec::new());
@@ -271,7 +271,7 @@ fn a_publisher_that_may_block_gives_up_when_its_patience_ends() {
     let sending = node(&bus);
     let described = sending.publisher("lab/probe").dtype(Dtype::I32).rate(1).queue_bytes(1 << 18);
     let mut publisher = described.on_full(OnFull::Block).patience(Duration::ZERO).open().unwrap();
-    // Sixteen queues' worth at once: the network takes them over 50 ms at the earliest.
+    // Sixteen queues' worth in one call: the network takes them in 50 ms at the earliest.
     let refused = publisher.send(&vec![7_i32; 1 << 20]);
     let Err(PublishError::StillFull { taken, .. }) = refused else { panic!("{refused:?}") };
     let totals = publisher.close();
@@ -291,8 +291,8 @@ fn what_is_wrong_with_a_description_is_said_when_it_is_opened() {
     assert!(matches!(twice.open().map(drop), Err(NodeError::Schema(_))));
 }
 
-/// The smallest ring holds a quarter of a megabyte of a stream of 8 kB/s; a whole megabyte goes by before
-/// the slow reader looks again.
+/// The smallest ring holds 256 KiB of a stream of 8 kB/s; a whole megabyte passes before the slow reader
+/// reads again.
 #[test]
 fn a_slow_reader_knows_what_the_ring_took_and_what_was_lost_before() {
     let bus = bus();
@@ -322,8 +322,8 @@ fn a_slow_reader_knows_what_the_ring_took_and_what_was_lost_before() {
     let whole = sum(&at_bridge).elements;
     assert!(whole.lost[Stage::Injected] > 0);
     assert_eq!(lost_before(&account.elements), lost_before(&whole));
-    // Mostly nothing: nobody can tell any more why samples are missing from an account that a silence ended, and that the ring
-    // took.
+    // Usually none: the stages are not known of samples that are missing from an account that a silence
+    // ended, and that the ring overwrote.
     let (_, ended_by_silence) = at_bridge.split_last().unwrap();
     let most: u64 = ended_by_silence.iter().map(|it| lost_before(&it.account.elements)).sum();
     assert!(account.elements.unexplained <= most, "{account:?}");
@@ -349,7 +349,7 @@ fn a_reader_leaves_at_once_although_another_of_its_process_stays() {
     let (_, left) = read_to_the_end(&mut leaves);
     assert_eq!(left.state, AccountState::Cut);
     cut(&closes.close());
-    // Who comes back gets what is published from then on, and nothing twice.
+    // A reader that returns gets samples published from then on, and none twice.
     publisher.send(&samples(0, 100)).unwrap();
     let mut stayed = Seen::default();
     watch(&mut stays, |event| {

@@ -7,9 +7,9 @@ use tallycast::{
 
 use crate::scene::{bus, node, wait_until_joined, watch_end};
 
-/// A queue that holds few of the blocks below.
+/// Size of a queue that holds few of the blocks below.
 const QUEUE_BYTES: usize = 8_192;
-/// What one `send` hands over in these tests. Units: samples of four bytes.
+/// Size of the block in one `send` of these tests. Units: samples of four bytes.
 const BLOCK: usize = 256;
 
 struct Scene {
@@ -17,7 +17,7 @@ struct Scene {
     subscriber: Subscriber,
 }
 
-/// What a reader saw: how many samples, how many elements are missing, and the account.
+/// Results of a reader: number of samples, number of missing elements, and the account.
 struct Seen {
     delivered: u64,
     missing: u64,
@@ -54,7 +54,7 @@ fn read_to_the_end(subscriber: &mut Subscriber) -> Seen {
 #[test]
 fn overwriting_takes_the_oldest_back_and_names_every_sample() {
     let Scene { mut publisher, mut subscriber } = scene(OnFull::Overwrite);
-    // A hundred times what the queue holds: it laps itself before the agent can look.
+    // A hundred times the queue's size: it is lapped before the agent can read.
     publisher.send(&vec![1_i32; 200 * QUEUE_BYTES / 8]).unwrap();
     let totals = publisher.close().samples;
     assert!(totals.is_balanced() && totals.publisher_queue > 0, "{totals:?}");
@@ -68,7 +68,7 @@ fn overwriting_takes_the_oldest_back_and_names_every_sample() {
 #[test]
 fn blocking_waits_for_room_and_loses_nothing() {
     let Scene { mut publisher, mut subscriber } = scene(OnFull::Block);
-    // At once more than the queue holds, and then block by block.
+    // First more than the queue holds in one call, and then block by block.
     publisher.send(&vec![1_i32; 2 * QUEUE_BYTES]).unwrap();
     for _ in 0..100 {
         publisher.send(&[2_i32; BLOCK]).unwrap();

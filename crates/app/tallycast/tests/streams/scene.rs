@@ -1,4 +1,4 @@
-//! What the scenes share: a bus of their own, and readers that wait for what must come.
+//! Common parts of the scenes: a bus of their own, and readers that wait for expected events.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use tallycast::{Account, AccountState, Bus, Event, Node, StreamAccount, Subscrib
 
 pub(crate) use crate::accounts::sum;
 
-/// How long a test waits for something that must come before it gives up.
+/// Time for which a test waits for an expected event before it fails.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
-/// How long evidence of a loss is waited for: longer than a publisher that has it is kept from its processor.
+/// Time for which evidence of a loss is waited for: longer than a publisher that has it is preempted.
 const SETTLE: Duration = Duration::from_secs(10);
-/// A publisher of data that is not heard for so long has fallen silent.
+/// Time after which a publisher of data without a datagram has fallen silent.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A bus of its own for each test: a port that nobody uses.
+/// Returns a bus of its own for each test, with an unused port.
 pub(crate) fn bus() -> Bus {
     support::ports::private_bus().parse().unwrap()
 }
 
-/// Another one, whose readers begin with what they hear first: over the network, a reader that is kept from its processor may
-/// miss a stream's beginning.
+/// Returns another one, whose readers begin with the first sample that arrives: over the network, a preempted
+/// reader may miss a stream's beginning.
 pub(crate) fn bus_from_now() -> Bus {
     format!("{}&start=now", support::ports::private_bus()).parse().unwrap()
 }
@@ -31,7 +31,7 @@ pub(crate) fn node(bus: &Bus) -> Node {
     Node::builder().bus(bus.clone()).station("test").settle(SETTLE).build().unwrap()
 }
 
-/// Hands events over until something has been made of them.
+/// Passes events to `take` until it returns a value.
 pub(crate) fn watch<T>(subscriber: &mut Subscriber, mut take: impl FnMut(Event) -> Option<T>) -> T {
     let deadline = Instant::now() + WATCHDOG;
     loop {
@@ -51,8 +51,8 @@ pub(crate) fn wait_until_joined(subscriber: &mut Subscriber) -> String {
     })
 }
 
-/// Hands over events until so many streams have ended, each after one epoch; returns the sums of the accounts of each, in the
-/// order of their names.
+/// Passes on events until this many streams have ended, each after one epoch; returns the sums of the
+/// accounts of each, in the order of their names.
 pub(crate) fn watch_ends(
     subscriber: &mut Subscriber,
     streams: usize,
@@ -72,12 +72,13 @@ pub(crate) fn watch_ends(
     ended.values().map(|accounts| sum(accounts)).collect()
 }
 
-/// Hands events over until the only stream has ended; returns what its accounts add up to.
+/// Passes on events until the only stream has ended; returns the sum of its accounts.
 pub(crate) fn watch_end(subscriber: &mut Subscriber, take: impl FnMut(&Event)) -> Account {
     watch_ends(subscriber, 1, take).remove(0)
 }
 
-/// Checks that a reader's leaving cut its account, of a publisher that it heard until then; returns what its accounts add up to.
+/// Checks that leaving cut a reader's account, of a publisher that was heard until then; returns the sum of
+/// its accounts.
 pub(crate) fn cut(accounts: &[StreamAccount]) -> Account {
     let last = accounts.last().expect("an account");
     match last.account.state {

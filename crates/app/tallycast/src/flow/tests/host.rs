@@ -8,7 +8,7 @@ use ledger::MAX_POSITION;
 use ring::shared::Access;
 use tempfile::TempDir;
 
-/// A scene whose ring is a file, and whose flow has only the ring's page to ask.
+/// A scene whose ring is a file, and whose flow can only ask the ring's page.
 struct HostScene {
     rings: HostRings,
     name: RingName,
@@ -32,7 +32,7 @@ impl HostScene {
         Self { rings, name, scene, _directory: directory }
     }
 
-    /// Opens the ring once more, for a reader that comes now.
+    /// Opens the ring once more, for a reader that joins now.
     fn comer(&self) -> Flow {
         Flow::on_host(self.rings.open(&self.name).unwrap())
     }
@@ -45,7 +45,7 @@ fn a_lapped_reader_goes_on_where_the_page_was_never_written() {
     scene.began(A, 0);
     scene.blocks(A, 0..10);
     scene.read();
-    // The gap that is to be explained makes the flow ask.
+    // The gap to be explained makes the flow ask.
     scene.gap(A, unsettled(10..30));
     scene.blocks(A, 30..TOO_MANY);
     let events = scene.read();
@@ -70,7 +70,7 @@ fn a_reader_joins_where_the_writer_was_when_it_came() {
     assert_eq!(flow.reader.position(), head, "what comes meanwhile is for the flow to tell");
 }
 
-/// Without its own bound a reader would read until the writer pauses; and a place that it remembered over a lap
+/// Without its own bound a reader would read until the writer pauses; and a position remembered over a lap
 /// would open an account that the next record ends.
 #[test]
 fn a_reader_joins_where_the_writer_is_however_fast_it_writes() {

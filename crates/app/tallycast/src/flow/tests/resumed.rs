@@ -1,8 +1,8 @@
-//! Streams that come another way than before: nothing is told twice, and what lies between is told.
+//! Streams that change their reach: nothing is reported twice, and the data in between are.
 
 use super::*;
 
-/// A flow that has had epoch A, up to position 30, by another way, where it ended so.
+/// A flow that received epoch A, up to position 30, by another reach, where it ended in this state.
 fn rest_of_a(state: AccountState) -> Rest {
     let mut before = Scene::new();
     before.began(A, 0);
@@ -12,7 +12,7 @@ fn rest_of_a(state: AccountState) -> Rest {
     before.flow.into_rest()
 }
 
-/// A scene whose flow has had that.
+/// A scene whose flow has this state.
 fn resumed(state: AccountState) -> Scene {
     let mut scene = Scene::new();
     scene.flow.resume(rest_of_a(state));
