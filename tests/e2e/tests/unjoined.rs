@@ -40,8 +40,7 @@ fn a_stream_for_which_no_membership_is_left_is_named_and_the_reader_exits_with_1
     let (lines, status) = reader.interrupt();
     assert_eq!(status.code(), Some(1), "{}", errors());
     let errors = errors();
-    let (_, named) =
-        errors.split_once("\nlab/second: cannot join: ").expect("it is named at the end");
+    let (_, named) = errors.split_once("\nlab/second: cannot join: ").expect("it is named at the end");
     assert!(named.contains("sysctl -w net.ipv4.igmp_max_memberships"), "{named}");
     let accounts = Accounts::of(&lines);
     assert!(accounts.last()["state"] == "closed" && accounts.is_explained(), "{accounts}");

@@ -48,7 +48,7 @@ pub enum Order {
     Free,
 }
 
-/// Fate of a corrupted datagram.
+/// What is done with a corrupted datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corruption {
     /// It is delivered with one bit flipped, as past a checksum that did not notice.

@@ -1,4 +1,4 @@
-//! A link in operation: takes datagrams in, and decides the fate and exit time of each.
+//! A link in operation: takes datagrams in, and decides the outcome and exit time of each.
 //!
 //! It is a pure machine: the virtual network drives it, and so does a relay in real time, which reproduces the same
 //! results with the same link and seed.

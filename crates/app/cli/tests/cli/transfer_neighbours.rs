@@ -57,7 +57,7 @@ impl Stranger {
         (request == -1).then_some(socket)
     }
 
-    /// Sends a sign of life.
+    /// Sends a keep-alive packet.
     fn speak(&self, to: u32) {
         let keep_alive: Vec<u8> =
             [0x8001_0000, 0, 0, to, 0].iter().flat_map(|word: &u32| word.to_be_bytes()).collect();

@@ -1,6 +1,6 @@
-//! How the data path works: what saves work, how much leaves at once, how its threads run.
+//! Tuning of the data path: features that save work, amounts sent at once, and scheduling of threads.
 //!
-//! The defaults are good for most; each is an option of the bus, such as `udp://239.84.0.0?train=64&idle=spin`.
+//! The defaults suit most uses; each is an option of the bus, such as `udp://239.84.0.0?train=64&idle=spin`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use units::text::duration;
 
 use crate::address::AddressError;
 
-/// The options of a bus that are about this.
+/// Options of a bus that belong to the tuning.
 pub(super) const OPTIONS: [&str; 12] = [
     "train",
     "quantum",
@@ -30,35 +30,35 @@ pub(super) const OPTIONS: [&str; 12] = [
     "receive_fifo",
 ];
 
-/// The longest quantum: more is no pacing.
+/// Maximum quantum: a longer one is no pacing.
 const MAX_QUANTUM: Duration = Duration::from_secs(1);
-/// The longest that the kernel is let look for datagrams.
+/// Maximum time for which the kernel may poll for datagrams.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(10);
 
-/// How the data path works.
+/// Tuning of the data path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tuning {
-    /// How much leaves at once: options `train` (datagrams, 1 to 64) and `quantum` (a time).
+    /// Amount sent at once: options `train` (datagrams, 1 to 64) and `quantum` (a time).
     pub limits: Limits,
-    /// What sending sockets use to save work: options `gso`, `batch`, `connect`.
+    /// Kernel features that sending sockets use to save work: options `gso`, `batch`, `connect`.
     pub sending: SendTechniques,
-    /// What receiving sockets use to save work: options `gro`, `batch`.
+    /// Kernel features that receiving sockets use to save work: options `gro`, `batch`.
     pub receiving: ReceiveTechniques,
-    /// How long a read looks for datagrams in the network card's queue: option `busy_poll`.
+    /// Time for which a read polls the network card's queue: option `busy_poll`.
     pub busy_poll: Option<Duration>,
-    /// How the sending agent's thread runs: options `idle`, `send_cpu`, `send_fifo`.
+    /// Scheduling of the sending agent's thread: options `idle`, `send_cpu`, `send_fifo`.
     pub send_thread: ThreadTuning,
-    /// How the receiving agent's thread runs: options `idle`, `receive_cpu`, `receive_fifo`.
+    /// Scheduling of the receiving agent's thread: options `idle`, `receive_cpu`, `receive_fifo`.
     pub receive_thread: ThreadTuning,
 }
 
 impl Tuning {
-    /// Returns how publishers spread their datagrams unless they say otherwise.
+    /// Returns the default pacing of publishers.
     pub(crate) const fn pacing(&self) -> Pacing {
         Pacing::Stream(self.limits)
     }
 
-    /// Reads what a bus says of it.
+    /// Parses the tuning options of a bus.
     pub(super) fn parse(options: &BTreeMap<String, String>) -> Result<Self, AddressError> {
         let mut tuning = Self::default();
         let read = Options(options);
@@ -137,7 +137,7 @@ impl Options<'_> {
     }
 }
 
-/// What differs from the defaults, as options of a bus.
+/// Formats the settings that differ from the defaults, as options of a bus.
 impl fmt::Display for Tuning {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = Self::default();
