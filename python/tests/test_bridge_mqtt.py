@@ -364,7 +364,7 @@ def test_what_the_broker_had_retained_is_no_sample_unless_it_is_asked_for(broker
             skipping.wait_for("began")
             wait_until(lambda: reader.samples_of("lab/skipped") or client.send("old/a", b"3"))
             assert skipping.end()["in old/a"]["updates"] >= 1
-            assert "1 messages" in skipping.wait_for("retained")["text"]
+            assert "1 retained messages" in skipping.wait_for("retained")["text"]
             taking.end()
         reader.end()
 

@@ -91,7 +91,7 @@ fn what_cannot_be_played_is_refused_with_a_way_out() {
     assert!(refusal(&["compare", "--flows", "0"]).contains("write --flows from 1"));
     assert!(refusal(&["compare", "--seeds", "0"]).contains("write --seeds 1"));
     assert!(refusal(&["compare", "--duration", "100ms"]).contains("write a longer --duration"));
-    assert!(refusal(&["compare", "--warm-up", "1h"]).contains("write a shorter --warm-up"));
+    assert!(refusal(&["compare", "--warm-up", "1h"]).contains("give a shorter --warm-up"));
     assert!(refusal(&["sweep", "--rtts", "1"]).contains("a duration"));
     assert!(refusal(&["compare", "--html", "/nowhere/c.html"]).contains("name a file in a writable folder"));
 }

@@ -172,7 +172,7 @@ mod tests {
              late forward p50 6.0µs, p99 80.0µs, p99.9 150.0µs, max 900.0µs\n\
              late reverse nothing was forwarded\n\
              2.0s: 1 client; 3.0µs of CPU time per datagram, 250.0µs waiting for a CPU\n\
-             valid: the path behaved as the model says\n"
+             valid: the path behaved like the model\n"
         );
         let mut text = Vec::new();
         print(&report(), &[InvalidReason::Unseen(3)], &mut text).unwrap();
