@@ -5,7 +5,7 @@
 //! To add a new key to the file, run the tests with `INSTA_UPDATE=always`, as for snapshots, or edit the file if
 //! the key is rare: a path with `null` alone is one whose value no test has seen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs};
@@ -21,24 +21,23 @@ const MAPS: &[&str] =
 /// # Panics
 /// If a key is not listed.
 pub fn check(name: &str, value: &Value) {
-    static FILES: Mutex<()> = Mutex::new(());
+    /// What each file lists: a stream of objects is checked without reading its file again.
+    static FILES: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
     let mut seen = BTreeSet::new();
     collect("", value, &mut seen);
-    let _guard = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let path = file(name);
-    let mut published = read(&path);
-    let is_known = |line: &str| published.contains(line) || is_null_of(line, &published);
-    let unknown: Vec<&String> = seen.iter().filter(|line| !is_known(line)).collect();
-    if unknown.is_empty() {
+    let published = files.entry(name.to_owned()).or_insert_with(|| read(&path));
+    seen.retain(|line| !published.contains(line) && !is_null_of(line, published));
+    if seen.is_empty() {
         return;
     }
     assert!(
         env::var("INSTA_UPDATE").is_ok_and(|it| it == "always"),
-        "{} does not list {unknown:#?}\npublished keys do not change; add new ones with INSTA_UPDATE=always",
+        "{} does not list {seen:#?}\npublished keys do not change; add new ones with INSTA_UPDATE=always",
         path.display()
     );
-    let unknown: Vec<String> = unknown.into_iter().cloned().collect();
-    published.extend(unknown);
+    published.append(&mut seen);
     let text: String = published.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     fs::create_dir_all(path.parent().expect("a folder")).expect("the folder of golden files can be made");
     fs::write(&path, text).expect("a golden file can be written");
@@ -47,8 +46,8 @@ pub fn check(name: &str, value: &Value) {
 /// Returns whether a line is the `null` of a path that is published with another type, or with a path below it.
 fn is_null_of(line: &str, published: &BTreeSet<String>) -> bool {
     let is_of = |path: &str| {
-        let below = published.iter().filter_map(|other| other.strip_prefix(path));
-        below.into_iter().any(|rest| rest.starts_with([':', '.', '[']))
+        let mut below = published.iter().filter_map(|other| other.strip_prefix(path));
+        below.any(|rest| rest.starts_with([':', '.', '[']))
     };
     line.strip_suffix(": null").is_some_and(is_of)
 }
