@@ -196,7 +196,7 @@ fn cells(standing: &Standing) -> [String; 8] {
     let millis = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
     [
         text::rate(standing.goodput_bits_per_second),
-        range(standing.least_goodput_bits_per_second, standing.most_goodput_bits_per_second),
+        text::rate_range(standing.least_goodput_bits_per_second, standing.most_goodput_bits_per_second),
         format!("{:.1}%", standing.utilisation * 100.0),
         millis(standing.queueing_delay_seconds),
         millis(standing.queueing_delay_p95_seconds),
@@ -337,9 +337,4 @@ impl Forms for SweepReport {
             csv + &format!("{cc},{options},{loss},{round_trip_seconds},{queue_bytes},{goodput},{used}\n")
         })
     }
-}
-
-/// Writes the smallest and the largest of several rates: `912 Mbit/s – 1.20 Gbit/s`.
-fn range(least: f64, most: f64) -> String {
-    format!("{} – {}", text::rate(least), text::rate(most))
 }

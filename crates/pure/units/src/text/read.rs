@@ -147,9 +147,19 @@ mod tests {
         for (text, millis) in millis {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in
-            ["30", "", "s", ".s", "-1s", "+1s", "1 fortnight", "nans", "1e3s", "99999999999999999999d"]
-        {
+        for text in [
+            "30",
+            "",
+            "s",
+            ".s",
+            "-1s",
+            "+1s",
+            "1 fortnight",
+            "nans",
+            "1e300h",
+            "1e3s",
+            "99999999999999999999d",
+        ] {
             assert!(duration(text).is_err(), "{text}");
         }
     }
@@ -181,6 +191,7 @@ mod tests {
             ("64kbit/s", 64e3),
             ("7", 7.0),
             ("950m", 950e6),
+            ("1g", 1e9),
         ];
         for (text, bits) in rates {
             assert_eq!(bits_per_second(text), Ok(bits), "{text}");

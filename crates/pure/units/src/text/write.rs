@@ -2,10 +2,20 @@
 
 use core::fmt::Display;
 
+const RATE_UNITS: [&str; 5] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+
 /// Writes a rate in decimal units: `94.7 Mbit/s`.
 #[must_use]
 pub fn rate(bits_per_second: f64) -> String {
-    scaled(bits_per_second, 1_000.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
+    scaled(bits_per_second, 1_000.0, RATE_UNITS)
+}
+
+/// Writes a range of rates in the unit of the larger one: `91.2 – 94.7 Mbit/s`.
+#[must_use]
+pub fn rate_range(least: f64, most: f64) -> String {
+    let exponent = exponent(most, 1_000.0);
+    let [least, most] = [least, most].map(|rate| digits(rate, 1_000.0, exponent));
+    format!("{least} – {most} {}", RATE_UNITS[exponent])
 }
 
 /// Writes a size in binary units: `1.50 MiB`.
@@ -66,19 +76,30 @@ pub fn grouped(value: f64) -> String {
     text
 }
 
-/// Writes a value in the largest unit that does not leave less than 1, with three digits.
-fn scaled(mut value: f64, base: f64, units: [&str; 5]) -> String {
-    let mut unit = 0;
-    while value >= base && unit + 1 < units.len() {
+/// Writes a value in the largest unit that does not leave less than 1.
+fn scaled(value: f64, base: f64, units: [&str; 5]) -> String {
+    let exponent = exponent(value, base);
+    format!("{} {}", digits(value, base, exponent), units[exponent])
+}
+
+/// Returns the index of the largest unit that does not leave less than 1.
+fn exponent(mut value: f64, base: f64) -> usize {
+    let mut exponent = 0;
+    while value >= base && exponent < 4 {
         value /= base;
-        unit += 1;
+        exponent += 1;
     }
-    let unit_name = units[unit];
+    exponent
+}
+
+/// Writes a value in a unit: as a whole number in the first, with three digits in the others.
+fn digits(value: f64, base: f64, exponent: usize) -> String {
+    let value = (0..exponent).fold(value, |value, _| value / base);
     match value {
-        _ if unit == 0 => format!("{value:.0} {unit_name}"),
-        0.0..10.0 => format!("{value:.2} {unit_name}"),
-        10.0..100.0 => format!("{value:.1} {unit_name}"),
-        _ => format!("{value:.0} {unit_name}"),
+        _ if exponent == 0 => format!("{value:.0}"),
+        0.0..10.0 => format!("{value:.2}"),
+        10.0..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
 }
 
@@ -91,6 +112,8 @@ mod tests {
         assert_eq!(rate(999.0), "999 bit/s");
         assert_eq!(rate(1_000.0), "1.00 kbit/s");
         assert_eq!(rate(12_345_678.0), "12.3 Mbit/s");
+        assert_eq!(rate_range(912e6, 1.2e9), "0.91 – 1.20 Gbit/s");
+        assert_eq!(rate_range(0.0, 7.0), "0 – 7 bit/s");
         assert_eq!(size(1_024.0), "1.00 KiB");
         assert_eq!(size(128.0 * 1_024.0), "128 KiB");
         assert_eq!(decimal_size(2_500_000.0), "2.50 MB");
