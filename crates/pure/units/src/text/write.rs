@@ -2,7 +2,9 @@
 
 use core::fmt::Display;
 
-const RATE_UNITS: [&str; 5] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+/// Number of units of each kind.
+const UNITS: usize = 5;
+const RATE_UNITS: [&str; UNITS] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
 
 /// Writes a rate in decimal units: `94.7 Mbit/s`.
 #[must_use]
@@ -77,7 +79,7 @@ pub fn grouped(value: f64) -> String {
 }
 
 /// Writes a value in the largest unit that does not leave less than 1.
-fn scaled(value: f64, base: f64, units: [&str; 5]) -> String {
+fn scaled(value: f64, base: f64, units: [&str; UNITS]) -> String {
     let exponent = exponent(value, base);
     format!("{} {}", digits(value, base, exponent), units[exponent])
 }
@@ -85,7 +87,7 @@ fn scaled(value: f64, base: f64, units: [&str; 5]) -> String {
 /// Returns the index of the largest unit that does not leave less than 1.
 fn exponent(mut value: f64, base: f64) -> usize {
     let mut exponent = 0;
-    while value >= base && exponent < 4 {
+    while value >= base && exponent + 1 < UNITS {
         value /= base;
         exponent += 1;
     }
