@@ -25,7 +25,7 @@ const RETIRED: &[Retired] = &[
         except: &[
             "wire/src/",
             "diagnose/src/audit/tcp.rs",
-            "diagnose/src/profile.rs",
+            "diagnose/src/events/profile.rs",
             "web/src/wire/",
             "web/test/wire/",
         ],
@@ -39,7 +39,7 @@ const RETIRED: &[Retired] = &[
     Retired {
         words: "lane",
         say: "send path",
-        except: &["xtask/", "diagnose/src/driver.rs", "CONTRIBUTING.md"],
+        except: &["xtask/", "diagnose/src/watch/driver.rs", "CONTRIBUTING.md"],
     },
     retired("letter box", "mailbox"),
     retired("short way", "inline send"),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::tunables;
+use crate::fix::tunables;
 
 /// Remedy against a loss.
 #[derive(Clone, PartialEq, Eq, Debug)]

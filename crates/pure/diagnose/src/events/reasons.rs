@@ -4,8 +4,8 @@
 
 use ledger::Stage;
 
-use crate::checkpoints::HOLE;
-use crate::drops::DropEvent;
+use crate::events::DropEvent;
+use crate::events::checkpoints::HOLE;
 
 /// Meaning of a reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -265,7 +265,7 @@ fn find(table: &[(&[&str], Meaning)], wanted: &str) -> Option<Meaning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drops::tests::event;
+    use crate::events::tests::event;
 
     #[test]
     fn what_is_freed_with_something_else_is_no_loss() {

@@ -6,7 +6,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::snapshot::{Owner, Thread};
+use crate::watch::snapshot::{Owner, Thread};
 
 /// Cause of a full receive buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ const STARVED: f64 = 0.2;
 
 impl Cause {
     /// Finds the cause from two snapshots of the owner, `time` apart; `None` if its threads could not be seen.
-    /// Finding out what blocked them takes more than the threads ([`crate::stall`]).
+    /// Finding out what blocked them takes more than the threads ([`crate::watch::stall`]).
     pub(crate) fn find(before: &Owner, after: &Owner, time: Duration) -> Option<Self> {
         let time = time.as_secs_f64();
         if before.pid != after.pid || time <= 0.0 {

@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use ledger::Stage;
 
 use crate::Remedy;
-use crate::driver::is_damage_only;
-use crate::finding::{Evidence, Finding, Place};
-use crate::rules::evidence;
-use crate::snapshot::Snapshot;
+use crate::watch::counters::evidence;
+use crate::watch::driver::is_damage_only;
+use crate::watch::finding::{Evidence, Finding, Place};
+use crate::watch::snapshot::Snapshot;
 
 /// Share of time from which a processor's softirq leaves no time for anything else.
 const SATURATED: f64 = 0.9;
@@ -162,15 +162,15 @@ fn longer_turns(after: &Snapshot) -> Remedy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::{Ahead, of_counters};
-    use crate::snapshot::tests::snapshot;
+    use crate::watch::counters::{Ahead, of_counters};
+    use crate::watch::snapshot::tests::snapshot;
 
     fn reported(after: &Snapshot) -> Vec<Finding> {
         let drivers = after.of_prefix("ethtool:").map(|name| (name, 0));
         let processed = [("softnet_processed/cpu0", 5), ("softnet_processed/cpu1", 5)];
         let before = snapshot(0, &processed.into_iter().chain(drivers).collect::<Vec<_>>());
         let mut findings = of_counters(&before, after, &mut Ahead::default());
-        crate::driver::explain(&mut findings, &before, after);
+        crate::watch::driver::explain(&mut findings, &before, after);
         explain(&mut findings, &before, after);
         findings
     }

@@ -12,13 +12,13 @@ use ledger::Stage;
 use units::RangeSet;
 
 use crate::Remedy;
-use crate::checkpoints::HOLE;
-use crate::drops::DropEvent;
-use crate::finding::{Evidence, Finding, Place, Unit};
-use crate::fragments::Fragments;
-use crate::reasons::Meaning;
-use crate::rules::evidence;
-use crate::snapshot::Snapshot;
+use crate::events::DropEvent;
+use crate::events::checkpoints::HOLE;
+use crate::events::fragments::Fragments;
+use crate::events::reasons::Meaning;
+use crate::watch::counters::evidence;
+use crate::watch::finding::{Evidence, Finding, Place, Unit};
+use crate::watch::snapshot::Snapshot;
 
 /// Datagrams in drop events, of one sender, and of one stream where a profile matches.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -313,9 +313,9 @@ pub(crate) fn is_bound(local: SocketAddr, destination: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drops::Numbers;
-    use crate::drops::tests::event;
-    use crate::snapshot::tests::snapshot;
+    use crate::events::Numbers;
+    use crate::events::tests::event;
+    use crate::watch::snapshot::tests::snapshot;
     use crate::{Losses, Observed, Socket, Watch};
     use units::Random;
 

@@ -1,5 +1,12 @@
 //! Drop events: datagrams that the kernel freed unread, one by one or in runs of equal ones.
 
+pub(crate) mod checkpoints;
+mod fragments;
+pub(crate) mod matching;
+pub(crate) mod notices;
+pub(crate) mod profile;
+mod reasons;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use units::Instant;
 
-use crate::drops::{DropEvent, Fragment};
+use crate::events::{DropEvent, Fragment};
 
 /// Converter from events of fragments to events of datagrams.
 #[derive(Clone, Debug, Default)]
@@ -101,8 +101,8 @@ impl Fragments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drops::Numbers;
-    use crate::drops::tests::event;
+    use crate::events::Numbers;
+    use crate::events::tests::event;
 
     fn fragment(reason: &str, id: u32, number: Option<u64>, seconds: u64) -> DropEvent {
         let fragment = Some(Fragment { id, is_first: number.is_some() });

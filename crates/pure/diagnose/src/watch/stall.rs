@@ -7,9 +7,9 @@
 use ledger::Stage;
 
 use crate::Cause;
-use crate::finding::{Evidence, Finding, Level};
-use crate::rules::evidence;
-use crate::snapshot::{Owner, Snapshot, Thread};
+use crate::watch::counters::evidence;
+use crate::watch::finding::{Evidence, Finding, Level};
+use crate::watch::snapshot::{Owner, Snapshot, Thread};
 
 /// Minimum pressure for a blocked reader: a thread that is blocked between two snapshots causes pressure all the
 /// time; less was another's.
@@ -117,7 +117,7 @@ pub fn disk_levels(mount: &str, free_bytes: u64, size_bytes: u64) -> [(String, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::tests::snapshot;
+    use crate::watch::snapshot::tests::snapshot;
     use crate::{Losses, Socket, Watch};
 
     fn owner(major_faults: u64) -> Owner {

@@ -9,10 +9,10 @@
 use ledger::Stage;
 
 use crate::Remedy;
-use crate::driver::{add_what_only_drivers_count, had_no_room};
-use crate::finding::{Evidence, Finding, Place, Unit};
-use crate::snapshot::{Settings, Snapshot};
-use crate::tunables::BACKLOG;
+use crate::fix::tunables::BACKLOG;
+use crate::watch::driver::{add_what_only_drivers_count, had_no_room};
+use crate::watch::finding::{Evidence, Finding, Place, Unit};
+use crate::watch::snapshot::{Settings, Snapshot};
 
 /// Meaning of a rise of counters.
 struct Rule {
@@ -274,7 +274,7 @@ fn longer_backlog(settings: &Settings) -> Remedy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::tests::snapshot;
+    use crate::watch::snapshot::tests::snapshot;
 
     fn reported(counters: &[(&str, u64)]) -> Vec<(Stage, Place, u64)> {
         let findings = of_counters(&snapshot(0, &[]), &snapshot(1, counters), &mut Ahead::default());

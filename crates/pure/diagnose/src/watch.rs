@@ -1,17 +1,26 @@
 //! Losses between one snapshot of a host and the next.
 
+pub(crate) mod buffer;
+pub(crate) mod cause;
+pub(crate) mod counters;
+pub(crate) mod driver;
+pub(crate) mod finding;
+pub(crate) mod snapshot;
+mod softirq;
+pub(crate) mod stall;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ledger::Stage;
 
-use crate::buffer::larger_buffer;
-use crate::drops::DropEvent;
-use crate::event_matching::{EventMatcher, Unplaced};
-use crate::finding::{Evidence, Finding, Unit};
-use crate::rules::{Ahead, evidence, of_counters, sum};
-use crate::snapshot::{Owner, Snapshot, Socket};
-use crate::{Cause, Change, Remedy, driver, softirq, stall};
+use crate::events::DropEvent;
+use crate::events::matching::{EventMatcher, Unplaced};
+use crate::{Cause, Change, Remedy};
+use buffer::larger_buffer;
+use counters::{Ahead, evidence, of_counters, sum};
+use finding::{Evidence, Finding, Unit};
+use snapshot::{Owner, Snapshot, Socket};
 
 /// Losses between two snapshots, as far as counters show them.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -335,10 +344,10 @@ fn remedies(
 
 #[cfg(test)]
 mod tests {
+    use super::snapshot::tests::snapshot;
+    use super::snapshot::{Owner, Settings, Thread};
     use super::*;
     use crate::Place;
-    use crate::snapshot::tests::snapshot;
-    use crate::snapshot::{Owner, Settings, Thread};
     use units::Random;
 
     fn socket(cookie: u64, drops: u32) -> Socket {

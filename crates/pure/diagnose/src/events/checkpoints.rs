@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use units::{Instant, RangeSet};
 
-use crate::drops::{DropEvent, Numbers};
+use crate::events::{DropEvent, Numbers};
 
 /// Place on a datagram's path through a host, in the order of the path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -345,7 +345,7 @@ fn event(at: Instant, passage: &Passage, numbers: Range<u64>) -> DropEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drops::tests::event as dropped;
+    use crate::events::tests::event as dropped;
     use ledger::Stage;
 
     fn way() -> Way {

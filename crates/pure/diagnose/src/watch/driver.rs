@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::Remedy;
-use crate::finding::{Evidence, Finding, Place, Unit};
-use crate::rules::{evidence, sum};
-use crate::snapshot::Snapshot;
+use crate::watch::counters::{evidence, sum};
+use crate::watch::finding::{Evidence, Finding, Place, Unit};
+use crate::watch::snapshot::Snapshot;
 
 /// Meaning of a rise of a driver's counter.
 #[derive(PartialEq, Eq, Debug)]
@@ -311,8 +311,8 @@ fn remedy(meaning: &Meaning, device: &str) -> Remedy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::{Ahead, of_counters};
-    use crate::snapshot::tests::snapshot;
+    use crate::watch::counters::{Ahead, of_counters};
+    use crate::watch::snapshot::tests::snapshot;
 
     fn reported(counters: &[(&str, u64)]) -> Vec<Finding> {
         let zeros: Vec<(&str, u64)> = counters.iter().map(|(name, _)| (*name, 0)).collect();

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::snapshot::{Snapshot, Socket};
+use crate::watch::snapshot::{Snapshot, Socket};
 use crate::{Change, Remedy};
 
 /// Receive-buffer memory of a datagram of 1,472 bytes, the kernel's structures included; smaller ones are assumed to
@@ -78,8 +78,8 @@ fn next_time(after: &Snapshot, socket: &Socket, wanted: u64) -> Remedy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::tests::snapshot;
-    use crate::snapshot::{Owner, Settings};
+    use crate::watch::snapshot::tests::snapshot;
+    use crate::watch::snapshot::{Owner, Settings};
 
     fn socket(local: &str, buffer_bytes: u32) -> Socket {
         let owner = Some(Owner { pid: 7, name: "reader".to_owned(), threads: Vec::new() });

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use ledger::Stage;
 
-use crate::buffer::DATAGRAM_BYTES;
-use crate::finding::Place;
-use crate::rules::sum;
+use crate::watch::buffer::DATAGRAM_BYTES;
+use crate::watch::counters::sum;
+use crate::watch::finding::Place;
 use crate::{Change, ThreadNice};
 
 /// State of everything that can be changed, at one moment.

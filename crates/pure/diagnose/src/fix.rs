@@ -1,12 +1,15 @@
 //! Plan: changes to try against a loss.
 
+pub(crate) mod proof;
+pub mod tunables;
+
 use std::collections::BTreeMap;
 
 use ledger::Stage;
 
-use crate::finding::{Finding, Place};
 use crate::remedy::{Change, Remedy};
-use crate::tunables::{Snapshots, Tunables};
+use crate::watch::finding::{Finding, Place};
+use tunables::{Snapshots, Tunables};
 
 /// Losses at a place, and changes to try against them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,8 +135,8 @@ fn size(change: &Change) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::tunables::Threads;
     use super::*;
-    use crate::tunables::Threads;
     use crate::{ThreadNice, Unit};
 
     fn finding(stage: Stage, count: u64, remedies: Vec<Remedy>) -> Finding {

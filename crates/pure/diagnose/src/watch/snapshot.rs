@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use units::Instant;
 
-use crate::finding::Place;
+use crate::watch::finding::Place;
 
 /// A snapshot of a host.
 #[derive(Clone, PartialEq, Debug)]

@@ -3,10 +3,10 @@
 use ledger::{DropNotice, KernelName};
 use units::StreamId;
 
-use crate::drops::DropEvent;
-use crate::event_matching::is_bound;
-use crate::fragments::Fragments;
-use crate::snapshot::Socket;
+use crate::events::DropEvent;
+use crate::events::fragments::Fragments;
+use crate::events::matching::is_bound;
+use crate::watch::snapshot::Socket;
 
 /// Converter from drop events to notices.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +55,8 @@ fn only_socket(event: &DropEvent, sockets: &[Socket]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drops::tests::event;
-    use crate::drops::{Fragment, Numbers};
+    use crate::events::tests::event;
+    use crate::events::{Fragment, Numbers};
     use ledger::Stage;
 
     fn numbered(reason: &str, incarnation: u64) -> DropEvent {
