@@ -19,8 +19,9 @@ pub use bpf::{HookError, Unseen};
 pub use checkpoints::Checkpoints;
 pub use diagnose::audit::{Check, Judgement};
 pub use diagnose::{
-    Cause, Change, Checkpoint, Datagrams, Evidence, Finding, Level, Losses, Owner, Passage, Passed, Place,
-    Plan, Plans, Profile, Proof, Remedy, Socket, Subject, Tunables, Unplaced, Window, numbers_text, passed,
+    BufferCause, Change, Checkpoint, Datagrams, Evidence, Finding, Level, Losses, Owner, Passage, Passed,
+    Place, Plan, Plans, Profile, Proof, Remedy, Socket, Subject, Tunables, Unplaced, Window, numbers_text,
+    passed,
 };
 pub use drops::Drops;
 pub use facts::Wishes;

@@ -508,7 +508,7 @@ mod tests {
         assert_eq!(replayed, Watch::begin(before).compare(after, None));
         let [buffer, program] = &replayed.findings[..] else { panic!("{replayed:?}") };
         assert_eq!((program.count, program.evidence[0].counter.as_str()), (3, driver));
-        assert_eq!((buffer.cause, buffer.levels.len()), (Some(diagnose::Cause::BlockedByDisk), 1));
+        assert_eq!((buffer.cause, buffer.levels.len()), (Some(diagnose::BufferCause::BlockedByDisk), 1));
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains(&u64::MAX.to_string()), "no reader takes such a count");
     }

@@ -1,7 +1,7 @@
 //! Losses between one snapshot of a host and the next.
 
 pub(crate) mod buffer;
-pub(crate) mod cause;
+pub(crate) mod buffer_cause;
 pub(crate) mod counters;
 pub(crate) mod driver;
 pub(crate) mod finding;
@@ -16,7 +16,7 @@ use ledger::Stage;
 
 use crate::events::DropEvent;
 use crate::events::matching::{EventMatcher, Unplaced};
-use crate::{Cause, Change, Remedy};
+use crate::{BufferCause, Change, Remedy};
 use buffer::larger_buffer;
 use counters::{Ahead, evidence, of_counters, sum};
 use finding::{Evidence, Finding, Unit};
@@ -265,9 +265,9 @@ fn finding(
     }
 }
 
-fn cause(before: &Snapshot, after: &Snapshot, socket: &Socket) -> Option<Cause> {
+fn cause(before: &Snapshot, after: &Snapshot, socket: &Socket) -> Option<BufferCause> {
     let owners = owners(before, socket)?;
-    let cause = Cause::find(owners.0, owners.1, after.at.since(before.at))?;
+    let cause = BufferCause::find(owners.0, owners.1, after.at.since(before.at))?;
     Some(stall::told_apart(cause, before, after, owners))
 }
 
@@ -306,27 +306,27 @@ fn remedies(
     socket: &Socket,
     stage: Stage,
     count: u64,
-    cause: Option<Cause>,
+    cause: Option<BufferCause>,
 ) -> Vec<Remedy> {
     let pid = socket.owner.as_ref().map(|owner| owner.pid);
     match (stage, cause) {
         // A larger buffer would only be full later.
-        (Stage::ReceiverSocketBuffer, Some(Cause::TooSlow)) => vec![Remedy::by_hand(
+        (Stage::ReceiverSocketBuffer, Some(BufferCause::TooSlow)) => vec![Remedy::by_hand(
             "let the reader do less for each datagram: many with one call (recvmmsg), trains (UDP_GRO), several sockets (SO_REUSEPORT)",
         )],
-        (Stage::ReceiverSocketBuffer, Some(Cause::Starved)) => {
+        (Stage::ReceiverSocketBuffer, Some(BufferCause::Starved)) => {
             let fifo = pid.map(|pid| {
                 Remedy::by_change("let the reader run before other programs", Change::Priority { pid })
             });
             fifo.into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
-        (Stage::ReceiverSocketBuffer, Some(Cause::BlockedBySwap)) => {
+        (Stage::ReceiverSocketBuffer, Some(BufferCause::BlockedBySwap)) => {
             let stay = Remedy::by_hand(
                 "keep the reader in memory (mlockall, `MemorySwapMax=0` of its unit), or let other programs use less of it",
             );
             [stay].into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
-        (Stage::ReceiverSocketBuffer, Some(Cause::Blocked | Cause::BlockedByDisk)) => {
+        (Stage::ReceiverSocketBuffer, Some(BufferCause::Blocked | BufferCause::BlockedByDisk)) => {
             let elsewhere = Remedy::by_hand(
                 "let another thread write to the disk, or log less: the one that receives must not wait for it",
             );
@@ -551,7 +551,7 @@ mod tests {
             (finding.cause.unwrap(), finding.remedies)
         };
         let (cause, remedies) = remedies_of(100, 0);
-        assert_eq!((cause, remedies.len()), (Cause::Burst, 2));
+        assert_eq!((cause, remedies.len()), (BufferCause::Burst, 2));
         // 212,992 and 100 datagrams of 2,304 bytes: 443,392, rounded up to 524,288, half of which is requested.
         let Some(Change::ReceiveBuffer { cookie: 1, pid: 77, asked_bytes, before_bytes, .. }) =
             remedies[0].change
@@ -563,10 +563,13 @@ mod tests {
         assert_eq!(remedies[1].command().as_deref(), Some("sysctl -w net.core.rmem_max=262144"));
         assert_eq!(remedies[1].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
         let (cause, remedies) = remedies_of(500, 300);
-        assert_eq!(cause, Cause::Starved);
+        assert_eq!(cause, BufferCause::Starved);
         assert_eq!(remedies[0].undo().as_deref(), Some("chrt --all-tasks --other --pid 0 77"));
         let (cause, remedies) = remedies_of(990, 0);
-        assert_eq!((cause, remedies.len(), remedies[0].command().as_deref()), (Cause::TooSlow, 1, None));
+        assert_eq!(
+            (cause, remedies.len(), remedies[0].command().as_deref()),
+            (BufferCause::TooSlow, 1, None)
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ledger::Stage;
 
-use crate::{Cause, Datagrams, Remedy};
+use crate::{BufferCause, Datagrams, Remedy};
 
 /// Loss at one stage and place, as far as it was seen.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,7 +24,7 @@ pub struct Finding {
     /// Fill levels that matter at this stage, at the time of the snapshot.
     pub levels: Vec<Level>,
     /// Cause, as far as it was seen.
-    pub cause: Option<Cause>,
+    pub cause: Option<BufferCause>,
     /// Explanation of the loss, as text.
     pub why: String,
     /// Remedies, the most likely first.

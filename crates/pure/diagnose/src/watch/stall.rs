@@ -6,7 +6,7 @@
 
 use ledger::Stage;
 
-use crate::Cause;
+use crate::BufferCause;
 use crate::watch::counters::evidence;
 use crate::watch::finding::{Evidence, Finding, Level};
 use crate::watch::snapshot::{Owner, Snapshot, Thread};
@@ -21,39 +21,39 @@ const FROM_SWAP: &str = "pswpin";
 
 /// Refines the cause of a blocked thread, where the kernel reports more.
 pub(crate) fn told_apart(
-    cause: Cause,
+    cause: BufferCause,
     before: &Snapshot,
     after: &Snapshot,
     owners: (&Owner, &Owner),
-) -> Cause {
-    if cause != Cause::Blocked {
+) -> BufferCause {
+    if cause != BufferCause::Blocked {
         return cause;
     }
     // A page from swap comes from a disk, too: so this first.
     let waits_for_pages = major_faults(owners) > 0 || is_pressing(before, after, MEMORY);
     if after.rise(before, FROM_SWAP) > 0 && waits_for_pages {
-        Cause::BlockedBySwap
+        BufferCause::BlockedBySwap
     } else if is_pressing(before, after, DISK) {
-        Cause::BlockedByDisk
+        BufferCause::BlockedByDisk
     } else {
-        Cause::Blocked
+        BufferCause::Blocked
     }
 }
 
 /// Returns the counters that show a blocked reader's cause.
 pub(crate) fn evidence_of(
-    cause: Cause,
+    cause: BufferCause,
     before: &Snapshot,
     after: &Snapshot,
     owners: (&Owner, &Owner),
 ) -> Vec<Evidence> {
     let names: &[&str] = match cause {
-        Cause::BlockedByDisk => &[DISK],
-        Cause::BlockedBySwap => &[FROM_SWAP, MEMORY],
+        BufferCause::BlockedByDisk => &[DISK],
+        BufferCause::BlockedBySwap => &[FROM_SWAP, MEMORY],
         _ => return Vec::new(),
     };
     let counts = names.iter().map(|name| evidence(name, after.rise(before, name)));
-    let faults = (cause == Cause::BlockedBySwap).then(|| evidence("majflt", major_faults(owners)));
+    let faults = (cause == BufferCause::BlockedBySwap).then(|| evidence("majflt", major_faults(owners)));
     counts.chain(faults).filter(|it| it.rise > 0).collect()
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn add_levels(findings: &mut [Finding], after: &Snapshot) {
             Some(Level { name: (*name).to_owned(), value: used, limit: value(limit) })
         };
         finding.levels.extend(memories.filter_map(level));
-        if matches!(finding.cause, Some(Cause::Blocked | Cause::BlockedByDisk)) {
+        if matches!(finding.cause, Some(BufferCause::Blocked | BufferCause::BlockedByDisk)) {
             finding.levels.extend(disks(after));
         }
     }
@@ -143,27 +143,30 @@ mod tests {
         Watch::begin(before).compare(after, None)
     }
 
-    fn cause(major_faults: u64, counters: &[(&str, u64)]) -> (Cause, Vec<String>) {
+    fn cause(major_faults: u64, counters: &[(&str, u64)]) -> (BufferCause, Vec<String>) {
         let finding = blocked(major_faults, counters, &[]).findings.remove(0);
         (finding.cause.unwrap(), finding.evidence.into_iter().skip(2).map(|it| it.counter).collect())
     }
 
     #[test]
     fn a_reader_that_waited_for_a_disk_is_recognised_by_the_pressure_on_disks() {
-        assert_eq!(cause(0, &[(DISK, 200_000)]), (Cause::BlockedByDisk, vec![DISK.to_owned()]));
-        assert_eq!(cause(0, &[(DISK, 199_999)]), (Cause::Blocked, vec![]), "somebody else's");
-        assert_eq!(cause(0, &[]), (Cause::Blocked, vec![]), "as of a kernel that does not tell");
+        assert_eq!(cause(0, &[(DISK, 200_000)]), (BufferCause::BlockedByDisk, vec![DISK.to_owned()]));
+        assert_eq!(cause(0, &[(DISK, 199_999)]), (BufferCause::Blocked, vec![]), "somebody else's");
+        assert_eq!(cause(0, &[]), (BufferCause::Blocked, vec![]), "as of a kernel that does not tell");
     }
 
     #[test]
     fn a_reader_that_waited_for_swap_is_recognised_by_pages_that_came_back() {
         let both = [(DISK, 900_000), (FROM_SWAP, 40)];
         let expected = vec![FROM_SWAP.to_owned(), "majflt".to_owned()];
-        assert_eq!(cause(3, &both), (Cause::BlockedBySwap, expected));
-        assert_eq!(cause(0, &both).0, Cause::BlockedByDisk, "it did not wait for a page");
-        assert_eq!(cause(3, &both[..1]).0, Cause::BlockedByDisk, "a page of a file");
+        assert_eq!(cause(3, &both), (BufferCause::BlockedBySwap, expected));
+        assert_eq!(cause(0, &both).0, BufferCause::BlockedByDisk, "it did not wait for a page");
+        assert_eq!(cause(3, &both[..1]).0, BufferCause::BlockedByDisk, "a page of a file");
         let (cause, names) = cause(0, &[both[0], both[1], (MEMORY, 300_000)]);
-        assert_eq!((cause, names), (Cause::BlockedBySwap, vec![FROM_SWAP.to_owned(), MEMORY.to_owned()]));
+        assert_eq!(
+            (cause, names),
+            (BufferCause::BlockedBySwap, vec![FROM_SWAP.to_owned(), MEMORY.to_owned()])
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::watch::snapshot::{Owner, Thread};
 
 /// Cause of a full receive buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cause {
+pub enum BufferCause {
     /// A thread of the reader ran nearly all the time: it is at its limit.
     TooSlow,
     /// The reader was runnable and had no processor.
@@ -30,7 +30,7 @@ const BUSY: f64 = 0.9;
 /// Share of waiting time from which a thread is starved of a processor.
 const STARVED: f64 = 0.2;
 
-impl Cause {
+impl BufferCause {
     /// Finds the cause from two snapshots of the owner, `time` apart; `None` if its threads could not be seen.
     /// Finding out what blocked them takes more than the threads ([`crate::watch::stall`]).
     pub(crate) fn find(before: &Owner, after: &Owner, time: Duration) -> Option<Self> {
@@ -61,7 +61,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for BufferCause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::TooSlow => "the reader ran all the time and could not keep up",
@@ -89,38 +89,38 @@ mod tests {
         Owner { pid: 7, name: "reader".to_owned(), threads: threads.iter().map(thread).collect() }
     }
 
-    fn of_a_second(threads: &[(u32, u64, u64, bool)]) -> Option<Cause> {
+    fn of_a_second(threads: &[(u32, u64, u64, bool)]) -> Option<BufferCause> {
         let idle: Vec<_> = threads.iter().map(|(tid, .., blocked)| (*tid, 0, 0, *blocked)).collect();
-        Cause::find(&owner(&idle), &owner(threads), Duration::from_secs(1))
+        BufferCause::find(&owner(&idle), &owner(threads), Duration::from_secs(1))
     }
 
     #[test]
     fn a_thread_that_ran_all_the_time_is_too_slow() {
-        assert_eq!(of_a_second(&[(1, 10, 0, false), (2, 900, 50, false)]), Some(Cause::TooSlow));
-        assert_eq!(of_a_second(&[(1, 899, 0, false)]), Some(Cause::Burst));
+        assert_eq!(of_a_second(&[(1, 10, 0, false), (2, 900, 50, false)]), Some(BufferCause::TooSlow));
+        assert_eq!(of_a_second(&[(1, 899, 0, false)]), Some(BufferCause::Burst));
     }
 
     #[test]
     fn a_thread_that_waited_for_a_processor_is_starved_however_busy() {
-        assert_eq!(of_a_second(&[(1, 500, 200, false)]), Some(Cause::Starved));
-        assert_eq!(of_a_second(&[(1, 500, 199, false)]), Some(Cause::Burst));
+        assert_eq!(of_a_second(&[(1, 500, 200, false)]), Some(BufferCause::Starved));
+        assert_eq!(of_a_second(&[(1, 500, 199, false)]), Some(BufferCause::Burst));
     }
 
     #[test]
     fn a_thread_that_was_blocked_in_both_snapshots_is_blocked() {
-        assert_eq!(of_a_second(&[(1, 950, 300, true)]), Some(Cause::Blocked));
+        assert_eq!(of_a_second(&[(1, 950, 300, true)]), Some(BufferCause::Blocked));
         let (before, after) = (owner(&[(1, 0, 0, false)]), owner(&[(1, 0, 0, true)]));
-        let cause = Cause::find(&before, &after, Duration::from_secs(1));
-        assert_eq!(cause, Some(Cause::Burst), "for a moment anybody is");
+        let cause = BufferCause::find(&before, &after, Duration::from_secs(1));
+        assert_eq!(cause, Some(BufferCause::Burst), "for a moment anybody is");
     }
 
     #[test]
     fn of_threads_that_were_not_seen_nothing_is_said() {
         assert_eq!(of_a_second(&[]), None);
         let (before, after) = (owner(&[(1, 0, 0, false)]), owner(&[(2, 1_000, 0, false)]));
-        assert_eq!(Cause::find(&before, &after, Duration::from_secs(1)), None);
-        assert_eq!(Cause::find(&before, &before, Duration::ZERO), None);
+        assert_eq!(BufferCause::find(&before, &after, Duration::from_secs(1)), None);
+        assert_eq!(BufferCause::find(&before, &before, Duration::ZERO), None);
         let another = Owner { pid: 8, ..before.clone() };
-        assert_eq!(Cause::find(&before, &another, Duration::from_secs(1)), None);
+        assert_eq!(BufferCause::find(&before, &another, Duration::from_secs(1)), None);
     }
 }
