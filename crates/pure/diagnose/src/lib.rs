@@ -2,15 +2,17 @@
 //!
 //! The crate reads nothing itself. The caller passes consecutive [`Snapshot`]s to a [`Watch`], which reports losses
 //! between them with place and cause. A finding never claims more than was seen: if a counter has several
-//! explanations, the finding has them all.
+//! explanations, the finding has them all. What is known of causes is one table, [`CAUSES`].
 
 pub mod audit;
+mod causes;
 mod events;
 mod fix;
 pub mod preflight;
 mod remedy;
 mod watch;
 
+pub use causes::{CAUSES, Cause, DriverCount};
 pub use events::checkpoints::{Checkpoint, Jump, Passage, Passed, Trail, Way};
 pub use events::matching::{Datagrams, Unplaced};
 pub use events::notices::Notices;

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 
 use ledger::Stage;
 
+use crate::causes::{CAUSES, Cause};
 use crate::events::DropEvent;
 use crate::events::matching::{EventMatcher, Unplaced};
 use crate::{BufferCause, Change, Remedy};
@@ -246,8 +247,7 @@ fn finding(
             let buffer = format!("the receive buffer of {} bytes was full", socket.buffer_bytes);
             cause.map_or_else(|| buffer.clone(), |cause| format!("{buffer}: {cause}"))
         }
-        Stage::ReceiverSocketFilter => "the socket's filter refused them".to_owned(),
-        _ => "the host's memory for UDP was used up (net.ipv4.udp_mem)".to_owned(),
+        _ => of_stage(stage).why.to_owned(),
     };
     Finding {
         stage,
@@ -333,13 +333,13 @@ fn remedies(
             [elsewhere].into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
         (Stage::ReceiverSocketBuffer, _) => larger_buffer(snapshots, socket, count),
-        (Stage::ReceiverSocketFilter, _) => {
-            vec![Remedy::by_hand("look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)")]
-        }
-        _ => vec![Remedy::by_hand(
-            "give UDP more memory (net.ipv4.udp_mem, in pages), or let fewer sockets have smaller buffers",
-        )],
+        _ => of_stage(stage).remedies(&socket.place(), None),
     }
+}
+
+/// Returns the cause of a stage of sockets, which has only one.
+fn of_stage(stage: Stage) -> &'static Cause {
+    CAUSES.iter().find(|cause| cause.stage == stage).expect("the table has the stages of sockets")
 }
 
 #[cfg(test)]

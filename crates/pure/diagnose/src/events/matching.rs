@@ -11,11 +11,10 @@ use std::net::SocketAddr;
 use ledger::Stage;
 use units::RangeSet;
 
-use crate::Remedy;
+use crate::causes::Cause;
 use crate::events::DropEvent;
 use crate::events::checkpoints::HOLE;
 use crate::events::fragments::Fragments;
-use crate::events::reasons::Meaning;
 use crate::watch::counters::evidence;
 use crate::watch::finding::{Evidence, Finding, Place, Unit};
 use crate::watch::snapshot::Snapshot;
@@ -69,7 +68,7 @@ struct Bag {
     datagrams: BTreeMap<Flow, (RangeSet, u64)>,
     /// Counts by reason and place in the kernel.
     reasons: BTreeMap<String, u64>,
-    meaning: Option<Meaning>,
+    cause: Option<&'static Cause>,
 }
 
 impl Bag {
@@ -81,7 +80,7 @@ impl Bag {
         *count += event.count;
         self.count += event.count;
         *self.reasons.entry(event.name()).or_default() += event.count;
-        self.meaning = self.meaning.or(event.meaning());
+        self.cause = self.cause.or_else(|| event.cause());
     }
 
     fn join(&mut self, other: Self) {
@@ -94,7 +93,7 @@ impl Bag {
         for (reason, count) in other.reasons {
             *self.reasons.entry(reason).or_default() += count;
         }
-        self.meaning = self.meaning.or(other.meaning);
+        self.cause = self.cause.or(other.cause);
     }
 
     fn evidence(&self) -> impl Iterator<Item = Evidence> + '_ {
@@ -235,7 +234,7 @@ impl Group {
         let rest = named.saturating_sub(finding.count).min(fresh);
         if finding.unit == Unit::Datagrams {
             // Either the next snapshot counts them, or none ever does; they have been listed.
-            self.held = Bag { count: rest, meaning: bag.meaning, ..Bag::default() };
+            self.held = Bag { count: rest, cause: bag.cause, ..Bag::default() };
         } else {
             self.credit = rest;
         }
@@ -249,7 +248,7 @@ impl Group {
         if is_alone {
             bag.join(std::mem::take(&mut self.held));
         }
-        let meaning = bag.meaning.filter(|_| bag.count > 0)?;
+        let cause = bag.cause.filter(|_| bag.count > 0)?;
         Some(Finding {
             stage,
             place: place.clone(),
@@ -259,8 +258,8 @@ impl Group {
             evidence: bag.evidence().collect(),
             levels: Vec::new(),
             cause: None,
-            why: meaning.why.to_owned(),
-            remedies: vec![Remedy::by_hand(meaning.remedy)],
+            why: cause.why.to_owned(),
+            remedies: cause.remedies(place, None),
             datagrams: bag.list(),
             not_observed: Some(0),
         })

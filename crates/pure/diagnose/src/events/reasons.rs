@@ -1,225 +1,9 @@
-//! Meanings of the kernel's drop reasons: stage, explanation and remedy.
-//!
-//! Source: `include/net/dropreason-core.h`, Linux 6.18, and the losses that the laboratory plants.
+//! Causes of drop events, by the kernel's reason or by the function that freed the datagram.
 
 use ledger::Stage;
 
+use crate::causes::{CAUSES, Cause};
 use crate::events::DropEvent;
-use crate::events::checkpoints::HOLE;
-
-/// Meaning of a reason.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Meaning {
-    pub(crate) stage: Stage,
-    pub(crate) why: &'static str,
-    pub(crate) remedy: &'static str,
-}
-
-const NO_NEIGHBOUR: Meaning = Meaning {
-    stage: Stage::SenderIp,
-    why: "the receiver's hardware address was not known: it did not answer, or too many datagrams waited for its answer",
-    remedy: "see whether the receiver is up (`ip neigh`); let datagrams wait longer for it (net.ipv4.neigh.DEVICE.unres_qlen_bytes), or give it a permanent entry (`ip neigh replace … nud permanent`)",
-};
-
-/// Meanings with their reasons, as the kernel names them without `SKB_DROP_REASON_`.
-const REASONS: &[(&[&str], Meaning)] = &[
-    (&["NEIGH_FAILED", "NEIGH_QUEUEFULL", "NEIGH_DEAD", "NEIGH_CREATEFAIL"], NO_NEIGHBOUR),
-    (
-        &["IP_OUTNOROUTES", "BPF_CGROUP_EGRESS", "PKT_TOO_BIG"],
-        Meaning {
-            stage: Stage::SenderIp,
-            why: "the send path refused them: no route, a control group's program, or too large",
-            remedy: "see route and interface (`ip route get ADDRESS`) and the datagrams' size (`mtu=` on the bus)",
-        },
-    ),
-    (
-        &[
-            "QDISC_DROP",
-            "QDISC_OVERLIMIT",
-            "QDISC_CONGESTED",
-            "TC_EGRESS",
-            "CAKE_FLOOD",
-            "FQ_BAND_LIMIT",
-            "FQ_HORIZON_LIMIT",
-            "FQ_FLOW_LIMIT",
-        ],
-        Meaning {
-            stage: Stage::SenderQdisc,
-            why: "the queue discipline of the device they leave by had no room for them",
-            remedy: "send at a lower rate, or make its limit larger (`tc -s qdisc` shows which)",
-        },
-    ),
-    (
-        &["FULL_RING", "DEV_READY", "DEV_HDR"],
-        Meaning {
-            stage: Stage::SenderNic,
-            why: "the device could not take them",
-            remedy: "send at a lower rate, or make the device's ring or queue larger (`ethtool -g`, `ip link set DEVICE txqueuelen N`)",
-        },
-    ),
-    (
-        &["XDP", "TC_INGRESS"],
-        Meaning {
-            stage: Stage::ReceiverHook,
-            why: "a program on the device they came in by dropped them",
-            remedy: "see what it is (`bpftool net`, `tc filter show dev DEVICE ingress`)",
-        },
-    ),
-    (
-        &["CPU_BACKLOG"],
-        Meaning {
-            stage: Stage::ReceiverBacklog,
-            why: "the backlog of a processor was full: its softirq could not keep up",
-            remedy: "a longer backlog (net.core.netdev_max_backlog), work spread over processors (RPS), shorter rule sets",
-        },
-    ),
-    (
-        &["IP_RPFILTER"],
-        Meaning {
-            stage: Stage::ReceiverIp,
-            why: "the route back to their sender uses another interface (rp_filter)",
-            remedy: "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
-        },
-    ),
-    (
-        &[
-            "IP_INHDR",
-            "IP_CSUM",
-            "IP_NOPROTO",
-            "IP_INADDRERRORS",
-            "IP_INNOROUTES",
-            "IP_LOCALNET",
-            "IP_LOCAL_SOURCE",
-            "IP_INVALID_SOURCE",
-            "IP_INVALID_DEST",
-            "INVALID_PROTO",
-            "UNICAST_IN_L2_MULTICAST",
-            "OTHERHOST",
-            "PKT_TOO_SMALL",
-        ],
-        Meaning {
-            stage: Stage::ReceiverIp,
-            why: "their IP header or address was not for this host",
-            remedy: "see addresses and routes of both hosts (`ip address`, `ip route get`)",
-        },
-    ),
-    (
-        &["FRAG_REASM_TIMEOUT", "FRAG_TOO_FAR", "DUP_FRAG"],
-        Meaning {
-            stage: Stage::ReceiverReassembly,
-            why: "they came in fragments of which some were missing",
-            remedy: "send datagrams that fit into the path's MTU (`mtu=` on the bus; `tallycast bench --probe-mtu` finds it)",
-        },
-    ),
-    (
-        &["UDP_CSUM", "SKB_CSUM"],
-        Meaning {
-            stage: Stage::ReceiverChecksum,
-            why: "their checksum was wrong: a faulty card, cable, switch or offload",
-            remedy: "look for the faulty part: another cable, `ethtool -K DEVICE rx off` to try without the card's own check",
-        },
-    ),
-    (
-        &["NO_SOCKET"],
-        Meaning {
-            stage: Stage::ReceiverNoSocket,
-            why: "no socket was bound to their destination",
-            remedy: "start the reader first, and see that port and address are those it is bound to",
-        },
-    ),
-    (
-        &["SOCKET_FILTER"],
-        Meaning {
-            stage: Stage::ReceiverSocketFilter,
-            why: "the socket's filter refused them",
-            remedy: "look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)",
-        },
-    ),
-    (
-        &["SOCKET_RCVBUFF", "SOCKET_RCVBUF"],
-        Meaning {
-            stage: Stage::ReceiverSocketBuffer,
-            why: "the receive buffer was full",
-            remedy: "a larger receive buffer (SO_RCVBUF), or a faster reader",
-        },
-    ),
-    (
-        &["PROTO_MEM"],
-        Meaning {
-            stage: Stage::ReceiverUdpMemory,
-            why: "the host's memory for UDP was used up (net.ipv4.udp_mem)",
-            remedy: "give UDP more memory (net.ipv4.udp_mem, in pages), or let fewer sockets have smaller buffers",
-        },
-    ),
-];
-
-/// Reason of a firewall, which may be on the outgoing or on the incoming path.
-const FIREWALL: &str = "NETFILTER_DROP";
-const FIREWALL_OUT: Meaning = Meaning {
-    stage: Stage::SenderIp,
-    why: "a firewall rule of this host dropped outgoing packets",
-    remedy: "find the rule (`nft list ruleset`, `iptables -vnL OUTPUT`)",
-};
-const FIREWALL_IN: Meaning = Meaning {
-    stage: Stage::ReceiverHook,
-    why: "a firewall rule of this host dropped incoming packets",
-    remedy: "find the rule (`nft list ruleset`, `iptables -vnL INPUT`)",
-};
-
-const NOT_WANTED: Meaning = Meaning {
-    stage: Stage::ReceiverIp,
-    why: "their group was not joined on the interface where they arrived, or their address is not this host's",
-    remedy: "let the reader join on that interface (`iface=` on the bus; `ip maddress` shows who joined where)",
-};
-const NO_MEMORY_FOR_FRAGMENTS: Meaning = Meaning {
-    stage: Stage::ReceiverReassembly,
-    why: "they came in fragments that did not fit together, or there was no memory to wait for them",
-    remedy: "send datagrams that fit into the path's MTU; more memory to wait for fragments (net.ipv4.ipfrag_high_thresh)",
-};
-const PROGRAM_ON_DEVICE: Meaning = Meaning {
-    stage: Stage::ReceiverHook,
-    why: "an XDP program on the device they came in by dropped them",
-    remedy: "see what it is (`ip link show dev DEVICE`, `bpftool net`)",
-};
-
-/// Meaning of a hole at a checkpoint without a drop event.
-const MISSING_BEHIND_QUEUE: Meaning = Meaning {
-    stage: Stage::SenderQdisc,
-    why: "they entered the queue of the device they leave by, and did not leave it",
-    remedy: "send at a lower rate, or make its limit larger (`tc -s qdisc` shows which)",
-};
-const NEVER_CAME: Meaning = Meaning {
-    stage: Stage::Network,
-    why: "they never arrived at this host: lost on the path, or at their sender after the last point that this host can see",
-    remedy: "let a doctor watch at the sender's host too (`doctor watch --checkpoints`): datagrams that leave it are lost between the hosts; look there at switch counters, speeds that differ, flow control and MTU (`doctor preflight GROUP`)",
-};
-
-/// Functions that discard packets without a route: one that discards (`blackhole`), or one whose device is down.
-const DISCARDED: [&str; 2] = ["dst_discard", "dst_discard_out"];
-const NO_WAY_OUT: Meaning = Meaning {
-    stage: Stage::SenderIp,
-    why: "their outgoing route discards them: a blackhole, or its device went down",
-    remedy: "see route and device (`ip route get ADDRESS`, `ip link`)",
-};
-const NO_WAY_IN: Meaning = Meaning {
-    stage: Stage::ReceiverIp,
-    why: "the route for their address discards them on this host: a blackhole, or its device went down",
-    remedy: "see this host's route to their destination (`ip route get ADDRESS`, `ip route show type blackhole`)",
-};
-
-/// Functions of the kernel that free without a reason (`NOT_SPECIFIED`).
-const LOCATIONS: &[(&[&str], Meaning)] = &[
-    (
-        &["ip_rcv_finish_core", "ip_rcv_core", "ip6_rcv_core", "ip6_rcv_finish_core", "ip6_mc_input"],
-        NOT_WANTED,
-    ),
-    (&["ip_defrag", "ipv6_frag_rcv"], NO_MEMORY_FOR_FRAGMENTS),
-    // IPv6 only; IPv4 reports `NEIGH_FAILED` there.
-    (&["neigh_invalidate"], NO_NEIGHBOUR),
-    (&["do_xdp_generic", "veth_xdp_rcv_skb"], PROGRAM_ON_DEVICE),
-    // IPv4 only, on a host that forwards; IPv6 discards.
-    (&["ip_error"], NO_WAY_IN),
-];
 
 /// Functions of the kernel that free packets which are not lost on the path.
 const NO_LOSSES: &[&str] = &[
@@ -239,27 +23,29 @@ impl DropEvent {
     /// Returns the stage of the loss; `None` for an unknown reason and place.
     #[must_use]
     pub fn stage(&self) -> Option<Stage> {
-        self.meaning().map(|meaning| meaning.stage)
+        self.cause().map(|cause| cause.stage)
     }
 
-    pub(crate) fn meaning(&self) -> Option<Meaning> {
-        if &*self.reason == FIREWALL {
-            return Some(if self.is_incoming { FIREWALL_IN } else { FIREWALL_OUT });
-        }
-        if &*self.reason == HOLE {
-            return Some(if self.is_incoming { NEVER_CAME } else { MISSING_BEHIND_QUEUE });
-        }
-        let at = self.location.as_deref();
-        let by_place = || match at? {
-            at if DISCARDED.contains(&at) => Some(if self.is_incoming { NO_WAY_IN } else { NO_WAY_OUT }),
-            at => find(LOCATIONS, at),
+    /// Returns the cause of the loss; `None` for an unknown reason and place.
+    pub(crate) fn cause(&self) -> Option<&'static Cause> {
+        let by_place = || {
+            let location = self.location.as_deref()?;
+            self.find(|cause| cause.functions.contains(&location))
         };
-        find(REASONS, &self.reason).or_else(by_place)
+        self.find(|cause| cause.reasons.contains(&&*self.reason)).or_else(by_place)
+    }
+
+    /// Returns the cause that has the sign; where both directions have it, that of the event's direction.
+    fn find(&self, has_sign: impl Fn(&Cause) -> bool) -> Option<&'static Cause> {
+        let is_of_direction = |cause: &Cause| is_incoming(cause.stage) == self.is_incoming;
+        let all = || CAUSES.iter().filter(|cause| has_sign(cause));
+        all().find(|cause| is_of_direction(cause)).or_else(|| all().next())
     }
 }
 
-fn find(table: &[(&[&str], Meaning)], wanted: &str) -> Option<Meaning> {
-    table.iter().find(|(names, _)| names.contains(&wanted)).map(|(_, meaning)| *meaning)
+/// Returns whether data are lost at this stage after they left their sender's host.
+fn is_incoming(stage: Stage) -> bool {
+    stage >= Stage::Network
 }
 
 #[cfg(test)]
@@ -277,12 +63,17 @@ mod tests {
     }
 
     #[test]
-    fn every_name_stands_once() {
-        let mut names: Vec<_> = REASONS.iter().chain(LOCATIONS).flat_map(|(names, _)| names.iter()).collect();
-        let count = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), count);
+    fn every_sign_stands_once_for_each_direction() {
+        let mut signs: Vec<_> = CAUSES
+            .iter()
+            .flat_map(|cause| {
+                cause.reasons.iter().chain(cause.functions).map(|name| (name, is_incoming(cause.stage)))
+            })
+            .collect();
+        let count = signs.len();
+        signs.sort_unstable();
+        signs.dedup();
+        assert_eq!(signs.len(), count);
     }
 
     #[test]

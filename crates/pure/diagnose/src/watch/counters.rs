@@ -1,156 +1,23 @@
-//! Meanings of counters for a whole namespace, host or device: one row each.
+//! Losses that counters of a whole namespace, host or device show, by the table of causes.
 //!
-//! Counters overlap: a device's `rx_drop` includes packets for which a backlog had no room. Three have no row:
+//! Counters overlap: a device's `rx_drop` includes packets for which a backlog had no room. Three show no cause:
 //! `UdpSndbufErrors` and `IpOutDiscards` rise together for packets that a queue discipline refused, for packets
 //! without room in the backlog on the receiving side of a veth or loopback device, and, with nothing lost, for a
 //! program that does not wait for room in its own socket. `UdpInErrors` is the sum of others. Source: measured, Linux
 //! 6.18.
 
+use std::collections::BTreeMap;
+
 use ledger::Stage;
 
 use crate::Remedy;
-use crate::fix::tunables::BACKLOG;
+use crate::causes::{CAUSES, Cause};
 use crate::watch::driver::{add_what_only_drivers_count, had_no_room};
 use crate::watch::finding::{Evidence, Finding, Place, Unit};
-use crate::watch::snapshot::{Settings, Snapshot};
+use crate::watch::snapshot::Snapshot;
 
-/// Meaning of a rise of counters.
-struct Rule {
-    /// Counters whose sum is the loss; with a `/`, of each processor or device.
-    counters: &'static [&'static str],
-    place: Where,
-    stage: Stage,
-    unit: Unit,
-    why: &'static str,
-    remedies: fn(&Settings) -> Vec<Remedy>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
-    Namespace,
-    /// Counted for each processor of the host.
-    Processors,
-    /// Counted for each device.
-    Devices,
-}
-
-const RULES: &[Rule] = &[
-    Rule {
-        counters: &["IpOutNoRoutes", "Ip6OutNoRoutes"],
-        place: Where::Namespace,
-        stage: Stage::SenderIp,
-        unit: Unit::Packets,
-        why: "there is no route to their destination",
-        remedies: |_| {
-            vec![Remedy::by_hand(
-                "add a route to the destination, or name the interface (`iface=` on the bus)",
-            )]
-        },
-    },
-    Rule {
-        counters: &["qdisc_drops"],
-        place: Where::Devices,
-        stage: Stage::SenderQdisc,
-        unit: Unit::Packets,
-        why: "the queue discipline of the device they leave by had no room for them; packets of any protocol are counted",
-        remedies: |_| {
-            vec![
-                Remedy::by_hand("send at a lower rate: pace the sender below the rate of the device"),
-                Remedy::by_hand("make the limit of the queue larger (`tc -s qdisc` shows which)"),
-            ]
-        },
-    },
-    Rule {
-        counters: &["ingress_drops"],
-        place: Where::Devices,
-        stage: Stage::ReceiverHook,
-        unit: Unit::Packets,
-        why: "a program on the device they came in by dropped them; packets of any protocol are counted",
-        remedies: |_| {
-            vec![Remedy::by_hand("see what it is (`tc filter show dev DEVICE ingress`, `bpftool net`)")]
-        },
-    },
-    Rule {
-        counters: &["tx_errs", "tx_drop"],
-        place: Where::Devices,
-        stage: Stage::SenderNic,
-        unit: Unit::Packets,
-        why: "the device could not send them; packets of any protocol are counted",
-        remedies: |_| {
-            vec![Remedy::by_hand(
-                "send at a lower rate, or make the ring of the device larger (`ethtool -g`, `-G tx`)",
-            )]
-        },
-    },
-    Rule {
-        counters: &["rx_errs", "rx_drop"],
-        place: Where::Devices,
-        stage: Stage::ReceiverNic,
-        unit: Unit::Packets,
-        why: "the device had no room for them, or no program receives their protocol; packets of any protocol are counted",
-        remedies: |_| {
-            vec![Remedy::by_hand(
-                "see which count rises (`ethtool -S`); make the ring larger (`ethtool -g`, `-G rx`), or switch flow control on (`ethtool -A`)",
-            )]
-        },
-    },
-    Rule {
-        counters: &["softnet_dropped"],
-        place: Where::Processors,
-        stage: Stage::ReceiverBacklog,
-        unit: Unit::Packets,
-        why: "the backlog of a processor was full: its softirq could not keep up",
-        remedies: |settings| vec![longer_backlog(settings)],
-    },
-    Rule {
-        counters: &["TcpExtIPReversePathFilter"],
-        place: Where::Namespace,
-        stage: Stage::ReceiverIp,
-        unit: Unit::Packets,
-        why: "the route back to their sender uses another interface (rp_filter)",
-        remedies: |_| {
-            vec![Remedy::by_hand(
-                "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
-            )]
-        },
-    },
-    Rule {
-        counters: &["IpReasmFails", "Ip6ReasmFails"],
-        place: Where::Namespace,
-        stage: Stage::ReceiverReassembly,
-        unit: Unit::Failures,
-        why: "datagrams came in fragments of which some were missing, or there was no memory to wait for them",
-        remedies: |_| {
-            vec![Remedy::by_hand(
-                "send datagrams that fit into the path's MTU (`mtu=` on the bus; `tallycast bench --probe-mtu` finds it)",
-            )]
-        },
-    },
-    Rule {
-        counters: &["UdpInCsumErrors", "Udp6InCsumErrors"],
-        place: Where::Namespace,
-        stage: Stage::ReceiverChecksum,
-        unit: Unit::Datagrams,
-        why: "their checksum was wrong: a faulty card, cable, switch or offload",
-        remedies: |_| {
-            vec![Remedy::by_hand(
-                "look for the faulty part: another cable, `ethtool -K DEVICE rx off` to try without the card's own check",
-            )]
-        },
-    },
-    Rule {
-        counters: &["UdpNoPorts", "Udp6NoPorts"],
-        place: Where::Namespace,
-        stage: Stage::ReceiverNoSocket,
-        unit: Unit::Datagrams,
-        why: "no socket was bound to their destination",
-        remedies: |_| {
-            vec![Remedy::by_hand(
-                "start the reader first, and see that port and address are those it is bound to",
-            )]
-        },
-    },
-];
+/// Remark on a device's counter.
+pub(crate) const ANY_PROTOCOL: &str = "; packets of any protocol are counted";
 
 /// Backlog drops in the last snapshot that no device had counted yet: it does so a moment later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -161,63 +28,84 @@ pub(crate) struct Ahead {
 
 /// Returns the losses between two snapshots that counters other than a socket's own show.
 pub(crate) fn of_counters(before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
+    let mut findings: Vec<Finding> = shown_by_counters()
+        .into_iter()
+        .flat_map(|(counters, causes)| {
+            let shown = places(counters, before, after).into_iter();
+            shown.filter_map(move |(place, evidence)| finding(place, evidence, &causes, after))
+        })
+        .collect();
     leave_to_backlog(&mut findings, before, after, ahead);
     add_what_only_drivers_count(&mut findings, before, after);
     findings.sort_by(|a, b| (a.stage, &a.place).cmp(&(b.stage, &b.place)));
     findings
 }
 
-impl Rule {
-    fn judge(&self, before: &Snapshot, after: &Snapshot) -> Vec<Finding> {
-        match self.place {
-            Where::Namespace => {
-                let rises = self.counters.iter().map(|name| evidence(name, after.rise(before, name)));
-                self.finding(Place::Namespace, rises.collect(), after).into_iter().collect()
-            }
-            Where::Processors => {
-                let of = |name| {
-                    after.rises(before, name).map(move |(cpu, rise)| evidence(&format!("{name}/{cpu}"), rise))
-                };
-                let rises = self.counters.iter().flat_map(|name| of(*name));
-                self.finding(Place::Host, rises.collect(), after).into_iter().collect()
-            }
-            Where::Devices => {
-                let mut devices: Vec<&str> = self
-                    .counters
-                    .iter()
-                    .flat_map(|name| after.rises(before, name))
-                    .map(|(device, _)| device)
-                    .collect();
-                devices.sort_unstable();
-                devices.dedup();
-                let of = |device: &str| {
-                    let names = self.counters.iter().map(|name| format!("{name}/{device}"));
-                    let rises = names.map(|name| evidence(&name, after.rise(before, &name)));
-                    self.finding(Place::Device(device.to_owned()), rises.collect(), after)
-                };
-                devices.into_iter().filter_map(of).collect()
-            }
+/// Returns the causes that counters show, by the counters that are summed.
+fn shown_by_counters() -> BTreeMap<&'static [&'static str], Vec<&'static Cause>> {
+    let mut shown = BTreeMap::<_, Vec<_>>::new();
+    for cause in CAUSES.iter().filter(|cause| !cause.counters.is_empty()) {
+        shown.entry(cause.counters).or_default().push(cause);
+    }
+    shown
+}
+
+/// Returns the rises of counters by the place that they distinguish: processors are the host's, devices are places.
+fn places(
+    counters: &'static [&'static str],
+    before: &Snapshot,
+    after: &Snapshot,
+) -> BTreeMap<Place, Vec<Evidence>> {
+    let mut places = BTreeMap::<_, Vec<_>>::new();
+    for counter in counters {
+        let Some((name, each)) = counter.split_once('/') else {
+            let rise = evidence(counter, after.rise(before, counter));
+            places.entry(Place::Namespace).or_default().push(rise);
+            continue;
+        };
+        for (of, rise) in after.rises(before, name) {
+            let place = if each == "CPU" { Place::Host } else { Place::Device(of.to_owned()) };
+            places.entry(place).or_default().push(evidence(&format!("{name}/{of}"), rise));
         }
     }
+    places
+}
 
-    fn finding(&self, place: Place, mut evidence: Vec<Evidence>, after: &Snapshot) -> Option<Finding> {
-        evidence.retain(|it| it.rise > 0);
-        let count = sum(evidence.iter().map(|it| it.rise));
-        (count > 0).then(|| Finding {
-            stage: self.stage,
-            place,
-            count,
-            unit: self.unit,
-            is_apportioned: false,
-            evidence,
-            levels: Vec::new(),
-            cause: None,
-            why: self.why.to_owned(),
-            remedies: (self.remedies)(&after.settings),
-            datagrams: Vec::new(),
-            not_observed: None,
-        })
+/// Returns the finding of counters that rose, with all causes that may explain it.
+fn finding(
+    place: Place,
+    mut evidence: Vec<Evidence>,
+    causes: &[&'static Cause],
+    after: &Snapshot,
+) -> Option<Finding> {
+    evidence.retain(|it| it.rise > 0);
+    let (cause, counter) = (causes.first()?, evidence.first()?);
+    let whys: Vec<&str> = causes.iter().map(|cause| cause.why).collect();
+    let note = if matches!(place, Place::Device(_)) { ANY_PROTOCOL } else { "" };
+    let mut remedies: Vec<Remedy> =
+        causes.iter().flat_map(|cause| cause.remedies(&place, Some(&after.settings))).collect();
+    remedies.dedup();
+    Some(Finding {
+        stage: cause.stage,
+        place,
+        count: sum(evidence.iter().map(|it| it.rise)),
+        unit: unit(&counter.counter),
+        is_apportioned: false,
+        evidence,
+        levels: Vec::new(),
+        cause: None,
+        why: format!("{}{note}", whys.join(", or ")),
+        remedies,
+        datagrams: Vec::new(),
+        not_observed: None,
+    })
+}
+
+fn unit(counter: &str) -> Unit {
+    match counter {
+        _ if counter.starts_with("Udp") => Unit::Datagrams,
+        _ if counter.ends_with("ReasmFails") => Unit::Failures,
+        _ => Unit::Packets,
     }
 }
 
@@ -261,14 +149,6 @@ pub(crate) fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 
 pub(crate) fn evidence(counter: &str, rise: u64) -> Evidence {
     Evidence { counter: counter.to_owned(), rise }
-}
-
-fn longer_backlog(settings: &Settings) -> Remedy {
-    /// Default in the kernel (`net/core/hotdata.c`).
-    const DEFAULT: u64 = 1_000;
-    let now = settings.netdev_max_backlog;
-    let value = now.unwrap_or(DEFAULT).saturating_mul(2);
-    Remedy::by_sysctl("twice as long a backlog", BACKLOG, value, now)
 }
 
 #[cfg(test)]
@@ -386,13 +266,5 @@ mod tests {
             (Stage::ReceiverNoSocket, Place::Namespace, 3),
         ];
         assert_eq!(findings, expected);
-    }
-
-    #[test]
-    fn a_backlog_becomes_twice_what_it_is() {
-        let remedy = longer_backlog(&Settings { netdev_max_backlog: Some(3_000), ..Settings::default() });
-        assert_eq!(remedy.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=6000"));
-        let remedy = longer_backlog(&Settings::default());
-        assert_eq!(remedy.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=2000"));
     }
 }

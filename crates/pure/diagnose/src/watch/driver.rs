@@ -1,8 +1,8 @@
-//! Loss counters of drivers (`ethtool -S`): the names that count losses, and the meaning of each.
+//! Loss counters of drivers (`ethtool -S`), by the names in the table of causes.
 //!
-//! Every driver has names of its own, and most of its counters are no losses. Names in no row here are ignored: bytes
-//! and packets, flow control requests, `rx_no_buffer_count` alone (Intel's cards keep such a packet in their own
-//! memory, and mostly deliver it a moment later). All except those that are apart are also part of the errors and
+//! Every driver has names of its own, and most of its counters are no losses. Names that no cause has are ignored: bytes
+//! and packets, flow control requests. `rx_no_buffer_count` alone is no loss: Intel's cards keep such a packet in their
+//! own memory, and mostly deliver it a moment later. All except those that are apart are also part of the errors and
 //! drops of `/proc/net/dev`.
 
 use std::collections::BTreeMap;
@@ -10,134 +10,33 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::Remedy;
-use crate::watch::counters::{evidence, sum};
+use crate::causes::{CAUSES, Cause, DriverCount};
+use crate::watch::counters::{ANY_PROTOCOL, evidence, sum};
 use crate::watch::finding::{Evidence, Finding, Place, Unit};
 use crate::watch::snapshot::Snapshot;
 
-/// Meaning of a rise of a driver's counter.
-#[derive(PartialEq, Eq, Debug)]
-struct Meaning {
-    /// Names without queue and number: `rx_drops` is `rx0_drops`, `rx_queue_0_drops` and `[0]: rx_drops`, too.
+/// Names of counters with the cause that they show.
+#[derive(Clone, Copy)]
+struct Shown {
+    cause: &'static Cause,
+    kind: DriverCount,
     names: &'static [&'static str],
-    stage: Stage,
-    kind: Kind,
-    why: &'static str,
-    /// Remedy; `DEVICE` is replaced by the device's name.
-    remedy: &'static str,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    /// Each count is a packet for which the device had no room.
-    NoRoom,
-    /// The counter gives the reason, but not the number of packets lost.
-    Hint,
-    /// Each count is a packet that no other counter includes.
-    Apart,
+fn shown_by_drivers() -> impl Iterator<Item = Shown> {
+    let of =
+        |cause: &'static Cause| cause.drivers.iter().map(move |&(kind, names)| Shown { cause, kind, names });
+    CAUSES.iter().flat_map(of)
 }
-
-const NO_ROOM: &str =
-    "the device had no room for them: its ring was full; packets of any protocol are counted";
-const LARGER_RING: &str = "make the ring larger (`ethtool -g DEVICE`, `-G DEVICE rx N`), shorten the card's interrupt delay (`ethtool -C DEVICE rx-usecs N`), or switch flow control on (`ethtool -A DEVICE rx on`)";
-
-/// Meanings of names. Source: documentation and sources of the drivers in Linux 6.18 (`drivers/net/ethernet`,
-/// `veth.c`, `virtio_net.c`).
-const MEANINGS: &[Meaning] = &[
-    Meaning {
-        // Those of Intel, many others, Mellanox, Broadcom, and of virtual machines.
-        names: &[
-            "rx_missed_errors",
-            "rx_missed",
-            "rx_no_dma_resources",
-            "rx_fifo_errors",
-            "rx_over_errors",
-            "rx_out_of_buffer",
-            "rx_discards",
-            "rx_dropped_nic",
-            "rx_drops",
-        ],
-        stage: Stage::ReceiverNic,
-        kind: Kind::NoRoom,
-        why: NO_ROOM,
-        remedy: LARGER_RING,
-    },
-    Meaning {
-        names: &["rx_no_buffer_count", "rx_no_buffer"],
-        stage: Stage::ReceiverNic,
-        kind: Kind::Hint,
-        why: NO_ROOM,
-        remedy: LARGER_RING,
-    },
-    Meaning {
-        names: &["rx_discards_phy"],
-        stage: Stage::ReceiverNic,
-        kind: Kind::Apart,
-        why: "the card's own memory was full: the host did not take them fast enough; packets of any protocol are counted",
-        remedy: "switch flow control on (`ethtool -A DEVICE rx on`), and see that the card has all lanes of its slot (`lspci -vv`, LnkSta)",
-    },
-    Meaning {
-        names: &[
-            "alloc_rx_buff_failed",
-            "alloc_rx_page_failed",
-            "rx_alloc_failed",
-            "rx_alloc_err",
-            "rx_buff_alloc_err",
-            "rx_page_alloc_fail",
-        ],
-        stage: Stage::ReceiverNic,
-        kind: Kind::Hint,
-        why: "the kernel had no memory for what came in; packets of any protocol are counted",
-        remedy: "let the kernel keep more memory free (`sysctl vm.min_free_kbytes`), or let programs use less",
-    },
-    Meaning {
-        names: &[
-            "rx_crc_errors",
-            "rx_crc_errors_phy",
-            "rx_fcs_errors",
-            "rx_frame_errors",
-            "rx_align_errors",
-            "rx_symbol_err_phy",
-            "rx_symbol_errors",
-            "rx_length_errors",
-            "rx_long_length_errors",
-            "rx_short_length_errors",
-        ],
-        stage: Stage::ReceiverNic,
-        kind: Kind::Hint,
-        why: "they came in damaged; packets of any protocol are counted",
-        remedy: "look for the faulty part: another cable, another port of the switch, one speed and MTU at both ends (`ethtool DEVICE`)",
-    },
-    Meaning {
-        names: &["rx_xdp_drops", "rx_xdp_drop", "xdp_drops", "xdp_drop", "rx_xdp_aborted", "xdp_aborted"],
-        stage: Stage::ReceiverHook,
-        kind: Kind::Apart,
-        why: "an XDP program on the device they came in by dropped them; packets of any protocol are counted",
-        remedy: "see what it is (`ip -d link show DEVICE`, `bpftool net show dev DEVICE`)",
-    },
-    Meaning {
-        names: &[
-            "tx_dropped",
-            "tx_discards_phy",
-            "tx_aborted_errors",
-            "tx_carrier_errors",
-            "tx_fifo_errors",
-            "tx_timeout_count",
-        ],
-        stage: Stage::SenderNic,
-        kind: Kind::Hint,
-        why: "the device could not send them; packets of any protocol are counted",
-        remedy: "send at a lower rate, or make the ring of the device larger (`ethtool -g DEVICE`, `-G DEVICE tx N`); where its carrier went, another cable",
-    },
-];
 
 /// Returns whether a rise of a driver's counter of this name may indicate a loss.
 #[must_use]
 pub fn driver_counts_losses(name: &str) -> bool {
-    meaning(&bare(name)).is_some()
+    shown_by(&bare(name)).is_some()
 }
 
-fn meaning(bare: &str) -> Option<&'static Meaning> {
-    MEANINGS.iter().find(|meaning| meaning.names.contains(&bare))
+fn shown_by(bare: &str) -> Option<Shown> {
+    shown_by_drivers().find(|shown| shown.names.contains(&bare))
 }
 
 /// Returns the name of a counter without its queue.
@@ -152,9 +51,9 @@ fn bare(name: &str) -> String {
     name.replace("rx_rx_", "rx_")
 }
 
-/// Rise of one device's counters of one meaning.
+/// Rise of one device's counters that show the same.
 struct Rise {
-    meaning: &'static Meaning,
+    shown: Shown,
     count: u64,
     evidence: Vec<Evidence>,
 }
@@ -167,7 +66,7 @@ const PREFIX: &str = "ethtool:";
 /// largest count is certain.
 fn rises(before: &Snapshot, after: &Snapshot, device: &str, stage: Stage) -> Vec<Rise> {
     let mut found: Vec<Rise> = Vec::new();
-    for meaning in MEANINGS.iter().filter(|meaning| meaning.stage == stage) {
+    for shown in shown_by_drivers().filter(|shown| shown.cause.stage == stage) {
         let mut sums = BTreeMap::<(String, bool), u64>::new();
         let mut evidences = Vec::new();
         for key in
@@ -176,7 +75,7 @@ fn rises(before: &Snapshot, after: &Snapshot, device: &str, stage: Stage) -> Vec
             let name = &key[PREFIX.len()..key.len() - device.len() - 1];
             let bare = bare(name);
             let rise = after.rise(before, key);
-            if rise > 0 && meaning.names.contains(&bare.as_str()) {
+            if rise > 0 && shown.names.contains(&bare.as_str()) {
                 let is_of_queue = name.bytes().any(|letter| letter.is_ascii_digit());
                 let sum = sums.entry((bare, is_of_queue)).or_default();
                 *sum = sum.saturating_add(rise);
@@ -184,7 +83,7 @@ fn rises(before: &Snapshot, after: &Snapshot, device: &str, stage: Stage) -> Vec
             }
         }
         if let Some(count) = sums.into_values().max() {
-            found.push(Rise { meaning, count, evidence: evidences });
+            found.push(Rise { shown, count, evidence: evidences });
         }
     }
     found.sort_by_key(|rise| std::cmp::Reverse(rise.count));
@@ -194,7 +93,12 @@ fn rises(before: &Snapshot, after: &Snapshot, device: &str, stage: Stage) -> Vec
 /// Returns the number of a device's dropped packets for which its driver certainly had no room.
 pub(crate) fn had_no_room(before: &Snapshot, after: &Snapshot, device: &str) -> u64 {
     let rises = rises(before, after, device, Stage::ReceiverNic);
-    rises.iter().filter(|rise| rise.meaning.kind == Kind::NoRoom).map(|rise| rise.count).max().unwrap_or(0)
+    rises
+        .iter()
+        .filter(|rise| rise.shown.kind == DriverCount::NoRoom)
+        .map(|rise| rise.count)
+        .max()
+        .unwrap_or(0)
 }
 
 /// Adds losses that only drivers count.
@@ -207,7 +111,7 @@ pub(crate) fn add_what_only_drivers_count(findings: &mut Vec<Finding>, before: &
         for stage in [Stage::ReceiverNic, Stage::ReceiverHook] {
             let apart = rises(before, after, device, stage)
                 .into_iter()
-                .filter(|rise| rise.meaning.kind == Kind::Apart);
+                .filter(|rise| rise.shown.kind == DriverCount::Apart);
             for rise in apart {
                 if stage == Stage::ReceiverHook {
                     leave_to_program(findings, before, after, device, rise.count);
@@ -220,19 +124,20 @@ pub(crate) fn add_what_only_drivers_count(findings: &mut Vec<Finding>, before: &
 }
 
 fn add(findings: &mut Vec<Finding>, device: &str, rise: Rise) {
-    let Rise { meaning, count, evidence } = rise;
+    let Rise { shown: Shown { cause, .. }, count, evidence } = rise;
     let place = Place::Device(device.to_owned());
-    if let Some(finding) = findings.iter_mut().find(|it| it.stage == meaning.stage && it.place == place) {
+    let remedies = cause.remedies(&place, None);
+    if let Some(finding) = findings.iter_mut().find(|it| it.stage == cause.stage && it.place == place) {
         finding.count = finding.count.saturating_add(count);
         // The losses of a device's stage are explained by all the counters of its driver.
-        if meaning.stage == Stage::ReceiverHook {
+        if cause.stage == Stage::ReceiverHook {
             finding.evidence.extend(evidence);
-            finding.remedies.push(remedy(meaning, device));
+            finding.remedies.extend(remedies);
         }
         return;
     }
     findings.push(Finding {
-        stage: meaning.stage,
+        stage: cause.stage,
         place,
         count,
         unit: Unit::Packets,
@@ -240,8 +145,8 @@ fn add(findings: &mut Vec<Finding>, device: &str, rise: Rise) {
         evidence,
         levels: Vec::new(),
         cause: None,
-        why: meaning.why.to_owned(),
-        remedies: vec![remedy(meaning, device)],
+        why: why(cause),
+        remedies,
         datagrams: Vec::new(),
         not_observed: None,
     });
@@ -281,8 +186,9 @@ pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snaps
         let Place::Device(device) = &finding.place else { continue };
         let rises = rises(before, after, device, finding.stage);
         let Some(first) = rises.first() else { continue };
-        finding.why = first.meaning.why.to_owned();
-        let mut remedies: Vec<Remedy> = rises.iter().map(|rise| remedy(rise.meaning, device)).collect();
+        finding.why = why(first.shown.cause);
+        let mut remedies: Vec<Remedy> =
+            rises.iter().flat_map(|rise| rise.shown.cause.remedies(&finding.place, None)).collect();
         remedies.dedup();
         // Remedies with a command stay; text gives way to more specific text.
         remedies.extend(finding.remedies.drain(..).filter(|remedy| remedy.command().is_some()));
@@ -300,12 +206,14 @@ pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snaps
 pub(crate) fn is_damage_only(finding: &Finding) -> bool {
     let of_driver = finding.evidence.iter().filter_map(|it| it.counter.strip_prefix(PREFIX));
     let names = of_driver.filter_map(|key| Some(bare(key.rsplit_once('/')?.0)));
-    let mut meanings = names.filter_map(|name| meaning(&name)).peekable();
-    meanings.peek().is_some() && meanings.all(|it| it.kind == Kind::Hint && it.why != NO_ROOM)
+    let mut shown = names.filter_map(|name| shown_by(&name)).peekable();
+    // A cause without room may also have counters that only hint at it.
+    let is_room = |cause: &Cause| cause.drivers.iter().any(|(kind, _)| *kind == DriverCount::NoRoom);
+    shown.peek().is_some() && shown.all(|it| it.kind == DriverCount::Hint && !is_room(it.cause))
 }
 
-fn remedy(meaning: &Meaning, device: &str) -> Remedy {
-    Remedy::by_hand(&meaning.remedy.replace("DEVICE", device))
+fn why(cause: &Cause) -> String {
+    format!("{}{ANY_PROTOCOL}", cause.why)
 }
 
 #[cfg(test)]
@@ -361,30 +269,30 @@ mod tests {
 
     #[test]
     fn each_counter_has_its_meaning_and_its_remedy() {
-        for meaning in MEANINGS {
-            for name in meaning.names {
+        for Shown { cause, kind, names: all } in shown_by_drivers() {
+            for name in all {
                 assert_eq!(bare(name), *name, "it would never be found");
                 let counter = format!("ethtool:{name}/eth0");
-                let count = match meaning.stage {
+                let count = match cause.stage {
                     Stage::SenderNic => "tx_drop/eth0",
                     Stage::ReceiverNic => "rx_drop/eth0",
                     _ => "nothing",
                 };
                 let findings = reported(&[(&counter, 7), (count, 9)]);
                 let finding = findings.first().unwrap_or_else(|| panic!("{name}"));
-                assert_eq!((findings.len(), finding.stage), (1, meaning.stage), "{name}");
+                assert_eq!((findings.len(), finding.stage), (1, cause.stage), "{name}");
                 assert_eq!(finding.place, Place::Device("eth0".to_owned()));
-                let is_apart = meaning.kind == Kind::Apart;
-                let expected = match (is_apart, meaning.stage) {
+                let is_apart = kind == DriverCount::Apart;
+                let expected = match (is_apart, cause.stage) {
                     (true, Stage::ReceiverHook) => 7,
                     (true, _) => 16,
                     _ => 9,
                 };
                 assert_eq!(finding.count, expected, "{name}");
                 assert!(names(finding).contains(&counter.as_str()), "{name}: {finding:?}");
-                assert_eq!(finding.why, meaning.why);
+                assert_eq!(finding.why, why(cause));
                 let remedy = &finding.remedies[0].what;
-                assert!(remedy == &meaning.remedy.replace("DEVICE", "eth0"), "{name}: {remedy}");
+                assert_eq!(remedy, &cause.remedies[0].replace("DEVICE", "eth0"), "{name}");
                 assert!(!remedy.contains("DEVICE"), "{remedy}");
                 // A counter that others include is no loss alone.
                 assert_eq!(reported(&[(&counter, 7)]).len(), usize::from(is_apart), "{name}");
@@ -403,7 +311,7 @@ mod tests {
         assert!(
             findings[0].remedies[0].what.contains("ring") && findings[0].remedies[1].what.contains("cable")
         );
-        assert_eq!(findings[0].why, NO_ROOM);
+        assert!(findings[0].why.starts_with("the device had no room"), "{}", findings[0].why);
         assert!(!is_damage_only(&findings[0]));
         assert!(is_damage_only(&reported(&[("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9)])[0]));
         assert!(!is_damage_only(&reported(&[("rx_errs/eth0", 9)])[0]), "nobody knows");
