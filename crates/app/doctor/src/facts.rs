@@ -1,7 +1,6 @@
-//! Facts for an audit, as the kernel shows them without privilege: of the host here, of its cards and links in the
-//! modules below.
+//! Facts for an audit, as the kernel shows them without privilege: of the host here, of its firewall and groups in
+//! the modules below.
 
-mod card;
 mod firewall;
 mod groups;
 
@@ -13,7 +12,7 @@ use std::time::Duration;
 pub use firewall::read_rules;
 
 use diagnose::audit::{
-    Bridge, Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
+    Bridge, Card, Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
 };
 use groups::Joined;
 use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, levels, process, processors};
@@ -113,7 +112,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
             is_loopback: it.loopback,
             // Where links cannot be listed, it is assumed.
             takes_groups: link.is_none_or(|link| link.takes_groups),
-            card: card::of(&it, link),
+            card: Card { had_no_room: link.map(|link| link.had_no_room), ..it.card() },
             is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
             groups: memberships.as_ref().map(|all| groups::of(&it, all)),
             queue: link.and_then(|link| queue(link, qdiscs.as_deref())),

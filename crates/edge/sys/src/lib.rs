@@ -52,7 +52,6 @@ mod udp_sockets;
 pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
 pub use bridge_groups::bridge_groups;
 pub use buffer::{Buffer, Direction};
-pub use card::{Channels, Coalescing, Pause, Ring};
 pub use descriptors::raise_descriptor_limit;
 pub use device_counters::DeviceCounters;
 pub use error_queue::{Origin, PathError};

@@ -21,7 +21,7 @@ pub struct Card {
     pub had_no_room: Option<u64>,
 }
 
-/// Receive ring of a card.
+/// Receive ring of a card, which holds packets until the host takes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ring {
     /// Number of entries.
@@ -44,9 +44,9 @@ pub struct Coalescing {
 /// Receive queues of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Channels {
-    /// Number of queues in use.
+    /// Number of queues in use, receive-only and combined ones together.
     pub count: u32,
-    /// Maximum number of queues.
+    /// Maximum number of queues of the kind in use.
     pub most: u32,
     /// True if the queues are for both directions, not only for receiving.
     pub is_combined: bool,
