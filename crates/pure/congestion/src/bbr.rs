@@ -34,6 +34,7 @@ use core::time::Duration;
 
 use units::Instant;
 
+use crate::registry::BuiltIn;
 use crate::reno::{START_WINDOW, limit};
 use crate::{
     ACK_INTERVAL, AckPolicy, Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy,
@@ -44,7 +45,7 @@ use path::{News, Path, packets};
 
 /// BBR: for paths with random loss or deep queues, which it leaves nearly empty.
 #[derive(Clone, Debug)]
-pub struct Bbr {
+pub(crate) struct Bbr {
     /// True if any loss reduces the rate until the next probe for more.
     is_strict: bool,
     state: State,
@@ -125,16 +126,6 @@ impl Bbr {
             has_round_trip: false,
             round_trip_probes: 0,
         }
-    }
-
-    /// Creates a control from the option `strict`.
-    ///
-    /// # Errors
-    /// If it is neither 0 nor 1, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let strict = options.number("strict", 0.0, 0.0, 1.0)?;
-        options.finish()?;
-        Ok(Self::new(strict >= 0.5))
     }
 
     /// Returns the factors of pace and window relative to the path's rate and capacity.
@@ -309,6 +300,13 @@ impl Bbr {
         };
         self.window = self.window.min(bound).min(self.path.short_flight()).max(LEAST_WINDOW);
         limit(&mut self.window, environment);
+    }
+}
+
+impl BuiltIn for Bbr {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let strict = options.number("strict", 0.0, 0.0, 1.0)?;
+        Ok(Self::new(strict >= 0.5))
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Source: Xu, Harfoush, Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM 2004.
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// BIC with the paper's constants; Linux has `smax=16&b=0.2`.
 #[derive(Clone, Debug)]
-pub struct Bic {
+pub(crate) struct Bic {
     largest_step: f64,
     least_step: f64,
     decrease: f64,
@@ -27,8 +28,7 @@ const LOW_WINDOW: f64 = 14.0;
 
 impl Bic {
     /// Creates a control with the maximum and minimum step in a round trip, and the fraction that a loss removes.
-    #[must_use]
-    pub const fn new(largest_step: f64, least_step: f64, decrease: f64) -> Self {
+    const fn new(largest_step: f64, least_step: f64, decrease: f64) -> Self {
         Self {
             largest_step,
             least_step,
@@ -40,18 +40,6 @@ impl Bic {
             probed: 0.0,
             cut: LastCut::NONE,
         }
-    }
-
-    /// Creates a control from the options `smax`, `smin` and `b`.
-    ///
-    /// # Errors
-    /// If one of them is out of range, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let largest = options.number("smax", 32.0, 1.0, 1_000.0)?;
-        let least = options.number("smin", 0.01, 0.000_1, 1.0)?;
-        let decrease = options.number("b", 0.125, 0.01, 0.8)?;
-        options.finish()?;
-        Ok(Self::new(largest, least, decrease))
     }
 
     fn step(&self) -> f64 {
@@ -74,6 +62,15 @@ impl Bic {
         let is_less = self.window < self.target;
         self.target = if is_less { self.window * (2.0 - self.decrease) / 2.0 } else { self.window };
         self.window * (1.0 - self.decrease)
+    }
+}
+
+impl BuiltIn for Bic {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let largest = options.number("smax", 32.0, 1.0, 1_000.0)?;
+        let least = options.number("smin", 0.01, 0.000_1, 1.0)?;
+        let decrease = options.number("b", 0.125, 0.01, 0.8)?;
+        Ok(Self::new(largest, least, decrease))
     }
 }
 

@@ -8,13 +8,14 @@ use std::collections::VecDeque;
 
 use units::Instant;
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, START_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Copa: two packets of its own in the queue on average, oscillating so that the queue empties and the path is
 /// measured without it. If the queue does not empty, other flows fill it, and Copa becomes as aggressive as they are.
 #[derive(Clone, Debug)]
-pub struct Copa {
+pub(crate) struct Copa {
     window: f64,
     /// Inverse of the target number of packets in the queue, without competing flows of another kind.
     delta: f64,
@@ -78,8 +79,7 @@ impl Extreme {
 
 impl Copa {
     /// Creates a control with a target of `1 / delta` packets in the queue.
-    #[must_use]
-    pub const fn new(delta: f64) -> Self {
+    const fn new(delta: f64) -> Self {
         Self {
             window: START_WINDOW,
             delta,
@@ -97,16 +97,6 @@ impl Copa {
             had_loss: false,
             smoothed: Duration::from_millis(100),
         }
-    }
-
-    /// Creates a control from the option `delta`.
-    ///
-    /// # Errors
-    /// If it is out of range, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let delta = options.number("delta", 0.5, 0.004, 1.0)?;
-        options.finish()?;
-        Ok(Self::new(delta))
     }
 
     /// Takes a round trip; returns whether the rate is at most the target.
@@ -144,6 +134,13 @@ impl Copa {
         if self.rounds_so >= 3 {
             self.velocity = (self.velocity * 2.0).min(MOST_VELOCITY);
         }
+    }
+}
+
+impl BuiltIn for Copa {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let delta = options.number("delta", 0.5, 0.004, 1.0)?;
+        Ok(Self::new(delta))
     }
 }
 

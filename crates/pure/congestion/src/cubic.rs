@@ -5,6 +5,7 @@
 
 use units::Instant;
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -12,7 +13,7 @@ use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, P
 /// window only, plateaus there, and then probes further, ever faster; where Reno would be faster, it is as fast as
 /// Reno.
 #[derive(Clone, Debug)]
-pub struct Cubic {
+pub(crate) struct Cubic {
     window: f64,
     threshold: f64,
     /// The window of the plateau.
@@ -46,9 +47,7 @@ const FRIENDLY: f64 = 3.0 * (1.0 - KEEP) / (1.0 + KEEP);
 const MOST_GROWTH: f64 = 1.5;
 
 impl Cubic {
-    /// Creates a control before its first event.
-    #[must_use]
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             window: START_WINDOW,
             threshold: f64::INFINITY,
@@ -59,15 +58,6 @@ impl Cubic {
             cut: LastCut::NONE,
             last_ack: None,
         }
-    }
-
-    /// Creates a control; there are no options.
-    ///
-    /// # Errors
-    /// If there is an option.
-    pub fn from_options(options: Options) -> Result<Self, OptionError> {
-        options.finish()?;
-        Ok(Self::new())
     }
 
     fn cut(&mut self, environment: &Environment<'_>) {
@@ -107,9 +97,9 @@ impl Cubic {
     }
 }
 
-impl Default for Cubic {
-    fn default() -> Self {
-        Self::new()
+impl BuiltIn for Cubic {
+    fn from_options(_: &mut Options) -> Result<Self, OptionError> {
+        Ok(Self::new())
     }
 }
 

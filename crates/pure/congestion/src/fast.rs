@@ -6,13 +6,14 @@ use core::time::Duration;
 
 use units::Instant;
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, START_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// FAST TCP: for long fast paths with queues that are not shared with controls that fill them. A flow that starts
 /// late, behind the queues of others, counts them as part of the path and gets more than its share.
 #[derive(Clone, Debug)]
-pub struct Fast {
+pub(crate) struct Fast {
     /// Packets of its own that it keeps in the queue.
     queued: f64,
     gain: f64,
@@ -30,20 +31,8 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(10);
 impl Fast {
     /// Creates a control with the number of packets that it keeps in the queue, and the fraction of the distance to
     /// its target that it moves at once.
-    #[must_use]
-    pub const fn new(queued: f64, gain: f64) -> Self {
+    const fn new(queued: f64, gain: f64) -> Self {
         Self { queued, gain, window: START_WINDOW, smoothed: None, last_update: None }
-    }
-
-    /// Creates a control from the options `alpha` and `gamma`.
-    ///
-    /// # Errors
-    /// If one of them is out of range, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let queued = options.number("alpha", 20.0, 1.0, 10_000.0)?;
-        let gain = options.number("gamma", 0.5, 0.01, 1.0)?;
-        options.finish()?;
-        Ok(Self::new(queued, gain))
     }
 
     fn smooth(&mut self, sample: Duration) {
@@ -58,6 +47,14 @@ impl Fast {
         let aim = part * self.window + self.queued;
         let moved = (1.0 - self.gain) * self.window + self.gain * aim;
         self.window = moved.min(2.0 * self.window).max(LEAST_WINDOW);
+    }
+}
+
+impl BuiltIn for Fast {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let queued = options.number("alpha", 20.0, 1.0, 10_000.0)?;
+        let gain = options.number("gamma", 0.5, 0.01, 1.0)?;
+        Ok(Self::new(queued, gain))
     }
 }
 

@@ -1,29 +1,26 @@
 //! A constant rate, for paths without other traffic.
 
+use crate::registry::BuiltIn;
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Sends at one rate regardless of losses. It never yields: use it only on a path of your own.
 #[derive(Clone, Debug)]
-pub struct Fixed {
+pub(crate) struct Fixed {
     rate_bits_per_s: f64,
     packets_per_s: f64,
 }
 
 impl Fixed {
     /// Creates a control of a rate in bits per second on the path, IP and UDP headers included.
-    #[must_use]
-    pub const fn new(rate_bits_per_s: f64) -> Self {
+    const fn new(rate_bits_per_s: f64) -> Self {
         // Until the connection reports its packet size, a moderate rate suffices.
         Self { rate_bits_per_s, packets_per_s: 1_000.0 }
     }
+}
 
-    /// Creates a control from the option `rate`.
-    ///
-    /// # Errors
-    /// If the rate is missing or not positive, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+impl BuiltIn for Fixed {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let rate = options.rate("rate")?;
-        options.finish()?;
         Ok(Self::new(rate))
     }
 }

@@ -26,14 +26,14 @@ use shares::{Seat, Shares};
 
 /// Makes controls whose receiving ends share a capacity.
 #[derive(Debug)]
-pub struct GtpFactory {
+pub(crate) struct GtpFactory {
     capacity_bits_per_s: f64,
     shares: Arc<Mutex<Shares>>,
 }
 
 /// GTP-like: for many senders to one receiver, over paths that carry more than the receiver takes.
 #[derive(Debug)]
-pub struct Gtp {
+struct Gtp {
     /// Total receive rate of this end, and its maximum send rate. Units: bits per second.
     capacity: f64,
     packet_bits: f64,
@@ -79,12 +79,8 @@ const LEAST_PACKETS: f64 = 10.0;
 impl GtpFactory {
     /// Creates a factory from the option `rate`: the total rate at which this end receives from all its senders, and
     /// its maximum send rate.
-    ///
-    /// # Errors
-    /// If the rate is missing or not positive, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+    pub(crate) fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let capacity_bits_per_s = options.rate("rate")?;
-        options.finish()?;
         Ok(Self { capacity_bits_per_s, shares: Arc::new(Mutex::new(Shares::new(capacity_bits_per_s))) })
     }
 }
@@ -244,7 +240,7 @@ mod tests {
     const CAPACITY: f64 = 120e6;
 
     fn factory() -> GtpFactory {
-        GtpFactory::from_options(Options::parse("rate=120m").unwrap()).unwrap()
+        GtpFactory::from_options(&mut Options::parse("rate=120m").unwrap()).unwrap()
     }
 
     /// A receiver's end with this many arrivals in every 10 ms.

@@ -2,12 +2,13 @@
 //!
 //! Source: RFC 3649, sections 5 and 6, with the formulas and not the table that they were rounded to.
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// HighSpeed TCP. Up to 38 packets it is Reno.
 #[derive(Clone, Debug)]
-pub struct HighSpeed {
+pub(crate) struct HighSpeed {
     window: f64,
     threshold: f64,
     cut: LastCut,
@@ -18,29 +19,12 @@ const HIGH_WINDOW: f64 = 83_000.0;
 const HIGH_DECREASE: f64 = 0.1;
 
 impl HighSpeed {
-    /// Creates a control before its first event.
-    #[must_use]
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self { window: START_WINDOW, threshold: f64::INFINITY, cut: LastCut::NONE }
-    }
-
-    /// Creates a control; there are no options.
-    ///
-    /// # Errors
-    /// If there is an option.
-    pub fn from_options(options: Options) -> Result<Self, OptionError> {
-        options.finish()?;
-        Ok(Self::new())
     }
 
     fn cut_to(&self) -> f64 {
         (self.window * (1.0 - decrease(self.window))).max(LEAST_WINDOW)
-    }
-}
-
-impl Default for HighSpeed {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -58,6 +42,12 @@ fn increase(window: f64) -> f64 {
     let probability = 0.078 / window.powf(1.2);
     let b = decrease(window);
     window * window * probability * 2.0 * b / (2.0 - b)
+}
+
+impl BuiltIn for HighSpeed {
+    fn from_options(_: &mut Options) -> Result<Self, OptionError> {
+        Ok(Self::new())
+    }
 }
 
 impl CongestionControl for HighSpeed {

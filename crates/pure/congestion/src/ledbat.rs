@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use units::Instant;
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -15,7 +16,7 @@ use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, P
 /// flow that fills queues takes precedence. A flow that starts behind its queue counts that as part of the path, and
 /// displaces the first one.
 #[derive(Clone, Debug)]
-pub struct Ledbat {
+pub(crate) struct Ledbat {
     target: Duration,
     gain: f64,
     window: f64,
@@ -34,20 +35,8 @@ const CURRENT_SAMPLES: usize = 4;
 impl Ledbat {
     /// Creates a control with the delay that it may add, and the packets by which a window grows in a round trip
     /// without any.
-    #[must_use]
-    pub const fn new(target: Duration, gain: f64) -> Self {
+    const fn new(target: Duration, gain: f64) -> Self {
         Self { target, gain, window: LEAST_WINDOW, base: VecDeque::new(), current: VecDeque::new() }
-    }
-
-    /// Creates a control from the options `target`, in milliseconds, and `gain`.
-    ///
-    /// # Errors
-    /// If one of them is out of range, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let target_ms = options.number("target", 100.0, 1.0, 100.0)?;
-        let gain = options.number("gain", 1.0, 0.01, 1.0)?;
-        options.finish()?;
-        Ok(Self::new(Duration::from_secs_f64(target_ms / 1e3), gain))
     }
 
     fn take(&mut self, now: Instant, sample: Duration) {
@@ -71,6 +60,14 @@ impl Ledbat {
         let queued = current.saturating_sub(base).as_secs_f64();
         // A delay above twice the target counts as twice.
         (1.0 - queued / self.target.as_secs_f64()).max(-1.0)
+    }
+}
+
+impl BuiltIn for Ledbat {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let target_ms = options.number("target", 100.0, 1.0, 100.0)?;
+        let gain = options.number("gain", 1.0, 0.01, 1.0)?;
+        Ok(Self::new(Duration::from_secs_f64(target_ms / 1e3), gain))
     }
 }
 

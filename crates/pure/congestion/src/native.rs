@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use units::Instant;
 
+use crate::registry::BuiltIn;
 use crate::{ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// UDT's own control.
@@ -20,7 +21,7 @@ use crate::{ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, OptionErr
 ///   `quantised=1` does, for comparisons.
 /// - Intervals follow one another: an acknowledgement that arrives a little early does not cost the next step.
 #[derive(Clone, Debug)]
-pub struct Native {
+pub(crate) struct Native {
     is_quantised: bool,
     is_slow_start: bool,
     window_packets: f64,
@@ -53,8 +54,7 @@ const MOST_REPORTS: u32 = 5;
 
 impl Native {
     /// Creates a control before its first event; `is_quantised` rounds periods as libudt does.
-    #[must_use]
-    pub const fn new(is_quantised: bool) -> Self {
+    const fn new(is_quantised: bool) -> Self {
         Self {
             is_quantised,
             is_slow_start: true,
@@ -69,16 +69,6 @@ impl Native {
             considered: 0,
             decrease_each: 1,
         }
-    }
-
-    /// Creates a control from the option `quantised`.
-    ///
-    /// # Errors
-    /// If it is neither 0 nor 1, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let quantised = options.number("quantised", 0.0, 0.0, 1.0)?;
-        options.finish()?;
-        Ok(Self::new(quantised >= 0.5))
     }
 
     fn rate(&self) -> f64 {
@@ -140,6 +130,13 @@ impl Native {
         };
         self.last_step = Some(begins);
         steps
+    }
+}
+
+impl BuiltIn for Native {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let quantised = options.number("quantised", 0.0, 0.0, 1.0)?;
+        Ok(Self::new(quantised >= 0.5))
     }
 }
 

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 
 use units::Instant;
 
+use crate::registry::BuiltIn;
 use crate::{
     AckPolicy, Acked, CongestionControl, Environment, LossReports, LossSource, Lost, Message, OptionError,
     Options, Policy, Retransmission, RoundTrip, Sent,
@@ -28,7 +29,7 @@ use map::Map;
 /// RBUDP-style: only for paths without other traffic. It never yields, and costs others the excess over the path's
 /// capacity.
 #[derive(Clone, Debug)]
-pub struct Rbudp {
+pub(crate) struct Rbudp {
     rate_bits_per_s: f64,
     packets_per_s: f64,
     round: u32,
@@ -80,27 +81,6 @@ const LONGEST: Duration = Duration::from_secs(10);
 const MOST_WAITING: usize = 65_536;
 
 impl Rbudp {
-    /// Creates a control from the option `rate`.
-    ///
-    /// # Errors
-    /// If the rate is missing or not positive, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let rate_bits_per_s = options.rate("rate")?;
-        options.finish()?;
-        Ok(Self {
-            rate_bits_per_s,
-            packets_per_s: 1_000.0,
-            round: 0,
-            state: State::Idle,
-            answered_in: None,
-            has_answered: false,
-            questions: 0,
-            missing: VecDeque::new(),
-            to_say: VecDeque::new(),
-            asked_until: None,
-        })
-    }
-
     fn quiet(&self) -> Duration {
         QUIET.max(Duration::from_secs_f64(QUIET_PACKETS / self.packets_per_s))
     }
@@ -175,6 +155,24 @@ impl Rbudp {
                 self.to_say.push_back(Message { kind: MAP, body: map.body() });
             }
         }
+    }
+}
+
+impl BuiltIn for Rbudp {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let rate_bits_per_s = options.rate("rate")?;
+        Ok(Self {
+            rate_bits_per_s,
+            packets_per_s: 1_000.0,
+            round: 0,
+            state: State::Idle,
+            answered_in: None,
+            has_answered: false,
+            questions: 0,
+            missing: VecDeque::new(),
+            to_say: VecDeque::new(),
+            asked_until: None,
+        })
     }
 }
 
@@ -263,7 +261,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn rbudp() -> Rbudp {
-        Rbudp::from_options(Options::parse("rate=12m").unwrap()).unwrap()
+        Rbudp::from_options(&mut Options::parse("rate=12m").unwrap()).unwrap()
     }
 
     /// A sender that has sent the packets 1,000 to 1,099 and its query.

@@ -2,9 +2,11 @@
 
 use core::fmt;
 
+use crate::{CongestionControl, OptionError, Options};
 use crate::{
-    Bbr, Bic, CongestionControl, Copa, Cubic, Fast, Fixed, GtpFactory, HighSpeed, Ledbat, Native,
-    OptionError, Options, Rbudp, Reno, Sabul, Scalable, Tsunami, Vegas, Westwood,
+    bbr::Bbr, bic::Bic, copa::Copa, cubic::Cubic, fast::Fast, fixed::Fixed, gtp::GtpFactory,
+    highspeed::HighSpeed, ledbat::Ledbat, native::Native, rbudp::Rbudp, reno::Reno, sabul::Sabul,
+    scalable::Scalable, tsunami::Tsunami, vegas::Vegas, westwood::Westwood,
 };
 
 /// Factory of the controls of connections; state shared between connections is kept here.
@@ -20,7 +22,13 @@ pub struct Choice {
     pub name: &'static str,
     /// Summary in one line.
     pub summary: &'static str,
-    make: fn(Options) -> Result<Box<dyn Factory>, OptionError>,
+    make: fn(&mut Options) -> Result<Box<dyn Factory>, OptionError>,
+}
+
+/// A control that is made of its options alone, so that connections share nothing.
+pub(crate) trait BuiltIn: CongestionControl + Clone + Sync + 'static {
+    /// Creates a control before its first event, and takes the options that it knows.
+    fn from_options(options: &mut Options) -> Result<Self, OptionError>;
 }
 
 /// Reason why there is no control.
@@ -49,72 +57,72 @@ pub const BUILT_IN: &[Choice] = &[
     Choice {
         name: "udt",
         summary: "UDT's own: a rate that grows by the free capacity, independent of the round trip (quantised=1: as libudt)",
-        make: |options| Ok(each(Native::from_options(options)?)),
+        make: each::<Native>,
     },
     Choice {
         name: "reno",
         summary: "TCP's standard: one packet per round trip, halved at a loss (start=10)",
-        make: |options| Ok(each(Reno::from_options(options)?)),
+        make: each::<Reno>,
     },
     Choice {
         name: "bic",
         summary: "BIC: a binary search for the window of the last loss, then a probe beyond it (smax=32, smin=0.01, b=0.125)",
-        make: |options| Ok(each(Bic::from_options(options)?)),
+        make: each::<Bic>,
     },
     Choice {
         name: "cubic",
         summary: "today's TCP: a cubic function of the time since the last loss, independent of the round trip",
-        make: |options| Ok(each(Cubic::from_options(options)?)),
+        make: each::<Cubic>,
     },
     Choice {
         name: "scalable",
         summary: "Scalable TCP: a hundredth of the window per round trip, an eighth less at a loss (a=0.01, b=0.125)",
-        make: |options| Ok(each(Scalable::from_options(options)?)),
+        make: each::<Scalable>,
     },
     Choice {
         name: "highspeed",
         summary: "HighSpeed TCP: the wider the window, the larger its steps and the smaller its cuts",
-        make: |options| Ok(each(HighSpeed::from_options(options)?)),
+        make: each::<HighSpeed>,
     },
     Choice {
         name: "westwood",
         summary: "Westwood+: Reno that after a loss keeps the measured capacity, for paths with random loss",
-        make: |options| Ok(each(Westwood::from_options(options)?)),
+        make: each::<Westwood>,
     },
     Choice {
         name: "vegas",
         summary: "Vegas: keeps a few packets in the queue and yields before a loss (alpha=2, beta=4)",
-        make: |options| Ok(each(Vegas::from_options(options)?)),
+        make: each::<Vegas>,
     },
     Choice {
         name: "fast",
         summary: "FAST TCP: moves directly to the window that keeps alpha packets in the queue (alpha=20, gamma=0.5)",
-        make: |options| Ok(each(Fast::from_options(options)?)),
+        make: each::<Fast>,
     },
     Choice {
         name: "copa",
         summary: "Copa: two packets of its own in the queue on average, aggressive only against controls that fill it (delta=0.5)",
-        make: |options| Ok(each(Copa::from_options(options)?)),
+        make: each::<Copa>,
     },
     Choice {
         name: "bbr",
         summary: "BBR v3: the measured delivery rate with hardly a queue, unaffected by random loss up to 2 %",
-        make: |options| Ok(each(Bbr::from_options(options)?)),
+        make: each::<Bbr>,
     },
     Choice {
         name: "ledbat",
         summary: "LEDBAT: uses the capacity that others leave, and adds no more delay than its target (target=100 ms, gain=1)",
-        make: |options| Ok(each(Ledbat::from_options(options)?)),
+        make: each::<Ledbat>,
     },
     Choice {
         name: "sabul",
         summary: "SABUL-like: up and down by factors as the receiver reports losses (up=1.005, down=1.125, threshold=0.001, start=10m)",
-        make: |options| Ok(each(Sabul::from_options(options)?)),
+        make: each::<Sabul>,
     },
     Choice {
         name: "tsunami",
         summary: "Tsunami-like: near its target up to a loss of error=7.5 %, for paths without other traffic (rate=950m, history=25)",
-        make: |options| Ok(each(Tsunami::from_options(options)?)),
+        make: each::<Tsunami>,
     },
     Choice {
         name: "gtp",
@@ -124,12 +132,12 @@ pub const BUILT_IN: &[Choice] = &[
     Choice {
         name: "rbudp",
         summary: "RBUDP-style: everything at one rate, then the missing packets again, for paths without other traffic (rate=950m)",
-        make: |options| Ok(each(Rbudp::from_options(options)?)),
+        make: each::<Rbudp>,
     },
     Choice {
         name: "fixed",
         summary: "a constant rate (rate=950m), for paths without other traffic",
-        make: |options| Ok(each(Fixed::from_options(options)?)),
+        make: each::<Fixed>,
     },
 ];
 
@@ -143,7 +151,11 @@ pub fn named(name: &str, options: &str) -> Result<Box<dyn Factory>, UnknownContr
         known: BUILT_IN.iter().map(|choice| choice.name).collect(),
     };
     let choice = BUILT_IN.iter().find(|choice| choice.name == name).ok_or_else(unknown)?;
-    let made = Options::parse(options).and_then(|options| (choice.make)(options));
+    let made = Options::parse(options).and_then(|mut options| {
+        let factory = (choice.make)(&mut options)?;
+        options.finish()?;
+        Ok(factory)
+    });
     made.map_err(|error| UnknownControl::Options { name: choice.name, error })
 }
 
@@ -151,14 +163,14 @@ pub fn named(name: &str, options: &str) -> Result<Box<dyn Factory>, UnknownContr
 #[derive(Debug)]
 struct Each<C>(C);
 
-impl<C: CongestionControl + Clone + Sync + 'static> Factory for Each<C> {
+impl<C: BuiltIn> Factory for Each<C> {
     fn create(&self) -> Box<dyn CongestionControl> {
         Box::new(self.0.clone())
     }
 }
 
-fn each<C: CongestionControl + Clone + Sync + 'static>(control: C) -> Box<dyn Factory> {
-    Box::new(Each(control))
+fn each<C: BuiltIn>(options: &mut Options) -> Result<Box<dyn Factory>, OptionError> {
+    Ok(Box::new(Each(C::from_options(options)?)))
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 //! Source: RFC 5681 (slow start, avoidance), RFC 6928 (the first window). Losses are reported by number here, so the
 //! inflation and deflation of fast recovery have no counterpart.
 
+use crate::registry::BuiltIn;
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Reno. Every acknowledged packet counts, even if one acknowledgement covers many (RFC 3465 without its limit).
 #[derive(Clone, Debug)]
-pub struct Reno {
+pub(crate) struct Reno {
     window: f64,
     threshold: f64,
     cut: LastCut,
@@ -44,18 +45,14 @@ pub(crate) const LEAST_WINDOW: f64 = 2.0;
 
 impl Reno {
     /// Creates a control before its first event, with its initial window.
-    #[must_use]
-    pub const fn new(start_window: f64) -> Self {
+    const fn new(start_window: f64) -> Self {
         Self { window: start_window, threshold: f64::INFINITY, cut: LastCut::NONE }
     }
+}
 
-    /// Creates a control from the option `start`.
-    ///
-    /// # Errors
-    /// If it is not a valid window, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
+impl BuiltIn for Reno {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let start = options.number("start", START_WINDOW, 1.0, 1e6)?;
-        options.finish()?;
         Ok(Self::new(start))
     }
 }

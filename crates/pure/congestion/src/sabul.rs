@@ -11,6 +11,7 @@
 use units::Instant;
 
 use crate::feedback::{Arrivals, Departures, low_word};
+use crate::registry::BuiltIn;
 use crate::{
     ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy,
     Received, Sent,
@@ -18,7 +19,7 @@ use crate::{
 
 /// SABUL-like: the predecessor of UDT's own control, for comparison. Two flows of it keep their initial shares.
 #[derive(Clone, Debug)]
-pub struct Sabul {
+pub(crate) struct Sabul {
     options: Factors,
     packets_per_s: f64,
     /// Smoothed fraction of lost packets.
@@ -51,28 +52,6 @@ const MOST_RATE: f64 = 1e9;
 const START: f64 = 10e6;
 
 impl Sabul {
-    /// Creates a control from the options `up`, `down`, `threshold` and `start`.
-    ///
-    /// # Errors
-    /// If one of them is out of range, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let up = options.number("up", 1.005, 1.0, 2.0)?;
-        let down = options.number("down", 1.125, 1.0, 10.0)?;
-        let threshold = options.number("threshold", 0.001, 0.0, 1.0)?;
-        let start_bits_per_s = options.rate_or("start", START)?;
-        options.finish()?;
-        Ok(Self {
-            options: Factors { up, down, threshold, start_bits_per_s },
-            packets_per_s: start_bits_per_s / 12_000.0,
-            loss: 0.0,
-            arrivals: Arrivals::each(ACK_INTERVAL),
-            departures: Departures::each(ACK_INTERVAL),
-            told: (0, 0),
-            report: None,
-            is_heard: false,
-        })
-    }
-
     /// Takes the fraction that was lost in an interval.
     fn learn(&mut self, environment: &Environment<'_>, loss: f64) {
         self.loss = MEMORY * self.loss + (1.0 - MEMORY) * loss;
@@ -85,6 +64,25 @@ impl Sabul {
             self.options.up
         };
         self.packets_per_s = (self.packets_per_s * factor).clamp(LEAST_RATE, MOST_RATE);
+    }
+}
+
+impl BuiltIn for Sabul {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let up = options.number("up", 1.005, 1.0, 2.0)?;
+        let down = options.number("down", 1.125, 1.0, 10.0)?;
+        let threshold = options.number("threshold", 0.001, 0.0, 1.0)?;
+        let start_bits_per_s = options.rate_or("start", START)?;
+        Ok(Self {
+            options: Factors { up, down, threshold, start_bits_per_s },
+            packets_per_s: start_bits_per_s / 12_000.0,
+            loss: 0.0,
+            arrivals: Arrivals::each(ACK_INTERVAL),
+            departures: Departures::each(ACK_INTERVAL),
+            told: (0, 0),
+            report: None,
+            is_heard: false,
+        })
     }
 }
 
@@ -165,7 +163,7 @@ mod tests {
     use crate::harness::Pair;
 
     fn sabul(options: &str) -> Sabul {
-        Sabul::from_options(Options::parse(options).unwrap()).unwrap()
+        Sabul::from_options(&mut Options::parse(options).unwrap()).unwrap()
     }
 
     /// Runs a check with a peer that reports and with one that does not.

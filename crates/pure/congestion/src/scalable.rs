@@ -2,13 +2,14 @@
 //!
 //! Source: Kelly, "Scalable TCP: improving performance in highspeed wide area networks", CCR 2003.
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Scalable TCP. It recovers from a loss in 13.4 round trips regardless of the window; two flows of it keep their
 /// initial shares, so it is for paths that are shared with few.
 #[derive(Clone, Debug)]
-pub struct Scalable {
+pub(crate) struct Scalable {
     increase: f64,
     decrease: f64,
     window: f64,
@@ -20,25 +21,21 @@ const LEGACY_WINDOW: f64 = 16.0;
 
 impl Scalable {
     /// Creates a control with the increase for each packet and the fraction that a loss removes.
-    #[must_use]
-    pub const fn new(increase: f64, decrease: f64) -> Self {
+    const fn new(increase: f64, decrease: f64) -> Self {
         Self { increase, decrease, window: START_WINDOW, threshold: f64::INFINITY }
-    }
-
-    /// Creates a control from the options `a` and `b`.
-    ///
-    /// # Errors
-    /// If one of them is out of range, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let increase = options.number("a", 0.01, 0.000_1, 1.0)?;
-        let decrease = options.number("b", 0.125, 0.01, 0.9)?;
-        options.finish()?;
-        Ok(Self::new(increase, decrease))
     }
 
     fn cut(&self) -> f64 {
         let part = if self.window < LEGACY_WINDOW { 0.5 } else { self.decrease };
         (self.window * (1.0 - part)).max(LEAST_WINDOW)
+    }
+}
+
+impl BuiltIn for Scalable {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let increase = options.number("a", 0.01, 0.000_1, 1.0)?;
+        let decrease = options.number("b", 0.125, 0.01, 0.9)?;
+        Ok(Self::new(increase, decrease))
     }
 }
 

@@ -14,13 +14,14 @@ use core::time::Duration;
 use units::Instant;
 
 use crate::feedback::{Arrivals, Departures};
+use crate::registry::BuiltIn;
 use crate::{
     Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy, Received, Sent,
 };
 
 /// Tsunami-like: only for paths without other traffic. It does not yield below its threshold, and hardly above.
 #[derive(Clone, Debug)]
-pub struct Tsunami {
+pub(crate) struct Tsunami {
     target_bits_per_s: f64,
     /// Units: thousandths of a percent.
     threshold: f64,
@@ -53,32 +54,6 @@ const START: f64 = 3.0;
 const MOST_US: f64 = 10_000.0;
 
 impl Tsunami {
-    /// Creates a control from the options `rate`, `error` and `history`, the latter two in percent.
-    ///
-    /// # Errors
-    /// If the rate is missing or one is out of range, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let target_bits_per_s = options.rate("rate")?;
-        let threshold = options.number("error", 7.5, 0.0, 99.0)? * ALL / 100.0;
-        let memory = options.number("history", 25.0, 0.0, 99.0)? / 100.0;
-        options.finish()?;
-        let target_us = (12_000.0 / target_bits_per_s * 1e6).min(MOST_US);
-        Ok(Self {
-            target_bits_per_s,
-            threshold,
-            memory,
-            target_us,
-            spacing_us: (target_us * START).min(MOST_US),
-            arrivals: Arrivals::each(INTERVAL),
-            departures: Departures::each(INTERVAL),
-            reported: (0, 0),
-            errors: 0.0,
-            own_errors: 0.0,
-            report: None,
-            is_heard: false,
-        })
-    }
-
     /// Takes an error rate.
     fn learn(&mut self, errors: f64) {
         self.spacing_us *= if errors > self.threshold {
@@ -107,6 +82,29 @@ impl Tsunami {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 100,000")]
         let word = self.errors as u32;
         self.report = Some(Message { kind: REPORT, body: vec![word] });
+    }
+}
+
+impl BuiltIn for Tsunami {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let target_bits_per_s = options.rate("rate")?;
+        let threshold = options.number("error", 7.5, 0.0, 99.0)? * ALL / 100.0;
+        let memory = options.number("history", 25.0, 0.0, 99.0)? / 100.0;
+        let target_us = (12_000.0 / target_bits_per_s * 1e6).min(MOST_US);
+        Ok(Self {
+            target_bits_per_s,
+            threshold,
+            memory,
+            target_us,
+            spacing_us: (target_us * START).min(MOST_US),
+            arrivals: Arrivals::each(INTERVAL),
+            departures: Departures::each(INTERVAL),
+            reported: (0, 0),
+            errors: 0.0,
+            own_errors: 0.0,
+            report: None,
+            is_heard: false,
+        })
     }
 }
 
@@ -177,7 +175,7 @@ mod tests {
 
     /// 12 Mbit/s: a packet of 1,500 bytes each millisecond.
     fn pair(reports: bool) -> Pair<Tsunami> {
-        let make = || Tsunami::from_options(Options::parse("rate=12m").unwrap()).unwrap();
+        let make = || Tsunami::from_options(&mut Options::parse("rate=12m").unwrap()).unwrap();
         Pair::new(make(), make(), reports)
     }
 

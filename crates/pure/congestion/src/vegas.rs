@@ -5,13 +5,14 @@
 
 use core::time::Duration;
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Vegas: for paths on which round trips reflect queues, and all flows use delay-based controls. Against controls
 /// that fill the queue it gets little.
 #[derive(Clone, Debug)]
-pub struct Vegas {
+pub(crate) struct Vegas {
     /// Minimum and maximum number of packets that it keeps in the queue.
     fewest: f64,
     most: f64,
@@ -28,20 +29,8 @@ const SLOW_START_QUEUE: f64 = 1.0;
 
 impl Vegas {
     /// Creates a control with the minimum and maximum number of packets that it keeps in the queue.
-    #[must_use]
-    pub const fn new(fewest: f64, most: f64) -> Self {
+    const fn new(fewest: f64, most: f64) -> Self {
         Self { fewest, most, window: START_WINDOW, threshold: f64::INFINITY, least: None, grows: true }
-    }
-
-    /// Creates a control from the options `alpha` and `beta`.
-    ///
-    /// # Errors
-    /// If one of them is out of range, or there is another option.
-    pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
-        let fewest = options.number("alpha", 2.0, 0.5, 1_000.0)?;
-        let most = options.number("beta", 4.0, 0.5, 1_000.0)?;
-        options.finish()?;
-        Ok(Self::new(fewest, most.max(fewest)))
     }
 
     fn is_slow_start(&self) -> bool {
@@ -66,6 +55,14 @@ impl Vegas {
             // Otherwise the next acknowledgements would undo the step in slow start.
             self.threshold = self.threshold.min(self.window);
         }
+    }
+}
+
+impl BuiltIn for Vegas {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+        let fewest = options.number("alpha", 2.0, 0.5, 1_000.0)?;
+        let most = options.number("beta", 4.0, 0.5, 1_000.0)?;
+        Ok(Self::new(fewest, most.max(fewest)))
     }
 }
 

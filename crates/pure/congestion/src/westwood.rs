@@ -7,13 +7,14 @@ use core::time::Duration;
 
 use units::Instant;
 
+use crate::registry::BuiltIn;
 use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Westwood+: for paths with random loss, such as radio. A loss cuts the window to the measured rate times the
 /// minimum round trip, so a loss without a queue costs little.
 #[derive(Clone, Debug)]
-pub struct Westwood {
+pub(crate) struct Westwood {
     window: f64,
     threshold: f64,
     cut: LastCut,
@@ -29,20 +30,9 @@ const LEAST_SAMPLE: Duration = Duration::from_millis(50);
 const LONGEST_SAMPLE: Duration = Duration::from_secs(10);
 
 impl Westwood {
-    /// Creates a control before its first event.
-    #[must_use]
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         let (window, threshold) = (START_WINDOW, f64::INFINITY);
         Self { window, threshold, cut: LastCut::NONE, sample: None, rates: None }
-    }
-
-    /// Creates a control; there are no options.
-    ///
-    /// # Errors
-    /// If there is an option.
-    pub fn from_options(options: Options) -> Result<Self, OptionError> {
-        options.finish()?;
-        Ok(Self::new())
     }
 
     fn measure(&mut self, environment: &Environment<'_>, acked: &Acked) {
@@ -74,9 +64,9 @@ impl Westwood {
     }
 }
 
-impl Default for Westwood {
-    fn default() -> Self {
-        Self::new()
+impl BuiltIn for Westwood {
+    fn from_options(_: &mut Options) -> Result<Self, OptionError> {
+        Ok(Self::new())
     }
 }
 
