@@ -35,7 +35,7 @@ use core::time::Duration;
 use units::Instant;
 
 use crate::registry::BuiltIn;
-use crate::reno::{START_WINDOW, limit};
+use crate::window::{START_WINDOW, limit};
 use crate::{
     ACK_INTERVAL, AckPolicy, Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy,
     RateSample, Sent,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, START_WINDOW, limit};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Copa: two packets of its own in the queue on average, oscillating so that the queue empties and the path is

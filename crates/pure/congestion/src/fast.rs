@@ -7,7 +7,7 @@ use core::time::Duration;
 use units::Instant;
 
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, START_WINDOW, limit};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// FAST TCP: for long fast paths with queues that are not shared with controls that fill them. A flow that starts

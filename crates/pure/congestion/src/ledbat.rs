@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, limit};
+use crate::window::{LEAST_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// LEDBAT: for background transfers, such as copies of an archive. It keeps a queue of at most `target`, so every

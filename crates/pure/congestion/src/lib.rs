@@ -16,12 +16,10 @@
 //! control in data transport services", SC 2005); additions of newer transports are marked in place.
 
 mod bbr;
-mod bic;
 #[cfg(test)]
 mod bottleneck;
 mod contract;
 mod copa;
-mod cubic;
 #[cfg(test)]
 mod equilibria;
 mod event;
@@ -31,8 +29,8 @@ mod fixed;
 mod gtp;
 #[cfg(test)]
 mod harness;
-mod highspeed;
 mod ledbat;
+mod loss_based;
 mod native;
 mod options;
 mod policy;
@@ -40,14 +38,12 @@ mod policy;
 mod properties;
 mod rbudp;
 mod registry;
-mod reno;
 #[cfg(test)]
 mod responses;
 mod sabul;
-mod scalable;
 mod tsunami;
 mod vegas;
-mod westwood;
+mod window;
 
 pub use contract::{CongestionControl, Environment, Flight, Incoming, PeerReport, RoundTrip};
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
+use crate::loss_based::{Bic, Cubic, HighSpeed, Reno, Scalable, Westwood};
 use crate::{CongestionControl, OptionError, Options};
 use crate::{
-    bbr::Bbr, bic::Bic, copa::Copa, cubic::Cubic, fast::Fast, fixed::Fixed, gtp::GtpFactory,
-    highspeed::HighSpeed, ledbat::Ledbat, native::Native, rbudp::Rbudp, reno::Reno, sabul::Sabul,
-    scalable::Scalable, tsunami::Tsunami, vegas::Vegas, westwood::Westwood,
+    bbr::Bbr, copa::Copa, fast::Fast, fixed::Fixed, gtp::GtpFactory, ledbat::Ledbat, native::Native,
+    rbudp::Rbudp, sabul::Sabul, tsunami::Tsunami, vegas::Vegas,
 };
 
 /// Factory of the controls of connections; state shared between connections is kept here.

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Vegas: for paths on which round trips reflect queues, and all flows use delay-based controls. Against controls

@@ -2,8 +2,9 @@
 //!
 //! Source: RFC 3649, sections 5 and 6, with the formulas and not the table that they were rounded to.
 
+use super::reno::LastCut;
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// HighSpeed TCP. Up to 38 packets it is Reno.

@@ -5,8 +5,9 @@
 
 use units::Instant;
 
+use super::reno::LastCut;
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// CUBIC, the usual control of today's TCP. It returns to the window of the last loss in a time that depends on that

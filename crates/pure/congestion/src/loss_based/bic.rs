@@ -2,8 +2,9 @@
 //!
 //! Source: Xu, Harfoush, Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM 2004.
 
+use super::reno::LastCut;
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// BIC with the paper's constants; Linux has `smax=16&b=0.2`.

@@ -7,8 +7,9 @@ use core::time::Duration;
 
 use units::Instant;
 
+use super::reno::LastCut;
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Westwood+: for paths with random loss, such as radio. A loss cuts the window to the measured rate times the

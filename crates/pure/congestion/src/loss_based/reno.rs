@@ -4,6 +4,7 @@
 //! inflation and deflation of fast recovery have no counterpart.
 
 use crate::registry::BuiltIn;
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Reno. Every acknowledged packet counts, even if one acknowledgement covers many (RFC 3465 without its limit).
@@ -37,11 +38,6 @@ impl LastCut {
         if acked.to <= self.next { self.window_before.max(window) } else { window }
     }
 }
-
-/// Initial window, before anything is known of the path.
-pub(crate) const START_WINDOW: f64 = 10.0;
-/// Minimum window after a cut.
-pub(crate) const LEAST_WINDOW: f64 = 2.0;
 
 impl Reno {
     /// Creates a control before its first event, with its initial window.
@@ -88,29 +84,6 @@ impl CongestionControl for Reno {
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("slow_start_threshold_packets", self.threshold);
     }
-}
-
-/// Grows a window by the acknowledged packets up to the threshold; returns the packets left for congestion avoidance.
-///
-/// A window that the application does not fill says nothing about the path, and does not grow (RFC 7661).
-pub(crate) fn slow_start(
-    window: &mut f64,
-    threshold: f64,
-    acked: &Acked,
-    environment: &Environment<'_>,
-) -> f64 {
-    if environment.flight.is_application_limited {
-        return 0.0;
-    }
-    let newly = f64::from(acked.newly);
-    let grown = newly.min((threshold - *window).max(0.0));
-    *window += grown;
-    newly - grown
-}
-
-/// Keeps a window from growing while the peer's buffer limits the sender and not the path.
-pub(crate) fn limit(window: &mut f64, environment: &Environment<'_>) {
-    *window = window.min(f64::from(environment.flight.max_window_packets).max(LEAST_WINDOW));
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Source: Kelly, "Scalable TCP: improving performance in highspeed wide area networks", CCR 2003.
 
 use crate::registry::BuiltIn;
-use crate::reno::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Scalable TCP. It recovers from a loss in 13.4 round trips regardless of the window; two flows of it keep their
