@@ -34,7 +34,7 @@ use core::time::Duration;
 
 use units::Instant;
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{START_WINDOW, limit};
 use crate::{
     ACK_INTERVAL, AckPolicy, Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy,
@@ -303,7 +303,7 @@ impl Bbr {
     }
 }
 
-impl BuiltIn for Bbr {
+impl FromOptions for Bbr {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let strict = options.number("strict", 0.0, 0.0, 1.0)?;
         Ok(Self::new(strict >= 0.5))

@@ -103,6 +103,12 @@ pub trait CongestionControl: fmt::Debug + Send {
     }
 }
 
+/// Factory of the controls of connections; state shared between connections is kept here.
+pub trait Factory: fmt::Debug + Send + Sync {
+    /// Creates the control of a new connection.
+    fn create(&self) -> Box<dyn CongestionControl>;
+}
+
 /// The state that a control may read, and its random numbers.
 #[derive(Debug)]
 pub struct Environment<'a> {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use units::Instant;
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -137,7 +137,7 @@ impl Copa {
     }
 }
 
-impl BuiltIn for Copa {
+impl FromOptions for Copa {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let delta = options.number("delta", 0.5, 0.004, 1.0)?;
         Ok(Self::new(delta))

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use units::Instant;
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -50,7 +50,7 @@ impl Fast {
     }
 }
 
-impl BuiltIn for Fast {
+impl FromOptions for Fast {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let queued = options.number("alpha", 20.0, 1.0, 10_000.0)?;
         let gain = options.number("gamma", 0.5, 0.01, 1.0)?;

@@ -1,6 +1,6 @@
 //! A constant rate, for paths without other traffic.
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Sends at one rate regardless of losses. It never yields: use it only on a path of your own.
@@ -18,7 +18,7 @@ impl Fixed {
     }
 }
 
-impl BuiltIn for Fixed {
+impl FromOptions for Fixed {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let rate = options.rate("rate")?;
         Ok(Self::new(rate))

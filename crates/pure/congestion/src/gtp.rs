@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use units::Instant;
 
 use crate::feedback::{Beat, Departures, low_word};
+use crate::options::FromOptions;
 use crate::{
     ACK_INTERVAL, Acked, CongestionControl, Environment, Factory, Lost, Message, OptionError, Options,
     Policy, Received, RoundTrip, Sent,
@@ -27,6 +28,7 @@ use shares::{Seat, Shares};
 /// Makes controls whose receiving ends share a capacity.
 #[derive(Debug)]
 pub(crate) struct GtpFactory {
+    /// The total rate at which this end receives from all its senders, and its maximum send rate.
     capacity_bits_per_s: f64,
     shares: Arc<Mutex<Shares>>,
 }
@@ -76,10 +78,8 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Minimum rate. Units: packets per second.
 const LEAST_PACKETS: f64 = 10.0;
 
-impl GtpFactory {
-    /// Creates a factory from the option `rate`: the total rate at which this end receives from all its senders, and
-    /// its maximum send rate.
-    pub(crate) fn from_options(options: &mut Options) -> Result<Self, OptionError> {
+impl FromOptions for GtpFactory {
+    fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let capacity_bits_per_s = options.rate("rate")?;
         Ok(Self { capacity_bits_per_s, shares: Arc::new(Mutex::new(Shares::new(capacity_bits_per_s))) })
     }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use units::Instant;
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -63,7 +63,7 @@ impl Ledbat {
     }
 }
 
-impl BuiltIn for Ledbat {
+impl FromOptions for Ledbat {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let target_ms = options.number("target", 100.0, 1.0, 100.0)?;
         let gain = options.number("gain", 1.0, 0.01, 1.0)?;

@@ -45,8 +45,8 @@ mod tsunami;
 mod vegas;
 mod window;
 
-pub use contract::{CongestionControl, Environment, Flight, Incoming, PeerReport, RoundTrip};
+pub use contract::{CongestionControl, Environment, Factory, Flight, Incoming, PeerReport, RoundTrip};
 pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
 pub use options::{OptionError, Options};
 pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, LossReports, Policy, Retransmission};
-pub use registry::{BUILT_IN, Choice, Factory, UnknownControl, named};
+pub use registry::{BUILT_IN, Choice, UnknownControl, named};

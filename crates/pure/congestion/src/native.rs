@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use units::Instant;
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::{ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// UDT's own control.
@@ -133,7 +133,7 @@ impl Native {
     }
 }
 
-impl BuiltIn for Native {
+impl FromOptions for Native {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let quantised = options.number("quantised", 0.0, 0.0, 1.0)?;
         Ok(Self::new(quantised >= 0.5))

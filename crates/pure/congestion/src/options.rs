@@ -4,11 +4,17 @@ use std::collections::BTreeMap;
 
 /// Options by name, still to be taken by a control.
 ///
-/// A control takes its options and calls [`finish`](Self::finish), which refuses the others.
+/// A control takes its options, then [`finish`](Self::finish) refuses the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     given: BTreeMap<String, String>,
     known: Vec<&'static str>,
+}
+
+/// A control, or its factory, that is made of options.
+pub(crate) trait FromOptions: Sized {
+    /// Takes the options that it knows; the caller refuses the others.
+    fn from_options(options: &mut Options) -> Result<Self, OptionError>;
 }
 
 /// Reason why options are refused.

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 use units::Instant;
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::{
     AckPolicy, Acked, CongestionControl, Environment, LossReports, LossSource, Lost, Message, OptionError,
     Options, Policy, Retransmission, RoundTrip, Sent,
@@ -158,7 +158,7 @@ impl Rbudp {
     }
 }
 
-impl BuiltIn for Rbudp {
+impl FromOptions for Rbudp {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let rate_bits_per_s = options.rate("rate")?;
         Ok(Self {

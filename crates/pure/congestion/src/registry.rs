@@ -1,19 +1,12 @@
 //! Controls by name, as users choose them: `cc=fixed&rate=950m`.
 
-use core::fmt;
-
 use crate::loss_based::{Bic, Cubic, HighSpeed, Reno, Scalable, Westwood};
-use crate::{CongestionControl, OptionError, Options};
+use crate::options::FromOptions;
+use crate::{CongestionControl, Factory, OptionError, Options};
 use crate::{
     bbr::Bbr, copa::Copa, fast::Fast, fixed::Fixed, gtp::GtpFactory, ledbat::Ledbat, native::Native,
     rbudp::Rbudp, sabul::Sabul, tsunami::Tsunami, vegas::Vegas,
 };
-
-/// Factory of the controls of connections; state shared between connections is kept here.
-pub trait Factory: fmt::Debug + Send + Sync {
-    /// Creates the control of a new connection.
-    fn create(&self) -> Box<dyn CongestionControl>;
-}
 
 /// A built-in control.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +16,6 @@ pub struct Choice {
     /// Summary in one line.
     pub summary: &'static str,
     make: fn(&mut Options) -> Result<Box<dyn Factory>, OptionError>,
-}
-
-/// A control that is made of its options alone, so that connections share nothing.
-pub(crate) trait BuiltIn: CongestionControl + Clone + Sync + 'static {
-    /// Creates a control before its first event, and takes the options that it knows.
-    fn from_options(options: &mut Options) -> Result<Self, OptionError>;
 }
 
 /// Reason why there is no control.
@@ -163,13 +150,16 @@ pub fn named(name: &str, options: &str) -> Result<Box<dyn Factory>, UnknownContr
 #[derive(Debug)]
 struct Each<C>(C);
 
-impl<C: BuiltIn> Factory for Each<C> {
+impl<C: CongestionControl + Clone + Sync + 'static> Factory for Each<C> {
     fn create(&self) -> Box<dyn CongestionControl> {
         Box::new(self.0.clone())
     }
 }
 
-fn each<C: BuiltIn>(options: &mut Options) -> Result<Box<dyn Factory>, OptionError> {
+fn each<C>(options: &mut Options) -> Result<Box<dyn Factory>, OptionError>
+where
+    C: FromOptions + CongestionControl + Clone + Sync + 'static,
+{
     Ok(Box::new(Each(C::from_options(options)?)))
 }
 

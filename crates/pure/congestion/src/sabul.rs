@@ -11,7 +11,7 @@
 use units::Instant;
 
 use crate::feedback::{Arrivals, Departures, low_word};
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::{
     ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy,
     Received, Sent,
@@ -67,7 +67,7 @@ impl Sabul {
     }
 }
 
-impl BuiltIn for Sabul {
+impl FromOptions for Sabul {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let up = options.number("up", 1.005, 1.0, 2.0)?;
         let down = options.number("down", 1.125, 1.0, 10.0)?;

@@ -14,7 +14,7 @@ use core::time::Duration;
 use units::Instant;
 
 use crate::feedback::{Arrivals, Departures};
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::{
     Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy, Received, Sent,
 };
@@ -85,7 +85,7 @@ impl Tsunami {
     }
 }
 
-impl BuiltIn for Tsunami {
+impl FromOptions for Tsunami {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let target_bits_per_s = options.rate("rate")?;
         let threshold = options.number("error", 7.5, 0.0, 99.0)? * ALL / 100.0;

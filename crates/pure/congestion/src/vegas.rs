@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -58,7 +58,7 @@ impl Vegas {
     }
 }
 
-impl BuiltIn for Vegas {
+impl FromOptions for Vegas {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let fewest = options.number("alpha", 2.0, 0.5, 1_000.0)?;
         let most = options.number("beta", 4.0, 0.5, 1_000.0)?;

@@ -3,7 +3,7 @@
 //! Source: Xu, Harfoush, Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM 2004.
 
 use super::reno::LastCut;
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -66,7 +66,7 @@ impl Bic {
     }
 }
 
-impl BuiltIn for Bic {
+impl FromOptions for Bic {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let largest = options.number("smax", 32.0, 1.0, 1_000.0)?;
         let least = options.number("smin", 0.01, 0.000_1, 1.0)?;

@@ -6,7 +6,7 @@
 use units::Instant;
 
 use super::reno::LastCut;
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -98,7 +98,7 @@ impl Cubic {
     }
 }
 
-impl BuiltIn for Cubic {
+impl FromOptions for Cubic {
     fn from_options(_: &mut Options) -> Result<Self, OptionError> {
         Ok(Self::new())
     }

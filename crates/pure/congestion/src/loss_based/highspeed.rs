@@ -3,7 +3,7 @@
 //! Source: RFC 3649, sections 5 and 6, with the formulas and not the table that they were rounded to.
 
 use super::reno::LastCut;
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -45,7 +45,7 @@ fn increase(window: f64) -> f64 {
     window * window * probability * 2.0 * b / (2.0 - b)
 }
 
-impl BuiltIn for HighSpeed {
+impl FromOptions for HighSpeed {
     fn from_options(_: &mut Options) -> Result<Self, OptionError> {
         Ok(Self::new())
     }

@@ -3,7 +3,7 @@
 //! Source: RFC 5681 (slow start, avoidance), RFC 6928 (the first window). Losses are reported by number here, so the
 //! inflation and deflation of fast recovery have no counterpart.
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -46,7 +46,7 @@ impl Reno {
     }
 }
 
-impl BuiltIn for Reno {
+impl FromOptions for Reno {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let start = options.number("start", START_WINDOW, 1.0, 1e6)?;
         Ok(Self::new(start))

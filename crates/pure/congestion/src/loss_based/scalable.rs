@@ -2,7 +2,7 @@
 //!
 //! Source: Kelly, "Scalable TCP: improving performance in highspeed wide area networks", CCR 2003.
 
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -31,7 +31,7 @@ impl Scalable {
     }
 }
 
-impl BuiltIn for Scalable {
+impl FromOptions for Scalable {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
         let increase = options.number("a", 0.01, 0.000_1, 1.0)?;
         let decrease = options.number("b", 0.125, 0.01, 0.9)?;

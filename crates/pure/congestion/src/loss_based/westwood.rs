@@ -8,7 +8,7 @@ use core::time::Duration;
 use units::Instant;
 
 use super::reno::LastCut;
-use crate::registry::BuiltIn;
+use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
@@ -65,7 +65,7 @@ impl Westwood {
     }
 }
 
-impl BuiltIn for Westwood {
+impl FromOptions for Westwood {
     fn from_options(_: &mut Options) -> Result<Self, OptionError> {
         Ok(Self::new())
     }
