@@ -7,7 +7,7 @@ use core::time::Duration;
 use units::Instant;
 
 use crate::options::FromOptions;
-use crate::window::{LEAST_WINDOW, START_WINDOW, limit};
+use crate::window::{LEAST_WINDOW, START_WINDOW, halved, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// FAST TCP: for long fast paths with queues that are not shared with controls that fill them. A flow that starts
@@ -79,7 +79,7 @@ impl CongestionControl for Fast {
 
     fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {
         if lost.begins_epoch {
-            self.window = (self.window / 2.0).max(LEAST_WINDOW);
+            self.window = halved(self.window);
             self.last_update = Some(environment.now);
         }
     }

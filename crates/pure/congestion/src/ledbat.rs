@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::options::FromOptions;
-use crate::window::{LEAST_WINDOW, limit};
+use crate::window::{LEAST_WINDOW, halved, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// LEDBAT: for background transfers, such as copies of an archive. It keeps a queue of at most `target`, so every
@@ -93,7 +93,7 @@ impl CongestionControl for Ledbat {
 
     fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
         if lost.begins_epoch {
-            self.window = (self.window / 2.0).max(LEAST_WINDOW);
+            self.window = halved(self.window);
         }
     }
 

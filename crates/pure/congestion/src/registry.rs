@@ -1,6 +1,6 @@
 //! Controls by name, as users choose them: `cc=fixed&rate=950m`.
 
-use crate::loss_based::{Bic, Cubic, HighSpeed, Reno, Scalable, Westwood};
+use crate::loss_based::{Bic, Cubic, HighSpeed, LossBased, Reno, Scalable, Westwood};
 use crate::options::FromOptions;
 use crate::{CongestionControl, Factory, OptionError, Options};
 use crate::{
@@ -49,32 +49,32 @@ pub const BUILT_IN: &[Choice] = &[
     Choice {
         name: "reno",
         summary: "TCP's standard: one packet per round trip, halved at a loss (start=10)",
-        make: each::<Reno>,
+        make: each::<LossBased<Reno>>,
     },
     Choice {
         name: "bic",
         summary: "BIC: a binary search for the window of the last loss, then a probe beyond it (smax=32, smin=0.01, b=0.125)",
-        make: each::<Bic>,
+        make: each::<LossBased<Bic>>,
     },
     Choice {
         name: "cubic",
         summary: "today's TCP: a cubic function of the time since the last loss, independent of the round trip",
-        make: each::<Cubic>,
+        make: each::<LossBased<Cubic>>,
     },
     Choice {
         name: "scalable",
         summary: "Scalable TCP: a hundredth of the window per round trip, an eighth less at a loss (a=0.01, b=0.125)",
-        make: each::<Scalable>,
+        make: each::<LossBased<Scalable>>,
     },
     Choice {
         name: "highspeed",
         summary: "HighSpeed TCP: the wider the window, the larger its steps and the smaller its cuts",
-        make: each::<HighSpeed>,
+        make: each::<LossBased<HighSpeed>>,
     },
     Choice {
         name: "westwood",
         summary: "Westwood+: Reno that after a loss keeps the measured capacity, for paths with random loss",
-        make: each::<Westwood>,
+        make: each::<LossBased<Westwood>>,
     },
     Choice {
         name: "vegas",

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use crate::options::FromOptions;
-use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
+use crate::window::{LEAST_WINDOW, START_WINDOW, Window, halved, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
 /// Vegas: for paths on which round trips reflect queues, and all flows use delay-based controls. Against controls
@@ -16,8 +16,7 @@ pub(crate) struct Vegas {
     /// Minimum and maximum number of packets that it keeps in the queue.
     fewest: f64,
     most: f64,
-    window: f64,
-    threshold: f64,
+    window: Window,
     /// Minimum round trip of this round.
     least: Option<Duration>,
     /// Slow start doubles every second round, so that its effect is seen in between.
@@ -30,30 +29,28 @@ const SLOW_START_QUEUE: f64 = 1.0;
 impl Vegas {
     /// Creates a control with the minimum and maximum number of packets that it keeps in the queue.
     const fn new(fewest: f64, most: f64) -> Self {
-        Self { fewest, most, window: START_WINDOW, threshold: f64::INFINITY, least: None, grows: true }
-    }
-
-    fn is_slow_start(&self) -> bool {
-        self.window < self.threshold
+        Self { fewest, most, window: Window::new(START_WINDOW), least: None, grows: true }
     }
 
     /// Compares the minimum round trip of a finished round with the minimum of all.
     fn judge(&mut self, environment: &Environment<'_>) {
         let (Some(least), Some(base)) = (self.least.take(), environment.round_trip.least) else { return };
         let part = base.as_secs_f64() / least.as_secs_f64().max(1e-9);
-        let queued = self.window * (1.0 - part.min(1.0));
-        if self.is_slow_start() {
+        let window = &mut self.window;
+        let queued = window.packets * (1.0 - part.min(1.0));
+        if window.is_slow_start() {
             self.grows = !self.grows;
             if queued > SLOW_START_QUEUE {
-                self.window = (self.window * part + 1.0).clamp(LEAST_WINDOW, self.window.max(LEAST_WINDOW));
-                self.threshold = self.window;
+                window.packets =
+                    (window.packets * part + 1.0).clamp(LEAST_WINDOW, window.packets.max(LEAST_WINDOW));
+                window.threshold = window.packets;
             }
         } else if queued < self.fewest {
-            self.window += 1.0;
+            window.packets += 1.0;
         } else if queued > self.most {
-            self.window = (self.window - 1.0).max(LEAST_WINDOW);
+            window.packets = (window.packets - 1.0).max(LEAST_WINDOW);
             // Otherwise the next acknowledgements would undo the step in slow start.
-            self.threshold = self.threshold.min(self.window);
+            window.threshold = window.threshold.min(window.packets);
         }
     }
 }
@@ -68,11 +65,7 @@ impl FromOptions for Vegas {
 
 impl CongestionControl for Vegas {
     fn policy(&self) -> Policy {
-        if self.window < self.threshold {
-            Policy::doubling_window(self.window)
-        } else {
-            Policy::window(self.window)
-        }
+        self.window.policy()
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
@@ -82,31 +75,30 @@ impl CongestionControl for Vegas {
         if environment.flight.is_application_limited {
             return;
         }
-        if self.is_slow_start() && self.grows {
-            slow_start(&mut self.window, self.threshold, acked, environment);
+        if self.window.is_slow_start() && self.grows {
+            self.window.slow_start(acked, environment);
         }
         if acked.ends_round {
             self.judge(environment);
         }
-        limit(&mut self.window, environment);
+        limit(&mut self.window.packets, environment);
     }
 
     fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
         if lost.begins_epoch {
-            self.threshold = (self.window / 2.0).max(LEAST_WINDOW);
-            self.window = self.threshold;
+            let half = halved(self.window.packets);
+            self.window = Window { packets: half, threshold: half };
             self.least = None;
         }
     }
 
     fn on_timeout(&mut self, _: &mut Environment<'_>) {
-        self.threshold = (self.window / 2.0).max(LEAST_WINDOW);
-        self.window = 1.0;
+        self.window.restart(halved(self.window.packets));
         (self.least, self.grows) = (None, true);
     }
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        tell("slow_start_threshold_packets", self.threshold);
+        tell("slow_start_threshold_packets", self.window.threshold);
     }
 }
 
@@ -119,13 +111,13 @@ mod tests {
     #[test]
     fn a_step_back_is_not_taken_back_by_slow_start() {
         let mut stage = Stage::new(1, Duration::from_millis(20));
-        let mut vegas = Vegas { window: 60.0, threshold: 60.0, grows: true, ..Vegas::new(2.0, 4.0) };
+        let mut vegas = Vegas { window: Window { packets: 60.0, threshold: 60.0 }, ..Vegas::new(2.0, 4.0) };
         for round in 1..=5 {
             let waited = Some(Duration::from_millis(30));
             let (to, kind) = (round * 60, AckKind::Light);
             let acked = Acked { to, newly: 60, kind, round_trip: waited, ends_round: true, rate: None };
             vegas.on_ack(&mut stage.environment(), &acked);
-            assert_eq!(vegas.window, 60.0 - round as f64);
+            assert_eq!(vegas.window.packets, 60.0 - round as f64);
         }
     }
 }

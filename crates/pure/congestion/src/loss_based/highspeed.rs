@@ -2,30 +2,32 @@
 //!
 //! Source: RFC 3649, sections 5 and 6, with the formulas and not the table that they were rounded to.
 
-use super::reno::LastCut;
+use super::{LossBased, Response, Step};
 use crate::options::FromOptions;
-use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+use crate::window::{LEAST_WINDOW, START_WINDOW};
+use crate::{Environment, OptionError, Options};
 
-/// HighSpeed TCP. Up to 38 packets it is Reno.
+/// HighSpeed TCP: `w + a(w)/w` for each acknowledged packet, `w·(1 − b(w))` after a loss. Up to 38 packets it is Reno.
 #[derive(Clone, Debug)]
-pub(crate) struct HighSpeed {
-    window: f64,
-    threshold: f64,
-    cut: LastCut,
-}
+pub(crate) struct HighSpeed;
 
 const LOW_WINDOW: f64 = 38.0;
 const HIGH_WINDOW: f64 = 83_000.0;
 const HIGH_DECREASE: f64 = 0.1;
 
-impl HighSpeed {
-    const fn new() -> Self {
-        Self { window: START_WINDOW, threshold: f64::INFINITY, cut: LastCut::NONE }
+impl FromOptions for LossBased<HighSpeed> {
+    fn from_options(_: &mut Options) -> Result<Self, OptionError> {
+        Ok(Self::new(START_WINDOW, HighSpeed))
+    }
+}
+
+impl Response for HighSpeed {
+    fn grow(&mut self, step: &Step<'_>) -> f64 {
+        step.widened_by(increase(step.window))
     }
 
-    fn cut_to(&self) -> f64 {
-        (self.window * (1.0 - decrease(self.window))).max(LEAST_WINDOW)
+    fn cut(&mut self, window: f64, _: &Environment<'_>) -> f64 {
+        (window * (1.0 - decrease(window))).max(LEAST_WINDOW)
     }
 }
 
@@ -43,45 +45,6 @@ fn increase(window: f64) -> f64 {
     let probability = 0.078 / window.powf(1.2);
     let b = decrease(window);
     window * window * probability * 2.0 * b / (2.0 - b)
-}
-
-impl FromOptions for HighSpeed {
-    fn from_options(_: &mut Options) -> Result<Self, OptionError> {
-        Ok(Self::new())
-    }
-}
-
-impl CongestionControl for HighSpeed {
-    fn policy(&self) -> Policy {
-        if self.window < self.threshold {
-            Policy::doubling_window(self.window)
-        } else {
-            Policy::window(self.window)
-        }
-    }
-
-    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
-        let rest = slow_start(&mut self.window, self.threshold, acked, environment);
-        self.window += rest * increase(self.window) / self.cut.a_round(acked, self.window);
-        limit(&mut self.window, environment);
-    }
-
-    fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {
-        if lost.begins_epoch {
-            self.cut = LastCut::new(self.window, environment);
-            self.threshold = self.cut_to();
-            self.window = self.threshold;
-        }
-    }
-
-    fn on_timeout(&mut self, _: &mut Environment<'_>) {
-        self.threshold = self.cut_to();
-        self.window = 1.0;
-    }
-
-    fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        tell("slow_start_threshold_packets", self.threshold);
-    }
 }
 
 #[cfg(test)]

@@ -7,18 +7,15 @@ use core::time::Duration;
 
 use units::Instant;
 
-use super::reno::LastCut;
+use super::{LossBased, Response, Step};
 use crate::options::FromOptions;
-use crate::window::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+use crate::window::{LEAST_WINDOW, START_WINDOW, halved};
+use crate::{Acked, Environment, OptionError, Options};
 
 /// Westwood+: for paths with random loss, such as radio. A loss cuts the window to the measured rate times the
 /// minimum round trip, so a loss without a queue costs little.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Westwood {
-    window: f64,
-    threshold: f64,
-    cut: LastCut,
     /// The current sample: its start, and its packets.
     sample: Option<(Instant, f64)>,
     /// The rate, filtered once and twice. Units: packets per second.
@@ -31,11 +28,6 @@ const LEAST_SAMPLE: Duration = Duration::from_millis(50);
 const LONGEST_SAMPLE: Duration = Duration::from_secs(10);
 
 impl Westwood {
-    const fn new() -> Self {
-        let (window, threshold) = (START_WINDOW, f64::INFINITY);
-        Self { window, threshold, cut: LastCut::NONE, sample: None, rates: None }
-    }
-
     fn measure(&mut self, environment: &Environment<'_>, acked: &Acked) {
         let Some((began, packets)) = &mut self.sample else {
             self.sample = Some((environment.now, 0.0));
@@ -54,54 +46,38 @@ impl Westwood {
             [once, filter(twice, once)]
         }));
     }
-
-    /// Returns the window that fills the path at the measured rate without a queue.
-    fn filled(&self, environment: &Environment<'_>) -> f64 {
-        let rate = self.rates.map_or(0.0, |[_, twice]| twice);
-        let least = environment.round_trip.least.unwrap_or(environment.round_trip.smoothed);
-        let filled = (rate * least.min(LONGEST_SAMPLE).as_secs_f64()).max(LEAST_WINDOW);
-        // Before the first measurement it behaves like Reno.
-        if self.rates.is_some() { filled } else { (self.window / 2.0).max(LEAST_WINDOW) }
-    }
 }
 
-impl FromOptions for Westwood {
+impl FromOptions for LossBased<Westwood> {
     fn from_options(_: &mut Options) -> Result<Self, OptionError> {
-        Ok(Self::new())
+        Ok(Self::new(START_WINDOW, Westwood::default()))
     }
 }
 
-impl CongestionControl for Westwood {
-    fn policy(&self) -> Policy {
-        if self.window < self.threshold {
-            Policy::doubling_window(self.window)
-        } else {
-            Policy::window(self.window)
-        }
+impl Response for Westwood {
+    fn grow(&mut self, step: &Step<'_>) -> f64 {
+        step.widened_by(1.0)
     }
 
-    fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
+    /// Returns the window that fills the path at the measured rate without a queue; Reno's before the first
+    /// measurement.
+    fn cut(&mut self, window: f64, environment: &Environment<'_>) -> f64 {
+        let Some([_, rate]) = self.rates else { return halved(window) };
+        let least = environment.round_trip.least.unwrap_or(environment.round_trip.smoothed);
+        (rate * least.min(LONGEST_SAMPLE).as_secs_f64()).max(LEAST_WINDOW)
+    }
+
+    /// Keeps a window that fills less than the path.
+    fn keep(&self, window: f64, threshold: f64) -> f64 {
+        window.min(threshold)
+    }
+
+    fn observe(&mut self, acked: &Acked, environment: &Environment<'_>) -> bool {
         self.measure(environment, acked);
-        let rest = slow_start(&mut self.window, self.threshold, acked, environment);
-        self.window += rest / self.cut.a_round(acked, self.window);
-        limit(&mut self.window, environment);
-    }
-
-    fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {
-        if lost.begins_epoch {
-            self.cut = LastCut::new(self.window, environment);
-            self.threshold = self.filled(environment);
-            self.window = self.window.min(self.threshold);
-        }
-    }
-
-    fn on_timeout(&mut self, environment: &mut Environment<'_>) {
-        self.threshold = self.filled(environment);
-        self.window = 1.0;
+        true
     }
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        tell("rate_packets_per_s", self.rates.map_or(f64::NAN, |[_, twice]| twice));
-        tell("slow_start_threshold_packets", self.threshold);
+        tell("rate_packets_per_s", self.rates.map_or(f64::NAN, |[_, rate]| rate));
     }
 }
