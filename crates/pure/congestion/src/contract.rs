@@ -178,6 +178,13 @@ pub struct Flight {
     pub max_window_packets: u32,
 }
 
+impl Flight {
+    /// Returns the size of a full packet on the path. Units: bits.
+    pub(crate) fn packet_bits(&self) -> f64 {
+        f64::from(self.packet_bytes.max(1)) * 8.0
+    }
+}
+
 impl RoundTrip {
     /// Values before the first sample.
     ///

@@ -29,6 +29,8 @@ pub(crate) struct Departures {
     /// Time of the latest report of the peer's control, or of the first packet.
     waits_since: Option<Instant>,
     was_heard: bool,
+    /// True if the peer's control had reported recently at the end of the last interval, or has since.
+    is_heard: bool,
 }
 
 /// Periodic times, while there is something to do.
@@ -98,7 +100,8 @@ impl Arrivals {
 impl Departures {
     /// Keeps an account over intervals of this length.
     pub(crate) const fn each(every: Duration) -> Self {
-        Self { beat: Beat::new(every), sent: 0.0, lost: 0.0, waits_since: None, was_heard: false }
+        let beat = Beat::new(every);
+        Self { beat, sent: 0.0, lost: 0.0, waits_since: None, was_heard: false, is_heard: false }
     }
 
     pub(crate) fn send(&mut self, now: Instant, packets: u32) {
@@ -119,12 +122,7 @@ impl Departures {
     /// Records a report of the peer's control.
     pub(crate) const fn hear(&mut self, now: Instant) {
         self.waits_since = Some(now);
-        self.was_heard = true;
-    }
-
-    /// Returns whether the peer's control has reported recently.
-    pub(crate) fn is_heard(&self, now: Instant, round_trip: &RoundTrip) -> bool {
-        self.was_heard && !self.is_alone(now, round_trip)
+        (self.was_heard, self.is_heard) = (true, true);
     }
 
     /// Returns whether reports have been missing for so long that the own account applies.
@@ -138,12 +136,18 @@ impl Departures {
     }
 
     /// Returns, at the end of an interval, the fraction of sent packets that were lost.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<f64> {
+    pub(crate) fn take(&mut self, now: Instant, round_trip: &RoundTrip) -> Option<f64> {
         if !self.beat.take(now) {
             return None;
         }
+        self.is_heard = self.was_heard && !self.is_alone(now, round_trip);
         let (sent, lost) = (core::mem::take(&mut self.sent), core::mem::take(&mut self.lost));
         Some(if sent > 0.0 { (lost / sent).min(1.0) } else { 0.0 })
+    }
+
+    /// Reports whether the peer's control reports.
+    pub(crate) fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        tell("peer_reports", f64::from(u8::from(self.is_heard)));
     }
 }
 
@@ -181,10 +185,15 @@ mod tests {
         let mut departures = Departures::each(Duration::from_millis(10));
         departures.send(at(0), 30);
         departures.lose(3);
-        assert_eq!((departures.take(at(9)), departures.take(at(10))), (None, Some(0.1)));
         let unknown = RoundTrip { smoothed: Duration::from_millis(50), ..RoundTrip::UNKNOWN };
+        assert_eq!(departures.take(at(9), &unknown), None);
+        assert_eq!(departures.take(at(10), &unknown), Some(0.1));
         assert!(!departures.is_alone(at(140), &unknown) && departures.is_alone(at(141), &unknown));
         departures.hear(at(200));
-        assert!(departures.is_heard(at(340), &unknown) && !departures.is_heard(at(341), &unknown));
+        for (millis, is_heard) in [(340, true), (350, false)] {
+            departures.beat.want(at(millis - 10));
+            assert!(departures.take(at(millis), &unknown).is_some());
+            assert_eq!(departures.is_heard, is_heard, "{millis} ms");
+        }
     }
 }

@@ -31,8 +31,7 @@ impl CongestionControl for Fixed {
     }
 
     fn on_start(&mut self, environment: &mut Environment<'_>) {
-        let packet_bits = f64::from(environment.flight.packet_bytes) * 8.0;
-        self.packets_per_s = self.rate_bits_per_s / packet_bits;
+        self.packets_per_s = self.rate_bits_per_s / environment.flight.packet_bits();
     }
 
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}

@@ -42,7 +42,6 @@ struct Gtp {
     /// Send rate. Units: bits per second.
     rate: f64,
     departures: Departures,
-    is_told: bool,
     shares: Arc<Mutex<Shares>>,
     /// State of the receiver, once packets have arrived.
     receiving: Option<Receiving>,
@@ -92,7 +91,6 @@ impl Factory for GtpFactory {
             packet_bits: 12_000.0,
             rate: self.capacity_bits_per_s * START,
             departures: Departures::each(ACK_INTERVAL),
-            is_told: false,
             shares: Arc::clone(&self.shares),
             receiving: None,
             to_tell: None,
@@ -155,7 +153,7 @@ impl CongestionControl for Gtp {
     }
 
     fn on_start(&mut self, environment: &mut Environment<'_>) {
-        self.packet_bits = f64::from(environment.flight.packet_bytes.max(1)) * 8.0;
+        self.packet_bits = environment.flight.packet_bits();
         self.send_at(self.capacity * START);
     }
 
@@ -190,7 +188,6 @@ impl CongestionControl for Gtp {
     fn on_message(&mut self, environment: &mut Environment<'_>, message: &Message) {
         let (RATE, &[high, low]) = (message.kind, &message.body[..]) else { return };
         self.departures.hear(environment.now);
-        self.is_told = true;
         self.send_at(f64::from(high) * 4_294_967_296.0 + f64::from(low));
     }
 
@@ -215,8 +212,7 @@ impl CongestionControl for Gtp {
             let bits = granted as u64;
             self.to_tell = Some(Message { kind: RATE, body: vec![low_word(bits >> 32), low_word(bits)] });
         }
-        if let Some(loss) = self.departures.take(now) {
-            self.is_told = self.departures.is_heard(now, &environment.round_trip);
+        if let Some(loss) = self.departures.take(now, &environment.round_trip) {
             let is_limited = environment.flight.is_application_limited && loss <= 0.0;
             if self.departures.is_alone(now, &environment.round_trip) && !is_limited {
                 self.send_at(moved(self.rate, loss, self.packet_bits));
@@ -226,7 +222,7 @@ impl CongestionControl for Gtp {
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("rate_bits_per_s", self.rate);
-        tell("peer_reports", f64::from(u8::from(self.is_told)));
+        self.departures.tell(tell);
         tell("granted_bits_per_s", self.receiving.as_ref().map_or(f64::NAN, |receiving| receiving.granted));
     }
 }

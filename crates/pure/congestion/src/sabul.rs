@@ -29,7 +29,6 @@ pub(crate) struct Sabul {
     /// Latest report of the peer: packets received and missing, in words that wrap.
     told: (u32, u32),
     report: Option<Message>,
-    is_heard: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +80,6 @@ impl FromOptions for Sabul {
             departures: Departures::each(ACK_INTERVAL),
             told: (0, 0),
             report: None,
-            is_heard: false,
         })
     }
 }
@@ -92,8 +90,8 @@ impl CongestionControl for Sabul {
     }
 
     fn on_start(&mut self, environment: &mut Environment<'_>) {
-        let packet_bits = f64::from(environment.flight.packet_bytes.max(1)) * 8.0;
-        self.packets_per_s = (self.options.start_bits_per_s / packet_bits).clamp(LEAST_RATE, MOST_RATE);
+        self.packets_per_s =
+            (self.options.start_bits_per_s / environment.flight.packet_bits()).clamp(LEAST_RATE, MOST_RATE);
     }
 
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}
@@ -123,7 +121,6 @@ impl CongestionControl for Sabul {
         }
         self.told = (received, missing);
         self.departures.hear(environment.now);
-        self.is_heard = true;
         self.learn(environment, f64::from(missed) / (f64::from(came) + f64::from(missed)));
     }
 
@@ -140,17 +137,17 @@ impl CongestionControl for Sabul {
             let body = vec![low_word(received), low_word(missing)];
             self.report = Some(Message { kind: REPORT, body });
         }
-        if let Some(loss) = self.departures.take(environment.now) {
-            self.is_heard = self.departures.is_heard(environment.now, &environment.round_trip);
-            if self.departures.is_alone(environment.now, &environment.round_trip) {
-                self.learn(environment, loss);
-            }
+        let (now, round_trip) = (environment.now, &environment.round_trip);
+        if let Some(loss) = self.departures.take(now, round_trip)
+            && self.departures.is_alone(now, round_trip)
+        {
+            self.learn(environment, loss);
         }
     }
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("smoothed_loss", self.loss);
-        tell("peer_reports", f64::from(u8::from(self.is_heard)));
+        self.departures.tell(tell);
     }
 }
 

@@ -38,7 +38,6 @@ pub(crate) struct Tsunami {
     errors: f64,
     own_errors: f64,
     report: Option<Message>,
-    is_heard: bool,
 }
 
 /// A report: the smoothed error rate in thousandths of a percent.
@@ -103,7 +102,6 @@ impl FromOptions for Tsunami {
             errors: 0.0,
             own_errors: 0.0,
             report: None,
-            is_heard: false,
         })
     }
 }
@@ -114,8 +112,7 @@ impl CongestionControl for Tsunami {
     }
 
     fn on_start(&mut self, environment: &mut Environment<'_>) {
-        let packet_bits = f64::from(environment.flight.packet_bytes.max(1)) * 8.0;
-        self.target_us = (packet_bits / self.target_bits_per_s * 1e6).min(MOST_US);
+        self.target_us = (environment.flight.packet_bits() / self.target_bits_per_s * 1e6).min(MOST_US);
         self.spacing_us = (self.target_us * START).min(MOST_US);
     }
 
@@ -136,7 +133,6 @@ impl CongestionControl for Tsunami {
     fn on_message(&mut self, environment: &mut Environment<'_>, message: &Message) {
         let (REPORT, &[errors]) = (message.kind, &message.body[..]) else { return };
         self.departures.hear(environment.now);
-        self.is_heard = true;
         self.learn(f64::from(errors).min(ALL));
     }
 
@@ -152,10 +148,10 @@ impl CongestionControl for Tsunami {
         if let Some(counts) = self.arrivals.take(environment.now) {
             self.report(counts);
         }
-        if let Some(loss) = self.departures.take(environment.now) {
+        let (now, round_trip) = (environment.now, &environment.round_trip);
+        if let Some(loss) = self.departures.take(now, round_trip) {
             self.own_errors = self.smooth(self.own_errors, loss);
-            self.is_heard = self.departures.is_heard(environment.now, &environment.round_trip);
-            if self.departures.is_alone(environment.now, &environment.round_trip) {
+            if self.departures.is_alone(now, round_trip) {
                 self.learn(self.own_errors);
             }
         }
@@ -163,7 +159,7 @@ impl CongestionControl for Tsunami {
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("spacing_us", self.spacing_us);
-        tell("peer_reports", f64::from(u8::from(self.is_heard)));
+        self.departures.tell(tell);
     }
 }
 
