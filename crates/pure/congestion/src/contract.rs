@@ -186,6 +186,9 @@ impl Flight {
 }
 
 impl RoundTrip {
+    /// Maximum plausible round trip: controls derive no longer times from a longer one.
+    pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+
     /// Values before the first sample.
     ///
     /// Source: libudt 4.11's initial values, which a peer sees in the first acknowledgement.

@@ -10,7 +10,7 @@ use units::Instant;
 
 use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, limit};
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, RoundTrip};
 
 /// Copa: two packets of its own in the queue on average, oscillating so that the queue empties and the path is
 /// measured without it. If the queue does not empty, other flows fill it, and Copa becomes as aggressive as they are.
@@ -51,8 +51,6 @@ struct Extreme {
 const LEAST_SPAN: Duration = Duration::from_secs(10);
 /// Fraction of the range of round trips below which the queue is nearly empty.
 const NEARLY_EMPTY: f64 = 0.1;
-/// Maximum plausible round trip.
-const LONGEST: Duration = Duration::from_secs(10);
 const MOST_VELOCITY: f64 = 1e6;
 
 impl Extreme {
@@ -102,7 +100,7 @@ impl Copa {
     /// Takes a round trip; returns whether the rate is at most the target.
     fn look(&mut self, environment: &Environment<'_>, sample: Duration) -> bool {
         let now = environment.now;
-        self.smoothed = environment.round_trip.smoothed.min(LONGEST);
+        self.smoothed = environment.round_trip.smoothed.min(RoundTrip::LONGEST);
         let least = self.least.take(now, sample, LEAST_SPAN);
         let standing = self.standing.take(now, sample, self.smoothed / 2);
         let most = self.most.take(now, sample, self.smoothed * 4);

@@ -8,7 +8,7 @@ use units::Instant;
 
 use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, halved, limit};
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, RoundTrip};
 
 /// FAST TCP: for long fast paths with queues that are not shared with controls that fill them. A flow that starts
 /// late, behind the queues of others, counts them as part of the path and gets more than its share.
@@ -25,8 +25,6 @@ pub(crate) struct Fast {
 
 /// Minimum interval between two moves of the window.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum plausible round trip.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Fast {
     /// Creates a control with the number of packets that it keeps in the queue, and the fraction of the distance to
@@ -68,7 +66,7 @@ impl CongestionControl for Fast {
             self.smooth(sample);
         }
         // The effect of a move is seen a round trip later.
-        let patience = environment.round_trip.smoothed.clamp(INTERVAL, LONGEST_INTERVAL);
+        let patience = environment.round_trip.smoothed.clamp(INTERVAL, RoundTrip::LONGEST);
         let is_due = self.last_update.is_none_or(|last| environment.now.since(last) >= patience);
         if is_due && !environment.flight.is_application_limited {
             self.last_update = Some(environment.now);

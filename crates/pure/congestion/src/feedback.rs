@@ -9,8 +9,6 @@ use crate::{Received, RoundTrip};
 
 /// Number of intervals, in addition to two round trips, after which a peer without a report counts as not reporting.
 const SILENT_INTERVALS: u32 = 4;
-/// Maximum plausible round trip.
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// Arrivals since the beginning, and the time of the next report.
 #[derive(Clone, Debug)]
@@ -127,7 +125,7 @@ impl Departures {
 
     /// Returns whether reports have been missing for so long that the own account applies.
     pub(crate) fn is_alone(&self, now: Instant, round_trip: &RoundTrip) -> bool {
-        let patience = self.beat.every * SILENT_INTERVALS + round_trip.smoothed.min(LONGEST) * 2;
+        let patience = self.beat.every * SILENT_INTERVALS + round_trip.smoothed.min(RoundTrip::LONGEST) * 2;
         self.waits_since.is_some_and(|since| now.since(since) > patience)
     }
 

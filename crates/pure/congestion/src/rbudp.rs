@@ -75,8 +75,6 @@ const MOST_UNANSWERED: u32 = 6;
 const FEW: u32 = 3;
 /// Time without a query after which the receiver's transport reports losses again.
 const MOST_SILENCE: Duration = Duration::from_secs(2);
-/// Maximum plausible round trip.
-const LONGEST: Duration = Duration::from_secs(10);
 /// Maximum number of answers waiting to be sent, and of ranges waiting to be taken.
 const MOST_WAITING: usize = 65_536;
 
@@ -88,7 +86,8 @@ impl Rbudp {
     fn ask(&mut self, now: Instant, end: u64, attempts: u32, round_trip: &RoundTrip) {
         // While a hole is open no acknowledgement gives a round trip: the time of an earlier answer does.
         let unknown = round_trip.smoothed + round_trip.variation * 4;
-        let patience = self.answered_in.map_or(unknown, |took| took * 2).clamp(LEAST_PATIENCE, LONGEST);
+        let patience =
+            self.answered_in.map_or(unknown, |took| took * 2).clamp(LEAST_PATIENCE, RoundTrip::LONGEST);
         // A peer that has never answered is not waited for as long.
         let steps = if self.has_answered { attempts.min(MOST_STEPS) } else { 1 };
         let again_at = now + patience * steps;

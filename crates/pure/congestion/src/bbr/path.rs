@@ -4,10 +4,8 @@ use core::time::Duration;
 
 use units::Instant;
 
-use crate::{Environment, RateSample};
+use crate::{Environment, RateSample, RoundTrip};
 
-/// Maximum plausible round trip.
-const LONGEST: Duration = Duration::from_secs(10);
 /// Lifetime of the minimum round trip.
 const ROUND_TRIP_SPAN: Duration = Duration::from_secs(10);
 /// Time without a shorter round trip after which it is probed for (`ProbeRTTInterval`).
@@ -233,7 +231,7 @@ impl Path {
         let is_older =
             |seen: Option<(Duration, Instant)>, span| seen.is_some_and(|(_, at)| now.since(at) > span);
         let is_due = is_older(self.least_since_look, PROBE_INTERVAL);
-        if let Some(sample) = sample.map(|sample| sample.min(LONGEST))
+        if let Some(sample) = sample.map(|sample| sample.min(RoundTrip::LONGEST))
             && (is_due || self.least_since_look.is_none_or(|(least, _)| sample < least))
         {
             self.least_since_look = Some((sample, now));

@@ -10,7 +10,7 @@ use units::Instant;
 use super::{LossBased, Response, Step};
 use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, halved};
-use crate::{Acked, Environment, OptionError, Options};
+use crate::{Acked, Environment, OptionError, Options, RoundTrip};
 
 /// Westwood+: for paths with random loss, such as radio. A loss cuts the window to the measured rate times the
 /// minimum round trip, so a loss without a queue costs little.
@@ -24,8 +24,6 @@ pub(crate) struct Westwood {
 
 /// Minimum length of a sample, which otherwise takes a round trip.
 const LEAST_SAMPLE: Duration = Duration::from_millis(50);
-/// Maximum plausible round trip.
-const LONGEST_SAMPLE: Duration = Duration::from_secs(10);
 
 impl Westwood {
     fn measure(&mut self, environment: &Environment<'_>, acked: &Acked) {
@@ -35,7 +33,7 @@ impl Westwood {
         };
         *packets += f64::from(acked.newly);
         let took = environment.now.since(*began);
-        if took < environment.round_trip.smoothed.clamp(LEAST_SAMPLE, LONGEST_SAMPLE) {
+        if took < environment.round_trip.smoothed.clamp(LEAST_SAMPLE, RoundTrip::LONGEST) {
             return;
         }
         let sample = *packets / took.as_secs_f64();
@@ -64,7 +62,7 @@ impl Response for Westwood {
     fn cut(&mut self, window: f64, environment: &Environment<'_>) -> f64 {
         let Some([_, rate]) = self.rates else { return halved(window) };
         let least = environment.round_trip.least.unwrap_or(environment.round_trip.smoothed);
-        (rate * least.min(LONGEST_SAMPLE).as_secs_f64()).max(LEAST_WINDOW)
+        (rate * least.min(RoundTrip::LONGEST).as_secs_f64()).max(LEAST_WINDOW)
     }
 
     /// Keeps a window that fills less than the path.
