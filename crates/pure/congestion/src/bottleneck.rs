@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 
 use units::{Instant, Random};
 
-use crate::harness::Stage;
-use crate::{
-    AckKind, Acked, Bounds, CongestionControl, LossSource, Lost, RateSample, RoundTrip, Sent, named,
-};
+use crate::harness::{Stage, reported};
+use crate::{AckKind, Acked, Bounds, CongestionControl, RateSample, RoundTrip, Sent, named};
 
 /// A path shared by several flows.
 pub(crate) struct Bottleneck {
@@ -293,9 +291,7 @@ impl Flow {
             self.next_epoch = self.stage.flight.next;
         }
         let ranges = [number..number + 1];
-        let source = LossSource::Report;
-        let lost = Lost { ranges: &ranges, newly: 1, begins_epoch, source, round_trip: None, rate: None };
-        self.control.on_loss(&mut self.stage.environment(), &lost);
+        self.control.on_loss(&mut self.stage.environment(), &reported(&ranges, begins_epoch));
     }
 
     /// Samples the rate as the transport does.

@@ -1,5 +1,6 @@
 //! Common parts of the tests of controls: an environment, and paths with known losses.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
@@ -110,18 +111,15 @@ impl Stage {
     }
 
     fn report_newest(&mut self, control: &mut dyn CongestionControl, begins_epoch: bool) {
-        let newest = self.flight.next - 1..self.flight.next;
-        let ranges = [newest];
-        let lost = Lost {
-            ranges: &ranges,
-            newly: 1,
-            begins_epoch,
-            source: LossSource::Report,
-            round_trip: None,
-            rate: None,
-        };
-        control.on_loss(&mut self.environment(), &lost);
+        let ranges = [self.flight.next - 1..self.flight.next];
+        control.on_loss(&mut self.environment(), &reported(&ranges, begins_epoch));
     }
+}
+
+/// Returns the loss of ranges that the peer has not reported before.
+pub(crate) fn reported(ranges: &[Range<u64>], begins_epoch: bool) -> Lost<'_> {
+    let newly = ranges.iter().map(|range| (range.end - range.start) as u32).sum();
+    Lost { ranges, newly, begins_epoch, source: LossSource::Report, round_trip: None, rate: None }
 }
 
 /// A sender and a receiver whose controls exchange messages over a path with random loss, in steps of 10 ms.
@@ -174,10 +172,7 @@ impl<C: CongestionControl> Pair<C> {
         let newly_missing = (0..packets).filter(|_| self.stage.random.chance(loss)).count() as u32;
         if newly_missing > 0 {
             let ranges = [first..first + u64::from(newly_missing)];
-            let source = LossSource::Report;
-            let (newly, begins_epoch) = (newly_missing, true);
-            let lost = Lost { ranges: &ranges, newly, begins_epoch, source, round_trip: None, rate: None };
-            self.sender.on_loss(&mut self.stage.environment(), &lost);
+            self.sender.on_loss(&mut self.stage.environment(), &reported(&ranges, true));
         }
         let arrived = self.their_stage.now;
         let received = Received { packets: packets - newly_missing, newly_missing, arrived };
@@ -300,15 +295,7 @@ impl EmptyPath {
                 self.epochs += 1;
             }
             let ranges = [number..number + 1];
-            let lost = Lost {
-                ranges: &ranges,
-                newly: 1,
-                begins_epoch,
-                source: LossSource::Report,
-                round_trip: None,
-                rate: None,
-            };
-            control.on_loss(&mut self.stage.environment(), &lost);
+            control.on_loss(&mut self.stage.environment(), &reported(&ranges, begins_epoch));
         }
     }
 
