@@ -5,12 +5,13 @@
 //! datagram, and [`Buffer`] contains the size that the kernel granted.
 //!
 //! Not here: the format of datagrams (`wire`), the times of sending (`cast`), threads (`engine`).
-//! Only [`Poller::wait`] and [`clock::sleep_until`] block. Unsafe code is confined to the module
-//! `raw`.
+//! Only [`Poller::wait`], [`Cancellation::wait`] and [`clock::sleep_until`] block. Unsafe code is
+//! confined to the module `raw`.
 
 mod batch;
 mod bridge_groups;
 mod buffer;
+mod cancel;
 mod card;
 pub mod clock;
 mod control;
@@ -52,6 +53,7 @@ mod udp_sockets;
 pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
 pub use bridge_groups::bridge_groups;
 pub use buffer::{Buffer, Direction};
+pub use cancel::Cancellation;
 pub use descriptors::raise_descriptor_limit;
 pub use device_counters::DeviceCounters;
 pub use error_queue::{Origin, PathError};
