@@ -2,6 +2,7 @@
 //!
 //! Start with [`verbs::Verb`], one file per verb. Exit codes: 0 success, 1 problems found, 2 could not run.
 
+mod deadline;
 #[cfg(test)]
 mod golden;
 #[macro_use]
@@ -10,8 +11,8 @@ mod moment;
 mod quantity;
 mod reading;
 mod settings;
+mod signals;
 mod status_line;
-mod stop;
 mod verbs;
 mod wholeness;
 

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use sys::Cancellation;
 use tallycast::Subscriber;
 
-use crate::stop::{Deadline, Stop};
+use crate::deadline::Deadline;
 
 /// Time that a reader continues after the request to end, so that accounts can close.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    stop: Stop,
+    cancellation: Cancellation,
     patience: Duration,
     until_end: bool,
     /// Set once the end is requested.
@@ -19,8 +20,8 @@ pub(crate) struct Patience {
 impl Patience {
     /// Ends on request, at the latest after `patience` while streams are open; with `until_end` also once all streams
     /// have ended.
-    pub(crate) const fn new(stop: Stop, patience: Duration, until_end: bool) -> Self {
-        Self { stop, patience, until_end, deadline: None }
+    pub(crate) const fn new(cancellation: Cancellation, patience: Duration, until_end: bool) -> Self {
+        Self { cancellation, patience, until_end, deadline: None }
     }
 
     /// Returns whether the reader is finished.
@@ -29,7 +30,7 @@ impl Patience {
     }
 
     fn is_over_by_wish(&mut self, is_open: bool) -> bool {
-        if !self.stop.is_wanted() {
+        if !self.cancellation.is_cancelled() {
             return false;
         }
         let patience = self.patience;
@@ -44,12 +45,12 @@ mod tests {
 
     #[test]
     fn a_patient_reader_goes_on_after_the_wish_while_streams_are_open() {
-        let stop = Stop::default();
-        let mut patient = Patience::new(stop.clone(), Duration::from_secs(600), false);
-        let mut impatient = Patience::new(stop.clone(), Duration::ZERO, false);
+        let cancellation = Cancellation::new().unwrap();
+        let mut patient = Patience::new(cancellation.clone(), Duration::from_secs(600), false);
+        let mut impatient = Patience::new(cancellation.clone(), Duration::ZERO, false);
         assert!(!patient.is_over_by_wish(true));
         assert!(!impatient.is_over_by_wish(false), "no end was requested");
-        stop.want();
+        cancellation.cancel();
         assert!(!patient.is_over_by_wish(true));
         assert!(impatient.is_over_by_wish(true));
         assert!(patient.is_over_by_wish(false));

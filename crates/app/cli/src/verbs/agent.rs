@@ -9,9 +9,10 @@ use tallycast::{HostAgent, StreamPattern};
 use units::text;
 
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::{self, Sources};
-use crate::stop::{AsChild, Deadline};
+use crate::signals::AsChild;
 use crate::verbs::unjoined;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let bus = sources.load()?.bus()?;
     let patterns: Vec<String> = arguments.patterns.iter().map(ToString::to_string).collect();
-    let stop = arguments.child.stop()?;
+    let cancellation = arguments.child.cancellation()?;
     let agent = HostAgent::open(bus, &patterns)?;
     let directory = agent.node().bus().shm.as_ref().map(|shm| shm.directory.display().to_string());
     if arguments.json {
@@ -59,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     }
     let deadline = Deadline::after(arguments.duration);
     let mut known: Vec<String> = Vec::new();
-    while !stop.is_wanted() && !deadline.is_over() {
+    while !cancellation.is_cancelled() && !deadline.is_over() {
         let generation = agent.generation();
         let mut streams = agent.streams();
         streams.sort();

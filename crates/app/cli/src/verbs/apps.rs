@@ -10,9 +10,10 @@ use tallycast::cyclic::{AppLook, AppState, AppsWatch, app_json, picture};
 use units::text;
 
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::{self, Sources};
-use crate::stop::{Deadline, Stop};
+use crate::signals;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -76,10 +77,10 @@ fn wait_for_the_silent(watch: &mut AppsWatch) {
 
 /// Prints changes until the end is requested.
 fn follow(watch: &mut AppsWatch, json: bool) -> anyhow::Result<()> {
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let mut states: BTreeMap<StreamName, AppState> = BTreeMap::new();
     let mut next_round = Deadline::after(Some(TOLD_EVERY));
-    while !stop.is_wanted() {
+    while !cancellation.is_cancelled() {
         // Every cycle of every app is an event: they are handled together.
         let gathering = Deadline::after(Some(GATHER));
         watch.follow(LOOK);

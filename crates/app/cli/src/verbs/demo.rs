@@ -13,12 +13,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
+use sys::Cancellation;
 use units::text;
 
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::quantity::Probability;
 use crate::settings::{self, Sources};
-use crate::stop::{Deadline, Stop};
+use crate::signals;
 use children::Children;
 use scene::Scene;
 
@@ -67,7 +69,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let folder = Folder::make(&arguments)?;
     let bus = match sources.load()?.named_bus()? {
         Some(bus) => bus,
@@ -88,7 +90,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 
     let mut children = Children::default();
     scene.start_readers(&mut children)?;
-    wait_for_page(listen, &mut children, &stop)?;
+    wait_for_page(listen, &mut children, &cancellation)?;
     scene.start_sources(&mut children)?;
     tell(&scene, &arguments);
     if !arguments.headless {
@@ -97,7 +99,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 
     let default = arguments.headless.then_some(Duration::from_secs(20));
     let deadline = Deadline::after(arguments.duration.or(default));
-    while !deadline.is_over() && !stop.wait(deadline.left(LOOK)) {
+    while !deadline.is_over() && !cancellation.wait(deadline.left(LOOK)) {
         children.check()?;
     }
     children.finish_all(CHILDREN_PATIENCE)?;
@@ -170,11 +172,15 @@ fn free_page_address(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
 }
 
 /// Waits until the monitor server accepts connections.
-fn wait_for_page(listen: SocketAddr, children: &mut Children, stop: &Stop) -> anyhow::Result<()> {
+fn wait_for_page(
+    listen: SocketAddr,
+    children: &mut Children,
+    cancellation: &Cancellation,
+) -> anyhow::Result<()> {
     let began = Instant::now();
     while TcpStream::connect_timeout(&listen, LOOK).is_err() {
         children.check()?;
-        if stop.wait(LOOK) {
+        if cancellation.wait(LOOK) {
             bail!("ended before the page was ready");
         }
         if began.elapsed() > PAGE_PATIENCE {

@@ -11,12 +11,13 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use drawing::Forms;
 use serde::Serialize;
+use sys::Cancellation;
 
 use super::files::{FileArguments, Files};
 use super::pending::Pending;
 use crate::Outcome;
+use crate::signals;
 use crate::status_line::StatusLine;
-use crate::stop::Stop;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -97,14 +98,14 @@ impl Results {
 /// Shows the progress, and handles Ctrl-C; all worker threads report to it.
 struct Screen {
     line: Mutex<StatusLine>,
-    stop: Stop,
+    cancellation: Cancellation,
     began: Instant,
 }
 
 impl Screen {
     fn new() -> anyhow::Result<Self> {
         let line = Mutex::new(StatusLine::new(false));
-        Ok(Self { line, stop: Stop::on_signals()?, began: Instant::now() })
+        Ok(Self { line, cancellation: signals::cancellation()?, began: Instant::now() })
     }
 
     fn goes_on(&self, part: f64) -> bool {
@@ -114,6 +115,6 @@ impl Screen {
             let left = passed * (1.0 - part) / part.max(1e-6);
             line.show(|| format!("{:.0}% played, about {left:.0} s left", part * 100.0));
         }
-        !self.stop.is_wanted()
+        !self.cancellation.is_cancelled()
     }
 }

@@ -13,14 +13,15 @@ use link::{
     USUAL_ADDRESSES, USUAL_CLIENTS, USUAL_MTU, USUAL_NAME, Watch,
 };
 use serde_json::{Value, json};
-use sys::{NamespaceError, TunError};
+use sys::{Cancellation, NamespaceError, TunError};
 use units::text;
 
 use self::conditions::ConditionArguments;
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
+use crate::signals;
 use crate::status_line::StatusLine;
-use crate::stop::{Deadline, Stop};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -90,13 +91,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let conditions =
         arguments.conditions.directions(arguments.forward.as_deref(), arguments.reverse.as_deref())?;
     match (&arguments.relay, &arguments.to, arguments.between.as_deref()) {
-        (Some(listen), Some(target), None) => relay(arguments, [listen, target], conditions, &stop),
+        (Some(listen), Some(target), None) => relay(arguments, [listen, target], conditions, &cancellation),
         (None, None, Some([one, other])) => {
-            between(arguments, [one, other].map(String::clone), conditions, &stop)
+            between(arguments, [one, other].map(String::clone), conditions, &cancellation)
         }
         _ => {
             bail!("no path was named\nwrite --relay ADDRESS --to ADDRESS, or --between NETNS NETNS")
@@ -108,7 +109,7 @@ fn relay(
     arguments: &Arguments,
     [listen, target]: [&str; 2],
     [forward, reverse]: [Conditions; 2],
-    stop: &Stop,
+    cancellation: &Cancellation,
 ) -> anyhow::Result<Outcome> {
     let options = RelayOptions {
         listen: resolve(listen)?,
@@ -132,7 +133,7 @@ fn relay(
         &json!({"event": "listening", "address": at.to_string(), "port": at.port()}),
         &ways,
     )?;
-    let report = arguments.watch(stop, |watch| relay.run(watch))?;
+    let report = arguments.watch(cancellation, |watch| relay.run(watch))?;
     arguments.conclude(&report, &ways)
 }
 
@@ -140,7 +141,7 @@ fn between(
     arguments: &Arguments,
     namespaces: [String; 2],
     [forward, reverse]: [Conditions; 2],
-    stop: &Stop,
+    cancellation: &Cancellation,
 ) -> anyhow::Result<Outcome> {
     let ways = [forward.link()?.to_string(), reverse.link()?.to_string()];
     let addresses =
@@ -171,7 +172,7 @@ fn between(
         );
     }
     arguments.announce(&text, &event, &ways)?;
-    let report = arguments.watch(stop, |watch| path.run(watch))?;
+    let report = arguments.watch(cancellation, |watch| path.run(watch))?;
     arguments.conclude(&report, &ways)
 }
 
@@ -193,7 +194,7 @@ impl Arguments {
     /// Runs the emulator on a thread until the end is requested, and shows the progress.
     fn watch(
         &self,
-        stop: &Stop,
+        cancellation: &Cancellation,
         drive: impl FnOnce(&Watch) -> std::io::Result<Report> + Send,
     ) -> anyhow::Result<Report> {
         let (watch, deadline) = (Watch::default(), Deadline::after(self.duration));
@@ -201,7 +202,7 @@ impl Arguments {
         std::thread::scope(|scope| {
             let driver =
                 std::thread::Builder::new().name("link".to_owned()).spawn_scoped(scope, || drive(&watch))?;
-            while !driver.is_finished() && !deadline.is_over() && !stop.wait(deadline.left(LOOK)) {
+            while !driver.is_finished() && !deadline.is_over() && !cancellation.wait(deadline.left(LOOK)) {
                 status.show(|| report::progress(&watch.accounts()));
             }
             watch.stop();

@@ -16,9 +16,10 @@ use toml::Value;
 use units::text;
 
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::{Origin, Settings, Sources, derivations, operators, patterns};
-use crate::stop::{AsChild, Deadline};
+use crate::signals::AsChild;
 use crate::verbs::subscribe::account_line;
 use crate::verbs::unjoined;
 use inject_file::InjectFile;
@@ -67,7 +68,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let settings = sources.load()?;
-    let stop = arguments.child.stop()?;
+    let cancellation = arguments.child.cancellation()?;
     let config = arguments.config(&settings)?;
     let node = config.node.clone();
     let handle = monitor::start(config)?;
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         eprintln!("the page is at http://{}/", handle.address());
     }
     let deadline = Deadline::after(arguments.duration);
-    while !deadline.is_over() && !stop.wait(deadline.left(Duration::MAX)) {}
+    while !deadline.is_over() && !cancellation.wait(deadline.left(Duration::MAX)) {}
     let accounts = handle.finish(arguments.child.patience);
     let mut in_order = unjoined::say(&node);
     for account in &accounts {

@@ -23,7 +23,7 @@ use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity::Probability;
 use crate::settings::{self, Sources};
-use crate::stop::Stop;
+use crate::signals;
 
 pub(crate) use play::{Ending, played_rate};
 use play::{Playing, play};
@@ -120,11 +120,11 @@ enum WhenToSend {
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let node = sources.load()?.node()?;
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     if arguments.with_parent {
-        stop.with_parent()?;
+        signals::cancel_with_parent(&cancellation)?;
     }
-    let mut ending = Ending::new(stop, arguments.duration, arguments.count);
+    let mut ending = Ending::new(cancellation, arguments.duration, arguments.count);
     arguments.origin.check(arguments.repeat, arguments.speed)?;
     let Some(source) = arguments.origin.open(arguments.name.as_ref(), arguments.repeat, &ending)? else {
         eprintln!("ended before the first line, which determines the channels: nothing was published");

@@ -15,11 +15,12 @@ use units::Instant;
 use units::text;
 
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::reading::Patience;
 use crate::settings::Sources;
+use crate::signals::AsChild;
 use crate::status_line::StatusLine;
-use crate::stop::{AsChild, Deadline};
 use crate::verbs::subscribe::account_line;
 use crate::verbs::unjoined;
 
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let flag = arguments.root.as_ref().map(|root| root.display().to_string());
     let root = settings.text("record.root", flag.as_deref())?;
     let node = settings.node()?;
-    let stop = arguments.child.stop()?;
+    let cancellation = arguments.child.cancellation()?;
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root.as_ref()).with_context(|| root.clone())?);
     let recording = Recording::open(Arc::clone(&store), &arguments).with_context(|| root.clone())?;
     let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str);
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     if !arguments.json {
         eprintln!("recording run {} in {root}", arguments.run);
     }
-    let patience = Patience::new(stop, arguments.child.patience, arguments.until_end);
+    let patience = Patience::new(cancellation, arguments.child.patience, arguments.until_end);
     let mut recorded = recording.record(subscriber, patience, Deadline::after(arguments.duration));
     recorded.whole &= unjoined::say(&node);
     if recorded.accounts.is_empty() {

@@ -9,12 +9,13 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::json;
+use sys::Cancellation;
 use tallycast::udt::{Address, Connection, EndpointStats, Listener, Source, WaitError};
 use transfer::{Failure, Notice, Receiver, SlotId, Slots, Store, Taken, Tally, Whereto};
 
 use super::reliable::{LOOK, Meter, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
-use crate::stop::Stop;
+use crate::signals;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -65,10 +66,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (paths, address) = arguments.words.split(USAGE)?;
     let usual = || USUAL.parse::<Address>().map_err(anyhow::Error::from);
     let address = address.map_or_else(usual, Ok)?;
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let whereto = match paths.as_slice() {
         [] if arguments.raw => {
-            return raw::receive(&address, &arguments.transport, arguments.messages, arguments.json, &stop);
+            return raw::receive(
+                &address,
+                &arguments.transport,
+                arguments.messages,
+                arguments.json,
+                &cancellation,
+            );
         }
         [] if arguments.memory => Whereto::Nowhere,
         [] => bail!("no directory to receive into is given\nwrite {USAGE}"),
@@ -88,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         receiver: Receiver::new(whereto),
         once: arguments.once,
         screen: &screen,
-        stop: &stop,
+        cancellation: &cancellation,
         ending: Mutex::default(),
         is_over: AtomicBool::new(false),
         hall: Mutex::new(Hall { slots: Slots::new(MOST_CONNECTIONS), served: BTreeMap::new() }),
@@ -112,7 +119,7 @@ struct Service<'a> {
     receiver: Receiver,
     once: bool,
     screen: &'a Screen,
-    stop: &'a Stop,
+    cancellation: &'a Cancellation,
     ending: Mutex<Ending>,
     is_over: AtomicBool,
     hall: Mutex<Hall>,
@@ -245,7 +252,7 @@ impl Service<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.stop.is_wanted() || self.is_over.load(Ordering::Relaxed)
+        self.cancellation.is_cancelled() || self.is_over.load(Ordering::Relaxed)
     }
 
     /// Handles one connection.

@@ -20,8 +20,8 @@ use units::text;
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::settings::Sources;
+use crate::signals;
 use crate::status_line::StatusLine;
-use crate::stop::Stop;
 use crate::verbs::publish::{Ending, totals_json};
 use crate::verbs::query::says_damage;
 use inherited::Inherited;
@@ -95,13 +95,14 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     };
     let total: u64 = recordings().map(|recording| recording.samples).sum();
     let mut status = StatusLine::new(arguments.json);
-    let stop = Stop::on_signals()?;
-    let mut schedule = Schedule::new(stop.clone(), origin, arguments.speed, arguments.time)?;
+    let cancellation = signals::cancellation()?;
+    let mut schedule = Schedule::new(cancellation.clone(), origin, arguments.speed, arguments.time)?;
     let node = settings.node()?;
     let plan = Plan { archive: &archive, node: &node, arguments: &arguments };
     let parts = streams.iter().filter_map(|entry| Part::open(entry, &plan, &schedule).transpose());
     let parts = parts.collect::<anyhow::Result<Vec<_>>>()?;
-    Ending::new(stop, None, None).wait_for_readers(parts.iter().map(|part| &part.first), arguments.wait);
+    Ending::new(cancellation, None, None)
+        .wait_for_readers(parts.iter().map(|part| &part.first), arguments.wait);
     schedule.begin()?;
     let is_whole = std::thread::scope(|scope| {
         let (plan, schedule) = (&plan, &schedule);

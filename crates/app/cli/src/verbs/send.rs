@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::json;
+use sys::Cancellation;
 use tallycast::udt::{Address, CloseReason, Connection, Error, Options, SAFE_PACKET_BYTES, WaitError};
 use transfer::{Failure, Listing, Notice, Patience, Sender};
 use units::text;
 
 use super::reliable::{LOOK, Meter, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
-use crate::stop::Stop;
+use crate::signals;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -54,12 +55,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (paths, address) = arguments.words.split(USAGE)?;
     let address = address.ok_or_else(|| anyhow!("no destination is given\nwrite {USAGE}"))?;
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     if arguments.raw {
         if let Some(path) = paths.first() {
             bail!("--raw sends standard input, not {}\nwrite < {0}, or omit --raw", path.display());
         }
-        return raw::send(&address, &arguments.transport, arguments.messages, arguments.json, &stop);
+        return raw::send(&address, &arguments.transport, arguments.messages, arguments.json, &cancellation);
     }
     let listing = match (arguments.memory, paths.as_slice()) {
         (Some(bytes), []) => Listing::of_memory(bytes as u64),
@@ -83,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         sender: Sender::new(listing),
         screen: &screen,
         meter: &meter,
-        stop: &stop,
+        cancellation: &cancellation,
     };
     let watched = [(address.to_string(), Arc::clone(&meter))];
     let ended = std::thread::scope(|scope| {
@@ -121,7 +122,7 @@ struct Transfer<'a> {
     sender: Sender,
     screen: &'a Screen,
     meter: &'a Meter,
-    stop: &'a Stop,
+    cancellation: &'a Cancellation,
 }
 
 /// Reason for an end before completion.
@@ -159,7 +160,7 @@ impl Transfer<'_> {
                 let error = anyhow!("{broken}; {missing} are missing\n{advice}");
                 return Err(error.into());
             }
-            if self.stop.wait(self.pause()) {
+            if self.cancellation.wait(self.pause()) {
                 return Err(Stopped::ByUs);
             }
             connected = self.connect_again()?;
@@ -235,14 +236,19 @@ impl Transfer<'_> {
         let connection = Arc::new(connection);
         self.meter.connected(&connection);
         let peer = self.address.to_string();
-        let (screen, meter, stop) = (self.screen, self.meter, self.stop);
+        let (screen, meter, cancellation) = (self.screen, self.meter, self.cancellation);
         let mut notice = |notice: Notice<'_>| {
             meter.notice(&notice);
             screen.notice(&peer, &notice);
         };
         let carried = || meter.carried();
         let patience = Patience { at_most: self.patience(), carried: &carried };
-        match self.sender.send_within(&*connection, Some(patience), &|| stop.is_wanted(), &mut notice) {
+        match self.sender.send_within(
+            &*connection,
+            Some(patience),
+            &|| cancellation.is_cancelled(),
+            &mut notice,
+        ) {
             Ok(()) => Ok(None),
             Err(Failure::Stopped) => Err(Stopped::ByUs),
             Err(failure) if !failure.is_worth_another_try() => Err(anyhow!(failure).into()),

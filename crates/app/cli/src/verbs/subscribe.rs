@@ -13,10 +13,11 @@ use tallycast::{Address, Event, Start, StreamAccount, StreamPattern, account_jso
 use units::text;
 
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::reading::Patience;
 use crate::settings::{self, Sources};
-use crate::stop::{AsChild, Deadline};
+use crate::signals::AsChild;
 use crate::verbs::unjoined;
 use screen::Screen;
 
@@ -94,7 +95,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut bus = settings.bus()?;
     bus.receive_buffer_bytes = arguments.rcvbuf.unwrap_or(bus.receive_buffer_bytes);
     let node = settings.node_on(bus)?;
-    let stop = arguments.child.stop()?;
+    let cancellation = arguments.child.cancellation()?;
     let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str);
     let mut builder = node.subscriber(patterns.next().expect("clap asks for one"));
     builder = patterns.fold(builder, tallycast::SubscriberBuilder::pattern);
@@ -108,7 +109,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut subscriber = builder.open()?;
     let mut printer = Printer::new(&arguments);
     let deadline = Deadline::after(arguments.duration);
-    let mut patience = Patience::new(stop, arguments.child.patience, arguments.until_end);
+    let mut patience = Patience::new(cancellation, arguments.child.patience, arguments.until_end);
     while !(deadline.is_over() || patience.is_over(&mut subscriber) || printer.has(arguments.count)) {
         if let Some(event) = subscriber.next(deadline.left(LOOK)) {
             printer.take(&event)?;

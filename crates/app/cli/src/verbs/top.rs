@@ -12,17 +12,18 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
-use sys::{Interest, Poller, clock};
+use sys::{Cancellation, Interest, Poller, clock};
 use tallycast::{
     HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
 };
 use units::text;
 
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::Sources;
+use crate::signals;
 use crate::status_line::size_text;
-use crate::stop::{Deadline, Stop};
 use readers::OtherReader;
 use snapshots::Snapshots;
 use state::{Next, State};
@@ -80,16 +81,16 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let builder = patterns.fold(node.subscriber(first), tallycast::SubscriberBuilder::pattern);
     let mut subscriber = builder.reader("top").open()?;
     let mut heard = node.heard_reports();
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let is_view = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if is_view && !arguments.json && !arguments.plain && arguments.snapshots.is_none() {
-        view_until_ended(&mut subscriber, &mut heard, arguments.interval, &stop)?;
+        view_until_ended(&mut subscriber, &mut heard, arguments.interval, &cancellation)?;
         return Ok(Outcome::Fine);
     }
     let mut seen_any = false;
     for snapshot in 1.. {
         let began = Instant::now();
-        let flows = read_for(&mut subscriber, arguments.interval, &stop);
+        let flows = read_for(&mut subscriber, arguments.interval, &cancellation);
         let lines = lines(&subscriber, &mut heard, &flows, began.elapsed());
         seen_any |= !lines.is_empty();
         if arguments.json {
@@ -97,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         } else {
             print_table(&lines)?;
         }
-        if stop.is_wanted() || arguments.snapshots.is_some_and(|snapshots| snapshot >= snapshots) {
+        if cancellation.is_cancelled() || arguments.snapshots.is_some_and(|snapshots| snapshot >= snapshots) {
             break;
         }
     }
@@ -151,14 +152,14 @@ fn view_until_ended(
     subscriber: &mut Subscriber,
     heard: &mut HeardReports,
     interval: Duration,
-    stop: &Stop,
+    cancellation: &Cancellation,
 ) -> anyhow::Result<()> {
     let mut screen = Screen::take()?;
     let (mut state, mut snapshots) = (State::new(), Snapshots::begin());
     let (mut flows, mut began) = (BTreeMap::new(), Instant::now());
-    while !stop.is_wanted() {
+    while !cancellation.is_cancelled() {
         screen.terminal.draw(|frame| view::draw(frame, &state))?;
-        for (name, flow) in read_for(subscriber, interval.min(KEY_INTERVAL), stop) {
+        for (name, flow) in read_for(subscriber, interval.min(KEY_INTERVAL), cancellation) {
             let sum: &mut Flow = flows.entry(name).or_default();
             sum.samples += flow.samples;
             sum.bytes += flow.bytes;
@@ -177,10 +178,14 @@ fn view_until_ended(
 }
 
 /// Reads all events until the time is over; returns them by the streams' names.
-fn read_for(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> BTreeMap<String, Flow> {
+fn read_for(
+    subscriber: &mut Subscriber,
+    interval: Duration,
+    cancellation: &Cancellation,
+) -> BTreeMap<String, Flow> {
     let deadline = Deadline::after(Some(interval));
     let mut flows: BTreeMap<String, Flow> = BTreeMap::new();
-    while !deadline.is_over() && !stop.is_wanted() {
+    while !deadline.is_over() && !cancellation.is_cancelled() {
         let Some(event) = subscriber.next(interval.min(Duration::from_millis(50))) else { continue };
         if let tallycast::Event::Block(block) = event {
             let flow = flows.entry(block.stream.to_string()).or_default();

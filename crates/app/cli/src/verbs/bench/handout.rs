@@ -5,9 +5,10 @@ use std::io::Write;
 use bench::report::{Forms, Watch};
 use clap::Args;
 use serde_json::json;
+use sys::Cancellation;
 
+use crate::signals;
 use crate::status_line::StatusLine;
-use crate::stop::Stop;
 use crate::verbs::files::{FileArguments, Files};
 
 /// Destinations of the report of a test that prints it at its end.
@@ -28,7 +29,7 @@ impl Handout {
         measure: impl FnOnce(&mut dyn Watch) -> anyhow::Result<R>,
     ) -> anyhow::Result<R> {
         let files = Files::begin(&self.files)?;
-        let mut terminal = Terminal { line: StatusLine::new(false), stop: Stop::on_signals()? };
+        let mut terminal = Terminal { line: StatusLine::new(false), cancellation: signals::cancellation()? };
         let measured = measure(&mut terminal);
         terminal.line.clear();
         let report = match measured {
@@ -59,7 +60,7 @@ impl Handout {
 /// Shows the progress, and handles Ctrl-C.
 struct Terminal {
     line: StatusLine,
-    stop: Stop,
+    cancellation: Cancellation,
 }
 
 impl Watch for Terminal {
@@ -72,6 +73,6 @@ impl Watch for Terminal {
     }
 
     fn is_wanted_to_end(&self) -> bool {
-        self.stop.is_wanted()
+        self.cancellation.is_cancelled()
     }
 }

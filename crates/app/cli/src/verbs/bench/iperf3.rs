@@ -9,9 +9,10 @@ use bench::iperf3::{
     ServerOptions, Watch, failure_to_json, rate, size,
 };
 use clap::{ArgGroup, Args};
+use sys::Cancellation;
 
 use crate::Outcome;
-use crate::stop::Stop;
+use crate::signals;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -120,7 +121,7 @@ struct TestArguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut terminal = Terminal {
         json: arguments.json,
-        stop: Stop::on_signals()?,
+        cancellation: signals::cancellation()?,
         in_order: true,
         failed: false,
         intervals: Vec::new(),
@@ -211,7 +212,7 @@ fn paced(text: &str) -> Result<(u64, u32), String> {
 /// Prints the progress, and handles Ctrl-C.
 struct Terminal {
     json: bool,
-    stop: Stop,
+    cancellation: Cancellation,
     in_order: bool,
     failed: bool,
     /// Intervals so far, for the report of an aborted test.
@@ -273,7 +274,7 @@ impl Watch for Terminal {
     }
 
     fn is_wanted_to_end(&self) -> bool {
-        self.stop.is_wanted()
+        self.cancellation.is_cancelled()
     }
 }
 

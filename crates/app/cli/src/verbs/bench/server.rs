@@ -9,7 +9,7 @@ use bench::control::{self, Lifetime, Patience, ServerEvent, ServerOptions, Test}
 use clap::Args;
 
 use crate::Outcome;
-use crate::stop::Stop;
+use crate::signals;
 
 /// The default port of a server.
 pub(super) const DEFAULT_PORT: u16 = 7_430;
@@ -45,16 +45,16 @@ pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
     let lifetime = if arguments.one_off { Lifetime::OneClient } else { Lifetime::UntilStopped };
     let listen = SocketAddr::new(arguments.listen, port);
     let options = ServerOptions { listen, lifetime, patience: Patience::default() };
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let tests = if arguments.allow_load { TESTS_WITH_LOAD } else { TESTS };
-    control::serve(&options, tests, &tell, &|| stop.is_wanted())?;
+    control::serve(&options, tests, &tell, &|| cancellation.is_cancelled())?;
     Ok(Outcome::Fine)
 }
 
 /// Serves the process that started this one: sends it the address, and ends with it.
 pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
-    let stop = Stop::on_signals()?;
-    stop.with_parent()?;
+    let cancellation = signals::cancellation()?;
+    signals::cancel_with_parent(&cancellation)?;
     let listen = SocketAddr::new(listen, 0);
     let options = ServerOptions { listen, lifetime: Lifetime::UntilStopped, patience: Patience::default() };
     let watch = |event: ServerEvent| {
@@ -64,7 +64,7 @@ pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
         }
     };
     // A client that measures with its own host may load it.
-    control::serve(&options, TESTS_WITH_LOAD, &watch, &|| stop.is_wanted())?;
+    control::serve(&options, TESTS_WITH_LOAD, &watch, &|| cancellation.is_cancelled())?;
     Ok(Outcome::Fine)
 }
 

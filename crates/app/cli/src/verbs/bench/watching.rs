@@ -4,9 +4,10 @@ use std::io::Write;
 
 use bench::throughput::{Interval, Report, RunReport, Start, Watch};
 use serde_json::{Value, json};
+use sys::Cancellation;
 
 use crate::Outcome;
-use crate::stop::Stop;
+use crate::signals;
 use crate::verbs::pending::Pending;
 
 /// Form of the output.
@@ -22,7 +23,7 @@ pub(super) enum Form {
 /// Destination of the output: a terminal, or a file.
 pub(super) struct Watching {
     form: Form,
-    stop: Stop,
+    cancellation: Cancellation,
     logfile: Option<Pending>,
     /// First error of printing, reported once at the end.
     trouble: Option<std::io::Error>,
@@ -30,7 +31,7 @@ pub(super) struct Watching {
 
 impl Watching {
     pub(super) fn new(form: Form, logfile: Option<Pending>) -> anyhow::Result<Self> {
-        Ok(Self { form, stop: Stop::on_signals()?, logfile, trouble: None })
+        Ok(Self { form, cancellation: signals::cancellation()?, logfile, trouble: None })
     }
 
     /// Prints the report.
@@ -76,7 +77,7 @@ impl Watching {
         };
         if let Err(error) = written {
             // The output is closed: there is no reason to continue.
-            self.stop.want();
+            self.cancellation.cancel();
             self.trouble.get_or_insert(error);
         }
     }
@@ -109,7 +110,7 @@ impl Watch for Watching {
     }
 
     fn is_wanted_to_end(&self) -> bool {
-        self.stop.is_wanted()
+        self.cancellation.is_cancelled()
     }
 }
 

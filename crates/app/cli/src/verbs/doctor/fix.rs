@@ -17,7 +17,7 @@ use doctor::{
     change_json, numbers_text,
 };
 use serde_json::{Value, json};
-use sys::clock;
+use sys::{Cancellation, clock};
 use units::text;
 
 use self::tried::Tried;
@@ -26,7 +26,7 @@ use super::load;
 use super::text::{line, place_text};
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::stop::Stop;
+use crate::signals;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -109,11 +109,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         );
     }
     let feed = load.map(|per_second| load::feed(&selection, per_second)).transpose()?;
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let wanted = Wanted::from(selection);
     let is_everything = wanted.is_everything();
     let report = Report { json };
-    let mut traffic = Traffic { watcher: Watcher::begin(wanted, None)?, window, feed, report, stop };
+    let mut traffic = Traffic { watcher: Watcher::begin(wanted, None)?, window, feed, report, cancellation };
     report.watching(&traffic)?;
     let mut seen = traffic.watch()?;
     if seen.plans.is_empty() {
@@ -143,7 +143,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
         report.proof(&plan, &change, &before, &after.window_of(&plan), proof)?;
         seen = after;
-        if traffic.stop.is_wanted() {
+        if traffic.cancellation.is_cancelled() {
             break;
         }
     }
@@ -198,7 +198,7 @@ struct Traffic {
     window: Duration,
     feed: Option<(Feed, SocketAddr)>,
     report: Report,
-    stop: Stop,
+    cancellation: Cancellation,
 }
 
 impl Traffic {
@@ -221,13 +221,13 @@ impl Traffic {
         let (mut window, mut processed, mut plans) = (Window::default(), 0, Plans::default());
         let mut tunables = vec![doctor::tunables(&BTreeSet::new())];
         for _ in 0..SNAPSHOTS_PER_WINDOW {
-            self.watcher.wait(self.window / SNAPSHOTS_PER_WINDOW, |time| !self.stop.wait(time))?;
+            self.watcher.wait(self.window / SNAPSHOTS_PER_WINDOW, |time| !self.cancellation.wait(time))?;
             let seen = self.watcher.take_snapshot()?;
             seen.losses.findings.iter().for_each(|finding| plans.take(finding));
             tunables.push(doctor::tunables(&plans.starved().collect()));
             window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });
             processed += seen.losses.processed;
-            if self.stop.is_wanted() {
+            if self.cancellation.is_cancelled() {
                 break;
             }
         }

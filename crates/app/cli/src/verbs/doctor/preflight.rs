@@ -12,9 +12,10 @@ use units::text;
 
 use super::audit;
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::Sources;
-use crate::stop::{Deadline, Stop};
+use crate::signals;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -61,14 +62,14 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let interface =
         interface.or_else(|| bus.interface.clone()).map(|name| Interface::find(&name)).transpose()?;
     let hosts = peers.iter().map(|name| resolve(name, group)).collect::<anyhow::Result<Vec<_>>>()?;
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let station = settings.node()?.station().to_owned();
     let ttl = bus.ttl.unwrap_or(1);
     let names: Vec<String> = interface.iter().map(|it| it.name.clone()).collect();
     let mut preflight = Preflight::begin(PreflightOptions { group, interface, ttl, station, hosts })?;
     begin(group, &names, duration, json)?;
     let deadline = Deadline::after(Some(duration));
-    while !deadline.is_over() && !stop.is_wanted() {
+    while !deadline.is_over() && !cancellation.is_cancelled() {
         for newcomer in preflight.step().context("the sockets can no longer be read")? {
             report(&newcomer, json)?;
         }

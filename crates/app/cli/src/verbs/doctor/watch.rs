@@ -24,7 +24,7 @@ use super::text::{line, place_text, remedies};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::settings::Sources;
-use crate::stop::Stop;
+use crate::signals;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let Arguments { streams, selection, interval, profiles, no_events, checkpoints, record, snapshots, json } =
         arguments;
-    let stop = Stop::on_signals()?;
+    let cancellation = signals::cancellation()?;
     let wanted = Wanted::from(selection);
     let drops = if no_events { None } else { drops(&wanted, &profiles) };
     // Before the drop events, so that every dropped datagram has its event.
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         Ok(())
     };
     watcher
-        .watch_until_stopped((interval, snapshots), |time| !stop.wait(time), report)
+        .watch_until_stopped((interval, snapshots), |time| !cancellation.wait(time), report)
         .context("the kernel no longer lists its UDP sockets")?;
     reported.report_seen(&watcher.finish())?;
     reported.report_passed_at_end(&watcher)?;

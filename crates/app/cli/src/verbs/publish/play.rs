@@ -7,12 +7,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use source::{Player, Source, SourceError, Speed, Step, Timing};
-use sys::clock;
+use sys::{Cancellation, clock};
 use tallycast::{Epoch, PublicationStatus, Publisher, SampleRate, Stage, SteadyClock, SteadyTime, WallTime};
 
 use super::control::InjectControl;
 use super::times::{LiveTimes, PacedTimes};
-use crate::stop::{Deadline, Stop};
+use crate::deadline::Deadline;
 
 /// Longest interval between two checks of the controls.
 const LOOK: Duration = Duration::from_millis(100);
@@ -21,7 +21,7 @@ const QUEUED_PIECES: usize = 2;
 
 /// Conditions that end a stream before its source does.
 pub(crate) struct Ending {
-    stop: Stop,
+    cancellation: Cancellation,
     duration: Option<Duration>,
     deadline: Deadline,
     count: Option<u64>,
@@ -48,8 +48,8 @@ enum Owned {
 
 impl Ending {
     /// Ends on request, after a time, or after a number of samples, whichever comes first.
-    pub(crate) fn new(stop: Stop, duration: Option<Duration>, count: Option<u64>) -> Self {
-        Self { stop, duration, deadline: Deadline::after(duration), count }
+    pub(crate) fn new(cancellation: Cancellation, duration: Option<Duration>, count: Option<u64>) -> Self {
+        Self { cancellation, duration, deadline: Deadline::after(duration), count }
     }
 
     /// Starts counting the time.
@@ -81,12 +81,12 @@ impl Ending {
         let patience = Deadline::after(Some(at_most));
         let unread = || publishers.clone().any(|publisher| publisher.reader_count() == 0);
         while !patience.is_over() && !self.is_over() && unread() {
-            self.stop.wait(patience.left(self.deadline.left(LOOK)));
+            self.cancellation.wait(patience.left(self.deadline.left(LOOK)));
         }
     }
 
     fn is_over(&self) -> bool {
-        self.stop.is_wanted() || self.deadline.is_over()
+        self.cancellation.is_cancelled() || self.deadline.is_over()
     }
 
     /// Returns the number of samples that may still be published; `None` once it is over.
@@ -177,7 +177,7 @@ fn pace(
             }
             Step::Hole { samples, why } => playing.publisher.skip(samples.min(left), why.stage())?,
             Step::Wait(pause) => {
-                ending.stop.wait(ending.deadline.left(pause.min(LOOK)));
+                ending.cancellation.wait(ending.deadline.left(pause.min(LOOK)));
             }
             Step::End => break,
         }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use serde_json::json;
+use sys::Cancellation;
 use tallycast::udt::{Address, Connection, Lifetime, Listener, SocketType, WaitError};
 
 use super::screen::bits_per_s;
 use super::{LOOK, Meter, TransportArguments, WATCH, meter, transport_json};
 use crate::Outcome;
 use crate::status_line::{StatusLine, size_text};
-use crate::stop::Stop;
 
 /// Maximum size read from a stream at once. Units: bytes.
 const PIECE_BYTES: usize = 256 << 10;
@@ -29,11 +29,11 @@ pub(crate) fn send(
     transport: &TransportArguments,
     message_bytes: Option<usize>,
     is_json: bool,
-    stop: &Stop,
+    cancellation: &Cancellation,
 ) -> anyhow::Result<Outcome> {
     let kind = if message_bytes.is_some() { SocketType::Datagram } else { SocketType::Stream };
     let connection = Connection::connect_to(address.resolve()?, &transport.options(address, kind)?)?;
-    let line = Line::new(connection, address.to_string(), kind, is_json, stop);
+    let line = Line::new(connection, address.to_string(), kind, is_json, cancellation);
     let input = read_ahead(message_bytes.unwrap_or(PIECE_BYTES));
     line.watched(move |line| {
         std::thread::scope(|scope| {
@@ -52,7 +52,7 @@ pub(crate) fn receive(
     transport: &TransportArguments,
     is_messages: bool,
     is_json: bool,
-    stop: &Stop,
+    cancellation: &Cancellation,
 ) -> anyhow::Result<Outcome> {
     let kind = if is_messages { SocketType::Datagram } else { SocketType::Stream };
     let listener = Listener::bind_to(address.resolve()?, &transport.options(address, kind)?)
@@ -64,7 +64,7 @@ pub(crate) fn receive(
     let connection = loop {
         match listener.accept(Some(LOOK)) {
             Ok(connection) => break connection,
-            Err(WaitError::TimedOut) if stop.is_wanted() => return Ok(Outcome::Found),
+            Err(WaitError::TimedOut) if cancellation.is_cancelled() => return Ok(Outcome::Found),
             Err(WaitError::TimedOut) => {}
             Err(error) => return Err(anyhow!(error).context("cannot accept a connection")),
         }
@@ -72,7 +72,7 @@ pub(crate) fn receive(
     // One is enough: further connections are refused.
     drop(listener);
     let peer = connection.peer_address().map_or_else(String::new, |peer| format!("udt://{peer}"));
-    Line::new(connection, peer, kind, is_json, stop).watched(Line::write_out)
+    Line::new(connection, peer, kind, is_json, cancellation).watched(Line::write_out)
 }
 
 /// One connection between standard input and output.
@@ -82,7 +82,7 @@ struct Line<'a> {
     kind: SocketType,
     is_json: bool,
     meter: Meter,
-    stop: &'a Stop,
+    cancellation: &'a Cancellation,
     /// True once nothing remains to wait for.
     is_over: AtomicBool,
     /// The peer has ended.
@@ -90,13 +90,19 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(connection: Connection, peer: String, kind: SocketType, is_json: bool, stop: &'a Stop) -> Self {
+    fn new(
+        connection: Connection,
+        peer: String,
+        kind: SocketType,
+        is_json: bool,
+        cancellation: &'a Cancellation,
+    ) -> Self {
         connection.set_receive_timeout(Some(LOOK));
         connection.set_send_timeout(Some(LOOK));
         let (connection, meter) = (Arc::new(connection), Meter::new());
         meter.connected(&connection);
         let (is_over, has_peer_ended) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { connection, peer, kind, is_json, meter, stop, is_over, has_peer_ended }
+        Self { connection, peer, kind, is_json, meter, cancellation, is_over, has_peer_ended }
     }
 
     /// Runs the work on a thread, and shows its progress.
@@ -113,7 +119,7 @@ impl<'a> Line<'a> {
         status.clear();
         self.say_sum(ended.as_ref().err());
         ended?;
-        Ok(if self.stop.is_wanted() { Outcome::Found } else { Outcome::Fine })
+        Ok(if self.cancellation.is_cancelled() { Outcome::Found } else { Outcome::Fine })
     }
 
     fn send_all(&self, input: &Receiver<std::io::Result<Vec<u8>>>) -> anyhow::Result<()> {
@@ -123,7 +129,7 @@ impl<'a> Line<'a> {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if self.stop.is_wanted() || self.has_peer_ended.load(Ordering::Relaxed) {
+            if self.cancellation.is_cancelled() || self.has_peer_ended.load(Ordering::Relaxed) {
                 break;
             }
         }
@@ -159,7 +165,7 @@ impl<'a> Line<'a> {
         let mut output = std::io::stdout().lock();
         let mut piece = vec![0; PIECE_BYTES];
         // Checked each time: a peer that sends continuously must not keep this end from ending.
-        while !self.stop.is_wanted() {
+        while !self.cancellation.is_cancelled() {
             let received = if self.kind == SocketType::Stream {
                 self.connection.receive(&mut piece).map(|count| (count > 0).then_some(count))
             } else {
@@ -196,7 +202,7 @@ impl<'a> Line<'a> {
                 done => return done.map_err(|error| self.unacknowledged(error)),
             }
             let queued_bytes = self.queued_bytes();
-            if queued_bytes != last.0 || !self.stop.is_wanted() {
+            if queued_bytes != last.0 || !self.cancellation.is_cancelled() {
                 last = (queued_bytes, Instant::now());
             } else if last.1.elapsed() >= LAST_PATIENCE {
                 return Err(self.unacknowledged(WaitError::TimedOut));
@@ -209,7 +215,7 @@ impl<'a> Line<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.stop.is_wanted() || self.is_over.load(Ordering::Relaxed)
+        self.cancellation.is_cancelled() || self.is_over.load(Ordering::Relaxed)
     }
 
     /// Reports the size moved, on standard error, since standard output belongs to the data.

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use archive::{Archive, Piece, Recording};
 use source::{Playback, Speed};
+use sys::Cancellation;
 use tallycast::{Block, Clock, Publisher, SampleRate, Schema, Stage, WallTime};
 
 use super::Times;
 use super::inherited::Inherited;
-use crate::stop::Stop;
 use crate::verbs::publish::played_rate;
 use crate::wholeness::{Part, parts};
 
@@ -19,7 +19,7 @@ const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_n
 
 /// The schedule that all streams of a replay follow, so that they stay in step.
 pub(super) struct Schedule {
-    stop: Stop,
+    cancellation: Cancellation,
     began: Instant,
     began_at: WallTime,
     /// The earliest recorded sample.
@@ -34,11 +34,16 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// Makes a plan that begins now.
-    pub(super) fn new(stop: Stop, origin: WallTime, speed: Speed, times: Times) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        cancellation: Cancellation,
+        origin: WallTime,
+        speed: Speed,
+        times: Times,
+    ) -> anyhow::Result<Self> {
         let factor = speed.to_string().parse::<SampleRate>()?.as_hz();
         let (began, began_at) = now()?;
         let published = AtomicU64::new(0);
-        Ok(Self { stop, began, began_at, origin, speed, factor, times, published })
+        Ok(Self { cancellation, began, began_at, origin, speed, factor, times, published })
     }
 
     /// Begins now instead.
@@ -72,7 +77,7 @@ impl Schedule {
     /// Waits until data recorded at `time` are due; `false` if the end is requested meanwhile.
     pub(super) fn wait_for(&self, time: WallTime) -> bool {
         let due = Duration::from_nanos(u64::try_from(self.after_origin(time)).unwrap_or(0));
-        !self.stop.wait(due.saturating_sub(self.began.elapsed()))
+        !self.cancellation.wait(due.saturating_sub(self.began.elapsed()))
     }
 
     /// Returns the time that a sample recorded at `time` carries.
