@@ -23,7 +23,8 @@ mod server;
 pub use connection::{Connection, ControlError, Patience};
 pub(crate) use connection::{program_version, reached_from};
 pub use message::{Message, PROTOCOL};
-pub use server::{EndWish, Lifetime, Serve, ServeError, ServerEvent, ServerOptions, Test, serve};
+pub(crate) use server::ensure_running;
+pub use server::{Lifetime, Serve, ServeError, ServerEvent, ServerOptions, Test, serve};
 
 #[cfg(test)]
 pub(crate) mod scene;

@@ -71,7 +71,7 @@ pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
     }
     let mut sizes = Vec::new();
     for payload in PAYLOADS {
-        if watch.is_wanted_to_end() {
+        if watch.cancellation().is_cancelled() {
             break;
         }
         let name = format!("figure 2: UDP in datagrams of {payload} bytes");
@@ -88,7 +88,7 @@ pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
     }
     it.report.conclusions.extend(curves::conclusions_of_buffers(buffers.as_ref()));
     it.report.conclusions.push(curves::larger_is_faster(packets.as_ref()));
-    let state = State::of(it.is_broken_off, watch.is_wanted_to_end());
+    let state = State::of(it.is_broken_off, watch.cancellation().is_cancelled());
     it.report.end(state)
 }
 
@@ -119,7 +119,7 @@ impl Measuring {
         options: &sweep::Options,
         watch: &mut dyn Watch,
     ) -> Option<sweep::Report> {
-        if watch.is_wanted_to_end() {
+        if watch.cancellation().is_cancelled() {
             return None;
         }
         let Ends { server, from } = self.ends;

@@ -14,9 +14,9 @@ use probe::{Answer, Bisection, Found, Next};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sys::{fragments, header_bytes};
+use sys::{Cancellation, fragments, header_bytes};
 
-use crate::control::{Connection, ControlError, EndWish, Message, Patience, ServeError, Test};
+use crate::control::{Connection, ControlError, Message, Patience, ServeError, Test};
 use crate::greeting::token;
 
 /// The server's part of the test.
@@ -89,7 +89,7 @@ pub fn find(
     server: SocketAddr,
     from: Option<SocketAddr>,
     patience: Patience,
-    is_wanted_to_end: &dyn Fn() -> bool,
+    cancellation: &Cancellation,
 ) -> Result<PathMtu, PathMtuError> {
     let (mut connection, _) = Connection::open(server, from, patience)?;
     connection.tell(&Message::Begin { test: NAME.to_owned(), parameters: Value::Null })?;
@@ -105,7 +105,7 @@ pub fn find(
     let mut search = Bisection::new(limit as u64, 1);
     let found = loop {
         match search.next() {
-            Next::Try(_) if is_wanted_to_end() => {
+            Next::Try(_) if cancellation.is_cancelled() => {
                 connection.part();
                 return Err(PathMtuError::Ended);
             }
@@ -242,7 +242,7 @@ fn attempt(datagram: &[u8], token: u64) -> Option<u32> {
 fn serve(
     _parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let (local, peer, token) = (connection.local_address(), connection.peer_address(), token());
     let open = || {
@@ -255,7 +255,7 @@ fn serve(
         .map_err(|error: io::Error| ServeError::Refused(format!("no socket for datagrams: {error}")))?;
     connection.say(&Word::Ready { port, token })?;
     let mut buffer = vec![0; MAX_PAYLOAD_BYTES];
-    while !is_wanted_to_end() {
+    while !cancellation.is_cancelled() {
         if let Ok((len, from)) = socket.recv_from(&mut buffer)
             && from.ip() == peer.ip()
             && buffer[..len].starts_with(&token.to_le_bytes())
@@ -270,7 +270,7 @@ fn serve(
             }
         }
     }
-    Err(ServeError::Refused("the server was ended".to_owned()))
+    Err(ServeError::Ended)
 }
 
 /// Returns whether an error means "too large".
@@ -346,7 +346,9 @@ mod tests {
     #[test]
     fn a_search_that_is_to_end_ends_and_says_good_bye() {
         let scene = Scene::new(&[TEST], PATIENT);
-        let found = find(scene.address, None, PATIENT, &|| true);
+        let cancellation = Cancellation::new().unwrap();
+        cancellation.cancel();
+        let found = find(scene.address, None, PATIENT, &cancellation);
         assert!(matches!(found, Err(PathMtuError::Ended)), "{found:?}");
         assert_eq!(scene.ended(), None);
     }

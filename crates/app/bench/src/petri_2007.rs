@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use probe::{Contrast, Summary};
+use sys::Cancellation;
 use units::text;
 
 use crate::control::Patience;
@@ -76,12 +77,12 @@ pub fn measure(
         broken_off: false,
     };
     for mtu in mtus {
-        if watch.is_wanted_to_end() {
+        if watch.cancellation().is_cancelled() {
             break;
         }
         it.measure(*mtu, lay, watch);
     }
-    it.end(watch.is_wanted_to_end())
+    it.end(watch.cancellation().is_cancelled())
 }
 
 /// Results over one path.
@@ -169,7 +170,7 @@ impl Measuring<'_> {
         lay: &mut Lay<'_>,
         watch: &mut dyn Watch,
     ) -> Option<Row> {
-        if watch.is_wanted_to_end() {
+        if watch.cancellation().is_cancelled() {
             return None;
         }
         let name = format!("{} over {}", text::counted(streams, "TCP stream"), over(mtu));
@@ -236,8 +237,8 @@ impl throughput::Watch for Quiet<'_> {
 
     fn run_ended(&mut self, _run: &RunReport) {}
 
-    fn is_wanted_to_end(&self) -> bool {
-        self.watch.is_wanted_to_end()
+    fn cancellation(&self) -> &Cancellation {
+        self.watch.cancellation()
     }
 }
 

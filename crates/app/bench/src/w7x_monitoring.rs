@@ -104,7 +104,7 @@ pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction 
     let it = Reproduction::begin("000", grid);
     let plan = Plan::of(grid);
     let mut measure = |options: &Options| {
-        if watch.is_wanted_to_end() {
+        if watch.cancellation().is_cancelled() {
             return None;
         }
         let measured = sweep::measure(options, ends.server, ends.from, Patience::default(), watch);
@@ -112,7 +112,7 @@ pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction 
     };
     let parts =
         Parts { sizes: measure(&plan.sizes), rates: measure(&plan.rates), normal: measure(&plan.normal) };
-    assemble(it, parts, watch.is_wanted_to_end())
+    assemble(it, parts, watch.cancellation().is_cancelled())
 }
 
 fn assemble(mut it: Reproduction, parts: Parts, was_interrupted: bool) -> Reproduction {

@@ -79,7 +79,7 @@ pub fn measure(
     let mut client = Client { options, senders, connection, builder, has_begun: false };
     client.measure_all(watch)?;
     client.connection.part();
-    Ok(client.builder.finish(watch.is_wanted_to_end()))
+    Ok(client.builder.finish(watch.cancellation().is_cancelled()))
 }
 
 /// Returns the default number of sending threads: where both ends are on one host, half of the processors are
@@ -104,7 +104,7 @@ impl Client<'_> {
         for plan in plans(self.options) {
             self.builder.begin_point(&plan);
             for _ in 0..self.options.repeats {
-                if watch.is_wanted_to_end() {
+                if watch.cancellation().is_cancelled() {
                     return Ok(());
                 }
                 match self.run(plan, watch) {
@@ -191,7 +191,7 @@ impl Client<'_> {
         let senders = Senders::begin(senders, self.options.duration)?;
         let mut cut = None;
         while !senders.are_done() {
-            if watch.is_wanted_to_end() {
+            if watch.cancellation().is_cancelled() {
                 cut = Some("it was ended early");
             }
             match self.connection.hear_word(Instant::now() + LISTEN)? {
@@ -321,7 +321,7 @@ mod tests {
             connection.say(&Word::Ready { endpoints, notes }).unwrap();
             assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "start");
         });
-        let report = measure(&Options::default(), server, None, PATIENT, &mut Unwatched).unwrap();
+        let report = measure(&Options::default(), server, None, PATIENT, &mut Unwatched::default()).unwrap();
         thread.join().unwrap();
         assert_eq!((report.end.state, report.points.len()), (State::BrokenOff, 0));
         let notes = report.end.notes.join("\n");

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use sys::Cancellation;
 
 use super::crew::{Crew, CrewError, Task};
 use super::message::{Plan, Received, SocketCount, Word};
 use super::options::{Options, OptionsError};
-use crate::control::{Connection, EndWish, Message, ServeError, Test};
+use crate::control::{Connection, Message, ServeError, Test, ensure_running};
 use crate::processor_time::ProcessorTime;
 use crate::report::Meter;
 use crate::udp_counters::RcvbufErrors;
@@ -23,7 +24,7 @@ const LISTEN: Duration = Duration::from_millis(50);
 fn serve(
     parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let refused = |reason: String| ServeError::Refused(reason);
     let options: Options = serde_json::from_value(parameters)
@@ -39,13 +40,11 @@ fn serve(
             return Err(connection.unexpected(&Message::Word(word)).into());
         };
         check(&options, &plan).map_err(|error| refused(error.to_string()))?;
-        match serve_run(&options, plan, connection, is_wanted_to_end)? {
+        match serve_run(&options, plan, connection, cancellation)? {
             Served::Whole => {}
             Served::WithoutClient => return Ok(()),
         }
-        if is_wanted_to_end() {
-            return Err(refused("the server was ended".to_owned()));
-        }
+        ensure_running(cancellation)?;
     }
 }
 
@@ -66,7 +65,7 @@ fn serve_run(
     options: &Options,
     plan: Plan,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<Served, ServeError> {
     let address = connection.local_address_any_port();
     let task = Task { plan, address, buffer_bytes: options.receive_buffer_bytes, calls: options.calls };
@@ -81,7 +80,7 @@ fn serve_run(
         other => return Err(connection.unexpected(&other).into()),
     }
     let (meter, processors) = (Meter::begin(), ProcessorTime::begin());
-    wait_for_sent(options.duration, connection, is_wanted_to_end)?;
+    wait_for_sent(options.duration, connection, cancellation)?;
     // Before the tail is awaited: in that quiet time processors are idle however much the receivers can take.
     let (mut used, processors) = (meter.used(), processors.shares());
     let sockets = crew.end().map_err(told)?;
@@ -103,13 +102,13 @@ fn workers(sockets: &[SocketCount]) -> impl Iterator<Item = &super::message::Cou
 fn wait_for_sent(
     duration: Duration,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let longest = duration + connection.patience().silence;
     let deadline = Instant::now() + longest;
     let mut is_stopping = false;
     loop {
-        if is_wanted_to_end() && !is_stopping {
+        if cancellation.is_cancelled() && !is_stopping {
             is_stopping = true;
             connection.say(&Word::Stop)?;
         }

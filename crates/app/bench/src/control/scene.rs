@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
+use sys::Cancellation;
 
 use super::*;
 use crate::host_state::HostState;
@@ -24,14 +24,15 @@ pub(crate) const PATIENT: Patience =
 pub(crate) struct Scene {
     pub(crate) address: SocketAddr,
     /// The request that it ends.
-    pub(crate) end: &'static AtomicBool,
+    pub(crate) end: Cancellation,
     events: Receiver<ServerEvent>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Scene {
     pub(crate) fn new(tests: &'static [Test], patience: Patience) -> Self {
-        let end: &'static AtomicBool = Box::leak(Box::default());
+        let end = Cancellation::new().unwrap();
+        let cancellation = end.clone();
         let (sender, events) = channel();
         let options = ServerOptions {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
@@ -41,7 +42,7 @@ impl Scene {
         let sender = Mutex::new(sender);
         let thread = std::thread::spawn(move || {
             let tell = |event| drop(sender.lock().unwrap().send(event));
-            serve(&options, tests, &tell, &|| end.load(Ordering::Relaxed)).unwrap();
+            serve(&options, tests, &tell, &cancellation).unwrap();
         });
         let Ok(ServerEvent::Listening(address)) = events.recv_timeout(WATCHDOG) else { panic!() };
         Self { address, end, events, thread: Some(thread) }
@@ -70,7 +71,7 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
+        self.end.cancel();
         self.thread.take().unwrap().join().unwrap();
     }
 }
@@ -92,12 +93,18 @@ pub(crate) fn by_hand(play: impl FnOnce(Connection) + Send + 'static) -> (Socket
 }
 
 /// A watch that ignores progress and never asks to end.
-pub(crate) struct Unwatched;
+pub(crate) struct Unwatched(Cancellation);
+
+impl Default for Unwatched {
+    fn default() -> Self {
+        Self(Cancellation::new().unwrap())
+    }
+}
 
 impl Watch for Unwatched {
     fn progress(&mut self, _words: &dyn Fn() -> String) {}
 
-    fn is_wanted_to_end(&self) -> bool {
-        false
+    fn cancellation(&self) -> &Cancellation {
+        &self.0
     }
 }

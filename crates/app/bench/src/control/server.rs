@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sys::{Interest, Poller, clock};
+use sys::{Cancellation, Interest, Poller, clock};
 use tallycast::udt::Source;
 
 use super::connection::{Connection, ControlError, Patience, program_version};
@@ -51,11 +51,8 @@ pub enum Lifetime {
     OneClient,
 }
 
-/// A callback for any thread that returns whether to end.
-pub type EndWish<'a> = dyn Fn() -> bool + Sync + 'a;
-
 /// The server's part of a test: given its parameters, the client, and the request to end.
-pub type Serve = fn(Value, &mut Connection, &EndWish<'_>) -> Result<(), ServeError>;
+pub type Serve = fn(Value, &mut Connection, &Cancellation) -> Result<(), ServeError>;
 
 /// A kind of measurement that a server takes part in.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +94,9 @@ pub enum ServeError {
         /// Address of the faster client.
         with: SocketAddr,
     },
+    /// The server is to end, and the client is told so.
+    #[error("the server was ended")]
+    Ended,
     /// A test panicked.
     #[error("a defect of this program ended the test\nsee its message above, and report it")]
     Defect,
@@ -133,7 +133,7 @@ pub fn serve(
     options: &ServerOptions,
     tests: &'static [Test],
     watch: &(dyn Fn(ServerEvent) + Sync),
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let failed = |source| listen_error(options.listen, source);
     let listener = TcpListener::bind(options.listen).map_err(failed)?;
@@ -144,7 +144,7 @@ pub fn serve(
 
     let (place, waiting, turned_away) = (Place::default(), Waiting::default(), TurnedAway::default());
     std::thread::scope(|scope| {
-        while !is_wanted_to_end() {
+        while !cancellation.is_cancelled() {
             if options.lifetime == Lifetime::OneClient && place.was_left() {
                 break;
             }
@@ -172,8 +172,7 @@ pub fn serve(
             };
             let place = &place;
             scope.spawn(move || {
-                let reception =
-                    Reception { client, patience: options.patience, tests, watch, is_wanted_to_end };
+                let reception = Reception { client, patience: options.patience, tests, watch, cancellation };
                 // A defect in one test does not stop the server: its place becomes free, and the defect is
                 // reported.
                 let outcome = catch_unwind(AssertUnwindSafe(|| reception.attend(stream, place, undecided)))
@@ -183,6 +182,11 @@ pub fn serve(
         }
         Ok(())
     })
+}
+
+/// Returns an error once the server is to end.
+pub(crate) fn ensure_running(cancellation: &Cancellation) -> Result<(), ServeError> {
+    if cancellation.is_cancelled() { Err(ServeError::Ended) } else { Ok(()) }
 }
 
 /// The place of the client that is measured with: there is one.
@@ -277,7 +281,7 @@ struct Reception<'a> {
     patience: Patience,
     tests: &'static [Test],
     watch: &'a (dyn Fn(ServerEvent) + Sync),
-    is_wanted_to_end: &'a EndWish<'a>,
+    cancellation: &'a Cancellation,
 }
 
 impl Reception<'_> {
@@ -290,7 +294,7 @@ impl Reception<'_> {
             let Some((test, parameters)) = wish else { return Ok(()) };
             let _taken = place.take(self.client)?;
             (self.watch)(ServerEvent::Began { client: self.client, test: test.name.to_owned() });
-            (test.serve)(parameters, &mut connection, self.is_wanted_to_end)
+            (test.serve)(parameters, &mut connection, self.cancellation)
         });
         let last_word = match &outcome {
             Ok(()) => return outcome,
@@ -327,9 +331,7 @@ impl Reception<'_> {
         let silence = self.patience.silence;
         let until = Instant::now() + silence;
         while Instant::now() < until {
-            if (self.is_wanted_to_end)() {
-                return Err(ServeError::Refused("the server was ended".to_owned()));
-            }
+            ensure_running(self.cancellation)?;
             if let Some(message) = connection.hear(until.min(Instant::now() + LOOK))? {
                 return Ok(message);
             }

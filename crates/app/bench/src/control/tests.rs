@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sys::Cancellation;
 use units::Random;
 
 use super::frame::{Frames, LONGEST, encode};
@@ -25,9 +26,9 @@ const ECHO: Test = Test { name: "echo", serve: echo };
 fn echo(
     _parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
-    while !is_wanted_to_end() {
+    while !cancellation.is_cancelled() {
         match connection.hear(Instant::now() + Duration::from_millis(10))? {
             None => {}
             Some(Message::Bye) => return Ok(()),
@@ -293,7 +294,8 @@ fn a_port_that_is_taken_is_said_with_the_way_out() {
         lifetime: Lifetime::OneClient,
         patience: PATIENT,
     };
-    let error = serve(&options, &[ECHO], &|_| {}, &|| true).unwrap_err().to_string();
+    let cancellation = Cancellation::new().unwrap();
+    let error = serve(&options, &[ECHO], &|_| {}, &cancellation).unwrap_err().to_string();
     assert!(error.contains("cannot listen on") && error.contains("-p"), "{error}");
 }
 

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use sys::Cancellation;
+
 use super::options::Options;
 use super::report::{Builder, Report};
 use crate::control::Patience;
@@ -28,7 +30,7 @@ pub fn measure(options: &Options, server: SocketAddr, watch: &mut dyn Watch) -> 
     options.check()?;
     let mut builder: Option<Builder> = None;
     for transport in &options.transports {
-        if builder.is_some() && watch.is_wanted_to_end() {
+        if builder.is_some() && watch.cancellation().is_cancelled() {
             break;
         }
         match (runs_of(*transport, options, server, watch), &mut builder) {
@@ -39,7 +41,7 @@ pub fn measure(options: &Options, server: SocketAddr, watch: &mut dyn Watch) -> 
         }
     }
     let builder = builder.expect("there is a transport, and the first was measured or is an error");
-    Ok(builder.finish(watch.is_wanted_to_end()))
+    Ok(builder.finish(watch.cancellation().is_cancelled()))
 }
 
 /// Measures one transport.
@@ -81,7 +83,7 @@ impl throughput::Watch for Watching<'_> {
         self.tell();
     }
 
-    fn is_wanted_to_end(&self) -> bool {
-        self.watch.is_wanted_to_end()
+    fn cancellation(&self) -> &Cancellation {
+        self.watch.cancellation()
     }
 }

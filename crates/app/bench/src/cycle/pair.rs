@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use probe::cycle::Account;
-use sys::clock;
+use sys::{Cancellation, clock};
 
 use super::message::{FromWorker, Role, Task, ToWorker};
 use crate::child::{OwnedProcess, Program};
@@ -123,11 +123,11 @@ impl Pair {
         Ok(Begun { start, planned: task.cycle_time * task.cycles, notes })
     }
 
-    /// Waits until the run is over; `is_wanted_to_end` stops it early.
+    /// Waits until the run is over; `cancellation` stops it early.
     pub(super) fn finish(
         &mut self,
         begun: Begun,
-        is_wanted_to_end: &dyn Fn() -> bool,
+        cancellation: &Cancellation,
     ) -> Result<Measured, PairError> {
         let Begun { start, planned, notes } = begun;
         let planned = start.since(clock::monotonic()) + planned;
@@ -136,7 +136,7 @@ impl Pair {
         loop {
             match self.hear(deadline, planned)? {
                 None | Some((Role::Reader, FromWorker::Settled)) if stopped => {}
-                None if !is_wanted_to_end() => {}
+                None if !cancellation.is_cancelled() => {}
                 None | Some((Role::Reader, FromWorker::Settled)) => {
                     stopped = true;
                     self.writer.tell(&ToWorker::Stop)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use probe::cycle::{Cut, CutError, Imbalance, Verdict};
 use probe::{Answer, Bisection, Next};
-use sys::clock;
+use sys::{Cancellation, clock};
 
 use super::message::{EndBeyond, Role, Task};
 use super::options::{self, CpuLimit, EndOfRun, Options, OptionsError};
@@ -29,8 +29,8 @@ pub trait Watch {
     /// Receives the progress.
     fn progress(&mut self, progress: &Progress);
 
-    /// Returns whether the bench is to end; what was measured so far is reported.
-    fn is_wanted_to_end(&self) -> bool;
+    /// Returns the request to end; what was measured so far is reported.
+    fn cancellation(&self) -> &Cancellation;
 }
 
 /// Progress of a bench. `Display` formats it in a line.
@@ -163,7 +163,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Measures one point; `None` if the bench is to end.
     fn measure(&mut self, place: &Place, progress: &mut Progress) -> Option<Outcome> {
-        if self.watch.is_wanted_to_end() {
+        if self.watch.cancellation().is_cancelled() {
             self.interrupted = true;
             return None;
         }
@@ -205,12 +205,12 @@ impl Bench<'_> {
                 Verdict::Good => bisection.tell(Answer::Good),
                 // A run is undecided if the bench ended it, or if a process gave it up to the nanosecond at its
                 // limit.
-                _ if self.watch.is_wanted_to_end() => return Ok(None),
+                _ if self.watch.cancellation().is_cancelled() => return Ok(None),
                 Verdict::Late | Verdict::Incomplete | Verdict::LateAndIncomplete | Verdict::Undecided => {
                     bisection.tell(Answer::Bad);
                 }
             }
-            if self.watch.is_wanted_to_end() {
+            if self.watch.cancellation().is_cancelled() {
                 return Ok(None);
             }
         };
@@ -234,8 +234,7 @@ impl Bench<'_> {
             clock::sleep_until(begun.start - BEFORE_START);
             group.throttled()
         });
-        let watch = &*self.watch;
-        let measured = pair.finish(begun, &|| watch.is_wanted_to_end())?;
+        let measured = pair.finish(begun, self.watch.cancellation())?;
         let Measured { account, writer_cpu_ns, reader_cpu_ns, dropped_by_socket, notes } = measured;
         account.check()?;
         for note in notes {

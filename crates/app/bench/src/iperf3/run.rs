@@ -93,7 +93,7 @@ impl Runner<'_> {
     /// Follows the conversation until the test is over; returns the server's results.
     fn converse(&mut self) -> Result<Results, RunError> {
         loop {
-            if self.watch.is_wanted_to_end() {
+            if self.watch.cancellation().is_cancelled() {
                 self.machine.handle(clock::monotonic(), Input::Interrupt);
             }
             self.read()?;

@@ -112,7 +112,7 @@ pub fn serve(options: &ServerOptions, watch: &mut dyn Watch) -> Result<(), Serve
 impl Host<'_> {
     fn run(&mut self) -> Result<(), ServeError> {
         while self.served == 0 || self.options.repeat == Repeat::Forever {
-            if self.watch.is_wanted_to_end() {
+            if self.watch.cancellation().is_cancelled() {
                 self.with_session(Session::interrupt);
                 return Ok(());
             }

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use sys::Cancellation;
+
 use super::error::ProtocolError;
 use super::report::Report;
 use super::traffic::Interval;
@@ -11,8 +13,8 @@ pub trait Watch {
     /// Receives a notice.
     fn notice(&mut self, notice: Notice<'_>);
 
-    /// Returns whether to end. Called about ten times per second.
-    fn is_wanted_to_end(&self) -> bool;
+    /// Returns the request to end.
+    fn cancellation(&self) -> &Cancellation;
 }
 
 /// A notice for the observer.

@@ -56,7 +56,7 @@ pub fn measure(
     let mut builder = Builder::new(options, connection.peer_address(), client, server);
     let mut has_begun = false;
     for run in 0..options.repeats {
-        if watch.is_wanted_to_end() {
+        if watch.cancellation().is_cancelled() {
             break;
         }
         watch.progress(&|| format!("run {} of {}", run + 1, options.repeats));
@@ -74,7 +74,7 @@ pub fn measure(
         }
     }
     connection.part();
-    Ok(builder.finish(watch.is_wanted_to_end()))
+    Ok(builder.finish(watch.cancellation().is_cancelled()))
 }
 
 /// Makes the members join, and opens the socket that sends to them.
@@ -106,7 +106,7 @@ fn run_once(
         other => return Err(unexpected(connection, &other).into()),
     };
     notes.extend(sender.note());
-    let was_stopped = watch.is_wanted_to_end();
+    let was_stopped = watch.cancellation().is_cancelled();
     Ok(Ended { members, ours, theirs: used, skipped, failures, notes, was_stopped })
 }
 
@@ -137,7 +137,7 @@ fn send(
                 Ok(Some(other)) => Err(connection.unexpected(&other)),
                 Err(error) => Err(error),
             };
-            if watch.is_wanted_to_end() || outcome.is_err() {
+            if watch.cancellation().is_cancelled() || outcome.is_err() {
                 to_end.store(true, std::sync::atomic::Ordering::Relaxed);
             }
         }
@@ -182,7 +182,7 @@ mod tests {
             }
         });
         let options = Options { duration: Duration::from_millis(50), ..Options::default() };
-        let report = measure(&options, server, PATIENT, &mut Unwatched).unwrap();
+        let report = measure(&options, server, PATIENT, &mut Unwatched::default()).unwrap();
         thread.join().unwrap();
         report
     }

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use sys::Cancellation;
 
 use super::member::{Member, MemberError, Notice};
 use super::message::{Done, MemberResult, Word, to_flow};
 use super::options::Options;
-use crate::control::{Connection, EndWish, Message, ServeError, Test};
+use crate::control::{Connection, Message, ServeError, Test, ensure_running};
 use crate::greeting::token;
 use crate::report::Meter;
 
@@ -24,7 +25,7 @@ const LISTEN: Duration = Duration::from_millis(50);
 fn serve(
     parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let options: Options = serde_json::from_value(parameters)
         .map_err(|error| ServeError::Refused(format!("invalid test parameters: {error}")))?;
@@ -34,23 +35,19 @@ fn serve(
             None => {}
             Some(Message::Bye) => return Ok(()),
             Some(Message::Word(word)) => match serde_json::from_value(word.clone()) {
-                Ok(Word::Prepare { .. }) => serve_run(&options, connection, is_wanted_to_end)?,
+                Ok(Word::Prepare { .. }) => serve_run(&options, connection, cancellation)?,
                 _ => return Err(connection.unexpected(&Message::Word(word)).into()),
             },
             Some(other) => return Err(connection.unexpected(&other).into()),
         }
-        check_end(is_wanted_to_end)?;
+        ensure_running(cancellation)?;
     }
-}
-
-fn check_end(is_wanted_to_end: &EndWish<'_>) -> Result<(), ServeError> {
-    if is_wanted_to_end() { Err(ServeError::Refused("the server was ended".to_owned())) } else { Ok(()) }
 }
 
 fn serve_run(
     options: &Options,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     // Datagrams of other runs, and of strangers, carry another number.
     let run = (token() >> 32) as u32;
@@ -66,7 +63,7 @@ fn serve_run(
         let outcome = connection
             .say(&Word::Ready { endpoint, token: run })
             .map_err(ServeError::from)
-            .and_then(|()| hear_sent(options, connection, notice, is_wanted_to_end));
+            .and_then(|()| hear_sent(options, connection, notice, cancellation));
         if outcome.is_err() {
             notice.give_up();
         }
@@ -109,14 +106,14 @@ fn hear_sent(
     options: &Options,
     connection: &mut Connection,
     notice: &Notice,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let longest = options.duration + connection.patience().silence;
     let deadline = Instant::now() + longest;
     loop {
         match connection.hear_word(Instant::now() + LISTEN)? {
             None if Instant::now() >= deadline => return Err(ServeError::NeverSent(longest)),
-            None => check_end(is_wanted_to_end)?,
+            None => ensure_running(cancellation)?,
             Some(Word::Sent { numbered, bytes, refused }) => {
                 notice.tell_sent(to_flow(numbered, bytes, &refused));
                 return Ok(());

@@ -30,7 +30,7 @@ impl<'a> Attendance<'a> {
     /// Reads the control connection without waiting; during a size step it carries only reports of failure.
     fn look(&mut self) -> Option<Result<(), ControlError>> {
         match self.connection.hear(time::Instant::now()) {
-            Ok(None) => self.watch.is_wanted_to_end().then_some(Ok(())),
+            Ok(None) => self.watch.cancellation().is_cancelled().then_some(Ok(())),
             Ok(Some(other)) => Some(Err(self.connection.unexpected(&other))),
             Err(error) => Some(Err(error)),
         }
@@ -56,20 +56,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::control::scene::Unwatched;
     use crate::control::{Message, PROTOCOL, Patience};
     use crate::host_state::HostState;
 
     const WATCHDOG: Duration = Duration::from_secs(30);
-
-    struct Wish(AtomicBool);
-
-    impl Watch for Wish {
-        fn progress(&mut self, _words: &dyn Fn() -> String) {}
-
-        fn is_wanted_to_end(&self) -> bool {
-            self.0.load(Ordering::Relaxed)
-        }
-    }
 
     /// A server that welcomes its client and then stays silent.
     fn connection(silence: Duration) -> (Connection, TcpStream) {
@@ -107,8 +98,8 @@ mod tests {
                 }
                 is_heard.store(true, Ordering::Relaxed);
             });
-            let wish = Wish(AtomicBool::new(false));
-            let mut attendance = Attendance::new(&mut connection, &wish);
+            let watch = Unwatched::default();
+            let mut attendance = Attendance::new(&mut connection, &watch);
             // It continues until it takes the silent server for gone: long after its own heartbeat is due.
             while attendance.goes_on() && !is_heard.load(Ordering::Relaxed) {
                 clock::sleep_until(clock::monotonic() + LOOK);
@@ -118,16 +109,17 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_to_end_is_looked_at_and_a_server_that_left_is_told() {
+    fn a_cancellation_is_seen_and_a_server_that_left_is_told() {
         let (mut connection, server) = connection(WATCHDOG);
-        let wish = Wish(AtomicBool::new(true));
-        let mut attendance = Attendance::new(&mut connection, &wish);
+        let watch = Unwatched::default();
+        watch.cancellation().cancel();
+        let mut attendance = Attendance::new(&mut connection, &watch);
         assert!(!attendance.goes_on());
         assert!(attendance.end().is_ok());
 
         drop(server);
-        let wish = Wish(AtomicBool::new(false));
-        let mut attendance = Attendance::new(&mut connection, &wish);
+        let watch = Unwatched::default();
+        let mut attendance = Attendance::new(&mut connection, &watch);
         while attendance.goes_on() {
             clock::sleep_until(attendance.next_look);
         }

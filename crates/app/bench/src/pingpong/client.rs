@@ -101,7 +101,7 @@ impl<'a> Client<'a> {
         'runs: for run in 0..self.options.repeats {
             let mut refused = Vec::new();
             for system in &systems {
-                if watch.is_wanted_to_end() {
+                if watch.cancellation().is_cancelled() {
                     break 'runs;
                 }
                 match self.way(run, system, watch) {
@@ -117,10 +117,10 @@ impl<'a> Client<'a> {
             systems.retain(|system| !refused.contains(system));
         }
         self.connection.part();
-        if !self.builder.has_any() && !watch.is_wanted_to_end() {
+        if !self.builder.has_any() && !watch.cancellation().is_cancelled() {
             return Err(PingpongError::AllSkipped(self.builder.refusals()));
         }
-        Ok(self.builder.finish(watch.is_wanted_to_end()))
+        Ok(self.builder.finish(watch.cancellation().is_cancelled()))
     }
 
     /// Exchanges every size over one system; `None` if it is not available.
@@ -134,7 +134,7 @@ impl<'a> Client<'a> {
         };
         let (meter, mut trouble) = (Meter::begin(), None);
         for size in &self.options.sizes {
-            if watch.is_wanted_to_end() {
+            if watch.cancellation().is_cancelled() {
                 break;
             }
             let message_bytes = u32::try_from(*size).expect("sizes were checked");
@@ -318,8 +318,10 @@ struct Finished {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
+
+    use sys::Cancellation;
 
     use super::super::server::TEST;
     use super::*;
@@ -330,17 +332,18 @@ mod tests {
     /// before the size, and then within the step.
     struct Saboteur {
         looks: AtomicU32,
-        end: &'static AtomicBool,
+        end: Cancellation,
+        never: Cancellation,
     }
 
     impl Watch for Saboteur {
         fn progress(&mut self, _words: &dyn Fn() -> String) {}
 
-        fn is_wanted_to_end(&self) -> bool {
+        fn cancellation(&self) -> &Cancellation {
             if self.looks.fetch_add(1, Ordering::Relaxed) >= 3 {
-                self.end.store(true, Ordering::Relaxed);
+                self.end.cancel();
             }
-            false
+            &self.never
         }
     }
 
@@ -350,7 +353,11 @@ mod tests {
             let scene = Scene::new(&[TEST], PATIENT);
             let (systems, sizes, time) = (vec![system], vec![1], Duration::from_secs(600));
             let options = Options { systems, sizes, time, exchanges: 10_000_000, ..Options::default() };
-            let mut watch = Saboteur { looks: AtomicU32::new(0), end: scene.end };
+            let mut watch = Saboteur {
+                looks: AtomicU32::new(0),
+                end: scene.end.clone(),
+                never: Cancellation::new().unwrap(),
+            };
             let report = measure(&options, scene.address, PATIENT, &mut watch).unwrap();
             let [size_step] = &report.size_steps[..] else { panic!("{:?}", report.size_steps) };
             assert!(size_step.account.adds_up() && size_step.account.sent > 0, "{size_step:?}");

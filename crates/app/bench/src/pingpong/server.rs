@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use sys::{clock, scheduling};
+use sys::{Cancellation, clock, scheduling};
 
 use super::link::{Answering, Attending, Far, LinkError, Task, TcpFar, UdpFar};
 use super::message::{Evidence, Word};
 use super::options::{Options, System};
-use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
+use crate::control::{Connection, ControlError, Message, ServeError, Test, ensure_running};
 use crate::greeting::token;
 use crate::report::Meter;
 
@@ -25,7 +25,7 @@ const LISTEN: Duration = Duration::from_millis(50);
 fn serve(
     parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let options: Options = serde_json::from_value(parameters)
         .map_err(|error| ServeError::Refused(format!("invalid test parameters: {error}")))?;
@@ -37,7 +37,7 @@ fn serve(
             Some(Message::Word(word)) => match serde_json::from_value(word.clone()) {
                 Ok(Word::Prepare { system, piece_bytes, endpoint, .. }) => {
                     let wanted = Wanted { system, piece_bytes, endpoint };
-                    serve_way(&options, &wanted, connection, is_wanted_to_end)?;
+                    serve_way(&options, &wanted, connection, cancellation)?;
                 }
                 // It crossed the message that the connection was refused.
                 Ok(Word::Finish) => connection.say(&Word::nothing_answered())?,
@@ -45,12 +45,8 @@ fn serve(
             },
             Some(other) => return Err(connection.unexpected(&other).into()),
         }
-        check_end(is_wanted_to_end)?;
+        ensure_running(cancellation)?;
     }
-}
-
-fn check_end(is_wanted_to_end: &EndWish<'_>) -> Result<(), ServeError> {
-    if is_wanted_to_end() { Err(ServeError::Refused("the server was ended".to_owned())) } else { Ok(()) }
 }
 
 /// The client's request for a connection.
@@ -65,7 +61,7 @@ fn serve_way(
     options: &Options,
     wanted: &Wanted,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let task = Task {
         options,
@@ -76,7 +72,7 @@ fn serve_way(
         peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
     };
-    let far = match make(&task, wanted, connection, is_wanted_to_end) {
+    let far = match make(&task, wanted, connection, cancellation) {
         Ok(Some(far)) => far,
         Ok(None) => return Ok(connection.say(&Word::nothing_answered())?),
         // A congestion control that this host does not have must not end the others.
@@ -89,7 +85,7 @@ fn serve_way(
     std::thread::scope(|scope| {
         let meter = Meter::begin();
         let answering = scope.spawn(|| answer(far, &shared, options.server_cpu));
-        let outcome = tend(&shared, connection, is_wanted_to_end);
+        let outcome = tend(&shared, connection, cancellation);
         shared.is_to_end.store(true, Ordering::Relaxed);
         let Ended { evidence, failure, notes } =
             answering.join().expect("a thread that answers returns its errors");
@@ -119,14 +115,14 @@ fn make(
     task: &Task<'_>,
     wanted: &Wanted,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<Option<Box<dyn Far>>, MakeError> {
     let token = token();
     match (task.system, wanted.endpoint) {
         (System::Tcp(_), _) => {
             let far = TcpFar::listen(task, token)?;
             connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
-            let mut reception = Reception { connection, is_wanted_to_end, outcome: None };
+            let mut reception = Reception { connection, cancellation, outcome: None };
             let far = far.accept(task, &mut reception)?;
             reception.outcome.transpose()?;
             Ok(far)
@@ -141,17 +137,17 @@ fn make(
 }
 
 /// Reads the control connection while the data connection is awaited: the client may give up.
-struct Reception<'a, 'b> {
+struct Reception<'a> {
     connection: &'a mut Connection,
-    is_wanted_to_end: &'a EndWish<'b>,
+    cancellation: &'a Cancellation,
     /// Outcome of the wait, if it was not a connection.
     outcome: Option<Result<(), ServeError>>,
 }
 
-impl Attending for Reception<'_, '_> {
+impl Attending for Reception<'_> {
     fn goes_on(&mut self) -> bool {
         self.outcome = match self.connection.hear_word(std::time::Instant::now()) {
-            Ok(None) => check_end(self.is_wanted_to_end).err().map(Err),
+            Ok(None) => ensure_running(self.cancellation).err().map(Err),
             Ok(Some(Word::Finish)) => Some(Ok(())),
             Ok(Some(other)) => Some(Err(unexpected(self.connection, &other))),
             Err(error) => Some(Err(error.into())),
@@ -169,7 +165,7 @@ fn unexpected(connection: &Connection, word: &Word) -> ServeError {
 fn tend(
     shared: &SharedState,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     loop {
         match connection.hear_word(std::time::Instant::now() + LISTEN)? {
@@ -185,7 +181,7 @@ fn tend(
             Some(Word::Finish) => return Ok(()),
             Some(other) => return Err(unexpected(connection, &other)),
         }
-        check_end(is_wanted_to_end)?;
+        ensure_running(cancellation)?;
     }
 }
 

@@ -1,5 +1,7 @@
 //! The observer of a measurement.
 
+use sys::Cancellation;
+
 /// Observer of a measurement, such as a terminal.
 pub trait Watch: Send {
     /// Receives the progress, in a line.
@@ -8,6 +10,6 @@ pub trait Watch: Send {
     /// Receives a note before the measurement begins.
     fn say(&mut self, _words: &str) {}
 
-    /// Returns whether the measurement is to end; what was measured so far is reported.
-    fn is_wanted_to_end(&self) -> bool;
+    /// Returns the request to end; what was measured so far is reported.
+    fn cancellation(&self) -> &Cancellation;
 }

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use sys::Cancellation;
+
 use super::options::{Options, OptionsError, Place};
 use super::report::{Builder, Report};
 use crate::control::{ControlError, Patience};
@@ -38,7 +40,7 @@ pub fn measure(
     let mut builder = Builder::new(options);
     let mut refused = None;
     for (index, place) in places.iter().enumerate() {
-        if watch.is_wanted_to_end() {
+        if watch.cancellation().is_cancelled() {
             break;
         }
         let words = format!("point {} of {}: {}", index + 1, places.len(), place.in_words());
@@ -65,7 +67,7 @@ pub fn measure(
     }
     match refused {
         Some(error) if builder.is_empty() => Err(error.into()),
-        _ => Ok(builder.finish(watch.is_wanted_to_end())),
+        _ => Ok(builder.finish(watch.cancellation().is_cancelled())),
     }
 }
 
@@ -113,8 +115,8 @@ impl throughput::Watch for PassingOn<'_> {
         self.tell(&format!(", run {} is there", run.run + 1));
     }
 
-    fn is_wanted_to_end(&self) -> bool {
-        self.watch.is_wanted_to_end()
+    fn cancellation(&self) -> &Cancellation {
+        self.watch.cancellation()
     }
 }
 
@@ -138,7 +140,7 @@ mod tests {
             repeats: 1,
             ..Options::default()
         };
-        measure(&options, scene.address, None, PATIENT, &mut Unwatched)
+        measure(&options, scene.address, None, PATIENT, &mut Unwatched::default())
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use probe::{Answer, NextRate, RateSearch};
+use sys::Cancellation;
 
 use super::loss_free::{LossFree, LossFreeFound};
 use super::message::{End, Live, SideResult, Word};
@@ -26,8 +27,8 @@ pub trait Watch {
     /// Handles the end of a run.
     fn run_ended(&mut self, run: &RunReport);
 
-    /// Returns whether the measurement is to end early.
-    fn is_wanted_to_end(&self) -> bool;
+    /// Returns the request to end early.
+    fn cancellation(&self) -> &Cancellation;
 }
 
 /// Reasons why nothing could be measured.
@@ -138,7 +139,7 @@ impl<'a> Client<'a> {
         match self.run(run, rate, watch) {
             Ok(whole) => {
                 watch.run_ended(self.builder.last_run().expect("a run was just added"));
-                Ok(whole && !watch.is_wanted_to_end())
+                Ok(whole && !watch.cancellation().is_cancelled())
             }
             Err(error) if !self.builder.has_begun() => Err(error),
             Err(error) => {
@@ -180,6 +181,7 @@ impl<'a> Client<'a> {
         let settings =
             Run { options: self.options, rate, unit_bytes: self.unit_bytes, cpu: self.options.client_cpu };
         let side = Side::start(&settings, flows)?;
+        let cancellation = watch.cancellation().clone();
         let mut measuring = Measuring {
             builder: &mut self.builder,
             watch,
@@ -188,12 +190,12 @@ impl<'a> Client<'a> {
             done: None,
             is_server_ending: false,
         };
-        let (outcome, ours) = side.run(&mut self.connection, &mut measuring);
+        let (outcome, ours) = side.run(&mut self.connection, &cancellation, &mut measuring);
         let outcome = outcome.and_then(|()| measuring.wait_for_done(&mut self.connection, task.patience));
         let theirs = measuring.done.take();
         measuring.flush(&ours, theirs.as_ref());
         let ended_by_server = measuring.is_server_ending.then(|| "the server was ended".to_owned());
-        let was_stopped = watch.is_wanted_to_end();
+        let was_stopped = cancellation.is_cancelled();
         let failed = || failures(&ours, theirs.as_ref());
         let trouble = outcome.err().map(|error| error.to_string()).or(ended_by_server).or_else(failed);
         let ending = match trouble {
@@ -208,7 +210,7 @@ impl<'a> Client<'a> {
 
     fn end(self, watch: &dyn Watch) -> Result<Report, ThroughputError> {
         self.connection.part();
-        Ok(self.builder.finish(watch.is_wanted_to_end()))
+        Ok(self.builder.finish(watch.cancellation().is_cancelled()))
     }
 }
 
@@ -315,10 +317,6 @@ impl Partner for Measuring<'_> {
             other => Err(unexpected(connection, &other)),
         }
     }
-
-    fn is_wanted_to_end(&self) -> bool {
-        self.watch.is_wanted_to_end()
-    }
 }
 
 fn unexpected(connection: &Connection, word: &Word) -> ControlError {
@@ -346,19 +344,22 @@ mod tests {
     }
 
     /// Counts the intervals that it receives.
-    struct Counting(usize);
+    struct Counting {
+        intervals: usize,
+        cancellation: Cancellation,
+    }
 
     impl Watch for Counting {
         fn began(&mut self, _: &Start) {}
 
         fn interval(&mut self, _: &Interval) {
-            self.0 += 1;
+            self.intervals += 1;
         }
 
         fn run_ended(&mut self, _: &RunReport) {}
 
-        fn is_wanted_to_end(&self) -> bool {
-            false
+        fn cancellation(&self) -> &Cancellation {
+            &self.cancellation
         }
     }
 
@@ -374,7 +375,10 @@ mod tests {
             server: host,
             unit_bytes: 100,
         };
-        let (mut builder, mut watch) = (Builder::new(&options, begun), Counting(0));
+        let (mut builder, mut watch) = (
+            Builder::new(&options, begun),
+            Counting { intervals: 0, cancellation: Cancellation::new().unwrap() },
+        );
         builder.begin_run(0, options.rate());
         let sender = FlowKey::sender(Way::Forward, 0);
         let receiver = FlowKey { receiver: Some(0), ..sender };
@@ -414,7 +418,7 @@ mod tests {
         measuring.join();
         measuring.flush(&ours, theirs.as_ref());
         let report = builder.finish(false);
-        assert_eq!(watch.0, report.intervals.len());
+        assert_eq!(watch.intervals, report.intervals.len());
         let bytes = |figures: Option<Figures>| figures.map(|it| it.bytes);
         let of = |it: &Interval| (bytes(it.sums.sum_sent), bytes(it.sums.sum_received));
         report.intervals.iter().map(of).collect()

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 
 use serde_json::Value;
+use sys::Cancellation;
 
 use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, Rate};
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
-use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
+use crate::control::{Connection, ControlError, Message, ServeError, Test, ensure_running};
 use crate::cpu_load::LoadGenerator;
 use crate::greeting::token;
 
@@ -22,7 +23,7 @@ pub(super) const NAME: &str = "throughput";
 fn serve_without_load(
     parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     let options = checked(parameters)?;
     if options.load.is_some() {
@@ -31,15 +32,15 @@ fn serve_without_load(
                 .to_owned(),
         ));
     }
-    serve(&options, connection, is_wanted_to_end)
+    serve(&options, connection, cancellation)
 }
 
 fn serve_with_load(
     parameters: Value,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
-    serve(&checked(parameters)?, connection, is_wanted_to_end)
+    serve(&checked(parameters)?, connection, cancellation)
 }
 
 fn checked(parameters: Value) -> Result<Options, ServeError> {
@@ -53,7 +54,7 @@ fn checked(parameters: Value) -> Result<Options, ServeError> {
 fn serve(
     options: &Options,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
     loop {
         let word = match connection.hear_surely()? {
@@ -64,13 +65,11 @@ fn serve(
         match serde_json::from_value(word.clone()) {
             Ok(Word::Prepare { run, rate, unit_bytes, endpoints }) => {
                 let prepared = Prepared { run, rate, unit_bytes, endpoints };
-                serve_run(options, &prepared, connection, is_wanted_to_end).map_err(told)?;
+                serve_run(options, &prepared, connection, cancellation).map_err(told)?;
             }
             _ => return Err(connection.unexpected(&Message::Word(word)).into()),
         }
-        if is_wanted_to_end() {
-            return Err(ServeError::Refused("the server was ended".to_owned()));
-        }
+        ensure_running(cancellation)?;
     }
 }
 
@@ -85,7 +84,7 @@ fn serve_run(
     options: &Options,
     prepared: &Prepared,
     connection: &mut Connection,
-    is_wanted_to_end: &EndWish<'_>,
+    cancellation: &Cancellation,
 ) -> Result<(), SideError> {
     let Prepared { run, rate, unit_bytes, endpoints } = prepared;
     // The size too comes from the client, which is not trusted.
@@ -124,18 +123,16 @@ fn serve_run(
     let run = Run { options: &sized, rate: *rate, unit_bytes: *unit_bytes, cpu: options.server_cpu };
     let generator = options.load.map(LoadGenerator::begin).transpose().map_err(SideError::Thread)?;
     let side = Side::start(&run, flows)?;
-    let (outcome, result) = side.run(connection, &mut Serving { is_wanted_to_end });
+    let (outcome, result) = side.run(connection, cancellation, &mut Serving);
     let result = SideResult { applied_load: generator.map(LoadGenerator::end), ..result };
     outcome?;
     Ok(connection.say(&Word::Done(Box::new(result)))?)
 }
 
 /// Reports to the client at every mark.
-struct Serving<'a> {
-    is_wanted_to_end: &'a EndWish<'a>,
-}
+struct Serving;
 
-impl Partner for Serving<'_> {
+impl Partner for Serving {
     fn mark(&mut self, live: Live, connection: &mut Connection) -> Result<(), ControlError> {
         connection.say(&Word::Live(live))
     }
@@ -148,10 +145,6 @@ impl Partner for Serving<'_> {
                 Err(connection.unexpected(&Message::Word(other)))
             }
         }
-    }
-
-    fn is_wanted_to_end(&self) -> bool {
-        (self.is_wanted_to_end)()
     }
 }
 

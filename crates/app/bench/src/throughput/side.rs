@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sys::{clock, scheduling};
+use sys::{Cancellation, clock, scheduling};
 use units::Instant;
 
 use super::message::{Account, Count, FlowKey, FlowResult, Live, Sent, SideResult, Word};
@@ -66,9 +66,6 @@ pub(super) trait Partner {
 
     /// Handles a message of the other end that is not about the flows.
     fn hear(&mut self, word: Word, connection: &mut Connection) -> Result<Heard, ControlError>;
-
-    /// Returns whether this end wants the run to end early.
-    fn is_wanted_to_end(&self) -> bool;
 }
 
 /// Consequence of a message of the other end.
@@ -129,26 +126,32 @@ impl Side {
         Ok(side)
     }
 
-    /// Waits through the run; returns the results of this end. After an error of the control connection the
+    /// Waits through the run, and ends it early once `cancellation` is; returns the results of this end. After an error of the control connection the
     /// threads are ended, and their counts so far are in the second place.
     pub(super) fn run(
         mut self,
         connection: &mut Connection,
+        cancellation: &Cancellation,
         partner: &mut dyn Partner,
     ) -> (Result<(), SideError>, SideResult) {
-        let outcome = self.go_on(connection, partner);
+        let outcome = self.go_on(connection, cancellation, partner);
         if outcome.is_err() {
             self.give_up();
         }
         (outcome, self.finish())
     }
 
-    fn go_on(&mut self, connection: &mut Connection, partner: &mut dyn Partner) -> Result<(), SideError> {
+    fn go_on(
+        &mut self,
+        connection: &mut Connection,
+        cancellation: &Cancellation,
+        partner: &mut dyn Partner,
+    ) -> Result<(), SideError> {
         let latest = self.start + self.run_time + GRACE;
         loop {
             self.pass_marks(connection, partner)?;
             self.processor.look();
-            if partner.is_wanted_to_end() && !self.is_stopping {
+            if cancellation.is_cancelled() && !self.is_stopping {
                 self.stop();
                 connection.say(&Word::Stop)?;
             }

@@ -72,7 +72,7 @@ impl Watch for Terminal {
         self.line.say(words);
     }
 
-    fn is_wanted_to_end(&self) -> bool {
-        self.cancellation.is_cancelled()
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancellation
     }
 }

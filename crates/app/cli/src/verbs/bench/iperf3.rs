@@ -273,8 +273,8 @@ impl Watch for Terminal {
         }
     }
 
-    fn is_wanted_to_end(&self) -> bool {
-        self.cancellation.is_cancelled()
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancellation
     }
 }
 

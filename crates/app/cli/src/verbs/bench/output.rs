@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bench::cycle::{self, Options, Program, Progress, Report, State};
 use bench::report::Watch;
+use sys::Cancellation;
 
 use super::handout::Handout;
 use crate::Outcome;
@@ -58,8 +59,8 @@ impl cycle::Watch for Looking<'_> {
         self.0.progress(&|| progress.to_string());
     }
 
-    fn is_wanted_to_end(&self) -> bool {
-        self.0.is_wanted_to_end()
+    fn cancellation(&self) -> &Cancellation {
+        self.0.cancellation()
     }
 }
 

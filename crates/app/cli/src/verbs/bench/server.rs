@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
     let options = ServerOptions { listen, lifetime, patience: Patience::default() };
     let cancellation = signals::cancellation()?;
     let tests = if arguments.allow_load { TESTS_WITH_LOAD } else { TESTS };
-    control::serve(&options, tests, &tell, &|| cancellation.is_cancelled())?;
+    control::serve(&options, tests, &tell, &cancellation)?;
     Ok(Outcome::Fine)
 }
 
@@ -64,7 +64,7 @@ pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
         }
     };
     // A client that measures with its own host may load it.
-    control::serve(&options, TESTS_WITH_LOAD, &watch, &|| cancellation.is_cancelled())?;
+    control::serve(&options, TESTS_WITH_LOAD, &watch, &cancellation)?;
     Ok(Outcome::Fine)
 }
 

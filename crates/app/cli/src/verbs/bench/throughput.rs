@@ -11,6 +11,7 @@ use bench::throughput::{
     self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Watch as _, Ways,
 };
 use clap::Args;
+use sys::Cancellation;
 
 use super::notation::{self, CpuPair};
 use super::scene::{OtherEnd, Scene};
@@ -129,7 +130,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut watching = Watching::new(arguments.form(), logfile)?;
     let measured = Scene::set(&arguments.other_end).and_then(|scene| {
         if arguments.probe_mtu {
-            options.payload_bytes = Some(probe_mtu(arguments, &scene, &|| watching.is_wanted_to_end())?);
+            options.payload_bytes = Some(probe_mtu(arguments, &scene, watching.cancellation())?);
             options.fragments = Fragments::Forbidden;
             options.check()?;
         }
@@ -153,16 +154,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Finds the largest datagram for the path, and prints the result.
-fn probe_mtu(
-    arguments: &Arguments,
-    scene: &Scene,
-    is_wanted_to_end: &dyn Fn() -> bool,
-) -> anyhow::Result<usize> {
+fn probe_mtu(arguments: &Arguments, scene: &Scene, cancellation: &Cancellation) -> anyhow::Result<usize> {
     if !arguments.udp {
         bail!("--probe-mtu applies to datagrams\nadd -u")
     }
     let from = arguments.other_end.bind.map(|address| SocketAddr::new(address, 0));
-    let found = path_mtu::find(scene.server(), from, Patience::default(), is_wanted_to_end)?;
+    let found = path_mtu::find(scene.server(), from, Patience::default(), cancellation)?;
     let PathMtu { payload_bytes, mtu_bytes, known_mtu_bytes } = found;
     let narrower = match known_mtu_bytes > mtu_bytes {
         true => format!(

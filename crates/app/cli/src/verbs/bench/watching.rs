@@ -109,8 +109,8 @@ impl Watch for Watching {
         }
     }
 
-    fn is_wanted_to_end(&self) -> bool {
-        self.cancellation.is_cancelled()
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancellation
     }
 }
 
