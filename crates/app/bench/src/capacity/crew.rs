@@ -128,7 +128,8 @@ impl Threads {
         let plan = &task.plan;
         let sockets = if plan.threading_model.places() == Places::OneSocket { 1 } else { plan.workers };
         let mut ready = Ready::default();
-        let mut crew = Self { sockets: Vec::new(), threads: Vec::new(), ending: Arc::default() };
+        let ending = Arc::new(Ending::new().map_err(CrewError::Thread)?);
+        let mut crew = Self { sockets: Vec::new(), threads: Vec::new(), ending };
         for _ in 0..sockets {
             let socket = receive::open(&task.place(ready.endpoints.first().copied()))?;
             let buffer = socket.granted_buffer();

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use sys::{
-    Interest, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, clock,
+    Cancellation, Interest, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, clock,
 };
 use units::Instant;
 
 use super::message::{Counted, Place};
 use super::options::Calls;
 
-/// Maximum time a receiver sleeps before it checks whether the run is over.
-const LOOK: Duration = Duration::from_millis(20);
+/// Poller tokens of a receiver.
+const SOCKET: u64 = 0;
+const OVER: u64 = 1;
 
 /// Time without datagrams, once all was sent, after which missing ones count as lost.
 pub(super) const QUIET: Duration = Duration::from_millis(200);
@@ -27,34 +28,49 @@ const LONGEST_TAIL: Duration = Duration::from_secs(5);
 const SYSTEM_BUFFER_BYTES: u64 = 106_496;
 
 /// Signals receivers when to end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ending {
     /// Time at which sending was known to have ended, in nanoseconds of the monotonic clock; 0 until then.
     over_ns: AtomicU64,
     is_given_up: AtomicBool,
+    /// Cancelled by either signal.
+    over: Cancellation,
 }
 
 impl Ending {
+    pub(super) fn new() -> io::Result<Self> {
+        let (over_ns, is_given_up) = (AtomicU64::new(0), AtomicBool::new(false));
+        Ok(Self { over_ns, is_given_up, over: Cancellation::new()? })
+    }
+
     /// Signals that nothing more is sent.
     pub(super) fn say_over(&self) {
         self.over_ns.store(clock::monotonic().as_nanos().max(1), Ordering::Relaxed);
+        self.over.cancel();
     }
 
     /// Signals that the counts are no longer needed.
     pub(super) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
+        self.over.cancel();
+    }
+
+    /// Returns when a receiver with its last datagram at `last` can expect no more; `None` before all was
+    /// sent.
+    fn comes_at(&self, last: Option<Instant>) -> Option<Instant> {
+        if self.is_given_up.load(Ordering::Relaxed) {
+            return Some(Instant::ORIGIN);
+        }
+        let over = match self.over_ns.load(Ordering::Relaxed) {
+            0 => return None,
+            nanos => Instant::from_nanos(nanos),
+        };
+        Some((last.map_or(over, |last| last.max(over)) + QUIET).min(over + LONGEST_TAIL))
     }
 
     /// Returns whether a receiver with its last datagram at `last` can expect no more.
     fn has_come(&self, now: Instant, last: Option<Instant>) -> bool {
-        if self.is_given_up.load(Ordering::Relaxed) {
-            return true;
-        }
-        let over = match self.over_ns.load(Ordering::Relaxed) {
-            0 => return false,
-            nanos => Instant::from_nanos(nanos),
-        };
-        now.since(last.map_or(over, |last| last.max(over))) >= QUIET || now.since(over) >= LONGEST_TAIL
+        self.comes_at(last).is_some_and(|moment| now >= moment)
     }
 }
 
@@ -74,7 +90,9 @@ pub(super) fn open(place: &Place) -> Result<ReceiveSocket, OpenError> {
 pub(super) fn receive(socket: &ReceiveSocket, payload_bytes: usize, ending: &Ending) -> io::Result<Counted> {
     let began_cpu_ns = thread_cpu_ns();
     let mut poller = Poller::new()?;
-    poller.add(socket, 0, Interest::Read)?;
+    poller.add(socket, SOCKET, Interest::Read)?;
+    poller.add(&ending.over, OVER, Interest::Read)?;
+    let mut waits_for_over = true;
     let mut batch = ReceiveBatch::with_slot_bytes(payload_bytes);
     let mut counted = Counted::default();
     let (mut first, mut last, mut now) = (None, None, clock::monotonic());
@@ -91,7 +109,11 @@ pub(super) fn receive(socket: &ReceiveSocket, payload_bytes: usize, ending: &End
             break;
         }
         if received == 0 {
-            poller.wait(Some(now + LOOK))?;
+            let deadline = ending.comes_at(last);
+            if deadline.is_some() && std::mem::take(&mut waits_for_over) {
+                poller.remove(&ending.over)?;
+            }
+            poller.wait(deadline)?;
         }
     }
     counted.cpu_ns = thread_cpu_ns().saturating_sub(began_cpu_ns);
@@ -122,7 +144,7 @@ mod tests {
 
     #[test]
     fn it_is_over_after_a_quiet_time_and_a_tail_has_an_end() {
-        let ending = Ending::default();
+        let ending = Ending::new().unwrap();
         let now = clock::monotonic();
         assert!(!ending.has_come(now + LONGEST_TAIL * 2, None), "nobody said so");
         ending.say_over();
@@ -135,7 +157,7 @@ mod tests {
         // Another sender never stops.
         let end = over + LONGEST_TAIL;
         assert!(ending.has_come(end, Some(end)));
-        let ending = Ending::default();
+        let ending = Ending::new().unwrap();
         ending.give_up();
         assert!(ending.has_come(now, Some(now)));
     }

@@ -49,7 +49,7 @@ fn serve_run() -> Result<(), WorkerError> {
     let socket = receive::open(&place)?;
     let (address, buffer) = (socket.local_address(), socket.granted_buffer());
     say(&FromWorker::Ready { address, note: buffer.clamped().then(|| buffer.to_string()) })?;
-    let ending = Arc::new(Ending::default());
+    let ending = Arc::new(Ending::new()?);
     listen(Arc::clone(&ending));
     let counted = receive::receive(&socket, place.payload_bytes, &ending)?;
     let drops = u64::from(socket.meminfo()?.drops);

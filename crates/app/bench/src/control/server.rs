@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sys::{Cancellation, Interest, Poller, clock};
+use sys::{Cancellation, Interest, Poller};
 use tallycast::udt::Source;
 
 use super::connection::{Connection, ControlError, Patience, program_version};
@@ -19,8 +19,12 @@ use super::frame;
 use super::message::{Message, PROTOCOL};
 use crate::host_state::HostState;
 
-/// Interval at which the request to end is checked.
-const LOOK: Duration = Duration::from_millis(50);
+/// Pause after a connection could not be accepted: it is still pending, so that the poller would not wait.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Interval at which a wait for a message checks the request to end: a thread reads the control connection, and
+/// its channel has no descriptor to wait for.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum number of connected clients that have not chosen a test yet; more are not answered.
 const MOST_UNDECIDED: usize = 16;
@@ -30,6 +34,11 @@ const MOST_UNDECIDED_OF_ONE: usize = MOST_UNDECIDED / 2;
 
 /// Maximum number of clients that are told at once that the server is busy; more are not answered.
 const MOST_TURNED_AWAY: usize = 16;
+
+/// Poller tokens of a server.
+const LISTENER: u64 = 0;
+const CANCELLED: u64 = 1;
+const LEFT: u64 = 2;
 
 /// Options of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,29 +148,35 @@ pub fn serve(
     let listener = TcpListener::bind(options.listen).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     watch(ServerEvent::Listening(listener.local_addr().map_err(failed)?));
+    let place = Place::new().map_err(failed)?;
     let mut poller = Poller::new().map_err(failed)?;
-    poller.add(&listener, 0, Interest::Read).map_err(failed)?;
+    poller.add(&listener, LISTENER, Interest::Read).map_err(failed)?;
+    poller.add(cancellation, CANCELLED, Interest::Read).map_err(failed)?;
+    if options.lifetime == Lifetime::OneClient {
+        poller.add(&place.was_left, LEFT, Interest::Read).map_err(failed)?;
+    }
 
-    let (place, waiting, turned_away) = (Place::default(), Waiting::default(), TurnedAway::default());
+    let (waiting, turned_away) = (Waiting::default(), TurnedAway::default());
     std::thread::scope(|scope| {
         while !cancellation.is_cancelled() {
-            if options.lifetime == Lifetime::OneClient && place.was_left() {
+            if options.lifetime == Lifetime::OneClient && place.was_left.is_cancelled() {
                 break;
             }
             let (stream, client) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    poller.wait(Some(clock::monotonic() + LOOK)).map_err(failed)?;
+                    poller.wait(None).map_err(failed)?;
                     continue;
                 }
-                // A client that has left already, or no free descriptor: the connection is still pending, so
-                // the poller would not wait.
+                // A client that has left already, or no free descriptor.
                 Err(_) => {
-                    clock::sleep_until(clock::monotonic() + LOOK);
+                    cancellation.wait(ACCEPT_PAUSE);
                     continue;
                 }
             };
-            if let Some(with) = place.guest() {
+            // The lock is released before anybody is told.
+            let guest = *place.guest();
+            if let Some(with) = guest {
                 watch(ServerEvent::TurnedAway(client));
                 turned_away.tell(stream, with);
                 continue;
@@ -190,49 +205,38 @@ pub(crate) fn ensure_running(cancellation: &Cancellation) -> Result<(), ServeErr
 }
 
 /// The place of the client that is measured with: there is one.
-#[derive(Default)]
-struct Place(Mutex<Taking>);
-
-#[derive(Clone, Copy, Default)]
-enum Taking {
-    #[default]
-    Never,
-    By(SocketAddr),
-    Left,
+struct Place {
+    guest: Mutex<Option<SocketAddr>>,
+    /// Cancelled once a client has left it, which ends a server for one client.
+    was_left: Cancellation,
 }
 
 /// Leaves the place when it is dropped, however the test ends.
 struct Taken<'a>(&'a Place);
 
 impl Place {
-    fn lock(&self) -> MutexGuard<'_, Taking> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn new() -> io::Result<Self> {
+        Ok(Self { guest: Mutex::default(), was_left: Cancellation::new()? })
     }
 
-    fn guest(&self) -> Option<SocketAddr> {
-        match *self.lock() {
-            Taking::By(guest) => Some(guest),
-            Taking::Never | Taking::Left => None,
-        }
-    }
-
-    fn was_left(&self) -> bool {
-        matches!(*self.lock(), Taking::Left)
+    fn guest(&self) -> MutexGuard<'_, Option<SocketAddr>> {
+        self.guest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, client: SocketAddr) -> Result<Taken<'_>, ServeError> {
-        let mut taking = self.lock();
-        if let Taking::By(with) = *taking {
+        let mut guest = self.guest();
+        if let Some(with) = *guest {
             return Err(ServeError::Busy { with });
         }
-        *taking = Taking::By(client);
+        *guest = Some(client);
         Ok(Taken(self))
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        *self.0.lock() = Taking::Left;
+        *self.0.guest() = None;
+        self.0.was_left.cancel();
     }
 }
 
@@ -332,7 +336,7 @@ impl Reception<'_> {
         let until = Instant::now() + silence;
         while Instant::now() < until {
             ensure_running(self.cancellation)?;
-            if let Some(message) = connection.hear(until.min(Instant::now() + LOOK))? {
+            if let Some(message) = connection.hear(until.min(Instant::now() + POLL_INTERVAL))? {
                 return Ok(message);
             }
         }

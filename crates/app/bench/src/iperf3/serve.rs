@@ -20,8 +20,8 @@ use super::sockets;
 use super::state::State;
 use super::watch::{Notice, Watch};
 
-/// Maximum time between checks whether the server is to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which a session is checked: its streams count and fail on threads of their own.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time a connection may take to send its cookie.
 const COOKIE_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause of accepting after the system could not give a connection: the next attempt would fail at once.
@@ -37,6 +37,7 @@ const LISTENER: u64 = 0;
 pub(super) const CONTROL: u64 = 1;
 pub(super) const HELLO: u64 = 2;
 pub(super) const GOAL: u64 = 3;
+const CANCELLED: u64 = 4;
 const FIRST_STRANGER: u64 = 16;
 
 /// A connection that has not sent its cookie yet.
@@ -101,6 +102,7 @@ pub fn serve(options: &ServerOptions, watch: &mut dyn Watch) -> Result<(), Serve
         .map_err(|(address, source)| ServeError::Listen { address, source })?;
     let poller = Poller::new()?;
     poller.add(&listener, LISTENER, Interest::Read)?;
+    poller.add(watch.cancellation(), CANCELLED, Interest::Read)?;
     watch.notice(Notice::Listening(listener.local_addr()?));
     let (strangers, next_token) = (Vec::new(), FIRST_STRANGER);
     let (paused_until, session, served) = (None, None, 0);
@@ -117,13 +119,14 @@ impl Host<'_> {
                 return Ok(());
             }
             let deadline = self.next_look();
-            let ready: Vec<u64> = self.poller.wait(Some(deadline))?.iter().map(|ready| ready.token).collect();
+            let ready: Vec<u64> = self.poller.wait(deadline)?.iter().map(|ready| ready.token).collect();
             for token in ready {
                 match token {
                     LISTENER => self.accept()?,
                     CONTROL => self.with_session(Session::on_control),
                     HELLO => self.with_session(Session::on_hello),
                     GOAL => self.with_session(|session, _, _| session.on_goal()),
+                    CANCELLED => {}
                     token => self.on_stranger(token),
                 }
             }
@@ -135,10 +138,12 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn next_look(&self) -> Instant {
+    /// Returns the next time at which there is something to do; `None` without a client.
+    fn next_look(&self) -> Option<Instant> {
+        let poll = self.session.as_ref().map(|_| clock::monotonic() + POLL_INTERVAL);
         let session = self.session.as_ref().and_then(Session::next_look);
         let strangers = self.strangers.iter().map(|stranger| stranger.deadline);
-        strangers.chain(session).chain(self.paused_until).fold(clock::monotonic() + LOOK, Instant::min)
+        strangers.chain(poll).chain(session).chain(self.paused_until).min()
     }
 
     /// Passes an event to the session, and removes the session if that ended it.

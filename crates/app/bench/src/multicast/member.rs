@@ -1,14 +1,13 @@
 //! A member of the group: its socket, its thread, its account, and the arrival time of each datagram.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use probe::Percentiles;
 use probe::flow::{FlowReceiver, FlowSent, Numbering, Stamp};
 use sys::{
-    Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
+    Cancellation, Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
     clock,
 };
 
@@ -17,21 +16,20 @@ use super::options::{MOST_LATENCIES, Options};
 use crate::report::Times;
 use crate::throughput::Account;
 
-/// The poller's only descriptor.
+/// Poller tokens of a member.
 const SOCKET: u64 = 0;
-
-/// Maximum time a member sleeps before it checks whether it is to end.
-const LOOK: Duration = Duration::from_millis(20);
+const NOTICE: u64 = 1;
 
 /// Time without datagrams, once all was sent, after which missing ones count as lost. Longer than any queue
 /// along the path holds a datagram at rates that have a latency.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// Messages to all members of a run.
-#[derive(Default)]
+/// Message to all members of a run: that all was sent, or that the results are no longer needed.
 pub(super) struct Notice {
+    /// The sent counts; without them members give up.
     sent: Mutex<Option<FlowSent>>,
-    is_to_give_up: AtomicBool,
+    /// Cancelled once the message is there.
+    came: Cancellation,
 }
 
 /// A member that has joined.
@@ -56,14 +54,19 @@ pub(super) enum MemberError {
 }
 
 impl Notice {
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self { sent: Mutex::default(), came: Cancellation::new()? })
+    }
+
     /// Announces the sent counts.
     pub(super) fn tell_sent(&self, sent: FlowSent) {
         *self.sent() = Some(sent);
+        self.came.cancel();
     }
 
     /// Announces that the results are no longer needed.
     pub(super) fn give_up(&self) {
-        self.is_to_give_up.store(true, Ordering::Relaxed);
+        self.came.cancel();
     }
 
     fn sent(&self) -> MutexGuard<'_, Option<FlowSent>> {
@@ -112,19 +115,24 @@ impl Member {
     pub(super) fn receive(mut self, notice: &Notice) -> Result<MemberResult, MemberError> {
         // Refused on some kernels; pauses then end up to 50 µs late.
         let _ = clock::lower_timer_slack();
+        self.poller.add(&notice.came, NOTICE, Interest::Read)?;
         let (mut last, mut sent) = (clock::monotonic(), None);
-        while !notice.is_to_give_up.load(Ordering::Relaxed) {
+        loop {
             // A read that began before the quiet time was over does not prove its end, however late it returns.
             let looked = clock::monotonic();
             if self.take()? {
                 last = clock::monotonic();
             } else {
-                self.poller.wait(Some(clock::monotonic() + LOOK))?;
+                self.poller.wait(sent.map(|_| last + QUIET))?;
             }
-            if sent.is_none() {
+            if sent.is_none() && notice.came.is_cancelled() {
+                self.poller.remove(&notice.came)?;
                 sent = *notice.sent();
+                if sent.is_none() {
+                    break;
+                }
                 // The quiet time begins after the sender's message.
-                last = sent.map_or(last, |_| clock::monotonic());
+                last = clock::monotonic();
             }
             if let Some(sent) = &sent
                 && (self.flow.has_all(sent) || looked.since(last) >= QUIET)

@@ -55,7 +55,8 @@ fn serve_run(
         join_all(options, connection, run).map_err(|error| ServeError::Refused(error.to_string()))?;
     let endpoint = members[0].address();
     let notes: Vec<String> = members[0].note().into_iter().collect();
-    let (notice, meter) = (Notice::default(), Meter::begin());
+    let notice = Notice::new().map_err(|error| ServeError::Refused(MemberError::from(error).to_string()))?;
+    let meter = Meter::begin();
     std::thread::scope(|scope| {
         let notice = &notice;
         let threads: Vec<_> =
