@@ -29,8 +29,9 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 const GATHER: Duration = Duration::from_millis(5);
 /// Maximum extra wait of a single listing for silent apps, which may only be delayed.
 const BENEFIT_OF_DOUBT: Duration = Duration::from_secs(1);
-/// Longest interval between two checks for the request to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the request to end is checked: a subscriber sleeps at words of memory, not at
+/// descriptors.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -53,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     } else {
         let deadline = Deadline::after(Some(arguments.wait));
         while !deadline.is_over() {
-            watch.follow(deadline.left(LOOK));
+            watch.follow(deadline.left(arguments.wait));
         }
         wait_for_the_silent(&mut watch);
         tell(&watch, &watch.apps(), arguments.json)?;
@@ -71,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
 fn wait_for_the_silent(watch: &mut AppsWatch) {
     let deadline = Deadline::after(Some(BENEFIT_OF_DOUBT));
     while !deadline.is_over() && watch.apps().iter().any(|app| app.state == AppState::Gone) {
-        watch.follow(deadline.left(LOOK));
+        watch.follow(deadline.left(BENEFIT_OF_DOUBT));
     }
 }
 
@@ -83,7 +84,7 @@ fn follow(watch: &mut AppsWatch, json: bool) -> anyhow::Result<()> {
     while !cancellation.is_cancelled() {
         // Every cycle of every app is an event: they are handled together.
         let gathering = Deadline::after(Some(GATHER));
-        watch.follow(LOOK);
+        watch.follow(POLL_INTERVAL);
         while !gathering.is_over() {
             watch.follow(gathering.left(GATHER));
         }

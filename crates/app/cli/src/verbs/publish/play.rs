@@ -14,8 +14,9 @@ use super::control::InjectControl;
 use super::times::{LiveTimes, PacedTimes};
 use crate::deadline::Deadline;
 
-/// Longest interval between two checks of the controls.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which a wait for samples or readers checks the request to end: neither the channel of the reading
+/// thread nor the count of readers has a descriptor.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Pieces between the reading thread and the publisher: one on each side, and two in between.
 const QUEUED_PIECES: usize = 2;
 
@@ -60,7 +61,7 @@ impl Ending {
     /// Waits for a value that a thread is about to send; `None` if the end comes first, or the thread is gone.
     pub(super) fn wait_for<T>(&self, receiver: &Receiver<T>) -> Option<T> {
         while !self.is_over() {
-            match receiver.recv_timeout(self.deadline.left(LOOK)) {
+            match receiver.recv_timeout(self.deadline.left(POLL_INTERVAL)) {
                 Ok(value) => return Some(value),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -81,7 +82,7 @@ impl Ending {
         let patience = Deadline::after(Some(at_most));
         let unread = || publishers.clone().any(|publisher| publisher.reader_count() == 0);
         while !patience.is_over() && !self.is_over() && unread() {
-            self.cancellation.wait(patience.left(self.deadline.left(LOOK)));
+            self.cancellation.wait(patience.left(self.deadline.left(POLL_INTERVAL)));
         }
     }
 
@@ -177,7 +178,8 @@ fn pace(
             }
             Step::Hole { samples, why } => playing.publisher.skip(samples.min(left), why.stage())?,
             Step::Wait(pause) => {
-                ending.cancellation.wait(ending.deadline.left(pause.min(LOOK)));
+                let pause = control.as_ref().map_or(pause, |control| pause.min(control.due_in()));
+                ending.cancellation.wait(ending.deadline.left(pause));
             }
             Step::End => break,
         }
@@ -222,7 +224,7 @@ fn relay(
 }
 
 fn next_piece(receiver: &Receiver<Owned>, ending: &Ending) -> Result<Owned, RecvTimeoutError> {
-    receiver.recv_timeout(ending.deadline.left(LOOK))
+    receiver.recv_timeout(ending.deadline.left(POLL_INTERVAL))
 }
 
 /// Reads a source to its end, or until the receiver is gone.
