@@ -27,7 +27,7 @@ const MAX_SLOTS: usize = 4096;
 const LAST: u8 = 0xff;
 
 /// Number of polls between two readings of the clock.
-const LOOKS_PER_CLOCK: u32 = 1 << 20;
+const POLLS_PER_CLOCK_READING: u32 = 1 << 20;
 
 /// Number of messages between two readings of the clock.
 const MESSAGES_PER_CLOCK: usize = 16;
@@ -219,7 +219,7 @@ impl MessageReceiver {
                 None => spin_loop(),
             }
             looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(LOOKS_PER_CLOCK)
+            if looks.is_multiple_of(POLLS_PER_CLOCK_READING)
                 && since.get_or_insert_with(Instant::now).elapsed() > PATIENCE
             {
                 bail!("the other side fell silent");

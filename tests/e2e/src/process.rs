@@ -15,7 +15,7 @@ use crate::lan::Host;
 /// Watchdog of a scene: maximum time it waits for something that must happen.
 pub const WATCHDOG: Duration = Duration::from_secs(60);
 /// Interval between two checks of a condition.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running `tallycast`; dropping it kills the process.
 pub struct Command {
@@ -35,7 +35,7 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(Instant::now() < deadline, "still waiting for {what} after {WATCHDOG:?}");
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 

@@ -58,7 +58,7 @@ impl Drop for Leaving {
 }
 
 /// Time for which each of the two is read in turn.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The user without privilege.
 const NOBODY: &str = "65534";
@@ -92,7 +92,7 @@ impl Watches {
         let watches = self.0;
         while told.all() < planted.missing.len() as u64 && Instant::now() < deadline {
             for watch in &watches {
-                watch.lines.recv_timeout(LOOK).iter().for_each(|line| told.take(line, watch.hears_host));
+                watch.lines.recv_timeout(POLL_INTERVAL).iter().for_each(|line| told.take(line, watch.hears_host));
             }
         }
         watches.iter().try_for_each(|watch| watch.signal(Signal::INT))?;

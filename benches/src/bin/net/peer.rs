@@ -58,7 +58,7 @@ impl Server {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let server = Self(child.context("cannot start a peer's server")?);
         let suffix = format!(":{:04X}", port(place));
-        for _ in 0..LOOKS {
+        for _ in 0..MOST_POLLS {
             let tables = format!("/proc/{}/net/", server.0.id());
             let mut sockets = String::new();
             for table in ["tcp", "tcp6"] {
@@ -71,15 +71,15 @@ impl Server {
             if sockets.lines().any(local) {
                 return Ok(server);
             }
-            std::thread::sleep(LOOK_PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         anyhow::bail!("a peer's server does not listen on port {}", port(place))
     }
 }
 
 /// Number of checks whether a server listens, and the pause between them.
-const LOOKS: u32 = 1_000;
-const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+const MOST_POLLS: u32 = 1_000;
+const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(2);
 
 impl Drop for Server {
     fn drop(&mut self) {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Time a process may take to end before it is killed.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
-const LOOK_AT_END: Duration = Duration::from_millis(2);
+/// Interval at which an ending process is checked: the system waits for a child without a limit, or not at all.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The command line of a process of this program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,7 +74,7 @@ impl Drop for OwnedProcess {
         // The process ends now and removes what it made; with a small quota that takes a while.
         let patience = Instant::now() + PATIENCE_AT_END;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < patience {
-            std::thread::sleep(LOOK_AT_END);
+            std::thread::sleep(POLL_INTERVAL);
         }
         // An error means that it has ended already.
         drop(self.process.kill());

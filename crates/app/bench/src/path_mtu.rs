@@ -30,8 +30,9 @@ const MISSING: u32 = 3;
 const SILENT: u32 = 20;
 /// Time to wait for answers before the next attempt. Later ones count, too.
 const WAIT: Duration = Duration::from_millis(250);
-/// Time the server waits for datagrams before it reads the control connection.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which the server reads the control connection while it waits for datagrams: the connection is read
+/// by a thread, whose channel has no descriptor to wait for.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Length of token and attempt number at the start of each datagram.
 const HEAD_BYTES: usize = 8 + 4;
 /// Maximum payload of UDP over IPv4.
@@ -248,7 +249,7 @@ fn serve(
     let open = || {
         let socket = UdpSocket::bind(SocketAddr::new(local.ip(), 0))?;
         fragments::forbid(&socket, peer)?;
-        socket.set_read_timeout(Some(LOOK))?;
+        socket.set_read_timeout(Some(POLL_INTERVAL))?;
         Ok((socket.local_addr()?.port(), socket))
     };
     let (port, socket) = open()

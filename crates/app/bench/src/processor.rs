@@ -10,7 +10,7 @@ use sys::processor_time::{self, Ticks};
 
 /// Interval at which the frequency is read during a run: rarely enough that reading is no part of a cost, and
 /// often enough for a run of half a second. The kernel counts work in ticks of 10 ms.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Processor use of one end of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ impl ProcessorMeter {
 
     /// Reads the frequencies if the interval has passed: to be called repeatedly during the run.
     pub(crate) fn look(&mut self) {
-        if self.looked.elapsed() >= LOOK_EVERY {
+        if self.looked.elapsed() >= POLL_INTERVAL {
             self.look_now();
         }
     }

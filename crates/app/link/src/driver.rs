@@ -8,7 +8,7 @@ use sys::{clock, process, scheduling};
 use units::Instant;
 
 /// Interval at which a driver publishes its account and checks whether to stop.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Settings of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -80,7 +80,7 @@ impl Driver {
     pub(crate) fn looks_up(&mut self, now: Instant) -> bool {
         let looks = now >= self.next_look;
         if looks {
-            self.next_look = now + LOOK;
+            self.next_look = now + POLL_INTERVAL;
         }
         looks
     }

@@ -22,7 +22,7 @@ use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer};
 
 /// Interval at which due frames are checked: twice the frame rate.
-const LOOK: Duration = Duration::from_millis(16);
+const POLL_INTERVAL: Duration = Duration::from_millis(16);
 /// Interval at which lists and accounts are sent.
 const TELL: Duration = Duration::from_millis(500);
 /// Interval at which the viewer's own losses are sent.
@@ -102,7 +102,7 @@ impl Connection {
 
     fn next_look(&self) -> Instant {
         let next = if self.viewer.watches() {
-            Instant::now() + LOOK
+            Instant::now() + POLL_INTERVAL
         } else if self.viewer.visible {
             self.told + TELL
         } else {

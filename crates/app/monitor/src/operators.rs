@@ -26,7 +26,7 @@ use tending::{Saying, Tending};
 /// The interpreter that runs operators unless another is named.
 pub const DEFAULT_PYTHON: &str = "python3";
 /// Interval at which a silent process is checked.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum wait for the last output of a process that has ended; its children may continue to write.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Maximum time for a process to end on request: its last samples, its final tally, the evidence of its last losses.
@@ -166,7 +166,7 @@ impl Tender {
             if self.tending.is_due(Instant::now()) {
                 self.start();
             }
-            match told.recv_timeout(LOOK) {
+            match told.recv_timeout(POLL_INTERVAL) {
                 Ok(News::Of(number, word)) if number == self.number => self.hear(word),
                 Ok(News::Of(..)) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(News::End) | Err(RecvTimeoutError::Disconnected) => self.end(),
@@ -234,7 +234,7 @@ impl Tender {
         self.process = None;
         // Its last lines are still being read: the reading thread stops at their end.
         let until = Instant::now() + LAST_WORDS;
-        while let Ok(news) = told.recv_timeout(LOOK.min(until.saturating_duration_since(Instant::now()))) {
+        while let Ok(news) = told.recv_timeout(POLL_INTERVAL.min(until.saturating_duration_since(Instant::now()))) {
             match news {
                 News::Of(number, word) if number == self.number => self.hear(word),
                 News::Of(..) => {}

@@ -33,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) inject: Option<Arc<dyn InjectControl>>,
     pub(crate) started: WallTime,
     pub(crate) gate: HostGate,
+    /// True once the monitor stops. A channel rather than a [`sys::Cancellation`], since tasks wait for it.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) viewers: Viewers,
     pub(crate) slots: Arc<Slots>,

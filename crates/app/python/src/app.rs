@@ -24,8 +24,8 @@ use crate::node::node;
 use crate::said;
 use crate::schema::Layout;
 
-/// Interval at which the main thread checks for Ctrl-C while an app runs.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which the main thread checks for Ctrl-C while an app runs: Python runs signal handlers only there.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Quantiles that summarise a histogram.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
@@ -183,7 +183,7 @@ fn run_and_listen(
     loop {
         let waited = py.detach(|| {
             let end = end.lock().unwrap_or_else(PoisonError::into_inner);
-            end.recv_timeout(LOOK)
+            end.recv_timeout(POLL_INTERVAL)
         });
         if !matches!(waited, Err(mpsc::RecvTimeoutError::Timeout)) {
             break;

@@ -24,7 +24,7 @@ use crate::waiting::{Patience, seconds};
 const QUICK_BYTES: usize = 1 << 14;
 
 /// Interval at which a publisher that waits for readers checks for them.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A channel as Python gives it: name, unit, shape, scale, offset.
 type ChannelParts = (String, String, Vec<u32>, f64, f64);
@@ -211,7 +211,7 @@ impl Publisher {
         let mut there = self.with(py, false, |publisher| Ok(publisher.reader_count()))?;
         let enough = patience.wait(py, |slice| {
             // One check at a time: other threads may publish meanwhile, or close.
-            std::thread::sleep(if there >= count { Duration::ZERO } else { slice.min(LOOK) });
+            std::thread::sleep(if there >= count { Duration::ZERO } else { slice.min(POLL_INTERVAL) });
             let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             // A publisher closed meanwhile has no readers to wait for.
             there = inner.as_ref().map_or(there, |publisher| publisher.reader_count());

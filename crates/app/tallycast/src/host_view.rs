@@ -16,7 +16,7 @@ use crate::node::random;
 
 /// Interval at which a subscriber checks for rings that are new or have lost their writers; joining may take
 /// as long.
-pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reach of data: how they come to a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,7 +148,7 @@ impl HostView {
         let now = Instant::now();
         let due = now >= self.next_look;
         if due {
-            self.next_look = now + LOOK_INTERVAL;
+            self.next_look = now + POLL_INTERVAL;
         }
         due
     }
@@ -183,7 +183,7 @@ impl HostView {
                     self.presence_is_incomplete = true;
                     tracing::warn!(
                         "{error}\npublishers on this host cannot see this reader, which misses streams that end \
-                         within {LOOK_INTERVAL:?}"
+                         within {POLL_INTERVAL:?}"
                     );
                 }
             }

@@ -25,7 +25,7 @@ use crate::publisher::PublisherBuilder;
 use crate::subscriber::{Pinned, Subscriber, SubscriberConfig};
 
 /// Interval at which the announcements are checked while waiting for them.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of streams whose last epoch is remembered.
 const MAX_REMEMBERED_EPOCHS: usize = 16_384;
 /// Default maximum size of a sample: a camera frame of 64 million pixels in four bytes each. Streams that
@@ -333,7 +333,7 @@ impl Node {
         while let left = deadline.saturating_duration_since(Instant::now())
             && !left.is_zero()
         {
-            std::thread::sleep(left.min(LOOK_AGAIN));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
         Ok(agent.announced())
     }

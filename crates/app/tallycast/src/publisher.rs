@@ -29,7 +29,7 @@ compile_error!("samples are little-endian in memory as on the wire; big-endian h
 
 /// Interval at which a publisher that waits for readers checks for them: a fifth of the time in which one on
 /// this host finds it.
-const LOOK_FOR_READERS: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Handling of samples for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -406,7 +406,7 @@ impl Publisher {
             if there >= count || left.is_zero() || self.has_ended() {
                 return there;
             }
-            std::thread::sleep(left.min(LOOK_FOR_READERS));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
     }
 

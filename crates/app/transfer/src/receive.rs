@@ -23,7 +23,7 @@ use crate::store::{InPlace, Part, Store};
 /// set.
 const BUSY_EVERY: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(500) };
 /// Interval of checks whether the disk has everything.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Target of received files.
 #[derive(Debug)]
@@ -427,7 +427,7 @@ where
     fn finish(&mut self) -> Result<(), Failure> {
         if let Whereto::Directory(store) = self.whereto {
             // A slow disk may take longer to write its cached data than a sender waits for a message.
-            let synced = meanwhile(|| store.sync(), LOOK, || self.tell_busy())?;
+            let synced = meanwhile(|| store.sync(), POLL_INTERVAL, || self.tell_busy())?;
             synced.map_err(|error| Failure::Store { path: store.path().display().to_string(), error })?;
         }
         self.line.say(&FromReceiver::Finished)

@@ -20,8 +20,8 @@ use crate::entry::{Entry, Kind};
 
 /// Name of the folder for incomplete files, in the receiver's directory.
 pub const PARTIAL_FOLDER: &str = ".tallycast-partial";
-/// Pause between two checks of a file that another process holds.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which a file that another process holds is checked: its lock gives no notification.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Directory for received files, shared by all connections.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Store {
             if should_stop() {
                 return Err(io::ErrorKind::ResourceBusy.into());
             }
-            (busy, _) = self.freed.wait_timeout(busy, LOOK).unwrap_or_else(PoisonError::into_inner);
+            (busy, _) = self.freed.wait_timeout(busy, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner);
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;

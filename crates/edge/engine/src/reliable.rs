@@ -287,10 +287,10 @@ impl ReliablePort {
     /// If the connection ends or the timeout passes before that.
     pub fn flush(&self, socket: SocketId, timeout: Option<Duration>) -> Result<(), WaitError> {
         // Acknowledgements raise no event, so this polls.
-        const LOOK_AGAIN: Duration = Duration::from_millis(5);
+        const POLL_INTERVAL: Duration = Duration::from_millis(5);
         let end = timeout.map(|timeout| clock::monotonic() + timeout);
         loop {
-            let outcome = self.wait(Some(LOOK_AGAIN), |state, _| {
+            let outcome = self.wait(Some(POLL_INTERVAL), |state, _| {
                 if state.endpoint.is_flushed(socket) { Some(Ok(())) } else { state.over(socket).map(Err) }
             });
             let is_late = end.is_some_and(|end| end <= clock::monotonic());

@@ -72,13 +72,13 @@ mod kernel {
     const MAX_WORDS: usize = 128;
 
     /// Sleep of a thread that cannot wait at all its words.
-    const LOOK_AGAIN: Duration = Duration::from_millis(1);
+    const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
     static WARNED: Once = Once::new();
 
     pub(super) fn sleep(words: &[(&Word, u32)], timeout: Option<Duration>) {
         match *words {
-            [] => std::thread::sleep(timeout.unwrap_or(LOOK_AGAIN)),
+            [] => std::thread::sleep(timeout.unwrap_or(POLL_INTERVAL)),
             [(word, seen)] => {
                 let timeout = timeout.map(timespec);
                 // Woken, changed, interrupted or timed out: the caller checks again in any case.
@@ -110,12 +110,12 @@ mod kernel {
         }
         WARNED.call_once(|| {
             tracing::warn!(
-                "this kernel cannot wait for {} rings at once: they are polled every {LOOK_AGAIN:?}\n\
+                "this kernel cannot wait for {} rings at once: they are polled every {POLL_INTERVAL:?}\n\
                  use Linux 5.16 or later, and at most {MAX_WORDS} rings in one reader",
                 waits.len()
             );
         });
-        std::thread::sleep(timeout.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN));
+        std::thread::sleep(timeout.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL));
     }
 
     pub(super) fn wake(word: &Word) {

@@ -30,7 +30,7 @@ const WORK_NS: i64 = 25_000;
 /// Buffer size: it holds the datagrams of a tenth of a second, in which the reader has its turn, too.
 const BUFFER_BYTES: usize = 400_000;
 /// Interval at which the reader checks whether it should end.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Programs that keep the second processor busy.
 struct Others(Vec<Child>);
@@ -79,7 +79,7 @@ impl Starved {
         let socket = scene.reader_socket(PORT)?;
         sys::Buffer::ask_receive(&socket, BUFFER_BYTES)?;
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(LOOK))?;
+        socket.set_read_timeout(Some(POLL_INTERVAL))?;
         let (is_over, seen) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let (of_reader, stop, into) = (socket.try_clone()?, Arc::clone(&is_over), Arc::clone(&seen));
         let reader = Some(std::thread::spawn(move || read(&of_reader, &stop, &into)));

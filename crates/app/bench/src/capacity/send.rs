@@ -17,8 +17,8 @@ use super::receive::thread_cpu_ns;
 use crate::control::reached_from;
 use crate::refusal::stage_of;
 
-/// Maximum time a sender sleeps before it checks whether it is to end.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which a sender checks whether it is to end: paced sleeps are exact only on the clock.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Send buffer of a socket by default: 208 KiB, which the kernel reports doubled.
 const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
@@ -195,7 +195,7 @@ impl Sender {
             }
             let count = match pace.due(now.min(end)) {
                 Due::At(moment) => {
-                    clock::sleep_until(moment.min(end).min(now + LOOK));
+                    clock::sleep_until(moment.min(end).min(now + POLL_INTERVAL));
                     continue;
                 }
                 Due::Now(count) => count,
@@ -216,7 +216,7 @@ impl Sender {
             }
             pace.hand(taken);
             if taken < count {
-                poller.wait(Some(end.min(now + LOOK)))?;
+                poller.wait(Some(end.min(now + POLL_INTERVAL)))?;
                 socket.drain_error_queue(&mut Vec::new())?;
             }
         }

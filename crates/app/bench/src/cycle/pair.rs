@@ -14,8 +14,9 @@ use crate::child::{OwnedProcess, Program};
 /// of a processor.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Interval at which the request to end is checked.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which the request to end is checked: the channel of the processes' messages has no descriptor to
+/// wait for.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reasons why a run could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -180,7 +181,7 @@ impl Pair {
 
     /// Waits a moment for a message of either process; `None` if there was none.
     fn hear(&self, deadline: Instant, planned: Duration) -> Result<Option<(Role, FromWorker)>, PairError> {
-        match self.heard.recv_timeout(LOOK) {
+        match self.heard.recv_timeout(POLL_INTERVAL) {
             Ok((role, Some(FromWorker::Failed(reason)))) => {
                 Err(PairError::Failed { side: side(role), reason })
             }

@@ -15,8 +15,9 @@ use units::Instant;
 use super::message::{FromWorker, Role, Task, ToWorker};
 use super::transport::{self, Opened, ReceiveEnd, SendEnd, TransportError};
 
-/// Maximum time the reader sleeps before it checks for messages of the bench.
-const LOOK: Duration = Duration::from_millis(10);
+/// Interval at which the reader checks for messages of the bench: a ring has no descriptor to wait for beside
+/// standard input.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Reasons why a process of a run could not continue.
 #[derive(Debug, thiserror::Error)]
@@ -137,10 +138,10 @@ fn receive_run(
     told: &Receiver<ToWorker>,
 ) -> Result<Option<Sent>, WorkerError> {
     let limits = task.end_beyond.map(Limits::from);
-    let (mut settled, mut until) = (false, clock::monotonic() + LOOK);
+    let (mut settled, mut until) = (false, clock::monotonic() + POLL_INTERVAL);
     loop {
         if receive(assembly, end, until)? == 0 {
-            until = clock::monotonic() + LOOK;
+            until = clock::monotonic() + POLL_INTERVAL;
         }
         if !settled && limits.is_some_and(|limits| assembly.is_settled(&limits)) {
             settled = true;

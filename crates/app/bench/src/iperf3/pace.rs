@@ -9,8 +9,8 @@ use units::Instant;
 /// buffers along the path. iperf3 catches up all of it.
 const MOST_CATCH_UP: Duration = Duration::from_millis(100);
 
-/// Maximum sleep before checking whether the test is over.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which a paced sender checks whether the test is over: its sleeps are exact only on the clock.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Paces the blocks of a stream.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Pacer {
             if now >= due {
                 return true;
             }
-            clock::sleep_until(due.min(now + LOOK));
+            clock::sleep_until(due.min(now + POLL_INTERVAL));
         }
     }
 }

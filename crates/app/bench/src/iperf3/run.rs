@@ -19,8 +19,9 @@ use super::stream::Socket;
 use super::traffic::{Role, Traffic};
 use super::watch::{Notice, Watch};
 
-/// Maximum time between checks whether the client is to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the request to end and the streams are checked: they count and fail on threads of their
+/// own.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 const CONTROL: u64 = 1;
 const GOAL: u64 = 3;
@@ -111,7 +112,7 @@ impl Runner<'_> {
 
     fn wait(&mut self) -> Result<(), RunError> {
         let running = self.traffic.as_ref().filter(|_| self.machine.is_running());
-        let look = clock::monotonic() + LOOK;
+        let look = clock::monotonic() + POLL_INTERVAL;
         let deadline =
             running.map(Traffic::next_look).into_iter().chain(self.deadline).fold(look, Instant::min);
         let ready = self.poller.wait(Some(deadline))?;

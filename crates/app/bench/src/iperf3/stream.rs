@@ -1,6 +1,6 @@
 //! One data stream: a socket, a thread that sends or receives, and the counts that both share with the test.
 //!
-//! A thread checks at least every [`LOOK`] whether it is to continue: sockets wait no longer than that for data
+//! A thread checks at least every [`POLL_INTERVAL`] whether it is to continue: sockets wait no longer than that for data
 //! or room.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,8 +19,8 @@ use super::goal::Goal;
 use super::pace::Pacer;
 use super::parameters::{Flow, Place, Test};
 
-/// Time a socket waits for data or room before its thread checks whether the test is over.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which a thread checks whether the test is over: its blocking calls wait for one socket alone.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time without data after which a receiver assumes that nothing is in flight any more.
 const QUIET: Duration = Duration::from_millis(200);
 /// Time a sender waits before it tries again if its device's queue is full.
@@ -162,7 +162,7 @@ pub(super) struct Stream {
 impl Stream {
     /// Takes a connected socket; nothing flows yet.
     pub(super) fn new(place: Place, sends: bool, socket: Socket) -> io::Result<Self> {
-        socket.wait_at_most(LOOK)?;
+        socket.wait_at_most(POLL_INTERVAL)?;
         let shared = Shared {
             counts: Mutex::default(),
             order: AtomicU8::new(Order::GoOn as u8),
@@ -267,7 +267,7 @@ impl Stream {
         self.order(Order::Finish);
     }
 
-    /// Asks the thread to end; it does within [`LOOK`].
+    /// Asks the thread to end; it does within [`POLL_INTERVAL`].
     pub(super) fn tell_to_stop(&self) {
         self.order(Order::Stop);
     }
@@ -362,7 +362,7 @@ impl Worker {
                 self.nudged += 1;
                 return true;
             }
-            clock::sleep_until(clock::monotonic() + LOOK);
+            clock::sleep_until(clock::monotonic() + POLL_INTERVAL);
         }
         false
     }

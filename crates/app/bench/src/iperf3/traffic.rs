@@ -22,8 +22,9 @@ const MOST_FLUSH: Duration = Duration::from_secs(2);
 const READER_GRACE: Duration = Duration::from_millis(50);
 /// Time a client may take for its results before it is sent another block.
 const BETWEEN_NUDGES: Duration = Duration::from_millis(200);
-/// Pause between two checks while waiting for either.
-const LOOK: Duration = Duration::from_millis(1);
+/// Interval of checks while waiting for either: the kernel tells of acknowledgements only when asked
+/// (`TCP_INFO`).
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Side of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -290,7 +291,7 @@ impl Traffic {
         let is_acknowledged = |stream: &Stream| stream.tcp().is_none_or(|tcp| tcp.is_acknowledged());
         let on_the_way = || sends().any(|stream| !stream.is_finished() || !is_acknowledged(stream));
         while on_the_way() && clock::monotonic() < limit {
-            clock::sleep_until(clock::monotonic() + LOOK);
+            clock::sleep_until(clock::monotonic() + POLL_INTERVAL);
         }
         if sends().next().is_some() {
             clock::sleep_until(clock::monotonic() + READER_GRACE);
@@ -307,7 +308,7 @@ impl Traffic {
         }
         let limit = clock::monotonic() + MOST_DRAIN;
         while !self.streams.iter().all(Stream::is_finished) && clock::monotonic() < limit {
-            clock::sleep_until(clock::monotonic() + LOOK);
+            clock::sleep_until(clock::monotonic() + POLL_INTERVAL);
         }
         self.stop();
         let arrivals = self.streams.iter().filter_map(|stream| stream.counts().last_arrival);

@@ -14,8 +14,9 @@ use crate::control::{Connection, ControlError, Message, Patience};
 use crate::host_state::HostState;
 use crate::report::{Meter, Watch};
 
-/// Interval at which the request to end is checked and a heartbeat is sent.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the request to end and the sending thread are checked: the control connection is read by a
+/// thread, whose channel has no descriptor to wait for.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +132,7 @@ fn send(
         });
         let mut outcome = Ok(());
         while !sending.is_finished() && outcome.is_ok() {
-            let until = Instant::now() + LOOK.min(options.duration);
+            let until = Instant::now() + POLL_INTERVAL.min(options.duration);
             outcome = match connection.hear(until) {
                 Ok(None) => Ok(()),
                 Ok(Some(other)) => Err(connection.unexpected(&other)),

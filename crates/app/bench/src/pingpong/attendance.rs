@@ -5,11 +5,11 @@ use std::time;
 use sys::clock;
 use units::Instant;
 
-use super::link::{Attending, LOOK};
+use super::link::{Attending, POLL_INTERVAL};
 use crate::control::{Connection, ControlError};
 use crate::report::Watch;
 
-/// Checks every [`LOOK`], however often it is called: a check costs more than a short exchange.
+/// Checks every [`POLL_INTERVAL`], however often it is called: a check costs more than a short exchange.
 pub(super) struct Attendance<'a> {
     connection: &'a mut Connection,
     watch: &'a dyn Watch,
@@ -41,7 +41,7 @@ impl Attending for Attendance<'_> {
     fn goes_on(&mut self) -> bool {
         let now = clock::monotonic();
         if self.outcome.is_none() && now >= self.next_look {
-            self.next_look = now + LOOK;
+            self.next_look = now + POLL_INTERVAL;
             self.outcome = self.look();
         }
         self.outcome.is_none()
@@ -102,7 +102,7 @@ mod tests {
             let mut attendance = Attendance::new(&mut connection, &watch);
             // It continues until it takes the silent server for gone: long after its own heartbeat is due.
             while attendance.goes_on() && !is_heard.load(Ordering::Relaxed) {
-                clock::sleep_until(clock::monotonic() + LOOK);
+                clock::sleep_until(clock::monotonic() + POLL_INTERVAL);
             }
         });
         assert!(is_heard.into_inner());

@@ -20,8 +20,9 @@ use crate::greeting::AcceptError;
 pub(super) use tcp::{TcpFar, TcpNear};
 pub(super) use udp::{UdpFar, UdpNear};
 
-/// Maximum time an end waits before it checks for other work.
-pub(super) const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which an end checks for other work: the control connection is read by a thread, whose channel has
+/// no descriptor to wait for.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Parameters of a connection's run.
 pub(super) struct Task<'a> {
@@ -50,7 +51,7 @@ pub(super) enum Exchanged {
 /// The other work of an end during an exchange. A message may take minutes: meanwhile the end sends heartbeats
 /// to its peer, and checks whether to stop.
 pub(super) trait Attending {
-    /// Returns whether to continue. Called at least every [`LOOK`], and often in between.
+    /// Returns whether to continue. Called at least every [`POLL_INTERVAL`], and often in between.
     fn goes_on(&mut self) -> bool;
 }
 
@@ -178,7 +179,7 @@ impl Attending for Answerer<'_> {
 /// Waits until a descriptor is ready, a moment comes, or the next check is due; returns at once when spinning.
 fn wait(poller: &mut Poller, how: Wait, until: Instant) -> io::Result<()> {
     match how {
-        Wait::Sleep => poller.wait(Some(until.min(clock::monotonic() + LOOK))).map(drop),
+        Wait::Sleep => poller.wait(Some(until.min(clock::monotonic() + POLL_INTERVAL))).map(drop),
         Wait::Spin => {
             std::hint::spin_loop();
             Ok(())

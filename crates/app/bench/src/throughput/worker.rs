@@ -12,8 +12,9 @@ use units::Instant;
 use super::message::{Account, Count, Sent};
 use super::transport::{Arrived, Flow, FlowEnd, ReceiveEnd, Room, SendEnd, TransportError};
 
-/// Maximum time a thread sleeps before it checks whether it is to end.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which a thread checks whether it is to end: paced sleeps are exact only on the clock, and the
+/// connections of some transports have no descriptor to wait for.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interval at which counts are published to other threads; counting must not wait for them.
 const SHOW: Duration = Duration::from_millis(5);
@@ -169,14 +170,14 @@ fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Res
             *lock(&shared.count) = end.count();
         }
         match pace.due(now.min(timetable.end)) {
-            Due::At(moment) => clock::sleep_until(moment.min(timetable.end).min(now + LOOK)),
+            Due::At(moment) => clock::sleep_until(moment.min(timetable.end).min(now + POLL_INTERVAL)),
             Due::Now(count) => {
                 first.get_or_insert(now);
                 match end.send(count) {
                     Ok(Room::Taken(handed)) => pace.hand(handed),
                     Ok(Room::Full(handed)) => {
                         pace.hand(handed);
-                        if let Err(error) = end.wait_for_room(timetable.end.min(now + LOOK)) {
+                        if let Err(error) = end.wait_for_room(timetable.end.min(now + POLL_INTERVAL)) {
                             break Err(error);
                         }
                     }
@@ -208,14 +209,14 @@ fn receive(
     while !shared.is_to_give_up() {
         let now = clock::monotonic();
         if !has_ended {
-            match end.receive(now + LOOK)? {
+            match end.receive(now + POLL_INTERVAL)? {
                 Arrived::Some => last = Some(clock::monotonic()),
                 Arrived::Nothing => {}
                 Arrived::End => has_ended = true,
             }
         } else {
             // Only the sender's final counts are waited for.
-            clock::sleep_until(now + LOOK / 10);
+            clock::sleep_until(now + POLL_INTERVAL / 10);
         }
         let now = clock::monotonic();
         if now.since(shown) >= SHOW {

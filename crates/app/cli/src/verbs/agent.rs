@@ -24,8 +24,8 @@ Examples:
 Readers find the agent's rings by themselves; without an agent each process receives for itself. Streams published
 on this host need no agent. `tallycast ls` shows the transport of each stream.";
 
-/// Interval at which it checks for started and ended streams, in addition to notifications.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval at which the request to end is checked: the agent notifies of streams through a condition variable.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
             }
         }
         known = streams;
-        agent.wait_for_change(generation, LOOK_INTERVAL);
+        agent.wait_for_change(generation, POLL_INTERVAL);
     }
     Ok(if unjoined::say(agent.node()) { Outcome::Fine } else { Outcome::Found })
 }

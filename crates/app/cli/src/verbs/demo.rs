@@ -40,8 +40,8 @@ const READERS_PATIENCE: Duration = Duration::from_secs(20);
 const CHILDREN_PATIENCE: Duration = Duration::from_secs(40);
 /// Time within which the page must answer before a message is printed.
 const PAGE_PATIENCE: Duration = Duration::from_secs(20);
-/// Longest interval between two checks of the children.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the children are checked: one may end unasked.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 
     let default = arguments.headless.then_some(Duration::from_secs(20));
     let deadline = Deadline::after(arguments.duration.or(default));
-    while !deadline.is_over() && !cancellation.wait(deadline.left(LOOK)) {
+    while !deadline.is_over() && !cancellation.wait(deadline.left(POLL_INTERVAL)) {
         children.check()?;
     }
     children.finish_all(CHILDREN_PATIENCE)?;
@@ -178,9 +178,9 @@ fn wait_for_page(
     cancellation: &Cancellation,
 ) -> anyhow::Result<()> {
     let began = Instant::now();
-    while TcpStream::connect_timeout(&listen, LOOK).is_err() {
+    while TcpStream::connect_timeout(&listen, POLL_INTERVAL).is_err() {
         children.check()?;
-        if cancellation.wait(LOOK) {
+        if cancellation.wait(POLL_INTERVAL) {
             bail!("ended before the page was ready");
         }
         if began.elapsed() > PAGE_PATIENCE {

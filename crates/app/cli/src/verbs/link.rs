@@ -33,8 +33,8 @@ A relay needs no privilege: clients write to its address instead of the target's
 requires root, all IP traffic passes; create them with `ip netns add`.
 Exit code 1: the run is invalid because of the emulator itself; the reason is printed. Do not use its results.";
 
-/// The interval between updates of the status line.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the progress is shown, and the driver's thread is checked for its end.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -202,7 +202,7 @@ impl Arguments {
         std::thread::scope(|scope| {
             let driver =
                 std::thread::Builder::new().name("link".to_owned()).spawn_scoped(scope, || drive(&watch))?;
-            while !driver.is_finished() && !deadline.is_over() && !cancellation.wait(deadline.left(LOOK)) {
+            while !driver.is_finished() && !deadline.is_over() && !cancellation.wait(deadline.left(POLL_INTERVAL)) {
                 status.show(|| report::progress(&watch.accounts()));
             }
             watch.stop();

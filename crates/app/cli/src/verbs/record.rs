@@ -33,8 +33,9 @@ Examples:
 To continue after a crash, give the same command; the samples missed in between are recorded as a gap.
 A damaged file in the run is reported and kept, and the exit code is 1: see tallycast archive verify.";
 
-/// Longest interval between two checks of the clock and the request to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the clock and the request to end are checked: a subscriber sleeps at words of memory, not at
+/// descriptors.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which accounts are passed to the recorder; it writes them less often.
 const ACCOUNTS: Duration = Duration::from_secs(1);
 
@@ -147,7 +148,7 @@ impl Recording {
     fn record(mut self, mut subscriber: Subscriber, mut patience: Patience, deadline: Deadline) -> Recorded {
         while !(deadline.is_over() || patience.is_over(&mut subscriber)) {
             let due = self.recorder.deadline().since(self.now());
-            if let Some(event) = subscriber.next(deadline.left(due.min(LOOK))) {
+            if let Some(event) = subscriber.next(deadline.left(due.min(POLL_INTERVAL))) {
                 self.take(&event);
             }
             self.recorder.tick(self.now());

@@ -13,7 +13,7 @@ use sys::Cancellation;
 use tallycast::udt::{Address, Connection, EndpointStats, Listener, Source, WaitError};
 use transfer::{Failure, Notice, Receiver, SlotId, Slots, Store, Taken, Tally, Whereto};
 
-use super::reliable::{LOOK, Meter, Screen, TransportArguments, WATCH, Words, raw};
+use super::reliable::{POLL_INTERVAL, Meter, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
 use crate::signals;
 
@@ -258,8 +258,8 @@ impl Service<'_> {
     /// Handles one connection.
     fn session(&self, slot: SlotId, served: &Served) {
         let Served { peer, connection, meter, is_sent_away } = served;
-        connection.set_receive_timeout(Some(LOOK));
-        connection.set_send_timeout(Some(LOOK));
+        connection.set_receive_timeout(Some(POLL_INTERVAL));
+        connection.set_send_timeout(Some(POLL_INTERVAL));
         meter.connected(connection);
         let mut tally = Tally::default();
         let mut notice = |notice: Notice<'_>| {

@@ -11,7 +11,8 @@ pub(crate) use meter::{Meter, transport_json};
 pub(crate) use screen::Screen;
 pub(crate) use transport::{TransportArguments, Words};
 
-/// Interval at which waiting loops check whether to continue.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
+/// Interval at which a wait at a connection checks whether to continue: connections of UDT share a socket, and have
+/// no descriptor of their own.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Interval at which a watching thread checks the work of others.
 pub(crate) const WATCH: Duration = Duration::from_millis(50);

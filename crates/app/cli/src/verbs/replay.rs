@@ -33,8 +33,8 @@ Examples:
   tallycast replay tallycast-archive --run shot-1042 --stream 'signal/*' --speed 10
   tallycast replay tallycast-archive --run shot-1042 --time original --prefix again";
 
-/// Interval between two checks of the progress.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which the progress is shown, and the threads are checked for their end.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
             parts.into_iter().map(|part| scope.spawn(move || part.play(plan, schedule))).collect();
         while !players.iter().all(ScopedJoinHandle::is_finished) {
             status.show(|| format!("{} of {total} samples published", schedule.published()));
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         status.clear();
         let results: Vec<_> = players.into_iter().map(|player| player.join()).collect();

@@ -11,7 +11,7 @@ use tallycast::udt::{Address, CloseReason, Connection, Error, Options, SAFE_PACK
 use transfer::{Failure, Listing, Notice, Patience, Sender};
 use units::text;
 
-use super::reliable::{LOOK, Meter, Screen, TransportArguments, WATCH, Words, raw};
+use super::reliable::{POLL_INTERVAL, Meter, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
 use crate::signals;
 
@@ -108,6 +108,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Default time to try to continue.
 const USUAL_PATIENCE: Duration = Duration::from_secs(60);
+/// Shortest pause between two attempts.
+const LEAST_PAUSE: Duration = Duration::from_millis(200);
 /// Longest pause between two attempts, so that a receiver that returns, or a free slot, is found soon.
 const MOST_PAUSE: Duration = Duration::from_secs(2);
 /// The least time for an attempt to connect, however little patience is left: two round trips of the handshake.
@@ -188,7 +190,7 @@ impl Transfer<'_> {
     /// Returns the wait before the next attempt, which grows with the number of failed ones.
     fn pause(&self) -> Duration {
         let idle = self.meter.idle();
-        (idle / 8).clamp(LOOK, MOST_PAUSE).min(self.patience().saturating_sub(idle))
+        (idle / 8).clamp(LEAST_PAUSE, MOST_PAUSE).min(self.patience().saturating_sub(idle))
     }
 
     fn patience(&self) -> Duration {
@@ -231,8 +233,8 @@ impl Transfer<'_> {
 
     /// Sends over one connection; returns the reason if it broke.
     fn send_over(&mut self, connection: Connection) -> Result<Option<String>, Stopped> {
-        connection.set_receive_timeout(Some(LOOK));
-        connection.set_send_timeout(Some(LOOK));
+        connection.set_receive_timeout(Some(POLL_INTERVAL));
+        connection.set_send_timeout(Some(POLL_INTERVAL));
         let connection = Arc::new(connection);
         self.meter.connected(&connection);
         let peer = self.address.to_string();

@@ -33,8 +33,9 @@ Examples:
 In patterns, `*` matches anything within one word of a name, `**` any number of words.
 Exit code 1: an account is not balanced or has unexplained losses, or no stream matched.";
 
-/// Longest interval between two checks of the clock and the request to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the clock and the request to end are checked: a subscriber sleeps at words of memory, not at
+/// descriptors.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -111,7 +112,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let deadline = Deadline::after(arguments.duration);
     let mut patience = Patience::new(cancellation, arguments.child.patience, arguments.until_end);
     while !(deadline.is_over() || patience.is_over(&mut subscriber) || printer.has(arguments.count)) {
-        if let Some(event) = subscriber.next(deadline.left(LOOK)) {
+        if let Some(event) = subscriber.next(deadline.left(POLL_INTERVAL)) {
             printer.take(&event)?;
         }
         printer.look(|| subscriber.accounts())?;

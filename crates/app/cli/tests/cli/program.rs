@@ -14,7 +14,7 @@ pub(crate) use support::ports::private_bus;
 const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// Interval between two checks of a condition.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits until `look` finds something.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -24,7 +24,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
             return found;
         }
         assert!(began.elapsed() < WATCHDOG, "still waiting for {what}");
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 

@@ -10,7 +10,7 @@ use wire::TraceShape;
 
 use crate::accounts::sum;
 use crate::scene::{
-    Feed, LOOK_AGAIN, Page, WATCHDOG, ask, bus, get, has_data, listed, monitor, node, post, start, wait_for,
+    Feed, POLL_INTERVAL, Page, WATCHDOG, ask, bus, get, has_data, listed, monitor, node, post, start, wait_for,
 };
 
 #[test]
@@ -181,7 +181,7 @@ fn a_derived_stream_ends_with_its_inputs_when_the_monitor_finishes() {
     let feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
     listed(address, "d/twice", has_data);
     wait_for("the other reader's share", || {
-        let _ = other.next(LOOK_AGAIN);
+        let _ = other.next(POLL_INTERVAL);
         (other.accounts_without_gaps().len() == 2).then_some(())
     });
     let finishing = std::thread::spawn(move || monitor.finish(WATCHDOG));
@@ -192,7 +192,7 @@ fn a_derived_stream_ends_with_its_inputs_when_the_monitor_finishes() {
     let accounts = finishing.join().unwrap();
     let mut ended = BTreeMap::new();
     wait_for("the other reader's last accounts", || {
-        if let Some(Event::Ended(account)) = other.next(LOOK_AGAIN) {
+        if let Some(Event::Ended(account)) = other.next(POLL_INTERVAL) {
             ended.insert(account.stream.as_str().to_owned(), account);
         }
         (ended.len() == 2).then_some(())

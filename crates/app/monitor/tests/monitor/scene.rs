@@ -17,7 +17,7 @@ use wire::ViewFrame;
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
 /// Time allowed for evidence of a loss: longer than a publisher that has it can be delayed.
 const SETTLE: Duration = Duration::from_secs(10);
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval at which a feed publishes what is due.
 const FEED_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const FEED_RATE: u32 = 1_000;
@@ -50,7 +50,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
             return found;
         }
         assert!(Instant::now() < deadline, "no {what} within {WATCHDOG:?}");
-        std::thread::park_timeout(LOOK_AGAIN);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 

@@ -8,7 +8,7 @@ use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
 
 use super::{
-    Answerer, Answering, Attending, Exchanged, Far, LOOK, LinkError, Near, Task, said_if_clamped, since, wait,
+    Answerer, Answering, Attending, Exchanged, Far, POLL_INTERVAL, LinkError, Near, Task, said_if_clamped, since, wait,
 };
 use crate::greeting::{Accepted, accept, greeting};
 use crate::pingpong::message::Evidence;
@@ -98,7 +98,7 @@ impl Messages {
                 None if received > 0 && since(moved) > self.patience => {
                     return Err(LinkError::Stuck(self.patience));
                 }
-                None => wait(&mut self.readable, self.how, clock::monotonic() + LOOK)?,
+                None => wait(&mut self.readable, self.how, clock::monotonic() + POLL_INTERVAL)?,
             }
         }
     }
@@ -215,7 +215,7 @@ impl TcpFar {
                     return Err(LinkError::Missing { patience, port: self.endpoint().port() });
                 }
                 None if !meanwhile.goes_on() => return Ok(None),
-                None => drop(poller.wait(Some(deadline.min(clock::monotonic() + LOOK)))?),
+                None => drop(poller.wait(Some(deadline.min(clock::monotonic() + POLL_INTERVAL)))?),
             }
         }
     }

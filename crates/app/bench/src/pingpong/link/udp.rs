@@ -10,7 +10,7 @@ use sys::{
 use units::Instant;
 
 use super::{
-    Answerer, Answering, Attending, Exchanged, Far, LOOK, LinkError, Near, Task, said_if_clamped, since, wait,
+    Answerer, Answering, Attending, Exchanged, Far, POLL_INTERVAL, LinkError, Near, Task, said_if_clamped, since, wait,
 };
 use crate::pingpong::message::Evidence;
 use crate::pingpong::options::Wait;
@@ -289,7 +289,7 @@ impl Far for UdpFar {
                 return Ok(());
             }
             if !self.receiver.batch.is_full() {
-                self.receiver.wait(clock::monotonic() + LOOK)?;
+                self.receiver.wait(clock::monotonic() + POLL_INTERVAL)?;
             }
         }
     }

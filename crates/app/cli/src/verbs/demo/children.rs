@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-/// Interval at which an ending child is checked.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which an ending child is checked: the system waits for a child without a limit, or not at all.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Role of a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,7 +139,7 @@ impl Running {
                 self.process.wait()?;
                 bail!("the process of {} did not end within {patience:?} and was killed", self.name);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         };
         // A reader that found a wrong account exits with 1; the verdict names it.
         match status.code() {

@@ -12,7 +12,7 @@ use sys::Cancellation;
 use tallycast::udt::{Address, Connection, Lifetime, Listener, SocketType, WaitError};
 
 use super::screen::bits_per_s;
-use super::{LOOK, Meter, TransportArguments, WATCH, meter, transport_json};
+use super::{POLL_INTERVAL, Meter, TransportArguments, WATCH, meter, transport_json};
 use crate::Outcome;
 use crate::status_line::{StatusLine, size_text};
 
@@ -62,7 +62,7 @@ pub(crate) fn receive(
         eprintln!("{}", json!({"event": "listening", "address": format!("udt://{at}"), "port": at.port()}));
     }
     let connection = loop {
-        match listener.accept(Some(LOOK)) {
+        match listener.accept(Some(POLL_INTERVAL)) {
             Ok(connection) => break connection,
             Err(WaitError::TimedOut) if cancellation.is_cancelled() => return Ok(Outcome::Found),
             Err(WaitError::TimedOut) => {}
@@ -97,8 +97,8 @@ impl<'a> Line<'a> {
         is_json: bool,
         cancellation: &'a Cancellation,
     ) -> Self {
-        connection.set_receive_timeout(Some(LOOK));
-        connection.set_send_timeout(Some(LOOK));
+        connection.set_receive_timeout(Some(POLL_INTERVAL));
+        connection.set_send_timeout(Some(POLL_INTERVAL));
         let (connection, meter) = (Arc::new(connection), Meter::new());
         meter.connected(&connection);
         let (is_over, has_peer_ended) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -124,7 +124,7 @@ impl<'a> Line<'a> {
 
     fn send_all(&self, input: &Receiver<std::io::Result<Vec<u8>>>) -> anyhow::Result<()> {
         loop {
-            match input.recv_timeout(LOOK) {
+            match input.recv_timeout(POLL_INTERVAL) {
                 Ok(piece) => self.send(&piece.context("standard input cannot be read")?)?,
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}

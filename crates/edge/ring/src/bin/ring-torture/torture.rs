@@ -14,7 +14,7 @@ const RING_BYTES: usize = 1 << 14;
 /// Number of records per byte of progress.
 const RECORDS_PER_SIGN: u64 = 16;
 /// Time for which a reader sleeps before it checks whether its writer is alive.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Maximum size of a record's payload.
 const MAX_PAYLOAD_BYTES: u64 = 600;
 
@@ -123,7 +123,7 @@ fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Run {
             Read::Empty => None,
             other => Some((other, std::mem::take(&mut payload))),
         };
-        let found = wait_any(&[shared.doorbell()], Idle::Sleep, LOOK_AGAIN, look);
+        let found = wait_any(&[shared.doorbell()], Idle::Sleep, POLL_INTERVAL, look);
         match found {
             None if !is_alive => return run,
             None => {}
