@@ -83,6 +83,8 @@ const RETIRED: &[Retired] = &[
     retired("comes to grief", "has failed"),
     retired("nobody answers", "no answer from …"),
     retired("is no option", "unknown option"),
+    retired("wanted to end", "cancelled"),
+    retired("end wish", "cancellation"),
 ];
 
 /// Files in which words are looked at.
