@@ -92,7 +92,11 @@ impl Watches {
         let watches = self.0;
         while told.all() < planted.missing.len() as u64 && Instant::now() < deadline {
             for watch in &watches {
-                watch.lines.recv_timeout(POLL_INTERVAL).iter().for_each(|line| told.take(line, watch.hears_host));
+                watch
+                    .lines
+                    .recv_timeout(POLL_INTERVAL)
+                    .iter()
+                    .for_each(|line| told.take(line, watch.hears_host));
             }
         }
         watches.iter().try_for_each(|watch| watch.signal(Signal::INT))?;

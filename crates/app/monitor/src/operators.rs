@@ -234,7 +234,9 @@ impl Tender {
         self.process = None;
         // Its last lines are still being read: the reading thread stops at their end.
         let until = Instant::now() + LAST_WORDS;
-        while let Ok(news) = told.recv_timeout(POLL_INTERVAL.min(until.saturating_duration_since(Instant::now()))) {
+        while let Ok(news) =
+            told.recv_timeout(POLL_INTERVAL.min(until.saturating_duration_since(Instant::now())))
+        {
             match news {
                 News::Of(number, word) if number == self.number => self.hear(word),
                 News::Of(..) => {}

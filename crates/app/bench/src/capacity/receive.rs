@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use sys::{
-    Cancellation, Interest, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, clock,
+    Cancellation, Interest, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket,
+    ReceiveTechniques, clock,
 };
 use units::Instant;
 

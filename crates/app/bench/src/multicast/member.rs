@@ -7,8 +7,8 @@ use std::time::Duration;
 use probe::Percentiles;
 use probe::flow::{FlowReceiver, FlowSent, Numbering, Stamp};
 use sys::{
-    Cancellation, Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
-    clock,
+    Cancellation, Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket,
+    ReceiveTechniques, clock,
 };
 
 use super::message::MemberResult;

@@ -69,7 +69,8 @@ fn interpreter() -> PathBuf {
 }
 
 fn check_package(python: &Path) -> anyhow::Result<()> {
-    const IS_MISSING: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tallycast') is None)";
+    const IS_MISSING: &str =
+        "import importlib.util, sys; sys.exit(importlib.util.find_spec('tallycast') is None)";
     let found = Command::new(python).args(["-c", IS_MISSING]).stdin(Stdio::null()).status();
     match found {
         Ok(status) if status.success() => Ok(()),

@@ -202,7 +202,10 @@ impl Arguments {
         std::thread::scope(|scope| {
             let driver =
                 std::thread::Builder::new().name("link".to_owned()).spawn_scoped(scope, || drive(&watch))?;
-            while !driver.is_finished() && !deadline.is_over() && !cancellation.wait(deadline.left(POLL_INTERVAL)) {
+            while !driver.is_finished()
+                && !deadline.is_over()
+                && !cancellation.wait(deadline.left(POLL_INTERVAL))
+            {
                 status.show(|| report::progress(&watch.accounts()));
             }
             watch.stop();

@@ -13,7 +13,7 @@ use sys::Cancellation;
 use tallycast::udt::{Address, Connection, EndpointStats, Listener, Source, WaitError};
 use transfer::{Failure, Notice, Receiver, SlotId, Slots, Store, Taken, Tally, Whereto};
 
-use super::reliable::{POLL_INTERVAL, Meter, Screen, TransportArguments, WATCH, Words, raw};
+use super::reliable::{Meter, POLL_INTERVAL, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
 use crate::signals;
 

@@ -11,7 +11,7 @@ use tallycast::udt::{Address, CloseReason, Connection, Error, Options, SAFE_PACK
 use transfer::{Failure, Listing, Notice, Patience, Sender};
 use units::text;
 
-use super::reliable::{POLL_INTERVAL, Meter, Screen, TransportArguments, WATCH, Words, raw};
+use super::reliable::{Meter, POLL_INTERVAL, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
 use crate::signals;
 

@@ -10,7 +10,8 @@ use wire::TraceShape;
 
 use crate::accounts::sum;
 use crate::scene::{
-    Feed, POLL_INTERVAL, Page, WATCHDOG, ask, bus, get, has_data, listed, monitor, node, post, start, wait_for,
+    Feed, POLL_INTERVAL, Page, WATCHDOG, ask, bus, get, has_data, listed, monitor, node, post, start,
+    wait_for,
 };
 
 #[test]

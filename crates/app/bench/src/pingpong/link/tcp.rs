@@ -8,7 +8,8 @@ use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
 
 use super::{
-    Answerer, Answering, Attending, Exchanged, Far, POLL_INTERVAL, LinkError, Near, Task, said_if_clamped, since, wait,
+    Answerer, Answering, Attending, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, said_if_clamped,
+    since, wait,
 };
 use crate::greeting::{Accepted, accept, greeting};
 use crate::pingpong::message::Evidence;

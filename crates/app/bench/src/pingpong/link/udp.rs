@@ -10,7 +10,8 @@ use sys::{
 use units::Instant;
 
 use super::{
-    Answerer, Answering, Attending, Exchanged, Far, POLL_INTERVAL, LinkError, Near, Task, said_if_clamped, since, wait,
+    Answerer, Answering, Attending, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, said_if_clamped,
+    since, wait,
 };
 use crate::pingpong::message::Evidence;
 use crate::pingpong::options::Wait;

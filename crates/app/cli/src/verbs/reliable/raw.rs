@@ -12,7 +12,7 @@ use sys::Cancellation;
 use tallycast::udt::{Address, Connection, Lifetime, Listener, SocketType, WaitError};
 
 use super::screen::bits_per_s;
-use super::{POLL_INTERVAL, Meter, TransportArguments, WATCH, meter, transport_json};
+use super::{Meter, POLL_INTERVAL, TransportArguments, WATCH, meter, transport_json};
 use crate::Outcome;
 use crate::status_line::{StatusLine, size_text};
 
