@@ -4,13 +4,16 @@
 //! own, receives the readers' reports, and announces the streams. Start with [`SendAgent::start`].
 
 mod departures;
+mod error;
 mod guarded_send_path;
 mod inline_send;
 mod publication;
+mod publication_config;
+mod publication_shared;
+mod samples;
 mod send_path;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -18,13 +21,12 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cast::send::ReaderReport;
-use ring::shared::{Access, CreateError};
+use ring::shared::Access;
 use sys::{
-    Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
-    clock,
+    Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, clock,
 };
 use units::{Epoch, Instant, StreamId};
-use wire::{Datagram, DescriptionError, Predecessor};
+use wire::{Datagram, Predecessor};
 
 use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
@@ -33,11 +35,15 @@ use crate::report_board::ReportBoard;
 use crate::thread::{AgentThread, ThreadTuning};
 use crate::waker::AgentWaker;
 pub use departures::Departures;
+pub use error::SendError;
 use guarded_send_path::{GuardedSendPath, Message, Unavailable};
 use inline_send::InlineSender;
-use publication::{Link, PublicationShared};
-pub use publication::{Publication, PublicationConfig, PublicationStatus, SocketFull};
-use send_path::{Polled, SendPath};
+use publication::Link;
+pub use publication::Publication;
+pub use publication_config::{PublicationConfig, SocketFull};
+use publication_shared::PublicationShared;
+pub use publication_shared::PublicationStatus;
+use send_path::{Polled, SendPath, Surroundings};
 
 /// Size of the receive buffer for reports, which are small and few: it holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
@@ -75,57 +81,6 @@ pub struct SendConfig {
     pub thread: ThreadTuning,
 }
 
-/// Reason why a publisher could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SendError {
-    /// A socket could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The kernel has no descriptors or threads left.
-    #[error("the sending agent cannot be started")]
-    Start(#[from] io::Error),
-    /// The description does not fit into datagrams.
-    #[error("the stream cannot be described")]
-    Description(#[from] DescriptionError),
-    /// There is no address to send to.
-    #[error("a publisher needs a destination\ngive one with --to udp://ADDRESS:PORT, or use the bus")]
-    NoDestination,
-    /// The destinations are of both IP versions, and a socket has one.
-    #[error(
-        "a publisher's destinations are either all IPv4 or all IPv6\nopen a publisher for each, under two names"
-    )]
-    MixedDestinations,
-    /// The datagram size is not valid in the protocol.
-    #[error(
-        "datagrams of {0} bytes are outside {min} to {max}\nchoose another MTU",
-        min = wire::MIN_DATA_BYTES,
-        max = wire::MAX_DATAGRAM_BYTES
-    )]
-    DatagramBytes(usize),
-    /// The kernel does not support trains of this length.
-    #[error("trains of {0} datagrams are outside 1 to {max}\nchoose another train", max = sys::MAX_SEGMENTS)]
-    Train(usize),
-    /// The ring between publisher and agent does not hold a sample.
-    #[error(
-        "a queue of {ring_bytes} bytes does not hold a sample of {sample_bytes} bytes\nmake it at least {needed_bytes} bytes (queue_bytes)"
-    )]
-    QueueTooSmall {
-        /// Size of the ring.
-        ring_bytes: usize,
-        /// Size of a sample.
-        sample_bytes: usize,
-        /// Smallest size that holds a sample.
-        needed_bytes: usize,
-    },
-    /// The ring in shared memory cannot be created.
-    #[error(transparent)]
-    Ring(#[from] CreateError),
-    /// The agent's thread is gone.
-    #[error("the sending agent has stopped")]
-    Ended,
-}
-
 /// The handle of the sending agent; dropping it ends the agent once every publication has ended.
 pub struct SendAgent {
     thread: AgentThread<Command>,
@@ -145,14 +100,6 @@ enum Command {
     ),
     Readers(Epoch, mpsc::Sender<Vec<ReaderReport>>),
     Stop,
-}
-
-/// The agent's settings that a send path needs.
-struct Surroundings {
-    interface: Option<Interface>,
-    ttl: Option<u8>,
-    /// The stream's previous epoch, if it was one of this agent's.
-    predecessor: Option<Predecessor>,
 }
 
 struct Agent {

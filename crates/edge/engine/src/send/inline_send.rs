@@ -11,10 +11,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sys::clock;
-use units::{Instant, SampleRate, WallTime};
+use units::Instant;
 
 use super::guarded_send_path::GuardedSendPath;
-use super::publication::SocketFull;
+use super::publication_config::SocketFull;
+use super::samples::Samples;
 use super::send_path::{Polled, SendPath};
 use crate::waker::AgentWaker;
 
@@ -32,19 +33,6 @@ pub(super) struct InlineSender {
     /// True if the publisher waits for its network when there is no room.
     waits_anyway: bool,
     last_sent: Instant,
-}
-
-/// Samples that their publisher holds.
-#[derive(Clone, Copy)]
-pub(super) struct Samples<'a> {
-    /// Time at which the first was taken.
-    pub(super) t0: WallTime,
-    pub(super) rate: SampleRate,
-    pub(super) bytes: &'a [u8],
-    /// Maximum number of bytes passed in one part, whole samples; as many as a record has.
-    pub(super) part_bytes: usize,
-    /// Position of their records in the ring, if they are there too.
-    pub(super) ring_position: Option<u64>,
 }
 
 impl InlineSender {

@@ -3,70 +3,23 @@
 //! The ring is the hub: readers of this host read the same records from shared memory as the
 //! sending agent does. A publication may have both, or either.
 
-use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use cast::send::{Beginning, Pacing, ReportStats, Sending};
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
-use ring::sync::{AtomicU64, Ordering};
-use ring::{Doorbell, Guard, RecordTooLarge, Writer};
-use sys::SendTechniques;
+use ring::{Guard, RecordTooLarge, Writer};
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
 
-use super::Departures;
-use super::inline_send::{InlineSender, Samples};
+use super::inline_send::InlineSender;
+use super::publication_config::PublicationConfig;
+use super::publication_shared::{PublicationShared, PublicationStatus};
+use super::samples::Samples;
 use crate::host::{HostRings, RingName, RingWriter, Waiting};
 use crate::ledger_page::{LedgerPage, write_page};
 use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, kind};
 use crate::waker::AgentWaker;
-
-/// The settings of a publication.
-#[derive(Clone, Debug)]
-pub struct PublicationConfig {
-    /// Name, schema and station; the agent fills in its report port.
-    pub description: Description,
-    /// The publisher's epoch.
-    pub epoch: Epoch,
-    /// The clock of sample times.
-    pub clock: Clock,
-    /// Destinations of datagrams: a group, or addresses of readers.
-    pub destinations: Vec<SocketAddr>,
-    /// Maximum size of a datagram.
-    pub datagram_bytes: usize,
-    /// Maximum time for which small blocks wait to be sent together.
-    pub linger: Duration,
-    /// Spreading of datagrams over time.
-    pub pacing: Pacing,
-    /// Mode of sending: always, or only while a reader is heard.
-    pub sending: Sending,
-    /// Time at which the first samples are sent to the network.
-    pub beginning: Beginning,
-    /// Size of the ring between publisher and agent, which is also the one that readers of this
-    /// host read.
-    pub ring_bytes: usize,
-    /// Location at which readers of this host find the ring; `None` keeps it on the heap.
-    pub host: Option<HostRings>,
-    /// Send buffer to request, in bytes.
-    pub send_buffer_bytes: usize,
-    /// Kernel features that the socket may use to save work.
-    pub techniques: SendTechniques,
-    /// Handling of datagrams that find the send buffer full.
-    pub socket_full: SocketFull,
-}
-
-/// Handling of datagrams that find the socket's send buffer full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum SocketFull {
-    /// They are lost, as `sender_socket`: newer samples are more timely.
-    #[default]
-    Lose,
-    /// They wait for room, and so does everything behind them; they are lost only if that takes
-    /// seconds.
-    Wait,
-}
 
 /// The publisher's end: dropping it ends the epoch with a final tally.
 pub struct Publication {
@@ -101,40 +54,6 @@ pub(super) struct Link {
     pub(super) shared: Arc<PublicationShared>,
     pub(super) waker: AgentWaker,
     pub(super) inline_sender: Option<InlineSender>,
-}
-
-/// State that agent and publisher share in addition to the ring.
-pub(crate) struct PublicationShared {
-    status: Mutex<PublicationStatus>,
-    finished: Condvar,
-    /// The probability of injected loss, as the bits of an `f64`.
-    injection: AtomicU64,
-    /// 1 once no more samples come.
-    closed: AtomicU64,
-    /// 1 once the ring has no reader any more.
-    ended: AtomicU64,
-    /// Rings when there is room in the ring again.
-    room: Doorbell,
-}
-
-/// The state of a publication as the agent last reported it.
-#[derive(Clone, Debug, Default)]
-pub struct PublicationStatus {
-    /// Outcome of all samples so far.
-    pub totals: Totals,
-    /// Intervals between trains.
-    pub departures: Departures,
-    /// Number of readers that report; [`SendAgent::readers`](super::SendAgent::readers) returns
-    /// their reports.
-    pub readers: u32,
-    /// Counters of received reports.
-    pub reports: ReportStats,
-    /// True while no reader is heard: samples are counted as `publisher_paused` and not sent.
-    pub paused: bool,
-    /// Another epoch of this stream that continues.
-    pub two_publishers: Option<Epoch>,
-    /// True once the epoch is over: the final tally was sent, or the agent has ended early.
-    pub finished: bool,
 }
 
 /// Maximum size of a record, unless one sample is larger.
@@ -224,14 +143,14 @@ impl Publication {
     pub fn wait_for_room(&self, size_bytes: usize, timeout: Duration) -> bool {
         let has_room = || !self.would_overwrite(size_bytes, 1);
         let Some(link) = &self.link else { return has_room() };
-        link.shared.room.wait_until(timeout, || (has_room() || self.has_ended()).then_some(()));
+        link.shared.wait_for_room(timeout, has_room);
         has_room()
     }
 
     /// Returns whether the agent has ended, so that samples are not sent any more.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.shared.ended.load(Ordering::Relaxed) != 0)
+        self.link.as_ref().is_some_and(|link| link.shared.has_ended())
     }
 
     /// Writes whole samples, the first of which was taken at `t0`.
@@ -314,7 +233,7 @@ impl Publication {
     /// Withholds data datagrams with this probability from now on.
     pub fn inject(&self, probability: f64) {
         if let Some(link) = &self.link {
-            link.shared.injection.store(probability.to_bits(), Ordering::Relaxed);
+            link.shared.inject(probability);
             link.waker.wake();
         }
     }
@@ -401,12 +320,9 @@ impl Publication {
         // Closes the ring, after which nothing follows.
         self.writer = None;
         let Some(link) = &self.link else { return };
-        link.shared.closed.store(1, Ordering::Relaxed);
+        link.shared.close();
         link.waker.wake();
-        let mut status = link.shared.status();
-        while !status.finished {
-            status = link.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);
-        }
+        link.shared.wait_until_finished();
     }
 
     /// Writes the end and the totals of the account into another ring, for a reader that is too
@@ -492,53 +408,5 @@ fn lost_gap(positions: Range<u64>, lost: &[(Stage, u64)]) -> Gap {
 impl Drop for Publication {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-impl PublicationShared {
-    pub(super) fn new() -> Self {
-        let status = Mutex::new(PublicationStatus::default());
-        let (closed, ended) = (AtomicU64::new(0), AtomicU64::new(0));
-        let injection = AtomicU64::new(0.0_f64.to_bits());
-        Self { status, finished: Condvar::new(), injection, closed, ended, room: Doorbell::new() }
-    }
-
-    /// Returns whether the publisher has closed its ring.
-    pub(super) fn is_closed(&self) -> bool {
-        // Relaxed: the waker's fences are between this and its counterpart, as for the ring's own
-        // head.
-        self.closed.load(Ordering::Relaxed) != 0
-    }
-
-    /// Marks the ring as having no reader any more; threads that wait for the end wait no longer.
-    pub(super) fn end(&self) {
-        // Relaxed: a publisher that sees it a sample later has lost nothing that would have been
-        // kept.
-        self.ended.store(1, Ordering::Relaxed);
-        self.room.ring();
-        self.update(|status| status.finished = true);
-    }
-
-    /// Wakes a publisher that waits for room.
-    pub(super) fn there_is_room(&self) {
-        self.room.ring();
-    }
-
-    pub(super) fn injection(&self) -> f64 {
-        f64::from_bits(self.injection.load(Ordering::Relaxed))
-    }
-
-    /// Changes the status under its lock, and wakes threads that wait for the end.
-    pub(super) fn update(&self, change: impl FnOnce(&mut PublicationStatus)) {
-        let mut status = self.status();
-        change(&mut status);
-        if status.finished {
-            self.finished.notify_all();
-        }
-    }
-
-    fn status(&self) -> MutexGuard<'_, PublicationStatus> {
-        // A status is plain numbers: a panic leaves no partial update.
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

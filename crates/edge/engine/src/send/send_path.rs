@@ -17,9 +17,11 @@ use sys::{
 use units::{Epoch, Instant, Random, StreamId, WallTime};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Predecessor, Report, Request};
 
-use super::inline_send::Samples;
-use super::publication::{PublicationConfig, PublicationShared, SocketFull};
-use super::{Departures, SendError, Surroundings};
+use super::departures::Departures;
+use super::error::SendError;
+use super::publication_config::{PublicationConfig, SocketFull};
+use super::publication_shared::PublicationShared;
+use super::samples::Samples;
 use crate::record::{BlockRecord, Record};
 
 /// Interval at which a publisher announces its stream.
@@ -45,6 +47,14 @@ const MAX_NUMBERS_PER_NOTICE: usize = 1 << 20;
 /// Maximum time that datagrams wait for a send buffer that does not drain: then the device is
 /// stuck, and not merely slow.
 const MAX_HELD: Duration = Duration::from_secs(5);
+
+/// The agent's settings that a send path needs.
+pub(super) struct Surroundings {
+    pub(super) interface: Option<Interface>,
+    pub(super) ttl: Option<u8>,
+    /// The stream's previous epoch, if it was one of this agent's.
+    pub(super) predecessor: Option<Predecessor>,
+}
 
 /// One publisher's path from its ring to the network.
 pub(super) struct SendPath {

@@ -12,7 +12,8 @@ use wire::{Datagram, Request, Wanted};
 
 use super::*;
 use crate::send::guarded_send_path::Message;
-use crate::send::publication::{Link, Publication, PublicationConfig};
+use crate::send::publication::{Link, Publication};
+use crate::send::publication_config::PublicationConfig;
 use crate::send::send_path::SendPath;
 use crate::send::tests::{listener, opened, publication_config};
 

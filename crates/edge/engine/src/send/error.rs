@@ -1,0 +1,58 @@
+//! Reasons why a publisher cannot be opened.
+
+use std::io;
+
+use ring::shared::CreateError;
+use sys::OpenError;
+use wire::DescriptionError;
+
+/// Reason why a publisher could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// A socket could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The kernel has no descriptors or threads left.
+    #[error("the sending agent cannot be started")]
+    Start(#[from] io::Error),
+    /// The description does not fit into datagrams.
+    #[error("the stream cannot be described")]
+    Description(#[from] DescriptionError),
+    /// There is no address to send to.
+    #[error("a publisher needs a destination\ngive one with --to udp://ADDRESS:PORT, or use the bus")]
+    NoDestination,
+    /// The destinations are of both IP versions, and a socket has one.
+    #[error(
+        "a publisher's destinations are either all IPv4 or all IPv6\nopen a publisher for each, under two names"
+    )]
+    MixedDestinations,
+    /// The datagram size is not valid in the protocol.
+    #[error(
+        "datagrams of {0} bytes are outside {min} to {max}\nchoose another MTU",
+        min = wire::MIN_DATA_BYTES,
+        max = wire::MAX_DATAGRAM_BYTES
+    )]
+    DatagramBytes(usize),
+    /// The kernel does not support trains of this length.
+    #[error("trains of {0} datagrams are outside 1 to {max}\nchoose another train", max = sys::MAX_SEGMENTS)]
+    Train(usize),
+    /// The ring between publisher and agent does not hold a sample.
+    #[error(
+        "a queue of {ring_bytes} bytes does not hold a sample of {sample_bytes} bytes\nmake it at least {needed_bytes} bytes (queue_bytes)"
+    )]
+    QueueTooSmall {
+        /// Size of the ring.
+        ring_bytes: usize,
+        /// Size of a sample.
+        sample_bytes: usize,
+        /// Smallest size that holds a sample.
+        needed_bytes: usize,
+    },
+    /// The ring in shared memory cannot be created.
+    #[error(transparent)]
+    Ring(#[from] CreateError),
+    /// The agent's thread is gone.
+    #[error("the sending agent has stopped")]
+    Ended,
+}

@@ -1,0 +1,56 @@
+//! The settings of a publication, on which the publisher's end and the send path agree.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use cast::send::{Beginning, Pacing, Sending};
+use sys::SendTechniques;
+use units::Epoch;
+use wire::{Clock, Description};
+
+use crate::host::HostRings;
+
+/// The settings of a publication.
+#[derive(Clone, Debug)]
+pub struct PublicationConfig {
+    /// Name, schema and station; the agent fills in its report port.
+    pub description: Description,
+    /// The publisher's epoch.
+    pub epoch: Epoch,
+    /// The clock of sample times.
+    pub clock: Clock,
+    /// Destinations of datagrams: a group, or addresses of readers.
+    pub destinations: Vec<SocketAddr>,
+    /// Maximum size of a datagram.
+    pub datagram_bytes: usize,
+    /// Maximum time for which small blocks wait to be sent together.
+    pub linger: Duration,
+    /// Spreading of datagrams over time.
+    pub pacing: Pacing,
+    /// Mode of sending: always, or only while a reader is heard.
+    pub sending: Sending,
+    /// Time at which the first samples are sent to the network.
+    pub beginning: Beginning,
+    /// Size of the ring between publisher and agent, which is also the one that readers of this
+    /// host read.
+    pub ring_bytes: usize,
+    /// Location at which readers of this host find the ring; `None` keeps it on the heap.
+    pub host: Option<HostRings>,
+    /// Send buffer to request, in bytes.
+    pub send_buffer_bytes: usize,
+    /// Kernel features that the socket may use to save work.
+    pub techniques: SendTechniques,
+    /// Handling of datagrams that find the send buffer full.
+    pub socket_full: SocketFull,
+}
+
+/// Handling of datagrams that find the socket's send buffer full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SocketFull {
+    /// They are lost, as `sender_socket`: newer samples are more timely.
+    #[default]
+    Lose,
+    /// They wait for room, and so does everything behind them; they are lost only if that takes
+    /// seconds.
+    Wait,
+}
