@@ -40,10 +40,11 @@ use guarded_send_path::{GuardedSendPath, Message, Unavailable};
 use inline_send::InlineSender;
 use publication::Link;
 pub use publication::Publication;
+use publication_config::Surroundings;
 pub use publication_config::{PublicationConfig, SocketFull};
 use publication_shared::PublicationShared;
 pub use publication_shared::PublicationStatus;
-use send_path::{Polled, SendPath, Surroundings};
+use send_path::{Polled, SendPath};
 
 /// Size of the receive buffer for reports, which are small and few: it holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
@@ -307,7 +308,7 @@ impl Agent {
         self.send_paths.retain(|send_path| {
             let polled = send_path.with(|send_path| {
                 let polled = send_path.poll(clock::monotonic(), announce_to);
-                watch_for_room(poller, send_path);
+                send_path.watch_for_room(poller, ROOM);
                 if matches!(polled, Polled::Finished) {
                     remember(ended, send_path.as_predecessor());
                 }
@@ -473,24 +474,6 @@ impl Agent {
             .iter()
             .filter(|send_path| send_path.stream() == stream)
             .for_each(|send_path| send_path.post(message()));
-    }
-}
-
-/// Registers a full socket with the poller while its send path waits for room.
-fn watch_for_room(poller: &Poller, send_path: &mut SendPath) {
-    let waits = send_path.waits_for_socket();
-    if waits == send_path.is_watched {
-        return;
-    }
-    let changed = if waits {
-        poller.add(send_path.socket(), ROOM, Interest::Write)
-    } else {
-        poller.remove(send_path.socket())
-    };
-    match changed {
-        Ok(()) => send_path.is_watched = waits,
-        // Then the send path polls again at its deadline.
-        Err(error) => tracing::debug!("a full socket cannot be watched: {error}"),
     }
 }
 

@@ -1,12 +1,13 @@
-//! The settings of a publication, on which the publisher's end and the send path agree.
+//! The settings of a publication: its own, on which the publisher's end and the send path agree, and
+//! those of the agent that sends it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use cast::send::{Beginning, Pacing, Sending};
-use sys::SendTechniques;
+use sys::{Interface, SendTechniques};
 use units::Epoch;
-use wire::{Clock, Description};
+use wire::{Clock, Description, Predecessor};
 
 use crate::host::HostRings;
 
@@ -53,4 +54,12 @@ pub enum SocketFull {
     /// They wait for room, and so does everything behind them; they are lost only if that takes
     /// seconds.
     Wait,
+}
+
+/// The agent's settings that a send path needs.
+pub(super) struct Surroundings {
+    pub(super) interface: Option<Interface>,
+    pub(super) ttl: Option<u8>,
+    /// The stream's previous epoch, if it was one of this agent's.
+    pub(super) predecessor: Option<Predecessor>,
 }

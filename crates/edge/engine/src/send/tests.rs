@@ -280,26 +280,3 @@ fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
     let epochs = read_ledger_page(&page).unwrap();
     assert_eq!(epochs, [EpochOnPage { epoch: config.epoch, ended: false, gaps: Vec::new() }]);
 }
-
-#[test]
-fn announcements_begin_often_and_go_on_every_second() {
-    let ((_listener, open), (group, announce_to)) = (listener(), listener());
-    group.set_nonblocking(true).unwrap();
-    let (_publication, mut send_path) = opened(&publication_config(vec![open]));
-    let start = clock::monotonic();
-    let mut announced = Vec::new();
-    for millis in 0..5_000 {
-        send_path.poll(start + Duration::from_millis(millis), Some(announce_to));
-        if group.recv(&mut [0; wire::MIN_DATAGRAM_BYTES]).is_ok() {
-            announced.push(millis);
-        }
-    }
-    assert_eq!(announced[0], 0);
-    let pauses = announced.windows(2).map(|pair| pair[1] - pair[0]);
-    for (pause, expected) in pauses.zip([100, 200, 400, 800, 1_000, 1_000, 1_000]) {
-        assert!(pause.abs_diff(expected) <= expected / 10 + 1, "{announced:?}");
-    }
-    assert!((7..=8).contains(&announced.len()), "{announced:?}");
-    // The send path is dropped first, or nothing would end the publisher.
-    drop(send_path);
-}

@@ -1,0 +1,84 @@
+//! The progress that a send path reports to its publisher: totals, readers, and what is wrong with
+//! them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cast::Sender;
+use sample::StreamName;
+use units::{Epoch, Instant};
+
+use crate::send::departures::Departures;
+use crate::send::publication_shared::PublicationShared;
+
+/// Interval at which totals and readers are reported to the publisher's thread.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Reports to one publisher; dropping it ends the publication.
+pub(super) struct Progress {
+    stream: StreamName,
+    publisher: Arc<PublicationShared>,
+    next: Instant,
+    departures: Departures,
+    /// True once the warning was logged that more readers report than are counted.
+    warned_of_readers: bool,
+}
+
+impl Progress {
+    pub(super) fn new(stream: StreamName, publisher: Arc<PublicationShared>, now: Instant) -> Self {
+        Self { stream, publisher, next: now, departures: Departures::default(), warned_of_readers: false }
+    }
+
+    /// Returns whether the publisher's status is to be reported.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    pub(super) fn report(&mut self, now: Instant, machine: &Sender) {
+        self.next = now + STATUS_INTERVAL;
+        let (totals, readers) = (machine.totals(), machine.reader_count());
+        let reports = machine.report_stats();
+        let (paused, departures) = (machine.is_paused(now), self.departures);
+        self.publisher.update(|status| {
+            status.totals = totals;
+            status.departures = departures;
+            status.readers = readers;
+            status.reports = reports;
+            status.paused = paused;
+        });
+    }
+
+    /// Notes that a train of `datagrams` datagrams has left.
+    pub(super) fn train_left(&mut self, now: Instant, datagrams: u64) {
+        self.departures.left(now, datagrams);
+    }
+
+    pub(super) fn two_publishers(&self, other: Epoch) {
+        tracing::warn!(
+            "another publisher sends the stream `{}` too (its epoch began at {} ns); stop one of them or rename it",
+            self.stream,
+            other.start_ns
+        );
+        self.publisher.update(|status| status.two_publishers = Some(other));
+    }
+
+    /// Warns once if more readers report than are counted.
+    pub(super) fn check_readers(&mut self, machine: &Sender) {
+        let stats = machine.report_stats();
+        let unheard = stats.too_many + stats.displaced + stats.borrowed;
+        if unheard > 0 && !std::mem::replace(&mut self.warned_of_readers, true) {
+            tracing::warn!(
+                "more readers report on stream `{}` than are counted: many use one address, or some are forged",
+                self.stream
+            );
+        }
+    }
+}
+
+impl Drop for Progress {
+    /// Ends the publication, whether the epoch is over or the agent has failed: no publisher waits
+    /// for this send path.
+    fn drop(&mut self) {
+        self.publisher.end();
+    }
+}
