@@ -19,11 +19,10 @@ use crate::damage::{self, Damage};
 use crate::error::ArchiveError;
 use crate::feed::{EpochFeed, Feed};
 use crate::folders::{
-    DESCRIPTION, LOCK, RunName, earlier_account, earlier_account_of, epoch_of, run_folder, run_of,
-    stream_folder,
+    DESCRIPTION, LOCK, RunName, earlier_account, earlier_account_of, epoch_folders, epoch_of, run_folder,
+    run_of, stream_folder,
 };
 use crate::gaps::GapRecord;
-use crate::recovery::epoch_folders;
 use crate::salvage::Tail;
 use crate::stamped;
 use crate::store::{FileStore, Store, StoreError, draft_of, read_whole, replace_from};
@@ -328,7 +327,8 @@ impl Archive {
         let attended = if attended { Attended::Yes } else { Attended::No };
         let mut streams: BTreeMap<StreamName, Vec<Recording>> = BTreeMap::new();
         let (folders, misplaced) = epoch_folders(&*self.store, &run_folder(run))?;
-        unreadable.extend(misplaced.into_iter().map(|(folder, cause)| Unreadable { folder, cause }));
+        unreadable
+            .extend(misplaced.into_iter().map(|(folder, cause)| Unreadable { folder, cause: cause.into() }));
         for folder in folders {
             match recording_in(&*self.store, &folder, attended) {
                 Ok(Some(recording)) => {

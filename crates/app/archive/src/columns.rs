@@ -20,7 +20,7 @@ use sample::{Block, Channel, Dtype};
 use units::{SampleRate, WallTime};
 
 use crate::Description;
-use crate::versions::{VERSION, VERSION_KEY};
+use crate::version::{VERSION, VERSION_KEY};
 
 /// Name of the column of sample indices.
 pub const INDEX_COLUMN: &str = "index";

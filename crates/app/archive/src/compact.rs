@@ -4,7 +4,7 @@
 //! replaces it, so at every moment one complete form exists. Start with [`compact`]; a recording process passes its
 //! closed segments to a [`Compactor`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -15,24 +15,14 @@ use crate::Description;
 use crate::columns::arrow_schema;
 use crate::contents::EpochContents;
 use crate::error::ArchiveError;
-use crate::feed::Wanted;
-use crate::folders::{RunName, SegmentFile, run_folder, segment_path};
+use crate::folders::{ClosedSegment, RunName, SegmentFile, epoch_folders, run_folder, segment_path};
 use crate::parquet_file::{ParquetSegment, ParquetWriter, SegmentSpan, WriteTo};
-use crate::recovery::{epoch_folders, remove_if_there};
 use crate::rows::{Digest, Rows};
 use crate::salvage::{Look, Tail};
 use crate::seal::Sealing;
 use crate::segment::{END_OF_STREAM, SegmentReader};
-use crate::store::{Store, StoreError, draft_of};
-
-/// Segment to which nothing will be added.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClosedSegment {
-    /// Folder of its epoch, relative to the archive.
-    pub folder: PathBuf,
-    /// Number of the segment in its epoch.
-    pub number: u32,
-}
+use crate::store::{Store, StoreError, draft_of, remove_if_there};
+use crate::wanted::Wanted;
 
 /// Result of compacting a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use units::WallTime;
 
-use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
-use crate::folders::{ACCOUNT, DESCRIPTION, GAPS, SegmentFile, epoch_folder, segment_of, segment_path};
+use crate::folders::{
+    ACCOUNT, ClosedSegment, DESCRIPTION, GAPS, SegmentFile, epoch_folder, segment_of, segment_path,
+};
 use crate::gaps::{GapMap, GapMapError};
 use crate::index::layout::HEADER_BYTES;
 use crate::index::{Entry, Index};
-use crate::parquet_file::ParquetSegment;
+use crate::parquet_file::{ParquetSegment, SegmentSpan};
 use crate::salvage::{Look, Tail};
 use crate::segment::describing_schema;
 use crate::store::{Store, StoreError, read_whole};
@@ -304,7 +305,7 @@ impl Segment {
         let parquet = || ParquetSegment::open_as(look.store, &path, look.description, number);
         // A compactor may be at work: Parquet first, then Arrow, and Parquet again if Arrow has just been removed.
         let first = match parquet() {
-            Ok(found) => return Ok(Some((found.summary(number), Vec::new()))),
+            Ok(found) => return Ok(Some((Self::from_parquet(&found, number), Vec::new()))),
             Err(error) if error.is_not_found() || error.is_damage() => error,
             Err(error) => return Err(Unread::Failed(error)),
         };
@@ -330,7 +331,7 @@ impl Segment {
             Err(error) => return Err(Unread::Failed(error)),
         };
         match parquet() {
-            Ok(found) => Ok(Some((found.summary(number), Vec::new()))),
+            Ok(found) => Ok(Some((Self::from_parquet(&found, number), Vec::new()))),
             Err(error) if error.is_damage() => Err(damaged(&error, None)),
             Err(error) if error.is_not_found() => {
                 let span = look.told_by_index(number).map_err(Unread::Failed)?;
@@ -342,6 +343,12 @@ impl Segment {
             }
             Err(error) => Err(Unread::Failed(error)),
         }
+    }
+
+    fn from_parquet(file: &ParquetSegment, number: u32) -> Self {
+        let SegmentSpan { first_index, next_index, t0, t1, samples } = file.span();
+        let (size_bytes, content) = (file.size_bytes(), SegmentContent::Parquet);
+        Self { number, first_index, next_index, t0, t1, samples, size_bytes, content }
     }
 
     fn from_index(index: Index, number: u32) -> Option<Self> {

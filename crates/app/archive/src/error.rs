@@ -6,7 +6,7 @@ use crate::description::DescriptionError;
 use crate::gaps::GapMapError;
 use crate::index::IndexError;
 use crate::store::StoreError;
-use crate::versions::VERSION;
+use crate::version::VERSION;
 
 /// Error of an archive or its disk.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +106,14 @@ pub enum ArchiveError {
 impl ArchiveError {
     pub(crate) fn segment(path: &Path, what: &str) -> Self {
         Self::Segment { path: path.to_owned(), what: what.to_owned() }
+    }
+
+    /// Rejects a file of a later version; an invalid version is left to the reader of the file.
+    pub(crate) fn reject_later(path: &Path, version: Option<u64>) -> Result<(), Self> {
+        match version {
+            Some(version) if version > VERSION => Err(Self::Later { path: path.to_owned(), version }),
+            _ => Ok(()),
+        }
     }
 
     /// Returns whether stored data were changed, by a fault of the disk or by a program: no reason to leave the rest

@@ -26,6 +26,7 @@ use crate::reasons::Reasons;
 use crate::rows::Rows;
 use crate::segment::SegmentReader;
 use crate::store::{Store, StoreError};
+use crate::wanted::Wanted;
 
 /// Item of a feed.
 #[derive(Clone, Debug)]
@@ -161,29 +162,6 @@ impl RowGroups {
     }
 }
 
-/// Requested samples: those in a range of time and in a range of indices.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) times: Range<WallTime>,
-    pub(crate) indices: Range<u64>,
-}
-
-impl Wanted {
-    /// Everything recorded.
-    pub(crate) const ALL: Self =
-        Self { times: WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX), indices: 0..u64::MAX };
-
-    /// Returns whether everything below an index and a time is before the request.
-    fn ends_before(&self, next_index: u64, t1: WallTime) -> bool {
-        t1 <= self.times.start || next_index <= self.indices.start
-    }
-
-    /// Returns whether everything from an index and a time on is behind the request.
-    fn begins_behind(&self, first_index: u64, t0: WallTime) -> bool {
-        t0 >= self.times.end || first_index >= self.indices.end
-    }
-}
-
 /// Content of one epoch in a range of time and of indices.
 pub struct EpochFeed {
     store: Arc<dyn Store>,
@@ -228,7 +206,7 @@ impl EpochFeed {
                 Some(Ok(batch)) => match Rows::new(&batch, &description, &arrow_schema(&description)) {
                     Some(rows) => return Ok(self.take(&rows)),
                     None => {
-                        let (number, end) = (groups.number, groups.file.next_index());
+                        let (number, end) = (groups.number, groups.file.span().next_index);
                         self.source = None;
                         self.note_foreign(number, end);
                     }

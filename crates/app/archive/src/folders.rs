@@ -1,9 +1,11 @@
-//! Names of folders and files in an archive, and how to parse them.
+//! Names of folders and files in an archive: how to write, parse and list them.
 
 use std::path::{Path, PathBuf};
 
 use sample::StreamName;
 use units::Epoch;
+
+use crate::store::{Store, StoreError};
 
 /// Maximum length of a folder name that we make, in bytes; file systems allow 255.
 const MAX_FOLDER_BYTES: usize = 240;
@@ -41,6 +43,15 @@ impl core::fmt::Display for RunName {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         formatter.pad(&self.0)
     }
+}
+
+/// Segment to which nothing will be added.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClosedSegment {
+    /// Folder of its epoch, relative to the archive.
+    pub folder: PathBuf,
+    /// Number of the segment in its epoch.
+    pub number: u32,
 }
 
 /// Files of a segment.
@@ -99,6 +110,11 @@ pub(crate) fn segment_path(folder: &Path, number: u32, file: SegmentFile) -> Pat
     folder.join(format!("segment-{number:06}.{suffix}"))
 }
 
+/// Returns the path of a segment's Arrow stream and index.
+pub(crate) fn arrow_paths(folder: &Path, number: u32) -> [PathBuf; 2] {
+    [SegmentFile::Arrow, SegmentFile::Index].map(|file| segment_path(folder, number, file))
+}
+
 /// Parses the name of a segment's file.
 pub(crate) fn segment_of(name: &str) -> Option<(u32, SegmentFile)> {
     let (number, suffix) = name.strip_prefix("segment-")?.split_once('.')?;
@@ -124,6 +140,34 @@ pub(crate) fn earlier_account_of(name: &str) -> Option<u32> {
 
 /// Lock file held by the run's recorder.
 pub(crate) const LOCK: &str = "recorder.lock";
+
+/// Path of something in the place of a folder, and why it cannot be read.
+pub(crate) type Misplaced = (PathBuf, StoreError);
+
+/// Returns the epoch folders of a run, and everything else found in their place.
+pub(crate) fn epoch_folders(
+    store: &dyn Store,
+    run: &Path,
+) -> Result<(Vec<PathBuf>, Vec<Misplaced>), StoreError> {
+    let (mut folders, mut misplaced) = (Vec::new(), Vec::new());
+    let mut list = |path: &Path, prefix: &str| -> Result<Vec<PathBuf>, StoreError> {
+        match store.list(path) {
+            Ok(names) => {
+                let ours = names.into_iter().filter(|name| name.starts_with(prefix));
+                Ok(ours.map(|name| path.join(name)).collect())
+            }
+            Err(error @ StoreError::Misplaced { .. }) => {
+                misplaced.push((path.to_owned(), error));
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
+    };
+    for stream in list(run, "stream=")? {
+        folders.extend(list(&stream, "epoch=")?);
+    }
+    Ok((folders, misplaced))
+}
 
 #[cfg(test)]
 mod tests {

@@ -27,12 +27,11 @@ use units::WallTime;
 
 use crate::Description;
 use crate::columns::DESCRIPTION_KEY;
-use crate::contents::{Segment, SegmentContent};
 use crate::error::ArchiveError;
-use crate::feed::Wanted;
 use crate::seal::{Sealed, Sealing};
 use crate::store::{Appendable, Store};
-use crate::versions::{self, VERSION, VERSION_KEY};
+use crate::version::{VERSION, VERSION_KEY};
+use crate::wanted::Wanted;
 
 /// Key of our own metadata in the footer.
 const SEGMENT_KEY: &str = "tallycast.segment";
@@ -177,9 +176,9 @@ impl ParquetSegment {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default());
         let metadata = metadata.map_err(|error| damaged(path, error))?;
         let told = metadata.schema().metadata().get(VERSION_KEY).and_then(|version| version.parse().ok());
-        versions::check(path, told)?;
+        ArchiveError::reject_later(path, told)?;
         let segment = segment_of(metadata.metadata());
-        versions::check(path, segment.as_ref().and_then(|segment| segment["version"].as_u64()))?;
+        ArchiveError::reject_later(path, segment.as_ref().and_then(|segment| segment["version"].as_u64()))?;
         let span = segment.as_ref().and_then(span_of);
         let (number, span) =
             span.ok_or_else(|| ArchiveError::segment(path, "this is not a segment of a tallycast archive"))?;
@@ -215,16 +214,12 @@ impl ParquetSegment {
         self.metadata.schema().metadata().get(DESCRIPTION_KEY).cloned()
     }
 
-    /// Returns the index one behind the last sample of the segment.
-    pub(crate) fn next_index(&self) -> u64 {
-        self.span.next_index
+    pub(crate) const fn span(&self) -> SegmentSpan {
+        self.span
     }
 
-    pub(crate) fn summary(&self, number: u32) -> Segment {
-        let SegmentSpan { first_index, next_index, t0, t1, samples } = self.span;
-        let content = SegmentContent::Parquet;
-        let size_bytes = self.file.size_bytes();
-        Segment { number, first_index, next_index, t0, t1, samples, size_bytes, content }
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.file.size_bytes()
     }
 
     /// Returns the row groups that may hold requested samples.

@@ -20,9 +20,8 @@ use units::{Epoch, Instant, WallTime};
 
 use crate::Description;
 use crate::catalogue::{self, Mark};
-use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
-use crate::folders::{LOCK, RunName, run_folder};
+use crate::folders::{ClosedSegment, LOCK, RunName, run_folder};
 use crate::gaps::Mended;
 use crate::recovery::{Resumable, recover_run};
 use crate::store::{Appendable, Lock, Store, StoreError};

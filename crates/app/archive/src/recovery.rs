@@ -17,25 +17,28 @@ use crate::Description;
 use crate::catalogue::{Attended, recording_in};
 use crate::checksum::crc32c;
 use crate::columns::arrow_schema;
-use crate::compact::{ClosedSegment, read_back};
+use crate::compact::read_back;
 use crate::contents::{EpochContents, SegmentContent, has_samples};
 use crate::error::ArchiveError;
 use crate::folders::{
-    ACCOUNT, DESCRIPTION, GAPS, RunName, SegmentFile, earlier_account_of, run_folder, segment_of,
-    segment_path,
+    ACCOUNT, ClosedSegment, DESCRIPTION, GAPS, RunName, SegmentFile, arrow_paths, earlier_account_of,
+    epoch_folders, run_folder, segment_of, segment_path,
 };
 use crate::gaps::{GapKey, GapMap, GapRecord, Line, Mended, Origin, Trim};
 use crate::index::layout::HEADER_BYTES;
 use crate::index::{Entry, Index};
+use crate::later_versions;
 use crate::parquet_file::ParquetSegment;
 use crate::recorder::accounts::make_room;
 use crate::recorder::gap_file::{GapFile, NO_EVIDENCE};
-use crate::salvage::{Look, Tail, arrow_paths, ends_there};
+use crate::salvage::{Look, Tail, ends_there};
 use crate::segment::{END_OF_STREAM, SegmentReader};
 use crate::stamped::stamp;
-use crate::store::{Readable, Store, StoreError, copy_aside, read_whole, replace, set_aside};
+use crate::store::{
+    Readable, Store, StoreError, copy_aside, read_whole, remove_if_there, replace, set_aside,
+};
 use crate::told::{Files, Told};
-use crate::versions::{self, VERSION};
+use crate::version::VERSION;
 
 /// Epoch that a new recorder can continue.
 #[derive(Debug)]
@@ -82,7 +85,9 @@ pub(crate) struct Recovered {
 pub(crate) fn recover_run(store: &dyn Store, run: &RunName) -> Result<Recovered, ArchiveError> {
     let mut recovered = Recovered::default();
     let (folders, misplaced) = epoch_folders(store, &run_folder(run))?;
-    recovered.left_alone.extend(misplaced.into_iter().map(|(path, error)| (path, error.first_line())));
+    recovered
+        .left_alone
+        .extend(misplaced.into_iter().map(|(path, error)| (path, ArchiveError::from(error).first_line())));
     for folder in folders {
         match recover_epoch(store, &folder) {
             Ok(found) => {
@@ -103,39 +108,11 @@ pub(crate) fn recover_run(store: &dyn Store, run: &RunName) -> Result<Recovered,
     Ok(recovered)
 }
 
-/// Path of something in the place of a folder, and why it cannot be read.
-pub(crate) type Misplaced = (PathBuf, ArchiveError);
-
-/// Returns the epoch folders of a run, and everything else found in their place.
-pub(crate) fn epoch_folders(
-    store: &dyn Store,
-    run: &Path,
-) -> Result<(Vec<PathBuf>, Vec<Misplaced>), StoreError> {
-    let (mut folders, mut misplaced) = (Vec::new(), Vec::new());
-    let mut list = |path: &Path, prefix: &str| -> Result<Vec<PathBuf>, StoreError> {
-        match store.list(path) {
-            Ok(names) => {
-                let ours = names.into_iter().filter(|name| name.starts_with(prefix));
-                Ok(ours.map(|name| path.join(name)).collect())
-            }
-            Err(error @ StoreError::Misplaced { .. }) => {
-                misplaced.push((path.to_owned(), error.into()));
-                Ok(Vec::new())
-            }
-            Err(error) => Err(error),
-        }
-    };
-    for stream in list(run, "stream=")? {
-        folders.extend(list(&stream, "epoch=")?);
-    }
-    Ok((folders, misplaced))
-}
-
 /// Recovers an epoch of an earlier recorder; `None` if nothing was acknowledged.
 pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<Resumable>, ArchiveError> {
     // A description is durable before the first acknowledgement: without one nothing here was acknowledged.
     let Some((description, fault)) = EpochContents::description(store, folder)? else { return Ok(None) };
-    versions::check_folder(store, folder, &description)?;
+    later_versions::check_folder(store, folder, &description)?;
     let mut mended = Vec::new();
     if let Some(cause) = fault {
         let text = stamp(&description.to_json());
@@ -481,20 +458,6 @@ fn close_segment(
     let mut file = store.append_to(sidecar)?;
     file.append(&[&end_of(index)])?;
     Ok(file.sync()?)
-}
-
-/// Removes files of ours; a missing one, or something that is no file, is left.
-pub(crate) fn remove_if_there<'a>(
-    store: &dyn Store,
-    paths: impl IntoIterator<Item = &'a Path>,
-) -> Result<(), StoreError> {
-    for path in paths {
-        match store.remove(path) {
-            Ok(()) | Err(StoreError::NotFound(_) | StoreError::Misplaced { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 struct Recovery<'a> {

@@ -18,7 +18,7 @@ use units::{RangeSet, WallTime};
 
 use crate::Description;
 use crate::columns::{LEADING_COLUMNS, Times};
-use crate::feed::Wanted;
+use crate::wanted::Wanted;
 
 /// Maximum difference of two times of one clock within a run: the publisher rounds each datagram's time down
 /// separately, and two floors of one fraction differ by at most this.

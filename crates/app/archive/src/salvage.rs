@@ -6,11 +6,10 @@
 
 use core::ops::Range;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use arrow_ipc::reader::StreamDecoder;
 
 use crate::Description;
 use crate::checksum::crc32c;
@@ -453,16 +452,4 @@ impl Walk<'_> {
 enum Told {
     Nothing,
     Entry(Entry),
-}
-
-/// Returns the path of a segment's Arrow stream and index.
-pub(crate) fn arrow_paths(folder: &Path, number: u32) -> [PathBuf; 2] {
-    [SegmentFile::Arrow, SegmentFile::Index].map(|file| segment_path(folder, number, file))
-}
-
-/// Decodes a schema message.
-pub(crate) fn decoder_of(schema: Vec<u8>) -> Result<StreamDecoder, ArchiveError> {
-    let mut decoder = StreamDecoder::new();
-    decoder.decode(&mut Buffer::from_vec(schema))?;
-    Ok(decoder)
 }

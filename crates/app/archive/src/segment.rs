@@ -18,13 +18,12 @@ use crate::Description;
 use crate::checksum::{crc32c, joined};
 use crate::columns::{DESCRIPTION_KEY, Span, arrow_schema};
 use crate::error::ArchiveError;
-use crate::folders::{SegmentFile, segment_path};
+use crate::folders::{SegmentFile, arrow_paths, segment_path};
 use crate::index::layout::ENTRY_BYTES;
 use crate::index::{Entry, Header, Index};
 use crate::rows::Rows;
-use crate::salvage::{arrow_paths, decoder_of};
 use crate::store::{Appendable, Readable, Store, StoreError};
-use crate::versions::{self, VERSION_KEY};
+use crate::version::VERSION_KEY;
 
 /// End of an Arrow IPC stream: the continuation mark and a length of zero.
 /// Source: Arrow columnar format, "IPC Streaming Format".
@@ -274,7 +273,7 @@ pub(crate) fn describing_schema(
     let path = segment_path(folder, number, SegmentFile::Arrow);
     let message = schema_message(&*store.open(&path)?)?;
     let schema = message.map(|message| try_schema_from_ipc_buffer(&message)).transpose()?;
-    versions::check(&path, schema.as_ref().and_then(version_of))?;
+    ArchiveError::reject_later(&path, schema.as_ref().and_then(version_of))?;
     Ok(schema.and_then(|schema| schema.metadata.get(DESCRIPTION_KEY).cloned()))
 }
 
@@ -305,6 +304,13 @@ pub(crate) fn regenerated_schema(description: &Description) -> Result<Vec<u8>, A
     let stream = StreamEncoder::try_new(&arrow_schema(description))?.finish()?;
     let parts: Vec<&[u8]> = stream.iter().map(Buffer::as_slice).collect();
     Ok(split_parts(&parts, metadata_end(&parts)).0.concat())
+}
+
+/// Decodes a schema message.
+fn decoder_of(schema: Vec<u8>) -> Result<StreamDecoder, ArchiveError> {
+    let mut decoder = StreamDecoder::new();
+    decoder.decode(&mut Buffer::from_vec(schema))?;
+    Ok(decoder)
 }
 
 /// Schema message of a segment as read.
@@ -342,7 +348,7 @@ impl Schema {
         }
         // A flipped bit in the version is damage, no later version: the checksum of the message is then wrong.
         if written.is_none_or(|written| written == crc) {
-            versions::check(path, found.as_ref().and_then(version_of))?;
+            ArchiveError::reject_later(path, found.as_ref().and_then(version_of))?;
         }
         // A flipped bit in a name is damage, no foreign segment: that one is intact, with a description of its own
         // that agrees.

@@ -284,6 +284,20 @@ impl StoreError {
     }
 }
 
+/// Removes files of ours; a missing one, or something that is no file, is left.
+pub(crate) fn remove_if_there<'a>(
+    store: &dyn Store,
+    paths: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), StoreError> {
+    for path in paths {
+        match store.remove(path) {
+            Ok(()) | Err(StoreError::NotFound(_) | StoreError::Misplaced { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Reads a whole small file.
 ///
 /// # Errors

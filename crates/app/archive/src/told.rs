@@ -12,7 +12,6 @@ use crate::error::ArchiveError;
 use crate::folders::ACCOUNT;
 use crate::stamped;
 use crate::store::{Store, StoreError, read_whole};
-use crate::versions;
 
 /// Account of the last recorder of an epoch, and its statements about the other files.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +83,7 @@ pub(crate) fn read_account(
     };
     let fault = |what: &str| Ok((Value::Null, Some(format!("{}: {what}", path.display()))));
     let Ok(account) = stamped::read(&bytes) else { return fault("the account is damaged") };
-    versions::check(path, account["version"].as_u64())?;
+    ArchiveError::reject_later(path, account["version"].as_u64())?;
     let is_ours =
         account["stream"] == description.name.as_str() && account["epoch"] == description.epoch.to_string();
     match is_ours {

@@ -12,12 +12,13 @@ use units::RangeSet;
 
 use crate::catalogue::{Archive, Recording, RecordingState};
 use crate::error::ArchiveError;
-use crate::feed::{Piece, Wanted};
+use crate::feed::Piece;
 use crate::folders::{
-    ACCOUNT, DESCRIPTION, GAPS, LOCK, RunName, earlier_account_of, run_folder, run_of, segment_of,
+    ACCOUNT, DESCRIPTION, GAPS, LOCK, RunName, earlier_account_of, epoch_folders, run_folder, run_of,
+    segment_of,
 };
-use crate::recovery::epoch_folders;
 use crate::store::{ASIDE, Store};
+use crate::wanted::Wanted;
 
 /// Maximum number of contradictions and remarks that are kept; the others are only counted.
 const MAX_TOLD: usize = 10_000;

@@ -18,16 +18,15 @@ use super::gap_file::GapFile;
 use super::outage::Outage;
 use super::{Began, Progress, ReaderGap};
 use crate::columns::Columns;
-use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
-use crate::folders::{ACCOUNT, DESCRIPTION, GAPS, RunName, epoch_folder, segment_of};
+use crate::folders::{ACCOUNT, ClosedSegment, DESCRIPTION, GAPS, RunName, epoch_folder, segment_of};
 use crate::gaps::{GapKey, GapRecord, Line, Mended, Origin, Session};
 use crate::recovery::{Resumable, recover_epoch};
 use crate::segment::{Birth, SegmentWriter};
 use crate::stamped::stamp;
 use crate::store::{Appendable, Store, StoreError, read_whole, replace, set_aside};
 use crate::told::Files;
-use crate::versions::VERSION;
+use crate::version::VERSION;
 use crate::{Description, DescriptionError};
 
 /// Cause why something could not be written.

@@ -2,7 +2,7 @@
 //!
 //! A file of a later version is no damage. It is not read, set aside or rewritten, nor are the files next to it; the
 //! error has the remedy. Files that had versions of their own before this module report them themselves
-//! ([`IndexError::Version`] and the like). Start with [`check`] and [`check_folder`].
+//! ([`IndexError::Version`] and the like). Start with [`check_folder`].
 //!
 //! [`IndexError::Version`]: crate::IndexError::Version
 
@@ -18,22 +18,6 @@ use crate::parquet_file::ParquetSegment;
 use crate::segment::Schema;
 use crate::store::{Store, read_whole};
 use crate::told::{Told, read_account};
-
-/// Only version so far of segments, in either form, and of accounts.
-pub(crate) const VERSION: u64 = 1;
-/// Key of the version in the schema of a segment.
-pub(crate) const VERSION_KEY: &str = "tallycast.version";
-
-/// Rejects a later version; an invalid one is left to the reader of the file.
-///
-/// # Errors
-/// [`ArchiveError::Later`] if it is one.
-pub(crate) fn check(path: &Path, version: Option<u64>) -> Result<(), ArchiveError> {
-    match version {
-        Some(version) if version > VERSION => Err(ArchiveError::Later { path: path.to_owned(), version }),
-        _ => Ok(()),
-    }
-}
 
 /// Rejects the folder of an epoch with any file of a later version, before anything in it is changed.
 ///
@@ -94,9 +78,10 @@ mod tests {
     use crate::catalogue::Archive;
     use crate::checksum::crc32c;
     use crate::columns::arrow_schema;
-    use crate::compact::{ClosedSegment, compact};
-    use crate::feed::Wanted;
-    use crate::folders::{ACCOUNT, DESCRIPTION, GAPS, LOCK, RunName, earlier_account, epoch_folder};
+    use crate::compact::compact;
+    use crate::folders::{
+        ACCOUNT, ClosedSegment, DESCRIPTION, GAPS, LOCK, RunName, earlier_account, epoch_folder,
+    };
     use crate::gaps::Line;
     use crate::index::layout::header;
     use crate::parquet_file::{ParquetWriter, SegmentSpan, WriteTo};
@@ -105,6 +90,8 @@ mod tests {
     use crate::stamped::{self, stamp};
     use crate::store::{FileStore, draft_of};
     use crate::verify::Scope;
+    use crate::version::VERSION_KEY;
+    use crate::wanted::Wanted;
 
     const LATER: u64 = 9;
 
@@ -249,7 +236,8 @@ mod tests {
                 }
             }
             let (t0, t1) = (WallTime::default(), WallTime::default());
-            let span = SegmentSpan { first_index: 0, next_index: found.next_index(), t0, t1, samples: 1 };
+            let span =
+                SegmentSpan { first_index: 0, next_index: found.span().next_index, t0, t1, samples: 1 };
             writer.seal(1, span).unwrap();
             self.store.rename(&draft, &path).unwrap();
         }
