@@ -24,17 +24,19 @@
 mod app;
 mod cycle;
 mod input;
+mod outcome;
 mod output;
 mod plan;
+mod ports;
 mod run;
 mod watch;
 
-pub use app::{
-    App, AppError, AppReport, CycleResult, DEFAULT_PERIOD, Input, Output, UntypedInput, UntypedOutput,
-};
+pub use app::{App, DEFAULT_PERIOD};
 pub use cycle::{Cycle, Received, Sample, UntypedReceived};
 pub use cyclic::{
     AppCounters, AppLook, AppState, Beat, Feeder, Freshness, Histogram, InputCounters, PeriodError,
     Registration, RegistrationError, StatusRow, Take, TimerRule, Wire, picture,
 };
+pub use outcome::{AppError, AppReport, CycleResult};
+pub use ports::{Input, Output, UntypedInput, UntypedOutput};
 pub use watch::{AppsWatch, app_json};

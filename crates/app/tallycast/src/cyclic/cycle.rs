@@ -8,9 +8,9 @@ use sample::{Element, Schema};
 use units::WallTime;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::app::{Input, Output, UntypedInput, UntypedOutput};
 use super::input::InputPort;
 use super::output::OutputPort;
+use super::ports::{Input, Output, UntypedInput, UntypedOutput};
 use crate::publisher::PublishError;
 
 /// One call of an app's function.

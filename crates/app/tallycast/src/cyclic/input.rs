@@ -7,7 +7,8 @@ use cyclic::{Freshness, News, Take};
 use sample::{Block, Dtype, SampleBuffer, Schema};
 use units::WallTime;
 
-use super::app::{AppError, InputOf};
+use super::outcome::AppError;
+use super::ports::InputOf;
 use crate::event::{Event, StreamAccount};
 use crate::node::Node;
 use crate::subscriber::Subscriber;

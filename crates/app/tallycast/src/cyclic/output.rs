@@ -7,7 +7,7 @@ use cyclic::Due;
 use sample::{Dtype, Schema, StreamName};
 use wire::Totals;
 
-use super::app::AppError;
+use super::outcome::AppError;
 use crate::node::Node;
 use crate::publisher::{PublishError, Publisher, PublisherBuilder};
 

@@ -4,7 +4,8 @@ use cyclic::{Registration, Wire};
 use sample::{Schema, StreamName};
 use sys::scheduling;
 
-use super::app::{App, AppError};
+use super::app::App;
+use super::outcome::AppError;
 use crate::node::NodeError;
 
 /// A valid app: names, schemas and beat are checked.

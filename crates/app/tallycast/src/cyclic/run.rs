@@ -8,9 +8,10 @@ use cyclic::{ALARM_ABOVE, CycleMachine, Due};
 use sys::{clock, scheduling};
 use zerocopy::IntoBytes;
 
-use super::app::{App, AppError, AppReport, CycleResult};
+use super::app::App;
 use super::cycle::Cycle;
 use super::input::{InputPort, reader_name};
+use super::outcome::{AppError, AppReport, CycleResult};
 use super::output::OutputPort;
 use super::plan::Plan;
 use crate::node::NodeError;
@@ -32,9 +33,26 @@ enum End {
     Panicked(String),
 }
 
+impl App {
+    /// Calls `function` at every due time until it calls [`Cycle::stop`], fails or panics; returns when all
+    /// streams are closed.
+    ///
+    /// The function runs on a thread of its own. A cycle that ends after the next is due is an overrun: the
+    /// cycles that it covered are skipped and counted.
+    ///
+    /// # Errors
+    /// [`AppError`]; if the function failed or panicked, with the report of the app until then.
+    pub fn run<F>(self, function: F) -> Result<AppReport, AppError>
+    where
+        F: FnMut(&mut Cycle<'_>) -> CycleResult + Send,
+    {
+        on_its_own_thread(&self, function)
+    }
+}
+
 /// Runs the app on a thread whose scheduling is its own and ends with it: no thread of the node is started
 /// from it (`an_app_that_is_pinned_and_urgent_leaves_the_threads_of_its_node_alone`).
-pub(super) fn on_its_own_thread<F>(app: &App, function: F) -> Result<AppReport, AppError>
+fn on_its_own_thread<F>(app: &App, function: F) -> Result<AppReport, AppError>
 where
     F: FnMut(&mut Cycle<'_>) -> CycleResult + Send,
 {
