@@ -9,7 +9,7 @@ use diagnose::{DropEvent, Passage, Passed, Profile, Trail};
 use sys::counters;
 use units::Instant;
 
-use crate::watcher::Wanted;
+use crate::wanted::Wanted;
 
 /// Streams as they pass checkpoints of this namespace.
 #[derive(Debug)]

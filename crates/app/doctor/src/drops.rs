@@ -11,7 +11,7 @@ use ledger::Stage;
 use sys::Interface;
 use units::Instant;
 
-use crate::watcher::Wanted;
+use crate::wanted::Wanted;
 
 /// Reader of drop events of this network namespace only.
 #[derive(Debug)]

@@ -12,7 +12,9 @@ mod json;
 mod preflight;
 mod record;
 mod reporting;
+mod seen;
 mod tunables;
+mod wanted;
 mod watcher;
 
 pub use bpf::{HookError, Unseen};
@@ -32,8 +34,10 @@ pub use ledger::Stage;
 pub use preflight::{Newcomer, Preflight, PreflightError, PreflightOptions};
 pub use record::{About, Replay, ReplayError};
 pub use reporting::ReportError;
+pub use seen::Seen;
 pub use tunables::tunables;
-pub use watcher::{Seen, Wanted, Watcher};
+pub use wanted::Wanted;
+pub use watcher::Watcher;
 
 #[doc(hidden)]
 pub mod fuzz {

@@ -15,7 +15,8 @@ use diagnose::{
 use serde_json::{Map, Value, json};
 use units::Instant;
 
-use crate::watcher::{Seen, Wanted};
+use crate::seen::Seen;
+use crate::wanted::Wanted;
 
 /// Name of the format in the first line.
 const FORMAT: &str = "tallycast doctor events";

@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use diagnose::{
-    DropEvent, Finding, Losses, Observed, Owner, Place, Settings, Snapshot, Socket, Thread, Watch,
-};
+use diagnose::{DropEvent, Losses, Observed, Owner, Settings, Snapshot, Socket, Thread, Watch};
 use sys::process::{self, Process};
 use sys::{DeviceCounters, Interface, Qdisc, QdiscPlace, clock, counters, host, levels};
 
@@ -16,16 +13,8 @@ use crate::checkpoints::Checkpoints;
 use crate::drops::Drops;
 use crate::record::Recorder;
 use crate::reporting::{ReportError, Reporter};
-
-/// Sockets to be watched: those that have one of the ports, or belong to one of the processes; all of them if neither
-/// is given.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
-    /// Ports they are bound to.
-    pub ports: BTreeSet<u16>,
-    /// Processes that have them open.
-    pub pids: BTreeSet<u32>,
-}
+use crate::seen::Seen;
+use crate::wanted::Wanted;
 
 /// Watch of this host for losses.
 pub struct Watcher {
@@ -47,20 +36,6 @@ struct Known {
     owners: BTreeMap<u32, Option<Process>>,
     devices: DeviceCounters,
 }
-
-/// Losses between two snapshots.
-#[derive(Debug)]
-pub struct Seen {
-    /// Losses, of sockets only those that are watched.
-    pub losses: Losses,
-    /// Time since the snapshot before.
-    pub time: Duration,
-    /// Error that ended the event file, if there was one.
-    pub recording_failed: Option<io::Error>,
-}
-
-/// Maximum number of ports in the kernel's programs.
-const MAX_PORTS: usize = 8;
 
 /// Interval of collecting events: the hook has room for some ten thousand runs, and for some hundred trains of 64
 /// KiB.
@@ -311,38 +286,6 @@ impl Watcher {
     }
 }
 
-impl Wanted {
-    /// Returns whether everything is watched.
-    #[must_use]
-    pub fn is_everything(&self) -> bool {
-        self.ports.is_empty() && self.pids.is_empty()
-    }
-
-    /// Returns the ports that the programs in the kernel watch; empty, which means all, where they are unknown or too
-    /// many.
-    pub(crate) fn few_ports(&self) -> Vec<u16> {
-        // The ports of a process's sockets may change meanwhile.
-        let is_of_few = self.pids.is_empty() && self.ports.len() <= MAX_PORTS;
-        self.ports.iter().copied().filter(|_| is_of_few).collect()
-    }
-
-    fn has(&self, local: SocketAddr, pid: Option<u32>) -> bool {
-        self.is_everything()
-            || self.ports.contains(&local.port())
-            || pid.is_some_and(|pid| self.pids.contains(&pid))
-    }
-
-    fn has_socket(&self, socket: &Socket) -> bool {
-        self.has(socket.local, socket.owner.as_ref().map(|owner| owner.pid))
-    }
-
-    /// Returns whether a finding is of watched sockets; a counter of all sockets together may be.
-    pub(crate) fn has_finding(&self, finding: &Finding) -> bool {
-        let Place::Socket { local, owner, .. } = &finding.place else { return true };
-        self.has(*local, owner.as_ref().map(|(pid, _)| *pid))
-    }
-}
-
 /// Keeps only losses that drop events name: other counts belong to other streams.
 fn leave_what_is_named(losses: &mut Losses) {
     losses.not_observed = 0;
@@ -455,6 +398,8 @@ fn threads_of(pid: u32) -> Vec<Thread> {
 
 #[cfg(test)]
 mod tests {
+    use diagnose::Place;
+
     use super::*;
     use std::cell::Cell;
     use std::net::UdpSocket;

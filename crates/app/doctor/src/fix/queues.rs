@@ -2,7 +2,7 @@
 
 use sys::{Qdisc, QdiscLimit};
 
-use super::ChangeError;
+use super::error::ChangeError;
 
 /// A queue discipline.
 pub(super) struct At<'a> {

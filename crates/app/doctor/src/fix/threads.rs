@@ -6,7 +6,7 @@ use std::io;
 use diagnose::ThreadNice;
 use sys::{process, scheduling};
 
-use super::ChangeError;
+use super::error::ChangeError;
 
 /// Process, distinguished from earlier and later ones with its pid.
 #[derive(Clone, Copy)]
