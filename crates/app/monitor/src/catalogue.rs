@@ -14,7 +14,6 @@ use units::WallTime;
 use crate::clock::{self, Moment};
 use crate::history::{History, StreamSlot};
 use crate::memory::StreamMemory;
-use crate::shared::Shared;
 
 /// Maximum age of the shared list.
 const LIST_AGE: Duration = Duration::from_millis(450);
@@ -43,28 +42,6 @@ impl Catalogue {
         let list: Arc<str> = list.into();
         *latest = Some((now.steady, Arc::clone(&list)));
         list
-    }
-}
-
-/// Information about the server.
-#[derive(Serialize)]
-pub(crate) struct ServerInfo {
-    version: &'static str,
-    started_ns: i64,
-    now_ns: i64,
-    page_protocol: u8,
-    archive: bool,
-}
-
-impl ServerInfo {
-    pub(crate) fn of(shared: &Shared) -> Self {
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
-            started_ns: shared.started.as_nanos(),
-            now_ns: clock::wall().as_nanos(),
-            page_protocol: wire::PAGE_VERSION,
-            archive: shared.store.is_some(),
-        }
     }
 }
 

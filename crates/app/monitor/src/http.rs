@@ -1,9 +1,7 @@
 //! The HTTP side of `docs/protocol/page.md`: routes, and headers of every answer.
 
-mod answer;
 mod body;
 mod control;
-mod gate;
 mod query;
 mod reading;
 
@@ -16,16 +14,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
-pub(crate) use answer::Refused;
-pub(crate) use gate::HostGate;
-pub(crate) use query::Query;
-
+use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::Caller;
+use crate::host_gate::HostGate;
 use crate::page_files;
+use crate::refused::Refused;
 use crate::shared::Shared;
 
-/// The most bytes of a request's body, and of a message of the page.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// Scripts and styles come from the server itself; nothing else is loaded, and the page cannot be framed.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

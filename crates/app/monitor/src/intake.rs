@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use sample::{StreamName, StreamPattern};
 use tallycast::{AccountState, Event, StreamAccount, Subscriber};
-use tokio::sync::oneshot;
 use units::Epoch;
 
 use crate::clock::{self, Moment};
-use crate::derived::{Derivations, DerivedError, DerivedStream};
+use crate::derived::Derivations;
 use crate::history::History;
 use crate::operators::Operators;
+use crate::requests::Command;
 use crate::shared::Shared;
 
 /// Maximum wait for events before commands are checked.
@@ -29,17 +29,6 @@ const EVENTS_PER_TURN: usize = 256;
 /// Maximum wait for the end of the monitor's own derived streams and its operators' streams, so that their accounts
 /// close: a loss settles in two seconds, the rest is reserve for busy machines.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Request to the intake.
-pub(crate) enum Command {
-    Join(StreamPattern),
-    Leave(StreamPattern),
-    Derive(DerivedStream, oneshot::Sender<Result<(), DerivedError>>),
-    /// Ends a derived stream; the answer is whether there was one.
-    Forget(String, oneshot::Sender<bool>),
-    /// Ends after every stream and its derived streams have ended, at the latest after this time.
-    Finish(Duration),
-}
 
 /// The thread's belongings.
 pub(crate) struct Intake {
@@ -73,10 +62,10 @@ impl Intake {
             if self.accounts_at.elapsed() >= ACCOUNTS_EVERY {
                 self.accounts_at = Instant::now();
                 self.shared.history.accounts_are(self.subscriber.accounts_without_gaps());
-                self.shared.set_derived(self.derivations.status());
-                self.shared.set_ports(self.subscriber.ports());
-                self.shared.set_rings_distrusted(self.derivations.node().rings_distrusted());
-                self.shared.set_unjoined(self.derivations.node().unjoined());
+                self.shared.reception.set_derived(self.derivations.status());
+                self.shared.reception.set_ports(self.subscriber.ports());
+                self.shared.reception.set_rings_distrusted(self.derivations.node().rings_distrusted());
+                self.shared.reception.set_unjoined(self.derivations.node().unjoined());
             }
         }
         self.close()
@@ -100,13 +89,13 @@ impl Intake {
                 Ok(Command::Leave(pattern)) => self.leave(&[pattern]),
                 Ok(Command::Derive(stream, answer)) => {
                     let result = self.derivations.add(stream).map(|patterns| self.join(patterns));
-                    self.shared.set_derived(self.derivations.status());
+                    self.shared.reception.set_derived(self.derivations.status());
                     // The client may have disconnected: the stream is derived all the same.
                     let _ = answer.send(result);
                 }
                 Ok(Command::Forget(name, answer)) => {
                     let patterns = self.derivations.remove(&name);
-                    self.shared.set_derived(self.derivations.status());
+                    self.shared.reception.set_derived(self.derivations.status());
                     let _ = answer.send(patterns.is_some());
                     self.leave(&patterns.unwrap_or_default());
                 }

@@ -13,6 +13,7 @@ mod connections;
 mod derived;
 mod gap_map;
 mod history;
+mod host_gate;
 mod http;
 mod inherited;
 mod intake;
@@ -23,15 +24,20 @@ mod operators;
 mod page_files;
 mod preview;
 mod range;
+mod reception;
 mod refusals;
+mod refused;
+mod requests;
 #[cfg(test)]
 mod scene;
 mod server;
+mod server_info;
 mod shared;
 mod stored;
 mod totals;
 mod view;
 mod viewer;
+mod viewers;
 
 pub use config::{
     DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, InjectControl, MAX_PAGES, MonitorConfig, MonitorError,

@@ -13,13 +13,14 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 
 use crate::account::account_of;
-use crate::catalogue::ServerInfo;
 use crate::clock;
+use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::{Closed, Due, Liveness};
-use crate::http::MAX_MESSAGE_BYTES;
-use crate::shared::{Shared, ViewerSlot};
+use crate::server_info::ServerInfo;
+use crate::shared::Shared;
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer};
+use crate::viewers::ViewerSlot;
 
 /// Interval at which due frames are checked: twice the frame rate.
 const POLL_INTERVAL: Duration = Duration::from_millis(16);

@@ -76,7 +76,7 @@ impl Picture {
         });
         let mut picture = Self { families: Vec::new() };
         picture.add_streams(&streams.collect::<Vec<_>>());
-        picture.add_sockets(&shared.ports());
+        picture.add_sockets(&shared.reception.ports());
         picture.add_operators(&shared.operators());
         picture.add_monitor(shared);
         picture
@@ -289,9 +289,9 @@ impl Picture {
             "tallycast_rings_distrusted".to_owned(),
             "requested rings of this host that were not trusted: another user wrote them".to_owned(),
             Kind::Counter,
-            vec![(Vec::new(), shared.rings_distrusted() as f64)],
+            vec![(Vec::new(), shared.reception.rings_distrusted() as f64)],
         );
-        let UnjoinedStreams { named, beyond, admission } = shared.unjoined();
+        let UnjoinedStreams { named, beyond, admission } = shared.reception.unjoined();
         self.add(
             "tallycast_streams_unjoined".to_owned(),
             "requested streams that could not be joined: addresses, descriptors, memory or memberships were used up"

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-use crate::http::Refused;
+use crate::refused::Refused;
 
 /// The built files of `web/`. Debug programs embed them as releases do, so that the same path is always tested.
 #[derive(RustEmbed)]

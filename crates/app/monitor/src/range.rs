@@ -16,8 +16,8 @@ pub(crate) use arrow::{ARROW_STREAM, to_arrow};
 
 use crate::clock;
 use crate::gap_map::KnownGap;
-use crate::http::Refused;
 use crate::memory::{StreamMemory, element_of, unit_of};
+use crate::refused::Refused;
 use crate::shared::Shared;
 use crate::stored::{StoredRequest, StoredSpan};
 use crate::view::{gaps_within, older_than, samples_per_column};

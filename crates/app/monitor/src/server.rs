@@ -16,9 +16,11 @@ use crate::clock;
 use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
 use crate::connections::{Bounds, Caller, Gate, Slots};
 use crate::derived::Derivations;
-use crate::http::{HostGate, router};
-use crate::intake::{Command, Intake};
+use crate::host_gate::HostGate;
+use crate::http::router;
+use crate::intake::Intake;
 use crate::operators::{Operators, check_operators};
+use crate::requests::{Command, Requests};
 use crate::shared::{Parts, Shared};
 
 /// Frames are made within milliseconds: two threads serve a control room.
@@ -49,13 +51,12 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         inject: config.inject.clone(),
         started: clock::wall(),
         gate: HostGate::new(address, own_names(&config)),
-        commands,
-        patterns: config.patterns.clone(),
+        requests: Requests::new(commands, config.patterns.clone()),
         slots: Arc::new(Slots::new(bounds(&config))),
     }));
     let intake = intake(&config, &shared)?;
     let runtime = serve(listener, &shared).map_err(MonitorError::Thread)?;
-    shared.intake_is(true);
+    shared.reception.set_listening(true);
     let thread = std::thread::Builder::new().name("monitor-intake".to_owned());
     let told = Arc::clone(&shared);
     let intake = thread.spawn(move || {
@@ -98,7 +99,7 @@ impl MonitorHandle {
     }
 
     fn end(&mut self, patience: Duration) -> Vec<StreamAccount> {
-        self.shared.command(Command::Finish(patience));
+        self.shared.requests.send(Command::Finish(patience));
         let accounts = self.intake.take().map(JoinHandle::join);
         self.shared.stopping.send_replace(true);
         if let Some(runtime) = self.runtime.take() {
@@ -120,7 +121,7 @@ struct Silence(Arc<Shared>);
 
 impl Drop for Silence {
     fn drop(&mut self) {
-        self.0.intake_is(false);
+        self.0.reception.set_listening(false);
     }
 }
 
@@ -158,7 +159,7 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
         let added = derivations.add(stream.clone());
         joined.extend(added.map_err(|cause| MonitorError::Derived { name: stream.name.clone(), cause })?);
     }
-    shared.set_derived(derivations.status());
+    shared.reception.set_derived(derivations.status());
     check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
     // A subscriber begins with a pattern; one without any reads only derived streams, or waits for requests.
     let first = patterns.next().cloned().or_else(|| joined.pop());

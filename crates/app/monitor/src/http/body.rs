@@ -6,8 +6,9 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-use super::{MAX_MESSAGE_BYTES, Refused};
+use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::{Caller, Closed};
+use crate::refused::Refused;
 use crate::shared::Shared;
 
 /// A request's body.

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::body::Body;
-use super::{Query, Refused};
+use super::query::Query;
 use crate::derived::{DerivedStatus, DerivedStream};
-use crate::intake::Command;
 use crate::operators::OperatorStatus;
+use crate::refused::Refused;
+use crate::requests::Command;
 use crate::shared::Shared;
 
 /// The most patterns joined at one time.
@@ -41,24 +42,24 @@ pub(super) enum Made {
 }
 
 pub(super) async fn patterns(State(shared): App) -> Json<Vec<String>> {
-    Json(shared.patterns().iter().map(ToString::to_string).collect())
+    Json(shared.requests.patterns().iter().map(ToString::to_string).collect())
 }
 
 pub(super) async fn join(State(shared): App, body: Body) -> Result<Json<Vec<String>>, Refused> {
     let pattern = pattern_in(&body)?;
-    if shared.patterns().len() >= MAX_PATTERNS {
+    if shared.requests.patterns().len() >= MAX_PATTERNS {
         return Err(Refused::bad(
             "too many patterns are joined",
             "leave some, or join a wider one such as **",
         ));
     }
-    shared.join(pattern);
+    shared.requests.join(pattern);
     Ok(patterns(State(shared)).await)
 }
 
 pub(super) async fn leave(State(shared): App, body: Body) -> Result<Json<Vec<String>>, Refused> {
     let pattern = pattern_in(&body)?;
-    if !shared.leave(&pattern) {
+    if !shared.requests.leave(&pattern) {
         let help = "GET /api/patterns lists those that are";
         return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{pattern}` is not joined"), help));
     }
@@ -66,14 +67,14 @@ pub(super) async fn leave(State(shared): App, body: Body) -> Result<Json<Vec<Str
 }
 
 pub(super) async fn derived(State(shared): App) -> Json<Vec<Made>> {
-    let derived = shared.derived().into_iter().map(Made::Derived);
+    let derived = shared.reception.derived().into_iter().map(Made::Derived);
     Json(derived.chain(shared.operators().into_iter().map(Made::Operator)).collect())
 }
 
 pub(super) async fn derive(State(shared): App, body: Body) -> Result<Json<Vec<Made>>, Refused> {
     let stream: DerivedStream = body.json()?;
     let (answer, answered) = oneshot::channel();
-    shared.command(Command::Derive(stream, answer));
+    shared.requests.send(Command::Derive(stream, answer));
     let result = answered.await.map_err(|_| Refused::ending())?;
     result.map_err(|error| Refused::because(&error))?;
     Ok(derived(State(shared)).await)
@@ -86,7 +87,7 @@ pub(super) async fn forget(State(shared): App, query: Query) -> Result<Json<Vec<
         return Err(Refused::bad(error, "remove it from [[monitor.operator]] and restart the monitor"));
     }
     let (answer, answered) = oneshot::channel();
-    shared.command(Command::Forget(name.to_owned(), answer));
+    shared.requests.send(Command::Forget(name.to_owned(), answer));
     if !answered.await.map_err(|_| Refused::ending())? {
         let help = "GET /api/derived lists those that are";
         return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{name}` is not derived here"), help));

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use units::WallTime;
 use units::text::duration;
 
-use super::Refused;
+use crate::refused::Refused;
 
 /// A request's query.
 pub(crate) struct Query(BTreeMap<String, String>);

@@ -10,16 +10,19 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use units::WallTime;
 
-use super::{MAX_MESSAGE_BYTES, Query, Refused};
+use super::query::Query;
 use crate::account::account_of;
-use crate::catalogue::ServerInfo;
+use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::Caller;
 use crate::gap_map::KnownGap;
 use crate::inherited::Inputs;
 use crate::metrics::{OPENMETRICS, Picture};
 use crate::preview::{self, MAX_SIDE};
 use crate::range::{self, ARROW_STREAM, MAX_GAPS, MAX_POINTS, RangeRequest, Span};
-use crate::shared::{Shared, ViewerSlot};
+use crate::refused::Refused;
+use crate::server_info::ServerInfo;
+use crate::shared::Shared;
+use crate::viewers::ViewerSlot;
 
 const JSON: &str = "application/json";
 const SECOND_NS: i64 = 1_000_000_000;
@@ -140,13 +143,13 @@ pub(super) async fn metrics(State(shared): App) -> Response {
 
 /// Reports that the process is alive and its intake listens.
 pub(super) async fn health(State(shared): App) -> Result<&'static str, Refused> {
-    if shared.is_listening() { Ok("ok\n") } else { Err(Refused::ending()) }
+    if shared.reception.is_listening() { Ok("ok\n") } else { Err(Refused::ending()) }
 }
 
 /// Reports that requests can be answered with data.
 pub(super) async fn ready(State(shared): App) -> Response {
     let streams = shared.history.streams().len();
-    if shared.is_listening() {
+    if shared.reception.is_listening() {
         format!("ready: {streams} streams\n").into_response()
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not listening to the bus\n").into_response()
@@ -160,7 +163,7 @@ pub(super) async fn live(
 ) -> Result<Response, Refused> {
     let help = "open it as a WebSocket; its protocol is in docs/protocol/page.md";
     let upgrade = upgrade.map_err(|error| Refused::bad(error.to_string(), help))?;
-    let slot = ViewerSlot::take(&shared, caller.source()).map_err(Refused::crowded)?;
+    let slot = ViewerSlot::take(&shared.viewers, caller.source()).map_err(Refused::crowded)?;
     caller.live();
     Ok(upgrade
         .max_message_size(MAX_READ_BYTES)

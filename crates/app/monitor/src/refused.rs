@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use std::time::Duration;
 
-use super::gate::Stranger;
 use crate::connections::TurnedAway;
+use crate::host_gate::Stranger;
 use crate::stored::StoreFailure;
 
 /// A refusal.

@@ -1,0 +1,65 @@
+//! What the intake reports about its reception, as of a moment ago.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tallycast::{PortStatus, UnjoinedStreams};
+
+use crate::derived::DerivedStatus;
+
+/// Written by the intake, read by requests and metrics.
+#[derive(Default)]
+pub(crate) struct Reception {
+    derived: Mutex<Vec<DerivedStatus>>,
+    ports: Mutex<Vec<PortStatus>>,
+    rings_distrusted: AtomicU64,
+    unjoined: Mutex<UnjoinedStreams>,
+    listening: AtomicBool,
+}
+
+impl Reception {
+    pub(crate) fn derived(&self) -> Vec<DerivedStatus> {
+        self.derived.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_derived(&self, derived: Vec<DerivedStatus>) {
+        *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
+    }
+
+    /// Returns the recent statistics of the receiving sockets.
+    pub(crate) fn ports(&self) -> Vec<PortStatus> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_ports(&self, ports: Vec<PortStatus>) {
+        *self.ports.lock().unwrap_or_else(PoisonError::into_inner) = ports;
+    }
+
+    /// Returns the number of requested rings of this host that were not trusted.
+    pub(crate) fn rings_distrusted(&self) -> u64 {
+        self.rings_distrusted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_rings_distrusted(&self, count: u64) {
+        self.rings_distrusted.store(count, Ordering::Relaxed);
+    }
+
+    /// Returns the streams that could not be joined, and what became of announcements that were not followed, as of a moment ago.
+    pub(crate) fn unjoined(&self) -> UnjoinedStreams {
+        self.unjoined.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_unjoined(&self, unjoined: UnjoinedStreams) {
+        *self.unjoined.lock().unwrap_or_else(PoisonError::into_inner) = unjoined;
+    }
+
+    /// Returns whether the intake listens to the bus.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.listening.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the intake listens; a flag for display that orders nothing.
+    pub(crate) fn set_listening(&self, listening: bool) {
+        self.listening.store(listening, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,62 @@
+//! What users request of the intake: commands, and the patterns that they joined.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sample::StreamPattern;
+use tokio::sync::oneshot;
+
+use crate::derived::{DerivedError, DerivedStream};
+
+/// Request to the intake.
+pub(crate) enum Command {
+    Join(StreamPattern),
+    Leave(StreamPattern),
+    Derive(DerivedStream, oneshot::Sender<Result<(), DerivedError>>),
+    /// Ends a derived stream; the answer is whether there was one.
+    Forget(String, oneshot::Sender<bool>),
+    /// Ends after every stream and its derived streams have ended, at the latest after this time.
+    Finish(Duration),
+}
+
+/// The way of requests to the intake.
+pub(crate) struct Requests {
+    commands: Sender<Command>,
+    patterns: Mutex<Vec<StreamPattern>>,
+}
+
+impl Requests {
+    pub(crate) const fn new(commands: Sender<Command>, patterns: Vec<StreamPattern>) -> Self {
+        Self { commands, patterns: Mutex::new(patterns) }
+    }
+
+    /// Hands a command to the intake; `false` if that has ended.
+    pub(crate) fn send(&self, command: Command) -> bool {
+        self.commands.send(command).is_ok()
+    }
+
+    /// Returns the patterns that users joined.
+    pub(crate) fn patterns(&self) -> Vec<StreamPattern> {
+        self.patterns.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Joins a pattern unless it is joined already.
+    pub(crate) fn join(&self, pattern: StreamPattern) {
+        let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
+        if !patterns.contains(&pattern) {
+            self.send(Command::Join(pattern.clone()));
+            patterns.push(pattern);
+        }
+    }
+
+    /// Leaves a pattern; `false` if it was not joined.
+    pub(crate) fn leave(&self, pattern: &StreamPattern) -> bool {
+        let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = patterns.iter().position(|known| known == pattern);
+        if let Some(place) = place {
+            self.send(Command::Leave(patterns.remove(place)));
+        }
+        place.is_some()
+    }
+}

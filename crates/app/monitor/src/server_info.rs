@@ -1,0 +1,28 @@
+//! Information about the server, for its pages and programs.
+
+use serde::Serialize;
+
+use crate::clock;
+use crate::shared::Shared;
+
+/// Information about the server.
+#[derive(Serialize)]
+pub(crate) struct ServerInfo {
+    version: &'static str,
+    started_ns: i64,
+    now_ns: i64,
+    page_protocol: u8,
+    archive: bool,
+}
+
+impl ServerInfo {
+    pub(crate) fn of(shared: &Shared) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            started_ns: shared.started.as_nanos(),
+            now_ns: clock::wall().as_nanos(),
+            page_protocol: wire::PAGE_VERSION,
+            archive: shared.store.is_some(),
+        }
+    }
+}
