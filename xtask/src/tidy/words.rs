@@ -69,7 +69,7 @@ const RETIRED: &[Retired] = &[
             ".h",
             ".mjs",
             ".py",
-            "ring/src/shared/fault.rs",
+            "ring/src/mapping/fault.rs",
             "bpf/src/btf.rs",
             "classes/device.rs",
         ],

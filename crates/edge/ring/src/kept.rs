@@ -3,7 +3,6 @@
 
 use crate::layout::{Header, WORD_BYTES};
 use crate::memory::Memory;
-use crate::reader::intent_behind_a_copy;
 use crate::sync::Arc;
 
 /// The payload of a record in the memory of its ring, which may be overwritten at any moment.
@@ -42,7 +41,7 @@ impl Kept {
     /// Returns whether all data read before this call are the record as the writer wrote it.
     #[must_use]
     pub fn still_valid(&self) -> bool {
-        let intent = intent_behind_a_copy(&self.memory);
+        let intent = self.memory.intent_behind_a_copy();
         let end = self.position + Header::BYTES as u64 + self.payload_bytes as u64;
         // An intent before the record's end comes from memory that was truncated under this reader.
         intent <= self.position.saturating_add(self.memory.capacity_bytes()) && intent >= end

@@ -30,9 +30,14 @@ mod anonymous;
 mod claim;
 mod copy;
 mod doorbell;
+mod guard;
 mod kept;
 mod layout;
+#[cfg(not(loom))]
+mod mapping;
 mod memory;
+#[cfg(not(loom))]
+mod owned_file;
 mod reader;
 mod run;
 #[cfg(not(loom))]
@@ -44,10 +49,11 @@ mod words;
 mod writer;
 
 pub use doorbell::{Doorbell, Idle, wait_any};
+pub use guard::Guard;
 pub use kept::Kept;
 pub use reader::{Read, Reader, Ring};
 pub use view::View;
-pub use writer::{Guard, PageTooLarge, RecordTooLarge, Writer};
+pub use writer::{PageTooLarge, RecordTooLarge, Writer};
 
 use memory::Memory;
 use sync::Arc;

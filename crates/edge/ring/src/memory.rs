@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::copy::{load_words, store_words};
 use crate::layout::{Header, MAGIC, MIN_CAPACITY_BYTES, WORD_BYTES, control};
 use crate::run::Run;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::words::Words;
 
 /// The image drawn in `docs/formats/ring.md`.
@@ -129,6 +129,13 @@ impl Memory {
         // exceeds a machine word.
         let start = (position / WORD_BYTES as u64) as usize & (records.len() - 1);
         Run::of(records, start, count)
+    }
+
+    /// Returns the writer's intent at a moment after all copies made before this call.
+    pub(crate) fn intent_behind_a_copy(&self) -> u64 {
+        // Pairs with the release fence of the writer's claim, explained there.
+        fence(Ordering::Acquire);
+        self.control(control::INTENT).load(Ordering::Acquire)
     }
 
     /// Copies a part outside the records, such as the label: `size_bytes` bytes.

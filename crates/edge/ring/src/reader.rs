@@ -3,11 +3,11 @@
 //! A reader trusts no data that it reads: sizes and positions are checked before they are used, so
 //! that a faulty writer costs it the ring and nothing else.
 
+use crate::guard::Guard;
 use crate::layout::{Header, PADDING, WORD_BYTES, control};
 use crate::memory::Memory;
 use crate::sync::{Arc, AtomicU64, Ordering, fence};
 use crate::view::View;
-use crate::writer::Guard;
 
 /// Maximum number of attempts of one call to find a complete record after being lapped, or a page
 /// that is not being written. Each failure means that the writer advanced meanwhile; then the
@@ -255,7 +255,7 @@ impl Reader {
     #[inline]
     fn find(&self) -> Found {
         let header = self.memory.run(self.cursor, Header::WORDS).load_header();
-        let intent = intent_behind_a_copy(&self.memory);
+        let intent = self.memory.intent_behind_a_copy();
         if intent > self.cursor.saturating_add(self.memory.capacity_bytes()) {
             return Found::Overwritten;
         }
@@ -302,13 +302,6 @@ impl Reader {
             guard.store(position, Ordering::Release);
         }
     }
-}
-
-/// Returns the writer's intent at a moment after all copies made before this call.
-pub(crate) fn intent_behind_a_copy(memory: &Memory) -> u64 {
-    // Pairs with the release fence of the writer's claim, explained there.
-    fence(Ordering::Acquire);
-    memory.control(control::INTENT).load(Ordering::Acquire)
 }
 
 impl Drop for Reader {

@@ -8,7 +8,6 @@ use zerocopy::IntoBytes;
 use crate::kept::Kept;
 use crate::layout::{Header, WORD_BYTES};
 use crate::memory::Memory;
-use crate::reader::intent_behind_a_copy;
 use crate::run::Run;
 use crate::sync::{Arc, AtomicU64, Ordering};
 
@@ -101,7 +100,7 @@ impl<'a> View<'a> {
     /// Returns whether all data taken from this view before are the record as the writer wrote it.
     #[must_use]
     pub fn still_valid(&self) -> bool {
-        let intent = intent_behind_a_copy(self.memory);
+        let intent = self.memory.intent_behind_a_copy();
         // An intent before the record's end comes from memory that was truncated under this reader.
         intent <= self.position.saturating_add(self.memory.capacity_bytes()) && intent >= self.next()
     }

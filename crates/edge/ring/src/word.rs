@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::sync::AtomicU32;
 
 #[cfg(not(loom))]
-use crate::shared::MappedWord;
+use crate::mapping::MappedWord;
 
 /// A word that sleepers compare and wakers change.
 pub(crate) enum Word {

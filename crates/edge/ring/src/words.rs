@@ -11,7 +11,7 @@ use crate::sync::AtomicU64;
 #[cfg(not(any(loom, miri)))]
 use crate::anonymous::Anonymous;
 #[cfg(not(loom))]
-use crate::shared::Mapping;
+use crate::mapping::Mapping;
 
 /// A run of words, in either kind of memory.
 pub(crate) struct Words {

@@ -1,12 +1,13 @@
-//! The one writer, and the guard by which it can spare one reader.
+//! The one writer.
 
 use crate::claim::Claim;
+use crate::guard::Guard;
 use crate::layout::{Header, PADDING, control, record_bytes};
 use crate::memory::Memory;
-use crate::reader::Ring;
 #[cfg(not(loom))]
-use crate::shared::OwnedFile;
-use crate::sync::{Arc, AtomicU64, Ordering, fence};
+use crate::owned_file::OwnedFile;
+use crate::reader::Ring;
+use crate::sync::{Arc, Ordering, fence};
 
 /// The one writer of a ring. Dropping it closes the ring; readers still get all that is in it.
 pub struct Writer {
@@ -41,14 +42,6 @@ pub struct PageTooLarge {
     pub size_bytes: usize,
     /// Capacity of the page.
     pub limit_bytes: usize,
-}
-
-/// Progress of one reader, for a writer that would rather wait or refuse than overwrite.
-///
-/// See [`Ring::guarded_reader`](crate::Ring::guarded_reader). It delays no writer once its reader
-/// is gone.
-pub struct Guard {
-    pub(crate) position: Arc<AtomicU64>,
 }
 
 impl Writer {

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::error::OpenError;
 use super::lock::Liveness;
-use super::mapping::{MappedWord, Mapping, Rights};
+use super::names::{WAIT_BYTES, wait_path};
+use super::options::{MAX_LABEL_BYTES, MAX_PAGE_BYTES};
 use super::trust::{Distrust, Ownership, Trusted};
-use super::{MAX_LABEL_BYTES, MAX_PAGE_BYTES, OpenError, SharedRing, WAIT_BYTES, wait_path};
 use crate::doorbell::Doorbell;
 use crate::layout::{MAGIC, MIN_CAPACITY_BYTES, WORD_BYTES, control};
+use crate::mapping::{MappedWord, Mapping, Rights};
 use crate::memory::{Memory, Parts};
 use crate::reader::Ring;
 use crate::word::Word;
@@ -33,6 +35,14 @@ pub struct Found {
     liveness: Liveness,
 }
 
+/// A ring in shared memory, open for reading. Its label was read when it was [found](super::look).
+#[derive(Clone)]
+pub struct SharedRing {
+    ring: Ring,
+    doorbell: Arc<Doorbell>,
+    liveness: Arc<Liveness>,
+}
+
 /// Contents of a file's control block, not checked yet.
 struct Claims {
     capacity_bytes: u64,
@@ -41,6 +51,26 @@ struct Claims {
     page_bytes: u64,
     writer_pid: u64,
     created_ns: u64,
+}
+
+impl SharedRing {
+    /// Returns the ring, from which readers are created.
+    #[must_use]
+    pub const fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Returns the doorbell that its writer rings.
+    #[must_use]
+    pub const fn doorbell(&self) -> &Arc<Doorbell> {
+        &self.doorbell
+    }
+
+    /// Returns the liveness of the writer.
+    #[must_use]
+    pub const fn liveness(&self) -> &Arc<Liveness> {
+        &self.liveness
+    }
 }
 
 impl Found {

@@ -1,4 +1,5 @@
-//! Files of a ring as their writer owns them: claimed, filled, published, and removed with it.
+//! How a writer gets the files of its ring: claimed, filled and published; and how those of dead
+//! writers are removed.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -12,11 +13,14 @@ use rustix::fs::{AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, fallocate, fch
 
 use rustix::io::Errno;
 
+use super::error::CreateError;
 use super::file::{look, open};
 use super::lock::{is_locked, try_lock};
-use super::mapping::{MappedWord, Mapping, Rights};
-use super::{Access, CreateError, Options, RING_EXTENSION, WAIT_BYTES, wait_path};
+use super::names::{RING_EXTENSION, WAIT_BYTES, wait_path};
+use super::options::{Access, Options};
 use crate::doorbell::Doorbell;
+use crate::mapping::{MappedWord, Mapping, Rights};
+use crate::owned_file::{OwnedFile, Page, is_named};
 use crate::word::Word;
 
 /// Maximum number of attempts to claim a name when its page was removed meanwhile, or is locked by
@@ -35,27 +39,10 @@ pub(super) struct Claimed {
     armed: Arc<Mapping>,
 }
 
-/// The page next to a ring under its writer's lock. Dropping it removes it while the lock is held.
-struct Page {
-    path: PathBuf,
-    file: File,
-}
-
 /// A ring's file that has no name yet.
 pub(super) struct Image {
     file: File,
     pub(super) mapping: Arc<Mapping>,
-}
-
-/// Files of a ring while its writer is alive. Dropping it removes them; processes that have them
-/// open continue to read.
-pub(crate) struct OwnedFile {
-    path: PathBuf,
-    doorbell: Doorbell,
-    /// The kernel releases its locks with these two files.
-    image: File,
-    /// Dropped after the ring: a process that finds neither may write.
-    _page: Page,
 }
 
 impl Claimed {
@@ -75,9 +62,9 @@ impl Claimed {
             }
             // The previous holder may have removed it between opening and locking.
             if is_named(&wait, &wait_path) {
-                let page = Page { path: wait_path, file: wait };
-                give(&page.file, path, group)?;
-                let armed = map_wait(&page.file, access).map_err(|source| full(path, WAIT_BYTES, source))?;
+                let page = Page::new(wait_path, wait);
+                give(page.file(), path, group)?;
+                let armed = map_wait(page.file(), access).map_err(|source| full(path, WAIT_BYTES, source))?;
                 return Ok(Self { path: path.to_owned(), access, group, page, armed: Arc::new(armed) });
             }
         }
@@ -121,33 +108,7 @@ impl Claimed {
         show().map_err(|source| refused(&self.path, source))?;
         let armed = Word::Mapped(MappedWord::new(self.armed, 0));
         let doorbell = Doorbell::shared(Some(armed), rung);
-        Ok(OwnedFile { path: self.path, doorbell, image: image.file, _page: self.page })
-    }
-}
-
-impl OwnedFile {
-    pub(crate) const fn doorbell(&self) -> &Doorbell {
-        &self.doorbell
-    }
-}
-
-impl Drop for OwnedFile {
-    fn drop(&mut self) {
-        // Only this writer's file: another process may have removed it, and a successor may have
-        // the name. Files that cannot be removed are swept later, when their lock is free.
-        if is_named(&self.image, &self.path) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        // Only this writer's file, as with the ring. A process that waits for the lock finds that
-        // its file has no name any more.
-        if is_named(&self.file, &self.path) {
-            let _ = fs::remove_file(&self.path);
-        }
+        Ok(OwnedFile::new(self.path, doorbell, image.file, self.page))
     }
 }
 
@@ -233,12 +194,6 @@ fn give(page: &File, path: &Path, group: Option<u32>) -> Result<(), CreateError>
 
 fn is_of_this_user(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw()
-}
-
-/// Returns whether this path names the file.
-fn is_named(file: &File, path: &Path) -> bool {
-    let (Ok(ours), Ok(named)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
-    (ours.dev(), ours.ino()) == (named.dev(), named.ino())
 }
 
 fn full(path: &Path, size_bytes: usize, source: io::Error) -> CreateError {

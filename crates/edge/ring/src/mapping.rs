@@ -1,6 +1,8 @@
 //! A file's memory in this process, as atomic words.
 #![expect(unsafe_code, reason = "mapping a file is a promise about memory that only its holder can keep")]
 
+mod fault;
+
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -8,9 +10,18 @@ use std::{io, slice};
 
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
-use super::{Pages, fault};
 use crate::layout::WORD_BYTES;
 use crate::sync::{AtomicU32, AtomicU64};
+
+/// Page size of a ring's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pages {
+    /// The system's default.
+    #[default]
+    Usual,
+    /// Huge pages, if the system has them.
+    Huge,
+}
 
 /// Access that a process has to a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
