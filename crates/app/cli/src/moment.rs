@@ -1,15 +1,10 @@
 //! Times on the command line: `2026-11-21T20:15:00.5Z`, nanoseconds since 1970, or relative to a recording.
-//!
-//! Days are counted in the proleptic Gregorian calendar by eras of 400 years, after H. Hinnant, "chrono-Compatible
-//! Low-Level Date Algorithms".
 
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use units::WallTime;
 use units::text::{self, QuantityError};
-
-const SECOND_NS: i64 = 1_000_000_000;
-const DAY_SECONDS: i64 = 86_400;
 
 /// A moment, perhaps relative to a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,58 +52,17 @@ impl FromStr for Moment {
         if let Some(duration) = text.strip_prefix('-') {
             return nanos(duration).map(Self::BeforeEnd).map_err(|_| error());
         }
-        utc(text).map(|nanos| Self::At(WallTime::from_nanos(nanos))).ok_or_else(error)
+        let utc = text.parse::<Timestamp>().map_err(|_| error())?;
+        let nanos = i64::try_from(utc.as_nanosecond()).map_err(|_| error())?;
+        Ok(Self::At(WallTime::from_nanos(nanos)))
     }
 }
 
 /// Writes a moment in UTC, to the millisecond.
 pub(crate) fn text(time: WallTime) -> String {
-    let nanos = time.as_nanos();
-    let (seconds, millis) = (nanos.div_euclid(SECOND_NS), nanos.rem_euclid(SECOND_NS) / 1_000_000);
-    let (days, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
-    let (year, month, day) = date_of(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
-
-fn utc(text: &str) -> Option<i64> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let mut date = date.split('-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
-    let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
-    let mut time = time.split(':').map(|part| part.parse::<i64>().ok());
-    let (hour, minute, second) = (time.next()??, time.next()??, time.next().unwrap_or(Some(0))?);
-    let days = days_of(year, month, day);
-    let sane = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
-    if !sane || date.next().is_some() || time.next().is_some() || date_of(days) != (year, month, day) {
-        return None;
-    }
-    let nanos: i64 =
-        if fraction.is_empty() { 0 } else { format!("{fraction:0<9}").get(..9)?.parse().ok()? };
-    let seconds = days * DAY_SECONDS + hour * 3_600 + minute * 60 + second;
-    seconds.checked_mul(SECOND_NS)?.checked_add(nanos)
-}
-
-/// Counts the days from 1 January 1970 to a date.
-const fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March here, so that the leap day is the last of its year.
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// Returns year, month and day, given the days since 1 January 1970.
-const fn date_of(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + if month <= 2 { 1 } else { 0 }, month, day)
+    let utc = Timestamp::from_nanosecond(time.as_nanos().into())
+        .expect("the calendar covers 64 bits of nanoseconds");
+    format!("{utc:.3}")
 }
 
 #[cfg(test)]
@@ -122,9 +76,35 @@ mod tests {
             ("2000-02-29T23:59:59.999Z", 951_868_799_999_000_000),
             ("2026-11-21T20:15:00.500Z", 1_795_292_100_500_000_000),
             ("1969-12-31T23:59:59.000Z", -1_000_000_000),
+            ("1969-12-31T23:59:59.999Z", -1_000_000),
         ] {
             assert_eq!(text(WallTime::from_nanos(nanos)), written);
             assert_eq!(written.parse(), Ok(Moment::At(WallTime::from_nanos(nanos))), "{written}");
+        }
+    }
+
+    #[test]
+    fn written_moments_leave_out_what_is_below_a_millisecond() {
+        for (nanos, written) in [
+            (1_999_999, "1970-01-01T00:00:00.001Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (i64::MIN, "1677-09-21T00:12:43.145Z"),
+            (i64::MAX, "2262-04-11T23:47:16.854Z"),
+        ] {
+            assert_eq!(text(WallTime::from_nanos(nanos)), written);
+        }
+    }
+
+    #[test]
+    fn moments_are_read_to_the_nanosecond() {
+        for (text, nanos) in [
+            ("1970-01-01T00:00:00.000000001Z", 1),
+            ("1970-01-01T00:01Z", 60_000_000_000),
+            ("1970-01-01T01:00:00+01:00", 0),
+            ("1677-09-21T00:12:43.145224192Z", i64::MIN),
+            ("2262-04-11T23:47:16.854775807Z", i64::MAX),
+        ] {
+            assert_eq!(text.parse(), Ok(Moment::At(WallTime::from_nanos(nanos))), "{text}");
         }
     }
 
@@ -147,6 +127,8 @@ mod tests {
             "2026-11-21T25:00:00Z",
             "+10",
             "2026-11-21T20:15:00",
+            "1677-09-21T00:12:43.145224191Z",
+            "2262-04-11T23:47:16.854775808Z",
         ] {
             assert!(text.parse::<Moment>().is_err(), "{text}");
         }

@@ -301,29 +301,10 @@ fn system_info() -> String {
 
 /// Formats a time as iperf3 does: `Sun, 22 Nov 2026 12:46:21 GMT`.
 ///
-/// Source: H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
+/// Source: RFC 9110 section 5.6.7, `IMF-fixdate`.
 fn in_words(timesecs: i64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, second) = (timesecs.div_euclid(86_400), timesecs.rem_euclid(86_400));
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = (from_march + 2) % 12;
-    let year = year_of_era + era * 400 + i64::from(month < 2);
-    let pick = |index: i64| usize::try_from(index).expect("a remainder is not negative");
-    format!(
-        "{}, {day:02} {} {year} {:02}:{:02}:{:02} GMT",
-        DAYS[pick(days.rem_euclid(7))],
-        MONTHS[pick(month)],
-        second / 3_600,
-        second / 60 % 60,
-        second % 60
-    )
+    let utc = jiff::Timestamp::from_second(timesecs).expect("the clock is within the calendar");
+    utc.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
 /// Returns the direction whose sums have plain names: the client's own, where there are two.
