@@ -3,11 +3,12 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sys::processor_time::{self, Ticks};
 
 /// State of this host at the beginning of a bench.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Kernel and its version, such as `Linux 6.18.0`.
@@ -17,6 +18,7 @@ pub struct Host {
     /// The processor's model name; empty where it is not reported.
     pub cpu: String,
     /// Number of processors that this process may use.
+    #[schemars(range(min = 1))]
     pub cpus: u32,
     /// Tasks ready to run, averaged over a minute (`/proc/loadavg`).
     pub load_1min: Option<f64>,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sys::Interface;
 
@@ -13,7 +14,7 @@ use crate::host::Host;
 const LARGEST_PACKET_BYTES: u32 = 65_535;
 
 /// A host that takes part in a measurement.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostState {
     /// The machine.
@@ -34,7 +35,7 @@ pub struct HostState {
 }
 
 /// An interface.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Name of the interface.

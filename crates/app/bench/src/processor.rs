@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use probe::BusyFrequency;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use sys::processor_time::{self, Ticks};
@@ -13,7 +14,7 @@ use sys::processor_time::{self, Ticks};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Processor use of one end of a run.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
     /// Processor time of the end's process, including the kernel's on its behalf.
@@ -34,7 +35,7 @@ pub struct Processor {
 }
 
 /// Source of the processors' frequency.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrequencySource {
     /// Frequency scaling of each processor, read during the run.

@@ -1,12 +1,14 @@
 //! Report of a measurement of costs: the object that `--json` prints, from which the other forms are made.
 //!
-//! Its form is published as `docs/formats/bench-cost.schema.json`; a test compares the two.
+//! Its form is published as `docs/formats/bench-cost.schema.json`, which is made from these types.
 
 use std::time::Duration;
 
 use drawing::FigureError;
 use probe::{Moments, Summary, is_unsteady, mhz_per_mbit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
 use super::options::Options;
 use super::output;
@@ -20,13 +22,18 @@ pub const FORMAT: &str = "tallycast.bench.cost";
 /// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 2;
 
-/// Everything measured, with its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Names of the transports.
+const TRANSPORTS: [&str; 3] = [Protocol::Udp.name(), Protocol::Tcp.name(), Protocol::Stream.name()];
+
+/// Report of `tallycast bench cost --json`. A cost is in MHz per Mbit/s, which is cycles per bit; no number is NaN.
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`FORMAT`].
+    /// Name of this format.
+    #[schemars(extend("const" = FORMAT))]
     pub format: String,
-    /// [`VERSION`].
+    /// Version of this format.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Time, hosts and settings.
     pub start: Start<Settings>,
@@ -43,10 +50,11 @@ pub struct Report {
 }
 
 /// Settings of the measurement, as given.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The transports that were compared.
+    #[schemars(extend("items" = { "enum": TRANSPORTS }))]
     pub transports: Vec<String>,
     /// Payload bits per second.
     pub target_bitrate: u64,
@@ -57,14 +65,16 @@ pub struct Settings {
     /// Seconds of a run.
     pub duration: f64,
     /// Runs of each transport.
+    #[schemars(range(min = 1))]
     pub runs: u32,
 }
 
 /// The runs of a transport.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// Name of the transport.
+    #[schemars(extend("enum" = TRANSPORTS))]
     pub transport: String,
     /// Payload bytes of a unit: a datagram, or the bytes that one call handed over.
     pub blksize: u64,
@@ -77,7 +87,7 @@ pub struct Measured {
 }
 
 /// A run: the client sends, the server receives.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// Number of the run, from 0.
@@ -89,6 +99,7 @@ pub struct Run {
     /// Payload bits that arrived, per second.
     pub bits_per_second: f64,
     /// Datagrams that did not arrive, in percent; null over TCP.
+    #[schemars(with = "Option<Number>")]
     pub lost_percent: Option<f64>,
     /// Processor time of the sender.
     pub sender: Processor,
@@ -109,7 +120,7 @@ pub struct Run {
 }
 
 /// Statistics of one metric over the runs of a transport.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// The metric.
@@ -129,11 +140,12 @@ pub struct Figure {
     /// The maximum.
     pub max: f64,
     /// Number of runs.
+    #[schemars(range(min = 1))]
     pub runs: u64,
 }
 
 /// A metric of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Processor frequency per megabit per second sent.

@@ -1,10 +1,11 @@
 //! The costs that Gu & Grossman 2005 measured (tables 1 and 2): means of a hundred runs, packets of 1,500
 //! bytes, buffers of 1 MB.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A host of the paper.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceHost {
     /// Name in the paper.
@@ -18,7 +19,7 @@ pub struct SourceHost {
 }
 
 /// Cost of a transport on a host of the paper.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceCosts {
     /// Processor frequency per megabit per second sent.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sys::clock;
 
@@ -10,7 +11,7 @@ use crate::host;
 use crate::host_state::HostState;
 
 /// Start of a measurement between two ends: time, hosts and the settings `S` of a test.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start<S> {
     /// The program and its version.
@@ -32,7 +33,7 @@ pub struct Start<S> {
 }
 
 /// A moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timestamp {
     /// UTC, in seconds since 1970.
@@ -42,7 +43,7 @@ pub struct Timestamp {
 }
 
 /// An address and port.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
     /// The address.
@@ -52,7 +53,7 @@ pub struct Endpoint {
 }
 
 /// Outcome of a measurement of several points.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// UTC, in nanoseconds since 1970.
@@ -66,7 +67,7 @@ pub struct End {
 }
 
 /// Completeness of the runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// All runs are there.

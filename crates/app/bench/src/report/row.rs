@@ -3,11 +3,13 @@
 use std::fmt;
 
 use probe::Summary;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 use units::text;
 
 /// The median of repeats.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
     /// Name of the bench, such as `cycle` or `throughput`.
@@ -21,12 +23,16 @@ pub struct Row {
     /// Unit of the metric, such as `elements` or `bit/s`.
     pub unit: String,
     /// Median of the repeats.
+    #[schemars(with = "Number")]
     pub median: f64,
     /// Minimum of the repeats.
+    #[schemars(with = "Number")]
     pub min: f64,
     /// Maximum of the repeats.
+    #[schemars(with = "Number")]
     pub max: f64,
     /// Number of repeats.
+    #[schemars(range(min = 1))]
     pub runs: u64,
 }
 

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 
 use ledger::{Stage, StageCounts};
 use probe::flow::{Delays, FlowAccount, FlowSent, FlowState, FlowTotals};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::options::{Rate, Way};
@@ -131,7 +132,7 @@ pub(super) struct FlowResult {
 }
 
 /// Account of everything that a flow sent: `sent = received + Σ lost + unexplained`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
     /// `datagrams` or `bytes`.
@@ -153,7 +154,7 @@ pub struct Account {
 }
 
 /// Unit of an account.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Datagrams.
@@ -163,7 +164,7 @@ pub enum Unit {
 }
 
 /// Completeness of an account.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountState {
     /// Both ends have reported.
