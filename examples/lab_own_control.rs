@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cc_lab::{Comparison, ComparisonReport, Competitor, Path};
 use congestion::{Acked, CongestionControl, Environment, Factory, Lost, Policy};
-use dumbbell::{Comparison, ComparisonReport, Competitor, Path};
 
 /// Adds one packet per round trip, and keeps `kept` of the window at a loss.
 #[derive(Clone, Debug)]

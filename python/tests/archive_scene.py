@@ -38,7 +38,7 @@ def sample_archive(factory: pytest.TempPathFactory) -> Path:
     """Returns the archive of known content, made once: run `arrow` as recorded and run `parquet` compacted."""
     folder = factory.getbasetemp() / "sample-archive"
     if not folder.exists():
-        assert SAMPLE_ARCHIVE.exists(), "make it: cargo build -p archive --example sample_archive"
+        assert SAMPLE_ARCHIVE.exists(), "make it: cargo build -p tallycast-archive --example sample_archive"
         subprocess.run([SAMPLE_ARCHIVE, folder], check=True)
     return folder
 

@@ -1,7 +1,7 @@
 """Third-party tools read an archive directly: pyarrow both formats, DuckDB the Parquet, any tool the JSON.
 
     python -m venv VENV && VENV/bin/pip install -r tests/archive-readers/requirements.txt
-    cargo run -p archive --example sample_archive -- DIR
+    cargo run -p tallycast-archive --example sample_archive -- DIR
     VENV/bin/python tests/archive-readers/test_readers.py DIR
 
 Every element's bits are `position * 2654435761` cut to its width; samples 40 to 50 are lost on purpose, and of
@@ -175,7 +175,7 @@ def gap_maps_and_accounts_are_plain_json(root):
 
 def main():
     if len(sys.argv) != 2:
-        sys.exit("say where the archive is: test_readers.py DIR (made by: cargo run -p archive --example sample_archive -- DIR)")
+        sys.exit("say where the archive is: test_readers.py DIR (made by: cargo run -p tallycast-archive --example sample_archive -- DIR)")
     root = Path(sys.argv[1])
     checks = [
         arrow_streams_are_read_as_they_lie,

@@ -1,6 +1,6 @@
-//! `cargo xtask bench NAME`: one optimised measurement: a binary of the package `benches`, or a separate package
-//! outside the workspace in `benches/NAME`, so that its reference implementations are built only for a measurement.
-//! `python` is a program in Python.
+//! `cargo xtask bench NAME`: one optimised measurement: a binary of the package in `instruments/peers`, or a separate
+//! package outside the workspace in `instruments/peers/NAME`, so that its reference implementations are built only for a
+//! measurement. `python` is a program in Python.
 
 mod python;
 
@@ -9,6 +9,9 @@ use crate::{Verdict, setup};
 use anyhow::{Context, bail};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+
+/// Folder of the measurements.
+const PEERS: &str = "instruments/peers";
 
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -29,13 +32,13 @@ pub(crate) struct Options {
 /// Becomes the measurement; returns only if that is not possible.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let metadata = Metadata::load()?;
-    let Some(benches) = metadata.package_in("benches") else {
-        bail!("this checkout has no benchmarks: the package benches/ does not exist");
+    let Some(peers) = metadata.package_in(PEERS) else {
+        bail!("this checkout has no benchmarks: the package {PEERS}/ does not exist");
     };
     let mut command = if options.name == python::NAME {
         python::prepared(&metadata.target_directory)?
     } else {
-        prepared(&options.name, benches, &metadata)?
+        prepared(&options.name, peers, &metadata)?
     };
     command.args(options.json.then_some("--json")).args(options.quick.then_some("--quick"));
     if let Some(only) = &options.only {
@@ -45,13 +48,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
 }
 
 /// Builds a measurement in Rust; returns the command to run.
-fn prepared(name: &str, benches: &Package, metadata: &Metadata) -> anyhow::Result<Command> {
-    let (binaries, standalone) = (binaries(benches), standalone_benches()?);
+fn prepared(name: &str, peers: &Package, metadata: &Metadata) -> anyhow::Result<Command> {
+    let (binaries, standalone) = (binaries(peers), standalone_benches()?);
     let mut build = cargo();
     let built = metadata.target_directory.join("release");
     let mut command = Command::new(built.join(name));
     if binaries.contains(&name) {
-        build.args(["build", "--release", "--package", &benches.name, "--package", "tallycast-cli"]);
+        build.args(["build", "--release", "--package", &peers.name, "--package", "tallycast-cli"]);
         command.arg("--command").arg(built.join("tallycast"));
     } else if standalone.iter().any(|bench| bench == name) {
         build.args(["build", "--release", "--manifest-path", &standalone_manifest(name), "--target-dir"]);
@@ -65,10 +68,10 @@ fn prepared(name: &str, benches: &Package, metadata: &Metadata) -> anyhow::Resul
     Ok(command)
 }
 
-/// Returns the measurements in their own workspaces: `benches/NAME`, whose binary is `NAME`.
+/// Returns the measurements in their own workspaces: `instruments/peers/NAME`, whose binary is `NAME`.
 fn standalone_benches() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(root().join("benches")).context("cannot read benches/")? {
+    for entry in std::fs::read_dir(root().join(PEERS)).with_context(|| format!("cannot read {PEERS}/"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if root().join(standalone_manifest(&name)).is_file() {
             names.push(name);
@@ -79,7 +82,7 @@ fn standalone_benches() -> anyhow::Result<Vec<String>> {
 }
 
 fn standalone_manifest(name: &str) -> String {
-    format!("benches/{name}/Cargo.toml")
+    format!("{PEERS}/{name}/Cargo.toml")
 }
 
 fn binaries(package: &Package) -> Vec<&str> {

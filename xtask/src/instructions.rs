@@ -2,7 +2,7 @@
 //! compared with the table in the repository.
 //!
 //! Instruction counts are independent of other load on the machine: they show a slower data path that no time
-//! measurement could. The count is the difference of two runs of `benches/src/bin/counts`, the second with twice
+//! measurement could. The count is the difference of two runs of `instruments/peers/src/bin/counts`, the second with twice
 //! the datagrams, so that the constant cost of a process cancels.
 
 use crate::Verdict;
@@ -26,7 +26,7 @@ pub(crate) struct Options {
 type Table = BTreeMap<String, u64>;
 
 /// The committed table.
-const TABLE: &str = "benches/counts.toml";
+const TABLE: &str = "instruments/peers/counts.toml";
 /// Header of the table.
 const TABLE_HEAD: &str = "\
 # Instructions that one datagram, or one record of a ring, costs; an optimised build under valgrind. Written by
@@ -114,7 +114,7 @@ fn change(was: Option<u64>, is: Option<u64>) -> Change {
 fn count_all() -> anyhow::Result<Table> {
     let mut build = cargo();
     // Only the few crates that are counted are built optimised, without the other measurements.
-    build.args(["build", "--release", "--package", "benches", "--no-default-features"]);
+    build.args(["build", "--release", "--package", "tallycast-peers", "--no-default-features"]);
     build.args(["--features", "counts", "--bin", "counts"]);
     setup::run_said(&mut build, "building what is counted, optimised")?;
     let program = Metadata::load()?.target_directory.join("release").join("counts");

@@ -33,12 +33,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
         bail!("{reason}");
     }
     let mut build = cargo();
-    build.args(["build", "--quiet", "--package", "tallycast-cli", "--package", "lab"]);
+    build.args(["build", "--quiet", "--package", "tallycast-cli", "--package", "loss-lab"]);
     if !build.status().context("cannot start cargo")?.success() {
         bail!("the laboratory does not build");
     }
     let mut lab = cargo();
-    lab.args(["run", "--quiet", "--package", "lab", "--"]).args(arguments);
+    lab.args(["run", "--quiet", "--package", "loss-lab", "--"]).args(arguments);
     let status = lab.status().context("cannot start cargo")?;
     match status.code() {
         Some(0) => Ok(Verdict::Fine),

@@ -57,9 +57,9 @@ enum Command {
     Lab(lab::Options),
     /// Run this version together with earlier ones, which are built from this repository's history.
     Versions,
-    /// Run a benchmark of the `benches` package.
+    /// Run a benchmark from `instruments/peers`.
     Bench(bench::Options),
-    /// Count instructions per datagram and compare them with benches/counts.toml.
+    /// Count instructions per datagram and compare them with instruments/peers/counts.toml.
     Counts(instructions::Options),
 }
 

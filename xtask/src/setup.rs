@@ -47,7 +47,7 @@ pub(crate) enum Need {
     PythonWheel,
     /// A virtual environment with the packages of `python/requirements-test.txt`.
     PythonPackage,
-    /// A virtual environment with the packages of `benches/python/requirements.txt`.
+    /// A virtual environment with the packages of `instruments/peers/python/requirements.txt`.
     PythonBench,
 }
 

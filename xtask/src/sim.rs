@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     }
     setup::say(&format!("{} seeds from {} on, optimised", options.seeds, options.first));
     let mut test = cargo();
-    test.args(["test", "--release", "--package", "cast", "--package", "udt"]);
+    test.args(["test", "--release", "--package", "tallycast-cast", "--package", "tallycast-udt"]);
     test.args(["--test", "seeds", "--", "--nocapture"]);
     test.env("TALLYCAST_SEEDS", options.seeds.to_string())
         .env("TALLYCAST_FIRST_SEED", options.first.to_string());

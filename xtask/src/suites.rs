@@ -154,7 +154,7 @@ const SUITES: &[Suite] = &[
         steps: &[Step::Cargo(&[
             "test",
             "--package",
-            "ring",
+            "tallycast-ring",
             "--test",
             "loom",
             "--release",
@@ -174,7 +174,7 @@ const SUITES: &[Suite] = &[
             "miri",
             "test",
             "--package",
-            "ring",
+            "tallycast-ring",
             "--test",
             "model",
             "--target-dir",
@@ -213,7 +213,7 @@ const SUITES: &[Suite] = &[
         name: "counts",
         about: "a datagram costs no more instructions than the table says",
         lane: Lane::Full,
-        exists_with: "benches/counts.toml",
+        exists_with: "instruments/peers/counts.toml",
         needs: &[Need::Valgrind],
         steps: &[Step::Xtask(&["counts"])],
         ..CHECK
@@ -251,12 +251,12 @@ const SUITES: &[Suite] = &[
         name: "lab",
         about: "every class of loss planted, and named by the doctor: with privilege, and by counters without",
         lane: Lane::Full,
-        exists_with: "tests/lab/Cargo.toml",
+        exists_with: "tests/loss-lab/Cargo.toml",
         needs: &[Need::NetworkTools, Need::Nft],
         steps: &[
             PROGRAMS,
-            Step::Built("lab", &["--skip-without-root"]),
-            Step::Built("lab", &["--skip-without-root", "--nobody"]),
+            Step::Built("loss-lab", &["--skip-without-root"]),
+            Step::Built("loss-lab", &["--skip-without-root", "--nobody"]),
         ],
         nature: Nature::Live,
         ..CHECK
@@ -268,7 +268,7 @@ const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "crates/edge/bpf/src/hook.bpf.c",
         needs: &[Need::Clang],
-        steps: &[Step::Tests(Targets::Of(&["bpf"]), &["--show-output"])],
+        steps: &[Step::Tests(Targets::Of(&["tallycast-bpf"]), &["--show-output"])],
         nature: Nature::Live,
         ..TESTS
     },
@@ -373,7 +373,7 @@ const SIMULATION: Step = Step::Tests(Targets::Named(&["seeds"]), &[]);
 /// built.
 ///
 /// Examples enable features that tests need: without them the common dependencies would be built again.
-const PROGRAMS: Step = Step::Workspace("build", &["--bin", "tallycast", "--bin", "lab", "--examples"]);
+const PROGRAMS: Step = Step::Workspace("build", &["--bin", "tallycast", "--bin", "loss-lab", "--examples"]);
 
 /// Tests of the command that use the tool of the suite.
 const fn of_command(arguments: &'static [&'static str]) -> Step {

@@ -63,6 +63,16 @@ struct PackageMetadata {
 pub(crate) struct Place {
     pub(crate) floor: String,
     pub(crate) tier: u32,
+    /// Whether the crate keeps the rules of the floor `pure` on another floor.
+    #[serde(default)]
+    pub(crate) pure: bool,
+}
+
+impl Place {
+    /// Returns whether the crate keeps the rules of the floor `pure`.
+    pub(crate) fn is_pure(&self) -> bool {
+        self.floor == "pure" || self.pure
+    }
 }
 
 impl Metadata {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use link::{Account, Conditions, RelayOptions, Report, Watch};
+use emulator::{Account, Conditions, RelayOptions, Report, Watch};
 
 /// A relay to one server; dropping it stops it.
 pub struct Relay {
@@ -22,7 +22,7 @@ impl Relay {
     pub fn start(server: SocketAddr, loss: f64, seed: u64) -> Self {
         let conditions = Conditions { loss, ..Conditions::default() };
         let options = RelayOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)), server, conditions, seed);
-        let relay = link::Relay::open(options).expect("loopback has ports");
+        let relay = emulator::Relay::open(options).expect("loopback has ports");
         let (address, watch) = (relay.address(), Arc::new(Watch::default()));
         let watched = Arc::clone(&watch);
         let thread = std::thread::spawn(move || relay.run(&watched).expect("loopback works"));

@@ -1,6 +1,6 @@
 //! `cargo xtask bench python`: the package for Python compared with its peers from PyPI, each with the same NumPy.
 //!
-//! The measurement is in `benches/python`. The package is assembled below `target/`, optimised, so that neither a
+//! The measurement is in `instruments/peers/python`. The package is assembled below `target/`, optimised, so that neither a
 //! development build in `python/` nor an installed wheel is measured by mistake.
 
 use std::fs;
@@ -27,7 +27,7 @@ pub(super) fn prepared(target_directory: &Path) -> anyhow::Result<Command> {
     build.args(["build", "--release", "--package", "tallycast-python", "--target-dir"]).arg(target_directory);
     setup::run_said(&mut build, "building the Python module (the first time takes minutes)")?;
     let site = put_together(&target_directory.join("release/lib_core.so"))?;
-    let mut command = BENCH.python(&["benches/python/main.py"]);
+    let mut command = BENCH.python(&["instruments/peers/python/main.py"]);
     command.env("PYTHONPATH", site);
     Ok(command)
 }

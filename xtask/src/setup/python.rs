@@ -40,7 +40,7 @@ pub(crate) const PACKAGE: Environment = Environment {
 /// Compares the package with its peers.
 pub(crate) const BENCH: Environment = Environment {
     folder: "target/bench-python/venv",
-    requirements: "benches/python/requirements.txt",
+    requirements: "instruments/peers/python/requirements.txt",
     about: "what Python is measured with",
 };
 

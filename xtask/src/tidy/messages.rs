@@ -53,8 +53,9 @@ pub(super) fn check(files: &[File]) -> Option<Offence> {
 }
 
 /// Returns the package that a file of the product's own sources belongs to.
-fn package_of(path: &str) -> Option<&str> {
-    let (folder, rest) = path.strip_prefix("crates/")?.split_once('/')?.1.split_once('/')?;
+fn package_of<'a>(path: &'a str) -> Option<&'a str> {
+    let within_floor = |path: &'a str| Some(path.strip_prefix("crates/")?.split_once('/')?.1);
+    let (folder, rest) = within_floor(path).or_else(|| path.strip_prefix("instruments/"))?.split_once('/')?;
     let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
     (rest.starts_with("src/") && path.ends_with(".rs") && !is_test).then_some(folder)
 }

@@ -1,9 +1,12 @@
 //! Pages name only crates that exist, at the tier they have.
 
 use super::Offence;
-use crate::workspace::{Package, Place};
+use crate::workspace::Package;
 
-/// Checks a Markdown page: `crates/FLOOR/NAME` anywhere, and table rows like ``| `wire` | pure 3 | … |``.
+/// Folders whose subfolders are crates.
+const FOLDERS: [&str; 4] = ["crates/pure/", "crates/edge/", "crates/app/", "instruments/"];
+
+/// Checks a Markdown page: `crates/FLOOR/NAME` and `instruments/NAME` anywhere, and table rows like ``| `wire` | pure 3 | … |``.
 pub(super) fn check(path: &str, text: &str, packages: &[Package]) -> Vec<Offence> {
     if !path.ends_with(".md") {
         return Vec::new();
@@ -17,15 +20,13 @@ pub(super) fn check(path: &str, text: &str, packages: &[Package]) -> Vec<Offence
 }
 
 fn path_complaints(line: &str, packages: &[Package]) -> Vec<String> {
-    let mentions = line.match_indices("crates/").filter_map(|(at, found)| {
-        let mut parts = line[at + found.len()..].split('/');
-        let floor = parts.next().filter(|floor| ["pure", "edge", "app"].contains(floor))?;
-        let name: String = parts
-            .next()?
-            .chars()
-            .take_while(|&c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-            .collect();
-        (!name.is_empty() && name != "clippy").then(|| format!("crates/{floor}/{name}"))
+    let mentions = FOLDERS.iter().flat_map(|folder| {
+        line.match_indices(folder).filter_map(move |(at, found)| {
+            let rest = &line[at + found.len()..];
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            let name = &rest[..rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())];
+            (!name.is_empty() && name != "clippy").then(|| format!("{folder}{name}"))
+        })
     });
     let absent = mentions.filter(|folder| {
         let manifest = format!("{folder}/Cargo.toml");
@@ -38,13 +39,14 @@ fn row_complaint(line: &str, packages: &[Package]) -> Option<String> {
     let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
     let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
     let (floor, tier) = cells.next()?.split_once(' ')?;
-    let told = Place { floor: floor.to_owned(), tier: tier.parse().ok()? };
-    let in_folder_of = |package: &&Package| package.manifest() == format!("crates/{floor}/{name}/Cargo.toml");
-    let Some(package) = packages.iter().find(in_folder_of) else {
+    let tier: u32 = tier.parse().ok()?;
+    let manifests = FOLDERS.map(|folder| format!("{folder}{name}/Cargo.toml"));
+    let Some(package) = packages.iter().find(|package| manifests.contains(&package.manifest())) else {
         return Some(format!("crate `{name}` ({floor}) does not exist"));
     };
     let place = package.place()?;
-    (*place != told).then(|| format!("`{name}` is {} {}, not {floor} {tier}", place.floor, place.tier))
+    (place.floor != floor || place.tier != tier)
+        .then(|| format!("`{name}` is {} {}, not {floor} {tier}", place.floor, place.tier))
 }
 
 #[cfg(test)]

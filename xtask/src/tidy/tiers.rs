@@ -1,14 +1,24 @@
 //! Floors and tiers: a crate depends on strictly lower tiers only, and the pure floor on little else.
 //!
-//! Each crate under `crates/` declares its place in `[package.metadata.tallycast]`; `cargo metadata` lists its
-//! dependencies. Packages outside `crates/` (xtask, tests, benches) are tools above all tiers.
+//! Each crate under `crates/` and `instruments/` declares its place in `[package.metadata.tallycast]`; `cargo metadata`
+//! lists its dependencies. Packages elsewhere (xtask, tests) are tools above all tiers.
+//!
+//! The floor `instruments` stands between the libraries of the product and the command: no library depends on an
+//! instrument, and the command offers all of them.
 
 use super::Offence;
 use crate::workspace::{Dependency, Package, Place, root};
 use std::ops::RangeInclusive;
 
-/// The floors with the tiers they span.
-const FLOORS: &[(&str, RangeInclusive<u32>)] = &[("pure", 0..=4), ("edge", 5..=7), ("app", 8..=11)];
+/// The floors with the tiers they span, from the lowest up; `app` has the libraries below the instruments, and the command
+/// and the Python module above them.
+const FLOORS: &[(&str, RangeInclusive<u32>)] =
+    &[("pure", 0..=4), ("edge", 5..=7), ("app", 8..=10), ("instruments", 11..=13), ("app", 14..=14)];
+
+/// Path of the folder of a floor.
+fn folder_of(floor: &str) -> String {
+    if floor == "instruments" { "instruments/".to_owned() } else { format!("crates/{floor}/") }
+}
 
 /// External dependencies permitted in pure crates, and why each is pure.
 const PURE_DEPENDENCIES: &[(&str, &str)] = &[
@@ -27,12 +37,14 @@ const PURE_DEV_DEPENDENCIES: &[(&str, &str)] = &[
     ("allocation-counter", "that the steady path allocates nothing is counted"),
 ];
 
-/// Checks every package below `crates/`.
+/// Checks every package below `crates/` and `instruments/`.
 pub(super) fn check(packages: &[Package]) -> Vec<Offence> {
     let mut offences = Vec::new();
     for package in packages {
         let manifest = package.manifest();
-        let Some(folder) = manifest.strip_prefix("crates/") else { continue };
+        if !["crates/", "instruments/"].iter().any(|folder| manifest.starts_with(folder)) {
+            continue;
+        }
         let Some(place) = package.place() else {
             offences.push(Offence::new(
                 &manifest,
@@ -41,7 +53,7 @@ pub(super) fn check(packages: &[Package]) -> Vec<Offence> {
             ));
             continue;
         };
-        let complaints = [place_complaint(folder, place), feature_complaint(package, place)];
+        let complaints = [place_complaint(&manifest, place), feature_complaint(package, place)];
         offences.extend(complaints.into_iter().flatten().map(|message| Offence::new(&manifest, 1, message)));
         for dependency in &package.dependencies {
             if let Some(message) = dependency_complaint(package, place, dependency, packages) {
@@ -53,23 +65,26 @@ pub(super) fn check(packages: &[Package]) -> Vec<Offence> {
 }
 
 /// Checks that a crate is in the folder of its floor, and that its tier belongs to that floor.
-fn place_complaint(folder: &str, place: &Place) -> Option<String> {
-    let Place { floor, tier } = place;
-    let Some((_, tiers)) = FLOORS.iter().find(|(name, _)| name == floor) else {
-        return Some(format!("floor `{floor}` does not exist: pure, edge or app"));
-    };
-    if !folder.starts_with(&format!("{floor}/")) {
-        return Some(format!("floor `{floor}` and the folder crates/{folder} disagree"));
+fn place_complaint(manifest: &str, place: &Place) -> Option<String> {
+    let Place { floor, tier, .. } = place;
+    let spans: Vec<_> = FLOORS.iter().filter(|(name, _)| name == floor).map(|(_, tiers)| tiers).collect();
+    if spans.is_empty() {
+        return Some(format!("floor `{floor}` does not exist: pure, edge, app or instruments"));
     }
-    let (lowest, highest) = (tiers.start(), tiers.end());
-    (!tiers.contains(tier))
-        .then(|| format!("tier {tier} is not of floor `{floor}`, which has {lowest} to {highest}"))
+    if !manifest.starts_with(&folder_of(floor)) {
+        return Some(format!("floor `{floor}` and the path {manifest} disagree"));
+    }
+    let names =
+        || spans.iter().map(|tiers| format!("{} to {}", tiers.start(), tiers.end())).collect::<Vec<_>>();
+    (!spans.iter().any(|tiers| tiers.contains(tier)))
+        .then(|| format!("tier {tier} is not of floor `{floor}`, which has {}", names().join(" and ")))
 }
 
 /// Checks that a pure crate has no features.
 fn feature_complaint(package: &Package, place: &Place) -> Option<String> {
     let flag = package.features.keys().next()?;
-    (place.floor == "pure")
+    place
+        .is_pure()
         .then(|| format!("feature `{flag}` in a pure crate: an optional part is a crate of its own"))
 }
 
@@ -81,10 +96,10 @@ fn dependency_complaint(
 ) -> Option<String> {
     let name = &dependency.name;
     if dependency.path.is_none() {
-        return (place.floor == "pure").then(|| foreign_complaint(dependency)).flatten();
+        return place.is_pure().then(|| foreign_complaint(dependency)).flatten();
     }
     let Some(below) = packages.iter().find(|other| other.name == *name).and_then(Package::place) else {
-        return Some(format!("`{name}` has no tier, so nothing under crates/ may depend on it"));
+        return Some(format!("`{name}` has no tier, so no crate with a tier may depend on it"));
     };
     let (own, other) = (place.tier, below.tier);
     let complaint =
@@ -124,7 +139,7 @@ mod tests {
     fn package(name: &str, floor: &str, tier: u32, dependencies: &Value) -> Value {
         json!({
             "name": name,
-            "manifest_path": root().join(format!("crates/{floor}/{name}/Cargo.toml")),
+            "manifest_path": root().join(format!("{}{name}/Cargo.toml", folder_of(floor))),
             "dependencies": dependencies, "features": {}, "targets": [],
             "metadata": { "tallycast": { "floor": floor, "tier": tier } },
         })
@@ -155,6 +170,8 @@ mod tests {
             ),
             package("walls", "pure", 1, &json!([own("stones")])),
             package("door", "edge", 5, &json!([own("walls"), foreign("nix", None)])),
+            package("scales", "instruments", 11, &json!([own("door")])),
+            package("gate", "app", 14, &json!([own("scales")])),
         ]);
         assert_eq!(messages(packages), Vec::<String>::new());
     }
@@ -192,10 +209,12 @@ mod tests {
         });
         let mut elsewhere = package("walls", "pure", 1, &json!([]));
         elsewhere["metadata"]["tallycast"]["floor"] = json!("edge");
-        let found = messages(json!([homeless, elsewhere, package("roof", "pure", 5, &json!([]))]));
+        let roof = package("roof", "pure", 5, &json!([]));
+        let found = messages(json!([homeless, elsewhere, roof, package("gate", "app", 11, &json!([]))]));
         assert!(found[0].starts_with("no [package.metadata.tallycast]"), "{found:?}");
         assert!(found[1].ends_with("disagree"), "{found:?}");
         assert_eq!(found[2], "tier 5 is not of floor `pure`, which has 0 to 4");
+        assert_eq!(found[3], "tier 11 is not of floor `app`, which has 8 to 10 and 14 to 14");
     }
 
     #[test]
@@ -204,6 +223,8 @@ mod tests {
         stones["features"]["fast"] = json!([]);
         let mut door = package("door", "edge", 5, &json!([]));
         door["features"]["fast"] = json!([]);
-        assert_eq!(messages(json!([stones, door])).len(), 1);
+        let mut scales = door.clone();
+        scales["metadata"]["tallycast"] = json!({ "floor": "edge", "tier": 5, "pure": true });
+        assert_eq!(messages(json!([stones, door, scales])).len(), 2);
     }
 }

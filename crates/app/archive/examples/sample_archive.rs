@@ -1,6 +1,6 @@
 //! Example that writes a small archive with known content, which `tests/archive-readers` reads with other tools.
 //!
-//!     cargo run -p archive --example sample_archive -- DIR
+//!     cargo run -p tallycast-archive --example sample_archive -- DIR
 //!
 //! Two runs of the same streams: `arrow` is left as recorded, `parquet` is compacted. Every element's bits are
 //! `position * 2654435761` cut to its width; samples 40 to 50 are lost on purpose.

@@ -1,6 +1,6 @@
 //! Example that measures the recorder's write speed on a real disk, and the cost of compaction and reading.
 //!
-//!     cargo run --release -p archive --example write_speed -- DIR
+//!     cargo run --release -p tallycast-archive --example write_speed -- DIR
 //!
 //! One stream at a time, 1 GiB of samples each in blocks of one datagram or of 64 KiB, with the default options; the
 //! last commit is included, so a rate counts only data on the disk at the end.

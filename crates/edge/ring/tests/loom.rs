@@ -1,6 +1,6 @@
 //! Every interleaving that the memory model allows, for few records in the smallest ring.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ring --test loom --target-dir target/loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p tallycast-ring --test loom --target-dir target/loom`
 #![cfg(loom)]
 
 use std::time::Duration;

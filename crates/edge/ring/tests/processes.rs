@@ -1,6 +1,6 @@
 //! Many processes at one ring, killed at any instruction: no record is torn, every loss is counted.
 //!
-//! Bounded by a number of kills; `TORTURE_KILLS=20000 cargo test -p ring --test processes` runs for
+//! Bounded by a number of kills; `TORTURE_KILLS=20000 cargo test -p tallycast-ring --test processes` runs for
 //! minutes. The moments depend on the seed and the scheduler: `SEED` repeats the former.
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set is a failed test")]

@@ -2,7 +2,7 @@
 //!
 //! `v1` was written before files had checksums and the identity of their stream, `v1-sealed` since;
 //! `v1-sealed-several` is of two recorders, in Parquet and in the recorded form, and the second recorder was killed.
-//! To add those of a new version: `cargo test -p archive -- --ignored golden::`.
+//! To add those of a new version: `cargo test -p tallycast-archive -- --ignored golden::`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

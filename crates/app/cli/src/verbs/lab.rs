@@ -1,4 +1,4 @@
-//! `tallycast lab`: congestion controls compared in the virtual network; what runs is in the crate `dumbbell`.
+//! `tallycast lab`: congestion controls compared in the virtual network; the runs are in the crate `cc-lab`.
 
 mod compare;
 mod setting;

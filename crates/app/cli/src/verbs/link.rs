@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use link::{
+use emulator::{
     Between, BetweenError, BetweenOptions, Conditions, Manner, Relay, RelayOptions, Report, Trains,
     USUAL_ADDRESSES, USUAL_CLIENTS, USUAL_MTU, USUAL_NAME, Watch,
 };

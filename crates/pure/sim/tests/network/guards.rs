@@ -87,9 +87,9 @@ fn every_turn_can_be_checked() {
 }
 
 #[test]
-#[should_panic(expected = "seed 5 failed: reader heard 3\nrepeat it with: cargo test -p sim -- 5")]
+#[should_panic(expected = "seed 5 failed: reader heard 3\nrepeat it with: cargo test -p tallycast-sim -- 5")]
 fn a_scene_that_fails_names_its_seed() {
-    let plan = seeds::Seeds { first: 3, count: 10, repeat: "cargo test -p sim -- {seed}" };
+    let plan = seeds::Seeds { first: 3, count: 10, repeat: "cargo test -p tallycast-sim -- {seed}" };
     seeds::each(&plan, |seed| {
         let lineup = Lineup::new(seed).publisher(Part::beacon(seed - 2, micros(10))).group(GROUP);
         let mut network = lineup.reader(Part::listener()).build();

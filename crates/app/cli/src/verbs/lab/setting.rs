@@ -4,8 +4,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::bail;
+use cc_lab::{Comparison, Competitor, Hosts, Path};
 use clap::{Args, ValueEnum};
-use dumbbell::{Comparison, Competitor, Hosts, Path};
 use sim::CrossTraffic;
 use units::text;
 

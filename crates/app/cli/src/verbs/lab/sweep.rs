@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use cc_lab::Sweep;
 use clap::Args;
-use dumbbell::Sweep;
 
 use super::Results;
 use super::setting::Setting;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Parser};
-use link::{Conditions, Order};
+use emulator::{Conditions, Order};
 use units::text;
 
 use crate::quantity::Probability;

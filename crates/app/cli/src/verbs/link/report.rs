@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use link::{Account, InvalidReason, Lateness, Report, Way};
+use emulator::{Account, InvalidReason, Lateness, Report, Way};
 use serde_json::{Map, Value, json};
 
 use crate::status_line::size_text;
@@ -133,7 +133,7 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::Lost;
+    use emulator::Lost;
 
     fn report() -> Report {
         let lost = Lost { random: 9, placed: 2, ..Lost::default() };

@@ -1,0 +1,389 @@
+//! Published measurements reproduced: every measurement that the conclusions rest on, the published figures as
+//! reference for ours, and each conclusion compared with the results here.
+//!
+//! The object that `bench reproduce --json` prints; its form is published as `docs/formats/bench-reproduce.schema.json`.
+
+use std::fmt::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+
+use drawing::{Chart, Column, FigureError, Page};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sys::clock;
+
+use super::conclusion::{Conclusion, Grid, add_conclusions, citation, write_conclusions};
+use super::{Forms, Row, State, csv, noise, value_text};
+use crate::control::program_version;
+use crate::host::{self, Host};
+use crate::report::page::{circumstances, medians};
+
+/// The two ends between which a measurement is reproduced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// Address of the server.
+    pub server: SocketAddr,
+    /// This host's address, which all traffic uses; none for the system's choice.
+    pub from: Option<IpAddr>,
+}
+
+/// Published measurements, reproduced.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reproduction {
+    /// [`FORMAT`](Self::FORMAT).
+    pub format: String,
+    /// [`VERSION`](Self::VERSION).
+    pub version: u32,
+    /// Number of the document.
+    pub document: String,
+    /// Share of the published grid.
+    pub grid: Grid,
+    /// UTC, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Version of this program.
+    pub tallycast: String,
+    /// State of this host at the beginning.
+    pub host: Host,
+    /// Every measurement, in the order of measuring.
+    pub parts: Vec<Part>,
+    /// The published figures and ours.
+    pub table: Vec<ReferenceFigure>,
+    /// Each conclusion of the document.
+    pub conclusions: Vec<Conclusion>,
+    /// End time: UTC, in nanoseconds since 1970.
+    pub end_time_ns: i64,
+    /// Completeness of the measurements.
+    pub state: State,
+    /// Tasks ready to run, averaged over the last minute.
+    pub load_1min: Option<f64>,
+    /// Notes.
+    pub notes: Vec<String>,
+    /// Figures for people; not part of the JSON.
+    #[serde(skip)]
+    pub(crate) charts: Vec<Chart>,
+}
+
+/// One measurement of a reproduction.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Name of the measurement.
+    pub name: String,
+    /// Result of the measurement.
+    pub outcome: PartOutcome,
+}
+
+/// Result of a measurement.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
+pub enum PartOutcome {
+    /// The measurement was made.
+    Measured {
+        /// The report of its test, in its own form.
+        report: Value,
+        /// Median and spread.
+        rows: Vec<Row>,
+        /// Reasons why the measurement is unreliable; empty if undisturbed.
+        noise: Vec<String>,
+    },
+    /// The measurement was not tried, or failed.
+    Skipped {
+        /// The cause, and the remedy.
+        reason: String,
+    },
+}
+
+/// A published figure, as reference for ours.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReferenceFigure {
+    /// The measured object, as the paper names it.
+    pub what: String,
+    /// The metric, such as `bits_per_second`.
+    pub metric: String,
+    /// Unit of the metric.
+    pub unit: String,
+    /// The published figure; null where there is none.
+    pub source: Option<f64>,
+    /// Median and spread here; null where it was not measured.
+    pub here: Option<Row>,
+    /// Reason why the two cannot be compared, or why there is none here; empty if there is no remark.
+    pub remark: String,
+}
+
+impl Reproduction {
+    /// Format name of the object.
+    pub const FORMAT: &str = "tallycast.bench.reproduce";
+    /// Version of the format; an incompatible change raises it.
+    pub const VERSION: u32 = 1;
+
+    /// Begins a reproduction without measurements.
+    #[must_use]
+    pub fn begin(document: &str, grid: Grid) -> Self {
+        let time_ns = clock::wall().as_nanos();
+        Self {
+            format: Self::FORMAT.to_owned(),
+            version: Self::VERSION,
+            document: document.to_owned(),
+            grid,
+            time_ns,
+            tallycast: program_version().to_owned(),
+            host: Host::look(),
+            parts: Vec::new(),
+            table: Vec::new(),
+            conclusions: Vec::new(),
+            end_time_ns: time_ns,
+            state: State::Complete,
+            load_1min: None,
+            notes: Vec::new(),
+            charts: Vec::new(),
+        }
+    }
+
+    /// Adds the report of a test.
+    ///
+    /// # Panics
+    /// If the report cannot be serialised: a defect of the test.
+    pub fn measured(&mut self, name: &str, report: &impl Serialize, rows: &[Row], noise: &[String]) {
+        let report = serde_json::to_value(report).expect("a report is plain data");
+        let outcome = PartOutcome::Measured { report, rows: rows.to_vec(), noise: noise.to_vec() };
+        self.parts.push(Part { name: name.to_owned(), outcome });
+    }
+
+    /// Adds notes, each once.
+    pub(crate) fn note_all(&mut self, notes: &[String]) {
+        for note in notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+    }
+
+    /// Adds a measurement that could not be made.
+    pub fn skipped(&mut self, name: &str, reason: String) {
+        self.parts.push(Part { name: name.to_owned(), outcome: PartOutcome::Skipped { reason } });
+    }
+
+    /// Ends the reproduction.
+    #[must_use]
+    pub fn end(mut self, state: State) -> Self {
+        self.end_time_ns = clock::wall().as_nanos();
+        self.load_1min = host::load();
+        self.state = state;
+        self
+    }
+
+    /// Returns the number of measurements, and of noisy ones among them.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let noises = || self.parts.iter().filter_map(Part::noise);
+        (noises().count(), noises().filter(|noise| !noise.is_empty()).count())
+    }
+
+    fn host_in_words(&self) -> String {
+        let Host { kernel, machine, cpu, cpus, load_1min, .. } = &self.host;
+        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+        let cpu = if cpu.is_empty() { "unnamed" } else { cpu };
+        let (before, after) = (load(*load_1min), load(self.load_1min));
+        format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {before} before and {after} after")
+    }
+
+    /// Returns a text with the number of unreliable measurements, for a picture without room for their names.
+    fn noise_in_short(&self) -> Vec<String> {
+        let (measured, noisy) = self.counts();
+        let said = || format!("{noisy} of {measured} measurements, which the report names");
+        (noisy > 0).then(said).into_iter().collect()
+    }
+
+    fn noise(&self) -> Vec<String> {
+        let parts = self.parts.iter().filter_map(|part| Some((part, part.noise()?)));
+        parts.flat_map(|(part, noise)| noise.iter().map(|noise| format!("{}: {noise}", part.name))).collect()
+    }
+}
+
+impl Part {
+    fn noise(&self) -> Option<&[String]> {
+        match &self.outcome {
+            PartOutcome::Measured { noise, .. } => Some(noise),
+            PartOutcome::Skipped { .. } => None,
+        }
+    }
+}
+
+impl ReferenceFigure {
+    /// Returns the cells of a table row: the published figure, ours with its spread, the remark.
+    fn cells(&self) -> [String; 5] {
+        let value = |value: f64| value_text(value, &self.unit);
+        let nothing = || "–".to_owned();
+        let here = self.here.as_ref();
+        [
+            format!("{}, {}", self.what, self.metric.replace('_', " ")),
+            self.source.map_or_else(nothing, value),
+            here.map_or_else(nothing, |row| value(row.median)),
+            here.map_or_else(String::new, |row| format!("({} – {})", value(row.min), value(row.max))),
+            self.remark.clone(),
+        ]
+    }
+}
+
+impl fmt::Display for Reproduction {
+    /// Writes the host, the published figures and ours, the conclusions, and the notes.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}\n", self.host_in_words())?;
+        if !self.table.is_empty() {
+            writeln!(formatter, "{:58} {:>13} {:>13} {:>29}", "", "PUBLISHED", "HERE", "(MIN – MAX)")?;
+        }
+        for line in &self.table {
+            let [what, source, here, spread, remark] = line.cells();
+            let line = format!("{what:58} {source:>13} {here:>13} {spread:>29}  {remark}");
+            writeln!(formatter, "{}", line.trim_end())?;
+        }
+        writeln!(formatter)?;
+        for part in &self.parts {
+            if let PartOutcome::Skipped { reason } = &part.outcome {
+                writeln!(formatter, "{} was not measured: {reason}", part.name)?;
+            }
+        }
+        write_conclusions(formatter, &self.document, &self.conclusions)?;
+        let (measured, noisy) = self.counts();
+        if noisy > 0 {
+            writeln!(formatter, "~ {noisy} of {measured} measurements were noisy, not to be relied on:")?;
+            self.noise().iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
+        if self.grid == Grid::Short {
+            writeln!(formatter, "this was a short run: --full measures as long as the paper did")?;
+        }
+        self.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
+    }
+}
+
+impl Forms for Reproduction {
+    fn to_html(&self) -> Result<String, FigureError> {
+        let title = format!("Reproduction of {}", citation(&self.document));
+        let mut page = Page::new(&title, &title);
+        circumstances(&mut page, &self.host_in_words(), &self.noise());
+        page.figures(&drawing::svgs(&self.charts)?);
+        page.heading("Published figures, and those of this host");
+        let columns = [
+            Column::Word("what"),
+            Column::Number("published"),
+            Column::Number("here"),
+            Column::Number("min – max"),
+            Column::Word(""),
+        ];
+        page.table(&columns, self.table.iter().map(|line| line.cells().to_vec()));
+        add_conclusions(&mut page, &self.document, &self.conclusions);
+        for part in &self.parts {
+            match &part.outcome {
+                PartOutcome::Measured { rows, .. } => medians(&mut page, &part.name, rows),
+                PartOutcome::Skipped { reason } => {
+                    page.paragraph(&format!("{} was not measured: {reason}", part.name));
+                }
+            }
+        }
+        Ok(page.end(&self.notes))
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        let header = format!("{}\n{}", self.host_in_words(), noise::in_words(&self.noise_in_short()));
+        drawing::png(&self.charts, &header)
+    }
+
+    fn to_csv(&self) -> String {
+        let mut text = "what,metric,unit,source,median,min,max,runs,remark\n".to_owned();
+        for line in &self.table {
+            let here = line.here.as_ref();
+            let number = |of: fn(&Row) -> f64| csv::cell(here.map(of));
+            let _ = writeln!(
+                text,
+                "{},{},{},{},{},{},{},{},{}",
+                csv::text(&line.what),
+                line.metric,
+                line.unit,
+                csv::cell(line.source),
+                number(|row| row.median),
+                number(|row| row.min),
+                number(|row| row.max),
+                csv::cell(here.map(|row| row.runs)),
+                csv::text(&line.remark),
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::report::Agreement;
+    use crate::schema::Schema;
+
+    /// Checks a reproduction against its published form, and the reports of its parts against theirs
+    /// (`of_parts`).
+    pub(crate) fn check_against_schema(it: &Reproduction, of_parts: &str) {
+        let published = include_str!("../../../../docs/formats/bench-reproduce.schema.json");
+        let value = serde_json::to_value(it).unwrap();
+        assert_eq!(Schema::parse(published).check(&value), Ok(()));
+        let of_parts = Schema::parse(of_parts);
+        for part in &it.parts {
+            if let PartOutcome::Measured { report, .. } = &part.outcome {
+                assert_eq!(of_parts.check(report), Ok(()), "{}", part.name);
+            }
+        }
+        // Figures are for people, and not part of the JSON.
+        let without_figures = Reproduction { charts: Vec::new(), ..it.clone() };
+        assert!(
+            serde_json::from_value::<Reproduction>(value).unwrap() == without_figures,
+            "it comes back whole"
+        );
+    }
+
+    fn example() -> Reproduction {
+        let mut it = Reproduction::begin("999", Grid::Short);
+        it.measured("tcp", &"its report", &[Row::example()], &["load <high>".to_owned()]);
+        it.skipped("udt", "not yet here".to_owned());
+        let reference_figure = |here, remark: &str| ReferenceFigure {
+            what: "tcp, MTU 1500".to_owned(),
+            metric: "bits_per_second".to_owned(),
+            unit: "bit/s".to_owned(),
+            source: Some(1e9),
+            here,
+            remark: remark.to_owned(),
+        };
+        it.table =
+            vec![reference_figure(Some(Row::example()), ""), reference_figure(None, "no path, no figure")];
+        it.conclusions = vec![Conclusion::new("more is more", "1 of 1", Agreement::Agrees)];
+        it.end(State::Interrupted)
+    }
+
+    #[test]
+    fn the_table_names_both_figures_and_what_is_missing_and_noise() {
+        let text = example().to_string();
+        for words in [
+            "1.00 Gbit/s     100 bit/s        (90 bit/s – 110 bit/s)",
+            "udt was not measured: not yet here",
+            "here:      1 of 1 (agrees)",
+            "~ 1 of 1 measurements were noisy",
+            "tcp: load <high>",
+            "ended early",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+    }
+
+    #[test]
+    fn it_comes_back_from_json_and_its_csv_has_as_many_cells_as_its_header() {
+        let it = example();
+        let text = serde_json::to_string(&it).unwrap();
+        assert_eq!(serde_json::from_str::<Reproduction>(&text).unwrap(), it);
+        let csv = it.to_csv();
+        let columns = csv.lines().next().unwrap().split(',').count();
+        assert_eq!(csv.lines().nth(1).unwrap().split(',').count(), columns + 1, "one comma is in quotes");
+        assert!(csv.ends_with("\"no path, no figure\"\n"), "{csv}");
+        assert_eq!(it.to_png(), Err(FigureError::Empty));
+        assert_eq!(it.noise_in_short(), ["1 of 1 measurements, which the report names"]);
+        let page = it.to_html().unwrap();
+        assert!(page.contains("load &lt;high&gt;") && page.contains("more is more"), "{page}");
+    }
+}
