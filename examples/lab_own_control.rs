@@ -2,7 +2,7 @@
 //! `cargo run --release --example lab_own_control`.
 //!
 //! The control is the one of `own_congestion_control.rs`, with a smaller reduction. For plots over time, write
-//! `report.to_html()` into a file. `docs/congestion-lab.md` explains the table.
+//! `report.to_html()` into a file. `docs/guide/congestion-lab.md` explains the table.
 
 use std::sync::Arc;
 use std::time::Duration;

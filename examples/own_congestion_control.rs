@@ -1,7 +1,7 @@
 //! A custom congestion control on a connection: `cargo run --example own_congestion_control`.
 //!
 //! It grows by one packet per round trip and halves at a loss, up to a maximum number of packets in flight.
-//! `docs/congestion-control.md` explains it step by step.
+//! `docs/guide/congestion-control.md` explains it step by step.
 
 use std::sync::Arc;
 use std::time::Instant;

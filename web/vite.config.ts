@@ -14,7 +14,7 @@ import { htmlOf } from './src/guide/html';
 const API = process.env['TALLYCAST_MONITOR'] ?? 'http://127.0.0.1:7480';
 
 /** The guide to losses, of which `guide.html` is made and the page takes what it says of a stage. */
-const GUIDE = fileURLToPath(new URL('../docs/operations/losses.md', import.meta.url));
+const GUIDE = fileURLToPath(new URL('../docs/guide/losses.md', import.meta.url));
 
 /** Puts the guide into its page. */
 const guide: Plugin = {
@@ -22,7 +22,7 @@ const guide: Plugin = {
   transformIndexHtml: {
     order: 'pre',
     handler: (html, { filename }) => (filename.endsWith('guide.html')
-      ? html.replace('<!-- docs/operations/losses.md -->', () => htmlOf(readFileSync(GUIDE, 'utf8'))) : html),
+      ? html.replace('<!-- docs/guide/losses.md -->', () => htmlOf(readFileSync(GUIDE, 'utf8'))) : html),
   },
 };
 

@@ -50,7 +50,7 @@ class Gap:
 class Account(Mapping[str, Any]):
     """A reader's account of one epoch of one stream.
 
-    Reads like the JSON object of ``docs/formats/account.md``; the most used keys have properties. Counts are elements
+    Reads like the JSON object of ``docs/reference/formats/account.md``; the most used keys have properties. Counts are elements
     unless stated otherwise: ``sent = delivered + sum(lost) + unexplained`` once nothing is in flight or unsettled.
     """
 

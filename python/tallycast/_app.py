@@ -1,7 +1,7 @@
 """Cyclic apps: a function called at a fixed period with its inputs and outputs, each of them a stream.
 
-The definitions, and what is counted, are those of ``docs/cyclic.md``; how apps are written in Python is in
-``docs/python-apps.md``.
+The definitions, and what is counted, are those of ``docs/guide/cyclic.md``; how apps are written in Python is in
+``docs/guide/python-apps.md``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class InputReport:
-    """The counters of an input, with the terms of ``docs/cyclic.md``."""
+    """The counters of an input, with the terms of ``docs/guide/cyclic.md``."""
 
     stream: str
     samples: int

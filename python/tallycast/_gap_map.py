@@ -82,7 +82,7 @@ class Hole:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The gap records that speak of it, as `docs/formats/archive.md` has them."""
+        """The gap records that speak of it, as `docs/reference/formats/archive.md` has them."""
         return list(self._json["gaps"])
 
     @property

@@ -1,7 +1,7 @@
 """Operators: functions of streams that a monitor runs in separate processes.
 
 Here a function declares its output, and is found by its name in the settings; its process is
-in ``_operating``. How to write one: ``docs/python-apps.md``.
+in ``_operating``. How to write one: ``docs/guide/python-apps.md``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page `docs/python-archive.md`: its examples run as they are written, one after the other."""
+"""The page `docs/guide/python-archive.md`: its examples run as they are written, one after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from archive_scene import bus_of_its_own, publish, recorder
 from places import ROOT
 
-PAGE = ROOT / "docs/python-archive.md"
+PAGE = ROOT / "docs/guide/python-archive.md"
 
 
 def test_the_examples_of_the_page_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ const INSTALLED: &str = "node_modules/.package-lock.json";
 /// File that the build writes.
 const BUILT: &str = "dist/index.html";
 /// Folder outside `web/` that is part of the page.
-const GUIDE: &str = "docs/operations";
+const GUIDE: &str = "docs/guide/losses.md";
 /// Folders of `web/` that are not part of the page.
 const NOT_IN_THE_PAGE: &[&str] = &["node_modules", "dist", "dev", "test", "tests"];
 
@@ -46,7 +46,8 @@ pub(crate) fn install() -> anyhow::Result<()> {
 
 /// Builds the page, unless it is newer than all of its sources.
 pub(crate) fn build() -> anyhow::Result<()> {
-    let newest = newest_source(&web())?.max(newest_source(&root().join(GUIDE))?);
+    let newest = newest_source(&web())?
+        .max(modified(&root().join(GUIDE)).with_context(|| format!("{GUIDE} does not exist"))?);
     if modified(&web().join(BUILT)).is_some_and(|built| built >= newest) {
         return Ok(());
     }

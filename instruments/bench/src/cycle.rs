@@ -1,6 +1,6 @@
 //! The largest array of `u32` that a writer can hand to a reader every cycle: `tallycast bench cycle`.
 //!
-//! Source: Scollo, whose communication tool this reproduces; `probe::cycle` has the rules, `docs/bench.md`
+//! Source: Scollo, whose communication tool this reproduces; `probe::cycle` has the rules, `docs/guide/bench.md`
 //! explains the measurement. [`run`] searches for the largest array at each [point](Point) of cycle time,
 //! transport and processor quota; each repeat is a whole [search](Search) with its own two processes. [`serve`]
 //! is the main function of those processes.

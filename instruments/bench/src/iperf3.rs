@@ -6,7 +6,7 @@
 //! iperf3's shape.
 //!
 //! Learnt from two programs of iperf 3.12 that communicated through a relay which recorded every byte;
-//! `docs/bench.md` lists what works, what is refused, and what differs.
+//! `docs/guide/bench.md` lists what works, what is refused, and what differs.
 
 mod client;
 mod cpu;

@@ -1,7 +1,7 @@
 //! Round-trip time and rate of messages at every size.
 //!
 //! Source: Petri 2007, whose `tcppp` and `udtpp` this reproduces; `probe::pingpong` has the rules,
-//! `docs/bench.md` explains the measurement. [`measure`] is the client's end, [`TEST`] the server's: the client
+//! `docs/guide/bench.md` explains the measurement. [`measure`] is the client's end, [`TEST`] the server's: the client
 //! sends a message over TCP, with each requested congestion control, or in datagrams, and the server answers
 //! with one of the same size once it has all of it.
 

@@ -1,4 +1,4 @@
-//! The published schemas: `docs/formats/NAME.schema.json` is what the types of a report say, and accepts the reports
+//! The published schemas: `docs/reference/formats/NAME.schema.json` is what the types of a report say, and accepts the reports
 //! that are stored next to this file. `INSTA_UPDATE=always` rewrites the pages.
 
 use std::{env, fs};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// Compares the schema of `T` with its page, and tries it on reports.
 fn check<T: JsonSchema>(name: &str, reports: &[&str]) {
-    let path = format!("{}/../../docs/formats/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../docs/reference/formats/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
     let schema = schema::<T>();
     let text = format!("{:#}\n", schema.as_value());
     if env::var("INSTA_UPDATE").is_ok_and(|it| it == "always") {

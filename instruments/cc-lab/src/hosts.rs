@@ -12,7 +12,7 @@ pub enum Hosts {
     Ideal,
     /// Hosts take time, wake up late, stall now and then, and their clocks disagree: a busy machine of two cores.
     ///
-    /// Source: this project's own measurements; `docs/congestion-lab.md`, "Limits".
+    /// Source: this project's own measurements; `docs/guide/congestion-lab.md`, "Limits".
     Real,
 }
 

@@ -1,7 +1,7 @@
 """The rows of a CSV file that grows: lines as they are completed, columns, times. Pure: bytes in, rows out.
 
 Comma, semicolon or tab, whichever the first line has most of; `#` begins a comment; the first line names the columns, with
-units as in ``current [A]``, unless it is numbers. The conventions are those of ``tallycast pub --file`` (docs/cli.md).
+units as in ``current [A]``, unless it is numbers. The conventions are those of ``tallycast pub --file`` (docs/reference/cli.md).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy.typing as npt
 #: Nanoseconds per unit of a time in a payload; `iso` is text.
 TIME_UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
-#: Names of dtypes (docs/glossary.md), and their NumPy types.
+#: Names of dtypes (docs/reference/glossary.md), and their NumPy types.
 DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{kind}{bits}": np.dtype(f"<{kind}{bits // 8}") for kind in "iu" for bits in (8, 16, 32, 64)},
     "f4": np.dtype("<f4"),

@@ -3,7 +3,7 @@
 //! Numbered datagrams go from one host to another, something along the path loses some of them, and `tallycast
 //! doctor watch` runs on both hosts. The doctor must name the datagrams missing at the reader, at the stage where
 //! the loss was planted, number by number; it must report the others as not observed. [`classes`] is the list;
-//! `docs/lab.md` the manual.
+//! `docs/guide/loss-lab.md` the manual.
 
 mod absent;
 mod borrowed;

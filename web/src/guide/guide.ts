@@ -1,7 +1,7 @@
 /**
- * The guide to losses (`docs/operations/losses.md`) by stage: the one source of what a stage means and what helps.
+ * The guide to losses (`docs/guide/losses.md`) by stage: the one source of what a stage means and what helps.
  */
-import guide from '../../../docs/operations/losses.md?raw';
+import guide from '../../../docs/guide/losses.md?raw';
 import { plain, readBlocks, readLine, type Block, type Line } from './markdown';
 import { splitAtMarks, type Mark } from './marks';
 

@@ -1,5 +1,5 @@
 /**
- * The part of Markdown that `docs/operations/losses.md` is written in: headings, paragraphs, lists, tables, commands
+ * The part of Markdown that `docs/guide/losses.md` is written in: headings, paragraphs, lists, tables, commands
  * indented by four spaces; in a line `code`, *stress* and links within the page.
  *
  * Limited on purpose: other Markdown is shown as plain text, and a test ensures that the guide has none of it.

@@ -2,7 +2,7 @@
  * The stages of the account in the order of the path, with their names on the page.
  *
  * Names and codes are those of the ledger (`docs/protocol/account.md`); the colour of a stage
- * comes from its place, see `style/base.css`. Remedies are the guide's (`docs/operations/losses.md`), in one short line;
+ * comes from its place, see `style/base.css`. Remedies are the guide's (`docs/guide/losses.md`), in one short line;
  * the doctor's findings for one host go further.
  */
 import { shortRemedy } from '../guide/guide';

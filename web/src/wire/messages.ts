@@ -165,7 +165,7 @@ export interface SocketCounts {
   readonly longestWaitNs: number;
 }
 
-/** Reads an account (`docs/formats/account.md`). */
+/** Reads an account (`docs/reference/formats/account.md`). */
 export function readAccount(value: unknown): Account {
   const from = fields(value);
   const elements = fields(from['elements']);

@@ -7,7 +7,7 @@ import { plain, readBlocks, readLine } from '../../src/guide/markdown';
 import { splitAtMarks } from '../../src/guide/marks';
 import { STAGES, UNEXPLAINED, UNSETTLED } from '../../src/model/stage';
 
-const GUIDE = readFileSync(fileURLToPath(new URL('../../../docs/operations/losses.md', import.meta.url)), 'utf8');
+const GUIDE = readFileSync(fileURLToPath(new URL('../../../docs/guide/losses.md', import.meta.url)), 'utf8');
 const ALL = [...STAGES, UNEXPLAINED, UNSETTLED];
 
 describe('the guide', () => {

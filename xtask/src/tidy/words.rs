@@ -1,6 +1,6 @@
 //! Words that may not come back: names of our own for things that the field has names for.
 //!
-//! Each was replaced in code, pages and messages; `docs/glossary.md` has the terms. A name that is published, such as a JSON
+//! Each was replaced in code, pages and messages; `docs/reference/glossary.md` has the terms. A name that is published, such as a JSON
 //! key, stays what it was and stands in quotation marks or backticks, which this rule passes over.
 
 use super::Offence;

@@ -1,7 +1,7 @@
 //! Sidecar index of a segment: its batches, and with them the acknowledgement that they are stored.
 //!
 //! An entry is written after the bytes that it describes were synced, so an intact entry proves an intact batch. The
-//! layout is drawn in `docs/formats/archive.md`; a test compares the page with `layout`. Start with
+//! layout is drawn in `docs/reference/formats/archive.md`; a test compares the page with `layout`. Start with
 //! [`Index::decode`].
 
 use core::ops::Range;
@@ -501,7 +501,7 @@ mod tests {
 
     /// Returns the rows `| offset | bytes | field | …` of the page's table under `heading`.
     fn table(heading: &str) -> Vec<(String, Range<usize>)> {
-        let page = include_str!("../../../../docs/formats/archive.md");
+        let page = include_str!("../../../../docs/reference/formats/archive.md");
         let section = page.split(heading).nth(1).expect("the page has the section");
         let section = section.split("\n#").next().unwrap();
         let row = |line: &str| {

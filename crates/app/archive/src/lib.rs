@@ -4,7 +4,7 @@
 //! index whose entries acknowledge what is stored; closed segments become Parquet ([`Compactor`]). An [`Archive`]
 //! lists the content, returns blocks and holes in their order ([`Feed`]), thins them ([`Points`]) and exports them
 //! ([`Export`]). Every file access goes through a [`Store`], so that tests can take the disk away at any moment. The
-//! formats are drawn in `docs/formats/archive.md`.
+//! formats are drawn in `docs/reference/formats/archive.md`.
 //!
 //! No network here: the driver of the recorder converts a subscriber's events to [`Input`].
 

@@ -128,7 +128,7 @@ pub struct StreamAccount {
     pub stream: Arc<StreamName>,
     /// Epoch of the publisher.
     pub epoch: Epoch,
-    /// Account object of `docs/formats/account.md`.
+    /// Account object of `docs/reference/formats/account.md`.
     pub account: Value,
 }
 

@@ -3,7 +3,7 @@
 //! Parquet's own page checksums are optional, few writers have them, and they do not cover headers and footer. A seal
 //! is between the last page and the footer, which readers of Parquet skip: the file stays standard Parquet. Blocks of
 //! [`BLOCK_BYTES`] are checked one by one when they are read, so a short read of a large file stays short. The layout
-//! is drawn in `docs/formats/archive.md`; a test compares the page with `layout`. Start with [`Sealing`] and
+//! is drawn in `docs/reference/formats/archive.md`; a test compares the page with `layout`. Start with [`Sealing`] and
 //! [`Sealed`].
 
 use std::io::{self, Read, Write};
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn the_format_page_draws_the_trailer_as_it_is() {
-        let page = include_str!("../../../../docs/formats/archive.md");
+        let page = include_str!("../../../../docs/reference/formats/archive.md");
         let section = page.split("### Seal").nth(1).expect("the page has the section");
         let row = |line: &str| {
             let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();

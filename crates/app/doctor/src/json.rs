@@ -1,4 +1,4 @@
-//! JSON objects of findings and checks: `docs/doctor.md`.
+//! JSON objects of findings and checks: `docs/guide/doctor.md`.
 
 use diagnose::audit::Check;
 use diagnose::{Datagrams, Evidence, Finding, Level, Place, Remedy, Unplaced};
@@ -74,7 +74,7 @@ pub fn unplaced_json(unplaced: &Unplaced) -> Value {
 /// Returns the place in the guide that describes a stage.
 #[must_use]
 pub fn guide(stage: &str) -> String {
-    format!("docs/operations/losses.md#{stage}")
+    format!("docs/guide/losses.md#{stage}")
 }
 
 /// Returns a check of an audit or a preflight as an object.
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_guide_has_a_heading_for_every_stage_between_two_programs() {
-        let text = include_str!("../../../../docs/operations/losses.md");
+        let text = include_str!("../../../../docs/guide/losses.md");
         let between = Stage::ALL
             .into_iter()
             .filter(|stage| (Stage::SenderSocket..=Stage::ReceiverUdpMemory).contains(stage));

@@ -1,7 +1,7 @@
 //! Event files: the snapshots and events of a watch, so that it can be evaluated again elsewhere.
 //!
 //! JSON, one object per line: first the kind of file, then snapshots, each with its drop events. A snapshot has only
-//! the counters that changed. `docs/formats/doctor-events.md` is the manual.
+//! the counters that changed. `docs/reference/formats/doctor-events.md` is the manual.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -13,7 +13,7 @@ use crate::memory::StreamMemory;
 /// Maximum number of gaps listed with an account; `GET /api/gaps` has all that are known.
 const LISTED_GAPS: usize = 256;
 
-/// Returns a stream's account in the form of `docs/formats/account.md`, with all stages in order, plus the elements
+/// Returns a stream's account in the form of `docs/reference/formats/account.md`, with all stages in order, plus the elements
 /// never shown to viewers.
 pub(crate) fn account_of(slot: &StreamSlot, history: &History) -> Value {
     let memory = slot.memory();

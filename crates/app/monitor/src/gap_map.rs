@@ -160,7 +160,7 @@ impl KnownGap {
         }
     }
 
-    /// Returns the gap as `docs/formats/account.md` has it, with its times.
+    /// Returns the gap as `docs/reference/formats/account.md` has it, with its times.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));

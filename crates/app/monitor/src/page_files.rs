@@ -18,7 +18,7 @@ const NO_PAGE: &str = "This monitor was built without its page.\n\n\
     Build it with `cargo xtask page` (Node 20 or later), then build the program again.\n\
     Everything else works: see /api/streams, /metrics and docs/protocol/page.md.\n";
 /// The source text of the guide to losses, if there is no page of it.
-const GUIDE: &str = include_str!("../../../../docs/operations/losses.md");
+const GUIDE: &str = include_str!("../../../../docs/guide/losses.md");
 /// Files under this folder have their content's hash in their names.
 const HASHED: &str = "assets/";
 
@@ -27,7 +27,7 @@ pub(crate) async fn index() -> Response {
     page("index.html", NO_PAGE)
 }
 
-/// Answers with the guide to losses, a heading for each stage (`docs/operations/losses.md`).
+/// Answers with the guide to losses, a heading for each stage (`docs/guide/losses.md`).
 pub(crate) async fn guide() -> Response {
     page("guide.html", GUIDE)
 }

@@ -40,7 +40,7 @@ pub enum ColumnError {
     NoRate,
 }
 
-/// Columns before the channels in the archive's exports (`docs/formats/archive.md`, "Exports").
+/// Columns before the channels in the archive's exports (`docs/reference/formats/archive.md`, "Exports").
 const LEADING: [&str; 2] = [INDEX, TIME];
 const INDEX: &str = "index";
 const TIME: &str = "time_ns";

@@ -1,4 +1,4 @@
-//! Accounts and gaps as JSON, as `docs/formats/account.md` describes them.
+//! Accounts and gaps as JSON, as `docs/reference/formats/account.md` describes them.
 
 use std::time::Duration;
 

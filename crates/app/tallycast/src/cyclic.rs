@@ -2,7 +2,7 @@
 //!
 //! [`Node::app`](crate::Node::app) begins to describe an [`App`]; [`App::run`] calls its function at absolute
 //! due times, keeps its counters and reports every cycle in a status stream, `apps/NAME`. [`AppsWatch`] reads
-//! those of all apps and returns the state of each. Definitions and units: `docs/cyclic.md`.
+//! those of all apps and returns the state of each. Definitions and units: `docs/guide/cyclic.md`.
 //!
 //! ```no_run
 //! use tallycast::Node;

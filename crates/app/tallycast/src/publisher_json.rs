@@ -1,4 +1,4 @@
-//! A stream's schema and its publisher's totals as JSON, as `docs/cli.md` describes them.
+//! A stream's schema and its publisher's totals as JSON, as `docs/reference/cli.md` describes them.
 
 use cast::send::ReportStats;
 use sample::{Channel, Schema};

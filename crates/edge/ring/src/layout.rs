@@ -1,7 +1,7 @@
 //! The memory image: a control block, the label, the ledger page, then the records.
 //!
 //! All values are little-endian 64-bit words, so that heap and shared memory hold the same image.
-//! It is drawn in `docs/formats/ring.md`; a test compares that page with the constants here.
+//! It is drawn in `docs/reference/formats/ring.md`; a test compares that page with the constants here.
 //!
 //! A position counts bytes since the ring was created; it never wraps (at 100 GB/s, not for five
 //! years). A record may wrap round the end of the memory between any two of its words: no padding,
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_page_in_the_documents_draws_this_layout() {
-        let page = include_str!("../../../../docs/formats/ring.md");
+        let page = include_str!("../../../../docs/reference/formats/ring.md");
         let words = [
             ("magic", control::MAGIC),
             ("capacity_bytes", control::CAPACITY),
@@ -193,14 +193,14 @@ mod tests {
         ];
         for (name, word) in words {
             let row = format!("| {} | `{name}` |", word * WORD_BYTES);
-            assert!(page.contains(&row), "docs/formats/ring.md lacks the row {row}");
+            assert!(page.contains(&row), "docs/reference/formats/ring.md lacks the row {row}");
         }
         let is_row =
             |line: &&str| line.strip_prefix("| ").is_some_and(|row| row.starts_with(char::is_numeric));
         assert_eq!(
             page.lines().filter(is_row).count(),
             words.len(),
-            "docs/formats/ring.md has other rows too"
+            "docs/reference/formats/ring.md has other rows too"
         );
         assert!(page.contains(&format!("Version {VERSION}.")));
         assert_eq!(MAGIC.to_le_bytes()[6], VERSION);

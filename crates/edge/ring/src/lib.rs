@@ -9,7 +9,7 @@
 //! Not here: the meaning of records (that is `engine`), and sleeping in the ring itself: a
 //! [`Doorbell`] wakes readers that wait, and one doorbell serves any number of rings. Start with
 //! [`ring()`] for the threads of one process, with [`shared`] between processes; both have the same
-//! image in memory, drawn in `docs/formats/ring.md`.
+//! image in memory, drawn in `docs/reference/formats/ring.md`.
 //!
 //! ```
 //! use ring::Read;

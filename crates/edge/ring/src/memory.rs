@@ -11,7 +11,7 @@ use crate::run::Run;
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::words::Words;
 
-/// The image drawn in `docs/formats/ring.md`.
+/// The image drawn in `docs/reference/formats/ring.md`.
 pub(crate) struct Memory {
     words: Words,
     /// Positions of the parts. Kept here and not read again: a malicious writer may change them in

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use ring::{Read, Reader, RecordTooLarge, Ring, Writer};
 
 const HEADER_BYTES: u64 = 24;
-/// The kind of padding, as `docs/formats/ring.md` has it.
+/// The kind of padding, as `docs/reference/formats/ring.md` has it.
 const PADDING: u16 = 65_535;
 
 struct Kept {

@@ -17,7 +17,7 @@ use units::Random;
 
 /// Timeout long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(60);
-/// Offset of the head in the control block, as `docs/formats/ring.md` draws it.
+/// Offset of the head in the control block, as `docs/reference/formats/ring.md` draws it.
 const HEAD: u64 = 128;
 const INTENT: u64 = 256;
 const RESUME: u64 = 264;

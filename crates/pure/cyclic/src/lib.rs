@@ -6,7 +6,7 @@
 //! and [`StatusRow`] describe the app to others, in a stream like any other. [`Observer`] judges an
 //! app from that stream, and [`picture`] draws which app feeds which.
 //!
-//! Not here: clocks, threads, streams. Those are in `tallycast`. Definitions: `docs/cyclic.md`.
+//! Not here: clocks, threads, streams. Those are in `tallycast`. Definitions: `docs/guide/cyclic.md`.
 
 mod app_counters;
 mod histogram;

@@ -1,6 +1,6 @@
 //! Registration of an app: the name and the labels of its status stream.
 //!
-//! Layout: `docs/cyclic.md`, "The status stream".
+//! Layout: `docs/guide/cyclic.md`, "The status stream".
 
 use core::time::Duration;
 

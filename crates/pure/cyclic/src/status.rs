@@ -1,6 +1,6 @@
 //! Status of each cycle of an app: one sample of its status stream.
 //!
-//! Layout: `docs/cyclic.md`, "The status stream".
+//! Layout: `docs/guide/cyclic.md`, "The status stream".
 
 use sample::Channel;
 

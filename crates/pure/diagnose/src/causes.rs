@@ -1,7 +1,7 @@
 //! Table of causes: where data are lost on a host, why, what helps, and the signs in the kernel that show it.
 //!
 //! Three indexes point into it: the reasons and functions of drop events (`events/reasons.rs`), counters
-//! (`watch/counters.rs`), and the names of drivers' counters (`watch/driver.rs`). The guide `docs/operations/losses.md`
+//! (`watch/counters.rs`), and the names of drivers' counters (`watch/driver.rs`). The guide `docs/guide/losses.md`
 //! is compared with it (`tests/guide.rs`).
 //!
 //! Source: `include/net/dropreason-core.h`, documentation and sources of the drivers (`drivers/net/ethernet`, `veth.c`,

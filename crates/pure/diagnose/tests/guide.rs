@@ -1,11 +1,11 @@
-//! The guide to losses (`docs/operations/losses.md`) agrees with the table of causes.
+//! The guide to losses (`docs/guide/losses.md`) agrees with the table of causes.
 
 use std::collections::BTreeSet;
 
 use diagnose::{CAUSES, Cause, Settings};
 use ledger::Stage;
 
-const GUIDE: &str = include_str!("../../../../docs/operations/losses.md");
+const GUIDE: &str = include_str!("../../../../docs/guide/losses.md");
 
 /// Returns the guide's section about a stage, in one line.
 fn section(stage: Stage) -> String {

@@ -1,7 +1,7 @@
 //! Report of a capacity measurement: the object that `--json` prints, from which table, page and figures are
 //! made.
 //!
-//! Its form is published as `docs/formats/bench-capacity.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-capacity.schema.json`; a test compares the two.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! Report of a measurement of costs: the object that `--json` prints, from which the other forms are made.
 //!
-//! Its form is published as `docs/formats/bench-cost.schema.json`, which is made from these types.
+//! Its form is published as `docs/reference/formats/bench-cost.schema.json`, which is made from these types.
 
 use std::time::Duration;
 

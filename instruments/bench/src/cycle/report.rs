@@ -1,6 +1,6 @@
 //! Report of a bench: the object that `--json` prints, from which tables and figures are made.
 //!
-//! Its form is published as `docs/formats/bench-cycle.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-cycle.schema.json`; a test compares the two.
 
 use drawing::FigureError;
 use probe::Summary;

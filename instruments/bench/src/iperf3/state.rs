@@ -1,6 +1,6 @@
 //! The states of a test, as single bytes on the control connection, and iperf3's error numbers of a refusal.
 //!
-//! Source: observed between two programs of iperf 3.12, with a relay that recorded every byte; `docs/bench.md`.
+//! Source: observed between two programs of iperf 3.12, with a relay that recorded every byte; `docs/guide/bench.md`.
 
 /// State of the test, a byte on the control connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! Report of a multicast measurement: the object that `--json` prints, from which tables and figures are made.
 //!
-//! Its form is published as `docs/formats/bench-multicast.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-multicast.schema.json`; a test compares the two.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

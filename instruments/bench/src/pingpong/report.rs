@@ -1,6 +1,6 @@
 //! Report of a ping-pong: the object that `--json` prints, from which tables and figures are made.
 //!
-//! Its form is published as `docs/formats/bench-pingpong.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-pingpong.schema.json`; a test compares the two.
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! Published measurements reproduced: every measurement that the conclusions rest on, the published figures as
 //! reference for ours, and each conclusion compared with the results here.
 //!
-//! The object that `bench reproduce --json` prints; its form is published as `docs/formats/bench-reproduce.schema.json`.
+//! The object that `bench reproduce --json` prints; its form is published as `docs/reference/formats/bench-reproduce.schema.json`.
 
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -322,7 +322,7 @@ pub(crate) mod tests {
     /// Checks a reproduction against its published form, and the reports of its parts against theirs
     /// (`of_parts`).
     pub(crate) fn check_against_schema(it: &Reproduction, of_parts: &str) {
-        let published = include_str!("../../../../docs/formats/bench-reproduce.schema.json");
+        let published = include_str!("../../../../docs/reference/formats/bench-reproduce.schema.json");
         let value = serde_json::to_value(it).unwrap();
         assert_eq!(Schema::parse(published).check(&value), Ok(()));
         let of_parts = Schema::parse(of_parts);

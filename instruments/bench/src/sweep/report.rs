@@ -1,6 +1,6 @@
 //! Report of a sweep: the object that `--json` prints, from which table, page and figures are made.
 //!
-//! Its form is published as `docs/formats/bench-sweep.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-sweep.schema.json`; a test compares the two.
 
 use probe::Summary;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Report of a throughput measurement: the object that `--json` prints, in iperf3's shape, from which tables
 //! are made.
 //!
-//! Its form is published as `docs/formats/bench.schema.json`; a test compares the two. Names of iperf3 have the
+//! Its form is published as `docs/reference/formats/bench.schema.json`; a test compares the two. Names of iperf3 have the
 //! meaning that they have there; the counts of the receiving end (`sum_received`) always come with those of the
 //! sending end (`sum_sent`).
 

@@ -166,7 +166,7 @@ fn what_fails_leaves_what_was_measured_before_and_is_said() {
         normal: Some(Ok(example_report())),
     };
     let it = assemble(Reproduction::begin("000", Grid::Short), parts, false);
-    let of_sweeps = include_str!("../../../../docs/formats/bench-sweep.schema.json");
+    let of_sweeps = include_str!("../../../../docs/reference/formats/bench-sweep.schema.json");
     check_against_schema(&it, of_sweeps);
     assert_eq!((it.state, it.counts().0, it.parts.len()), (State::BrokenOff, 2, 3));
     assert!(!it.table.is_empty() && !it.charts.is_empty());

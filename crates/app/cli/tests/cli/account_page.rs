@@ -1,4 +1,4 @@
-//! The page `docs/formats/account.md` and the objects that are printed agree, field for field.
+//! The page `docs/reference/formats/account.md` and the objects that are printed agree, field for field.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tallycast::{
     StreamAccount, StreamGap, StreamId, Waits, WallTime, account_json, stream_gap_json,
 };
 
-const PAGE: &str = include_str!("../../../../../docs/formats/account.md");
+const PAGE: &str = include_str!("../../../../../docs/reference/formats/account.md");
 
 /// Returns the fields in the tables of a section of the page.
 fn fields_on_page(section: &str) -> BTreeSet<&'static str> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::program::{check_keys, run_as_nobody};
 use crate::schema::Schema;
 
-const AUDIT_SCHEMA: &str = include_str!("../../../../../docs/formats/doctor-audit.schema.json");
+const AUDIT_SCHEMA: &str = include_str!("../../../../../docs/reference/formats/doctor-audit.schema.json");
 
 /// Reads the lines of an audit, each of which the published schema accepts.
 fn audit_lines(output: &[u8]) -> Vec<Value> {
@@ -65,11 +65,11 @@ fn the_schema_of_an_audit_accepts_nothing_else_and_the_page_describes_each_check
     assert_eq!(schema.check(&check("mtu", "not seen")), Ok(()));
     assert!(schema.check(&check("mtu", "good")).is_err() && schema.check(&check("luck", "ok")).is_err());
     assert!(schema.check(&json!({ "event": "ended", "ok": 1, "warn": 0, "fail": 0 })).is_err());
-    let page = include_str!("../../../../../docs/doctor.md");
+    let page = include_str!("../../../../../docs/guide/doctor.md");
     let schema: Value = serde_json::from_str(AUDIT_SCHEMA).unwrap();
     for check in schema["$defs"]["finding"]["properties"]["check"]["enum"].as_array().unwrap() {
         let name = format!("`{}`", check.as_str().unwrap());
-        assert!(page.contains(&name), "docs/doctor.md does not mention {name}");
+        assert!(page.contains(&name), "docs/guide/doctor.md does not mention {name}");
     }
 }
 

@@ -27,7 +27,7 @@ const SMALL: [&str; 11] = [
 ];
 
 fn schema() -> Schema {
-    Schema::parse(include_str!("../../../../../docs/formats/bench-cycle.schema.json"))
+    Schema::parse(include_str!("../../../../../docs/reference/formats/bench-cycle.schema.json"))
 }
 
 /// Runs a bench; returns its report, which the schema has accepted, and its exit code.

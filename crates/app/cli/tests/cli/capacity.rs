@@ -13,7 +13,7 @@ use crate::schema::Schema;
 const SHORT: [&str; 9] = ["bench", "capacity", "-t", "50ms", "--repeat", "1", "-b", "2kpps", "--json"];
 
 fn schema() -> Schema {
-    Schema::parse(include_str!("../../../../../docs/formats/bench-capacity.schema.json"))
+    Schema::parse(include_str!("../../../../../docs/reference/formats/bench-capacity.schema.json"))
 }
 
 /// Runs a measurement to its end; returns its report, which the schema has accepted, and its exit code.

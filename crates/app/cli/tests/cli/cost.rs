@@ -18,7 +18,7 @@ const SHORT: [&str; 8] = ["bench", "cost", "--runs", "2", "-t", "3s", "-b", "8M"
 
 /// Reads a report that the schema accepts.
 fn read(value: &Value) -> Report {
-    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-cost.schema.json"));
+    let schema = Schema::parse(include_str!("../../../../../docs/reference/formats/bench-cost.schema.json"));
     assert_eq!(schema.check(value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
@@ -89,7 +89,8 @@ fn a_reproduction_that_is_ended_early_prints_what_it_has() {
     bench.signal(Signal::INT);
     let (_, lines) = bench.wait();
     let line = lines.last().unwrap();
-    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-reproduce.schema.json"));
+    let schema =
+        Schema::parse(include_str!("../../../../../docs/reference/formats/bench-reproduce.schema.json"));
     assert_eq!(schema.check(line), Ok(()));
     let it: Reproduction = serde_json::from_value(line.clone()).unwrap();
     assert_eq!((it.document.as_str(), it.state), ("001", State::Interrupted));

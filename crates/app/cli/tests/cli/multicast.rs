@@ -13,7 +13,8 @@ use crate::schema::Schema;
 const SHORT: [&str; 8] = ["bench", "multicast", "-t", "50ms", "--repeat", "2", "--receivers", "3"];
 
 fn read(value: &Value) -> Report {
-    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-multicast.schema.json"));
+    let schema =
+        Schema::parse(include_str!("../../../../../docs/reference/formats/bench-multicast.schema.json"));
     assert_eq!(schema.check(value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }

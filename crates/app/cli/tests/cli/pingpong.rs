@@ -14,7 +14,8 @@ const SHORT: [&str; 10] =
     ["bench", "pingpong", "-t", "10ms", "--exchanges", "5", "--repeat", "2", "--sizes", "1,3000,100000"];
 
 fn read(value: &Value) -> Report {
-    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-pingpong.schema.json"));
+    let schema =
+        Schema::parse(include_str!("../../../../../docs/reference/formats/bench-pingpong.schema.json"));
     assert_eq!(schema.check(value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
@@ -112,7 +113,8 @@ fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions()
     wait_for("the first path", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();
-    let schema = Schema::parse(include_str!("../../../../../docs/formats/bench-reproduce.schema.json"));
+    let schema =
+        Schema::parse(include_str!("../../../../../docs/reference/formats/bench-reproduce.schema.json"));
     assert_eq!(schema.check(&lines[0]), Ok(()));
     let report: Reproduction = serde_json::from_value(lines[0].clone()).unwrap();
     assert_eq!((status.code(), report.state), (Some(1), State::Interrupted));

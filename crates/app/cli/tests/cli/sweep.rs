@@ -12,7 +12,7 @@ use crate::schema::Schema;
 const SHORT: [&str; 9] = ["bench", "sweep", "-t", "50ms", "--repeat", "1", "--rates", "500pps", "--json"];
 
 fn schema() -> Schema {
-    Schema::parse(include_str!("../../../../../docs/formats/bench-sweep.schema.json"))
+    Schema::parse(include_str!("../../../../../docs/reference/formats/bench-sweep.schema.json"))
 }
 
 /// Runs a sweep to its end; returns its report, which the schema has accepted, and its exit code.

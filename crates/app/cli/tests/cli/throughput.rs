@@ -16,7 +16,7 @@ use crate::schema::Schema;
 const SHORT: [&str; 8] = ["bench", "throughput", "-t", "100ms", "-i", "50ms", "--repeat", "1"];
 
 fn schema() -> Schema {
-    Schema::parse(include_str!("../../../../../docs/formats/bench.schema.json"))
+    Schema::parse(include_str!("../../../../../docs/reference/formats/bench.schema.json"))
 }
 
 /// Reads a report that the schema accepts.

@@ -2,7 +2,7 @@
 //!
 //! Only the archive writes it, and other tools may have changed the columns since: users of the description must
 //! check that a column still matches its channel. The JSON is that of `stream.json`, drawn in
-//! `docs/formats/archive.md`.
+//! `docs/reference/formats/archive.md`.
 
 use std::collections::BTreeMap;
 

@@ -167,7 +167,7 @@ impl AppsWatch {
 
 /// Returns an app as JSON, with its feeders and readers; `streams` are the existing streams.
 ///
-/// Layout: `docs/cyclic.md`, "JSON".
+/// Layout: `docs/guide/cyclic.md`, "JSON".
 #[must_use]
 pub fn app_json(app: &AppLook, apps: &[AppLook], streams: &BTreeSet<StreamName>) -> Value {
     let it = &app.registration;

@@ -22,7 +22,7 @@ Examples:
   tallycast bench capacity -b 200kpps --workers 4             at a given rate instead of full speed
 
 Receivers: own-processes and own-threads have a port each, shared-threads one socket, reuseport-processes and
-reuseport-threads a socket each at one port. docs/bench.md says how to read the table.";
+reuseport-threads a socket each at one port. docs/guide/bench.md says how to read the table.";
 
 #[derive(Args, Debug)]
 #[group(skip)]

@@ -18,7 +18,7 @@ Examples:
   tallycast bench cost -c 192.0.2.7 --runs 100            between two hosts, with as many runs as Gu & Grossman 2005
   tallycast bench cost --transports udp,stream -b 1G --html cost.html
 
-A cost is processor frequency per megabit per second, or cycles per bit; docs/bench.md says what it includes.";
+A cost is processor frequency per megabit per second, or cycles per bit; docs/guide/bench.md says what it includes.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {

@@ -19,7 +19,7 @@ Examples:
   tallycast bench cycle --transports udp --receive-buffer 8MiB --json
 
 A run is good if every callback k, from 0, comes by start + (k + 1) cycle times and enough cycles come complete.
-Each repeat is a search of its own for the largest good array; docs/bench.md says how to read the figures.";
+Each repeat is a search of its own for the largest good array; docs/guide/bench.md says how to read the figures.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {

@@ -15,7 +15,7 @@ use crate::verbs::files::{FileArguments, Files};
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Handout {
-    /// Print the report as one JSON object instead of a table (docs/bench.md names its schema)
+    /// Print the report as one JSON object instead of a table (docs/guide/bench.md names its schema)
     #[arg(short = 'J', long)]
     json: bool,
     #[command(flatten)]

@@ -23,7 +23,7 @@ Examples:
                                                                  the highest rate at which at most 0.1 % is lost
   tallycast bench sweep -c 192.0.2.7 --rates 50M,100M --csv sweep.csv
 
-Every combination of the listed values is a point. docs/bench.md says how to read the report.";
+Every combination of the listed values is a point. docs/guide/bench.md says how to read the report.";
 
 #[derive(Args, Debug)]
 #[group(skip)]

@@ -28,7 +28,7 @@ Examples:
   tallycast bench -c 192.0.2.7 -u -b 100M -P 4            four flows of datagrams, 100 Mbit/s each
   tallycast bench -c 192.0.2.7 -R -t 30 -J                from the server, half a minute a run, as JSON
 
-Rates are decimal bits per second, sizes binary bytes. The loss of each run is accounted for; docs/bench.md says how to
+Rates are decimal bits per second, sizes binary bytes. The loss of each run is accounted for; docs/guide/bench.md says how to
 read the report.";
 
 #[derive(Args, Debug)]
@@ -102,7 +102,7 @@ pub(crate) struct Arguments {
     /// Receive trains of datagrams as one packet (UDP_GRO); drops are then counted in trains
     #[arg(long)]
     gro: bool,
-    /// Print the report as one JSON object (docs/formats/bench.schema.json)
+    /// Print the report as one JSON object (docs/reference/formats/bench.schema.json)
     #[arg(short = 'J', long)]
     json: bool,
     /// Print one JSON object per line while it runs: start, interval …, end
