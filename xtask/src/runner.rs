@@ -8,7 +8,7 @@ use crate::load::Load;
 use crate::nightly::Nightly;
 use crate::report::{Outcome, Report};
 use crate::setup::{self, Need, Preparation};
-use crate::suites::{self, Counting, Lane, Step, Suite};
+use crate::suites::{self, Counting, Lane, Scope, Step, Suite};
 use crate::workspace::{Metadata, cargo, root};
 use crate::{Verdict, page, process};
 use anyhow::{Context, bail};
@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// Only the inner loop: tidy, fmt, clippy, unit and property tests, fixed-seed simulation. Installs nothing.
     #[arg(long, conflicts_with = "nightly")]
     fast: bool,
+    /// Run the product without the instruments: the inner loop, and one behaviour over every reach. Installs nothing.
+    #[arg(long, conflicts_with_all = ["fast", "nightly"])]
+    core: bool,
     /// Run with busy loops, one per processor and two at least: suites with sockets, clocks, processes or browsers
     /// three times.
     #[arg(long, conflicts_with = "nightly")]
@@ -47,10 +50,11 @@ pub(crate) struct Options {
 
 impl Options {
     fn lane(&self) -> Lane {
-        match (self.fast, self.nightly) {
-            (_, true) => Lane::Nightly,
-            (true, false) => Lane::Fast,
-            (false, false) => Lane::Full,
+        match (self.fast, self.core, self.nightly) {
+            (true, ..) => Lane::Fast,
+            (_, true, _) => Lane::Core,
+            (.., true) => Lane::Nightly,
+            _ => Lane::Full,
         }
     }
 }
@@ -68,6 +72,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let runner = Runner {
         logs: metadata.target_directory.join("xtask"),
         built: metadata.target_directory.join("debug"),
+        scope: lane.scope(),
         metadata,
     };
     std::fs::create_dir_all(&runner.logs)?;
@@ -105,7 +110,7 @@ fn names(suite: &str, runs: u32) -> Vec<String> {
 
 fn refuse_unknown(lane: Lane, names: &[String]) -> anyhow::Result<()> {
     let night = if lane == Lane::Nightly { "--nightly " } else { "" };
-    let is_of_night = |suite: &Suite| suite.lane == Lane::Nightly;
+    let is_of_night = |suite: &Suite| suite.lanes == [Lane::Nightly];
     let is_known = |name: &str| {
         suites::all().any(|suite| suite.name == name && is_of_night(suite) == (lane == Lane::Nightly))
     };
@@ -130,6 +135,8 @@ struct Runner {
     logs: PathBuf,
     /// Folder of the built programs, including the command under test.
     built: PathBuf,
+    /// Packages that are built and tested.
+    scope: Scope,
     metadata: Metadata,
 }
 
@@ -154,11 +161,15 @@ impl Runner {
         })
     }
 
+    fn of_workspace(&self, command: &str, arguments: &[&str]) -> Command {
+        suites::of_workspace(&self.metadata, self.scope, command, arguments)
+    }
+
     /// Returns the build command of a step.
     fn building(&self, step: &Step) -> Option<Command> {
         match step {
-            Step::Tests(targets, _) => Some(suites::builds(&self.metadata, *targets)),
-            Step::Workspace(command @ "build", arguments) => Some(suites::of_workspace(command, arguments)),
+            Step::Tests(targets, _) => Some(suites::builds(&self.metadata, self.scope, *targets)),
+            Step::Workspace(command @ "build", arguments) => Some(self.of_workspace(command, arguments)),
             _ => None,
         }
     }
@@ -219,8 +230,9 @@ impl Runner {
                 command.args(*arguments);
                 command
             }
-            Step::Workspace(command, arguments) => suites::of_workspace(command, arguments),
-            Step::Tests(targets, arguments) => suites::tests(&self.metadata, *targets, arguments),
+            Step::Lint => suites::lint(&self.metadata, self.scope),
+            Step::Workspace(command, arguments) => self.of_workspace(command, arguments),
+            Step::Tests(targets, arguments) => suites::tests(&self.metadata, self.scope, *targets, arguments),
             Step::Built(program, arguments) => {
                 let mut command = Command::new(self.built.join(program));
                 command.args(*arguments).current_dir(root());
@@ -335,8 +347,12 @@ mod tests {
 
     #[test]
     fn what_cargo_builds_for_a_suite_is_built_before_the_load_begins() {
-        let runner =
-            Runner { logs: PathBuf::new(), built: PathBuf::new(), metadata: Metadata::load().unwrap() };
+        let runner = Runner {
+            logs: PathBuf::new(),
+            built: PathBuf::new(),
+            scope: Scope::Everything,
+            metadata: Metadata::load().unwrap(),
+        };
         let e2e = suites::planned(Lane::Full, &["e2e".to_owned()])[0];
         let built: Vec<Command> = e2e.steps.iter().filter_map(|step| runner.building(step)).collect();
         let verbs: Vec<_> = built.iter().filter_map(|command| command.get_args().next()).collect();

@@ -10,14 +10,14 @@ mod selection;
 use crate::setup::{Environment, Need, PACKAGE, READERS};
 use crate::workspace::root;
 
-pub(crate) use selection::{Targets, builds, of_workspace, tests};
+pub(crate) use selection::{Scope, Targets, builds, lint, of_workspace, tests};
 
 /// A group of tests with its own row in the final table.
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
     /// Purpose of the suite, for the user.
     pub(crate) about: &'static str,
-    pub(crate) lane: Lane,
+    pub(crate) lanes: &'static [Lane],
     pub(crate) nature: Nature,
     /// File without which the suite does not exist (yet).
     pub(crate) exists_with: &'static str,
@@ -29,18 +29,28 @@ pub(crate) struct Suite {
     pub(crate) counting: Counting,
 }
 
-/// Runs that a suite belongs to.
+/// A run that a suite may belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// `--fast` and full runs.
-    Both,
-    /// `--fast` runs only, if a full run does more of the same.
+    /// `--fast`.
     Fast,
-    /// Full runs only.
+    /// `--core`: the product without the instruments.
+    Core,
+    /// Everything but the night.
     Full,
-    /// `--nightly` runs only.
+    /// `--nightly`.
     Nightly,
 }
+
+impl Lane {
+    /// Returns the packages that a run builds and tests.
+    pub(crate) fn scope(self) -> Scope {
+        if self == Self::Core { Scope::Product } else { Scope::Everything }
+    }
+}
+
+/// Every run by day.
+const BY_DAY: &[Lane] = &[Lane::Fast, Lane::Core, Lane::Full];
 
 /// Dependence of a suite's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +80,8 @@ impl Suite {
 pub(crate) enum Step {
     /// A command of this program, in a separate process.
     Xtask(&'static [&'static str]),
+    /// clippy for every target of the packages of the run; a warning is an error.
+    Lint,
     /// cargo with these arguments, at the root.
     Cargo(&'static [&'static str]),
     /// cargo with this command and these arguments, for the packages that are built together.
@@ -113,7 +125,7 @@ const SUITES: &[Suite] = &[
         name: "clippy",
         about: "every target without a warning, the pure floor without clock or I/O",
         needs: &[Need::Clippy],
-        steps: &[Step::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])],
+        steps: &[Step::Lint],
         ..CHECK
     },
     Suite {
@@ -128,7 +140,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "simulation",
         about: "the stream machine over a simulated network, 200 fixed seeds",
-        lane: Lane::Fast,
+        lanes: &[Lane::Fast, Lane::Core],
         exists_with: "crates/pure/cast/tests/seeds.rs",
         environment: &[("TALLYCAST_SEEDS", "200"), ("TALLYCAST_FIRST_SEED", "0")],
         steps: &[SIMULATION],
@@ -137,7 +149,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "simulation",
         about: "the stream machine and the reliable transport over a simulated network, 2,000 seeds each",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "crates/pure/cast/tests/seeds.rs",
         environment: &[("TALLYCAST_SEEDS", "2000"), ("TALLYCAST_FIRST_SEED", "0")],
         steps: &[SIMULATION],
@@ -146,7 +158,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "model",
         about: "the ring under every interleaving that the memory model allows, by loom",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "crates/edge/ring/tests/loom.rs",
         environment: &[("RUSTFLAGS", "--cfg loom")],
         // A separate build folder, because other flags would rebuild everything else. Optimised: it explores
@@ -166,7 +178,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "miri",
         about: "the ring's algorithm under Miri, where a toolchain offers it",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "crates/edge/ring/tests/model.rs",
         needs: &[Need::Miri],
         // Miri has no shared memory and no futex for several words, so it tests the ring on the heap, with one thread.
@@ -188,7 +200,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "doctests",
         about: "the examples in the documentation",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         steps: &[Step::Workspace("test", &["--doc", "--no-fail-fast"])],
         nature: Nature::Live,
         ..TESTS
@@ -196,7 +208,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "rustdoc",
         about: "the documentation builds without a warning",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
         // Libraries only: the binary `tallycast` and the library of that name would write the same pages.
         steps: &[Step::Cargo(&["doc", "--workspace", "--no-deps", "--lib"])],
@@ -205,14 +217,14 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "binary",
         about: "the command `tallycast`, the laboratory and the examples, which the next suites run",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         steps: &[PROGRAMS],
         ..CHECK
     },
     Suite {
         name: "counts",
         about: "a datagram costs no more instructions than the table says",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "instruments/peers/counts.toml",
         needs: &[Need::Valgrind],
         steps: &[Step::Xtask(&["counts"])],
@@ -221,7 +233,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "web",
         about: "types and unit tests of the page",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "web/package.json",
         needs: &[Need::NpmPackages],
         steps: &[Step::Npm(&["run", "check"]), Step::Npm(&["test"])],
@@ -230,7 +242,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "contract",
         about: "one behaviour over every reach",
-        lane: Lane::Full,
+        lanes: &[Lane::Core, Lane::Full],
         exists_with: "tests/contract/Cargo.toml",
         steps: &[Step::Tests(Targets::Of(&["contract"]), &["--show-output"])],
         nature: Nature::Live,
@@ -239,7 +251,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "e2e",
         about: "whole processes over real multicast, in network namespaces where allowed",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "tests/e2e/Cargo.toml",
         needs: &[Need::NetworkTools],
         // One after the other, so that each has the machine's two cores for its real rates.
@@ -250,7 +262,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "lab",
         about: "every class of loss planted, and named by the doctor: with privilege, and by counters without",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "tests/loss-lab/Cargo.toml",
         needs: &[Need::NetworkTools, Need::Nft],
         steps: &[
@@ -265,7 +277,7 @@ const SUITES: &[Suite] = &[
         name: "hook",
         // The suite `unit` has these tests too; this one ensures that there is a compiler.
         about: "the hook in the kernel: drops named one by one, and the object that is shipped",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "crates/edge/bpf/src/hook.bpf.c",
         needs: &[Need::Clang],
         steps: &[Step::Tests(Targets::Of(&["tallycast-bpf"]), &["--show-output"])],
@@ -275,7 +287,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "interop",
         about: "our reliable transport and Debian's libudt as each other's peers",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "tests/interop/Cargo.toml",
         needs: &[Need::LibUdt],
         steps: &[Step::Tests(Targets::Of(&["interop"]), &["--show-output"])],
@@ -286,7 +298,7 @@ const SUITES: &[Suite] = &[
         name: "iperf3",
         // The suite `unit` has these tests too, if iperf3 is installed; this one ensures that it is.
         about: "the bench and iperf3 as each other's client and server",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "crates/app/cli/tests/cli/iperf3.rs",
         needs: &[Need::Iperf3],
         steps: &[of_command(&["--show-output", "iperf3::"])],
@@ -297,7 +309,7 @@ const SUITES: &[Suite] = &[
         name: "top",
         // The suite `unit` has these tests too, if tmux is installed; this one ensures that it is.
         about: "the terminal view in a terminal",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "crates/app/cli/tests/cli/top.rs",
         needs: &[Need::Tmux],
         steps: &[of_command(&["--show-output", "top::"])],
@@ -308,7 +320,7 @@ const SUITES: &[Suite] = &[
         name: "readers",
         // Before the suite `page`, which rebuilds the page: the command, which contains it, would be built again.
         about: "pyarrow and DuckDB read the archive as it lies",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "tests/archive-readers/requirements.txt",
         needs: &[Need::PythonReaders],
         steps: &[
@@ -327,7 +339,7 @@ const SUITES: &[Suite] = &[
         name: "python",
         // Before the suite `page`, for the same reason.
         about: "the Python package from its wheel: behaviour, types, examples, empty environments",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "python/tests/conftest.py",
         needs: &[Need::PythonWheel, Need::PythonPackage],
         wants: &[Need::Page, Need::Mosquitto, Need::NetworkTools],
@@ -346,7 +358,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "page",
         about: "the real page on the real demo in headless Chromium",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "web/package.json",
         needs: &[Need::Page, Need::Chromium],
         // The command contains the page, which may have been built since.
@@ -357,7 +369,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "fuzz",
         about: "the fuzz targets compile",
-        lane: Lane::Full,
+        lanes: &[Lane::Full],
         exists_with: "fuzz/Cargo.toml",
         needs: &[Need::CxxCompiler],
         // Outside the workspace: their common dependencies are checked already.
@@ -383,7 +395,7 @@ const fn of_command(arguments: &'static [&'static str]) -> Step {
 const CHECK: Suite = Suite {
     name: "",
     about: "",
-    lane: Lane::Both,
+    lanes: BY_DAY,
     nature: Nature::Computed,
     exists_with: "Cargo.toml",
     needs: &[],
@@ -397,7 +409,7 @@ const TESTS: Suite = Suite { counting: Counting::Printed, ..CHECK };
 
 /// Returns the suites of one run: those of its lane that exist, or only the named ones if any are named.
 pub(crate) fn planned(lane: Lane, only: &[String]) -> Vec<&'static Suite> {
-    let of_lane = |suite: &&Suite| suite.lane == lane || suite.lane == Lane::Both && lane != Lane::Nightly;
+    let of_lane = |suite: &&Suite| suite.lanes.contains(&lane);
     let wanted = |suite: &&Suite| only.is_empty() || only.iter().any(|name| name == suite.name);
     let exists = |suite: &&Suite| root().join(suite.exists_with).is_file();
     all().filter(of_lane).filter(wanted).filter(exists).collect()
@@ -415,7 +427,7 @@ mod tests {
 
     #[test]
     fn each_lane_has_every_name_once() {
-        for lane in [Lane::Fast, Lane::Full, Lane::Nightly] {
+        for lane in [Lane::Fast, Lane::Core, Lane::Full, Lane::Nightly] {
             let names: Vec<&str> = planned(lane, &[]).iter().map(|suite| suite.name).collect();
             assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "{names:?}");
         }
@@ -427,17 +439,17 @@ mod tests {
     }
 
     #[test]
-    fn the_inner_loop_needs_nothing_but_rust() {
-        let fast = planned(Lane::Fast, &[]).into_iter();
-        let needs: BTreeSet<Need> = fast.flat_map(|suite| suite.needs).copied().collect();
+    fn the_inner_loop_and_the_product_need_nothing_but_rust() {
+        let suites = [Lane::Fast, Lane::Core].into_iter().flat_map(|lane| planned(lane, &[]));
+        let needs: BTreeSet<Need> = suites.flat_map(|suite| suite.needs).copied().collect();
         assert!(needs.iter().all(|need| [Need::Rustfmt, Need::Clippy].contains(need)), "{needs:?}");
     }
 
     #[test]
     fn a_night_has_only_what_takes_long_and_other_runs_have_none_of_it() {
-        assert!(planned(Lane::Nightly, &[]).iter().all(|suite| suite.lane == Lane::Nightly));
-        for lane in [Lane::Fast, Lane::Full] {
-            assert!(planned(lane, &[]).iter().all(|suite| suite.lane != Lane::Nightly));
+        assert!(planned(Lane::Nightly, &[]).iter().all(|suite| suite.lanes == [Lane::Nightly]));
+        for lane in BY_DAY.iter().copied() {
+            assert!(planned(lane, &[]).iter().all(|suite| suite.lanes != [Lane::Nightly]));
         }
     }
 

@@ -6,7 +6,7 @@
 //! rewritten with the code.
 
 use crate::Verdict;
-use crate::suites::{self, Targets};
+use crate::suites::{self, Scope, Targets};
 use crate::workspace::{Metadata, cargo, root};
 use anyhow::{Context, ensure};
 use serde::Deserialize;
@@ -97,7 +97,8 @@ impl Version {
             skip(reason);
             arguments.extend(["--skip", scene]);
         }
-        let mut scenes = suites::tests(metadata, Targets::Named(&["versions"]), &arguments);
+        let mut scenes =
+            suites::tests(metadata, Scope::Everything, Targets::Named(&["versions"]), &arguments);
         let status = scenes.env("TALLYCAST_EARLIER", command).status();
         Ok(status.context("cannot start cargo")?.success())
     }

@@ -12,7 +12,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "seeds",
         about: "the stream machine and the reliable transport over a simulated network, 100,000 seeds each",
-        lane: Lane::Nightly,
+        lanes: &[Lane::Nightly],
         environment: &[("TALLYCAST_SEEDS", "100000"), ("TALLYCAST_FIRST_SEED", "0")],
         // Optimised: building those few crates is worth it here.
         steps: &[Step::Cargo(&[
@@ -31,7 +31,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "ring",
         about: "a ring whose processes are killed 2,000 times, and 20,000,000 records past lapped readers",
-        lane: Lane::Nightly,
+        lanes: &[Lane::Nightly],
         nature: Nature::Live,
         environment: &[("TORTURE_KILLS", "2000"), ("TORTURE_RECORDS", "20000000")],
         steps: &[Step::Cargo(&[
@@ -52,7 +52,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "archive",
         about: "a recorder killed 200 times on a real disk, 20 outcomes of every power cut, every seventh byte of a segment damaged",
-        lane: Lane::Nightly,
+        lanes: &[Lane::Nightly],
         nature: Nature::Live,
         environment: &[("TALLYCAST_KILLS", "200"), ("TALLYCAST_CUTS", "20"), ("TALLYCAST_FLIP_STRIDE", "7")],
         steps: &[Step::Tests(Targets::Named(&["archive"]), &["--show-output"])],
@@ -61,7 +61,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "transfer",
         about: "files of 200 MB across everything that is killed on the way",
-        lane: Lane::Nightly,
+        lanes: &[Lane::Nightly],
         nature: Nature::Live,
         environment: &[("TALLYCAST_BIG_BYTES", "200000000")],
         steps: &[Step::Tests(Targets::Named(&["cli"]), &["--show-output", "transfer::"])],
@@ -70,7 +70,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "versions",
         about: "this version beside earlier ones that landed: streams, agents, files, archives, monitors, measurements",
-        lane: Lane::Nightly,
+        lanes: &[Lane::Nightly],
         nature: Nature::Live,
         exists_with: "tests/versions.json",
         needs: &[Need::NetworkTools],
@@ -80,7 +80,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "soak",
         about: "streams that lose for twenty minutes: accounts close, and neither memory nor descriptors grow",
-        lane: Lane::Nightly,
+        lanes: &[Lane::Nightly],
         nature: Nature::Live,
         needs: &[Need::NetworkTools],
         environment: &[("TALLYCAST_SOAK_SECONDS", "1200")],
@@ -90,7 +90,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "lab",
         about: "for ten minutes nothing is lost beside a stranger whose reader loses nearly everything",
-        lane: Lane::Nightly,
+        lanes: &[Lane::Nightly],
         nature: Nature::Live,
         needs: &[Need::NetworkTools, Need::Nft],
         steps: &[PROGRAMS, Step::Built("loss-lab", &["--skip-without-root", "busy_long"])],
@@ -99,7 +99,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "fuzz",
         about: "every fuzz target for two minutes",
-        lane: Lane::Nightly,
+        lanes: &[Lane::Nightly],
         needs: &[Need::CxxCompiler],
         steps: &[Step::Xtask(&["fuzz", "--seconds", "120"])],
         ..TESTS

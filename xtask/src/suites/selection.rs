@@ -7,9 +7,37 @@
 use crate::workspace::{Metadata, Package, cargo};
 use std::process::Command;
 
-/// Everything except the Python module: NumPy's crates would change the features of all the rest, which nothing
-/// else needs.
-const PACKAGES: &[&str] = &["--workspace", "--exclude", "tallycast-python"];
+/// Packages of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The whole workspace.
+    Everything,
+    /// The product: no instrument is tested, and no suite that needs one. The command offers the instruments, so their
+    /// libraries are built.
+    Product,
+}
+
+/// The Python module: NumPy's crates would change the features of all the rest, which nothing else needs.
+const PYTHON: &str = "tallycast-python";
+
+/// Folders of packages that are not the product's.
+const BEYOND_THE_PRODUCT: [&str; 4] = ["instruments/", "tests/e2e/", "tests/interop/", "tests/loss-lab/"];
+
+impl Scope {
+    /// Returns whether a run builds and tests a package.
+    fn has(self, package: &Package) -> bool {
+        let is_beyond =
+            |manifest: String| BEYOND_THE_PRODUCT.iter().any(|folder| manifest.starts_with(folder));
+        self == Self::Everything || !is_beyond(package.manifest())
+    }
+
+    /// Returns cargo's arguments that select the packages, without those named.
+    fn arguments<'a>(self, metadata: &'a Metadata, but: &[&'a str]) -> Vec<&'a str> {
+        let others = metadata.packages.iter().filter(|package| !self.has(package)).map(|it| it.name.as_str());
+        let excluded = but.iter().copied().chain(others).flat_map(|name| ["--exclude", name]);
+        std::iter::once("--workspace").chain(excluded).collect()
+    }
+}
 
 /// Test programs of the workspace.
 #[derive(Clone, Copy, Debug)]
@@ -23,43 +51,51 @@ pub(crate) enum Targets {
 }
 
 /// Runs cargo's `command` for the packages that are built together.
-pub(crate) fn of_workspace(command: &str, arguments: &[&str]) -> Command {
+pub(crate) fn of_workspace(metadata: &Metadata, scope: Scope, command: &str, arguments: &[&str]) -> Command {
     let mut cargo = cargo();
-    cargo.arg(command).args(PACKAGES).args(arguments);
+    cargo.arg(command).args(scope.arguments(metadata, &[PYTHON])).args(arguments);
+    cargo
+}
+
+/// Runs clippy over every target.
+pub(crate) fn lint(metadata: &Metadata, scope: Scope) -> Command {
+    let mut cargo = cargo();
+    cargo.arg("clippy").args(scope.arguments(metadata, &[])).args(["--all-targets", "--", "-D", "warnings"]);
     cargo
 }
 
 /// Runs test programs, each with `arguments`; continues after a failure.
-pub(crate) fn tests(metadata: &Metadata, targets: Targets, arguments: &[&str]) -> Command {
-    let mut cargo = of_targets(metadata, targets, "--no-fail-fast");
+pub(crate) fn tests(metadata: &Metadata, scope: Scope, targets: Targets, arguments: &[&str]) -> Command {
+    let mut cargo = of_targets(metadata, scope, targets, "--no-fail-fast");
     cargo.arg("--").args(arguments);
     cargo
 }
 
 /// Builds test programs and runs none.
-pub(crate) fn builds(metadata: &Metadata, targets: Targets) -> Command {
-    of_targets(metadata, targets, "--no-run")
+pub(crate) fn builds(metadata: &Metadata, scope: Scope, targets: Targets) -> Command {
+    of_targets(metadata, scope, targets, "--no-run")
 }
 
-fn of_targets(metadata: &Metadata, targets: Targets, option: &str) -> Command {
-    let mut cargo = of_workspace("test", &[option]);
+fn of_targets(metadata: &Metadata, scope: Scope, targets: Targets, option: &str) -> Command {
+    let mut cargo = of_workspace(metadata, scope, "test", &[option]);
     if let Targets::AllBut(_) = targets {
         cargo.args(["--lib", "--bins"]);
     }
-    for name in names(metadata, targets) {
+    for name in names(metadata, scope, targets) {
         cargo.args(["--test", name]);
     }
     cargo
 }
 
 /// Returns the names of test programs, without duplicates.
-fn names(metadata: &Metadata, targets: Targets) -> Vec<&str> {
+fn names(metadata: &Metadata, scope: Scope, targets: Targets) -> Vec<&str> {
+    let packages = || metadata.packages.iter().filter(|package| scope.has(package));
     let of = |is_wanted: &dyn Fn(&Package) -> bool| {
-        metadata.packages.iter().filter(|package| is_wanted(package)).flat_map(test_programs).collect()
+        packages().filter(|package| is_wanted(package)).flat_map(test_programs).collect()
     };
     let mut names: Vec<&str> = match targets {
-        Targets::AllBut(packages) => of(&|package| !packages.contains(&package.name.as_str())),
-        Targets::Of(packages) => of(&|package| packages.contains(&package.name.as_str())),
+        Targets::AllBut(others) => of(&|package| !others.contains(&package.name.as_str())),
+        Targets::Of(wanted) => of(&|package| wanted.contains(&package.name.as_str())),
         Targets::Named(names) => names.to_vec(),
     };
     names.sort_unstable();
@@ -92,7 +128,7 @@ mod tests {
         for suite in all() {
             for step in suite.steps {
                 let Step::Tests(targets, _) = step else { continue };
-                let programs = names(&metadata, *targets);
+                let programs = names(&metadata, Scope::Everything, *targets);
                 assert!(!programs.is_empty(), "{} tests nothing", suite.name);
                 for name in programs {
                     let is_meant = |package: &&str| match targets {
@@ -112,7 +148,7 @@ mod tests {
     fn unit_tests_come_with_all_and_only_named_programs_without() {
         let metadata = Metadata::load().unwrap();
         let line = |targets, arguments| {
-            let command = tests(&metadata, targets, arguments);
+            let command = tests(&metadata, Scope::Everything, targets, arguments);
             command.get_args().map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
         let all = line(Targets::AllBut(&["e2e"]), &[]);
@@ -123,5 +159,17 @@ mod tests {
         let command = line(Targets::Named(&["cli"]), &["top::"]);
         let expected = "test --workspace --exclude tallycast-python --no-fail-fast --test cli -- top::";
         assert_eq!(command, expected);
+    }
+
+    #[test]
+    fn the_product_has_no_instrument() {
+        let metadata = Metadata::load().unwrap();
+        let command = tests(&metadata, Scope::Product, Targets::AllBut(&[]), &[]);
+        let line =
+            command.get_args().map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+        for excluded in ["tallycast-bench", "tallycast-peers", "e2e", "tallycast-python"] {
+            assert!(line.contains(&format!(" --exclude {excluded} ")), "{line}");
+        }
+        assert!(line.contains(" --test archive ") && !line.contains(" --test relay "), "{line}");
     }
 }
