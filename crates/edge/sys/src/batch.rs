@@ -8,13 +8,7 @@ use std::net::SocketAddr;
 use units::WallTime;
 
 use crate::control::{self, Evidence};
-use crate::raw::Slot;
-
-/// Maximum number of datagrams that one system call receives.
-///
-/// Source: measured, 64 per call take 785–945 ns a datagram, single calls 900–1,100 ns; larger
-/// batches gain nothing.
-pub const BATCH_DATAGRAMS: usize = 64;
+use crate::raw::{BATCH_DATAGRAMS, Slot};
 
 /// Size of a slot that holds a datagram in the largest common jumbo frame (MTU 9,000), rounded up.
 pub const DEFAULT_SLOT_BYTES: usize = 9_216;

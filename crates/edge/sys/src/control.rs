@@ -7,16 +7,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use nix::libc;
 use units::WallTime;
 
+use crate::raw::{CONTROL_BYTES, NAME_BYTES};
+
 const WORD_BYTES: usize = size_of::<usize>();
 /// Size of `struct cmsghdr`: a `size_t` length that includes itself, `int` level, `int` type.
 const HEADER_BYTES: usize = WORD_BYTES + 8;
 
-/// Space for a timestamp, a drop counter and the size of a train's segments, with their headers.
-pub(crate) const CONTROL_BYTES: usize = 96;
+// A timestamp, a drop counter and the size of a train's segments, with their headers.
 const _: () = assert!(3 * HEADER_BYTES + 2 * WORD_BYTES + 16 <= CONTROL_BYTES);
-
-/// Size of `struct sockaddr_in6`, the largest address of a UDP socket.
-pub(crate) const NAME_BYTES: usize = 28;
 
 /// Contents of the control messages of one datagram, or one train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

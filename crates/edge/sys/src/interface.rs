@@ -125,6 +125,15 @@ impl FromStr for Interface {
     }
 }
 
+/// Returns whether a group is a different one at each interface: that of a link, or of an interface
+/// (RFC 4291 §2.7).
+pub(crate) const fn needs_link(group: IpAddr) -> bool {
+    match group {
+        IpAddr::V6(group) => group.is_multicast() && matches!(group.segments()[0] & 0xf, 1 | 2),
+        IpAddr::V4(_) => false,
+    }
+}
+
 fn ip_address(address: &SockaddrStorage) -> Option<IpAddr> {
     let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
     v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))

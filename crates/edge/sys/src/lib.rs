@@ -50,7 +50,7 @@ pub mod trust;
 mod tun;
 mod udp_sockets;
 
-pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
+pub use batch::{DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRAIN_SLOT_BYTES};
 pub use bridge_groups::bridge_groups;
 pub use buffer::{Buffer, Direction};
 pub use cancel::Cancellation;
@@ -67,7 +67,7 @@ pub use path_mtu::{header_bytes, path_mtu};
 pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};
 pub use qdisc::{Qdisc, QdiscPlace, qdiscs};
 pub use qdisc_limit::QdiscLimit;
-pub use raw::MemInfo;
+pub use raw::{BATCH_DATAGRAMS, MemInfo};
 pub use receive::{ReceiveOptions, ReceiveSocket};
 pub use send::{Loopback, Outcome, Refusal, SendOptions, SendSocket};
 pub use tcp::{TcpAcceptor, TcpConnection, TcpError, TcpOptions};

@@ -15,11 +15,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::libc;
 
-use crate::batch::BATCH_DATAGRAMS;
-use crate::control::{CONTROL_BYTES, NAME_BYTES};
-
 pub(crate) use device::{Setting, make_tun, set_interface, set_tun_offloads};
 pub(crate) use driver::{DRIVER_NAME_BYTES, DriverCounts};
+
+/// Maximum number of datagrams that one system call receives.
+///
+/// Source: measured, 64 per call take 785–945 ns a datagram, single calls 900–1,100 ns; larger
+/// batches gain nothing.
+pub const BATCH_DATAGRAMS: usize = 64;
+
+/// Space for the control messages of a datagram.
+pub(crate) const CONTROL_BYTES: usize = 96;
+/// Size of `struct sockaddr_in6`, the largest address of a UDP socket.
+pub(crate) const NAME_BYTES: usize = 28;
 
 /// Data that the kernel returns for one datagram, in addition to its bytes.
 #[repr(C, align(8))]

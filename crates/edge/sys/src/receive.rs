@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::batch::ReceiveBatch;
 use crate::buffer::{Buffer, Direction};
-use crate::interface::Interface;
+use crate::interface::{Interface, needs_link};
 use crate::open::{BIND, CONFIGURE, CREATE, JOIN, OpenError, Step};
 use crate::raw::{self, MemInfo};
 use crate::techniques::ReceiveTechniques;
@@ -195,15 +195,6 @@ impl ReceiveSocket {
 impl AsFd for ReceiveSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// Returns whether a group is a different one at each interface: that of a link, or of an interface
-/// (RFC 4291 §2.7).
-pub(crate) const fn needs_link(group: IpAddr) -> bool {
-    match group {
-        IpAddr::V6(group) => group.is_multicast() && matches!(group.segments()[0] & 0xf, 1 | 2),
-        IpAddr::V4(_) => false,
     }
 }
 
