@@ -12,10 +12,11 @@ use std::time::Duration;
 pub use firewall::read_rules;
 
 use diagnose::audit::{
-    Bridge, Card, Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
+    Bridge, Card, Channels, Clock, Coalescing, Disk, Facts, Interface, Interrupt, Load, Pause, Processors,
+    Queue, Ring, Tcp, interface_setting,
 };
 use groups::Joined;
-use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, levels, process, processors};
+use sys::{CardSettings, Link, Qdisc, QdiscPlace, clock, counters, host, levels, process, processors};
 
 /// Load that a host is audited for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -112,7 +113,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
             is_loopback: it.loopback,
             // Where links cannot be listed, it is assumed.
             takes_groups: link.is_none_or(|link| link.takes_groups),
-            card: Card { had_no_room: link.map(|link| link.had_no_room), ..it.card() },
+            card: card(&it, link),
             is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
             groups: memberships.as_ref().map(|all| groups::of(&it, all)),
             queue: link.and_then(|link| queue(link, qdiscs.as_deref())),
@@ -121,6 +122,18 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
         }
     };
     all.map(one).collect()
+}
+
+/// Reads the card of an interface; settings that its driver does not report are absent.
+fn card(interface: &sys::Interface, link: Option<&Link>) -> Card {
+    let words = |settings| interface.card_settings(settings).unwrap_or_default();
+    Card {
+        ring: Ring::from_words(&words(CardSettings::Rings)),
+        coalescing: Coalescing::from_words(&words(CardSettings::Coalescing)),
+        channels: Channels::from_words(&words(CardSettings::Channels)),
+        pause: Pause::from_words(&words(CardSettings::Pause)),
+        had_no_room: link.map(|link| link.had_no_room),
+    }
 }
 
 /// Parses a link speed in Mbit/s; −1 where the driver does not know.

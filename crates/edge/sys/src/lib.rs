@@ -67,7 +67,7 @@ pub use path_mtu::{header_bytes, path_mtu};
 pub use poller::{EVENTS_PER_WAIT, Interest, Poller, Ready, Wakeup};
 pub use qdisc::{Qdisc, QdiscPlace, qdiscs};
 pub use qdisc_limit::QdiscLimit;
-pub use raw::{BATCH_DATAGRAMS, MemInfo};
+pub use raw::{BATCH_DATAGRAMS, CardSettings, MemInfo};
 pub use receive::{ReceiveOptions, ReceiveSocket};
 pub use send::{Loopback, Outcome, Refusal, SendOptions, SendSocket};
 pub use tcp::{TcpAcceptor, TcpConnection, TcpError, TcpOptions};

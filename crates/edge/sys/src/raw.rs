@@ -262,7 +262,7 @@ pub(crate) fn interface_features(name: &str) -> io::Result<Features> {
 
 /// A structure of a card's settings, which the kernel fills with numbers of 32 bits (`linux/ethtool.h`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CardSettings {
+pub enum CardSettings {
     /// `struct ethtool_ringparam`.
     Rings,
     /// `struct ethtool_coalesce`.

@@ -3,6 +3,8 @@
 //! A ring is too small because packets found no room in it, not because another size is customary. Settings that no
 //! driver reports are listed once for all interfaces.
 
+mod ethtool;
+
 use super::{Check, Facts, Interface, Judgement};
 use crate::Remedy;
 
