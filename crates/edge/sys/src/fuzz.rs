@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::counters::{self, Counters};
-use crate::netlink::read_answer;
-use crate::{device_counters, groups, levels, links, process, processors, qdisc, udp_sockets};
+use crate::host::counters::{self, Counters};
+use crate::host::{device_counters, groups, levels, process, processors};
+use crate::netlink::{links, qdisc, read_answer, udp_sockets};
 
 /// Parses bytes as a netlink datagram of each part of the kernel; returns the numbers of links,
 /// queue disciplines and sockets in it.

@@ -1,5 +1,22 @@
 //! Limits of this host (or of the network namespace) that decide what sockets are granted.
 
+mod card;
+pub mod clock;
+pub mod counters;
+pub(crate) mod descriptors;
+pub(crate) mod device_counters;
+pub(crate) mod groups;
+pub(crate) mod interface;
+pub mod levels;
+pub(crate) mod namespace;
+mod offloads;
+pub mod process;
+pub mod processor_time;
+pub mod processors;
+pub mod scheduling;
+pub mod trust;
+pub(crate) mod tun;
+
 use std::{fs, io};
 
 use crate::raw;

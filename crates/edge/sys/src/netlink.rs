@@ -1,5 +1,12 @@
 //! Requests to the kernel by netlink (`netlink(7)`), and the messages of the answers.
 
+pub(crate) mod bridge_groups;
+pub(crate) mod link_events;
+pub(crate) mod links;
+pub(crate) mod qdisc;
+pub(crate) mod qdisc_limit;
+pub(crate) mod udp_sockets;
+
 use std::io;
 use std::os::fd::OwnedFd;
 

@@ -12,12 +12,12 @@ use rustix::net::sockopt::{
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::batch::ReceiveBatch;
-use crate::buffer::{Buffer, Direction};
-use crate::interface::{Interface, needs_link};
-use crate::open::{BIND, CONFIGURE, CREATE, JOIN, OpenError, Step};
+use crate::host::interface::{Interface, needs_link};
 use crate::raw::{self, MemInfo};
-use crate::techniques::ReceiveTechniques;
+use crate::socket::batch::ReceiveBatch;
+use crate::socket::buffer::{Buffer, Direction};
+use crate::socket::open::{BIND, CONFIGURE, CREATE, JOIN, OpenError, Step};
+use crate::socket::techniques::ReceiveTechniques;
 
 /// Address, buffer and settings of a receiving socket.
 #[derive(Clone, Debug)]

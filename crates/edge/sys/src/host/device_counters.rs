@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use units::Instant;
 
-use crate::clock;
-use crate::counters::Counters;
-use crate::processors::{self, counts_of_interrupts};
+use crate::host::clock;
+use crate::host::counters::Counters;
+use crate::host::processors::{self, counts_of_interrupts};
 use crate::raw::{DRIVER_NAME_BYTES, DriverCounts};
 
 /// Reads the driver counters of this namespace's devices, snapshot by snapshot.

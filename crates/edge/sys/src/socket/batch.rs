@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use units::WallTime;
 
-use crate::control::{self, Evidence};
 use crate::raw::{BATCH_DATAGRAMS, Slot};
+use crate::socket::control::{self, Evidence};
 
 /// Size of a slot that holds a datagram in the largest common jumbo frame (MTU 9,000), rounded up.
 pub const DEFAULT_SLOT_BYTES: usize = 9_216;

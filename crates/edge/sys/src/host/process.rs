@@ -304,7 +304,7 @@ mod tests {
         assert!(started(own).unwrap() > 0);
         let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         let priority = priorities(own).unwrap().into_iter().find(|it| it.tid == tid).unwrap();
-        assert_eq!(priority.nice, crate::scheduling::nice(tid).unwrap());
+        assert_eq!(priority.nice, crate::host::scheduling::nice(tid).unwrap());
         assert!(priorities(0).is_err() && started(0).is_err());
     }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use rustix::net::sockopt::{ip_mtu, ipv6_mtu};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::interface::Interface;
+use crate::host::interface::Interface;
 
 /// Returns the size of the headers of IP and UDP around a datagram's payload.
 #[must_use]

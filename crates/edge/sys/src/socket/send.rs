@@ -38,12 +38,12 @@ use rustix::net::sockopt::set_ip_multicast_if_with_ifindex;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, send, sendmmsg, sendto};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::buffer::{Buffer, Direction};
-use crate::error_queue::{self, PathError};
-use crate::interface::Interface;
-use crate::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
-use crate::receive::ReceiveSocket;
-use crate::techniques::{MAX_SEGMENTS, MAX_TRAIN_BYTES, SendTechniques, has};
+use crate::host::interface::Interface;
+use crate::socket::buffer::{Buffer, Direction};
+use crate::socket::error_queue::{self, PathError};
+use crate::socket::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
+use crate::socket::receive::ReceiveSocket;
+use crate::socket::techniques::{MAX_SEGMENTS, MAX_TRAIN_BYTES, SendTechniques, has};
 
 /// Maximum number of datagrams that one system call sends.
 ///

@@ -11,7 +11,7 @@ use rustix::time::{
 };
 use units::Instant;
 
-use crate::clock;
+use crate::host::clock;
 
 /// Maximum number of descriptors that one wait reports; others are reported by the next.
 pub const EVENTS_PER_WAIT: usize = 64;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::buffer::{Buffer, Direction};
-use crate::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
-use crate::tcp_info::TcpInfo;
+use crate::socket::buffer::{Buffer, Direction};
+use crate::socket::open::{BIND, CONFIGURE, CREATE, OpenError, Step};
+use crate::socket::tcp_info::TcpInfo;
 
 /// Maximum number of connections that wait to be accepted. Every stream of a test may wait at once:
 /// 128 each way, and as many again of others. The kernel limits it to `net.core.somaxconn`.

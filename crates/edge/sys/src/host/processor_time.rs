@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::processors::numbers_of_heading;
+use crate::host::processors::numbers_of_heading;
 
 /// Processor time since boot. Units: ticks of the kernel.
 ///

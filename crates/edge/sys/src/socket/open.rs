@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use rustix::io::Errno;
 
-use crate::interface::needs_link;
+use crate::host::interface::needs_link;
 
 /// Reason why a socket could not be opened as asked.
 #[derive(Debug, thiserror::Error)]

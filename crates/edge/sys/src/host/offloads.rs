@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::interface::Interface;
+use crate::host::interface::Interface;
 use crate::raw::{self, FEATURE_NAME_BYTES, Features};
 
 /// Prefixes of the kernel's names of features that change the cost of sending and receiving:

@@ -3,8 +3,8 @@
 
 use std::io;
 
+use crate::netlink::qdisc_limit::QdiscLimit;
 use crate::netlink::{Netlink, attribute, put_attribute, text, u32_at, u64_at};
-use crate::qdisc_limit::QdiscLimit;
 
 /// A queue discipline of a network device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,7 +131,7 @@ fn read(body: &[u8]) -> Option<Qdisc> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc_limit::{ETHERNET, LIMIT, TCA_TBF_BURST, TCA_TBF_PARMS, TICK_NS};
+    use crate::netlink::qdisc_limit::{ETHERNET, LIMIT, TCA_TBF_BURST, TCA_TBF_PARMS, TICK_NS};
     use units::Random;
 
     fn words(words: &[u32]) -> Vec<u8> {

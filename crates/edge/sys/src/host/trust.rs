@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use crate::process;
+use crate::host::process;
 
 /// Mode bits that let the group and others write. Source: inode(7).
 const OTHERS_MAY_WRITE: u32 = 0o022;

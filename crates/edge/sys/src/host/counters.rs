@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::levels;
-use crate::processor_time::{each_in, net_rx_in};
+use crate::host::levels;
+use crate::host::processor_time::{each_in, net_rx_in};
 
 /// Counters by name. They grow; those of a processor or a device restart when it returns, and a
 /// processor's wrap at 2³².

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::interface::Interface;
+use crate::host::interface::Interface;
 use crate::raw::{self, CardSettings};
 
 impl Interface {
