@@ -1,4 +1,5 @@
-//! Limits of this host (or of the network namespace) that decide what sockets are granted.
+//! State of this host (or of the network namespace): the limits that decide what sockets are granted, and below,
+//! interfaces, clocks, counters, processors and processes.
 
 mod card;
 pub mod clock;

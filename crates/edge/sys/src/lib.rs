@@ -1,12 +1,18 @@
-//! Linux interfaces of Tallycast: clocks, UDP sockets with their evidence, interfaces, waiting.
+//! Linux interfaces of Tallycast: UDP sockets with their evidence, waiting, clocks, interfaces, the state of the host.
+//!
+//! | folder | subject | start with |
+//! |---|---|---|
+//! | `socket` | sending, receiving, socket buffers, waiting | [`SendSocket`], [`ReceiveSocket`], [`Poller`] |
+//! | `netlink` | lists of the kernel: links, queue disciplines, all UDP sockets | [`links()`], [`qdiscs`] |
+//! | [`host`] | interfaces, clocks, counters, processors, processes, settings | [`Interface`], [`clock`], [`counters`] |
+//! | `raw` | the system calls behind them: all unsafe code of this crate | |
 //!
 //! Every loss that this host can observe is reported here: [`SendSocket`] returns for each datagram
 //! whether and why it was refused, [`ReceiveSocket`] returns the kernel's drop counter with every
 //! datagram, and [`Buffer`] contains the size that the kernel granted.
 //!
 //! Not here: the format of datagrams (`wire`), the times of sending (`cast`), threads (`engine`).
-//! Only [`Poller::wait`], [`Cancellation::wait`] and [`clock::sleep_until`] block. Unsafe code is
-//! confined to the module `raw`.
+//! Only [`Poller::wait`], [`Cancellation::wait`] and [`clock::sleep_until`] block.
 
 #[doc(hidden)]
 pub mod fuzz;

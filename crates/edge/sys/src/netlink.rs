@@ -1,4 +1,5 @@
-//! Requests to the kernel by netlink (`netlink(7)`), and the messages of the answers.
+//! Requests to the kernel by netlink (`netlink(7)`), and the messages of the answers; below, one file for each list
+//! that the kernel has.
 
 pub(crate) mod bridge_groups;
 pub(crate) mod link_events;
