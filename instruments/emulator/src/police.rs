@@ -3,8 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use cyclic::Histogram;
-use units::Instant;
+use units::{Histogram, Instant};
 
 use crate::account::Account;
 use crate::report::Report;

@@ -34,9 +34,10 @@ mod watch;
 pub use app::{App, DEFAULT_PERIOD};
 pub use cycle::{Cycle, Received, Sample, UntypedReceived};
 pub use cyclic::{
-    AppCounters, AppLook, AppState, Beat, Feeder, Freshness, Histogram, InputCounters, PeriodError,
-    Registration, RegistrationError, StatusRow, Take, TimerRule, Wire, picture,
+    AppCounters, AppLook, AppState, Beat, Feeder, Freshness, InputCounters, PeriodError, Registration,
+    RegistrationError, StatusRow, Take, TimerRule, Wire, picture,
 };
 pub use outcome::{AppError, AppReport, CycleResult};
 pub use ports::{Input, Output, UntypedInput, UntypedOutput};
+pub use units::Histogram;
 pub use watch::{AppsWatch, app_json};

@@ -1,6 +1,8 @@
 //! Counters of the cycles of one app.
 
-use crate::{Histogram, InputCounters, TimerRule};
+use units::Histogram;
+
+use crate::{InputCounters, TimerRule};
 
 /// The counters of one cyclic app.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

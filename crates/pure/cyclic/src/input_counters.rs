@@ -6,9 +6,7 @@
 
 use core::time::Duration;
 
-use units::WallTime;
-
-use crate::Histogram;
+use units::{Histogram, WallTime};
 
 /// Samples and losses that a cycle found at an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

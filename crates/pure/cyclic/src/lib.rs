@@ -9,7 +9,6 @@
 //! Not here: clocks, threads, streams. Those are in `tallycast`. Definitions: `docs/guide/cyclic.md`.
 
 mod app_counters;
-mod histogram;
 mod input_counters;
 mod machine;
 mod observer;
@@ -20,7 +19,6 @@ mod status;
 mod timer_rule;
 
 pub use app_counters::AppCounters;
-pub use histogram::Histogram;
 pub use input_counters::{Freshness, InputCounters, News};
 pub use machine::{CycleMachine, Ended, InputPlan};
 pub use observer::{AppLook, AppState, Observer};

@@ -1,8 +1,9 @@
-//! Basic types of the other crates: instants, rates, identities, ranges, random numbers.
+//! Basic types of the other crates: instants, rates, identities, ranges, random numbers, a histogram of durations.
 //!
 //! Values in, values out. Nothing here reads a clock or a random source of the operating system: a machine receives
 //! its `Instant` and its seed. Start with [`Instant`] and [`RangeSet`].
 
+mod histogram;
 mod identity;
 mod random;
 mod range_set;
@@ -10,6 +11,7 @@ mod rate;
 pub mod text;
 mod time;
 
+pub use histogram::Histogram;
 pub use identity::{Epoch, ReaderId, StreamId};
 pub use random::Random;
 pub use range_set::RangeSet;

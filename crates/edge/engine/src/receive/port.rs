@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{Input, ReaderIdentity};
-use cyclic::Histogram;
 use ledger::{DropUnit, LedgerConfig};
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, clock};
-use units::Instant;
+use units::{Histogram, Instant};
 
 /// Time after the last datagram at which the drop counter is read once more: no later datagram
 /// would report drops behind it.
