@@ -174,12 +174,6 @@ impl Envelope {
         points
     }
 
-    /// Returns the number of samples, missing ones included, from `from` up to, not including, `to`.
-    #[must_use]
-    pub fn samples_between(&self, from: WallTime, to: WallTime) -> u64 {
-        self.slot_at(to).saturating_sub(self.slot_at(from))
-    }
-
     /// Returns the newest sample.
     #[must_use]
     pub const fn newest(&self) -> Option<(WallTime, f64)> {

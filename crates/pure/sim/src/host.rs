@@ -12,8 +12,8 @@ use units::Instant;
 
 use crate::path::Wear;
 
-/// Bytes the kernel charges to a receive buffer for a datagram beyond its payload, by default: about the overhead of
-/// Linux on x86-64 for a small datagram (its `truesize` is 768).
+/// Bytes the kernel charges to a receive buffer for a datagram beyond its payload: about the overhead of Linux on
+/// x86-64 for a small datagram (its `truesize` is 768).
 pub const BUFFER_OVERHEAD_BYTES: u64 = 768;
 
 const ZERO: Duration = Duration::ZERO;
@@ -25,7 +25,6 @@ const BATCH: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 #[derive(Clone, Debug)]
 pub struct Host {
     buffer_bytes: Option<u64>,
-    overhead_bytes: u64,
     cycle: Option<Duration>,
     batch: NonZeroUsize,
     stalls: Vec<Range<Instant>>,
@@ -76,7 +75,6 @@ impl Host {
     pub const fn ideal() -> Self {
         Self {
             buffer_bytes: None,
-            overhead_bytes: BUFFER_OVERHEAD_BYTES,
             cycle: None,
             batch: BATCH,
             stalls: Vec::new(),
@@ -133,13 +131,6 @@ impl Host {
     #[must_use]
     pub const fn receive_buffer(mut self, size_bytes: u64) -> Self {
         self.buffer_bytes = Some(size_bytes);
-        self
-    }
-
-    /// Sets the bytes that the receive buffer is charged for a datagram beyond its payload.
-    #[must_use]
-    pub const fn buffer_overhead(mut self, size_bytes: u64) -> Self {
-        self.overhead_bytes = size_bytes;
         self
     }
 
@@ -270,7 +261,6 @@ impl fmt::Display for Host {
 /// A socket's receive buffer with its drop counter.
 pub(crate) struct ReceiveQueue {
     limit_bytes: Option<u64>,
-    overhead_bytes: u64,
     queued: VecDeque<Queued>,
     held_bytes: u64,
     /// Cumulative and wrapping, like the kernel's.
@@ -292,13 +282,7 @@ pub(crate) struct BufferFull;
 
 impl ReceiveQueue {
     pub(crate) const fn new(host: &Host) -> Self {
-        Self {
-            limit_bytes: host.buffer_bytes,
-            overhead_bytes: host.overhead_bytes,
-            queued: VecDeque::new(),
-            held_bytes: 0,
-            drops: 0,
-        }
+        Self { limit_bytes: host.buffer_bytes, queued: VecDeque::new(), held_bytes: 0, drops: 0 }
     }
 
     /// Queues a datagram and stamps it with the drops so far, or counts a drop.
@@ -309,7 +293,7 @@ impl ReceiveQueue {
         wear: Wear,
         size_bytes: usize,
     ) -> Result<(), BufferFull> {
-        let charge_bytes = size_bytes as u64 + self.overhead_bytes;
+        let charge_bytes = size_bytes as u64 + BUFFER_OVERHEAD_BYTES;
         if self.limit_bytes.is_some_and(|limit| self.held_bytes + charge_bytes > limit) {
             self.drops = self.drops.wrapping_add(1);
             return Err(BufferFull);

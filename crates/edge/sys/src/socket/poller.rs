@@ -83,14 +83,6 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, epoll::EventData::new_u64(token), interest.flags())?)
     }
 
-    /// Changes the events a descriptor is waited for.
-    ///
-    /// # Errors
-    /// If it was not added.
-    pub fn modify(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, source, epoll::EventData::new_u64(token), interest.flags())?)
-    }
-
     /// Removes a descriptor.
     ///
     /// # Errors
