@@ -1,9 +1,10 @@
-//! Rules of the repository: tiers, floors, names, comments, and pages that match the code.
+//! Rules of the repository: tiers, floors, dependencies, names, comments, and pages that match the code.
 //!
 //! Each rule is a pure function from text or metadata to [`Offence`]s, tested on strings for both sides; this file
 //! only collects their inputs. Rules that the compiler or clippy can enforce are left to them (`clippy.toml`,
 //! `[workspace.lints]`). The lines of CONVENTIONS.md marked "tidy" are the ones checked here.
 
+mod dependencies;
 mod files;
 mod machine_paths;
 mod messages;
@@ -91,6 +92,7 @@ fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
             offences.extend(tasks::check_text(&file.path, text));
         }
     }
+    offences.extend(dependencies::check(&metadata.packages, &files));
     offences.extend(messages::check(&files));
     offences.sort();
     offences.dedup();

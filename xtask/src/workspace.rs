@@ -42,6 +42,9 @@ pub(crate) struct Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) kind: Option<String>,
+    /// Name in the manifest and in sources, where it is another.
+    #[serde(default)]
+    pub(crate) rename: Option<String>,
     /// Path of a dependency in this workspace.
     pub(crate) path: Option<PathBuf>,
 }
@@ -51,6 +54,7 @@ pub(crate) struct Dependency {
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: Vec<String>,
+    pub(crate) src_path: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]

@@ -123,7 +123,7 @@ fn foreign_complaint(dependency: &Dependency) -> Option<String> {
 }
 
 /// Returns the line of a manifest that declares a dependency.
-fn line_of(manifest: &str, dependency: &str) -> usize {
+pub(super) fn line_of(manifest: &str, dependency: &str) -> usize {
     let text = std::fs::read_to_string(root().join(manifest)).unwrap_or_default();
     let declares =
         |line: &str| line.strip_prefix(dependency).is_some_and(|rest| rest.starts_with([' ', '.', '=']));
