@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{
-    Archive, Began, ClosedSegment, Description, Input, Options, Piece, ReaderGap, Recorder, RunName, Store,
-    compact,
-};
+use archive::{Archive, ClosedSegment, Options, Piece, Recorder, RunName, Store, compact};
 use ledger::{Gap, GapKind, Stage, StageCounts};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
-use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+use tallycast::{Event, StreamGap, StreamInfo};
+use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
 use crate::memory::Memory;
 
@@ -48,16 +46,21 @@ pub fn cut() -> Memory {
     let disk = Memory::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = recorder(&store).expect("an empty disk");
-    let description =
-        Description { name: name(), epoch: EPOCH, schema: schema(), station: "daq-3".to_owned() };
-    let began = Began { description, first_index: 0, reader: "recorder".to_owned() };
-    recorder.handle(at_ms(0), Input::Began(began)).expect("memory takes everything");
+    let info = StreamInfo {
+        name: name(),
+        id: StreamId(1),
+        epoch: EPOCH,
+        schema: schema(),
+        station: "daq-3".to_owned(),
+        first_index: 0,
+        join: 1,
+    };
+    recorder.handle(at_ms(0), &Event::Began(Arc::new(info))).expect("memory takes everything");
     for first in (0..SAMPLES).step_by(10).filter(|first| !LOST.contains(first)) {
-        recorder.handle(at_ms(first), Input::Block(&block(first))).expect("memory takes everything");
+        recorder.handle(at_ms(first), &Event::Block(block(first))).expect("memory takes everything");
         recorder.tick(at_ms(first + 10));
     }
-    let gap = gap();
-    recorder.handle(at_ms(SAMPLES), Input::Gap(&gap)).expect("memory takes everything");
+    recorder.handle(at_ms(SAMPLES), &Event::Gap(gap())).expect("memory takes everything");
     recorder.tick(at_ms(SAMPLES + 10));
     for number in [1, 2] {
         let segment = ClosedSegment { folder: folder(), number };
@@ -117,7 +120,7 @@ fn block(first_index: u64) -> Block {
     }
 }
 
-fn gap() -> ReaderGap {
+fn gap() -> StreamGap {
     let positions = LOST.start * PER_SAMPLE..LOST.end * PER_SAMPLE;
     let gap = Gap {
         id: 1,
@@ -130,7 +133,15 @@ fn gap() -> ReaderGap {
         apportioned: false,
         evidence: Vec::new(),
     };
-    ReaderGap { stream: name(), epoch: EPOCH, gap, t0: time_of(LOST.start), t1: time_of(LOST.end) }
+    StreamGap {
+        stream: name(),
+        epoch: EPOCH,
+        join: 1,
+        elements_per_sample: PER_SAMPLE as u32,
+        gap,
+        t0: time_of(LOST.start),
+        t1: time_of(LOST.end),
+    }
 }
 
 /// Readable content: samples by index, and the end of what is known.

@@ -10,14 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{
-    Began, Description, FileStore, Input, Options, ReaderGap, Recorder, RunName, Store, StreamAccount,
-    compact_run,
+use archive::{FileStore, Options, Recorder, RunName, Store, compact_run};
+use ledger::{
+    Account, AccountState, Evidence, EvidenceSource, Gap, GapKind, ReaderRows, Stage, StageCounts, Unit,
 };
-use ledger::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
-use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+use tallycast::{Event, Reach, StreamAccount, StreamGap, StreamInfo};
+use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
+const READER: &str = "sample";
 const T0_NS: i64 = 1_763_756_051_123_456_789;
 const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 0xc0ffee };
 
@@ -51,28 +52,31 @@ fn streams() -> Result<Vec<Stream>, Box<dyn Error>> {
 }
 
 fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
-    let options = Options { batch_bytes: 1_000, segment_bytes: 500, ..Options::default() };
+    let options =
+        Options { reader: READER.to_owned(), batch_bytes: 1_000, segment_bytes: 500, ..Options::default() };
     let mut recorder = Recorder::open(Arc::clone(store), run, options, Instant::ORIGIN)?;
     let mut now = Instant::ORIGIN;
     for (name, schema) in streams()? {
-        let description = Description {
+        let info = StreamInfo {
             name: Arc::clone(&name),
+            id: StreamId(1),
             epoch: EPOCH,
             schema: Arc::clone(&schema),
             station: "daq-3".into(),
+            first_index: 0,
+            join: 1,
         };
-        recorder.handle(now, Input::Began(Began { description, first_index: 0, reader: "sample".into() }))?;
+        recorder.handle(now, &Event::Began(Arc::new(info)))?;
         for first in (0..100).step_by(10).filter(|first| *first != 40) {
-            recorder.handle(now, Input::Block(&block(&name, &schema, first)))?;
+            recorder.handle(now, &Event::Block(block(&name, &schema, first)))?;
             // Every commit ends a segment, so that there are several.
             if first % 30 == 20 {
                 now += Duration::from_secs(1);
                 recorder.tick(now);
             }
         }
-        recorder.handle(now, Input::Gap(&gap(&name, &schema)))?;
-        let account = serde_json::json!({"stream": name.as_str(), "state": "closed"});
-        recorder.handle(now, Input::Ended(StreamAccount { stream: name, epoch: EPOCH, account }))?;
+        recorder.handle(now, &Event::Gap(gap(&name, &schema)))?;
+        recorder.handle(now, &Event::Ended(account(name)))?;
     }
     recorder.close(now + Duration::from_secs(1))?;
     Ok(())
@@ -108,7 +112,7 @@ fn block(name: &Arc<StreamName>, schema: &Arc<Schema>, first_index: u64) -> Bloc
     }
 }
 
-fn gap(name: &Arc<StreamName>, schema: &Arc<Schema>) -> ReaderGap {
+fn gap(name: &Arc<StreamName>, schema: &Arc<Schema>) -> StreamGap {
     let per_sample = u64::from(schema.elements_per_sample());
     let count = 10 * per_sample;
     let time = |index| schema.rate.time_of(index, 0, WallTime::from_nanos(T0_NS));
@@ -125,5 +129,32 @@ fn gap(name: &Arc<StreamName>, schema: &Arc<Schema>) -> ReaderGap {
         apportioned: false,
         evidence: vec![evidence],
     };
-    ReaderGap { stream: Arc::clone(name), epoch: EPOCH, gap, t0: time(40), t1: time(50) }
+    StreamGap {
+        stream: Arc::clone(name),
+        epoch: EPOCH,
+        join: 1,
+        elements_per_sample: schema.elements_per_sample(),
+        gap,
+        t0: time(40),
+        t1: time(50),
+    }
+}
+
+fn account(stream: Arc<StreamName>) -> StreamAccount {
+    let (state, elements) = (AccountState::Closed, ReaderRows::default());
+    StreamAccount {
+        id: StreamId(1),
+        stream,
+        epoch: EPOCH,
+        join: 1,
+        follows: None,
+        reader: READER.to_owned(),
+        reach: Reach::Udp,
+        account: Account { state, datagrams: None, elements, gaps: Vec::new() },
+        samples: None,
+        reclassified: Vec::new(),
+        settled_early: 0,
+        port: None,
+        age: None,
+    }
 }

@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as Clock;
 
-use archive::{Archive, Began, Description, FileStore, Input, Options, Piece, Recorder, Store, compact_run};
-use sample::{Block, Channel, Dtype, SampleBuffer, Schema};
-use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+use archive::{Archive, FileStore, Options, Piece, Recorder, Store, compact_run};
+use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
+use tallycast::{Event, StreamInfo};
+use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
 const BYTES: usize = 1 << 30;
 
@@ -40,28 +41,38 @@ fn measure(label: &str, root: &Path, schema: &Arc<Schema>, block_bytes: usize) -
     let began = Clock::now();
     let now = || Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let mut recorder = Recorder::open(Arc::clone(&store), "speed".parse()?, Options::default(), now())?;
-    let name = Arc::new("lab/probe".parse()?);
+    let name = Arc::new("lab/probe".parse::<StreamName>()?);
     let epoch = Epoch { start_ns: 1, incarnation: 1 };
-    let description =
-        Description { name: Arc::clone(&name), epoch, schema: Arc::clone(schema), station: String::new() };
-    recorder.handle(now(), Input::Began(Began { description, first_index: 0, reader: String::new() }))?;
-    let samples = block_bytes / schema.sample_bytes();
-    let bytes: Vec<u8> = (0..samples * schema.sample_bytes()).map(|byte| (byte % 253) as u8).collect();
-    let mut block = Block {
+    let info = StreamInfo {
+        name: Arc::clone(&name),
+        id: StreamId(1),
+        epoch,
+        schema: Arc::clone(schema),
+        station: String::new(),
+        first_index: 0,
+        join: 1,
+    };
+    recorder.handle(now(), &Event::Began(Arc::new(info)))?;
+    let samples_per_block = block_bytes / schema.sample_bytes();
+    let bytes: Vec<u8> =
+        (0..samples_per_block * schema.sample_bytes()).map(|byte| (byte % 253) as u8).collect();
+    let mut event = Event::Block(Block {
         stream: name,
         schema: Arc::clone(schema),
         epoch,
         first_index: 0,
         t0: WallTime::from_nanos(0),
-        samples: samples as u64,
+        samples: samples_per_block as u64,
         data: SampleBuffer::from_bytes(&bytes),
         missing: RangeSet::new(),
-    };
+    });
     let rounds = BYTES / bytes.len();
     for _ in 0..rounds {
-        recorder.handle(now(), Input::Block(&block))?;
-        block.first_index += block.samples;
-        block.t0 = schema.rate.time_of(block.first_index, 0, WallTime::from_nanos(0));
+        recorder.handle(now(), &event)?;
+        if let Event::Block(block) = &mut event {
+            block.first_index += block.samples;
+            block.t0 = schema.rate.time_of(block.first_index, 0, WallTime::from_nanos(0));
+        }
     }
     let taken = began.elapsed();
     recorder.close(now())?;
@@ -79,7 +90,7 @@ fn measure(label: &str, root: &Path, schema: &Arc<Schema>, block_bytes: usize) -
                 samples += block.samples;
             }
         }
-        assert_eq!(samples, block.first_index);
+        assert_eq!(samples, (rounds * samples_per_block) as u64);
         Ok(total / began.elapsed().as_secs_f64())
     };
     let arrow = read()?;

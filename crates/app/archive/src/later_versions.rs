@@ -72,7 +72,8 @@ mod tests {
 
     use sample::{Block, Channel, Dtype, SampleBuffer, Schema as SampleSchema};
     use serde_json::{Value, json};
-    use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+    use tallycast::{Event, StreamInfo};
+    use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
     use super::*;
     use crate::catalogue::Archive;
@@ -85,7 +86,7 @@ mod tests {
     use crate::gaps::Line;
     use crate::index::layout::header;
     use crate::parquet_file::{ParquetWriter, SegmentSpan, WriteTo};
-    use crate::recorder::{Began, Input, Options, Recorder};
+    use crate::recorder::{Options, Recorder};
     use crate::seal::Sealing;
     use crate::stamped::{self, stamp};
     use crate::store::{FileStore, draft_of};
@@ -135,14 +136,20 @@ mod tests {
             let now = Instant::ORIGIN;
             let options = Options { segment_bytes: 2_000, batch_bytes: 100, ..Options::default() };
             let mut recorder = Recorder::open(Arc::clone(&self.store), run(), options, now).unwrap();
-            let description = (*description()).clone();
-            let (stream, schema) = (Arc::clone(&description.name), Arc::clone(&description.schema));
-            let epoch = description.epoch;
-            let began = Began { description, first_index: first, reader: "t".into() };
-            recorder.handle(now, Input::Began(began)).unwrap();
+            let Description { name, epoch, schema, station } = (*description()).clone();
+            let info = StreamInfo {
+                name: Arc::clone(&name),
+                id: StreamId(1),
+                epoch,
+                schema: Arc::clone(&schema),
+                station,
+                first_index: first,
+                join: 1,
+            };
+            recorder.handle(now, &Event::Began(Arc::new(info))).unwrap();
             for first_index in (first..first + 200).step_by(20) {
                 let block = Block {
-                    stream: Arc::clone(&stream),
+                    stream: Arc::clone(&name),
                     schema: Arc::clone(&schema),
                     epoch,
                     first_index,
@@ -151,7 +158,7 @@ mod tests {
                     data: SampleBuffer::zeroed(80),
                     missing: RangeSet::new(),
                 };
-                recorder.handle(now, Input::Block(&block)).unwrap();
+                recorder.handle(now, &Event::Block(block)).unwrap();
                 recorder.tick(recorder.deadline());
             }
             recorder.close(now).unwrap();

@@ -6,7 +6,7 @@
 //! ([`Export`]). Every file access goes through a [`Store`], so that tests can take the disk away at any moment. The
 //! formats are drawn in `docs/reference/formats/archive.md`.
 //!
-//! No network here: the driver of the recorder converts a subscriber's events to [`Input`].
+//! No network here: the driver of the recorder passes on its subscriber's events.
 
 mod catalogue;
 mod checksum;
@@ -19,7 +19,6 @@ mod error;
 mod export;
 mod feed;
 mod folders;
-mod from_events;
 mod gaps;
 mod index;
 mod later_versions;
@@ -52,7 +51,7 @@ pub use gaps::{GapKey, GapMap, GapMapError, GapRecord, Line, Mended, Origin, Ses
 pub use index::{Entry, Header, Index, IndexError};
 pub use points::{Extremes, MAX_POINTS, Points, PointsRequest};
 pub use reasons::Reasons;
-pub use recorder::{Began, Input, Notice, Options, Progress, ReaderGap, Recorder, StreamAccount};
+pub use recorder::{Notice, Options, Progress, Recorder};
 pub use samples::{SampleRun, Samples};
 pub use store::{Appendable, FileStore, Lock, Readable, Store, StoreError, draft_of, read_whole, replace};
 pub use verify::{Finding, Scope, Verification, Verifying};

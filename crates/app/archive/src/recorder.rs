@@ -13,12 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::Gap;
 use sample::{Block, StreamName};
-use serde_json::Value;
-use units::{Epoch, Instant, WallTime};
+use tallycast::{Event, StreamAccount, StreamInfo, account_json};
+use units::{Epoch, Instant};
 
-use crate::Description;
 use crate::catalogue::{self, Mark};
 use crate::error::ArchiveError;
 use crate::folders::{ClosedSegment, LOCK, RunName, run_folder};
@@ -49,6 +47,8 @@ const MAX_WAITING: usize = 1_024;
 /// Options of a recorder. The defaults suit one disk and streams from 1 Hz to some hundred MB/s.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Name of the reader whose events are recorded. Default `recorder`.
+    pub reader: String,
     /// Maximum time that samples wait for their commit, and so the most that a power cut costs. Default 250 ms.
     pub commit_interval: Duration,
     /// Size at which a stream's samples are written as a batch before their commit. Default 1 MiB.
@@ -69,6 +69,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            reader: "recorder".to_owned(),
             commit_interval: Duration::from_millis(250),
             batch_bytes: 1 << 20,
             unsynced_bytes: 64 << 20,
@@ -78,58 +79,6 @@ impl Default for Options {
             resume_space_bytes: 64 << 20,
         }
     }
-}
-
-/// Input of a recorder.
-#[derive(Clone, Debug)]
-pub enum Input<'a> {
-    /// A stream, or a new epoch of it, was joined.
-    Began(Began),
-    /// Samples were delivered.
-    Block(&'a Block),
-    /// A gap was declared, or an earlier one with the same id was updated.
-    Gap(&'a ReaderGap),
-    /// Current account of the reader, in its JSON form.
-    Account(StreamAccount),
-    /// The epoch is over, with its last account. Updates of its gaps may still come.
-    Ended(StreamAccount),
-}
-
-/// Start of a stream.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Began {
-    /// Description of the stream.
-    pub description: Description,
-    /// Index of the first sample of the reader's account.
-    pub first_index: u64,
-    /// Name of the reader.
-    pub reader: String,
-}
-
-/// Gap in a reader's account.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ReaderGap {
-    /// Name of the stream.
-    pub stream: Arc<StreamName>,
-    /// Epoch of the publisher.
-    pub epoch: Epoch,
-    /// Gap as the ledger has it.
-    pub gap: Gap,
-    /// Time of its first sample.
-    pub t0: WallTime,
-    /// Time of the first sample behind it.
-    pub t1: WallTime,
-}
-
-/// Account of a reader for one stream and epoch.
-#[derive(Clone, PartialEq, Debug)]
-pub struct StreamAccount {
-    /// Name of the stream.
-    pub stream: Arc<StreamName>,
-    /// Epoch of the publisher.
-    pub epoch: Epoch,
-    /// Account object of `docs/reference/formats/account.md`.
-    pub account: Value,
 }
 
 /// Notice of a recorder; reported once, not for every sample concerned.
@@ -315,7 +264,7 @@ impl Recorder {
         })
     }
 
-    /// Takes one input.
+    /// Takes one event of the reader.
     ///
     /// Cost: for a block one copy of its samples; every [`Options::batch_bytes`] a write.
     ///
@@ -323,28 +272,31 @@ impl Recorder {
     /// [`ArchiveError::Unknown`] for a stream that never began; at `Began` [`ArchiveError::SchemaChanged`], the error
     /// that makes an earlier recording of it unreadable, and [`ArchiveError::Waiting`]. A disk that fails, also at
     /// `Began`, is no error here: it becomes gaps and notices, and the stream is recorded once the disk accepts it.
-    pub fn handle(&mut self, now: Instant, input: Input<'_>) -> Result<(), ArchiveError> {
-        match input {
-            Input::Began(began) => self.begin(now, began)?,
-            Input::Block(block) => self.take(now, block)?,
-            Input::Gap(gap) => {
-                self.stream(&gap.stream, gap.epoch)?.note_gap(gap);
-            }
-            Input::Account(account) => {
-                // A reader has an account before it has read that the stream began, and keeps it longer than we keep
-                // ended streams: then there is no recording to write it to.
-                if let Ok(stream) = self.stream(&account.stream, account.epoch) {
-                    stream.note_account(account.account, false);
-                }
-            }
-            Input::Ended(account) => {
-                self.stream(&account.stream, account.epoch)?.note_account(account.account, true);
+    pub fn handle(&mut self, now: Instant, event: &Event) -> Result<(), ArchiveError> {
+        match event {
+            Event::Began(info) => self.begin(now, info)?,
+            Event::Block(block) => self.take(now, block)?,
+            Event::Gap(gap) | Event::Settled(gap) => self.stream(&gap.stream, gap.epoch)?.note_gap(gap),
+            Event::Ended(account) => {
+                self.stream(&account.stream, account.epoch)?.note_account(account_json(account), true);
                 // The end is a good moment to store everything: nothing follows it.
                 self.next_commit = now;
             }
         }
         self.tick(now);
         Ok(())
+    }
+
+    /// Takes the reader's current accounts, to be written next to the samples.
+    pub fn note_accounts(&mut self, now: Instant, accounts: &[StreamAccount]) {
+        for account in accounts {
+            // A reader has an account before it has read that the stream began, and keeps it longer than we keep
+            // ended streams: then there is no recording to write it to.
+            if let Ok(stream) = self.stream(&account.stream, account.epoch) {
+                stream.note_account(account_json(account), false);
+            }
+        }
+        self.tick(now);
     }
 
     /// Returns the latest time at which [`Self::tick`] must be called.
@@ -447,19 +399,19 @@ impl Recorder {
     }
 
     /// Begins a session of a stream. What the disk refuses for now waits, as samples do.
-    fn begin(&mut self, now: Instant, began: Began) -> Result<(), ArchiveError> {
-        let key = StreamKey { name: Arc::clone(&began.description.name), epoch: began.description.epoch };
+    fn begin(&mut self, now: Instant, info: &StreamInfo) -> Result<(), ArchiveError> {
+        let key = StreamKey { name: Arc::clone(&info.name), epoch: info.epoch };
         if self.streams.contains_key(&key) && matches!(self.disk, Disk::Writing) {
             // A reader that left and joined again within one recording: the span between is its absence. Its samples
             // are stored first, so that nothing is pending in the account that is set aside.
             self.commit(now);
         }
         if let Some(stream) = self.streams.get_mut(&key) {
-            stream.rejoin(&began);
+            stream.rejoin(info.first_index);
             return self.settle(now, &key);
         }
         let found = self.resumable.remove(&((*key.name).clone(), key.epoch));
-        let stream = StreamRecorder::new(&self.run, began, found.as_ref(), now)?;
+        let stream = StreamRecorder::new(&self.run, &self.options.reader, info, found.as_ref(), now)?;
         if let Some(Resumable { stored_index, .. }) = found {
             self.notice(Notice::Resumed { stream: Arc::clone(&key.name), stored_index });
         }

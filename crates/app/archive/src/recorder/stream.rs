@@ -11,12 +11,13 @@ use std::time::Duration;
 use ledger::{GapKind, StageCounts};
 use sample::{Block, StreamName};
 use serde_json::{Value, json};
+use tallycast::{StreamGap, StreamInfo};
 use units::{Instant, RangeSet, WallTime};
 
+use super::Progress;
 use super::accounts::make_room;
 use super::gap_file::GapFile;
 use super::outage::Outage;
-use super::{Began, Progress, ReaderGap};
 use crate::columns::Columns;
 use crate::error::ArchiveError;
 use crate::folders::{ACCOUNT, ClosedSegment, DESCRIPTION, GAPS, RunName, epoch_folder, segment_of};
@@ -114,17 +115,23 @@ impl StreamRecorder {
     /// [`ArchiveError::SchemaChanged`] if an earlier recorder had another schema.
     pub(super) fn new(
         run: &RunName,
-        began: Began,
+        reader: &str,
+        info: &StreamInfo,
         found: Option<&Resumable>,
         now: Instant,
     ) -> Result<Self, ArchiveError> {
-        let Began { description, first_index, reader } = began;
-        let description = Arc::new(description);
+        let first_index = info.first_index;
+        let description = Arc::new(Description {
+            name: Arc::clone(&info.name),
+            epoch: info.epoch,
+            schema: Arc::clone(&info.schema),
+            station: info.station.clone(),
+        });
         let folder = epoch_folder(run, &description.name, description.epoch);
         let mut stream = Self {
             columns: Columns::new(Arc::clone(&description)),
             session: 1,
-            reader,
+            reader: reader.to_owned(),
             owed: Owed::GapMap { found_bytes: None },
             segment: None,
             segment_began: now,
@@ -288,19 +295,18 @@ impl StreamRecorder {
 
     /// Continues after the same reader joined the same epoch again: the span between is its absence. While the
     /// session before is not written yet, both become one, so that the waiting data do not grow.
-    pub(super) fn rejoin(&mut self, began: &Began) {
+    pub(super) fn rejoin(&mut self, first_index: u64) {
         if !self.is_waiting() {
             self.owed = Owed::Account(self.account_as(self.end_state()));
             self.session += 1;
-            self.first_index = began.first_index;
-            self.reader.clone_from(&began.reader);
+            self.first_index = first_index;
             self.counters_before = self.counters;
         }
         self.ended = false;
         self.account = Value::Null;
         self.account_changed = true;
-        self.note_absence(self.accepted_index, began.first_index, &RangeSet::new(), None);
-        self.accepted_index = self.accepted_index.max(began.first_index);
+        self.note_absence(self.accepted_index, first_index, &RangeSet::new(), None);
+        self.accepted_index = self.accepted_index.max(first_index);
     }
 
     /// Records the span without a recorder, except the part that was declared missing before.
@@ -371,8 +377,8 @@ impl StreamRecorder {
         skipped
     }
 
-    pub(super) fn note_gap(&mut self, gap: &ReaderGap) {
-        let ReaderGap { gap, t0, t1, .. } = gap;
+    pub(super) fn note_gap(&mut self, gap: &StreamGap) {
+        let StreamGap { gap, t0, t1, .. } = gap;
         if gap.kind == GapKind::ReaderAbsent {
             return; // Recorded when this reader joined again.
         }

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use archive::{ArchiveError, Input, Store, compact};
+use archive::{ArchiveError, Store, compact};
 use ledger::Stage;
+use tallycast::Event;
 use units::RangeSet;
 
 use crate::forgetful::Forgetful;
@@ -25,21 +26,21 @@ struct Promise {
 fn record(disk: &Forgetful, promise: &mut Promise) -> Result<(), ArchiveError> {
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0))?;
-    recorder.handle(at_ms(0), Input::Began(began(0)))?;
+    recorder.handle(at_ms(0), &Event::Began(began(0)))?;
     for step in 0..BLOCKS {
         let now = at_ms(step * 4);
         let samples = step * SAMPLES..(step + 1) * SAMPLES;
         if step % 5 == 3 {
-            recorder.handle(now, Input::Gap(&gap(step, samples.clone(), None)))?;
+            recorder.handle(now, &Event::Gap(gap(step, samples.clone(), None)))?;
             promise.lost.insert(samples);
         } else {
-            recorder.handle(now, Input::Block(&block(samples.start, SAMPLES)))?;
+            recorder.handle(now, &Event::Block(block(samples.start, SAMPLES)))?;
             promise.accepted.insert(samples);
         }
         if step % 5 == 0 && step > 0 {
             let late = step - 2;
             let news = gap(late, late * SAMPLES..(late + 1) * SAMPLES, Some(Stage::Injected));
-            recorder.handle(now, Input::Gap(&news))?;
+            recorder.handle(now, &Event::Gap(news))?;
         }
         if disk.is_off() {
             return Ok(());
@@ -49,7 +50,7 @@ fn record(disk: &Forgetful, promise: &mut Promise) -> Result<(), ArchiveError> {
             drop(compact(&*store, &closed));
         }
     }
-    recorder.handle(at_ms(200), Input::Ended(account()))?;
+    recorder.handle(at_ms(200), &Event::Ended(account()))?;
     promise.stored_index = recorder.progress().next().unwrap().stored_index;
     recorder.close(at_ms(200)).map(drop)
 }
@@ -73,9 +74,9 @@ fn check_promise(disk: &Forgetful, promise: &Promise) {
 fn recover_and_record_on(disk: &Forgetful, promise: &Promise) {
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(1_000)).unwrap();
-    recorder.handle(at_ms(1_000), Input::Began(began(900))).unwrap();
-    recorder.handle(at_ms(1_000), Input::Block(&block(900, SAMPLES))).unwrap();
-    recorder.handle(at_ms(1_001), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(1_000), &Event::Began(began(900))).unwrap();
+    recorder.handle(at_ms(1_000), &Event::Block(block(900, SAMPLES))).unwrap();
+    recorder.handle(at_ms(1_001), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(1_002)).unwrap();
     check_promise(disk, promise);
     let read = read_back(&store);
@@ -134,12 +135,12 @@ fn a_killed_process_loses_only_what_it_had_not_written_whole() {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
-    recorder.handle(at_ms(0), Input::Block(&block(0, 40))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Block(block(0, 40))).unwrap();
     recorder.tick(at_ms(10));
     // Two batches that were never acknowledged: a part of one is lost, the other is intact by its own checksum.
-    recorder.handle(at_ms(12), Input::Block(&block(40, 40))).unwrap();
-    recorder.handle(at_ms(12), Input::Block(&block(80, 40))).unwrap();
+    recorder.handle(at_ms(12), &Event::Block(block(40, 40))).unwrap();
+    recorder.handle(at_ms(12), &Event::Block(block(80, 40))).unwrap();
     std::mem::forget(recorder);
     disk.kill();
     let data = disk.paths().into_iter().find(|path| path.to_str().unwrap().ends_with(".arrows")).unwrap();
@@ -165,9 +166,9 @@ fn what_a_dead_recorder_left_uncompacted_is_handed_to_the_compactor() {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in (0..600).step_by(10) {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
     }
     std::mem::forget(recorder);
     disk.kill();

@@ -4,15 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use archive::{
-    Archive, Began, Description, GapMap, Input, Piece, RecordingState, Store, compact_run, read_whole,
-};
+use archive::{Archive, GapMap, Piece, RecordingState, Store, compact_run, read_whole};
 use ledger::Stage;
 use sample::{Block, SampleBuffer, StreamName};
+use tallycast::Event;
 
 use crate::forgetful::Forgetful;
 use crate::scene::{
-    PER_SAMPLE, account, amount, at_ms, began, block, everything, gap, open, read_back, stream,
+    PER_SAMPLE, account, amount, at_ms, began, began_of, block, everything, gap, open, read_back, stream,
 };
 
 /// 1,000 samples in several Parquet segments.
@@ -20,11 +19,11 @@ fn compacted() -> (Forgetful, Arc<dyn Store>) {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in (0..1_000).step_by(10) {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
     }
-    recorder.handle(at_ms(1_200), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(1_200), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(1_210)).unwrap();
     assert!(compact_run(&*store, &"shot-7".parse().unwrap()).unwrap().len() > 2);
     (disk, store)
@@ -92,15 +91,15 @@ fn a_flipped_bit_in_a_segment_of_many_blocks_costs_its_row_group_and_changes_no_
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let (run, options) = ("shot-7".parse().unwrap(), archive::Options::default());
     let mut recorder = archive::Recorder::open(Arc::clone(&store), run, options, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     // Data that do not compress.
     let mut random = units::Random::new(1);
     let values: Vec<u8> = (0..30_000 * PER_SAMPLE * 4).map(|_| random.next_u64() as u8).collect();
     for (first, values) in (0..).step_by(1_000).zip(values.chunks(1_000 * PER_SAMPLE as usize * 4)) {
         let noise = Block { data: SampleBuffer::from_bytes(values), ..block(first, 1_000) };
-        recorder.handle(at_ms(first), Input::Block(&noise)).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(noise)).unwrap();
     }
-    recorder.handle(at_ms(30_000), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(30_000), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(30_001)).unwrap();
     assert_eq!(compact_run(&*store, &"shot-7".parse().unwrap()).unwrap().len(), 1);
     let path = named(&disk, ".parquet").remove(0);
@@ -131,9 +130,9 @@ fn a_recorder_goes_on_behind_a_damaged_segment() {
     let paths = named(&disk, ".parquet");
     cut(&store, paths.last().unwrap());
     let mut recorder = open(&store, at_ms(2_000)).unwrap();
-    recorder.handle(at_ms(2_000), Input::Began(began(1_000))).unwrap();
-    recorder.handle(at_ms(2_000), Input::Block(&block(1_000, 10))).unwrap();
-    recorder.handle(at_ms(2_001), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(2_000), &Event::Began(began(1_000))).unwrap();
+    recorder.handle(at_ms(2_000), &Event::Block(block(1_000, 10))).unwrap();
+    recorder.handle(at_ms(2_001), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(2_002)).unwrap();
     let read = read_back(&store);
     let [hole] = &read.holes[..] else { panic!("one hole: {:?}", read.holes) };
@@ -179,13 +178,13 @@ pub(crate) fn closed_in_arrow() -> (Forgetful, Arc<dyn Store>) {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in (0..1_000).step_by(10).filter(|first| *first != 500) {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
     }
     let lost = gap(1, 500..510, Some(Stage::Network));
-    recorder.handle(at_ms(1_190), Input::Gap(&lost)).unwrap();
-    recorder.handle(at_ms(1_200), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(1_190), &Event::Gap(lost)).unwrap();
+    recorder.handle(at_ms(1_200), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(1_210)).unwrap();
     (disk, store)
 }
@@ -286,10 +285,8 @@ fn a_stream_whose_name_ends_like_what_is_set_aside_is_recovered_and_read() {
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let name: Arc<StreamName> = Arc::new("lab/x.damaged".parse().unwrap());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    let began = began(0);
-    let description = Description { name: Arc::clone(&name), ..began.description.clone() };
-    recorder.handle(at_ms(0), Input::Began(Began { description, ..began })).unwrap();
-    recorder.handle(at_ms(1), Input::Block(&Block { stream: Arc::clone(&name), ..block(0, 10) })).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began_of(Arc::clone(&name), 0))).unwrap();
+    recorder.handle(at_ms(1), &Event::Block(Block { stream: Arc::clone(&name), ..block(0, 10) })).unwrap();
     recorder.close(at_ms(20)).unwrap();
     let archive = Archive::on(Arc::clone(&store)).unwrap();
     let (entries, _) = archive.survey(&"shot-7".parse().unwrap()).unwrap();

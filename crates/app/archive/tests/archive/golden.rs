@@ -7,8 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use archive::{Archive, FileStore, Input, RecordingState, Scope, Store, compact};
+use archive::{Archive, FileStore, RecordingState, Scope, Store, compact};
 use ledger::Stage;
+use tallycast::Event;
 
 use crate::scene::{PER_SAMPLE, account, at_ms, began, block, gap, open, read_back};
 
@@ -23,12 +24,12 @@ fn golden(version: &str) -> PathBuf {
 fn write(root: &Path) {
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root).unwrap());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in [0, 10, 30] {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
     }
-    recorder.handle(at_ms(50), Input::Gap(&gap(0, 20..30, Some(Stage::ReceiverSocketBuffer)))).unwrap();
-    recorder.handle(at_ms(60), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(50), &Event::Gap(gap(0, 20..30, Some(Stage::ReceiverSocketBuffer)))).unwrap();
+    recorder.handle(at_ms(60), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(70)).unwrap();
 }
 
@@ -36,18 +37,18 @@ fn write(root: &Path) {
 fn write_several(root: &Path) {
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root).unwrap());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in (0..200).step_by(10).filter(|first| *first != 100) {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
     }
-    recorder.handle(at_ms(200), Input::Gap(&gap(0, 100..110, Some(Stage::Injected)))).unwrap();
+    recorder.handle(at_ms(200), &Event::Gap(gap(0, 100..110, Some(Stage::Injected)))).unwrap();
     let closed = recorder.close(at_ms(210)).unwrap();
     let (_, compacted) = closed.split_last().unwrap();
     compacted.iter().for_each(|segment| drop(compact(&*store, segment).unwrap().unwrap()));
     let mut recorder = open(&store, at_ms(250)).unwrap();
-    recorder.handle(at_ms(250), Input::Began(began(250))).unwrap();
+    recorder.handle(at_ms(250), &Event::Began(began(250))).unwrap();
     for first in (250..300).step_by(10) {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
     }
     recorder.tick(at_ms(320));
     std::mem::forget(recorder);

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use archive::{FileStore, Input, Store};
+use archive::{FileStore, Store};
+use tallycast::Event;
 
 use crate::scene::{account, amount, at_ms, began, block, open, read_back};
 
@@ -42,9 +43,9 @@ fn kill_and_record_on(enough: u64) {
     assert!(read_back(&store).samples.count_in(0..promised) == promised, "readable as it lies");
     let mut recorder = open(&store, at_ms(0)).unwrap();
     let again = 1 << 40;
-    recorder.handle(at_ms(0), Input::Began(began(again))).unwrap();
-    recorder.handle(at_ms(0), Input::Block(&block(again, 10))).unwrap();
-    recorder.handle(at_ms(1), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(again))).unwrap();
+    recorder.handle(at_ms(0), &Event::Block(block(again, 10))).unwrap();
+    recorder.handle(at_ms(1), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(2)).unwrap();
     let read = read_back(&store);
     assert_eq!(read.samples.count_in(0..promised), promised);
@@ -59,10 +60,10 @@ fn records_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let store: Arc<dyn Store> = Arc::new(FileStore::create(folder.as_ref()).unwrap());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     // If the parent dies, printing fails and the child ends too.
     for step in 0_u64.. {
-        recorder.handle(at_ms(step * 4), Input::Block(&block(step * 10, 10))).unwrap();
+        recorder.handle(at_ms(step * 4), &Event::Block(block(step * 10, 10))).unwrap();
         println!("stored {}", recorder.progress().next().unwrap().stored_index);
     }
 }

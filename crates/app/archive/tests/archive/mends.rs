@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use archive::{
-    Archive, ClosedSegment, FileStore, Input, Notice, Options, Recorder, Scope, Store, compact, read_whole,
+    Archive, ClosedSegment, FileStore, Notice, Options, Recorder, Scope, Store, compact, read_whole,
 };
 use ledger::Stage;
+use tallycast::Event;
 
 use crate::damage::{closed_in_arrow, named};
 use crate::forgetful::Forgetful;
@@ -68,10 +69,10 @@ fn a_recording_begins_where_its_account_says_if_the_line_of_its_session_is_spoil
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(100))).unwrap();
-    recorder.handle(at_ms(0), Input::Gap(&gap(0, 100..150, Some(Stage::Network)))).unwrap();
-    recorder.handle(at_ms(0), Input::Block(&block(150, 50))).unwrap();
-    recorder.handle(at_ms(10), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(100))).unwrap();
+    recorder.handle(at_ms(0), &Event::Gap(gap(0, 100..150, Some(Stage::Network)))).unwrap();
+    recorder.handle(at_ms(0), &Event::Block(block(150, 50))).unwrap();
+    recorder.handle(at_ms(10), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(20)).unwrap();
     spoil_session(&disk);
     assert_eq!(stream(&store).1.epochs[0].first_index, 100);
@@ -132,8 +133,8 @@ fn only_the_end_marker_itself_is_taken_for_the_end_of_a_segment() {
         let disk = Forgetful::default();
         let store: Arc<dyn Store> = Arc::new(disk.clone());
         let mut recorder = open(&store, at_ms(0)).unwrap();
-        recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
-        recorder.handle(at_ms(0), Input::Block(&block(0, 40))).unwrap();
+        recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+        recorder.handle(at_ms(0), &Event::Block(block(0, 40))).unwrap();
         recorder.tick(at_ms(10));
         std::mem::forget(recorder);
         disk.kill();
@@ -185,8 +186,8 @@ fn a_recorder_takes_no_number_that_an_earlier_account_has() {
     let record = |session: u64| {
         let (first, now) = (session * 100, at_ms(session * 1_000));
         let mut recorder = open(&store, now).unwrap();
-        recorder.handle(now, Input::Began(began(first))).unwrap();
-        recorder.handle(now, Input::Block(&block(first, 50))).unwrap();
+        recorder.handle(now, &Event::Began(began(first))).unwrap();
+        recorder.handle(now, &Event::Block(block(first, 50))).unwrap();
         recorder.close(now).unwrap();
     };
     (1..=3).for_each(record);
@@ -217,9 +218,9 @@ fn killed_behind_its_account() -> (Forgetful, Arc<dyn Store>) {
     let options = Options { segment_bytes: 1 << 20, account_interval: hour, ..small() };
     let run = "shot-7".parse().unwrap();
     let mut recorder = Recorder::open(Arc::clone(&store), run, options, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in (0..300).step_by(10) {
-        recorder.handle(at_ms(first + 10), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first + 10), &Event::Block(block(first, 10))).unwrap();
     }
     assert_eq!(recorder.progress().next().unwrap().stored_index, 300);
     std::mem::forget(recorder);
@@ -241,8 +242,8 @@ fn what_the_index_of_a_lost_segment_tells_is_no_time_in_which_nobody_recorded() 
     let written = read_whole(&disk, &path).unwrap();
     store.remove(&path).unwrap();
     let mut recorder = open(&store, at_ms(1_000)).unwrap();
-    recorder.handle(at_ms(1_000), Input::Began(began(400))).unwrap();
-    recorder.handle(at_ms(1_000), Input::Block(&block(400, 10))).unwrap();
+    recorder.handle(at_ms(1_000), &Event::Began(began(400))).unwrap();
+    recorder.handle(at_ms(1_000), &Event::Block(block(400, 10))).unwrap();
     recorder.close(at_ms(1_010)).unwrap();
     let read = read_back(&store);
     let [hole] = &read.holes[..] else { panic!("{:?}", read.holes) };

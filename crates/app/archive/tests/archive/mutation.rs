@@ -9,16 +9,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use archive::{
-    Archive, Began, Description, FileStore, Input, Piece, Recorder, Store, StreamAccount, compact, read_whole,
-};
+use archive::{Archive, FileStore, Piece, Recorder, Store, compact, read_whole};
 use ledger::Stage;
 use sample::{Block, StreamName};
 use serde_json::Value;
+use tallycast::{Event, StreamAccount};
 use units::{Random, RangeSet};
 
 use crate::forgetful::Forgetful;
-use crate::scene::{EPOCH, at_ms, began, block, everything, gap, name, open, time_of};
+use crate::scene::{account, at_ms, began, began_of, block, everything, gap, name, open, time_of};
 
 /// Number of flips and cuts of each file in the version that CI runs.
 const TRIES: u64 = 2;
@@ -35,9 +34,7 @@ fn other() -> Arc<StreamName> {
 /// Records both streams from a first sample on, with a loss in the middle.
 fn record(recorder: &mut Recorder, first: u64, samples: u64, ms: u64) {
     for stream in [name(), other()] {
-        let began = began(first);
-        let description = Description { name: stream.clone(), ..began.description.clone() };
-        recorder.handle(at_ms(ms), Input::Began(Began { description, ..began })).unwrap();
+        recorder.handle(at_ms(ms), &Event::Began(began_of(stream, first))).unwrap();
     }
     for index in (first..first + samples).step_by(10) {
         for stream in [name(), other()] {
@@ -46,17 +43,12 @@ fn record(recorder: &mut Recorder, first: u64, samples: u64, ms: u64) {
             if place == 50 {
                 let mut gap = gap(index, index..index + 10, Some(Stage::Injected));
                 gap.stream = stream;
-                recorder.handle(now, Input::Gap(&gap)).unwrap();
+                recorder.handle(now, &Event::Gap(gap)).unwrap();
             } else {
-                recorder.handle(now, Input::Block(&Block { stream, ..block(index, 10) })).unwrap();
+                recorder.handle(now, &Event::Block(Block { stream, ..block(index, 10) })).unwrap();
             }
         }
     }
-}
-
-fn ended(stream: Arc<StreamName>) -> StreamAccount {
-    let account = serde_json::json!({"stream": stream.as_str(), "state": "closed"});
-    StreamAccount { stream, epoch: EPOCH, account }
 }
 
 /// Returns two recorders' epoch: the first was killed, part of its segments became Parquet; the second closed.
@@ -71,8 +63,8 @@ fn closed() -> Forgetful {
         // A loss behind the last sample, which no stored sample shows.
         let mut gap = gap(77, 600..610, Some(Stage::Network));
         gap.stream = stream.clone();
-        recorder.handle(at_ms(1_300), Input::Gap(&gap)).unwrap();
-        recorder.handle(at_ms(1_300), Input::Ended(ended(stream))).unwrap();
+        recorder.handle(at_ms(1_300), &Event::Gap(gap)).unwrap();
+        recorder.handle(at_ms(1_300), &Event::Ended(StreamAccount { stream, ..account() })).unwrap();
     }
     recorder.close(at_ms(1_310)).unwrap();
     disk
@@ -229,8 +221,8 @@ impl Mutation<'_> {
 fn record_on(mut recorder: Recorder) {
     const BEHIND: u64 = 2_000;
     // An error is reported, and is no loss of earlier samples.
-    if recorder.handle(at_ms(5_000), Input::Began(began(BEHIND))).is_ok() {
-        recorder.handle(at_ms(5_000), Input::Block(&block(BEHIND, 10))).unwrap();
+    if recorder.handle(at_ms(5_000), &Event::Began(began(BEHIND))).is_ok() {
+        recorder.handle(at_ms(5_000), &Event::Block(block(BEHIND, 10))).unwrap();
     }
     drop(recorder.close(at_ms(5_001)));
 }

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Barrier};
 
-use archive::{FileStore, Input, Notice, Options, Recorder, RunName, Store, StoreError};
+use archive::{FileStore, Notice, Options, Recorder, RunName, Store, StoreError};
 use ledger::Stage;
+use tallycast::Event;
 
 use crate::forgetful::Forgetful;
 use crate::scene::{PER_SAMPLE, account, at_ms, began, block, gap, open, read_back};
@@ -17,7 +18,7 @@ fn a_full_disk_is_said_once_counted_exactly_and_recording_resumes() {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     let mut said = Vec::new();
     for step in 0..400_u64 {
         let now = at_ms(step * 10);
@@ -28,16 +29,16 @@ fn a_full_disk_is_said_once_counted_exactly_and_recording_resumes() {
         }
         if step == 120 {
             // A loss on the network while nothing can be written.
-            recorder.handle(now, Input::Gap(&gap(9, 1_200..1_210, Some(Stage::Injected)))).unwrap();
+            recorder.handle(now, &Event::Gap(gap(9, 1_200..1_210, Some(Stage::Injected)))).unwrap();
         } else {
-            recorder.handle(now, Input::Block(&block(step * 10, 10))).unwrap();
+            recorder.handle(now, &Event::Block(block(step * 10, 10))).unwrap();
         }
         said.extend(notices(&mut recorder));
     }
     let progress = recorder.progress().next().unwrap();
     assert_eq!(progress.accepted, 3_990 * PER_SAMPLE);
     assert!(progress.archive_write > 0);
-    recorder.handle(at_ms(4_000), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(4_000), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(4_010)).unwrap();
     assert!(matches!(&said[..], [Notice::DiskFull { .. }, Notice::DiskBack]), "{said:?}");
     let read = read_back(&store);
@@ -54,16 +55,16 @@ fn a_failed_sync_gives_up_what_waited_for_it_and_nothing_else() {
         let disk = Forgetful::default();
         let store: Arc<dyn Store> = Arc::new(disk.clone());
         let mut recorder = open(&store, at_ms(0)).unwrap();
-        recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+        recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
         let mut said = Vec::new();
         for step in 0..40 {
             if step == failing {
                 disk.fail_syncs(1);
             }
-            recorder.handle(at_ms(step * 10), Input::Block(&block(step * 10, 10))).unwrap();
+            recorder.handle(at_ms(step * 10), &Event::Block(block(step * 10, 10))).unwrap();
             said.extend(notices(&mut recorder));
         }
-        recorder.handle(at_ms(400), Input::Ended(account())).unwrap();
+        recorder.handle(at_ms(400), &Event::Ended(account())).unwrap();
         let progress = recorder.progress().next().unwrap();
         drop(recorder.close(at_ms(410)));
         let read = read_back(&store);
@@ -112,9 +113,9 @@ fn recorders_of_several_runs_begin_an_archive_together() {
 fn samples_that_come_twice_are_stored_once() {
     let store: Arc<dyn Store> = Arc::new(Forgetful::default());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in [0, 5, 0, 12, 10] {
-        recorder.handle(at_ms(1), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(1), &Event::Block(block(first, 10))).unwrap();
     }
     let progress = recorder.progress().next().unwrap();
     assert_eq!(progress.accepted, 22 * PER_SAMPLE);
@@ -127,13 +128,13 @@ fn a_small_disk_resumes_with_a_twentieth_of_it_free() {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     let mut said = Vec::new();
     for step in 0..100_u64 {
         if step == 20 {
             disk.set_capacity(Some(disk.used_bytes()));
         }
-        recorder.handle(at_ms(step * 10), Input::Block(&block(step * 10, 10))).unwrap();
+        recorder.handle(at_ms(step * 10), &Event::Block(block(step * 10, 10))).unwrap();
         said.extend(notices(&mut recorder));
     }
     assert!(matches!(&said[..], [Notice::DiskFull { .. }]), "{said:?}");
@@ -147,7 +148,7 @@ fn a_small_disk_resumes_with_a_twentieth_of_it_free() {
     recorder.tick(at_ms(10_000));
     // Reported once something was stored again, not when there seems to be space.
     assert!(notices(&mut recorder).is_empty());
-    recorder.handle(at_ms(10_000), Input::Block(&block(1_000, 10))).unwrap();
+    recorder.handle(at_ms(10_000), &Event::Block(block(1_000, 10))).unwrap();
     recorder.tick(recorder.deadline());
     assert!(matches!(&notices(&mut recorder)[..], [Notice::DiskBack]));
 }
@@ -157,18 +158,18 @@ fn a_disk_that_tells_of_space_and_takes_nothing_is_said_to_be_full_once() {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     disk.refuse_new_files(true);
     let mut said = Vec::new();
     for step in 0..500_u64 {
         if step == 400 {
             disk.refuse_new_files(false);
         }
-        recorder.handle(at_ms(step * 10), Input::Block(&block(step * 10, 10))).unwrap();
+        recorder.handle(at_ms(step * 10), &Event::Block(block(step * 10, 10))).unwrap();
         said.extend(notices(&mut recorder));
     }
     assert!(matches!(&said[..], [Notice::DiskFull { .. }, Notice::DiskBack]), "{said:?}");
-    recorder.handle(at_ms(5_000), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(5_000), &Event::Ended(account())).unwrap();
     let progress = recorder.progress().next().unwrap();
     recorder.close(at_ms(5_010)).unwrap();
     assert_eq!(progress.stored + progress.archive_write, progress.accepted);
@@ -192,7 +193,7 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
         let (root, aside) = (folder.path().join("archive"), folder.path().join("aside"));
         let store: Arc<dyn Store> = Arc::new(FileStore::create(&root).unwrap());
         let mut recorder = open(&store, at_ms(0)).unwrap();
-        recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+        recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
         let run = root.join("run=shot-7");
         let mut said = Vec::new();
         for step in 0..300_u64 {
@@ -214,7 +215,7 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
                 }
                 _ => {}
             }
-            recorder.handle(at_ms(step * 10), Input::Block(&block(step * 10, 10))).unwrap();
+            recorder.handle(at_ms(step * 10), &Event::Block(block(step * 10, 10))).unwrap();
             said.extend(notices(&mut recorder));
         }
         recorder.tick(recorder.deadline());
@@ -273,7 +274,7 @@ fn what_is_done_to_a_file_while_it_is_recorded_is_said_and_costs_nothing_that_co
         let options = Options { segment_bytes: 1 << 20, ..crate::scene::small() };
         let run = "shot-7".parse().unwrap();
         let mut recorder = Recorder::open(Arc::clone(&store), run, options, at_ms(0)).unwrap();
-        recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+        recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
         let mut said = Vec::new();
         for step in 0..100_u64 {
             if step == 50 {
@@ -295,13 +296,13 @@ fn what_is_done_to_a_file_while_it_is_recorded_is_said_and_costs_nothing_that_co
             let now = at_ms(step * 10);
             if step % 10 == 5 {
                 let lost = gap(step, step * 10..step * 10 + 10, Some(Stage::Network));
-                recorder.handle(now, Input::Gap(&lost)).unwrap();
+                recorder.handle(now, &Event::Gap(lost)).unwrap();
             } else {
-                recorder.handle(now, Input::Block(&block(step * 10, 10))).unwrap();
+                recorder.handle(now, &Event::Block(block(step * 10, 10))).unwrap();
             }
             said.extend(notices(&mut recorder));
         }
-        recorder.handle(at_ms(1_000), Input::Ended(account())).unwrap();
+        recorder.handle(at_ms(1_000), &Event::Ended(account())).unwrap();
         let progress = recorder.progress().next().unwrap();
         recorder.close(at_ms(1_010)).unwrap();
         assert_eq!((progress.stored, progress.archive_write), (900 * PER_SAMPLE, 0), "{told}");
@@ -343,14 +344,14 @@ fn a_lock_that_is_removed_is_taken_again_unless_another_recorder_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(FileStore::create(folder.path()).unwrap());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     std::fs::remove_file(folder.path().join("run=shot-7/recorder.lock")).unwrap();
-    recorder.handle(at_ms(20), Input::Block(&block(0, 10))).unwrap();
+    recorder.handle(at_ms(20), &Event::Block(block(0, 10))).unwrap();
     assert_eq!(recorder.progress().next().unwrap().stored_index, 10);
     assert!(open(&store, at_ms(0)).is_err(), "a second recorder is kept out again");
     std::fs::remove_file(folder.path().join("run=shot-7/recorder.lock")).unwrap();
     let held = store.lock(std::path::Path::new("run=shot-7/recorder.lock")).unwrap();
-    recorder.handle(at_ms(40), Input::Block(&block(10, 10))).unwrap();
+    recorder.handle(at_ms(40), &Event::Block(block(10, 10))).unwrap();
     assert_eq!(recorder.progress().next().unwrap().archive_write, 10 * PER_SAMPLE);
     assert!(
         matches!(&notices(&mut recorder)[..], [Notice::Gone { cause }] if cause.contains("recorder.lock"))

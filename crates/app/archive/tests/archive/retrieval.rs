@@ -5,14 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use archive::{
-    Archive, ArchiveError, Compactor, Export, Input, Piece, PointsRequest, Recorder, RecordingState, Store,
-    compact, compact_run,
+    Archive, ArchiveError, Compactor, Export, GapMap, Options, Piece, PointsRequest, Recorder,
+    RecordingState, Store, compact, compact_run, read_whole,
 };
-use ledger::Stage;
+use ledger::{AccountState, Stage};
+use tallycast::Event;
 
 use crate::forgetful::Forgetful;
 use crate::scene::{
-    PER_SAMPLE, account, at_ms, began, block, element, everything, gap, open, read_back, stream, time_of,
+    EPOCH, PER_SAMPLE, account, at_ms, began, block, element, everything, gap, open, read_back, small,
+    stream, time_of,
 };
 
 /// Records 1,000 samples in blocks of ten; 300 to 350 lost on purpose, 700 to 710 without a record.
@@ -20,17 +22,17 @@ fn recorded() -> (Forgetful, Arc<dyn Store>, Recorder) {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in (0..1_000).step_by(10).filter(|first| !(300..350).contains(first) && *first != 700) {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
     }
-    recorder.handle(at_ms(1_000), Input::Gap(&gap(0, 300..350, Some(Stage::Injected)))).unwrap();
+    recorder.handle(at_ms(1_000), &Event::Gap(gap(0, 300..350, Some(Stage::Injected)))).unwrap();
     recorder.tick(at_ms(1_100));
     (disk, store, recorder)
 }
 
 fn close(mut recorder: Recorder) {
-    recorder.handle(at_ms(1_200), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(1_200), &Event::Ended(account())).unwrap();
     recorder.close(at_ms(1_210)).unwrap();
 }
 
@@ -58,9 +60,9 @@ fn drawn(archive: &Archive, entry: &archive::StreamEntry, from: u64, to: u64) ->
 fn an_account_of_a_stream_that_has_not_begun_yet_is_passed_over() {
     let store: Arc<dyn Store> = Arc::new(Forgetful::default());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Account(account())).unwrap();
-    recorder.handle(at_ms(1), Input::Began(began(0))).unwrap();
-    recorder.handle(at_ms(2), Input::Block(&block(0, 10))).unwrap();
+    recorder.note_accounts(at_ms(0), &[account()]);
+    recorder.handle(at_ms(1), &Event::Began(began(0))).unwrap();
+    recorder.handle(at_ms(2), &Event::Block(block(0, 10))).unwrap();
     close(recorder);
     let (archive, entry) = stream(&store);
     assert_eq!(drawn(&archive, &entry, 0, 10), "0..10 |");
@@ -153,13 +155,13 @@ fn a_compactor_beside_the_recorder_loses_nothing() {
     let report =
         move |result: Result<archive::Compacted, ArchiveError>| sender.send(result.unwrap()).unwrap();
     let compactor = Compactor::start(Arc::clone(&store), report).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     for first in (0..3_000).step_by(10) {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
         compactor.take(recorder.take_closed());
         assert!(read_back(&store).samples.len() <= first + 10);
     }
-    recorder.handle(at_ms(3_000), Input::Ended(account())).unwrap();
+    recorder.handle(at_ms(3_000), &Event::Ended(account())).unwrap();
     compactor.take(recorder.close(at_ms(3_010)).unwrap());
     drop(compactor);
     assert!(done.iter().count() > 5);
@@ -245,10 +247,10 @@ fn what_is_not_ours_is_refused_and_said() {
 fn losses_before_the_first_and_behind_the_last_sample_are_holes_too() {
     let store: Arc<dyn Store> = Arc::new(Forgetful::default());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
-    recorder.handle(at_ms(1), Input::Gap(&gap(0, 0..20, Some(Stage::Injected)))).unwrap();
-    recorder.handle(at_ms(1), Input::Gap(&gap(1, 30..50, Some(Stage::Injected)))).unwrap();
-    recorder.handle(at_ms(2), Input::Block(&block(20, 10))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+    recorder.handle(at_ms(1), &Event::Gap(gap(0, 0..20, Some(Stage::Injected)))).unwrap();
+    recorder.handle(at_ms(1), &Event::Gap(gap(1, 30..50, Some(Stage::Injected)))).unwrap();
+    recorder.handle(at_ms(2), &Event::Block(block(20, 10))).unwrap();
     close(recorder);
     let (archive, entry) = stream(&store);
     let span = entry.epochs[0].span();
@@ -261,10 +263,10 @@ fn losses_before_the_first_and_behind_the_last_sample_are_holes_too() {
 fn a_stream_of_which_nothing_was_stored_still_has_its_holes_and_its_time() {
     let store: Arc<dyn Store> = Arc::new(Forgetful::default());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
     recorder.tick(at_ms(500));
     assert_eq!(stream(&store).1.epochs[0].t0, time_of(0), "when the epoch began");
-    recorder.handle(at_ms(501), Input::Gap(&gap(0, 10..20, Some(Stage::Injected)))).unwrap();
+    recorder.handle(at_ms(501), &Event::Gap(gap(0, 10..20, Some(Stage::Injected)))).unwrap();
     close(recorder);
     let (archive, entry) = stream(&store);
     assert_eq!((entry.epochs[0].t0, entry.epochs[0].samples), (time_of(10), 0));
@@ -291,17 +293,30 @@ fn a_dead_recorders_run_is_seen_to_be_unattended_and_its_absence_counted() {
 }
 
 #[test]
+fn a_gap_map_names_the_reader() {
+    let store: Arc<dyn Store> = Arc::new(Forgetful::default());
+    let options = Options { reader: "logger".to_owned(), ..small() };
+    let run = "shot-7".parse().unwrap();
+    let mut recorder = Recorder::open(Arc::clone(&store), run, options, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+    close(recorder);
+    let path = format!("run=shot-7/stream=lab%2Fprobe/epoch={EPOCH}/gaps.jsonl");
+    let map = GapMap::decode(&read_whole(&*store, Path::new(&path)).unwrap()).unwrap();
+    assert_eq!(map.sessions.iter().map(|session| &session.reader).collect::<Vec<_>>(), ["logger"]);
+}
+
+#[test]
 fn every_recorder_of_an_epoch_keeps_its_account() {
     let store: Arc<dyn Store> = Arc::new(Forgetful::default());
     for session in 0..3 {
         let mut recorder = open(&store, at_ms(0)).unwrap();
         let first = session * 200;
-        recorder.handle(at_ms(0), Input::Began(began(first))).unwrap();
-        recorder.handle(at_ms(1), Input::Block(&block(first, 100))).unwrap();
+        recorder.handle(at_ms(0), &Event::Began(began(first))).unwrap();
+        recorder.handle(at_ms(1), &Event::Block(block(first, 100))).unwrap();
         if session == 1 {
             // The same reader leaves and comes back.
-            recorder.handle(at_ms(2), Input::Began(began(first + 100))).unwrap();
-            recorder.handle(at_ms(3), Input::Block(&block(first + 100, 50))).unwrap();
+            recorder.handle(at_ms(2), &Event::Began(began(first + 100))).unwrap();
+            recorder.handle(at_ms(3), &Event::Block(block(first + 100, 50))).unwrap();
         }
         close(recorder);
     }
@@ -322,11 +337,11 @@ fn every_recorder_of_an_epoch_keeps_its_account() {
 fn a_recording_whose_reader_left_is_cut_as_its_account_is() {
     let store: Arc<dyn Store> = Arc::new(Forgetful::default());
     let mut recorder = open(&store, at_ms(0)).unwrap();
-    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
-    recorder.handle(at_ms(1), Input::Block(&block(0, 10))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+    recorder.handle(at_ms(1), &Event::Block(block(0, 10))).unwrap();
     let mut left = account();
-    left.account["state"] = "cut".into();
-    recorder.handle(at_ms(2), Input::Ended(left)).unwrap();
+    left.account.state = AccountState::Cut;
+    recorder.handle(at_ms(2), &Event::Ended(left)).unwrap();
     recorder.close(at_ms(3)).unwrap();
     let recording = stream(&store).1.epochs[0].clone();
     assert_eq!(recording.state, RecordingState::Cut);
@@ -377,9 +392,9 @@ fn what_is_recorded_after_the_catalogue_was_read_is_not_read() {
     let (archive, entry) = stream(&store);
     let recording = &entry.epochs[0];
     for first in (1_000..1_500).step_by(10).filter(|first| !(1_200..1_250).contains(first)) {
-        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first), &Event::Block(block(first, 10))).unwrap();
     }
-    recorder.handle(at_ms(1_500), Input::Gap(&gap(7, 1_200..1_250, Some(Stage::Injected)))).unwrap();
+    recorder.handle(at_ms(1_500), &Event::Gap(gap(7, 1_200..1_250, Some(Stage::Injected)))).unwrap();
     recorder.tick(at_ms(1_600));
     let check = || {
         let read = archive.samples(recording, everything(), 0..u64::MAX).unwrap();

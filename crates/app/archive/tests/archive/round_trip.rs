@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use archive::{Archive, Began, Description, FileStore, Input, Options, Piece, Recorder, Store, compact_run};
+use archive::{Archive, FileStore, Options, Piece, Recorder, Store, compact_run};
 use proptest::prelude::*;
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema};
-use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+use tallycast::{Event, StreamInfo};
+use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
 use crate::scene::everything;
 
@@ -22,13 +23,19 @@ fn record(folder: &std::path::Path, schema: &Arc<Schema>, blocks: &[Block]) -> A
     let run = "r".parse().unwrap();
     let mut recorder = Recorder::open(Arc::clone(&store), run, options, Instant::ORIGIN).unwrap();
     let (name, epoch) = (Arc::clone(&blocks[0].stream), blocks[0].epoch);
-    let description = Description { name, epoch, schema: Arc::clone(schema), station: String::new() };
-    let first_index = blocks[0].first_index;
-    let began = Began { description, first_index, reader: String::new() };
-    recorder.handle(Instant::ORIGIN, Input::Began(began)).unwrap();
+    let info = StreamInfo {
+        id: StreamId(1),
+        name,
+        epoch,
+        schema: Arc::clone(schema),
+        station: String::new(),
+        first_index: blocks[0].first_index,
+        join: 1,
+    };
+    recorder.handle(Instant::ORIGIN, &Event::Began(Arc::new(info))).unwrap();
     for (number, block) in blocks.iter().enumerate() {
         let now = Instant::from_nanos(number as u64 * 100_000_000);
-        recorder.handle(now, Input::Block(block)).unwrap();
+        recorder.handle(now, &Event::Block(block.clone())).unwrap();
     }
     recorder.close(Instant::from_nanos(u64::MAX)).unwrap();
     store

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{
-    Archive, ArchiveError, Began, Description, Hole, Options, Piece, ReaderGap, Recorder, Store,
-    StreamAccount, StreamEntry,
+use archive::{Archive, ArchiveError, Hole, Options, Piece, Recorder, Store, StreamEntry};
+use ledger::{
+    Account, AccountState, Evidence, EvidenceSource, Gap, GapKind, ReaderRows, Stage, StageCounts, Unit,
 };
-use ledger::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
-use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+use tallycast::{Reach, StreamAccount, StreamGap, StreamInfo};
+use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
 /// Returns the amount of work for a test: the value of `variable`, for long runs, or else a small one.
 pub(crate) fn amount(variable: &str, otherwise: u64) -> u64 {
@@ -32,9 +32,20 @@ pub(crate) fn name() -> Arc<StreamName> {
     Arc::new("lab/probe".parse().unwrap())
 }
 
-pub(crate) fn began(first_index: u64) -> Began {
-    let description = Description { name: name(), epoch: EPOCH, schema: schema(), station: "daq-3".into() };
-    Began { description, first_index, reader: "recorder".into() }
+pub(crate) fn began(first_index: u64) -> Arc<StreamInfo> {
+    began_of(name(), first_index)
+}
+
+pub(crate) fn began_of(name: Arc<StreamName>, first_index: u64) -> Arc<StreamInfo> {
+    Arc::new(StreamInfo {
+        id: StreamId(1),
+        name,
+        epoch: EPOCH,
+        schema: schema(),
+        station: "daq-3".into(),
+        first_index,
+        join: 1,
+    })
 }
 
 pub(crate) fn element(position: u64) -> i32 {
@@ -61,7 +72,7 @@ pub(crate) fn block(first_index: u64, samples: u64) -> Block {
 }
 
 /// A gap of whole samples, lost at one stage or still unsettled.
-pub(crate) fn gap(id: u64, samples: std::ops::Range<u64>, stage: Option<Stage>) -> ReaderGap {
+pub(crate) fn gap(id: u64, samples: std::ops::Range<u64>, stage: Option<Stage>) -> StreamGap {
     let positions = samples.start * PER_SAMPLE..samples.end * PER_SAMPLE;
     let count = positions.end - positions.start;
     let evidence = stage.map(|stage| Evidence {
@@ -81,12 +92,38 @@ pub(crate) fn gap(id: u64, samples: std::ops::Range<u64>, stage: Option<Stage>) 
         apportioned: false,
         evidence: evidence.into_iter().collect(),
     };
-    ReaderGap { stream: name(), epoch: EPOCH, gap, t0: time_of(samples.start), t1: time_of(samples.end) }
+    StreamGap {
+        stream: name(),
+        epoch: EPOCH,
+        join: 1,
+        elements_per_sample: PER_SAMPLE as u32,
+        gap,
+        t0: time_of(samples.start),
+        t1: time_of(samples.end),
+    }
 }
 
 pub(crate) fn account() -> StreamAccount {
-    let account = serde_json::json!({"stream": "lab/probe", "state": "closed"});
-    StreamAccount { stream: name(), epoch: EPOCH, account }
+    StreamAccount {
+        stream: name(),
+        id: StreamId(1),
+        epoch: EPOCH,
+        join: 1,
+        follows: None,
+        reader: "recorder".into(),
+        reach: Reach::Udp,
+        account: Account {
+            state: AccountState::Closed,
+            datagrams: None,
+            elements: ReaderRows::default(),
+            gaps: Vec::new(),
+        },
+        samples: None,
+        reclassified: Vec::new(),
+        settled_early: 0,
+        port: None,
+        age: None,
+    }
 }
 
 /// Commits, batches and segments small enough that a short recording has many of each.

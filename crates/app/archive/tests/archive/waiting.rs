@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use archive::{Archive, ArchiveError, Began, Description, FileStore, Input, Recorder, Scope, Store};
+use archive::{Archive, ArchiveError, FileStore, Recorder, Scope, Store};
 use ledger::Stage;
 use sample::{Block, StreamName};
+use tallycast::Event;
 
 use crate::forgetful::Forgetful;
 use crate::outage::{kind_of, notices};
-use crate::scene::{PER_SAMPLE, account, at_ms, began, block, gap, open, read_back};
+use crate::scene::{PER_SAMPLE, account, at_ms, began, began_of, block, gap, open, read_back};
 
 /// Recording of the stream before it began.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -74,7 +75,7 @@ impl Place {
 
 fn record(recorder: &mut Recorder, samples: std::ops::Range<u64>) {
     for first in samples.step_by(10) {
-        recorder.handle(at_ms(first * 10), Input::Block(&block(first, 10))).unwrap();
+        recorder.handle(at_ms(first * 10), &Event::Block(block(first, 10))).unwrap();
     }
 }
 
@@ -87,9 +88,9 @@ fn a_stream_that_begins_while_the_archive_is_away_is_recorded_once_it_is_back() 
             let mut recorder = open(&place.store, at_ms(0)).unwrap();
             let mut stored_before = 0;
             if before != Before::Nothing {
-                recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+                recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
                 record(&mut recorder, 0..100);
-                recorder.handle(at_ms(1_000), Input::Ended(account())).unwrap();
+                recorder.handle(at_ms(1_000), &Event::Ended(account())).unwrap();
                 stored_before = 100;
             }
             if before == Before::Recorder {
@@ -98,13 +99,13 @@ fn a_stream_that_begins_while_the_archive_is_away_is_recorded_once_it_is_back() 
             }
             place.take_away();
             let first = if before == Before::Nothing { 100 } else { 150 };
-            recorder.handle(at_ms(1_500), Input::Began(began(first))).unwrap();
+            recorder.handle(at_ms(1_500), &Event::Began(began(first))).unwrap();
             record(&mut recorder, first..400);
-            recorder.handle(at_ms(4_000), Input::Gap(&gap(0, 400..410, Some(Stage::Injected)))).unwrap();
+            recorder.handle(at_ms(4_000), &Event::Gap(gap(0, 400..410, Some(Stage::Injected)))).unwrap();
             record(&mut recorder, 410..500);
             place.bring_back();
             record(&mut recorder, 500..1_000);
-            recorder.handle(at_ms(10_000), Input::Ended(account())).unwrap();
+            recorder.handle(at_ms(10_000), &Event::Ended(account())).unwrap();
             let progress = recorder.progress().next().unwrap();
             let mut said: Vec<&str> = notices(&mut recorder).iter().map(kind_of).collect();
             said.retain(|kind| *kind != "earlier");
@@ -137,9 +138,9 @@ fn a_stream_that_begins_and_ends_while_the_archive_is_away_is_a_hole_once_it_is_
         let place = Place::folder("");
         let mut recorder = open(&place.store, at_ms(0)).unwrap();
         place.take_away();
-        recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+        recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
         record(&mut recorder, 0..100);
-        recorder.handle(at_ms(1_000), Input::Ended(account())).unwrap();
+        recorder.handle(at_ms(1_000), &Event::Ended(account())).unwrap();
         assert_eq!(recorder.progress().next().unwrap().archive_write, 100 * PER_SAMPLE);
         if !is_back {
             let said = recorder.close(at_ms(2_000)).unwrap_err().to_string();
@@ -163,20 +164,20 @@ fn a_beginning_that_the_disk_takes_in_part_is_completed_and_leaves_nothing_behin
             let What::Disk(disk) = &place.what else { panic!("it is one") };
             let mut recorder = open(&place.store, at_ms(0)).unwrap();
             if before != Before::Nothing {
-                recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+                recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
                 record(&mut recorder, 0..100);
-                recorder.handle(at_ms(1_000), Input::Ended(account())).unwrap();
+                recorder.handle(at_ms(1_000), &Event::Ended(account())).unwrap();
             }
             if before == Before::Recorder {
                 recorder.close(at_ms(1_000)).unwrap();
                 recorder = open(&place.store, at_ms(1_000)).unwrap();
             }
             disk.set_capacity(Some(disk.used_bytes() + room));
-            recorder.handle(at_ms(1_500), Input::Began(began(150))).unwrap();
+            recorder.handle(at_ms(1_500), &Event::Began(began(150))).unwrap();
             record(&mut recorder, 150..300);
             disk.set_capacity(None);
             record(&mut recorder, 300..600);
-            recorder.handle(at_ms(6_000), Input::Ended(account())).unwrap();
+            recorder.handle(at_ms(6_000), &Event::Ended(account())).unwrap();
             let progress = recorder.progress().next().unwrap();
             recorder.close(at_ms(6_010)).unwrap();
             let told = format!("{before:?} with room for {room} bytes");
@@ -201,19 +202,16 @@ fn only_so_many_streams_wait_and_one_more_is_refused() {
     let mut recorder = open(&store, at_ms(0)).unwrap();
     disk.set_capacity(Some(disk.used_bytes()));
     let named = |number: usize| Arc::new(format!("lab/s{number}").parse::<StreamName>().unwrap());
-    let mut begin = |number| {
-        let description = Description { name: named(number), ..began(0).description };
-        recorder.handle(at_ms(0), Input::Began(Began { description, ..began(0) }))
-    };
+    let mut begin = |number| recorder.handle(at_ms(0), &Event::Began(began_of(named(number), 0)));
     (0..MOST).for_each(|number| begin(number).unwrap());
     assert!(matches!(begin(MOST), Err(ArchiveError::Waiting(MOST))));
     let of = |number| Block { stream: named(number), ..block(0, 10) };
-    assert!(recorder.handle(at_ms(1), Input::Block(&of(MOST - 1))).is_ok());
-    assert!(matches!(recorder.handle(at_ms(1), Input::Block(&of(MOST))), Err(ArchiveError::Unknown(_))));
+    assert!(recorder.handle(at_ms(1), &Event::Block(of(MOST - 1))).is_ok());
+    assert!(matches!(recorder.handle(at_ms(1), &Event::Block(of(MOST))), Err(ArchiveError::Unknown(_))));
     disk.set_capacity(None);
     recorder.tick(at_ms(2_000));
-    recorder.handle(at_ms(2_000), Input::Began(began(0))).unwrap();
-    recorder.handle(at_ms(2_000), Input::Block(&block(0, 10))).unwrap();
+    recorder.handle(at_ms(2_000), &Event::Began(began(0))).unwrap();
+    recorder.handle(at_ms(2_000), &Event::Block(block(0, 10))).unwrap();
     recorder.close(at_ms(2_010)).unwrap();
     assert_eq!(read_back(&store).samples.len(), 10);
 }

@@ -103,7 +103,6 @@ struct Recorded {
 struct Recording {
     recorder: Recorder,
     compactor: Compactor,
-    reader: String,
     json: bool,
     status: StatusLine,
     /// Streams that could not be recorded, and were complained of.
@@ -128,12 +127,12 @@ impl Recording {
                 found_damaged.fetch_or(error.is_damage(), Ordering::Relaxed);
             }
         })?;
-        let recorder = Recorder::open(store, arguments.run.clone(), Options::default(), Instant::ORIGIN)?;
+        let options = Options { reader: arguments.reader.clone(), ..Options::default() };
+        let recorder = Recorder::open(store, arguments.run.clone(), options, Instant::ORIGIN)?;
         let began = Clock::now();
         Ok(Self {
             recorder,
             compactor,
-            reader: arguments.reader.clone(),
             json: arguments.json,
             status: StatusLine::new(arguments.json),
             failed: BTreeSet::new(),
@@ -180,7 +179,7 @@ impl Recording {
 
     fn take(&mut self, event: &Event) {
         self.tell(event);
-        let Err(error) = self.recorder.take_event(self.now(), &self.reader, event) else { return };
+        let Err(error) = self.recorder.handle(self.now(), event) else { return };
         let (stream, epoch) = origin(event);
         // Reported once: everything after it fails alike.
         if self.failed.insert((Arc::clone(stream), epoch)) {
@@ -225,9 +224,7 @@ impl Recording {
             return;
         }
         self.next_accounts = Clock::now() + ACCOUNTS;
-        if let Err(error) = self.recorder.take_accounts(self.now(), &subscriber.accounts()) {
-            tracing::warn!("cannot write the accounts: {error}");
-        }
+        self.recorder.note_accounts(self.now(), &subscriber.accounts());
     }
 
     /// Prints the recorder's messages and passes closed segments to the compactor.

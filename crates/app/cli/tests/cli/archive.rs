@@ -270,7 +270,8 @@ fn what_an_archive_does_not_have_is_refused_with_what_it_has() {
 
 #[test]
 fn an_archive_is_verified_and_what_is_damaged_is_said_with_exit_codes() {
-    use archive::{Began, Description, FileStore, Input, Options, Recorder};
+    use archive::{FileStore, Options, Recorder};
+    use tallycast::{Event, StreamId, StreamInfo};
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let root_text = root.to_str().unwrap();
@@ -280,12 +281,19 @@ fn an_archive_is_verified_and_what_is_damaged_is_said_with_exit_codes() {
     let schema = sample::Schema::new(tallycast::Dtype::F8, "1k".parse().unwrap(), channels).unwrap();
     let schema = std::sync::Arc::new(schema);
     let name = std::sync::Arc::new(name);
-    let description =
-        Description { name: name.clone(), epoch, schema: schema.clone(), station: String::new() };
+    let info = StreamInfo {
+        name: name.clone(),
+        id: StreamId(1),
+        epoch,
+        schema: schema.clone(),
+        station: String::new(),
+        first_index: 0,
+        join: 1,
+    };
     let now = units::Instant::ORIGIN;
     let store = std::sync::Arc::new(FileStore::create(root).unwrap());
     let mut recorder = Recorder::open(store, "r".parse().unwrap(), Options::default(), now).unwrap();
-    recorder.handle(now, Input::Began(Began { description, first_index: 0, reader: "t".into() })).unwrap();
+    recorder.handle(now, &Event::Began(info.into())).unwrap();
     let block = sample::Block {
         stream: name,
         schema,
@@ -296,7 +304,7 @@ fn an_archive_is_verified_and_what_is_damaged_is_said_with_exit_codes() {
         data: sample::SampleBuffer::zeroed(800),
         missing: units::RangeSet::new(),
     };
-    recorder.handle(now, Input::Block(&block)).unwrap();
+    recorder.handle(now, &Event::Block(block)).unwrap();
     recorder.close(now).unwrap();
 
     let verify = || run(&["archive", "verify", root_text, "--json"]);

@@ -5,17 +5,16 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
-use archive::{
-    Archive, Began, Description, FileStore, Input, Options, ReaderGap, Recorder, RunName, Store,
-    StreamAccount,
-};
+use archive::{Archive, FileStore, Options, Recorder, RunName, Store};
 use ledger::{Gap, GapKind, Stage, StageCounts};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
-use serde_json::{Value, json};
+use serde_json::json;
 use source::{FileOptions, FileSource, Piece, Source, Timing};
-use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+use tallycast::{Event, StreamGap, StreamInfo};
+use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
 use crate::program::{Running, private_bus, run};
+use crate::query::ended;
 
 const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 7 };
 /// The recorder joined late.
@@ -60,14 +59,16 @@ fn recorded(root: &Path, dtype: Dtype) {
     let mut recorder = Recorder::open(store, run, options, Instant::ORIGIN).unwrap();
     let (name, schema): (Arc<StreamName>, _) = (Arc::new("lab/probe".parse().unwrap()), schema(dtype));
     let per_sample = u64::from(schema.elements_per_sample());
-    let description = Description {
+    let info = StreamInfo {
         name: Arc::clone(&name),
+        id: StreamId(1),
         epoch: EPOCH,
         schema: Arc::clone(&schema),
         station: String::new(),
+        first_index: FIRST,
+        join: 1,
     };
-    let began = Began { description, first_index: FIRST, reader: "recorder".into() };
-    recorder.handle(Instant::ORIGIN, Input::Began(began)).unwrap();
+    recorder.handle(Instant::ORIGIN, &Event::Began(Arc::new(info))).unwrap();
     for block in (0..100).step_by(10).filter(|block| *block != 40) {
         let first_index = FIRST + block;
         let missing: RangeSet = match block {
@@ -92,7 +93,7 @@ fn recorded(root: &Path, dtype: Dtype) {
             data: SampleBuffer::from_bytes(&data),
             missing,
         };
-        recorder.handle(Instant::ORIGIN, Input::Block(&block)).unwrap();
+        recorder.handle(Instant::ORIGIN, &Event::Block(block)).unwrap();
     }
     let first = FIRST * per_sample;
     for (id, positions, stage) in [
@@ -111,11 +112,11 @@ fn recorded(root: &Path, dtype: Dtype) {
             evidence: Vec::new(),
         };
         let (t0, t1) = (WallTime::default(), WallTime::default());
-        let gap = ReaderGap { stream: Arc::clone(&name), epoch: EPOCH, gap, t0, t1 };
-        recorder.handle(Instant::ORIGIN, Input::Gap(&gap)).unwrap();
+        let (stream, elements_per_sample) = (Arc::clone(&name), schema.elements_per_sample());
+        let gap = StreamGap { stream, epoch: EPOCH, join: 1, elements_per_sample, gap, t0, t1 };
+        recorder.handle(Instant::ORIGIN, &Event::Gap(gap)).unwrap();
     }
-    let account = StreamAccount { stream: name, epoch: EPOCH, account: Value::Null };
-    recorder.handle(Instant::ORIGIN, Input::Ended(account)).unwrap();
+    recorder.handle(Instant::ORIGIN, &Event::Ended(ended(name, EPOCH))).unwrap();
     recorder.close(Instant::from_nanos(1_000_000_000)).unwrap();
 }
 

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
 
-use archive::{
-    Began, Description, FileStore, Input, Options, ReaderGap, Recorder, Store, StreamAccount, compact_run,
-};
-use ledger::{Gap, GapKind, Stage, StageCounts};
-use sample::{Block, Channel, Dtype, SampleBuffer, Schema};
+use archive::{FileStore, Options, Recorder, Store, compact_run};
+use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, Stage, StageCounts};
+use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use serde_json::Value;
 use source::{FileOptions, Piece, Source};
-use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
+use tallycast::{Event, Reach, StreamAccount, StreamGap, StreamInfo};
+use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
 use crate::program::{run, run_with};
 
@@ -29,13 +28,19 @@ fn record(root: &Path, epoch: Epoch) {
     let run: archive::RunName = "r".parse().unwrap();
     let options = Options { batch_bytes: 200, segment_bytes: 800, ..Options::default() };
     let mut recorder = Recorder::open(Arc::clone(&store), run.clone(), options, Instant::ORIGIN).unwrap();
-    let name: Arc<sample::StreamName> = Arc::new("lab/probe".parse().unwrap());
+    let name: Arc<StreamName> = Arc::new("lab/probe".parse().unwrap());
     let channels = vec![Channel::new("current", "A").with_scale(0.5, 1.0), Channel::new("voltage", "V")];
     let schema = Arc::new(Schema::new(Dtype::I16, SampleRate::hz(1_000).unwrap(), channels).unwrap());
-    let description =
-        Description { name: Arc::clone(&name), epoch, schema: Arc::clone(&schema), station: String::new() };
-    let began = Began { description, first_index: 0, reader: "recorder".into() };
-    recorder.handle(Instant::ORIGIN, Input::Began(began)).unwrap();
+    let info = StreamInfo {
+        name: Arc::clone(&name),
+        id: StreamId(1),
+        epoch,
+        schema: Arc::clone(&schema),
+        station: String::new(),
+        first_index: 0,
+        join: 1,
+    };
+    recorder.handle(Instant::ORIGIN, &Event::Began(Arc::new(info))).unwrap();
     let time = |index: u64| {
         WallTime::from_nanos(i64::try_from(epoch.start_ns).unwrap()).offset(index as i64 * PERIOD_NS)
     };
@@ -51,7 +56,7 @@ fn record(root: &Path, epoch: Epoch) {
             data: SampleBuffer::from_bytes(&bytes),
             missing: RangeSet::new(),
         };
-        recorder.handle(Instant::from_nanos(first * 300_000_000), Input::Block(&block)).unwrap();
+        recorder.handle(Instant::from_nanos(first * 300_000_000), &Event::Block(block)).unwrap();
     }
     for (id, samples) in [(0, 40..50), (1, 100..120)] {
         let gap = Gap {
@@ -66,13 +71,33 @@ fn record(root: &Path, epoch: Epoch) {
             evidence: Vec::new(),
         };
         let (t0, t1) = (time(samples.start), time(samples.end));
-        let gap = ReaderGap { stream: Arc::clone(&name), epoch, gap, t0, t1 };
-        recorder.handle(Instant::from_nanos(40_000_000_000), Input::Gap(&gap)).unwrap();
+        let (stream, elements_per_sample) = (Arc::clone(&name), schema.elements_per_sample());
+        let gap = StreamGap { stream, epoch, join: 1, elements_per_sample, gap, t0, t1 };
+        recorder.handle(Instant::from_nanos(40_000_000_000), &Event::Gap(gap)).unwrap();
     }
-    let account = StreamAccount { stream: name, epoch, account: Value::Null };
-    recorder.handle(Instant::from_nanos(50_000_000_000), Input::Ended(account)).unwrap();
+    recorder.handle(Instant::from_nanos(50_000_000_000), &Event::Ended(ended(name, epoch))).unwrap();
     recorder.close(Instant::from_nanos(51_000_000_000)).unwrap();
     assert!(compact_run(&*store, &run).unwrap().len() > 2);
+}
+
+/// Returns the account of a reader whose stream has ended.
+pub(crate) fn ended(stream: Arc<StreamName>, epoch: Epoch) -> StreamAccount {
+    let (state, elements) = (AccountState::Closed, ReaderRows::default());
+    StreamAccount {
+        stream,
+        id: StreamId(1),
+        epoch,
+        join: 1,
+        follows: None,
+        reader: "recorder".to_owned(),
+        reach: Reach::Udp,
+        account: Account { state, datagrams: None, elements, gaps: Vec::new() },
+        samples: None,
+        reclassified: Vec::new(),
+        settled_early: 0,
+        port: None,
+        age: None,
+    }
 }
 
 fn query(root: &Path, arguments: &[&str]) -> Output {

@@ -43,7 +43,7 @@ impl Recording {
                         Event::Gap(gap) => _ = noted.1.get_or_init(|| gap.t0),
                         Event::Began(_) | Event::Settled(_) | Event::Ended(_) => {}
                     }
-                    recorder.take_event(now(), "recorder", &event).unwrap();
+                    recorder.handle(now(), &event).unwrap();
                     // Gap events may follow its end; and silence is not an end.
                     ended |=
                         matches!(&event, Event::Ended(it) if it.account.state != AccountState::Unconfirmed);
@@ -154,7 +154,7 @@ fn record_some(bus: &Bus, root: &Path, samples: u64) -> (Range<u64>, WallTime) {
             let (indices, _) = taken.get_or_insert((block.first_index..block.first_index, block.t0));
             indices.end = block.first_index + block.samples;
         }
-        recorder.take_event(now(), "recorder", &event).unwrap();
+        recorder.handle(now(), &event).unwrap();
         recorder.tick(now());
         taken.as_ref().is_some_and(|(indices, _)| indices.end - indices.start >= samples).then_some(())
     });
