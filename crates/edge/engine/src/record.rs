@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 
+use cast::receive::Block;
 use ledger::{
     AccountState, DropUnit, Evidence, EvidenceSource, Gap, GapKind, KernelName, MAX_POSITION, NetworkRows,
     Stage, StageCounts, Unit, UnsoundGap,
@@ -58,20 +59,8 @@ pub enum Record<'a> {
     },
 }
 
-/// Elements of a stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlockRecord<'a> {
-    /// The publisher's epoch.
-    pub epoch: Epoch,
-    /// Position of the first element.
-    pub position: u64,
-    /// Time at which the sample that holds the first element was taken.
-    pub t0: WallTime,
-    /// The clock that `t0` was read from.
-    pub clock: Clock,
-    /// The elements, little-endian.
-    pub payload: &'a [u8],
-}
+/// Elements of a stream in the memory of their record.
+pub type BlockRecord<'a> = Block<&'a [u8]>;
 
 /// Error of a record that no writer of this version has written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -135,57 +124,57 @@ pub mod kind {
 /// The size of a block record before its payload.
 pub const BLOCK_HEAD_BYTES: usize = 40;
 
-impl<'a> BlockRecord<'a> {
-    /// Returns the head that precedes the payload.
-    #[must_use]
-    pub fn head(&self) -> [u8; BLOCK_HEAD_BYTES] {
-        let mut head = [0; BLOCK_HEAD_BYTES];
-        head[0..8].copy_from_slice(&self.epoch.start_ns.to_le_bytes());
-        head[8..16].copy_from_slice(&self.epoch.incarnation.to_le_bytes());
-        head[16..24].copy_from_slice(&self.position.to_le_bytes());
-        head[24..32].copy_from_slice(&self.t0.as_nanos().to_le_bytes());
-        head[32] = self.clock.code();
-        head
-    }
-
-    fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (head, payload) = bytes.split_at_checked(BLOCK_HEAD_BYTES)?;
-        let mut cursor = Cursor::new(head);
-        Some(Self {
-            epoch: cursor.epoch()?,
-            position: cursor.u64()?,
-            t0: WallTime::from_nanos(cursor.u64()?.cast_signed()),
-            clock: Clock::from_code(cursor.u8()?),
-            payload,
-        })
-    }
-
-    fn check_of(&self, per_sample: u64, element_bytes: usize) -> Result<(), Fault> {
-        let Self { position, payload, .. } = *self;
-        let elements = (payload.len() / element_bytes) as u64;
-        let offset = position % per_sample;
-        let whole = offset == 0 && elements.is_multiple_of(per_sample);
-        let piece = offset + elements <= per_sample;
-        if elements == 0 || !payload.len().is_multiple_of(element_bytes) || !(whole || piece) {
-            return Err(Fault::Piece { position, size_bytes: payload.len() });
-        }
-        Ok(())
-    }
+/// Returns the head of a block, which precedes its payload in the record.
+#[must_use]
+pub fn block_head<P>(block: &Block<P>) -> [u8; BLOCK_HEAD_BYTES] {
+    let mut head = [0; BLOCK_HEAD_BYTES];
+    head[0..8].copy_from_slice(&block.epoch.start_ns.to_le_bytes());
+    head[8..16].copy_from_slice(&block.epoch.incarnation.to_le_bytes());
+    head[16..24].copy_from_slice(&block.position.to_le_bytes());
+    head[24..32].copy_from_slice(&block.t0.as_nanos().to_le_bytes());
+    head[32] = block.clock.code();
+    head
 }
 
-impl BlockRecord<'static> {
-    /// Reads the head of a block of whole samples whose payload of `payload_bytes` bytes stays in
-    /// place; `None` for any other block, which must be decoded and checked as a whole.
-    #[must_use]
-    pub fn of_head(schema: &Schema, head: [u8; BLOCK_HEAD_BYTES], payload_bytes: usize) -> Option<Self> {
-        let block = BlockRecord::read(&head).map(|block| BlockRecord { payload: &[], ..block })?;
-        let per_sample = u64::from(schema.elements_per_sample());
-        let end = block.position.saturating_add(payload_bytes as u64);
-        let is_whole = payload_bytes > 0
-            && payload_bytes.is_multiple_of(schema.sample_bytes())
-            && block.position.is_multiple_of(per_sample);
-        (is_whole && within(end).is_ok()).then_some(block)
+/// Reads the head of a block of whole samples whose payload of `payload_bytes` bytes stays in
+/// place; `None` for any other block, which must be decoded and checked as a whole.
+#[must_use]
+pub fn whole_block(
+    schema: &Schema,
+    head: [u8; BLOCK_HEAD_BYTES],
+    payload_bytes: usize,
+) -> Option<BlockRecord<'static>> {
+    let block = read_block(&head).map(|block| BlockRecord { payload: &[], ..block })?;
+    let per_sample = u64::from(schema.elements_per_sample());
+    let end = block.position.saturating_add(payload_bytes as u64);
+    let is_whole = payload_bytes > 0
+        && payload_bytes.is_multiple_of(schema.sample_bytes())
+        && block.position.is_multiple_of(per_sample);
+    (is_whole && within(end).is_ok()).then_some(block)
+}
+
+fn read_block(bytes: &[u8]) -> Option<BlockRecord<'_>> {
+    let (head, payload) = bytes.split_at_checked(BLOCK_HEAD_BYTES)?;
+    let mut cursor = Cursor::new(head);
+    Some(BlockRecord {
+        epoch: cursor.epoch()?,
+        position: cursor.u64()?,
+        t0: WallTime::from_nanos(cursor.u64()?.cast_signed()),
+        clock: Clock::from_code(cursor.u8()?),
+        payload,
+    })
+}
+
+fn check_block(block: &BlockRecord<'_>, per_sample: u64, element_bytes: usize) -> Result<(), Fault> {
+    let BlockRecord { position, payload, .. } = *block;
+    let elements = (payload.len() / element_bytes) as u64;
+    let offset = position % per_sample;
+    let whole = offset == 0 && elements.is_multiple_of(per_sample);
+    let piece = offset + elements <= per_sample;
+    if elements == 0 || !payload.len().is_multiple_of(element_bytes) || !(whole || piece) {
+        return Err(Fault::Piece { position, size_bytes: payload.len() });
     }
+    Ok(())
 }
 
 impl<'a> Record<'a> {
@@ -198,7 +187,7 @@ impl<'a> Record<'a> {
                 kind::BEGAN
             }
             Self::Block(block) => {
-                out.extend_from_slice(&block.head());
+                out.extend_from_slice(&block_head(block));
                 out.extend_from_slice(block.payload);
                 kind::BLOCK
             }
@@ -273,7 +262,7 @@ impl<'a> Record<'a> {
         let per_sample = u64::from(schema.elements_per_sample());
         match self {
             Self::Began { first_index, .. } => within(first_index.saturating_mul(per_sample)),
-            Self::Block(block) => block.check_of(per_sample, schema.dtype.size_bytes()),
+            Self::Block(block) => check_block(block, per_sample, schema.dtype.size_bytes()),
             Self::Gap(..) | Self::Settled(..) | Self::Ended { .. } | Self::TwoPublishers { .. } => Ok(()),
         }
     }
@@ -282,7 +271,7 @@ impl<'a> Record<'a> {
         let mut cursor = Cursor::new(bytes);
         match kind {
             kind::BEGAN => Some(Self::Began { epoch: cursor.epoch()?, first_index: cursor.u64()? }),
-            kind::BLOCK => BlockRecord::read(bytes).map(Self::Block),
+            kind::BLOCK => read_block(bytes).map(Self::Block),
             kind::GAP => Some(Self::Gap(cursor.epoch()?, read_gap(&mut cursor)?)),
             kind::SETTLED => Some(Self::Settled(cursor.epoch()?, read_gap(&mut cursor)?)),
             kind::ENDED => Some(Self::Ended {

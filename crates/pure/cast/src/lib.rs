@@ -13,8 +13,8 @@ mod sender;
 pub mod receive {
     //! The receiving side.
     pub use crate::receiver::{
-        AccountView, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver, ReceiverStats, Train,
-        UnknownExtensions, WaitsSince,
+        AccountView, Block, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver, ReceiverStats,
+        Train, UnknownExtensions, WaitsSince,
     };
 }
 

@@ -39,7 +39,7 @@ use wire::{Announcement, Data, Datagram, Description, Malformed, Reason};
 
 pub use extensions::UnknownExtensions;
 use outbox::Outbox;
-pub use outbox::{Event, Output, Payload};
+pub use outbox::{Block, Event, Output, Payload};
 use run::Run;
 use stream::{Arrival, Stream, Surroundings};
 pub use waiting::WaitsSince;

@@ -85,7 +85,8 @@ impl Line {
                     let train = receive::Train { bytes, segment_bytes, from, drops: None };
                     let mut outputs = self.receiver.take_train(self.now, train);
                     while let Some(output) = outputs.next(&mut self.buffer) {
-                        if let receive::Output::Event(receive::Event::Block { positions, .. }) = output {
+                        if let receive::Output::Event(receive::Event::Block { dtype, block, .. }) = output {
+                            let positions = block.positions(dtype);
                             self.delivered += positions.end - positions.start;
                         }
                     }

@@ -42,7 +42,8 @@ struct Reader {
 }
 
 fn note(handed: &mut Vec<(u64, u8)>, output: receive::Output<'_>) {
-    if let receive::Output::Event(receive::Event::Block { positions, payload, .. }) = output {
+    if let receive::Output::Event(receive::Event::Block { dtype, block, .. }) = output {
+        let (positions, payload) = (block.positions(dtype), block.payload);
         let bytes = payload.pieces().collect::<Vec<_>>().concat();
         assert_eq!(
             (bytes.len(), bytes.len() as u64),

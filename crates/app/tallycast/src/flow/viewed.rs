@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::record::{BLOCK_HEAD_BYTES, BlockRecord, kind};
+use engine::record::{BLOCK_HEAD_BYTES, BlockRecord, kind, whole_block};
 use ring::{Kept, Read};
 use sample::{Block, Foreign, SampleBuffer};
 use units::RangeSet;
@@ -73,7 +73,7 @@ impl Flow {
         if !is_large || !view.copy_start(&mut head) {
             return Ok(None);
         }
-        let (block, totals) = (BlockRecord::of_head(&self.schema, head, payload_bytes), view.totals());
+        let (block, totals) = (whole_block(&self.schema, head, payload_bytes), view.totals());
         Ok(block.zip(view.keep()).map(|(block, kept)| (block, kept, totals)))
     }
 

@@ -14,7 +14,7 @@ use wire::Description;
 
 use crate::host::{HostRings, RingWriter};
 use crate::ledger_page::{EpochOnPage, LedgerPage, write_page};
-use crate::record::{BlockRecord, Record, kind};
+use crate::record::{Record, block_head, kind};
 
 /// Time span of a stream that a ring holds, approximately, so that a reader may be away for that
 /// long.
@@ -151,13 +151,12 @@ impl Subscriptions {
                 self.account_began(port, stream);
                 self.put(stream, &Record::Began { epoch, first_index }, [0, 0]);
             }
-            Event::Block { stream, epoch, positions, t0, clock, payload, .. } => {
+            Event::Block { stream, dtype, block } => {
                 let Some(stream_ring) = self.stream_rings.get_mut(&stream) else { return };
-                let record = BlockRecord { epoch, position: positions.start, t0, clock, payload: &[] };
-                let delivered = positions.end - positions.start;
-                let head = record.head();
-                let pieces = std::iter::once(&head[..]).chain(payload.pieces());
-                stream_ring.put(epoch, kind::BLOCK, pieces, [delivered, 0]);
+                let positions = block.positions(dtype);
+                let head = block_head(&block);
+                let pieces = std::iter::once(&head[..]).chain(block.payload.pieces());
+                stream_ring.put(block.epoch, kind::BLOCK, pieces, [positions.end - positions.start, 0]);
             }
             Event::Gap { stream, epoch, gap } => {
                 let missing = gap.len();
@@ -460,7 +459,7 @@ fn ring_bytes(description: &Description) -> usize {
 mod tests {
     use super::*;
     use crate::ledger_page::read_ledger_page;
-    use cast::receive::Payload;
+    use cast::receive::{Block, Payload};
     use ledger::{Account, AccountState, GapKind, ReaderRows, StageCounts};
     use ring::{Read, Reader};
     use sample::{Channel, Dtype, Schema};
@@ -486,9 +485,9 @@ mod tests {
 
     fn block(subscriptions: &mut Subscriptions, epoch: Epoch, positions: std::ops::Range<u64>) {
         let payload = vec![0; usize::try_from(positions.end - positions.start).unwrap()];
-        let (t0, clock, dtype) = (WallTime::default(), Clock::System, Dtype::U8);
-        let (stream, payload) = (StreamId(1), Payload::whole(&payload));
-        subscriptions.write(PORT, Event::Block { stream, epoch, positions, t0, clock, dtype, payload });
+        let (t0, clock, payload) = (WallTime::default(), Clock::System, Payload::whole(&payload));
+        let block = Block { epoch, position: positions.start, t0, clock, payload };
+        subscriptions.write(PORT, Event::Block { stream: StreamId(1), dtype: Dtype::U8, block });
     }
 
     fn gap(subscriptions: &mut Subscriptions, epoch: Epoch, positions: std::ops::Range<u64>) {

@@ -18,7 +18,7 @@ use super::publication_shared::{PublicationShared, PublicationStatus};
 use super::samples::Samples;
 use crate::host::{HostRings, RingName, RingWriter, Waiting};
 use crate::ledger_page::{LedgerPage, write_page};
-use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, kind};
+use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, block_head, kind};
 use crate::waker::AgentWaker;
 
 /// The publisher's end: dropping it ends the epoch with a final tally.
@@ -178,8 +178,8 @@ impl Publication {
         for payload in left.chunks(self.record_bytes) {
             let t0 = rate.time_of(self.next_index, first_index, t0);
             let position = self.next_index * self.elements_per_sample;
-            let record = BlockRecord { epoch: self.epoch, position, t0, clock: self.clock, payload };
-            self.put(kind::BLOCK, &[&record.head(), payload])?;
+            let block = BlockRecord { epoch: self.epoch, position, t0, clock: self.clock, payload };
+            self.put(kind::BLOCK, &[&block_head(&block), payload])?;
             self.count(payload.len());
         }
         self.wake_readers();

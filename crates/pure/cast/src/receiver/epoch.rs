@@ -10,13 +10,12 @@ use ledger::{
     Accepted, Account, AccountState, Brackets, Change, DropNotice, EvidenceSource, LedgerConfig, LedgerKey,
     SocketLedger, Stage, StageCounts,
 };
-use sample::Dtype;
-use units::{Epoch, Instant, StreamId, WallTime};
-use wire::{Clock, Data, Description, Numbered, Predecessor, Tally};
+use units::{Epoch, Instant, StreamId};
+use wire::{Data, Description, Numbered, Predecessor, Tally};
 
 use super::AccountView;
 use super::holes::Holes;
-use super::outbox::{BlockItem, Event, Outbox};
+use super::outbox::{Block, Event, Origin, Outbox, block_of};
 use super::pin::Pin;
 use super::plausible::{Plausibility, Verdict};
 use super::run::Run;
@@ -47,7 +46,7 @@ pub(super) struct ReceiverEpoch {
     pub(super) last_heard: Instant,
     pub(super) ended: bool,
     /// Data received above a number in flight.
-    waiting: BTreeMap<u64, Held>,
+    waiting: BTreeMap<u64, Block<Vec<u8>>>,
     /// Gaps declared and not yet reported, in the order of the stream.
     declared: VecDeque<u64>,
     plausibility: Plausibility,
@@ -59,16 +58,6 @@ pub(super) struct ReceiverEpoch {
     word: Option<(Instant, Predecessor)>,
     /// True once a later epoch has begun.
     is_replaced: bool,
-}
-
-/// A data datagram that waits for its predecessors.
-#[derive(Debug)]
-struct Held {
-    positions: Range<u64>,
-    t0: WallTime,
-    clock: Clock,
-    dtype: Dtype,
-    payload: Vec<u8>,
 }
 
 /// The outcome of a datagram of this epoch.
@@ -220,8 +209,7 @@ impl ReceiverEpoch {
         self.ledger.resume();
         self.take_changes(out);
         self.ledger.deliver(positions.end - positions.start);
-        let Data { t0, clock, dtype, .. } = run.first;
-        out.run(self.block_item(positions, t0, clock, dtype), run);
+        out.run(self.origin(), run);
         self.tell(now, out);
         true
     }
@@ -505,15 +493,13 @@ impl ReceiverEpoch {
         self.take_changes(out);
         let in_turn = self.waiting.is_empty() && self.declared.is_empty();
         if in_turn && number < self.ledger.deliverable_below() {
-            let block = self.block_item(data.positions(), data.t0, data.clock, data.dtype);
             self.ledger.deliver(u64::from(data.element_count));
-            out.block(block, data.payload);
+            out.block(self.origin(), block_of(data));
             return;
         }
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.extend_from_slice(data.payload);
-        let Data { t0, clock, dtype, .. } = *data;
-        self.waiting.insert(number, Held { positions: data.positions(), t0, clock, dtype, payload });
+        self.waiting.insert(number, block_of(data).with(payload));
     }
 
     /// Emits everything that has become certain, in the order of the stream; ends the account once it is complete.
@@ -565,16 +551,17 @@ impl ReceiverEpoch {
 
     fn hand_over_first(&mut self, out: &mut Outbox) {
         let Some((_, mut held)) = self.waiting.pop_first() else { return };
-        self.ledger.deliver(held.positions.end - held.positions.start);
-        let block = self.block_item(held.positions, held.t0, held.clock, held.dtype);
-        out.block(block, &held.payload);
+        let mut payload = core::mem::take(&mut held.payload);
+        let (stream, dtype) = self.origin();
+        self.ledger.deliver((payload.len() / dtype.size_bytes()) as u64);
+        out.block((stream, dtype), held.with(&payload));
         if self.spare.len() < MAX_SPARE_BUFFERS {
-            held.payload.clear();
-            self.spare.push(held.payload);
+            payload.clear();
+            self.spare.push(payload);
         }
     }
 
-    const fn block_item(&self, positions: Range<u64>, t0: WallTime, clock: Clock, dtype: Dtype) -> BlockItem {
-        BlockItem { stream: self.stream, epoch: self.epoch, positions, t0, clock, dtype }
+    fn origin(&self) -> Origin {
+        (self.stream, self.description.schema.dtype)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ledger::{Account, Gap};
 use sample::Dtype;
 use units::{Epoch, StreamId, WallTime};
-use wire::{Clock, Description, Report, Request};
+use wire::{Clock, Data, Description, Report, Request};
 
 use super::run::Run;
 
@@ -51,18 +51,10 @@ pub enum Event<'a> {
     Block {
         /// The stream.
         stream: StreamId,
-        /// The publisher's epoch.
-        epoch: Epoch,
-        /// The elements' positions.
-        positions: Range<u64>,
-        /// Time of the sample that holds the first element.
-        t0: WallTime,
-        /// Clock of `t0`.
-        clock: Clock,
         /// Type of the elements.
         dtype: Dtype,
-        /// Elements, little-endian.
-        payload: Payload<'a>,
+        /// The elements.
+        block: Block<Payload<'a>>,
     },
     /// Elements that are missing at this position of the stream.
     Gap {
@@ -121,6 +113,38 @@ pub enum Event<'a> {
     },
 }
 
+/// Consecutive elements of an epoch; `P` is their memory: in the datagrams that brought them, kept, or in a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block<P> {
+    /// The publisher's epoch.
+    pub epoch: Epoch,
+    /// Position of the first element.
+    pub position: u64,
+    /// Time at which the sample that holds the first element was taken.
+    pub t0: WallTime,
+    /// Clock of `t0`.
+    pub clock: Clock,
+    /// The elements, little-endian.
+    pub payload: P,
+}
+
+impl<P> Block<P> {
+    /// Returns the block with its elements in another memory.
+    pub(super) fn with<Q>(self, payload: Q) -> Block<Q> {
+        let Self { epoch, position, t0, clock, .. } = self;
+        Block { epoch, position, t0, clock, payload }
+    }
+}
+
+impl Block<Payload<'_>> {
+    /// Returns the positions of the elements, which have this type.
+    #[must_use]
+    pub const fn positions(&self, dtype: Dtype) -> Range<u64> {
+        let elements = self.payload.size_bytes() / dtype.size_bytes();
+        self.position..self.position.saturating_add(elements as u64)
+    }
+}
+
 /// The elements of a block in place: contiguous, or after the header of each datagram of a train.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
@@ -160,7 +184,7 @@ pub(super) struct Outbox {
 
 #[derive(Debug)]
 enum Item {
-    Block(BlockItem, Place),
+    Block(Origin, Block<Place>),
     Event(Box<Event<'static>>),
     Report(SocketAddr, Box<Report>),
     Request(SocketAddr, Request),
@@ -175,16 +199,8 @@ enum Place {
     InTrain { bytes: Range<usize>, segment_bytes: usize, header_bytes: usize },
 }
 
-/// A block without its payload.
-#[derive(Clone, Debug)]
-pub(super) struct BlockItem {
-    pub(super) stream: StreamId,
-    pub(super) epoch: Epoch,
-    pub(super) positions: Range<u64>,
-    pub(super) t0: WallTime,
-    pub(super) clock: Clock,
-    pub(super) dtype: Dtype,
-}
+/// The stream of a block, and the type of its elements.
+pub(super) type Origin = (StreamId, Dtype);
 
 impl Place {
     fn payload<'a>(&self, train: &'a [u8], kept: &'a [u8]) -> Payload<'a> {
@@ -199,21 +215,28 @@ impl Place {
     }
 }
 
+/// Returns the block of a datagram.
+pub(super) const fn block_of<'a>(data: &Data<'a>) -> Block<&'a [u8]> {
+    let Data { t0, clock, payload, .. } = *data;
+    Block { epoch: data.head.epoch, position: data.head.position(), t0, clock, payload }
+}
+
 impl Outbox {
     /// Adds a block and keeps its payload.
-    pub(super) fn block(&mut self, block: BlockItem, payload: &[u8]) {
+    pub(super) fn block(&mut self, origin: Origin, block: Block<&[u8]>) {
         if self.items.is_empty() {
             self.payloads.clear();
         }
         let start = self.payloads.len();
-        self.payloads.extend_from_slice(payload);
-        self.items.push_back(Item::Block(block, Place::Kept(start..self.payloads.len())));
+        self.payloads.extend_from_slice(block.payload);
+        self.items.push_back(Item::Block(origin, block.with(Place::Kept(start..self.payloads.len()))));
     }
 
     /// Adds a block whose payload stays in the current train until [`leave_train`](Self::leave_train).
-    pub(super) fn run(&mut self, block: BlockItem, run: &Run<'_>) {
+    pub(super) fn run(&mut self, origin: Origin, run: &Run<'_>) {
         let (bytes, segment_bytes, header_bytes) = (run.place(), run.segment_bytes(), run.header_bytes());
-        self.items.push_back(Item::Block(block, Place::InTrain { bytes, segment_bytes, header_bytes }));
+        let payload = Place::InTrain { bytes, segment_bytes, header_bytes };
+        self.items.push_back(Item::Block(origin, block_of(&run.first).with(payload)));
     }
 
     /// Copies payloads that are still in a train.
@@ -223,11 +246,15 @@ impl Outbox {
             self.payloads.clear();
             return;
         }
-        if !self.items.iter().any(|item| matches!(item, Item::Block(_, Place::Kept(_)))) {
+        if !self
+            .items
+            .iter()
+            .any(|item| matches!(item, Item::Block(_, Block { payload: Place::Kept(_), .. })))
+        {
             self.payloads.clear();
         }
         for item in &mut self.items {
-            if let Item::Block(_, place @ Place::InTrain { .. }) = item {
+            if let Item::Block(_, Block { payload: place @ Place::InTrain { .. }, .. }) = item {
                 let start = self.payloads.len();
                 for piece in place.payload(train, &[]).pieces() {
                     self.payloads.extend_from_slice(piece);
@@ -275,18 +302,9 @@ impl Outbox {
                 Item::Event(event) => Some(Output::Event(*event)),
                 Item::Report(to, report) => transmit(to, report.encode(buffer)),
                 Item::Request(to, request) => transmit(to, request.encode(buffer)),
-                Item::Block(block, place) => {
-                    let BlockItem { stream, epoch, positions, t0, clock, dtype } = block;
-                    let payload = place.payload(train, &self.payloads);
-                    return Some(Output::Event(Event::Block {
-                        stream,
-                        epoch,
-                        positions,
-                        t0,
-                        clock,
-                        dtype,
-                        payload,
-                    }));
+                Item::Block((stream, dtype), block) => {
+                    let payload = block.payload.payload(train, &self.payloads);
+                    return Some(Output::Event(Event::Block { stream, dtype, block: block.with(payload) }));
                 }
             };
             if output.is_some() {
@@ -301,13 +319,13 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    const BLOCK: BlockItem = BlockItem {
-        stream: StreamId(1),
+    const ORIGIN: Origin = (StreamId(1), Dtype::U8);
+    const BLOCK: Block<&[u8]> = Block {
         epoch: Epoch { start_ns: 1, incarnation: 1 },
-        positions: 0..1,
+        position: 0,
         t0: WallTime::from_nanos(0),
         clock: Clock::System,
-        dtype: Dtype::U8,
+        payload: &[7; 1_000],
     };
 
     /// A gap followed by the block that waited for it, as after every loss.
@@ -316,7 +334,7 @@ mod tests {
         let mut out = Outbox::default();
         for _ in 0..1_000 {
             out.event(Event::TwoPublishers { stream: StreamId(1), winner: BLOCK.epoch, other: BLOCK.epoch });
-            out.block(BLOCK, &[7; 1_000]);
+            out.block(ORIGIN, BLOCK);
             while out.take(&mut [0; 2_000], &[]).is_some() {}
             out.leave_train(&[]);
         }

@@ -64,9 +64,9 @@ impl Watch {
                 let per_sample = u64::from(description.schema.elements_per_sample());
                 self.began(stream, (epoch, input), per_sample, first_index * per_sample);
             }
-            Event::Block { stream, epoch, positions, dtype, payload, .. } => {
-                let size = dtype.size_bytes();
-                let payload = payload.pieces().collect::<Vec<_>>().concat();
+            Event::Block { stream, dtype, block } => {
+                let (epoch, positions, size) = (block.epoch, block.positions(dtype), dtype.size_bytes());
+                let payload = block.payload.pieces().collect::<Vec<_>>().concat();
                 assert_eq!(payload.len() as u64, (positions.end - positions.start) * size as u64);
                 self.expected.clear();
                 self.expected.resize(payload.len(), 0);

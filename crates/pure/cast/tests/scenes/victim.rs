@@ -167,8 +167,8 @@ impl Victim {
     pub(crate) fn drain(&mut self) {
         loop {
             match self.receiver.poll(self.now, &mut self.out) {
-                Output::Event(Event::Block { payload, .. }) => {
-                    self.delivered += payload.size_bytes() as u64 / 4
+                Output::Event(Event::Block { block, .. }) => {
+                    self.delivered += block.payload.size_bytes() as u64 / 4
                 }
                 Output::Event(Event::Began { .. }) => self.began += 1,
                 Output::Event(Event::Imposter { .. }) => self.imposters += 1,

@@ -177,7 +177,8 @@ fn send_and_receive(blocks: Blocks, count: usize) {
         let (from, drops) = (SOURCE.into(), Some(0));
         let mut outputs = receiver.take_train(now, receive::Train { bytes, segment_bytes, from, drops });
         while let Some(output) = outputs.next(&mut buffer) {
-            if let receive::Output::Event(receive::Event::Block { positions, .. }) = output {
+            if let receive::Output::Event(receive::Event::Block { dtype, block, .. }) = output {
+                let positions = block.positions(dtype);
                 delivered += positions.end - positions.start;
             }
         }
