@@ -12,6 +12,7 @@
 
 mod challengers;
 mod epoch;
+mod event;
 mod extensions;
 mod holes;
 mod newcomer;
@@ -37,9 +38,9 @@ use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::{Announcement, Data, Datagram, Description, Malformed, Reason};
 
+pub use event::{Block, Event, Output, Payload};
 pub use extensions::UnknownExtensions;
 use outbox::Outbox;
-pub use outbox::{Block, Event, Output, Payload};
 use run::Run;
 use stream::{Arrival, Stream, Surroundings};
 pub use waiting::WaitsSince;

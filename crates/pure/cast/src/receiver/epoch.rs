@@ -14,8 +14,9 @@ use units::{Epoch, Instant, StreamId};
 use wire::{Data, Description, Numbered, Predecessor, Tally};
 
 use super::AccountView;
+use super::event::{Block, Event};
 use super::holes::Holes;
-use super::outbox::{Block, Event, Origin, Outbox, block_of};
+use super::outbox::{Origin, Outbox};
 use super::pin::Pin;
 use super::plausible::{Plausibility, Verdict};
 use super::run::Run;
@@ -494,12 +495,12 @@ impl ReceiverEpoch {
         let in_turn = self.waiting.is_empty() && self.declared.is_empty();
         if in_turn && number < self.ledger.deliverable_below() {
             self.ledger.deliver(u64::from(data.element_count));
-            out.block(self.origin(), block_of(data));
+            out.block(self.origin(), Block::of(data));
             return;
         }
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.extend_from_slice(data.payload);
-        self.waiting.insert(number, block_of(data).with(payload));
+        self.waiting.insert(number, Block::of(data).with(payload));
     }
 
     /// Emits everything that has become certain, in the order of the stream; ends the account once it is complete.

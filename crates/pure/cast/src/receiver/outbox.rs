@@ -1,179 +1,15 @@
-//! Outputs of the receiver, in order, until they are polled.
+//! Queue of the receiver's outputs until they are polled.
 
 use core::net::SocketAddr;
 use core::ops::Range;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use ledger::{Account, Gap};
 use sample::Dtype;
-use units::{Epoch, StreamId, WallTime};
-use wire::{Clock, Data, Description, Report, Request};
+use units::StreamId;
+use wire::{Report, Request};
 
+use super::event::{Block, Event, Output, Payload};
 use super::run::Run;
-
-/// An output of the receiver.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "taken one at a time and never stored")]
-pub enum Output<'a> {
-    /// Send the bytes at the start of the buffer.
-    Transmit {
-        /// Destination address.
-        to: SocketAddr,
-        /// Size of the datagram.
-        size_bytes: usize,
-    },
-    /// Event of a stream, in the order of the stream.
-    Event(Event<'a>),
-    /// Nothing to do before the deadline, if there is one.
-    Idle {
-        /// Latest time of the next call.
-        deadline: Option<units::Instant>,
-    },
-}
-
-/// Event of a stream.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "taken one at a time; those that are stored are boxed")]
-pub enum Event<'a> {
-    /// An account was opened: the following events belong to this epoch.
-    Began {
-        /// The stream.
-        stream: StreamId,
-        /// The publisher's epoch.
-        epoch: Epoch,
-        /// Name, schema, station.
-        description: Arc<Description>,
-        /// Index of the first sample since joining.
-        first_index: u64,
-    },
-    /// Elements of the stream; every element from the first on is in exactly one block or gap.
-    Block {
-        /// The stream.
-        stream: StreamId,
-        /// Type of the elements.
-        dtype: Dtype,
-        /// The elements.
-        block: Block<Payload<'a>>,
-    },
-    /// Elements that are missing at this position of the stream.
-    Gap {
-        /// The stream.
-        stream: StreamId,
-        /// The publisher's epoch.
-        epoch: Epoch,
-        /// The gap in its current state.
-        gap: Gap,
-    },
-    /// The stages of a gap reported before have changed.
-    Settled {
-        /// The stream.
-        stream: StreamId,
-        /// The publisher's epoch.
-        epoch: Epoch,
-        /// The gap in its current state.
-        gap: Gap,
-    },
-    /// The account was closed, cut, or left unconfirmed with nothing pending.
-    Ended {
-        /// The stream.
-        stream: StreamId,
-        /// The publisher's epoch.
-        epoch: Epoch,
-        /// The account in its current state.
-        account: Account,
-    },
-    /// Datagrams in the name of an epoch arrive from an address that is not believed for it. Reported once, until the
-    /// epoch moves.
-    Imposter {
-        /// The stream.
-        stream: StreamId,
-        /// The publisher's epoch.
-        epoch: Epoch,
-        /// The believed address.
-        believed: SocketAddr,
-        /// Source address of the other datagrams.
-        imposter: SocketAddr,
-    },
-    /// Datagrams of an unknown version of the protocol arrive. Reported once per receiver.
-    UnknownVersion {
-        /// The version.
-        version: u8,
-        /// Their source address.
-        from: SocketAddr,
-    },
-    /// A replaced epoch continues: two publishers share one name.
-    TwoPublishers {
-        /// The stream.
-        stream: StreamId,
-        /// The current epoch.
-        winner: Epoch,
-        /// The epoch that should have ended.
-        other: Epoch,
-    },
-}
-
-/// Consecutive elements of an epoch; `P` is their memory: in the datagrams that brought them, kept, or in a ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Block<P> {
-    /// The publisher's epoch.
-    pub epoch: Epoch,
-    /// Position of the first element.
-    pub position: u64,
-    /// Time at which the sample that holds the first element was taken.
-    pub t0: WallTime,
-    /// Clock of `t0`.
-    pub clock: Clock,
-    /// The elements, little-endian.
-    pub payload: P,
-}
-
-impl<P> Block<P> {
-    /// Returns the block with its elements in another memory.
-    pub(super) fn with<Q>(self, payload: Q) -> Block<Q> {
-        let Self { epoch, position, t0, clock, .. } = self;
-        Block { epoch, position, t0, clock, payload }
-    }
-}
-
-impl Block<Payload<'_>> {
-    /// Returns the positions of the elements, which have this type.
-    #[must_use]
-    pub const fn positions(&self, dtype: Dtype) -> Range<u64> {
-        let elements = self.payload.size_bytes() / dtype.size_bytes();
-        self.position..self.position.saturating_add(elements as u64)
-    }
-}
-
-/// The elements of a block in place: contiguous, or after the header of each datagram of a train.
-#[derive(Clone, Copy, Debug)]
-pub struct Payload<'a> {
-    bytes: &'a [u8],
-    /// Distance between the starts of two pieces.
-    segment_bytes: usize,
-    /// Size of the header before each piece.
-    header_bytes: usize,
-}
-
-impl<'a> Payload<'a> {
-    /// Returns contiguous elements as one piece.
-    #[must_use]
-    pub const fn whole(bytes: &'a [u8]) -> Self {
-        Self { bytes, segment_bytes: usize::MAX, header_bytes: 0 }
-    }
-
-    /// Returns the pieces in order.
-    pub fn pieces(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
-        let header_bytes = self.header_bytes;
-        self.bytes.chunks(self.segment_bytes).map(move |segment| &segment[header_bytes..])
-    }
-
-    /// Returns the total size of all pieces.
-    #[must_use]
-    pub const fn size_bytes(&self) -> usize {
-        self.bytes.len() - self.bytes.len().div_ceil(self.segment_bytes) * self.header_bytes
-    }
-}
 
 /// Outputs in order, with the payloads they borrow.
 #[derive(Debug, Default)]
@@ -215,12 +51,6 @@ impl Place {
     }
 }
 
-/// Returns the block of a datagram.
-pub(super) const fn block_of<'a>(data: &Data<'a>) -> Block<&'a [u8]> {
-    let Data { t0, clock, payload, .. } = *data;
-    Block { epoch: data.head.epoch, position: data.head.position(), t0, clock, payload }
-}
-
 impl Outbox {
     /// Adds a block and keeps its payload.
     pub(super) fn block(&mut self, origin: Origin, block: Block<&[u8]>) {
@@ -236,7 +66,7 @@ impl Outbox {
     pub(super) fn run(&mut self, origin: Origin, run: &Run<'_>) {
         let (bytes, segment_bytes, header_bytes) = (run.place(), run.segment_bytes(), run.header_bytes());
         let payload = Place::InTrain { bytes, segment_bytes, header_bytes };
-        self.items.push_back(Item::Block(origin, block_of(&run.first).with(payload)));
+        self.items.push_back(Item::Block(origin, Block::of(&run.first).with(payload)));
     }
 
     /// Copies payloads that are still in a train.
@@ -317,6 +147,9 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use units::{Epoch, WallTime};
+    use wire::Clock;
+
     use super::*;
 
     const ORIGIN: Origin = (StreamId(1), Dtype::U8);

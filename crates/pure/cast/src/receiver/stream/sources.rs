@@ -11,7 +11,7 @@ use wire::{Datagram, Numbered, Request, Wanted};
 use super::{Arrival, Stream, Surroundings, at_port};
 use crate::receiver::challengers::{Held, Over, Round, Successor};
 use crate::receiver::epoch::ReceiverEpoch;
-use crate::receiver::outbox::Event;
+use crate::receiver::event::Event;
 use crate::receiver::rivals::Rival;
 
 impl Stream {

@@ -9,7 +9,7 @@ use wire::{Numbered, Predecessor};
 
 use super::{MAX_REPLACED, Stream, Surroundings};
 use crate::receiver::epoch::ReceiverEpoch;
-use crate::receiver::outbox::Event;
+use crate::receiver::event::Event;
 use crate::receiver::rivals::Rival;
 
 impl Stream {
