@@ -23,8 +23,7 @@ pub use checkpoints::Checkpoints;
 pub use diagnose::audit::{Check, Judgement};
 pub use diagnose::{
     BufferCause, Change, Checkpoint, Datagrams, Evidence, Finding, Level, Losses, Owner, Passage, Passed,
-    Place, Plan, Plans, Profile, Proof, Remedy, Socket, Subject, Tunables, Unplaced, Window, numbers_text,
-    passed,
+    Place, Plan, Plans, Profile, Proof, Remedy, Socket, Subject, Tunables, Unplaced, Window, passed,
 };
 pub use drops::Drops;
 pub use facts::Wishes;

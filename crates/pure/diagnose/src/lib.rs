@@ -21,7 +21,7 @@ pub use events::{DropEvent, Fragment, Numbers};
 pub use fix::proof::{Proof, Window};
 pub use fix::tunables::{self, Tunables};
 pub use fix::{Plan, Plans, passed};
-pub use remedy::{ByCommand, Change, Remedy, Subject, ThreadNice, numbers_text};
+pub use remedy::{ByCommand, Change, Remedy, Subject, ThreadNice};
 pub use watch::buffer_cause::BufferCause;
 pub use watch::driver::driver_counts_losses;
 pub use watch::finding::{Evidence, Finding, Level, Place, Unit};

@@ -1,5 +1,7 @@
 //! Remedies, and how they are undone.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::net::SocketAddr;
 
 use crate::fix::tunables;
@@ -176,13 +178,49 @@ impl Change {
     }
 }
 
+/// The old value and the new one, for a person.
+impl fmt::Display for Change {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sysctl { name, value, before: Some(before) } => {
+                write!(out, "{name} from {before} to {value}")
+            }
+            Self::Sysctl { name, value, before: None } => write!(out, "{name} from ? to {value}"),
+            Self::SysctlNumbers { name, values, before } => {
+                write!(out, "{name} from {} to {}", numbers_text(before), numbers_text(values))
+            }
+            Self::ReceiveBuffer { local, pid, asked_bytes, before_bytes, .. } => write!(
+                out,
+                "the receive buffer of socket {local} of process {pid} from {before_bytes} to {asked_bytes} bytes"
+            ),
+            Self::QueueLimit { device, kind, handle, limit, before, .. } => {
+                let unit = if matches!(&**kind, "tbf" | "bfifo") { "bytes" } else { "packets" };
+                let handle = major(*handle);
+                write!(out, "the limit of {kind} {handle}: before {device} from {before} to {limit} {unit}")
+            }
+            Self::TransmitQueue { device, packets, before } => {
+                write!(out, "the queue of {device} (txqueuelen) from {before} to {packets} packets")
+            }
+            Self::Niceness { pid, nice, before, .. } => {
+                let values: BTreeSet<i32> = before.iter().map(|it| it.nice).filter(|it| it > nice).collect();
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                write!(
+                    out,
+                    "the nice value of the threads of process {pid} from {} to {nice}",
+                    values.join(", ")
+                )
+            }
+            Self::Priority { .. } => out.write_str(&self.command()),
+        }
+    }
+}
+
 fn numbers_command(name: &str, numbers: &[u64]) -> String {
     format!("sysctl -w {name}=\"{}\"", numbers_text(numbers))
 }
 
 /// Returns numbers that are set together in the form of `sysctl`.
-#[must_use]
-pub fn numbers_text(numbers: &[u64]) -> String {
+fn numbers_text(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
@@ -290,6 +328,34 @@ mod tests {
         let ring = Change::TransmitQueue { device: "tun0".to_owned(), packets: 512, before: 100 };
         assert_eq!(ring.command(), "ip link set dev tun0 txqueuelen 512");
         assert_eq!(ring.undo().as_deref(), Some("ip link set dev tun0 txqueuelen 100"));
+    }
+
+    #[test]
+    fn a_change_is_described_by_its_old_value_and_its_new_one() {
+        let name = || "net.ipv4.udp_mem".to_owned();
+        let nice = |tid, nice| ThreadNice { tid, nice };
+        let told = [
+            Change::Sysctl { name: name(), value: 2, before: Some(1) },
+            Change::Sysctl { name: name(), value: 2, before: None },
+            Change::SysctlNumbers { name: name(), values: vec![2, 4], before: vec![1, 2] },
+            Change::Niceness {
+                pid: 3,
+                started: 0,
+                nice: -10,
+                before: vec![nice(3, 0), nice(4, -20), nice(5, 0)],
+            },
+            Change::Priority { pid: 3 },
+        ];
+        assert_eq!(
+            told.map(|change| change.to_string()),
+            [
+                "net.ipv4.udp_mem from 1 to 2",
+                "net.ipv4.udp_mem from ? to 2",
+                "net.ipv4.udp_mem from 1 2 to 2 4",
+                "the nice value of the threads of process 3 from 0 to -10",
+                "chrt --all-tasks --fifo --pid 10 3",
+            ]
+        );
     }
 
     #[test]

@@ -13,7 +13,6 @@ use doctor::Wanted;
 
 use crate::Outcome;
 use crate::settings::Sources;
-pub(super) use text::place_text;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,6 @@
 //! Finding of a loss: count, place, cause and remedy.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use ledger::Stage;
@@ -53,6 +54,20 @@ pub enum Place {
     Namespace,
     /// This host; the counter does not distinguish namespaces.
     Host,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket { local, owner: Some((pid, name)), .. } => {
+                write!(out, "socket {local} of {name}[{pid}]")
+            }
+            Self::Socket { local, owner: None, .. } => write!(out, "socket {local}"),
+            Self::Device(name) => write!(out, "device {name}"),
+            Self::Namespace => out.write_str("this network namespace"),
+            Self::Host => out.write_str("this host"),
+        }
+    }
 }
 
 /// Unit of a count.

@@ -14,7 +14,7 @@ use bench::{Fed, Feed};
 use clap::Args;
 use doctor::{
     Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Tunables, Wanted, Watcher, Window,
-    change_json, numbers_text,
+    change_json,
 };
 use serde_json::{Value, json};
 use sys::{Cancellation, clock};
@@ -23,7 +23,7 @@ use units::text;
 use self::tried::Tried;
 use super::Selection;
 use super::load;
-use super::text::{line, place_text};
+use super::text::line;
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::signals;
@@ -155,8 +155,7 @@ fn make(journal: &mut Journal, change: &Change) -> anyhow::Result<u64> {
     let number = journal.begin(clock::wall(), change)?;
     if let Err(error) = doctor::apply(change) {
         journal.end(clock::wall(), number)?;
-        return Err(error)
-            .with_context(|| format!("nothing was changed: {} could not be set", change_text(change)));
+        return Err(error).with_context(|| format!("nothing was changed: {change} could not be set"));
     }
     Ok(number)
 }
@@ -317,7 +316,7 @@ impl Report {
     }
 
     fn plan(&self, plan: &Plan, change: Option<&Change>, before: &Window) -> std::io::Result<()> {
-        let (stage, place) = (plan.stage.name(), place_text(&plan.place));
+        let (stage, place) = (plan.stage.name(), plan.place.to_string());
         if self.json {
             return print_line(&json!({
                 "event": "plan",
@@ -335,7 +334,7 @@ impl Report {
         line(&mut output, "why", &plan.why)?;
         match change {
             Some(change) => {
-                line(&mut output, "change", &change_text(change))?;
+                line(&mut output, "change", &change.to_string())?;
                 line(&mut output, "undo", &undo_text(change))?;
             }
             None => line(&mut output, "change", "none that can be made and undone from here")?,
@@ -366,7 +365,7 @@ impl Report {
             return print_line(&json!({
                 "event": "proof",
                 "stage": plan.stage.name(),
-                "place": place_text(&plan.place),
+                "place": plan.place.to_string(),
                 "change": change_json(change),
                 "before": window_json(before),
                 "after": window_json(after),
@@ -383,14 +382,14 @@ impl Report {
     fn entry(&self, entry: &Entry) -> std::io::Result<()> {
         self.print(
             || json!({ "event": "change", "number": entry.number, "utc_ns": entry.at.as_nanos(), "change": change_json(&entry.change) }),
-            || format!("{:>4}  {}", entry.number, change_text(&entry.change)),
+            || format!("{:>4}  {}", entry.number, entry.change),
         )
     }
 
     fn undone(&self, entry: &Entry, result: &str) -> std::io::Result<()> {
         self.print(
             || json!({ "event": "undo", "number": entry.number, "change": change_json(&entry.change), "result": result }),
-            || format!("{:>4}  {}: {result}", entry.number, change_text(&entry.change)),
+            || format!("{:>4}  {}: {result}", entry.number, entry.change),
         )
     }
 
@@ -412,36 +411,6 @@ fn window_text(window: &Window) -> String {
     let Window { time, delivered, lost } = window;
     let (offered, percent) = (delivered + lost, 100.0 * window.lost_share());
     format!("lost {lost} of {offered} in {:.1} s ({percent:.2} %)", time.as_secs_f64())
-}
-
-fn change_text(change: &Change) -> String {
-    match change {
-        Change::Sysctl { name, value, before } => {
-            format!("{name} from {} to {value}", before.map_or_else(|| "?".to_owned(), |it| it.to_string()))
-        }
-        Change::SysctlNumbers { name, values, before } => {
-            format!("{name} from {} to {}", numbers_text(before), numbers_text(values))
-        }
-        Change::ReceiveBuffer { local, pid, asked_bytes, before_bytes, .. } => {
-            format!(
-                "the receive buffer of socket {local} of process {pid} from {before_bytes} to {asked_bytes} bytes"
-            )
-        }
-        Change::QueueLimit { device, kind, handle, limit, before, .. } => format!(
-            "the limit of {kind} {:x}: before {device} from {before} to {limit} {}",
-            handle >> 16,
-            if matches!(&**kind, "tbf" | "bfifo") { "bytes" } else { "packets" }
-        ),
-        Change::TransmitQueue { device, packets, before } => {
-            format!("the queue of {device} (txqueuelen) from {before} to {packets} packets")
-        }
-        Change::Niceness { pid, nice, before, .. } => {
-            let values: BTreeSet<i32> = before.iter().map(|it| it.nice).filter(|it| it > nice).collect();
-            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-            format!("the nice value of the threads of process {pid} from {} to {nice}", values.join(", "))
-        }
-        Change::Priority { .. } => change.command(),
-    }
 }
 
 fn undo_text(change: &Change) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use doctor::{Place, Remedy};
+use doctor::Remedy;
 
 /// Writes a continuation line.
 pub(super) fn line(output: &mut impl Write, head: &str, text: &str) -> std::io::Result<()> {
@@ -21,14 +21,4 @@ pub(super) fn remedies(output: &mut impl Write, remedies: &[Remedy]) -> std::io:
         }
     }
     Ok(())
-}
-
-pub(crate) fn place_text(place: &Place) -> String {
-    match place {
-        Place::Socket { local, owner: Some((pid, name)), .. } => format!("socket {local} of {name}[{pid}]"),
-        Place::Socket { local, owner: None, .. } => format!("socket {local}"),
-        Place::Device(name) => format!("device {name}"),
-        Place::Namespace => "this network namespace".to_owned(),
-        Place::Host => "this host".to_owned(),
-    }
 }

@@ -20,7 +20,7 @@ use units::text;
 
 use super::Selection;
 use super::names::Names;
-use super::text::{line, place_text, remedies};
+use super::text::{line, remedies};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::settings::Sources;
@@ -345,7 +345,7 @@ impl Reported<'_> {
         }
         let Finding { stage, count, unit, why, .. } = finding;
         let share = if finding.is_apportioned { " (by share)" } else { "" };
-        let (place, unit) = (place_text(&finding.place), unit.in_words());
+        let (place, unit) = (&finding.place, unit.in_words());
         let mut output = std::io::stdout().lock();
         let seconds = self.time.as_secs_f64();
         writeln!(output, "{seconds:>8.1} s  {:<24} {count} {unit}{share}, {place}", stage.name())?;
@@ -381,7 +381,7 @@ impl Reported<'_> {
         let seconds = self.time.as_secs_f64();
         if self.json {
             let losses = self.sums.iter().map(|((stage, place), count)| {
-                json!({ "stage": stage, "place": place_text(place), "count": count })
+                json!({ "stage": stage, "place": place.to_string(), "count": count })
             });
             let losses: Vec<_> = losses.collect();
             return print_line(&json!({
@@ -412,7 +412,7 @@ impl Reported<'_> {
         }
         writeln!(output, "lost in {seconds:.1} s:")?;
         for ((stage, place), count) in &self.sums {
-            writeln!(output, "{count:>12}  {stage:<24} {}", place_text(place))?;
+            writeln!(output, "{count:>12}  {stage:<24} {place}")?;
         }
         let rests = [
             (self.not_named, "of these not observed: counted, and in no drop event"),

@@ -10,7 +10,6 @@ use super::readers;
 use super::state::{Field, Seen, Table};
 use super::{Line, lost_text};
 use crate::status_line::size_text;
-use crate::verbs::doctor::place_text;
 
 /// Takes snapshots of the host.
 pub(super) struct Snapshots {
@@ -41,7 +40,7 @@ impl Snapshots {
         let losses =
             self.watcher.as_mut().and_then(|watcher| watcher.take_snapshot().ok()).map(|seen| seen.losses);
         for finding in losses.iter().flat_map(|losses| &losses.findings) {
-            let place = place_text(&finding.place);
+            let place = finding.place.to_string();
             let (all, now) = self.lost.entry((finding.stage.name(), place)).or_default();
             *all += finding.count;
             *now += finding.count;
