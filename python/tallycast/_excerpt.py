@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tallycast._convert import convert
 from tallycast._errors import ArchiveError
 from tallycast._gap_map import GapMap, Hole, holes_of
+from tallycast._scaling import Array, scaled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +23,7 @@ if TYPE_CHECKING:
 
     from tallycast import _core
     from tallycast._schema import Channel, Schema
-    from tallycast.archive import Recording
-
-Array = npt.NDArray[Any]
+    from tallycast._recording import Recording
 
 
 class Rows:
@@ -136,9 +136,8 @@ class Rows:
 
     def numpy(self) -> npt.NDArray[np.void]:
         """Returns a structured array: fields `index`, `time_ns`, and one for each channel, as they were recorded."""
-        from tallycast._convert.to_numpy import structured
-
-        return structured(self)
+        structured: npt.NDArray[np.void] = convert("to_numpy.structured", self)
+        return structured
 
     def pandas(self, *, scaled: bool = True) -> pd.DataFrame:
         """Returns a frame: index `time` (UTC, to the nanosecond), column `index`, and a column for each element of a sample.
@@ -146,18 +145,16 @@ class Rows:
         Values in their channels' units, or with `scaled=False` elements as recorded. What never arrived is NaN, or NA in a
         nullable column of integers. `frame.attrs` has `gaps`, `units` and what else is known. Needs pandas.
         """
-        from tallycast._convert.to_pandas import frame
-
-        return frame(self, scaled)
+        frame: pd.DataFrame = convert("to_pandas.frame", self, scaled)
+        return frame
 
     def polars(self, *, scaled: bool = True) -> pl.DataFrame:
         """Returns a frame: `time`, `index`, `missing_before` (samples missing directly before the row), and a column a channel.
 
         A channel with a shape is an `Array`, a complex number an `Array` of two. What never arrived is null. Needs polars.
         """
-        from tallycast._convert.to_polars import frame
-
-        return frame(self, scaled)
+        frame: pl.DataFrame = convert("to_polars.frame", self, scaled)
+        return frame
 
     def xarray(self, *, scaled: bool = True) -> xr.Dataset:
         """Returns a data set: dimension `time`, coordinates `time` (UTC) and `index`, a variable for each channel.
@@ -165,18 +162,15 @@ class Rows:
         Missing elements are NaN in floats; for all dtypes a variable `CHANNEL_missing` marks them if there are any.
         The attribute `gaps` has the gap map as JSON. Needs xarray.
         """
-        from tallycast._convert.to_xarray import dataset
-
-        return dataset(self, scaled)
+        dataset: xr.Dataset = convert("to_xarray.dataset", self, scaled)
+        return dataset
 
     def arrow(self) -> Any:
         """Returns a `pyarrow.Table` with the columns and metadata of a segment of the archive, not scaled.
 
         Missing elements are null. The schema's metadata have the gap map as `tallycast.gaps` (JSON). Needs pyarrow.
         """
-        from tallycast._convert.to_arrow import table
-
-        return table(self)
+        return convert("to_arrow.table", self)
 
     def dask(self, channel: str | None = None, *, scaled: bool = False) -> Any:
         """Returns a `dask.array` of a chunk for each segment, read when it is computed: for more than fits into memory.
@@ -184,27 +178,20 @@ class Rows:
         Shapes as `array`, or as the channel's. Elements as recorded, where one that never arrived reads as 0; with
         `scaled=True` as `values`, NaN there. Needs Dask.
         """
-        from tallycast._convert.to_dask import array
-
-        return array(self, channel, scaled)
+        return convert("to_dask.array", self, channel, scaled)
 
     def delayed(self) -> list[Any]:
         """Returns a `dask.delayed` `Stretch` for each segment: its rows with times and gaps. Needs Dask."""
-        from tallycast._convert.to_dask import delayed_stretches
-
-        return delayed_stretches(self)
+        stretches: list[Any] = convert("to_dask.delayed_stretches", self)
+        return stretches
 
     def to_hdf5(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes a NeXus file: an `NXentry` for each stretch, an `NXdata` for each channel, the gap map as a table. Needs h5py."""
-        from tallycast._convert.to_hdf5 import write
-
-        return _whole_file(Path(path), overwrite, lambda draft: write(self, draft))
+        return _whole_file(Path(path), overwrite, lambda draft: convert("to_hdf5.write", self, draft))
 
     def to_mcap(self, path: str | os.PathLike[str], *, scaled: bool = True, overwrite: bool = False) -> Path:
         """Writes an MCAP file: a Protobuf message for each sample, a JSON message for each hole. Needs mcap."""
-        from tallycast._convert.to_mcap import write
-
-        return _whole_file(Path(path), overwrite, lambda draft: write(self, draft, scaled))
+        return _whole_file(Path(path), overwrite, lambda draft: convert("to_mcap.write", self, draft, scaled))
 
     def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes one epoch as Parquet, as `tallycast query --export parquet` does: columns and metadata of a segment."""
@@ -410,7 +397,7 @@ class Excerpt(Rows):
     def _alike(self) -> list[Stretch]:
         """Returns the stretches, if what they hold means the same."""
         for stretch in self.stretches[1:]:
-            if not means_the_same(self.stretches[0].recording, stretch.recording):
+            if not self.stretches[0].recording.means_the_same_as(stretch.recording):
                 raise ArchiveError(
                     f"the range spans epochs of {self.stretches[0].stream} with different schemas\n"
                     "read them one by one: for stretch in excerpt.stretches"
@@ -427,29 +414,6 @@ class Excerpt(Rows):
     def __repr__(self) -> str:
         epochs = "1 epoch" if len(self.stretches) == 1 else f"{len(self.stretches)} epochs"
         return f"<Excerpt of {self._newest.stream}, {epochs}>"
-
-
-def is_scaled(channel: Channel) -> bool:
-    """Returns whether a channel's elements differ from its values."""
-    return (channel.scale, channel.offset) != (1.0, 0.0)
-
-
-def scaled(elements: Array, missing: npt.NDArray[np.bool_] | None, channel: Channel) -> Array:
-    """Returns elements as values in their channel's unit, NaN where one never arrived."""
-    # A signalling NaN among the elements is a value like any other.
-    with np.errstate(invalid="ignore"):
-        values = elements.astype(np.complex128 if elements.dtype.kind == "c" else np.float64)
-        if is_scaled(channel):
-            values = values * channel.scale + channel.offset
-    if missing is not None:
-        values[missing] = np.nan
-    return values
-
-
-def means_the_same(one: Recording, other: Recording) -> bool:
-    """Returns whether two recordings have the same channels, dtype and rate, so that their rows fit in one array."""
-    keys = ("dtype", "rate", "channels")
-    return all(one._told["description"][key] == other._told["description"][key] for key in keys)
 
 
 def _whole_file(path: Path, overwrite: bool, write: Callable[[Path], None]) -> Path:

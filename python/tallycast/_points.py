@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tallycast import _core
+from tallycast._convert import convert
 from tallycast._errors import ArchiveError
-from tallycast._excerpt import means_the_same
 from tallycast._gap_map import GapMap, holes_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tallycast.archive import Recording
+    from tallycast._recording import Recording
 
 
 class Points:
@@ -74,9 +74,8 @@ class Points:
 
     def pandas(self) -> pd.DataFrame:
         """Returns a frame: index `time` (where columns begin), for each channel `lo`, `hi`, `samples`; `attrs` has `gaps`."""
-        from tallycast._convert.to_pandas import points_frame
-
-        return points_frame(self)
+        frame: pd.DataFrame = convert("to_pandas.points_frame", self)
+        return frame
 
     def __repr__(self) -> str:
         return f"<Points of {self.stream}: {len(self)} columns of {', '.join(self.channels)}>"
@@ -91,7 +90,7 @@ def read_points(
     element: int,
 ) -> Points:
     """Thins a range of a stream with the code of the command line and the monitor."""
-    if any(not means_the_same(recordings[0], recording) for recording in recordings[1:]):
+    if any(not recordings[0].means_the_same_as(recording) for recording in recordings[1:]):
         raise ArchiveError(f"the epochs of {stream} have different schemas\ndownsample one: stream.epoch(…).between(…, points=…)")
     chosen = _chosen(stream, recordings[0], channel, element)
     cores = [recording._core for recording in recordings]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallycast._excerpt import is_scaled
+from tallycast._scaling import is_scaled
 
 if TYPE_CHECKING:
-    from tallycast._excerpt import Array, Rows
+    from tallycast._excerpt import Rows
+    from tallycast._scaling import Array
     from tallycast._schema import Channel
 
 

@@ -12,7 +12,8 @@ from tallycast._convert.columns import columns, parts
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
-    from tallycast._excerpt import Array, Rows
+    from tallycast._excerpt import Rows
+    from tallycast._scaling import Array
 
 
 def table(rows: Rows) -> Any:

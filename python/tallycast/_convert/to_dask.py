@@ -12,8 +12,9 @@ from tallycast._excerpt import Stretch
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
-    from tallycast._excerpt import Array, Rows
-    from tallycast.archive import Segment
+    from tallycast._excerpt import Rows
+    from tallycast._recording import Segment
+    from tallycast._scaling import Array
 
 
 def array(rows: Rows, channel: str | None, as_values: bool) -> Any:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallycast import __version__
-from tallycast._excerpt import is_scaled, scaled
+from tallycast._core import VERSION
 from tallycast._moments import text_of
 from tallycast._packages import needed
+from tallycast._scaling import is_scaled, scaled
 
 if TYPE_CHECKING:
     from tallycast._excerpt import Stretch, Rows
@@ -29,7 +29,7 @@ def write(rows: Rows, path: Path) -> None:
     """Writes the rows into a file."""
     h5py = needed("h5py", "hdf5")
     with h5py.File(path, "w") as file:
-        file.attrs.update({"NX_class": "NXroot", "creator": "tallycast", "creator_version": __version__})
+        file.attrs.update({"NX_class": "NXroot", "creator": "tallycast", "creator_version": VERSION})
         for number, stretch in enumerate(rows.stretches, 1):
             name = "entry" if len(rows.stretches) == 1 else f"entry_{number}"
             if number == 1:

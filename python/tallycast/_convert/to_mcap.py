@@ -22,7 +22,8 @@ from tallycast._convert.columns import Column, columns, parts
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
-    from tallycast._excerpt import Array, Stretch, Rows
+    from tallycast._excerpt import Stretch, Rows
+    from tallycast._scaling import Array
 
 #: JSON schema of a hole.
 HOLE_SCHEMA: dict[str, Any] = {

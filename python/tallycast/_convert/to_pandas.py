@@ -14,8 +14,9 @@ from tallycast._packages import needed
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tallycast._excerpt import Array, Rows
+    from tallycast._excerpt import Rows
     from tallycast._points import Points
+    from tallycast._scaling import Array
 
 
 def frame(rows: Rows, scaled: bool) -> pd.DataFrame:

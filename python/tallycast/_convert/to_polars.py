@@ -13,7 +13,8 @@ from tallycast._packages import needed
 if TYPE_CHECKING:
     import polars as pl
 
-    from tallycast._excerpt import Array, Rows
+    from tallycast._excerpt import Rows
+    from tallycast._scaling import Array
 
 
 def frame(rows: Rows, scaled: bool) -> pl.DataFrame:

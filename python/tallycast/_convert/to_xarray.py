@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tallycast._convert.columns import columns, facts, with_nan
-from tallycast._excerpt import is_scaled
 from tallycast._packages import needed
+from tallycast._scaling import is_scaled
 
 if TYPE_CHECKING:
     import xarray as xr
