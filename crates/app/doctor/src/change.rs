@@ -15,7 +15,7 @@ pub use error::ChangeError;
 ///
 /// # Errors
 /// [`ChangeError`]; then nothing has changed.
-pub fn apply(change: &Change) -> Result<(), ChangeError> {
+pub(crate) fn apply(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::Sysctl { name, value, before } => set_sysctl(name, *value, *before),
         Change::SysctlNumbers { name, values, before } => set_numbers(name, values, before),
@@ -45,7 +45,7 @@ pub fn apply(change: &Change) -> Result<(), ChangeError> {
 ///
 /// # Errors
 /// [`ChangeError`]; [`ChangeError::Gone`] if the subject of the change no longer exists.
-pub fn take_back(change: &Change) -> Result<(), ChangeError> {
+pub(crate) fn take_back(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::Sysctl { name, value, before } => {
             let before = before

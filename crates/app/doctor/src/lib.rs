@@ -1,12 +1,14 @@
 //! Doctor: places where a host loses datagrams, by the kernel's own evidence, and remedies.
 //!
 //! It reads the host by `sys`, and judges by `diagnose`. A [`Watcher`] takes snapshots of the host and reports losses
-//! between them; it needs no privilege, sees the sockets of every program, and changes nothing.
+//! between them; it needs no privilege, sees the sockets of every program, and changes nothing. [`fix`] tries remedies,
+//! with consent.
 
 mod change;
 mod checkpoints;
 mod drops;
 mod facts;
+mod fix;
 mod journal;
 mod json;
 mod preflight;
@@ -18,7 +20,7 @@ mod wanted;
 mod watcher;
 
 pub use bpf::{HookError, Unseen};
-pub use change::{ChangeError, apply, take_back};
+pub use change::ChangeError;
 pub use checkpoints::Checkpoints;
 pub use diagnose::audit::{Check, Judgement};
 pub use diagnose::{
@@ -27,6 +29,7 @@ pub use diagnose::{
 };
 pub use drops::Drops;
 pub use facts::Wishes;
+pub use fix::{FixError, FixOptions, FixOutcome, FixStep, FixUser, Undone, fix, undo};
 pub use journal::{Entry, Journal, JournalError, change_json};
 pub use json::{UNEXPLAINED, UNKNOWN_REASON, check_json, finding_json, guide, unplaced_json};
 pub use ledger::Stage;

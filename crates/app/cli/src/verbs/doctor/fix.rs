@@ -1,26 +1,22 @@
-//! `tallycast doctor fix` and `undo`: remedies are applied, measured, and kept only if they helped.
+//! `tallycast doctor fix` and `undo`: the loop of [`doctor::fix`], its steps printed, its questions asked.
 
-mod tried;
-
-use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use bench::{Fed, Feed};
 use clap::Args;
-use doctor::{
-    Change, ChangeError, Entry, Journal, Place, Plan, Plans, Proof, Tunables, Wanted, Watcher, Window,
-    change_json,
-};
+use doctor::{Change, Entry, FixOptions, FixOutcome, FixStep, FixUser, Journal, Plan, Proof, Undone, Wanted};
+use doctor::{Window, change_json};
 use serde_json::{Value, json};
-use sys::{Cancellation, clock};
+use sys::Cancellation;
 use units::text;
 
-use self::tried::Tried;
 use super::Selection;
 use super::load;
 use super::text::line;
@@ -93,13 +89,10 @@ struct JournalFile {
 }
 
 impl JournalFile {
-    fn open(self) -> anyhow::Result<Journal> {
-        Ok(Journal::open(&self.journal.unwrap_or_else(Journal::default_path))?)
+    fn path(self) -> PathBuf {
+        self.journal.unwrap_or_else(Journal::default_path)
     }
 }
-
-/// Snapshots in a window.
-const SNAPSHOTS_PER_WINDOW: u32 = 5;
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let Arguments { selection, window, load, yes, journal, json } = arguments;
@@ -108,129 +101,51 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             "there is no terminal to ask on\ngive --yes to change without asking, or see the losses first: tallycast doctor watch"
         );
     }
-    let feed = load.map(|per_second| load::feed(&selection, per_second)).transpose()?;
+    let load = load.map(|per_second| load::feed(&selection, per_second)).transpose()?;
     let cancellation = signals::cancellation()?;
+    let mut user = User { report: Report { json }, yes, window, cancellation, load: load.map(Load::new) };
     let wanted = Wanted::from(selection);
-    let is_everything = wanted.is_everything();
-    let report = Report { json };
-    let mut traffic = Traffic { watcher: Watcher::begin(wanted, None)?, window, feed, report, cancellation };
-    report.watching(&traffic)?;
-    let mut seen = traffic.watch()?;
-    if seen.plans.is_empty() {
-        report.nothing(&seen.window)?;
-        return Ok(Outcome::Fine);
-    }
-    let mut journal = journal.open()?;
-    let mut tried = Tried::default();
-    // A change may show its effect elsewhere: each is judged by the latest observation.
-    while let Some((plan, change)) = tried.next(&seen.plans) {
-        report.plan(&plan, change.as_ref(), &seen.window)?;
-        let agreed = change.is_some() && (yes || ask(window)?);
-        let Some(change) = change.filter(|_| agreed) else {
-            // Losses counted beyond the chosen sockets may belong to others.
-            let is_ours = is_everything || matches!(plan.place, Place::Socket { .. });
-            tried.leave(&plan, if is_ours { Outcome::Found } else { Outcome::Fine });
-            continue;
-        };
-        let number = make(&mut journal, &change)?;
-        // Losses up to now belong to the time before.
-        traffic.watcher.take_snapshot()?;
-        let (before, after) = (seen.window_of(&plan), traffic.watch()?);
-        let proof = Proof::of(&before, &after.window_of(&plan));
-        match proof {
-            Proof::Helped => tried.leave(&plan, Outcome::Fine),
-            Proof::DidNotHelp | Proof::NoTraffic => take_back(&mut journal, number, &change)?,
-        }
-        report.proof(&plan, &change, &before, &after.window_of(&plan), proof)?;
-        seen = after;
-        if traffic.cancellation.is_cancelled() {
-            break;
-        }
-    }
-    Ok(tried.outcome())
+    let outcome = doctor::fix(FixOptions { wanted, window, journal: journal.path() }, &mut user)?;
+    Ok(match outcome {
+        FixOutcome::Fixed => Outcome::Fine,
+        FixOutcome::LossesRemain => Outcome::Found,
+    })
 }
 
-/// Writes a change to the journal and makes it; returns its number there.
-fn make(journal: &mut Journal, change: &Change) -> anyhow::Result<u64> {
-    let number = journal.begin(clock::wall(), change)?;
-    if let Err(error) = doctor::apply(change) {
-        journal.end(clock::wall(), number)?;
-        return Err(error).with_context(|| format!("nothing was changed: {change} could not be set"));
-    }
-    Ok(number)
-}
-
-fn take_back(journal: &mut Journal, number: u64, change: &Change) -> anyhow::Result<()> {
-    match doctor::take_back(change) {
-        // A closed socket has taken its buffer with it.
-        Ok(()) | Err(ChangeError::Gone) => Ok(journal.end(clock::wall(), number)?),
-        Err(error) => Err(error)
-            .with_context(|| format!("it did not help and could not be undone: {}", undo_text(change))),
-    }
-}
-
-/// Observation of a window.
-struct Seen {
-    window: Window,
-    /// Number of packets received by the whole host.
-    processed: u64,
-    /// The largest loss first.
-    plans: Vec<Plan>,
-    /// The tunables at each snapshot.
-    tunables: Vec<Tunables>,
-}
-
-impl Seen {
-    /// Returns the window with the losses of one kind, and the passed packets where these are counted; losses of the
-    /// whole host may have been addressed to other namespaces.
-    fn window_of(&self, plan: &Plan) -> Window {
-        let passed = doctor::passed(plan.stage, &plan.place, &self.tunables);
-        let of_all = if plan.place == Place::Host { self.processed } else { self.window.delivered };
-        let lost = self.plans.iter().find(|it| it.key() == plan.key()).map_or(0, |it| it.lost);
-        Window { lost, delivered: passed.unwrap_or(of_all), ..self.window }
-    }
-}
-
-/// Live traffic, or a load of our own, watched for a window at a time.
-struct Traffic {
-    watcher: Watcher,
-    window: Duration,
-    feed: Option<(Feed, SocketAddr)>,
+/// The person at the terminal, and the load that is sent for them.
+struct User {
     report: Report,
+    /// Consent was given for all changes.
+    yes: bool,
+    window: Duration,
     cancellation: Cancellation,
+    load: Option<Load>,
 }
 
-impl Traffic {
-    /// Watches for a window; returns the losses and their remedies.
-    fn watch(&mut self) -> anyhow::Result<Seen> {
-        let Some((mut feed, to)) = self.feed.take() else { return Ok(self.watch_window()?) };
-        let (window, is_over) = (self.window, AtomicBool::new(false));
-        let (seen, fed) = std::thread::scope(|threads| {
-            let feeding = threads.spawn(|| feed.send(window, &|| is_over.load(Ordering::Relaxed)));
-            let seen = self.watch_window();
-            is_over.store(true, Ordering::Relaxed);
-            (seen, feeding.join())
-        });
-        self.feed = Some((feed, to));
-        self.report.fed(to, &fed.map_err(|_| anyhow!("the sending thread panicked"))?)?;
-        Ok(seen?)
+impl FixUser for User {
+    type Error = anyhow::Error;
+
+    fn step(&mut self, step: &FixStep<'_>) -> anyhow::Result<()> {
+        Ok(self.report.step(step)?)
     }
 
-    fn watch_window(&mut self) -> std::io::Result<Seen> {
-        let (mut window, mut processed, mut plans) = (Window::default(), 0, Plans::default());
-        let mut tunables = vec![doctor::tunables(&BTreeSet::new())];
-        for _ in 0..SNAPSHOTS_PER_WINDOW {
-            self.watcher.wait(self.window / SNAPSHOTS_PER_WINDOW, |time| !self.cancellation.wait(time))?;
-            let seen = self.watcher.take_snapshot()?;
-            seen.losses.findings.iter().for_each(|finding| plans.take(finding));
-            tunables.push(doctor::tunables(&plans.starved().collect()));
-            window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });
-            processed += seen.losses.processed;
-            if self.cancellation.is_cancelled() {
-                break;
-            }
+    fn consents(&mut self, _change: &Change) -> anyhow::Result<bool> {
+        Ok(self.yes || ask(self.window)?)
+    }
+
+    fn wait(&mut self, time: Duration) -> bool {
+        !self.cancellation.wait(time)
+    }
+
+    fn on_begin(&mut self) {
+        if let Some(load) = &mut self.load {
+            load.begin(self.window);
         }
-        Ok(Seen { window, processed, plans: plans.into_plans(&tunables), tunables })
+    }
+
+    fn on_end(&mut self) -> anyhow::Result<()> {
+        let fed = self.load.as_mut().map(|load| load.end().map(|fed| (load.to, fed))).transpose()?;
+        Ok(fed.map_or(Ok(()), |(to, fed)| self.report.fed(to, &fed))?)
     }
 }
 
@@ -243,9 +158,43 @@ fn ask(window: Duration) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
+/// Traffic of our own, sent during a measurement by a thread.
+struct Load {
+    to: SocketAddr,
+    /// The sender while it is idle.
+    feed: Option<Feed>,
+    sending: Option<JoinHandle<(Feed, Fed)>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Load {
+    fn new((feed, to): (Feed, SocketAddr)) -> Self {
+        Self { to, feed: Some(feed), sending: None, is_over: Arc::default() }
+    }
+
+    fn begin(&mut self, window: Duration) {
+        self.is_over.store(false, Ordering::Relaxed);
+        let is_over = Arc::clone(&self.is_over);
+        self.sending = self.feed.take().map(|mut feed| {
+            std::thread::spawn(move || {
+                let fed = feed.send(window, &|| is_over.load(Ordering::Relaxed));
+                (feed, fed)
+            })
+        });
+    }
+
+    fn end(&mut self) -> anyhow::Result<Fed> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let sent = self.sending.take().map(JoinHandle::join);
+        let (feed, fed) = sent.and_then(Result::ok).ok_or_else(|| anyhow!("the sending thread panicked"))?;
+        self.feed = Some(feed);
+        Ok(fed)
+    }
+}
+
 pub(crate) fn undo(arguments: UndoArguments) -> anyhow::Result<Outcome> {
     let UndoArguments { all, list, journal, json } = arguments;
-    let mut journal = journal.open()?;
+    let mut journal = Journal::open(&journal.path())?;
     let report = Report { json };
     let open: Vec<Entry> = journal.open_entries().rev().cloned().collect();
     if list {
@@ -254,23 +203,14 @@ pub(crate) fn undo(arguments: UndoArguments) -> anyhow::Result<Outcome> {
     }
     if open.is_empty() {
         report.nothing_to_undo()?;
-        return Ok(Outcome::Fine);
     }
     let mut outcome = Outcome::Fine;
     for entry in open.iter().take(if all { usize::MAX } else { 1 }) {
-        match doctor::take_back(&entry.change) {
-            Ok(()) => report.undone(entry, "undone")?,
-            // A closed socket has taken its buffer with it; a setting changed by others is left alone.
-            Err(error @ ChangeError::Gone) => report.undone(entry, &error.to_string())?,
-            Err(error @ ChangeError::ChangedSince { .. }) => {
-                report.undone(entry, &error.to_string())?;
-                outcome = Outcome::Found;
-            }
-            Err(error) => {
-                return Err(error).with_context(|| format!("it is still there: {}", entry.change.command()));
-            }
+        let undone = doctor::undo(&mut journal, entry)?;
+        report.undone(entry, &undone)?;
+        if matches!(undone, Undone::LeftAlone(_)) {
+            outcome = Outcome::Found;
         }
-        journal.end(clock::wall(), entry.number)?;
     }
     Ok(outcome)
 }
@@ -289,22 +229,28 @@ impl Report {
         writeln!(std::io::stdout().lock(), "{}", text())
     }
 
-    fn watching(&self, traffic: &Traffic) -> std::io::Result<()> {
-        let (sockets, seconds) = (traffic.watcher.sockets(), traffic.window.as_secs_f64());
-        self.print(
-            || json!({ "event": "watching", "sockets": sockets, "seconds": seconds }),
-            || format!("watching {sockets} UDP sockets for {seconds} s"),
-        )
-    }
-
-    fn nothing(&self, before: &Window) -> std::io::Result<()> {
-        self.print(
-            || json!({ "event": "nothing_lost", "before": window_json(before) }),
-            || match before.delivered {
-                0 => "nothing came: start what sends, or let this send (--port PORT --load RATE)".to_owned(),
-                delivered => format!("nothing was lost of {delivered} datagrams: there is nothing to fix"),
-            },
-        )
+    fn step(self, step: &FixStep<'_>) -> std::io::Result<()> {
+        if self.json {
+            return print_line(&step.to_json());
+        }
+        let mut output = std::io::stdout().lock();
+        match *step {
+            FixStep::Watching { sockets, window } => {
+                writeln!(output, "watching {sockets} UDP sockets for {} s", window.as_secs_f64())
+            }
+            FixStep::NothingLost { before: Window { delivered: 0, .. } } => {
+                writeln!(output, "nothing came: start what sends, or let this send (--port PORT --load RATE)")
+            }
+            FixStep::NothingLost { before: Window { delivered, .. } } => {
+                writeln!(output, "nothing was lost of {delivered} datagrams: there is nothing to fix")
+            }
+            FixStep::Plan { plan, change, before } => write_plan(&mut output, plan, change, before),
+            FixStep::Proof { before, after, proof, .. } => {
+                line(&mut output, "before", &window_text(before))?;
+                line(&mut output, "after", &window_text(after))?;
+                line(&mut output, "proof", proof_text(proof))
+            }
+        }
     }
 
     fn fed(self, to: SocketAddr, fed: &Fed) -> std::io::Result<()> {
@@ -315,70 +261,6 @@ impl Report {
         )
     }
 
-    fn plan(&self, plan: &Plan, change: Option<&Change>, before: &Window) -> std::io::Result<()> {
-        let (stage, place) = (plan.stage.name(), plan.place.to_string());
-        if self.json {
-            return print_line(&json!({
-                "event": "plan",
-                "stage": stage,
-                "place": place,
-                "lost": plan.lost,
-                "why": plan.why,
-                "change": change.map(change_json),
-                "undo": change.map(undo_text),
-                "by_hand": plan.by_hand.iter().map(|remedy| remedy.what.as_str()).collect::<Vec<_>>(),
-            }));
-        }
-        let mut output = std::io::stdout().lock();
-        writeln!(output, "lost {} in {:.1} s at {stage}, {place}", plan.lost, before.time.as_secs_f64())?;
-        line(&mut output, "why", &plan.why)?;
-        match change {
-            Some(change) => {
-                line(&mut output, "change", &change.to_string())?;
-                line(&mut output, "undo", &undo_text(change))?;
-            }
-            None => line(&mut output, "change", "none that can be made and undone from here")?,
-        }
-        plan.by_hand.iter().try_for_each(|remedy| {
-            line(&mut output, "by hand", &remedy.what)?;
-            remedy.command().map_or(Ok(()), |command| line(&mut output, "", &command))
-        })
-    }
-
-    fn proof(
-        &self,
-        plan: &Plan,
-        change: &Change,
-        before: &Window,
-        after: &Window,
-        proof: Proof,
-    ) -> std::io::Result<()> {
-        let (name, words) = match proof {
-            Proof::Helped => ("helped", "it helped, and is kept; `tallycast doctor undo` takes it back"),
-            Proof::DidNotHelp => ("did_not_help", "it did not help, and was undone"),
-            Proof::NoTraffic => (
-                "no_traffic",
-                "there was much less traffic than before: nothing is proved, and it was undone",
-            ),
-        };
-        if self.json {
-            return print_line(&json!({
-                "event": "proof",
-                "stage": plan.stage.name(),
-                "place": plan.place.to_string(),
-                "change": change_json(change),
-                "before": window_json(before),
-                "after": window_json(after),
-                "proof": name,
-                "kept": proof == Proof::Helped,
-            }));
-        }
-        let mut output = std::io::stdout().lock();
-        line(&mut output, "before", &window_text(before))?;
-        line(&mut output, "after", &window_text(after))?;
-        line(&mut output, "proof", words)
-    }
-
     fn entry(&self, entry: &Entry) -> std::io::Result<()> {
         self.print(
             || json!({ "event": "change", "number": entry.number, "utc_ns": entry.at.as_nanos(), "change": change_json(&entry.change) }),
@@ -386,10 +268,10 @@ impl Report {
         )
     }
 
-    fn undone(&self, entry: &Entry, result: &str) -> std::io::Result<()> {
+    fn undone(&self, entry: &Entry, undone: &Undone) -> std::io::Result<()> {
         self.print(
-            || json!({ "event": "undo", "number": entry.number, "change": change_json(&entry.change), "result": result }),
-            || format!("{:>4}  {}: {result}", entry.number, entry.change),
+            || json!({ "event": "undo", "number": entry.number, "change": change_json(&entry.change), "result": undone.to_string() }),
+            || format!("{:>4}  {}: {undone}", entry.number, entry.change),
         )
     }
 
@@ -398,21 +280,38 @@ impl Report {
     }
 }
 
-fn window_json(window: &Window) -> Value {
-    json!({
-        "seconds": window.time.as_secs_f64(),
-        "delivered": window.delivered,
-        "lost": window.lost,
-        "lost_share": window.lost_share(),
+fn write_plan(
+    output: &mut impl Write,
+    plan: &Plan,
+    change: Option<&Change>,
+    before: &Window,
+) -> std::io::Result<()> {
+    let Plan { stage, place, lost, .. } = plan;
+    writeln!(output, "lost {lost} in {:.1} s at {}, {place}", before.time.as_secs_f64(), stage.name())?;
+    line(output, "why", &plan.why)?;
+    match change {
+        Some(change) => {
+            line(output, "change", &change.to_string())?;
+            line(output, "undo", &change.undo().unwrap_or_else(|| "by hand".to_owned()))?;
+        }
+        None => line(output, "change", "none that can be made and undone from here")?,
+    }
+    plan.by_hand.iter().try_for_each(|remedy| {
+        line(output, "by hand", &remedy.what)?;
+        remedy.command().map_or(Ok(()), |command| line(output, "", &command))
     })
+}
+
+const fn proof_text(proof: Proof) -> &'static str {
+    match proof {
+        Proof::Helped => "it helped, and is kept; `tallycast doctor undo` takes it back",
+        Proof::DidNotHelp => "it did not help, and was undone",
+        Proof::NoTraffic => "there was much less traffic than before: nothing is proved, and it was undone",
+    }
 }
 
 fn window_text(window: &Window) -> String {
     let Window { time, delivered, lost } = window;
     let (offered, percent) = (delivered + lost, 100.0 * window.lost_share());
     format!("lost {lost} of {offered} in {:.1} s ({percent:.2} %)", time.as_secs_f64())
-}
-
-fn undo_text(change: &Change) -> String {
-    change.undo().unwrap_or_else(|| "by hand".to_owned())
 }
