@@ -93,7 +93,7 @@ impl fmt::Display for Conditions {
             write!(formatter, ", round-trip time {:?}", Duration::from_secs_f64(seconds))?;
         }
         if let Some(bytes) = self.queue_bytes {
-            write!(formatter, ", queue {}", text::decimal_size(bytes as f64))?;
+            write!(formatter, ", queue {}", text::decimal_size(bytes))?;
         }
         if let Some(loss) = self.loss.filter(|loss| *loss > 0.0) {
             write!(formatter, ", loss {}", text::percent(loss))?;

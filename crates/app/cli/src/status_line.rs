@@ -55,29 +55,3 @@ impl Drop for StatusLine {
         self.clear();
     }
 }
-
-/// Formats a size: `12.3 MB`.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub(crate) fn size_text(bytes: u64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1_000.0 && unit + 1 < units.len() {
-        value /= 1_000.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_at_a_glance() {
-        assert_eq!(size_text(999), "999 B");
-        assert_eq!(size_text(1_000), "1.0 kB");
-        assert_eq!(size_text(12_345_678), "12.3 MB");
-        assert_eq!(size_text(u64::MAX), "18446744.1 TB");
-    }
-}

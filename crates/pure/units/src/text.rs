@@ -7,4 +7,6 @@ mod read;
 mod write;
 
 pub use read::{QuantityError, bits_per_second, duration, probability, size_bytes};
-pub use write::{counted, decimal_size, exact_size, grouped, percent, rate, rate_range, seconds, size};
+pub use write::{
+    counted, decimal_size, exact_size, grouped, percent, rate, rate_range, seconds, size, waiting,
+};

@@ -23,7 +23,6 @@ use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::Sources;
 use crate::signals;
-use crate::status_line::size_text;
 use readers::OtherReader;
 use snapshots::Snapshots;
 use state::{Next, State};
@@ -242,7 +241,7 @@ fn print_table(lines: &[Line]) -> std::io::Result<()> {
     )?;
     for line in lines {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for display")]
-        let size = size_text(line.bytes_per_s as u64);
+        let size = text::decimal_size(line.bytes_per_s as u64);
         writeln!(
             output,
             "{:name$}  {:>10.0}  {size:>10}  {:>14}  {:28}  {} ({})",

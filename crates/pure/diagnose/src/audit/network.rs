@@ -1,6 +1,6 @@
 //! Buffers, limits and interfaces.
 
-use units::text::exact_size;
+use units::text::{exact_size, rate};
 
 use super::{Check, Facts, Interface, Judgement, interface_setting};
 use crate::Remedy;
@@ -28,14 +28,6 @@ fn why_so_large(facts: &Facts) -> String {
         load.origin,
         load.longest_pause.as_millis(),
     )
-}
-
-/// Returns a rate as text.
-pub(super) fn rate(bits_per_second: f64) -> String {
-    let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
-    let unit = units.into_iter().find(|(size, _)| bits_per_second >= *size);
-    let (size, name) = unit.unwrap_or((1.0, "bit/s"));
-    format!("{} {name}", (bits_per_second / size * 100.0).round() / 100.0)
 }
 
 pub(super) fn receive_buffer_limit(facts: &Facts) -> Vec<Check> {
@@ -367,14 +359,6 @@ mod tests {
         assert_eq!(checks[0].recommended.as_deref(), Some("1 MiB"));
         assert_eq!(checks[0].remedies[0].command().as_deref(), Some("sysctl -w net.core.rmem_max=1048576"));
         assert_eq!(checks[0].remedies[0].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
-    }
-
-    #[test]
-    fn rates_are_said_as_people_write_them() {
-        assert_eq!(
-            [rate(1e9), rate(2.5e8), rate(1_536.0), rate(7.0)],
-            ["1 Gbit/s", "250 Mbit/s", "1.54 kbit/s", "7 bit/s"]
-        );
     }
 
     #[test]

@@ -5,9 +5,8 @@
 
 use core::time::Duration;
 
-use units::text::exact_size;
+use units::text::{exact_size, rate};
 
-use super::network::rate;
 use super::{Check, Facts, Judgement};
 use crate::Remedy;
 

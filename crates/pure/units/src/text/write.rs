@@ -28,8 +28,9 @@ pub fn size(bytes: f64) -> String {
 
 /// Writes a size in decimal units: `2.50 MB`.
 #[must_use]
-pub fn decimal_size(bytes: f64) -> String {
-    scaled(bytes, 1_000.0, ["B", "kB", "MB", "GB", "TB"])
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn decimal_size(bytes: u64) -> String {
+    scaled(bytes as f64, 1_000.0, ["B", "kB", "MB", "GB", "TB"])
 }
 
 /// Writes a size in the largest binary unit that leaves a whole number or at least 10: `208 KiB`, `1000 bytes`.
@@ -45,6 +46,16 @@ pub fn exact_size(bytes: u64) -> String {
 #[must_use]
 pub fn seconds(seconds: f64) -> String {
     scaled(seconds * 1e9, 1_000.0, ["ns", "µs", "ms", "s", "ks"])
+}
+
+/// Writes a time of waiting in the unit of a clock: `12 s`, `10 min`, `2.0 h`.
+#[must_use]
+pub fn waiting(seconds: f64) -> String {
+    match seconds {
+        5_400.0.. => format!("{:.1} h", seconds / 3_600.0),
+        90.0.. => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{seconds:.0} s"),
+    }
 }
 
 /// Writes a part of a whole: `0`, `1.20%`, `1.0e-5`.
@@ -118,8 +129,8 @@ mod tests {
         assert_eq!(rate_range(0.0, 7.0), "0 – 7 bit/s");
         assert_eq!(size(1_024.0), "1.00 KiB");
         assert_eq!(size(128.0 * 1_024.0), "128 KiB");
-        assert_eq!(decimal_size(2_500_000.0), "2.50 MB");
-        assert_eq!(decimal_size(999.0), "999 B");
+        assert_eq!(decimal_size(2_500_000), "2.50 MB");
+        assert_eq!(decimal_size(999), "999 B");
     }
 
     #[test]
@@ -136,6 +147,7 @@ mod tests {
         assert_eq!(seconds(0.000_009_697), "9.70 µs");
         assert_eq!(seconds(0.000_000_5), "500 ns");
         assert_eq!(seconds(90.0), "90.0 s");
+        assert_eq!([12.2, 600.0, 7_200.0].map(waiting), ["12 s", "10 min", "2.0 h"]);
     }
 
     #[test]

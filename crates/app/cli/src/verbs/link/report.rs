@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use emulator::{Account, InvalidReason, Lateness, Report, Way};
 use serde_json::{Map, Value, json};
-
-use crate::status_line::size_text;
+use units::text::decimal_size;
 
 /// Returns the status line.
 pub(crate) fn progress([forward, reverse]: &[Account; 2]) -> String {
@@ -14,7 +13,7 @@ pub(crate) fn progress([forward, reverse]: &[Account; 2]) -> String {
         format!(
             "{} forwarded ({}), {} lost",
             account.passed,
-            size_text(account.passed_bytes),
+            decimal_size(account.passed_bytes),
             account.lost.sum()
         )
     };
@@ -96,11 +95,11 @@ fn way_json(way: &Way, conditions: &str) -> Value {
 
 /// Returns the account equation with its numbers; zero terms are left out.
 fn account_text(account: &Account) -> String {
-    let mut text = format!("{} received ({})", account.taken, size_text(account.taken_bytes));
+    let mut text = format!("{} received ({})", account.taken, decimal_size(account.taken_bytes));
     if account.duplicated > 0 {
         text += &format!(" + {} duplicated", account.duplicated);
     }
-    text += &format!(" = {} forwarded ({})", account.passed, size_text(account.passed_bytes));
+    text += &format!(" = {} forwarded ({})", account.passed, decimal_size(account.passed_bytes));
     let kinds = account.lost.by_name().into_iter().filter(|(_, count)| *count > 0);
     let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {count}")).collect();
     if !kinds.is_empty() {

@@ -12,9 +12,10 @@ use anyhow::{Context, bail};
 use archive::{Archive, Export, Exported, Recording, StreamEntry, draft_of};
 use serde_json::{Value, json};
 use tallycast::WallTime;
+use units::text::decimal_size;
 
 use crate::messages::print_line;
-use crate::status_line::{StatusLine, size_text};
+use crate::status_line::StatusLine;
 
 mod sidecar;
 
@@ -179,7 +180,7 @@ impl Write for Watched {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.written += written as u64;
-        self.status.show(|| format!("{} written", size_text(self.written)));
+        self.status.show(|| format!("{} written", decimal_size(self.written)));
         Ok(written)
     }
 

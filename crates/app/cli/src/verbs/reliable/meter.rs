@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tallycast::udt::{Connection, Stats};
 use transfer::Notice;
-
-use crate::status_line::size_text;
+use units::text;
 
 /// Progress of one transfer, over all its connections.
 #[derive(Debug)]
@@ -200,18 +199,18 @@ impl Reading {
 
     /// Formats it as text.
     pub(crate) fn text(&self) -> String {
-        let mut text = size_text(self.done_bytes);
+        let mut told = text::decimal_size(self.done_bytes);
         if let Some(total) = self.total_bytes {
-            text = format!("{text} of {}", size_text(total));
+            told = format!("{told} of {}", text::decimal_size(total));
         }
-        text = format!("{text}, {}", rate_text(self.bits_per_s));
+        told = format!("{told}, {}", text::rate(self.bits_per_s));
         if let Some(stats) = &self.stats {
-            let round_trip_ms = stats.round_trip.as_secs_f64() * 1e3;
-            text = format!("{text}, {:.3} % lost, RTT {round_trip_ms:.1} ms", loss(stats) * 100.0);
+            let round_trip = text::seconds(stats.round_trip.as_secs_f64());
+            told = format!("{told}, {:.3} % lost, RTT {round_trip}", loss(stats) * 100.0);
         }
         match self.left_s() {
-            Some(left) => format!("{text}, {} left", left_text(left)),
-            None => text,
+            Some(left) => format!("{told}, {} left", text::waiting(left)),
+            None => told,
         }
     }
 
@@ -246,24 +245,6 @@ pub(crate) fn absurdity_text(count: u64) -> String {
 /// Returns the same warning as JSON.
 pub(crate) fn absurdity_json(peer: &str, count: u64) -> Value {
     json!({"event": "absurd_control", "peer": peer, "absurd_policies": count})
-}
-
-/// Formats a rate: `94.1 Mbit/s`.
-pub(crate) fn rate_text(bits_per_s: f64) -> String {
-    let (value, unit) = match bits_per_s {
-        bits if bits >= 1e9 => (bits / 1e9, "Gbit/s"),
-        bits if bits >= 1e6 => (bits / 1e6, "Mbit/s"),
-        bits => (bits / 1e3, "kbit/s"),
-    };
-    format!("{value:.1} {unit}")
-}
-
-fn left_text(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds >= 5_400.0 => format!("{:.1} h", seconds / 3_600.0),
-        seconds if seconds >= 90.0 => format!("{:.0} min", seconds / 60.0),
-        seconds => format!("{seconds:.0} s"),
-    }
 }
 
 /// Returns the share of lost packets, as seen at either end.
@@ -328,12 +309,5 @@ mod tests {
             "warning: the congestion control asked 7 times for what cannot be obeyed, such as \
              a window of nothing: it got the nearest that can\nlook at its options, or take another with cc="
         );
-    }
-
-    #[test]
-    fn rates_and_times_are_read_at_a_glance() {
-        assert_eq!(rate_text(94_123_456.0), "94.1 Mbit/s");
-        assert_eq!(rate_text(2.5e9), "2.5 Gbit/s");
-        assert_eq!([left_text(12.2), left_text(600.0), left_text(7_200.0)], ["12 s", "10 min", "2.0 h"]);
     }
 }

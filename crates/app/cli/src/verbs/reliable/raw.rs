@@ -10,11 +10,12 @@ use anyhow::{Context, anyhow};
 use serde_json::json;
 use sys::Cancellation;
 use tallycast::udt::{Address, Connection, Lifetime, Listener, SocketType, WaitError};
+use units::text::{decimal_size, rate};
 
 use super::screen::bits_per_s;
 use super::{Meter, POLL_INTERVAL, TransportArguments, WATCH, meter, transport_json};
 use crate::Outcome;
-use crate::status_line::{StatusLine, size_text};
+use crate::status_line::StatusLine;
 
 /// Maximum size read from a stream at once. Units: bytes.
 const PIECE_BYTES: usize = 256 << 10;
@@ -139,7 +140,7 @@ impl<'a> Line<'a> {
     /// Reports how much the other end may not have received.
     fn unacknowledged(&self, error: WaitError) -> anyhow::Error {
         let queued_bytes = self.queued_bytes();
-        let queued = if queued_bytes > 0 { size_text(queued_bytes) } else { "the end".to_owned() };
+        let queued = if queued_bytes > 0 { decimal_size(queued_bytes) } else { "the end".to_owned() };
         anyhow!(
             "{error}\n{queued} of the sent data is not acknowledged: {} may not have received it",
             self.peer
@@ -243,7 +244,7 @@ impl<'a> Line<'a> {
             });
             return eprintln!("{sum}");
         }
-        let (size, rate) = (size_text(bytes), meter::rate_text(bits_per_s));
+        let (size, rate) = (decimal_size(bytes), rate(bits_per_s));
         eprintln!("{}: {size} in {:.1} s, {rate}", self.peer, took.as_secs_f64());
     }
 }

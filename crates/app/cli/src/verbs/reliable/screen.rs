@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use transfer::{Notice, Outcome, Tally};
+use units::text::{decimal_size, rate};
 
-use super::meter::{Meter, absurdity_json, absurdity_text, rate_text, transport_json};
+use super::meter::{Meter, absurdity_json, absurdity_text, transport_json};
 use crate::messages::print_line;
-use crate::status_line::{StatusLine, size_text};
+use crate::status_line::StatusLine;
 
 /// Interval between progress reports.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -75,7 +76,7 @@ impl Screen {
                 self.say(|| format!("warning: {path} is not transferred: {reason}"), || Value::Null);
             }
             Notice::Listed { entries, bytes } => {
-                let text = || format!("{peer}: {entries} files and directories, {}", size_text(*bytes));
+                let text = || format!("{peer}: {entries} files and directories, {}", decimal_size(*bytes));
                 self.say(
                     text,
                     || json!({"event": "listed", "peer": peer, "entries": entries, "bytes": bytes}),
@@ -99,16 +100,16 @@ impl Screen {
             ];
             let parts = parts.iter().filter(|(count, _, _)| *count > 0);
             let others =
-                parts.map(|(count, bytes, what)| format!(", {count} {what} ({})", size_text(*bytes)));
+                parts.map(|(count, bytes, what)| format!(", {count} {what} ({})", decimal_size(*bytes)));
             format!(
                 "{peer}: {} of {} delivered and verified ({}){}; {} moved in {:.1} s, {}",
                 tally.delivered,
                 tally.offered,
-                size_text(tally.delivered_bytes),
+                decimal_size(tally.delivered_bytes),
                 others.collect::<String>(),
-                size_text(moved_bytes),
+                decimal_size(moved_bytes),
                 took.as_secs_f64(),
-                rate_text(bits_per_s),
+                rate(bits_per_s),
             )
         };
         let json = || {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use doctor::{Owner, Socket, Wanted, Watcher};
 use sys::processor_time::{Ticks, net_rx_of_each};
+use units::text::decimal_size;
 
 use super::readers;
 use super::state::{Field, Seen, Table};
 use super::{Line, lost_text};
-use crate::status_line::size_text;
 
 /// Takes snapshots of the host.
 pub(super) struct Snapshots {
@@ -99,7 +99,7 @@ impl Snapshots {
                 count(since.into()),
                 per_second(f64::from(now) / seconds),
                 count(socket.drops.into()),
-                Field::number(size_text(socket.buffer_bytes.into()), f64::from(socket.buffer_bytes)),
+                Field::number(decimal_size(socket.buffer_bytes.into()), f64::from(socket.buffer_bytes)),
                 Field::text(socket.local.to_string()),
                 Field::text(program),
             ]
