@@ -66,7 +66,7 @@ class Histogram:
     max: int
 
     def __str__(self) -> str:
-        shown = (f"{name} {_duration_text(getattr(self, name))}" for name in ("p50", "p90", "p99", "p999", "max"))
+        shown = (f"{name} {_core.seconds_text(getattr(self, name) / 1e9)}" for name in ("p50", "p90", "p99", "p999", "max"))
         return ", ".join(shown)
 
 
@@ -128,7 +128,7 @@ class AppReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.app}: {self.cycles} cycles of {_duration_text(self.period_ns)}, "
+            f"{self.app}: {self.cycles} cycles of {_core.seconds_text(self.period_ns / 1e9)}, "
             f"{self.overruns} overran, {self.skipped} left out, {self.alarms} alarms",
             f"  lateness          {self.lateness_ns}",
             f"  run time          {self.run_time_ns}",
@@ -487,10 +487,3 @@ def _report(told: Mapping[str, Any], app: App, interrupted: bool) -> AppReport:
 
 def _listed(names: Mapping[str, object]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "none"
-
-
-def _duration_text(nanos: int) -> str:
-    for unit, factor in (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000)):
-        if nanos >= factor:
-            return f"{nanos / factor:.3g} {unit}"
-    return f"{nanos} ns"

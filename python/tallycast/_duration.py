@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import timedelta
 from typing import Union
 
+from tallycast._core import duration_ns
 from tallycast._errors import ConfigError
 
-#: ``"10ms"``, seconds as a number, or a ``timedelta``.
+#: ``"10ms"`` as in the command (`units::text`), seconds as a number, or a ``timedelta``.
 Duration = Union[str, int, float, timedelta]
-
-_NANOS = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-}
-_WRITTEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zµ]+)\s*")
-
 
 def nanoseconds(duration: Duration) -> int:
     """Returns a duration in nanoseconds.
@@ -34,21 +21,14 @@ def nanoseconds(duration: Duration) -> int:
     Raises:
         ConfigError: if it is not a duration, or below zero.
     """
-    help = "write 10ms, 2.5s, 8h, seconds as a number, or a timedelta"
     if isinstance(duration, str):
-        written = _WRITTEN.fullmatch(duration)
-        factor = _NANOS.get(written[2]) if written else None
-        if written is None or factor is None:
-            raise ConfigError(f"`{duration}` is not a duration\n{help}")
-        # By parts: a float of nanoseconds is not exact beyond some months.
-        whole, _, rest = written[1].partition(".")
-        return int(whole) * factor + (round(int(rest) * factor / 10 ** len(rest)) if rest else 0)
+        return duration_ns(duration)
     if isinstance(duration, timedelta):
         nanos = duration // timedelta(microseconds=1) * 1_000
     elif isinstance(duration, (int, float)) and math.isfinite(duration):
         nanos = round(duration * 1_000_000_000)
     else:
-        raise ConfigError(f"{duration!r} is not a duration\n{help}")
+        raise ConfigError(f"{duration!r} is not a duration\nwrite 10ms, 2.5s, 8h, seconds as a number, or a timedelta")
     if nanos < 0:
-        raise ConfigError(f"{duration!r} is negative\n{help}")
+        raise ConfigError(f"{duration!r} is negative\ngive a duration of 0 or more")
     return nanos

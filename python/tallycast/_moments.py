@@ -12,15 +12,14 @@ from typing import Any, TypeAlias, Union
 
 import numpy as np
 
-from tallycast._errors import ArchiveError
+from tallycast._core import duration_ns
+from tallycast._errors import ArchiveError, ConfigError
 
 Moment: TypeAlias = Union[int, "np.integer[Any]", str, datetime, np.datetime64]
 
 #: The whole of time.
 ALWAYS = (-(2**63), 2**63 - 1)
 
-_UNITS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_DURATION = re.compile(r"(\d+)(?:\.(\d+))?(ns|us|ms|s|m|h)")
 _UTC = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)",
 )
@@ -62,11 +61,8 @@ def text_of(time_ns: int) -> str:
 
 
 def _of_text(text: str, known_ns: tuple[int, int]) -> int:
-    if text[:1] in ("+", "-") and (found := _DURATION.fullmatch(text[1:])):
-        whole, fraction, unit = found.groups()
-        digits = (fraction or "0").ljust(18, "0")[:18]
-        duration = int(whole) * _UNITS_NS[unit] + int(digits) * _UNITS_NS[unit] // 10**18
-        return known_ns[0] + duration if text[0] == "+" else known_ns[1] - duration
+    if text[:1] in ("+", "-"):
+        return _from_end(text, known_ns)
     found = _UTC.fullmatch(text)
     if found is None:
         raise ArchiveError(
@@ -79,6 +75,14 @@ def _of_text(text: str, known_ns: tuple[int, int]) -> int:
     except ValueError as wrong:
         raise ArchiveError(f"invalid time '{text}': {wrong}\nwrite it as 2026-11-21T20:15:00Z") from None
     return _of_datetime(time) + int((fraction or "0").ljust(9, "0"))
+
+
+def _from_end(text: str, known_ns: tuple[int, int]) -> int:
+    try:
+        duration = duration_ns(text[1:])
+    except ConfigError as wrong:
+        raise ArchiveError(f"invalid time '{text}': {wrong}") from None
+    return known_ns[0] + duration if text[0] == "+" else known_ns[1] - duration
 
 
 def _zone(text: str) -> timezone:

@@ -15,6 +15,7 @@ mod publisher;
 mod said;
 mod schema;
 mod subscriber;
+mod text;
 mod waiting;
 
 use pyo3::prelude::*;
@@ -39,4 +40,6 @@ mod _core {
     use crate::publisher::Publisher;
     #[pymodule_export]
     use crate::subscriber::Subscriber;
+    #[pymodule_export]
+    use crate::text::{duration_ns, seconds_text};
 }
