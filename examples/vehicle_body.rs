@@ -1,5 +1,5 @@
-//! The last of three apps of a small vehicle: computes speed from the engine's torque: `cargo run --example
-//! vehicle_body`.
+//! The last of three apps of a small vehicle: computes speed from the engine's torque:
+//! `cargo run --example vehicle_body`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! The second of three apps of a small vehicle: computes torque from the pedal's position: `cargo run --example
-//! vehicle_engine`.
+//! The second of three apps of a small vehicle: computes torque from the pedal's position:
+//! `cargo run --example vehicle_engine`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
