@@ -75,9 +75,10 @@ fn check_package(python: &Path) -> anyhow::Result<()> {
     match found {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => anyhow::bail!(
-            "{} does not find the package `tallycast`, which contains the bridges\n\
-             install it: pip install tallycast; or name another interpreter with {PYTHON_VARIABLE}",
-            python.display()
+            "{python} does not find the package `tallycast`, which contains the bridges\n\
+             build its wheel in a checkout (cargo xtask wheel) and install it: {python} -m pip install target/wheels/tallycast-*.whl; \
+             or name another interpreter with {PYTHON_VARIABLE}",
+            python = python.display()
         ),
         Err(error) => anyhow::bail!(
             "{} cannot be run: {error}\ninstall Python 3.10 or newer, or name an interpreter with {PYTHON_VARIABLE}",
