@@ -14,7 +14,7 @@ from tallycast._schema import Schema
 
 __all__ = [
     "VERSION", "Block", "Leash", "Publisher", "StoredArchive", "StoredRecording", "StoredRows", "Subscriber", "bus_of",
-    "duration_ns", "forked", "hold_leash", "now_ns", "run_app", "seconds_text", "streams", "thin",
+    "duration_ns", "fix", "forked", "hold_leash", "now_ns", "run_app", "seconds_text", "streams", "thin",
 ]  # fmt: skip
 
 VERSION: str
@@ -139,6 +139,14 @@ class Subscriber:
 
 def bus_of(bus: str | None = None) -> str: ...
 def duration_ns(text: str) -> int: ...
+def fix(
+    ports: list[int],
+    pids: list[int],
+    window_ns: int,
+    journal: Path | None,
+    told: Callable[[str], object],
+    consents: Callable[[], object],
+) -> bool: ...
 def forked() -> None: ...
 def now_ns() -> int: ...
 def seconds_text(seconds: float) -> str: ...

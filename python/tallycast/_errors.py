@@ -33,6 +33,10 @@ class DamagedArchive(ArchiveError):
     """Requested samples were stored and can no longer be read."""
 
 
+class DoctorError(Error):
+    """A remedy could not be applied, measured or undone."""
+
+
 class BridgeError(Error):
     """A bridge to another system cannot begin."""
 

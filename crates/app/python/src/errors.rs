@@ -14,11 +14,12 @@ pub(crate) enum Kind {
     Closed,
     Fork,
     Archive,
+    Doctor,
 }
 
 /// Makes an exception with a text that includes the remedy.
 pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
-    static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
+    static CLASSES: [PyOnceLock<Py<PyType>>; 7] = [const { PyOnceLock::new() }; 7];
     let name = match kind {
         Kind::Config => "ConfigError",
         Kind::Publish => "PublishError",
@@ -26,6 +27,7 @@ pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
         Kind::Closed => "Closed",
         Kind::Fork => "ForkError",
         Kind::Archive => "ArchiveError",
+        Kind::Doctor => "DoctorError",
     };
     match CLASSES[kind as usize].import(py, "tallycast._errors", name) {
         Ok(class) => PyErr::from_type(class.clone(), (text.to_string(),)),

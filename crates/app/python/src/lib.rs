@@ -6,6 +6,7 @@
 mod app;
 mod archive;
 mod block;
+mod doctor;
 mod elements;
 mod errors;
 mod fork;
@@ -30,6 +31,8 @@ mod _core {
     use crate::archive::{StoredArchive, StoredRecording, StoredRows, thin};
     #[pymodule_export]
     use crate::block::Block;
+    #[pymodule_export]
+    use crate::doctor::fix;
     #[pymodule_export]
     use crate::fork::forked;
     #[pymodule_export]

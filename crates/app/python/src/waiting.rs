@@ -8,7 +8,7 @@ use crate::errors::config;
 use crate::said;
 
 /// Interval at which a waiting call checks for Ctrl-C.
-const SLICE: Duration = Duration::from_millis(50);
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 /// Reads a number of seconds; `what` has it.
 pub(crate) fn seconds(py: Python<'_>, what: &str, value: f64) -> PyResult<Duration> {
