@@ -79,27 +79,39 @@ pub(crate) fn channel_name(column: &str) -> &str {
 
 /// Chooses columns by the options and by the headings.
 pub(crate) fn choose(headings: &[Channel], options: &FileOptions) -> Result<Chosen, ColumnError> {
-    let time = match &options.time {
-        TimeColumn::None => None,
-        TimeColumn::Named(name) => Some(position(headings, name)?),
-        TimeColumn::Auto => headings.iter().position(is_time),
-    };
+    let time = time_place(headings, &options.time)?;
     let time = time.map(|place| Ok((place, unit_of(&headings[place])?))).transpose()?;
     let index = time.filter(|(time, _)| headings[*time].name == TIME);
     let index = index.and_then(|_| headings.iter().position(|heading| heading.name == INDEX));
     let is_free = |place: &usize| time.is_none_or(|(time, _)| time != *place) && index != Some(*place);
-    let channels: Vec<usize> = if options.columns.is_empty() {
-        (0..headings.len()).filter(is_free).collect()
-    } else {
-        options.columns.iter().map(|name| position(headings, name)).collect::<Result<_, _>>()?
-    };
-    if channels.is_empty() {
-        return Err(ColumnError::NoChannels);
-    }
+    let channels = channel_places(headings, &options.columns, is_free)?;
     if time.is_none() && options.rate.is_none() {
         return Err(ColumnError::NoRate);
     }
     Ok(Chosen { time, index, channels })
+}
+
+/// Returns the column of the time.
+pub(crate) fn time_place(headings: &[Channel], time: &TimeColumn) -> Result<Option<usize>, ColumnError> {
+    match time {
+        TimeColumn::None => Ok(None),
+        TimeColumn::Named(name) => position(headings, name).map(Some),
+        TimeColumn::Auto => Ok(headings.iter().position(is_time)),
+    }
+}
+
+/// Returns the columns of the channels: those that are wanted, else all that are free.
+pub(crate) fn channel_places(
+    headings: &[Channel],
+    wanted: &[String],
+    is_free: impl FnMut(&usize) -> bool,
+) -> Result<Vec<usize>, ColumnError> {
+    let channels: Vec<usize> = if wanted.is_empty() {
+        (0..headings.len()).filter(is_free).collect()
+    } else {
+        wanted.iter().map(|name| position(headings, name)).collect::<Result<_, _>>()?
+    };
+    if channels.is_empty() { Err(ColumnError::NoChannels) } else { Ok(channels) }
 }
 
 /// Returns a time as a moment in UTC, if it can be one.
@@ -125,7 +137,8 @@ fn in_nanos(name: &str) -> bool {
     ["t_ns", "time_ns", "timestamp_ns"].contains(&name)
 }
 
-fn unit_of(heading: &Channel) -> Result<i128, ColumnError> {
+/// Returns the unit of a time column by its name or heading. Units: nanoseconds.
+pub(crate) fn unit_of(heading: &Channel) -> Result<i128, ColumnError> {
     if in_nanos(&heading.name.to_lowercase()) {
         return Ok(1);
     }

@@ -1,0 +1,356 @@
+//! CSV files that grow: what is appended, what is cut off, and what takes their place.
+//!
+//! [`CsvFollower`] reads what is there and never waits: its user decides when to look again, and what a possible loss
+//! means for a stream. For files that are complete: [`CsvTable`](crate::CsvTable).
+
+mod tail;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sample::{Channel, Dtype};
+
+use crate::{ColumnError, NanPolicy, TimeColumn};
+use tail::Tail;
+
+/// Size that is read at once.
+const PIECE_BYTES: usize = 1 << 20;
+/// Number of bytes before the position that are compared, to verify that it is still the same file.
+const TRACE_BYTES: usize = 256;
+
+/// Options of a followed file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FollowOptions {
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Column of the time.
+    pub time: TimeColumn,
+    /// Unit of the time; by default that of its heading, else seconds.
+    pub time_unit: Option<TimeUnit>,
+    /// Columns of the channels; by default all except the time.
+    pub columns: Vec<String>,
+    /// Unit of channels without one.
+    pub unit: String,
+    /// Policy for values that are not finite numbers.
+    pub nan: NanPolicy,
+}
+
+/// Unit of a time column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimeUnit {
+    /// Decimal numbers of this many nanoseconds, a power of ten.
+    Nanos(i128),
+    /// Text such as `2026-11-21T20:15:00Z`; UTC without an offset.
+    Iso,
+}
+
+impl TimeUnit {
+    /// Returns the unit of a name: `s`, `ms`, `us`, `ns` or `iso`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let nanos = || crate::grid::nanos_per_unit(name).map(Self::Nanos);
+        if name == "iso" { Some(Self::Iso) } else { nanos() }
+    }
+}
+
+/// Place in a file at which reading begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Begin {
+    /// The first line.
+    Beginning,
+    /// The last line that is complete.
+    Now,
+    /// The mark of an earlier follower, if it is still the same file.
+    Mark(Mark),
+}
+
+/// Position in a file, to continue there later.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// Number of bytes in completed lines.
+    pub position: u64,
+    /// The bytes before it.
+    pub trace: Vec<u8>,
+    /// First line that is no comment.
+    pub header: Option<String>,
+}
+
+/// News of a followed file.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Followed {
+    /// Rows that were completed.
+    Rows(Rows),
+    /// A line that is no row, and why.
+    Refused(String),
+    /// Rows may be missing before the next, and why.
+    Away(String),
+    /// No rows are missing since the file was away.
+    Back,
+}
+
+/// Rows with the same columns.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rows {
+    /// Channels, by name and unit.
+    pub channels: Arc<[Channel]>,
+    /// Number of rows.
+    pub count: usize,
+    /// Little-endian elements.
+    ///
+    /// Shape: `[count][channels]`.
+    pub elements: Vec<u8>,
+    /// Time of each row, as given in the table; empty without a time column.
+    ///
+    /// Units: nanoseconds.
+    pub times_ns: Vec<i64>,
+}
+
+/// Error that ends following.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FollowError {
+    /// The columns cannot be chosen as requested.
+    #[error(transparent)]
+    Columns(#[from] ColumnError),
+    /// A line has no end.
+    #[error("a line is longer than 1 MiB\ncheck that it is a text file")]
+    LongLine,
+    /// The file cannot be read.
+    #[error("reading failed")]
+    Io(#[from] io::Error),
+}
+
+/// A CSV file by its name.
+#[derive(Debug)]
+pub struct CsvFollower {
+    path: PathBuf,
+    options: FollowOptions,
+    /// Place at which the first file of this name begins.
+    begin: Begin,
+    open: Option<Open>,
+    tail: Tail,
+    is_absent: bool,
+    rotations: u64,
+    truncations: u64,
+}
+
+/// File that is open.
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// Device and inode.
+    identity: (u64, u64),
+    /// Number of bytes read, with a last line that is not complete.
+    position: u64,
+    /// The bytes before it.
+    trace: Vec<u8>,
+}
+
+impl CsvFollower {
+    /// Follows a file, which need not exist yet.
+    #[must_use]
+    pub fn new(path: &Path, options: FollowOptions, begin: Begin) -> Self {
+        let tail = Tail::new(options.clone());
+        let (open, is_absent, rotations, truncations) = (None, false, 0, 0);
+        Self { path: path.to_owned(), options, begin, open, tail, is_absent, rotations, truncations }
+    }
+
+    /// Reads the next part of what is there; appends the news, and returns whether there was something to read.
+    ///
+    /// # Errors
+    /// [`FollowError`]: the table cannot be read at all.
+    pub fn read(&mut self, out: &mut Vec<Followed>) -> Result<bool, FollowError> {
+        if self.open.is_none() && !self.find(out)? {
+            return Ok(false);
+        }
+        Ok(self.read_on(out)? || self.follow_name(out)?)
+    }
+
+    /// Reads the rest of the file that is open.
+    ///
+    /// # Errors
+    /// [`FollowError`].
+    pub fn finish(&mut self, out: &mut Vec<Followed>) -> Result<(), FollowError> {
+        while self.read_on(out)? {}
+        Ok(())
+    }
+
+    /// Returns the position behind the last complete line; `None` without a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn mark(&self) -> io::Result<Option<Mark>> {
+        let Some(open) = &self.open else { return Ok(None) };
+        let position = self.tail.position();
+        let header = self.tail.header().map(str::to_owned);
+        Ok(Some(Mark { position, trace: open.before(position)?, header }))
+    }
+
+    /// Returns the number of bytes in the completed lines of the current file.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.tail.position()
+    }
+
+    /// Returns the number of bytes of a last line that is not complete.
+    #[must_use]
+    pub fn partial_bytes(&self) -> usize {
+        self.tail.partial_bytes()
+    }
+
+    /// Returns how often another file took the name.
+    #[must_use]
+    pub const fn rotations(&self) -> u64 {
+        self.rotations
+    }
+
+    /// Returns how often the file was cut off.
+    #[must_use]
+    pub const fn truncations(&self) -> u64 {
+        self.truncations
+    }
+
+    /// Opens the file, if there is one.
+    fn find(&mut self, out: &mut Vec<Followed>) -> Result<bool, FollowError> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_absent, true) {
+                    out.push(Followed::Away(format!("{}: {error}; waiting for it", self.path.display())));
+                }
+                return Ok(false);
+            }
+        };
+        if std::mem::take(&mut self.is_absent) {
+            // The previous file was read to its end: while there was no file, nothing was written.
+            out.push(Followed::Back);
+        }
+        let about = file.metadata()?;
+        let open = Open { file, identity: (about.dev(), about.ino()), position: 0, trace: Vec::new() };
+        let from = match std::mem::replace(&mut self.begin, Begin::Beginning) {
+            Begin::Beginning => None,
+            Begin::Now => open.last_line(about.len())?,
+            Begin::Mark(mark) if open.has(&mark, about.len())? => Some((mark.position, mark.header)),
+            Begin::Mark(_) => {
+                let text = "the file is a different one: reading it from the beginning";
+                out.push(Followed::Away(text.to_owned()));
+                None
+            }
+        };
+        self.begin_file(open, from)?;
+        Ok(true)
+    }
+
+    fn begin_file(&mut self, mut open: Open, from: Option<(u64, Option<String>)>) -> Result<(), FollowError> {
+        self.tail = Tail::new(self.options.clone());
+        if let Some((position, header)) = from {
+            self.tail.skip_to(position, header.as_deref())?;
+            (open.position, open.trace) = (position, open.before(position)?);
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Reads the next part of the open file.
+    fn read_on(&mut self, out: &mut Vec<Followed>) -> Result<bool, FollowError> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        let size_bytes = open.file.metadata()?.len();
+        if size_bytes < open.position || (size_bytes > open.position && !open.is_same()?) {
+            self.begin_again(out);
+            return Ok(true);
+        }
+        if size_bytes == open.position {
+            return Ok(false);
+        }
+        let piece = open.read_next()?;
+        self.tail.feed(&piece, out)?;
+        Ok(true)
+    }
+
+    fn begin_again(&mut self, out: &mut Vec<Followed>) {
+        self.truncations += 1;
+        self.drop_partial(out);
+        let path = self.path.display();
+        out.push(Followed::Away(format!("{path} was truncated; the rows added before that are unknown")));
+        self.tail = Tail::new(self.options.clone());
+        if let Some(open) = &mut self.open {
+            (open.position, open.trace) = (0, Vec::new());
+        }
+    }
+
+    /// Opens another file if it has the name by now; the old one has been read to its end.
+    fn follow_name(&mut self, out: &mut Vec<Followed>) -> Result<bool, FollowError> {
+        // A file without a name may still grow, and one of this name may come.
+        let Ok(about) = self.path.metadata() else { return Ok(false) };
+        if self.open.as_ref().is_some_and(|open| open.identity == (about.dev(), about.ino())) {
+            return Ok(false);
+        }
+        // Rows that were appended just before the name changed.
+        if self.read_on(out)? {
+            return Ok(true);
+        }
+        self.rotations += 1;
+        self.drop_partial(out);
+        self.open = None;
+        self.find(out)
+    }
+
+    fn drop_partial(&self, out: &mut Vec<Followed>) {
+        if self.tail.partial_bytes() > 0 {
+            out.push(Followed::Refused("the last line is incomplete at the end of the file".to_owned()));
+        }
+    }
+}
+
+impl Open {
+    /// Reads the next part.
+    fn read_next(&mut self) -> io::Result<Vec<u8>> {
+        let piece = self.read_at(self.position, PIECE_BYTES)?;
+        self.position += piece.len() as u64;
+        self.trace.extend_from_slice(&piece);
+        self.trace.drain(..self.trace.len().saturating_sub(TRACE_BYTES));
+        Ok(piece)
+    }
+
+    /// Reads up to `most` bytes from a position.
+    fn read_at(&self, position: u64, most: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; most];
+        let count = self.file.read_at(&mut bytes, position)?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
+    /// Returns the bytes before a position that are compared later.
+    fn before(&self, position: u64) -> io::Result<Vec<u8>> {
+        let count = TRACE_BYTES.min(usize::try_from(position).unwrap_or(usize::MAX));
+        self.read_at(position - count as u64, count)
+    }
+
+    /// Returns whether the part that was read is still there: a truncated file may have grown again meanwhile.
+    fn is_same(&self) -> io::Result<bool> {
+        let count = self.trace.len();
+        Ok(self.read_at(self.position - count as u64, count)? == self.trace)
+    }
+
+    /// Returns whether the bytes before a mark are those of the file that it was made in.
+    fn has(&self, mark: &Mark, size_bytes: u64) -> io::Result<bool> {
+        let count = mark.trace.len();
+        let start = mark.position.checked_sub(count as u64).filter(|_| mark.position <= size_bytes);
+        start.map_or(Ok(false), |start| Ok(self.read_at(start, count)? == mark.trace))
+    }
+
+    /// Returns the position of the last line that is complete, and the first line; `None` at the beginning.
+    fn last_line(&self, size_bytes: u64) -> io::Result<Option<(u64, Option<String>)>> {
+        let last_at = size_bytes.saturating_sub(PIECE_BYTES as u64);
+        let last = self.read_at(last_at, PIECE_BYTES)?;
+        let newline = last.iter().rposition(|byte| *byte == b'\n');
+        let header = tail::first_line(&self.read_at(0, PIECE_BYTES)?);
+        Ok(newline.zip(header).map(|(newline, header)| (last_at + newline as u64 + 1, Some(header))))
+    }
+}
+
+#[cfg(test)]
+mod tests;
