@@ -13,7 +13,7 @@ from tallycast._account import Account, Gap
 from tallycast._schema import Schema
 
 __all__ = [
-    "VERSION", "Block", "Leash", "Publisher", "StoredArchive", "StoredRecording", "StoredRows", "Subscriber", "bus_of",
+    "VERSION", "Block", "CsvFollower", "Leash", "Publisher", "StoredArchive", "StoredRecording", "StoredRows", "Subscriber", "bus_of",
     "duration_ns", "fix", "forked", "hold_leash", "now_ns", "run_app", "seconds_text", "streams", "thin",
 ]  # fmt: skip
 
@@ -189,6 +189,32 @@ def thin(
 ) -> list[
     tuple[int, int, npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.uint64], str]
 ]: ...
+
+@final
+class CsvFollower:
+    def __new__(
+        cls,
+        path: str,
+        *,
+        dtype: str,
+        time: str | None,
+        time_unit: str | None,
+        columns: list[str],
+        unit: str,
+        allow_nan: bool,
+        begin: str | tuple[int, bytes, str | None],
+    ) -> CsvFollower: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def partial_bytes(self) -> int: ...
+    @property
+    def rotations(self) -> int: ...
+    @property
+    def truncations(self) -> int: ...
+    def read(self) -> tuple[bool, list[tuple[str, Any]]]: ...
+    def finish(self) -> list[tuple[str, Any]]: ...
+    def mark(self) -> tuple[int, bytes, str | None] | None: ...
 
 def run_app(
     bus: str | None, station: str | None, plan: dict[str, Any], step: Any, interrupt: Callable[[int], object]

@@ -13,11 +13,10 @@ from typing import Any, Union
 import tallycast as tc
 
 from . import _entries, _run
-from ._csv_tail import TableOptions
 from ._entries import Entry
 from ._feed import Feed
 from ._file_stream import FileStream, Place
-from ._follow_csv import CsvFollower
+from ._follow_csv import CsvFollower, TableOptions
 from ._follow_hdf5 import Hdf5Follower
 from ._feed_publisher import Declaration, FeedPublisher
 from ._payload import DTYPES, TIME_UNITS
@@ -153,7 +152,7 @@ def _declaration(spec: Entry, args: argparse.Namespace, stopping: _run.Stopping)
 def _table(spec: Entry, time_unit: str | None) -> TableOptions:
     numbers = [name for name, dtype in DTYPES.items() if dtype.kind in "iuf"]
     return TableOptions(
-        DTYPES[_entries.one_of(spec, "dtype", numbers, "f8")],
+        _entries.one_of(spec, "dtype", numbers, "f8"),
         spec.get("time"),
         time_unit,
         spec.get("columns", ()),

@@ -33,7 +33,7 @@ pub(crate) fn fix(
     match outcome {
         Ok(outcome) => Ok(outcome == FixOutcome::Fixed),
         Err(Failure::Python(error)) => Err(error),
-        Err(Failure::Fix(error)) => Err(errors::error(py, Kind::Doctor, chain(&error))),
+        Err(Failure::Fix(error)) => Err(errors::error(py, Kind::Doctor, errors::chain(&error))),
     }
 }
 
@@ -86,10 +86,4 @@ impl FixUser for Caller {
         }
         self.interrupt.is_none()
     }
-}
-
-/// Returns an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |cause| cause.source())
-        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -15,11 +15,12 @@ pub(crate) enum Kind {
     Fork,
     Archive,
     Doctor,
+    Bridge,
 }
 
 /// Makes an exception with a text that includes the remedy.
 pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
-    static CLASSES: [PyOnceLock<Py<PyType>>; 7] = [const { PyOnceLock::new() }; 7];
+    static CLASSES: [PyOnceLock<Py<PyType>>; 8] = [const { PyOnceLock::new() }; 8];
     let name = match kind {
         Kind::Config => "ConfigError",
         Kind::Publish => "PublishError",
@@ -28,11 +29,18 @@ pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
         Kind::Fork => "ForkError",
         Kind::Archive => "ArchiveError",
         Kind::Doctor => "DoctorError",
+        Kind::Bridge => "BridgeError",
     };
     match CLASSES[kind as usize].import(py, "tallycast._errors", name) {
         Ok(class) => PyErr::from_type(class.clone(), (text.to_string(),)),
         Err(missing) => missing,
     }
+}
+
+/// Returns an error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |cause| cause.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Makes the exception for an invalid argument or setting.

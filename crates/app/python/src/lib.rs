@@ -9,6 +9,7 @@ mod block;
 mod doctor;
 mod elements;
 mod errors;
+mod follow;
 mod fork;
 mod leash;
 mod node;
@@ -33,6 +34,8 @@ mod _core {
     use crate::block::Block;
     #[pymodule_export]
     use crate::doctor::fix;
+    #[pymodule_export]
+    use crate::follow::CsvFollower;
     #[pymodule_export]
     use crate::fork::forked;
     #[pymodule_export]
