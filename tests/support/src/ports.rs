@@ -41,3 +41,13 @@ pub fn free_address() -> SocketAddr {
 pub fn private_bus() -> String {
     format!("udp://239.84.0.0:{}?iface=lo", free())
 }
+
+/// Returns another one, whose readers begin with the first datagram they receive: a delayed reader may miss a stream's
+/// beginning.
+///
+/// # Panics
+/// If all ports are taken.
+#[must_use]
+pub fn private_bus_from_now() -> String {
+    format!("{}&start=now", private_bus())
+}
