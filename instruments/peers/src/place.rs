@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use sys::Namespace;
 
 /// Name of the interface in each of the two namespaces.
 const VETH: &str = "veth0";
@@ -39,9 +40,6 @@ pub enum Side {
     Reader,
 }
 
-/// A named network namespace; dropping it deletes it and the interfaces in it.
-struct Namespace(String);
-
 impl Place {
     /// Returns this host's loopback.
     ///
@@ -64,11 +62,9 @@ impl Place {
     /// # Errors
     /// If no port is free.
     pub fn veth(name: &'static str, mtu: u16) -> Result<Result<Self, String>> {
-        if !rustix::process::geteuid().is_root() {
-            return Ok(Err("network namespaces need root".to_owned()));
-        }
         let port = free_port()?;
-        Ok(namespaces(name, mtu).map(|namespaces| Self {
+        let pair = Namespace::pair([name; 2], VETH, [SOURCE, READER], Some(mtu.into()));
+        Ok(pair.map_err(|reason| reason.to_string()).map(|namespaces| Self {
             name,
             interface: VETH,
             port,
@@ -91,47 +87,11 @@ impl Place {
     #[must_use]
     pub fn command_of(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
         let Some(namespaces) = &self.namespaces else { return Command::new(program) };
-        let Namespace(name) = &namespaces[usize::from(side == Side::Reader)];
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", name]).arg(program);
-        command
+        namespaces[usize::from(side == Side::Reader)].command(program)
     }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        if let Err(reason) = ip(&["netns", "delete", &self.0]) {
-            eprintln!("cannot remove a namespace: {reason}");
-        }
-    }
-}
-
-fn namespaces(place: &str, mtu: u16) -> Result<[Namespace; 2], String> {
-    let make = |side: &str| {
-        let name = format!("tallycast-bench-{}-{place}-{side}", std::process::id());
-        ip(&["netns", "add", &name]).map(|()| Namespace(name))
-    };
-    let (a, b) = (make("a")?, make("b")?);
-    ip(&["-n", &a.0, "link", "add", VETH, "type", "veth", "peer", "name", VETH, "netns", &b.0])?;
-    for (Namespace(name), address) in [(&a, SOURCE), (&b, READER)] {
-        ip(&["-n", name, "address", "add", &format!("{address}/24"), "dev", VETH])?;
-        ip(&["-n", name, "link", "set", "lo", "up"])?;
-        ip(&["-n", name, "link", "set", VETH, "mtu", &mtu.to_string(), "up"])?;
-    }
-    Ok([a, b])
 }
 
 /// Returns a port that was unused a moment ago.
 fn free_port() -> Result<u16> {
     Ok(UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-fn ip(arguments: &[&str]) -> Result<(), String> {
-    let shown = format!("ip {}", arguments.join(" "));
-    let output =
-        Command::new("ip").args(arguments).output().map_err(|error| format!("`{shown}`: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("`{shown}`: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }

@@ -25,7 +25,7 @@ pub use host::descriptors::raise_descriptor_limit;
 pub use host::device_counters::DeviceCounters;
 pub use host::groups::{Memberships, memberships};
 pub use host::interface::{Interface, InterfaceError};
-pub use host::namespace::{NamespaceError, in_namespace};
+pub use host::namespace::{Namespace, NamespaceError, Stay, in_namespace};
 pub use host::tun::{Tun, TunError, TunOptions, VNET_HEADER_BYTES};
 pub use host::{clock, counters, levels, process, processor_time, processors, scheduling, trust};
 pub use netlink::bridge_groups::bridge_groups;
