@@ -8,8 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::WATCHDOG;
-use crate::watchdog::Watchdog;
+use crate::{WATCHDOG, Watchdog, wait_until};
 
 /// A running program; dropping it kills the process, in any state, also stopped.
 pub struct Running {
@@ -130,19 +129,11 @@ impl Running {
     /// Waits for its end; returns the remaining lines and its exit status.
     ///
     /// # Panics
-    /// If the watchdog ends the wait.
+    /// If the watchdog ends the wait for a line, or for the end.
     pub fn finish(mut self) -> (Vec<Value>, ExitStatus) {
-        let watchdog = Watchdog::new(format_args!("the end of `{}`", self.shown));
-        let mut lines = Vec::new();
-        // The pipe closes when the process ends.
-        loop {
-            match self.lines.recv_timeout(watchdog.check()) {
-                Ok(line) => lines.push(line),
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
-        (lines, self.child.wait().expect("a child can be waited for"))
+        let lines = std::iter::from_fn(|| self.next_line()).collect();
+        let end = format!("the end of `{}`", self.shown);
+        (lines, wait_until(end, || self.child.try_wait().expect("a child can be waited for")))
     }
 }
 

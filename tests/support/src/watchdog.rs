@@ -29,7 +29,6 @@ impl Watchdog {
     ///
     /// # Panics
     /// If it has reached the limit.
-    #[expect(clippy::must_use_candidate, reason = "most callers only check")]
     pub fn check(&self) -> Duration {
         let left = self.deadline.saturating_duration_since(Instant::now());
         assert!(!left.is_zero(), "still waiting for {} after {WATCHDOG:?}", self.what);
