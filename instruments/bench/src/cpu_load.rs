@@ -148,11 +148,7 @@ mod tests {
             LoadGenerator::begin(CpuLoad { share_ppm: LARGEST_SHARE_PPM, workers: Some(2) }).unwrap();
         let is_over = Arc::clone(&generator.is_over);
         drop(generator);
-        let watchdog = clock::monotonic() + Duration::from_secs(30);
-        while Arc::strong_count(&is_over) > 1 {
-            assert!(clock::monotonic() < watchdog, "a thread goes on");
-            clock::sleep_until(clock::monotonic() + PERIOD);
-        }
+        support::wait_until("the end of the threads", || (Arc::strong_count(&is_over) == 1).then_some(()));
     }
 
     #[test]

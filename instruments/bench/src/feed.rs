@@ -65,8 +65,7 @@ mod tests {
     #[test]
     fn no_more_is_sent_than_is_due_and_all_of_it_is_told() {
         let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // A watchdog: sent datagrams arrive, if late.
-        reader.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        reader.set_read_timeout(Some(support::WATCHDOG)).unwrap();
         let mut feed = Feed::open(reader.local_addr().unwrap(), 1_000).unwrap();
         let mut received = 0;
         for _ in 0..2 {

@@ -287,11 +287,10 @@ fn is_passing(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use support::WATCHDOG;
+
     use super::*;
     use crate::control::scene::{PATIENT, Scene};
-
-    /// Time after which a client that does not finish has failed.
-    const WATCHDOG: Duration = Duration::from_secs(120);
 
     /// Opens a client's end, and the peer's socket.
     fn ends() -> (Echoing, UdpSocket) {

@@ -10,10 +10,8 @@ use std::time::{Duration, Instant};
 
 use emulator::{Conditions, Relay, RelayError, RelayOptions, Report, Trains, Watch};
 use sim::{Address, Arrival, Network, Node, NodeId, Port, Socket};
+use support::{WATCHDOG, wait_until};
 use sys::{Loopback, SendOptions, SendSocket, SendTechniques};
-
-/// Watchdog of a test: a test that reaches it has failed.
-const WATCHDOG: Duration = Duration::from_secs(20);
 
 /// A relay on a thread of its own; dropping it stops the relay.
 struct Running {
@@ -190,19 +188,14 @@ fn a_bottleneck_takes_its_time_and_loses_what_finds_no_room() {
     assert_eq!(numbers[0], 0);
     assert!(began.elapsed() >= Duration::from_millis(3), "{:?}", began.elapsed());
     // At any send rate: as many as the link carries in that time, plus the queue.
-    wait_until(|| relay.watch.accounts()[0].taken == 40 && relay.watch.accounts()[0].held == 0);
+    wait_until("the last of them", || {
+        let [account, _] = relay.watch.accounts();
+        (account.taken == 40 && account.held == 0).then_some(())
+    });
     let (report, elapsed) = (relay.end(), began.elapsed());
     let account = report.forward.account;
     assert_eq!(account.passed + account.lost.queue, 40);
     assert!(u128::from(account.passed) <= elapsed.as_millis() + 4, "{account:?} in {elapsed:?}");
-}
-
-fn wait_until(condition: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < WATCHDOG, "the watchdog barked");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -281,7 +274,7 @@ fn a_target_that_nobody_listens_at_ends_nothing() {
     let client = socket();
     for count in 1..=20 {
         send(&client, relay.address, [count]);
-        wait_until(|| relay.watch.accounts()[0].taken == count);
+        wait_until("each of them", || (relay.watch.accounts()[0].taken == count).then_some(()));
     }
     let server = UdpSocket::bind(target).unwrap();
     server.set_read_timeout(Some(WATCHDOG)).unwrap();

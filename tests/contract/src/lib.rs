@@ -6,16 +6,14 @@
 mod accounts;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use accounts::sum;
+use support::Watchdog;
 use tallycast::{
     Account, AccountState, Block, Bus, Epoch, Event, HostAgent, Node, Publisher, PublisherBuilder, Reach,
     StreamAccount, StreamGap, Subscriber, SubscriberBuilder,
 };
-
-/// Watchdog of a scene: maximum time it waits for something that must happen.
-pub const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// Transports of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,14 +86,14 @@ impl Place {
     /// Opens a reader of one stream and waits until it has joined.
     ///
     /// # Panics
-    /// If it has not joined within [`WATCHDOG`].
+    /// If it has not joined before the watchdog ends the wait.
     #[must_use]
     pub fn joined(&self, name: &str) -> Watched {
         if let Some(agent) = &self.agent {
-            let deadline = Instant::now() + WATCHDOG;
+            let watchdog = Watchdog::new(format_args!("the agent to receive `{name}`"));
             // A reader would receive a stream itself that the agent has not joined yet.
             while !agent.streams().iter().any(|it| it == name) {
-                assert!(Instant::now() < deadline, "the agent does not receive `{name}`");
+                watchdog.check();
                 agent.wait_for_change(agent.generation(), Duration::from_millis(100));
             }
         }
@@ -204,11 +202,11 @@ impl Watched {
     /// Reads until a condition on the events is true.
     ///
     /// # Panics
-    /// If it does not become true within [`WATCHDOG`].
+    /// If it does not become true before the watchdog ends the wait.
     pub fn until(&mut self, is_true: impl Fn(&Seen) -> bool) {
-        let deadline = Instant::now() + WATCHDOG;
+        let watchdog = Watchdog::new("an event");
         while !is_true(&self.seen) {
-            assert!(Instant::now() < deadline, "what is waited for did not come within {WATCHDOG:?}");
+            watchdog.check();
             self.wait(Duration::from_millis(200));
             for account in self.subscriber.accounts() {
                 assert_eq!(account.account.check(), Ok(()), "the law holds at any moment");

@@ -73,7 +73,7 @@ fn a_reader_that_waited_reads_a_stream_that_goes_on_from_its_first_sample() {
     publisher.send(&[4_u32]).expect("sent");
     reader.until(|seen| seen.samples() == 4);
     assert_eq!((reader.seen.values(), reader.seen.blocks[0].first_index), (vec![1, 2, 3, 4], 0));
-    assert_eq!(publisher.wait_for_readers(1, contract::WATCHDOG), 1);
+    assert_eq!(publisher.wait_for_readers(1, support::WATCHDOG), 1);
     drop(publisher);
     let seen = read_ended(reader, 1);
     let rows = &seen.ended[0].account.elements;
@@ -163,7 +163,7 @@ fn a_pattern_that_comes_later_waits_from_then_on() {
     drop(next);
     let mut got = Vec::new();
     while got.len() < 2 {
-        let event = subscriber.next(contract::WATCHDOG).expect("both streams come");
+        let event = subscriber.next(support::WATCHDOG).expect("both streams come");
         if let tallycast::Event::Block(block) = event {
             got.push((block.stream.to_string(), block.first_index));
         }

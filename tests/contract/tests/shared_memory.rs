@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use contract::{Place, Transport, WATCHDOG};
+use contract::{Place, Transport};
+use support::wait_until;
 use tallycast::{AccountState, Bus, Dtype, Event, Node, NodeError, Reach, Sending, Stage, Subscriber};
 
 /// More than the ring holds.
@@ -66,14 +67,11 @@ fn node(bus: impl Fn(u16) -> String) -> Node {
 
 /// Reads until the stream has been joined; returns its reach.
 fn join(subscriber: &mut Subscriber) -> Reach {
-    let began = std::time::Instant::now();
-    while began.elapsed() < WATCHDOG {
-        if let Some(Event::Began(info)) = subscriber.next(Duration::from_secs(1)) {
-            let reaches = subscriber.reaches();
-            return reaches.iter().find(|(stream, _)| *stream == info.id).expect("it was joined").1;
-        }
-    }
-    panic!("the stream was not joined within {WATCHDOG:?}");
+    let id = wait_until("a stream", || match subscriber.next(Duration::from_secs(1)) {
+        Some(Event::Began(info)) => Some(info.id),
+        _ => None,
+    });
+    subscriber.reaches().iter().find(|(stream, _)| *stream == id).expect("it was joined").1
 }
 
 #[test]

@@ -4,10 +4,10 @@
 //! The limit is the whole process's, so this is a test program of its own with one test.
 
 use std::fs::File;
-use std::time::Duration;
 
 use engine::{PortError, PortOptions, ReliablePort};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use support::WATCHDOG;
 use udt::{SocketConfig, SocketType};
 
 fn open() -> Result<ReliablePort, PortError> {
@@ -36,7 +36,7 @@ fn without_descriptors_no_port_opens_and_what_stands_goes_on() {
     let mut files = exhaust();
     // Sockets of one port share its descriptor: connecting and accepting take none.
     let socket = client.connect(server.local_address(), config).expect("the server listens");
-    let accepted = server.accept(Some(Duration::from_secs(60))).expect("a client came");
+    let accepted = server.accept(Some(WATCHDOG)).expect("a client came");
     // However few are left, a port opens completely or not at all, and the error names what is
     // missing.
     let mut left = 0;
@@ -58,6 +58,6 @@ fn without_descriptors_no_port_opens_and_what_stands_goes_on() {
     drop((port, files));
     client.send(socket, b"still here", None).expect("the connection holds");
     let mut bytes = [0; 16];
-    assert_eq!(server.receive(accepted, &mut bytes, Some(Duration::from_secs(60))), Ok(10));
+    assert_eq!(server.receive(accepted, &mut bytes, Some(WATCHDOG)), Ok(10));
     setrlimit(Resource::Nofile, before).expect("it may be raised again");
 }

@@ -154,11 +154,11 @@ pub fn wait_any<T>(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// Timeout long enough that a test which reaches it has failed.
-    const WATCHDOG: Duration = Duration::from_secs(60);
+    use support::WATCHDOG;
+
+    use super::*;
 
     fn is_armed(doorbell: &Doorbell) -> bool {
         doorbell.armed.as_ref().expect("a doorbell of this process").value().load(Ordering::Relaxed) != 0

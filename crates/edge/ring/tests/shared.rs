@@ -8,15 +8,13 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use ring::shared::{self, Access, CreateError, OpenError, Options};
 use ring::{Idle, Read, Writer, wait_any};
+use support::WATCHDOG;
 use tempfile::TempDir;
 use units::Random;
 
-/// Timeout long enough that a test which reaches it has failed.
-const WATCHDOG: Duration = Duration::from_secs(60);
 /// Offset of the head in the control block, as `docs/reference/formats/ring.md` draws it.
 const HEAD: u64 = 128;
 const INTENT: u64 = 256;

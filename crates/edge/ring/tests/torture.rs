@@ -6,16 +6,13 @@
 #![cfg(not(loom))]
 
 use std::thread;
-use std::time::Duration;
 
 use ring::{Doorbell, Read, Reader, Writer};
+use support::WATCHDOG;
 use units::Random;
 
 /// Number of records: enough for some thousand laps, few enough for seconds on a small machine.
 const RECORDS: u64 = 300_000;
-
-/// Timeout long enough that a test which reaches it has failed.
-const WATCHDOG: Duration = Duration::from_secs(120);
 
 fn records() -> u64 {
     std::env::var("TORTURE_RECORDS")

@@ -5,25 +5,20 @@
 
 mod scene;
 
-use std::fs::File;
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::AsFd;
-use std::process::{self, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 
-use rustix::thread::{
-    CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space, set_capabilities,
-};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use scene::{
-    WATCHDOG, at, earn_trust, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, numbered,
-    numbers, receive_until, receiver, send_number, sender,
+    at, earn_trust, keeps_groups_apart, leaves_and_comes_back, makes_the_round, number, numbered, numbers,
+    receive_until, receiver, send_number, sender,
 };
+use support::{WATCHDOG, Watchdog, or_skip};
 use sys::counters::Counters;
 use sys::{
-    DeviceCounters, Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, Refusal, SendOptions,
-    SendSocket, SendTechniques, Tun, TunError, TunOptions, VNET_HEADER_BYTES, clock, host, path_mtu,
+    DeviceCounters, Interest, Interface, Loopback, Namespace, Outcome, Poller, ReceiveBatch, Refusal,
+    SendOptions, SendSocket, SendTechniques, Tun, TunError, TunOptions, VNET_HEADER_BYTES, clock, host,
+    path_mtu,
 };
 
 const ENETUNREACH: i32 = 101;
@@ -32,37 +27,18 @@ const EPERM: i32 = 1;
 const EINVAL: i32 = 22;
 const EMSGSIZE: i32 = 90;
 
-/// A network namespace that is removed when this is dropped.
-struct Namespace {
-    name: String,
-}
+/// A network namespace, or the reason why a test that needs one is skipped.
+struct Place(Namespace);
 
-impl Namespace {
-    /// Creates one whose loopback interface is up, or prints why not.
+impl Place {
+    /// Creates one, or prints why not.
     fn new() -> Option<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("tallycast-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let added = Command::new("ip").args(["netns", "add", &name]).output();
-        if !added.is_ok_and(|output| output.status.success()) {
-            println!("SKIPPED: a network namespace needs root and iproute2");
-            return None;
-        }
-        let namespace = Self { name };
-        namespace.run("ip link set lo up")?;
-        Some(namespace)
+        or_skip(Namespace::create("sys")).map(Self)
     }
 
     /// Runs a command inside; `None`, with a message, if it is missing or fails.
     fn run(&self, command: &str) -> Option<String> {
-        let mut words = vec!["netns", "exec", &self.name];
-        words.extend(command.split(' '));
-        match Command::new("ip").args(words).output() {
-            Ok(output) if output.status.success() => String::from_utf8(output.stdout).ok(),
-            _ => {
-                println!("SKIPPED: `{command}` does not work here");
-                None
-            }
-        }
+        or_skip(self.0.run(command))
     }
 
     /// Lets a firewall drop matching outgoing packets; `None`, with a message, if there is none.
@@ -74,12 +50,7 @@ impl Namespace {
 
     /// Runs `work` on a thread inside the namespace.
     fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let enter = || {
-            let namespace = File::open(format!("/run/netns/{}", self.name)).expect("it was made");
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
-            work()
-        };
-        thread::scope(|scope| scope.spawn(enter).join().expect("the work went through"))
+        self.0.inside(work).expect("it was made")
     }
 
     /// Returns the drops of the queue disciplines of `lo`, by their own counters.
@@ -87,12 +58,6 @@ impl Namespace {
         let said = self.run("tc -s qdisc show dev lo").expect("it was configured before");
         let mut words = said.split_whitespace().skip_while(|word| *word != "(dropped");
         words.nth(1).and_then(|word| word.trim_end_matches(',').parse().ok()).expect("tc counts drops")
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
     }
 }
 
@@ -167,7 +132,7 @@ const SMALL_TBF: &str = "tc qdisc add dev lo root tbf rate 4mbit burst 3000 limi
 
 #[test]
 fn what_the_queue_discipline_drops_is_refused_one_for_one() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let Some(_) = namespace.run(SMALL_TBF) else { return };
     let outcomes = namespace.inside(|| SendOutcomes::of(400, 16, 0, None));
     outcomes.assert_all_are(Refusal::QueueDiscipline);
@@ -176,7 +141,7 @@ fn what_the_queue_discipline_drops_is_refused_one_for_one() {
 
 #[test]
 fn a_drop_within_an_earned_batch_is_tried_once_more_and_counted() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let Some(_) = namespace.run(SMALL_TBF) else { return };
     let outcomes = namespace.inside(|| SendOutcomes::of(400, 32, 1_100, None));
     outcomes.assert_all_are(Refusal::QueueDiscipline);
@@ -186,7 +151,7 @@ fn a_drop_within_an_earned_batch_is_tried_once_more_and_counted() {
 
 #[test]
 fn a_full_send_buffer_is_told_from_a_full_queue() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let roomy = "tc qdisc add dev lo root tbf rate 4mbit burst 3000 limit 10000000";
     let Some(_) = namespace.run(roomy) else { return };
     let outcomes = namespace.inside(|| {
@@ -202,7 +167,7 @@ fn a_full_send_buffer_is_told_from_a_full_queue() {
 
 #[test]
 fn what_a_firewall_takes_out_of_a_batch_is_refused_by_the_ip_layer() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let Some(()) = namespace.drop_outgoing("udp length 1008 numgen inc mod 7 == 3") else { return };
     let outcomes = namespace.inside(|| SendOutcomes::of(400, 32, 1_100, None));
     outcomes.assert_all_are(Refusal::Ip(EPERM));
@@ -210,7 +175,7 @@ fn what_a_firewall_takes_out_of_a_batch_is_refused_by_the_ip_layer() {
 
 #[test]
 fn the_mtu_of_a_way_is_known_before_anything_is_sent() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let Some(_) = namespace.run("ip link set lo mtu 1280") else { return };
     let Some(_) = namespace.run("ip route add 239.84.0.0/16 dev lo") else { return };
     namespace.inside(|| {
@@ -225,7 +190,7 @@ fn the_mtu_of_a_way_is_known_before_anything_is_sent() {
 
 #[test]
 fn what_a_driver_counts_is_read_by_its_own_names_as_long_as_the_device_is_there() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     const PAIR: &str = "type veth peer name two numrxqueues 1 numtxqueues 1";
     let add = format!("ip link add name one numrxqueues 1 numtxqueues 1 {PAIR}");
     let Some(_) = namespace.run(&add) else { return };
@@ -251,7 +216,7 @@ fn what_a_driver_counts_is_read_by_its_own_names_as_long_as_the_device_is_there(
 
 #[test]
 fn a_path_too_narrow_for_a_train_ends_trains_and_loses_nothing() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     namespace.inside(|| {
         let receiver = receiver(at("127.0.0.1:0"), 1 << 20);
         let to = receiver.local_address();
@@ -270,7 +235,7 @@ fn a_path_too_narrow_for_a_train_ends_trains_and_loses_nothing() {
 
 #[test]
 fn a_path_that_became_too_narrow_since_the_last_train_still_takes_single_datagrams() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     namespace.inside(|| {
         let receiver = receiver(at("127.0.0.1:0"), 1 << 20);
         let to = receiver.local_address();
@@ -290,7 +255,7 @@ fn a_path_that_became_too_narrow_since_the_last_train_still_takes_single_datagra
 
 #[test]
 fn a_train_that_a_firewall_stops_is_refused_as_a_whole() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let Some(()) = namespace.drop_outgoing("udp length > 4000") else { return };
     namespace.inside(|| {
         let receiver = receiver(at("127.0.0.1:0"), 1 << 20);
@@ -308,7 +273,7 @@ fn a_train_that_a_firewall_stops_is_refused_as_a_whole() {
 
 #[test]
 fn a_network_without_a_route_is_named() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let nowhere: SocketAddr = at("192.0.2.1:7400");
     let outcomes = namespace.inside(|| sender(nowhere).send_batch(&[&[0], &[1]], nowhere).to_vec());
     assert_eq!(outcomes, [Outcome::Refused(Refusal::Ip(ENETUNREACH)); 2]);
@@ -316,7 +281,7 @@ fn a_network_without_a_route_is_named() {
 
 #[test]
 fn a_neighbour_that_does_not_answer_is_named_with_the_datagram_itself() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let network = [
         "ip link add left type veth peer name right",
         "ip address add 192.0.2.1/24 dev left",
@@ -334,10 +299,9 @@ fn a_neighbour_that_does_not_answer_is_named_with_the_datagram_itself() {
         send_number(&mut sender, 7, nobody);
         let mut poller = Poller::new().expect("it opens");
         poller.add(&sender, 0, Interest::Read).expect("a socket can be waited for");
-        let (mut errors, deadline) = (Vec::new(), clock::monotonic() + WATCHDOG);
+        let (mut errors, watchdog) = (Vec::new(), Watchdog::new("an error"));
         while errors.is_empty() {
-            assert!(clock::monotonic() < deadline, "the watchdog barked");
-            poller.wait(Some(deadline)).expect("nothing interrupts");
+            poller.wait(Some(clock::monotonic() + watchdog.check())).expect("nothing interrupts");
             sender.drain_error_queue(&mut errors).expect("nothing but an empty queue");
         }
         errors
@@ -347,13 +311,13 @@ fn a_neighbour_that_does_not_answer_is_named_with_the_datagram_itself() {
 
 #[test]
 fn ipv4_multicast_needs_no_route_when_its_interface_is_named() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     namespace.inside(|| makes_the_round(at("239.84.9.9:0")));
 }
 
 #[test]
 fn ipv6_multicast_makes_the_round_where_it_has_a_route() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let route = "ip -6 route add local ff15::/16 dev lo table local";
     let Some(_) = namespace.run(route) else { return };
     namespace.inside(|| {
@@ -365,7 +329,7 @@ fn ipv6_multicast_makes_the_round_where_it_has_a_route() {
 
 #[test]
 fn a_tun_device_hands_packets_out_and_takes_them_in() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let (address, peer) = (Ipv4Addr::new(10, 84, 9, 1), Ipv4Addr::new(10, 84, 9, 2));
     let name = "tun7".to_owned();
     let options = TunOptions { name, address, prefix_bits: 24, mtu: 1_400, queue_packets: 100, trains: true };
@@ -374,7 +338,7 @@ fn a_tun_device_hands_packets_out_and_takes_them_in() {
         (Tun::open(&options).expect("as root"), Tun::open(&options), socket())
     });
     assert!(matches!(again, Err(TunError::Exists { .. })));
-    let link = |namespace: &Namespace| {
+    let link = |namespace: &Place| {
         let links = namespace.inside(|| sys::links().expect("netlink is there"));
         links.into_iter().find(|link| link.name == tun.name()).expect("it was made")
     };
@@ -418,7 +382,7 @@ fn a_tun_device_hands_packets_out_and_takes_them_in() {
 
 #[test]
 fn without_privilege_the_buffer_is_clamped_and_the_limit_is_said() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     namespace.inside(|| {
         let mut sets = capabilities(None).expect("a thread has capabilities");
         sets.effective.remove(CapabilitySet::NET_ADMIN);
@@ -432,7 +396,7 @@ fn without_privilege_the_buffer_is_clamped_and_the_limit_is_said() {
 
 #[test]
 fn a_queues_limit_is_changed_alone_and_taken_back_exactly() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let Some(_) = namespace.run("ip link add q0 type veth peer name q1") else { return };
     namespace.run("ip link set q0 up").expect("it was made");
     for (kind, setup) in [
@@ -491,7 +455,7 @@ fn at_interface(name: &str, group: SocketAddr) -> (SendSocket, sys::ReceiveSocke
 /// created again.
 #[test]
 fn groups_of_every_scope_are_received_at_their_interface_and_again_when_it_is_another() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     let make = || {
         namespace.run("ip link add d0 type dummy")?;
         namespace.run("ip link set d0 up multicast on")?;
@@ -525,7 +489,7 @@ fn groups_of_every_scope_are_received_at_their_interface_and_again_when_it_is_an
 
 #[test]
 fn changes_of_interfaces_and_addresses_are_told_and_a_source_that_is_gone_is_seen() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Place::new() else { return };
     if namespace.run("ip link add d0 type dummy").is_none() {
         return;
     }

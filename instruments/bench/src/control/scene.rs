@@ -7,14 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
+pub(crate) use support::WATCHDOG;
 use sys::Cancellation;
 
 use super::*;
 use crate::host_state::HostState;
 use crate::report::Watch;
-
-/// Long enough that a test which reaches it has failed.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// Time limits of an end that must not give up.
 pub(crate) const PATIENT: Patience =

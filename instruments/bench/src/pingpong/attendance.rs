@@ -55,12 +55,12 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
+    use support::WATCHDOG;
+
     use super::*;
     use crate::control::scene::Unwatched;
     use crate::control::{Message, PROTOCOL, Patience};
     use crate::host_state::HostState;
-
-    const WATCHDOG: Duration = Duration::from_secs(30);
 
     /// A server that welcomes its client and then stays silent.
     fn connection(silence: Duration) -> (Connection, TcpStream) {

@@ -54,6 +54,9 @@ fn index(device: &str) -> Result<(u32, u32), ChangeError> {
 
 #[cfg(test)]
 mod tests {
+    use support::or_skip;
+    use sys::Namespace;
+
     use super::*;
 
     #[test]
@@ -68,55 +71,27 @@ mod tests {
         assert!(matches!(changed, Err(ChangeError::ChangedSince { .. })), "{changed:?}");
     }
 
-    /// A network namespace with a device `q0`, which ends with it.
-    struct Namespace(String);
-
-    impl Namespace {
-        /// Creates it, or prints why that is impossible.
-        fn new() -> Option<Self> {
-            let namespace = Self(format!("tallycast-fix-{}", std::process::id()));
-            let is_made = run(&format!("ip netns add {}", namespace.0))
-                && namespace.run("ip link add q0 type veth peer name q1")
-                && namespace.run("tc qdisc replace dev q0 root handle 7: pfifo limit 10");
-            if !is_made {
-                println!("SKIPPED: a network namespace takes root, ip and tc");
-            }
-            is_made.then_some(namespace)
-        }
-
-        fn run(&self, command: &str) -> bool {
-            run(&format!("ip netns exec {} {command}", self.0))
-        }
-
-        fn set_limit(&self, limit: u32, expected: u32) -> Result<(), ChangeError> {
-            let queue = At { device: "q0", handle: 0x7_0000, parent: u32::MAX };
-            sys::in_namespace(&self.0, || set_limit(&queue, limit, expected)).unwrap()
-        }
-    }
-
-    impl Drop for Namespace {
-        fn drop(&mut self) {
-            run(&format!("ip netns delete {}", self.0));
-        }
-    }
-
-    fn run(command: &str) -> bool {
-        let words: Vec<&str> = command.split(' ').collect();
-        let output = std::process::Command::new(words[0]).args(&words[1..]).output();
-        output.is_ok_and(|output| output.status.success())
+    /// Creates a network namespace with a device `q0`, or prints why that is impossible.
+    fn with_device() -> Option<Namespace> {
+        let namespace = or_skip(Namespace::create("fix"))?;
+        or_skip(namespace.run("ip link add q0 type veth peer name q1"))?;
+        or_skip(namespace.run("tc qdisc replace dev q0 root handle 7: pfifo limit 10"))?;
+        Some(namespace)
     }
 
     #[test]
     fn a_queues_limit_is_raised_and_left_alone_once_somebody_has_changed_it() {
-        let Some(namespace) = Namespace::new() else { return };
-        namespace.set_limit(64, 10).unwrap();
-        namespace.set_limit(64, 10).unwrap();
-        assert!(namespace.run("tc qdisc change dev q0 root handle 7: pfifo limit 99"));
-        let changed = namespace.set_limit(10, 64).unwrap_err();
+        let Some(namespace) = with_device() else { return };
+        let queue = At { device: "q0", handle: 0x7_0000, parent: u32::MAX };
+        let set = |limit, expected| namespace.inside(|| set_limit(&queue, limit, expected)).unwrap();
+        set(64, 10).unwrap();
+        set(64, 10).unwrap();
+        namespace.run("tc qdisc change dev q0 root handle 7: pfifo limit 99").unwrap();
+        let changed = set(10, 64).unwrap_err();
         assert!(matches!(changed, ChangeError::ChangedSince { now: 99, expected: 64, .. }), "{changed:?}");
-        namespace.set_limit(10, 99).unwrap();
+        set(10, 99).unwrap();
         // A new one in its place is not the one that was changed.
-        assert!(namespace.run("tc qdisc replace dev q0 root handle 8: pfifo limit 64"));
-        assert!(matches!(namespace.set_limit(10, 64), Err(ChangeError::Gone)));
+        namespace.run("tc qdisc replace dev q0 root handle 8: pfifo limit 64").unwrap();
+        assert!(matches!(set(10, 64), Err(ChangeError::Gone)));
     }
 }

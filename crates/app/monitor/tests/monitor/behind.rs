@@ -10,11 +10,12 @@ use std::time::{Duration, Instant as Clock};
 use archive::{Archive, FileStore, Options, Piece, Recorder};
 use monitor::{MonitorConfig, MonitorHandle};
 use serde_json::Value;
+use support::wait_until;
 use tallycast::{AccountState, Bus, Event, WallTime};
 use units::Instant;
 use wire::{GapCause, TraceShape, TraceState};
 
-use crate::scene::{Feed, Page, bus, get, listed, node, start, wait_for};
+use crate::scene::{Feed, Page, bus, get, listed, node, start};
 
 /// Records everything on a bus until dropped.
 struct Recording {
@@ -57,12 +58,12 @@ impl Recording {
 
     /// Waits for the first sample that is recorded; returns its time.
     fn first_ns(&self) -> i64 {
-        wait_for("the first recorded sample", || self.first.0.get().map(|time| time.as_nanos()))
+        wait_until("the first recorded sample", || self.first.0.get().map(|time| time.as_nanos()))
     }
 
     /// Waits for the first gap that is recorded; returns its time.
     fn first_gap_ns(&self) -> i64 {
-        wait_for("the first recorded gap", || self.first.1.get().map(|time| time.as_nanos()))
+        wait_until("the first recorded gap", || self.first.1.get().map(|time| time.as_nanos()))
     }
 }
 
@@ -100,7 +101,7 @@ fn live_memory_joins_what_was_recorded_without_a_seam() {
     });
     let to_ns = later["newest_ns"].as_i64().unwrap();
     // The recorder acknowledges shortly after the data have left live memory.
-    let whole = wait_for("range without a hole", || {
+    let whole = wait_until("range without a hole", || {
         let range = range(&second, from_ns, to_ns);
         let whole = range["columns"].as_array()?.iter().all(|column| !column.is_null());
         (whole && range["origin"] == "both").then_some(range)
@@ -148,7 +149,7 @@ fn record_some(bus: &Bus, root: &Path, samples: u64) -> (Range<u64>, WallTime) {
     let began = Clock::now();
     let now = || Instant::ORIGIN + began.elapsed();
     let mut taken: Option<(Range<u64>, WallTime)> = None;
-    wait_for("recorded samples", || {
+    wait_until("recorded samples", || {
         let event = subscriber.next(Duration::from_millis(50))?;
         if let Event::Block(block) = &event {
             let (indices, _) = taken.get_or_insert((block.first_index..block.first_index, block.t0));

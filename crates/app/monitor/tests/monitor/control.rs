@@ -5,14 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use monitor::{DerivedStream, InjectControl, MonitorConfig, MonitorError};
 use serde_json::{Value, json};
+use support::{WATCHDOG, wait_until};
 use tallycast::{AccountState, Event, Reach, Stage, StreamAccount};
 use wire::TraceShape;
 
 use crate::accounts::sum;
-use crate::scene::{
-    Feed, POLL_INTERVAL, Page, WATCHDOG, ask, bus, get, has_data, listed, monitor, node, post, start,
-    wait_for,
-};
+use crate::scene::{Feed, POLL_INTERVAL, Page, ask, bus, get, has_data, listed, monitor, node, post, start};
 
 #[test]
 fn streams_are_joined_and_left_while_the_monitor_runs() {
@@ -31,7 +29,7 @@ fn streams_are_joined_and_left_while_the_monitor_runs() {
     let streams = get(address, "/api/streams").json();
     assert_eq!(streams["streams"].as_array().unwrap().len(), 1, "the other was not asked for");
     assert_eq!(post(address, "/api/leave", r#"{"pattern":"lab/*"}"#).json(), json!([]));
-    wait_for("empty catalogue", || {
+    wait_until("empty catalogue", || {
         let streams = get(address, "/api/streams").json();
         streams["streams"].as_array().unwrap().is_empty().then_some(())
     });
@@ -59,7 +57,7 @@ fn a_pattern_that_is_left_takes_streams_along_that_are_over() {
     for pattern in patterns.as_array().unwrap() {
         post(address, "/api/leave", &json!({ "pattern": pattern }).to_string());
     }
-    wait_for("empty catalogue", || {
+    wait_until("empty catalogue", || {
         let streams = get(address, "/api/streams").json();
         streams["streams"].as_array().unwrap().is_empty().then_some(())
     });
@@ -88,7 +86,7 @@ fn a_stream_less_itself_is_zero_and_inherits_every_hole() {
     let frame = page.frame(|frame| !frame.traces[0].gaps.is_empty());
     let TraceShape::Columns { extremes, .. } = &frame.traces[0].shape else { panic!("columns") };
     assert!(extremes.iter().flatten().all(|value| value.is_nan() || *value == 0.0));
-    wait_for("inherited holes", || {
+    wait_until("inherited holes", || {
         let account = get(address, "/api/account?stream=derived/zero").json();
         (account["elements"]["lost"]["source"].as_u64() > Some(0)).then_some(())
     });
@@ -112,7 +110,7 @@ fn a_derived_account_balances_and_closes_whatever_its_input_lost() {
     listed(address, "lab/x", |stream| stream["state"] == "closed");
     // Before the end: what became samples of the derived stream is what arrived of its input.
     let delivered = sum(&by_stream(monitor.accounts())["lab/x"]).elements.delivered;
-    let derived = wait_for("the last derived samples", || {
+    let derived = wait_until("the last derived samples", || {
         let derived = get(address, "/api/derived").json()[0].clone();
         let count = |field: &str| derived[field].as_u64().unwrap();
         (count("offered_samples") - count("source_samples") == delivered).then_some(derived)
@@ -181,7 +179,7 @@ fn a_derived_stream_ends_with_its_inputs_when_the_monitor_finishes() {
     let mut other = node(&bus).subscriber("d/*").reader("other").open().unwrap();
     let feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
     listed(address, "d/twice", has_data);
-    wait_for("the other reader's share", || {
+    wait_until("the other reader's share", || {
         let _ = other.next(POLL_INTERVAL);
         (other.accounts_without_gaps().len() == 2).then_some(())
     });
@@ -192,7 +190,7 @@ fn a_derived_stream_ends_with_its_inputs_when_the_monitor_finishes() {
     drop(feed);
     let accounts = finishing.join().unwrap();
     let mut ended = BTreeMap::new();
-    wait_for("the other reader's last accounts", || {
+    wait_until("the other reader's last accounts", || {
         if let Some(Event::Ended(account)) = other.next(POLL_INTERVAL) {
             ended.insert(account.stream.as_str().to_owned(), account);
         }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use monitor::{MonitorConfig, MonitorHandle};
 use socket2::{Domain, Socket, Type};
+use support::{WATCHDOG, wait_until};
 use tungstenite::client::IntoClientRequest;
 
-use crate::scene::{Answer, Page, WATCHDOG, ask, bus, get, node, start, wait_for};
+use crate::scene::{Answer, Page, ask, bus, get, node, start};
 
 /// Short enough that a test of closed connections is quick, and long enough that no process is delayed that much
 /// between connecting and asking.
@@ -129,7 +130,7 @@ fn a_page_that_answers_no_ping_gives_its_place_back() {
     closed(page);
     assert!(closed_count(address, "silent") >= 1);
     let viewers = || (count(address, "tallycast_monitor_viewers{}") == 0).then_some(());
-    wait_for("free slot", viewers);
+    wait_until("free slot", viewers);
 }
 
 /// Returns a text frame of a page. Source: RFC 6455 §5.2; a mask of zeros leaves the text as it is.
@@ -183,7 +184,7 @@ fn connections_that_ask_for_nothing_keep_neither_their_own_address_nor_another_o
     let displaced = closed_count(address, "displaced");
     assert!(displaced >= 40 - 4, "{displaced} displaced");
     let open = || (count(address, "tallycast_monitor_connections{}") <= 6).then_some(());
-    wait_for("end of those displaced", open);
+    wait_until("end of those displaced", open);
     drop(idle);
 }
 

@@ -7,8 +7,9 @@ use std::process::Command;
 
 use monitor::{MonitorConfig, MonitorError, OperatorConfig};
 use serde_json::Value;
+use support::wait_until;
 
-use crate::scene::{ask, bus, get, node, start, wait_for};
+use crate::scene::{ask, bus, get, node, start};
 
 fn operator(function: &str) -> OperatorConfig {
     let text = format!(
@@ -26,7 +27,7 @@ fn config(functions: &[&str]) -> MonitorConfig {
 
 /// Waits until the operator's state satisfies `is`.
 fn told(address: SocketAddr, name: &str, is: impl Fn(&Value) -> bool) -> Value {
-    wait_for(name, || {
+    wait_until(name, || {
         let all = get(address, "/api/derived").json();
         all.as_array().unwrap().iter().find(|it| it["operator"] == name && is(it)).cloned()
     })

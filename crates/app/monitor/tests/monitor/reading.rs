@@ -4,10 +4,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Float32Type;
 use arrow_ipc::reader::StreamReader;
 use serde_json::Value;
+use support::wait_until;
 use tallycast::Stage;
 
 use crate::accounts::sum;
-use crate::scene::{Feed, Page, bus, get, has_data, listed, monitor, wait_for};
+use crate::scene::{Feed, Page, bus, get, has_data, listed, monitor};
 
 #[test]
 fn a_range_comes_as_json_and_as_arrow_with_the_same_values() {
@@ -138,7 +139,7 @@ fn requests_out_of_bounds_are_refused_with_the_way_out() {
 fn health_is_that_of_the_intake() {
     let monitor = monitor(&bus());
     assert_eq!(get(monitor.address(), "/healthz").status, 200);
-    wait_for("readiness", || (get(monitor.address(), "/readyz").status == 200).then_some(()));
+    wait_until("readiness", || (get(monitor.address(), "/readyz").status == 200).then_some(()));
     let address = monitor.address();
     let mut page = Page::open(address);
     page.text("hello", |_| true);

@@ -8,13 +8,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use monitor::{MonitorConfig, MonitorHandle};
 use serde_json::Value;
+use support::{WATCHDOG, Watchdog, wait_until};
 use tallycast::{Bus, Channel, Dtype, Node, WallTime};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 use wire::ViewFrame;
 
-/// Maximum time a test waits for an expected event.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
 /// Time allowed for evidence of a loss: longer than a publisher that has it can be delayed.
 const SETTLE: Duration = Duration::from_secs(10);
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -25,7 +24,7 @@ pub(crate) const FEED_RATE: u32 = 1_000;
 /// A bus used by no other test, whose readers begin with the first datagram they receive: a delayed reader may miss a
 /// stream's beginning.
 pub(crate) fn bus() -> Bus {
-    format!("{}&start=now", support::ports::private_bus()).parse().unwrap()
+    support::ports::private_bus_from_now().parse().unwrap()
 }
 
 pub(crate) fn node(bus: &Bus) -> Node {
@@ -40,18 +39,6 @@ pub(crate) fn monitor(bus: &Bus) -> MonitorHandle {
 pub(crate) fn start(mut config: MonitorConfig) -> MonitorHandle {
     config.listen = "127.0.0.1:0".parse().unwrap();
     monitor::start(config).unwrap()
-}
-
-/// Waits until `look` finds something.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "no {what} within {WATCHDOG:?}");
-        std::thread::park_timeout(POLL_INTERVAL);
-    }
 }
 
 /// A publisher of one channel `x` in V that runs until dropped.
@@ -166,7 +153,7 @@ pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
 
 /// Waits until the catalogue lists a stream that satisfies `is`.
 pub(crate) fn listed(address: SocketAddr, name: &str, is: impl Fn(&Value) -> bool) -> Value {
-    wait_for(name, || {
+    wait_until(name, || {
         let catalogue = get(address, "/api/streams").json();
         let streams = catalogue["streams"].as_array().unwrap();
         streams.iter().find(|stream| stream["stream"] == name && is(stream)).cloned()
@@ -234,9 +221,9 @@ impl Page {
 
     /// Waits for a text of this type that satisfies `is`.
     pub(crate) fn text(&mut self, kind: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + WATCHDOG;
+        let watchdog = Watchdog::new(format_args!("a text of type {kind}"));
         loop {
-            assert!(Instant::now() < deadline, "no such text of type {kind} within {WATCHDOG:?}");
+            watchdog.check();
             match self.hear() {
                 Said::Json(said) if said["type"] == kind && is(&said) => return said,
                 Said::Json(_) | Said::Frame(_) => {}
@@ -246,9 +233,9 @@ impl Page {
 
     /// Waits for a frame that satisfies `is`, and returns the credit of every frame.
     pub(crate) fn frame(&mut self, is: impl Fn(&ViewFrame) -> bool) -> ViewFrame {
-        let deadline = Instant::now() + WATCHDOG;
+        let watchdog = Watchdog::new("a frame");
         loop {
-            assert!(Instant::now() < deadline, "no such frame within {WATCHDOG:?}");
+            watchdog.check();
             let Said::Frame(frame) = self.hear() else { continue };
             self.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame));
             if is(&frame) {

@@ -5,12 +5,13 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
+use support::{Watchdog, wait_until};
 use tallycast::cyclic::{App, AppError, AppLook, AppState, AppsWatch, DEFAULT_PERIOD, Freshness, Take};
 use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage};
 
-use crate::scene::{WATCHDOG, bus, bus_from_now, node, sum, watch_end, watch_ends};
+use crate::scene::{bus, bus_from_now, node, sum, watch_end, watch_ends};
 
 /// The policy of threads that are not real-time, `SCHED_OTHER` of sched(7).
 const OTHER: &str = "0";
@@ -31,23 +32,15 @@ fn counter(node: &Node, stop: &AtomicBool) -> Result<tallycast::cyclic::AppRepor
 
 /// Follows the apps on a bus until one is as it should be.
 fn wait_for(watch: &mut AppsWatch, what: &str, mut is_it: impl FnMut(&AppLook) -> bool) -> AppLook {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        assert!(Instant::now() < deadline, "{what} was not seen within {WATCHDOG:?}: {:#?}", watch.apps());
+    wait_until(what, || {
         watch.follow(Duration::from_secs(1));
-        if let Some(found) = watch.apps().into_iter().find(&mut is_it) {
-            return found;
-        }
-    }
+        watch.apps().into_iter().find(&mut is_it)
+    })
 }
 
 /// Waits until a reader has reported: it has joined before all later samples.
 fn wait_for_a_reader(publisher: &Publisher) {
-    let deadline = Instant::now() + WATCHDOG;
-    while publisher.readers().is_empty() {
-        assert!(Instant::now() < deadline, "no reader reported within {WATCHDOG:?}");
-        thread::park_timeout(Duration::from_millis(20));
-    }
+    wait_until("a reader's report", || (!publisher.readers().is_empty()).then_some(()));
 }
 
 /// Returns whether an app runs its cycles, of which a busy machine runs some late.
@@ -266,12 +259,13 @@ fn what_is_lost_on_the_way_to_an_app_is_counted_in_the_cycle_that_learns_of_it()
         let mut app = node(&bus).app("test/reader");
         let count = app.input::<u64>("test/count", Take::All);
         let mut sums = (0, 0);
-        let deadline = Instant::now() + WATCHDOG;
+        let watchdog = Watchdog::new("every sample");
         let report = app.run(|cycle| {
             let received = cycle.input(count);
             assert!(received.samples().all(|sample| sample.elements == [sample.index]));
             sums = (sums.0 + received.samples().len() as u64, sums.1 + received.lost_elements);
-            if sums.0 + sums.1 >= SAMPLES || Instant::now() > deadline {
+            watchdog.check();
+            if sums.0 + sums.1 >= SAMPLES {
                 cycle.stop();
             }
             Ok(())

@@ -1,10 +1,11 @@
 //! Sending on demand over real sockets: a late reader wakes the publisher, and the account closes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use support::Watchdog;
 use tallycast::{AccountState, Bus, Dtype, Event, Publisher, Sending, Stage};
 
-use crate::scene::{WATCHDOG, bus, node, watch_end};
+use crate::scene::{bus, node, watch_end};
 
 fn publisher(bus: &Bus) -> Publisher {
     let node = node(bus);
@@ -13,9 +14,9 @@ fn publisher(bus: &Bus) -> Publisher {
 
 /// Publishes blocks until the condition holds.
 fn publish_until(publisher: &mut Publisher, mut holds: impl FnMut(&Publisher) -> bool) {
-    let deadline = Instant::now() + WATCHDOG;
+    let watchdog = Watchdog::new("a condition of the publisher");
     while !holds(publisher) {
-        assert!(Instant::now() < deadline, "what is waited for did not come within {WATCHDOG:?}");
+        watchdog.check();
         publisher.send_when_due(&[7; 100]).unwrap();
     }
 }

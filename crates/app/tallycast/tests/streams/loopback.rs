@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use support::WATCHDOG;
 use tallycast::{
     Account, AccountState, Block, Dtype, Event, Node, NodeError, OnFull, PublishError, Publisher, ReaderRows,
     Stage, Start, StreamAccount, StreamPattern, Subscriber,
 };
 
-use crate::scene::{
-    WATCHDOG, bus, bus_from_now, cut, node, sum, wait_until_joined, watch, watch_end, watch_ends,
-};
+use crate::scene::{bus, bus_from_now, cut, node, sum, wait_until_joined, watch, watch_end, watch_ends};
 
 fn publisher(node: &Node, name: &str, rate: &str) -> Publisher {
     node.publisher(name).dtype(Dtype::I32).rate(rate).channels([("a", "V"), ("b", "A")]).open().unwrap()

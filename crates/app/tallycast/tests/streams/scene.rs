@@ -1,15 +1,14 @@
 //! Common parts of the scenes: a bus of their own, and readers that wait for expected events.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use support::Watchdog;
 pub(crate) use support::ports::free_address;
 use tallycast::{Account, AccountState, Bus, Event, Node, StreamAccount, Subscriber};
 
 pub(crate) use crate::accounts::sum;
 
-/// Time for which a test waits for an expected event before it fails.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
 /// Time for which evidence of a loss is waited for: longer than a publisher that has it is preempted.
 const SETTLE: Duration = Duration::from_secs(10);
 /// Time after which a publisher of data without a datagram has fallen silent.
@@ -23,7 +22,7 @@ pub(crate) fn bus() -> Bus {
 /// Returns another one, whose readers begin with the first sample that arrives: over the network, a preempted
 /// reader may miss a stream's beginning.
 pub(crate) fn bus_from_now() -> Bus {
-    format!("{}&start=now", support::ports::private_bus()).parse().unwrap()
+    support::ports::private_bus_from_now().parse().unwrap()
 }
 
 /// A process on a bus.
@@ -33,9 +32,9 @@ pub(crate) fn node(bus: &Bus) -> Node {
 
 /// Passes events to `take` until it returns a value.
 pub(crate) fn watch<T>(subscriber: &mut Subscriber, mut take: impl FnMut(Event) -> Option<T>) -> T {
-    let deadline = Instant::now() + WATCHDOG;
+    let watchdog = Watchdog::new("an event");
     loop {
-        assert!(Instant::now() < deadline, "what is waited for did not come within {WATCHDOG:?}");
+        watchdog.check();
         let made = subscriber.next(Duration::from_secs(1)).and_then(&mut take);
         if let Some(made) = made {
             return made;

@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use cast::send::{Beginning, Limits, Pacing, Sending};
 use sample::{Channel, Dtype, Schema};
+use support::{WATCHDOG, wait_until};
 use sys::SendTechniques;
 use units::{SampleRate, WallTime};
 use wire::{Clock, Description};
 
 use super::*;
 use crate::{EpochOnPage, HostRings, read_ledger_page};
-
-/// Timeout long enough that a test which reaches it has failed.
-const WATCHDOG: Duration = Duration::from_secs(30);
 
 pub(crate) fn send_config() -> SendConfig {
     let (thread, drop_board) = (ThreadTuning::default(), PathBuf::new());
@@ -199,11 +197,7 @@ fn a_send_path_takes_samples_injection_and_the_end_as_input() {
     send_path.poll(clock::monotonic(), None);
     assert!(!send_path.has_input());
     let ending = std::thread::spawn(move || publication.finish());
-    let deadline = clock::monotonic() + WATCHDOG;
-    while !send_path.has_input() {
-        assert!(clock::monotonic() < deadline, "the closed ring is no input");
-        std::thread::yield_now();
-    }
+    wait_until("the closed ring as input", || send_path.has_input().then_some(()));
     drop(send_path);
     assert!(ending.join().unwrap().finished);
 }
@@ -255,14 +249,10 @@ fn readers_are_listed_per_epoch() {
     let size = report.encode(&mut datagram).unwrap();
     let (reader, _) = listener();
     reader.send_to(&datagram[..size], (Ipv4Addr::LOCALHOST, agent.report_port)).unwrap();
-    let deadline = clock::monotonic() + WATCHDOG;
-    let told = loop {
+    let told = wait_until("the report", || {
         let told = agent.readers(Epoch { start_ns: 1, incarnation: 2 });
-        if !told.is_empty() {
-            break told;
-        }
-        assert!(clock::monotonic() < deadline, "the report was not heard");
-    };
+        (!told.is_empty()).then_some(told)
+    });
     assert_eq!(told[0].report, report);
     assert!(agent.readers(Epoch { start_ns: 1, incarnation: 3 }).is_empty(), "of another epoch");
     drop(publication);

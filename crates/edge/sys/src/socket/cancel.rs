@@ -80,11 +80,10 @@ impl AsFd for Cancellation {
 
 #[cfg(test)]
 mod tests {
+    use support::WATCHDOG;
+
     use super::*;
     use crate::{Interest, Poller, clock};
-
-    /// Long enough that a test which reaches it has failed.
-    const WATCHDOG: Duration = Duration::from_secs(60);
 
     #[test]
     fn cancelling_wakes_every_thread_that_waits() {

@@ -271,20 +271,21 @@ fn is_nothing(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Interest, Poller, clock};
     use std::net::Ipv4Addr;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    use support::WATCHDOG;
+
+    use super::*;
+    use crate::{Interest, Poller, clock};
 
     fn wait(poller: &mut Poller) {
-        poller.wait(Some(clock::monotonic() + PATIENCE)).unwrap();
+        poller.wait(Some(clock::monotonic() + WATCHDOG)).unwrap();
     }
 
     /// Connects two ends on the loopback interface.
     fn pair(options: &TcpOptions) -> (TcpConnection, TcpConnection) {
         let acceptor = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), options).unwrap();
-        let near = TcpConnection::connect(acceptor.local_address(), options, PATIENCE).unwrap();
+        let near = TcpConnection::connect(acceptor.local_address(), options, WATCHDOG).unwrap();
         let mut poller = Poller::new().unwrap();
         poller.add(&acceptor, 0, Interest::Read).unwrap();
         loop {
@@ -330,7 +331,7 @@ mod tests {
         }
         let options = TcpOptions::default();
         let acceptor = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), &options).unwrap();
-        let connect = |_| TcpConnection::connect(acceptor.local_address(), &options, PATIENCE).unwrap();
+        let connect = |_| TcpConnection::connect(acceptor.local_address(), &options, WATCHDOG).unwrap();
         let near: Vec<_> = (0..MOST).map(connect).collect();
         let far = std::iter::from_fn(|| acceptor.accept().unwrap()).count();
         assert_eq!(far, near.len());
@@ -342,7 +343,7 @@ mod tests {
             let options = TcpOptions { congestion_control: Some(name.clone()), ..TcpOptions::default() };
             // The list includes controls that only root may choose.
             if let Ok(acceptor) = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), &options) {
-                let near = TcpConnection::connect(acceptor.local_address(), &options, PATIENCE).unwrap();
+                let near = TcpConnection::connect(acceptor.local_address(), &options, WATCHDOG).unwrap();
                 assert_eq!(near.congestion_control().unwrap(), name);
             }
         }
@@ -369,7 +370,7 @@ mod tests {
         let unused = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into(), &TcpOptions::default()).unwrap();
         let address = unused.local_address();
         drop(unused);
-        let error = TcpConnection::connect(address, &TcpOptions::default(), PATIENCE).err().unwrap();
+        let error = TcpConnection::connect(address, &TcpOptions::default(), WATCHDOG).err().unwrap();
         assert!(error.to_string().starts_with(&format!("{address} cannot be reached")), "{error}");
     }
 }

@@ -4,13 +4,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use support::Watchdog;
 use sys::{
     Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, SendOptions,
     SendSocket, SendTechniques, clock,
 };
-
-/// Timeout long enough that a test which reaches it has failed.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(20);
 
 /// Buffer size for everything the tests send.
 pub(crate) const BUFFER_BYTES: usize = 1 << 20;
@@ -49,7 +47,7 @@ pub(crate) fn receive_until(
     batch: &mut ReceiveBatch,
     mut enough: impl FnMut(&ReceiveBatch) -> bool,
 ) {
-    let deadline = clock::monotonic() + WATCHDOG;
+    let watchdog = Watchdog::new("datagrams");
     let mut poller = Poller::new().expect("it opens");
     poller.add(socket, 0, Interest::Read).expect("a socket can be waited for");
     loop {
@@ -57,7 +55,7 @@ pub(crate) fn receive_until(
         if enough(batch) {
             return;
         }
-        assert!(clock::monotonic() < deadline, "the watchdog barked");
+        watchdog.check();
         // Short, since not every condition comes with a datagram.
         poller.wait(Some(clock::monotonic() + Duration::from_millis(1))).expect("nothing interrupts");
     }

@@ -10,6 +10,8 @@ use cast::send::Pacing;
 use ledger::LedgerConfig;
 use ring::Read;
 use sample::StreamPattern;
+use support::ports::free_address;
+use support::{WATCHDOG, Watchdog};
 use sys::ReceiveTechniques;
 use units::{ReaderId, SampleRate, WallTime};
 
@@ -20,9 +22,6 @@ use crate::record::Record;
 use crate::send::tests::{publication_config, send_config};
 use crate::thread::ThreadTuning;
 use crate::{Publication, PublicationConfig, SendAgent};
-
-/// Long enough that a test which reaches it has failed.
-const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// An agent that receives at an address of this host, and a publisher that sends there.
 struct Scene {
@@ -110,21 +109,6 @@ impl Scene {
     }
 }
 
-/// Returns an address of this host without a listener.
-fn free_address() -> SocketAddr {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Below the ports that the kernel assigns (`net.ipv4.ip_local_port_range`): one of those could
-    // be taken between this check and its use.
-    let start = std::process::id().wrapping_mul(97);
-    let candidates = std::iter::repeat_with(|| start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
-    let ports = candidates.map(|number| 12_000 + (number % 18_000) as u16);
-    ports
-        .map(|port| SocketAddr::from(([127, 0, 0, 1], port)))
-        .find(|address| std::net::UdpSocket::bind(address).is_ok())
-        .expect("a host has a free port")
-}
-
 fn deadline() -> Option<Instant> {
     Some(clock::monotonic() + WATCHDOG)
 }
@@ -186,8 +170,7 @@ fn the_agents_thread_goes_on_when_the_reader_does_not_come_back() {
         assert_eq!(scene.ask().unwrap().len(), 1);
     }
     scene.publish();
-    let patience = WATCHDOG;
-    assert_eq!(scene.registry.doorbell.wait_until(patience, scene.look()), Some(1), "nobody stands");
+    assert_eq!(scene.registry.doorbell.wait_until(WATCHDOG, scene.look()), Some(1), "nobody stands");
     scene.stop(thread);
 }
 
@@ -204,9 +187,9 @@ fn a_flood_that_the_buffer_is_too_small_for_is_left_to_the_agents_thread() {
     };
     // Fills a buffer within some dozens of microseconds, repeatedly: a slower host may take some
     // time.
-    let until = clock::monotonic() + WATCHDOG;
+    let watchdog = Watchdog::new("the hand-over and the way back");
     loop {
-        assert!(clock::monotonic() < until, "it is not left");
+        watchdog.check();
         for _ in 0..16 {
             flood.send_to(&[0; 64], scene.address).unwrap();
         }
@@ -216,7 +199,7 @@ fn a_flood_that_the_buffer_is_too_small_for_is_left_to_the_agents_thread() {
     }
     assert_eq!(scene.shared.handover_delay(), Duration::ZERO);
     while drive() == DrivenBy::OwnThread {
-        assert!(clock::monotonic() < until, "nothing comes any more");
+        watchdog.check();
     }
 }
 
