@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::process::Signal;
+use support::ports::private_bus;
+use support::wait_until;
 use tallycast::cyclic::Take;
 use tallycast::{Bus, Dtype, Node};
 use tempfile::TempDir;
 
-use crate::program::{Running, private_bus, run, wait_for};
+use crate::program::{Running, run};
 
 /// Sets its flag when dropped, also when a test fails, which would otherwise wait for the app.
 struct StopAtEnd<'a>(&'a AtomicBool);
@@ -50,7 +52,7 @@ fn an_app_is_drawn_with_what_it_misses_and_the_exit_code_says_so() {
     let bus = private_bus();
     while_an_app_runs(&bus, || {
         // The first listing may precede the app's first missed input.
-        let (drawn, code) = wait_for("an app that starves", || {
+        let (drawn, code) = wait_until("an app that starves", || {
             let output = run(&["apps", "--bus", &bus]);
             let drawn = String::from_utf8(output.stdout).unwrap();
             drawn.contains("  starving  ").then_some((drawn, output.status.code()))
@@ -65,7 +67,7 @@ fn an_app_is_drawn_with_what_it_misses_and_the_exit_code_says_so() {
 #[test]
 fn a_watcher_is_told_of_an_app_when_it_starves_and_when_it_ends() {
     let bus = private_bus();
-    let mut watcher = Running::start(&["apps", "--watch", "--json", "--bus", &bus]);
+    let watcher = Running::start(&["apps", "--watch", "--json", "--bus", &bus]);
     while_an_app_runs(&bus, || {
         let lines = watcher.lines_until(|line| line["state"] == "starving");
         let app = lines.last().unwrap();
@@ -84,7 +86,7 @@ fn a_watcher_is_told_of_an_app_when_it_starves_and_when_it_ends() {
 fn see_a_source(bus: &str) {
     let node = Node::open(bus.parse::<Bus>().unwrap()).unwrap();
     let _source = node.publisher("test/pedal").dtype(Dtype::F4).rate(100).open().unwrap();
-    let mut watcher = Running::start(&["apps", "--watch", "--json", "--bus", bus]);
+    let watcher = Running::start(&["apps", "--watch", "--json", "--bus", bus]);
     while_an_app_runs(bus, || {
         let lines = watcher.lines_until(|line| line["inputs"][0]["feeder_state"] == "source");
         assert!(lines.last().unwrap()["inputs"][0]["feeder"].is_null(), "{lines:?}");

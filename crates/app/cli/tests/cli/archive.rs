@@ -8,12 +8,13 @@ use archive::{Archive, Piece, Recording, RunName};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use source::{Shape, Source, WaveOptions};
+use support::ports::{private_bus, private_bus_from_now};
+use support::wait_until;
 use tallycast::{StreamName, WallTime};
 
 use crate::accounts::{Accounts, count};
-use crate::program::{Running, private_bus, run, wait_for};
+use crate::program::{Running, run};
 use crate::reaches::{host_bus, memory};
-use crate::streams::bus_from_now;
 
 /// Starts a publisher of the samples of [`ramp`].
 fn publisher(bus: &str, loss: &[&str]) -> Running {
@@ -65,14 +66,14 @@ fn read_and_compare(root: &Path, recording: &Recording) -> (u64, u64) {
 
 #[test]
 fn everything_acknowledged_survives_a_killed_recorder() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), bus_from_now());
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus_from_now());
     let (root, publisher) = (folder.path(), publisher(&bus, &LOSS));
     let root_text = root.to_str().unwrap();
     let record =
         ["record", "test/*", "--run", "crash", "--root", root_text, "--until-end", "--json", "--bus", &bus];
     let recorder = Running::start(&record);
     // Wait for a second of acknowledged samples, then pull the plug.
-    let acknowledged = wait_for("samples", || recording(root, "crash").filter(|it| it.samples > 20_000));
+    let acknowledged = wait_until("samples", || recording(root, "crash").filter(|it| it.samples > 20_000));
     recorder.signal(Signal::KILL);
     drop(recorder);
     let found = recording(root, "crash").unwrap();
@@ -84,7 +85,7 @@ fn everything_acknowledged_survives_a_killed_recorder() {
 
     // The same command continues the recording; the time between is a gap of its own kind.
     let recorder = Running::start(&record);
-    wait_for("more samples", || recording(root, "crash").filter(|it| it.samples > found.samples + 10_000));
+    wait_until("more samples", || recording(root, "crash").filter(|it| it.samples > found.samples + 10_000));
     publisher.signal(Signal::INT);
     assert!(publisher.wait().0.success());
     let (status, lines) = recorder.wait();
@@ -99,7 +100,7 @@ fn everything_acknowledged_survives_a_killed_recorder() {
 
 #[test]
 fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), bus_from_now());
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus_from_now());
     let root = folder.path();
     let root_text = root.to_str().unwrap();
     let recorder = Running::start(&[
@@ -115,7 +116,7 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
         &bus,
     ]);
     let publisher = publisher(&bus, &LOSS);
-    wait_for("samples", || recording(root, "r1").filter(|it| it.samples > 20_000));
+    wait_until("samples", || recording(root, "r1").filter(|it| it.samples > 20_000));
     publisher.signal(Signal::INT);
     let totals = publisher.wait().1.remove(0);
     let (status, told) = recorder.wait();
@@ -161,7 +162,7 @@ fn a_recorder_that_is_told_to_end_has_stored_all_it_was_handed() {
     let root_text = root.to_str().unwrap();
     let record = ["record", "test/*", "--run", "r", "--root", root_text, "--json", "--bus", &bus];
     let recorder = Running::start(&record);
-    wait_for("samples", || recording(root, "r").filter(|it| it.samples > 10_000));
+    wait_until("samples", || recording(root, "r").filter(|it| it.samples > 10_000));
     recorder.signal(Signal::INT);
     let (status, accounts) = recorder.wait();
     assert!(status.success(), "{accounts:?}");
@@ -175,13 +176,13 @@ fn a_recorder_that_is_told_to_end_has_stored_all_it_was_handed() {
 
 #[test]
 fn a_publisher_that_died_and_came_back_is_recorded_twice() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), bus_from_now());
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus_from_now());
     let root = folder.path();
     let root_text = root.to_str().unwrap();
     let recorder =
         Running::start(&["record", "test/*", "--run", "r", "--root", root_text, "--json", "--bus", &bus]);
     let first = publisher(&bus, &LOSS);
-    wait_for("samples", || recording(root, "r").filter(|it| it.samples > 1_000));
+    wait_until("samples", || recording(root, "r").filter(|it| it.samples > 1_000));
     first.signal(Signal::KILL);
     drop(first);
     let _second = publisher(&bus, &LOSS);
@@ -194,7 +195,7 @@ fn a_publisher_that_died_and_came_back_is_recorded_twice() {
                 .epochs,
         )
     };
-    wait_for("a second epoch", || epochs().filter(|it| it.len() == 2 && it[1].samples > 1_000));
+    wait_until("a second epoch", || epochs().filter(|it| it.len() == 2 && it[1].samples > 1_000));
     recorder.signal(Signal::INT);
     let lines = recorder.wait().1;
     let mut epochs: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -218,7 +219,7 @@ fn a_recorder_that_finds_something_damaged_says_so_records_on_and_ends_with_1() 
         let record = ["record", "test/*", "--run", "r", "--root", root_text, "--json", "--bus", &bus];
         let (recorder, mut heard) = Running::start_heard(&record);
         let is_on = |it: &Recording| it.attended && it.samples > before + 5_000;
-        wait_for("samples", || recording(root, "r").filter(is_on));
+        wait_until("samples", || recording(root, "r").filter(is_on));
         recorder.signal(signal);
         let (status, _) = recorder.wait();
         let mut said = String::new();

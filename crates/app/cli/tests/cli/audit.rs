@@ -1,9 +1,10 @@
 //! `tallycast doctor audit`: its findings on hosts and links that were set up for it, for root and for any user.
 
-use std::process::Command;
+use std::process::{Command, Output};
 use std::slice;
 
 use serde_json::{Value, json};
+use support::or_skip;
 
 use crate::program::{check_keys, run_as_nobody};
 use crate::schema::Schema;
@@ -20,17 +21,17 @@ fn audit_lines(output: &[u8]) -> Vec<Value> {
     lines
 }
 
+/// Runs a shell command in a namespace of its own; `None`, with a note, if that is impossible.
+fn run_apart(script: &str) -> Option<Output> {
+    let namespace = or_skip(sys::Namespace::create("audit"))?;
+    Some(namespace.command("sh").args(["-ec", script]).output().unwrap())
+}
+
 /// Returns audits as JSON within a separate namespace, after a shell command.
 fn audit_after(script: &str) -> Option<(Vec<Value>, Option<i32>)> {
-    let audit =
-        format!("{script}; exec {} doctor audit --json --interface lab0", env!("CARGO_BIN_EXE_tallycast"));
-    let output = Command::new("unshare").args(["--net", "sh", "-ec", &audit]).output().ok()?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    if error.starts_with("unshare: ") {
-        println!("SKIPPED: no network namespace can be made here");
-        return None;
-    }
-    assert!(!output.stdout.is_empty(), "{error}");
+    let audit = format!("exec {} doctor audit --json --interface lab0", env!("CARGO_BIN_EXE_tallycast"));
+    let output = run_apart(&format!("{script}; {audit}"))?;
+    assert!(!output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     Some((audit_lines(&output.stdout), output.status.code()))
 }
 
@@ -98,8 +99,7 @@ fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
                           ip link set lab0 up; ip link set lab1 up; \
                           bridge mdb add dev lab0 port lab1 grp 239.84.0.2 permanent";
     let judged = |script: &str| {
-        let output = Command::new("unshare").args(["--net", "sh", "-ec", BRIDGE]).output().ok()?;
-        if !output.status.success() {
+        if !run_apart(BRIDGE)?.status.success() {
             println!("SKIPPED: no bridge can be made here");
             return None;
         }
@@ -132,8 +132,7 @@ fn a_rule_that_counted_drops_is_reported_and_others_are_only_listed() {
              nft 'table inet lab {{ chain input {{ type filter hook input priority 0; \
              udp dport 5004 counter packets {counted} bytes 0 drop; }}; }}' || exit 9"
         );
-        let output = Command::new("unshare").args(["--net", "sh", "-ec", &rules]).output().ok()?;
-        if !output.status.success() {
+        if !run_apart(&rules)?.status.success() {
             println!("SKIPPED: no rules can be made here");
             return None;
         }

@@ -7,8 +7,9 @@ use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdic
 use bench::{CpuGroup, Quota};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use support::wait_until;
 
-use crate::program::{Running, run, run_unread, run_with, wait_for};
+use crate::program::{Running, run, run_unread, run_with};
 use crate::schema::Schema;
 
 /// A minimal bench.
@@ -172,7 +173,7 @@ fn both_processes_of_a_run_are_in_the_group_of_their_bench() {
         let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
         groups.contains(&group)
     };
-    wait_for("both processes of a run in the group of their bench", || {
+    wait_until("both processes of a run in the group of their bench", || {
         let children = bench.children();
         (children.len() == 2 && children.iter().all(is_inside)).then_some(())
     });
@@ -201,7 +202,7 @@ fn a_bench_that_is_ended_early_reports_so_and_leaves_no_process_behind() {
     let arguments: Vec<&str> =
         SMALL.into_iter().filter(|it| !["--repeat", "2"].contains(it)).chain(endless).collect();
     let bench = Running::start(&arguments);
-    let children = wait_for("both processes of a run", || {
+    let children = wait_until("both processes of a run", || {
         let children = bench.children();
         (children.len() == 2).then_some(children)
     });
@@ -211,7 +212,7 @@ fn a_bench_that_is_ended_early_reports_so_and_leaves_no_process_behind() {
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!(schema().check(line), Ok(()));
     assert_eq!(line["end"]["state"], "interrupted");
-    wait_for("the end of both", || {
+    wait_until("the end of both", || {
         let is_alive = |id: &String| std::path::Path::new("/proc").join(id).exists();
         (!children.iter().any(is_alive)).then_some(())
     });
@@ -267,8 +268,8 @@ fn a_repeat_whose_process_dies_leaves_the_repeats_before_it() {
     let few = ["bench", "cycle", "--cycle-times", "10ms", "--cycles", "50", "--limit", "8", "--step", "2"];
     let bench = Running::start(&[&few[..], &["--repeat", "2", "--transports", "shm", "--json"]].concat());
     let pair = || Some(bench.children()).filter(|children| children.len() == 2);
-    let first = wait_for("both processes of the first repeat", pair);
-    let second = wait_for("both processes of the second repeat", || {
+    let first = wait_until("both processes of the first repeat", pair);
+    let second = wait_until("both processes of the second repeat", || {
         pair().filter(|children| !children.iter().any(|child| first.contains(child)))
     });
     let id = Pid::from_raw(second[0].parse().unwrap()).unwrap();
@@ -290,7 +291,7 @@ fn a_bench_that_is_ended_before_its_first_search_reports_so_with_a_picture_too()
     // A run of these takes a hundred seconds.
     let endless = ["--cycle-times", "1s", "--cycles", "100", "--json", "--png", png.to_str().unwrap()];
     let bench = Running::start(&[&["bench", "cycle"], &endless[..]].concat());
-    wait_for("both processes of a run", || (bench.children().len() == 2).then_some(()));
+    wait_until("both processes of a run", || (bench.children().len() == 2).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();
     let [line] = &lines[..] else { panic!("{lines:?}") };

@@ -5,8 +5,9 @@ use bench::capacity::{Report, ThreadingModel};
 use bench::report::State;
 use rustix::process::Signal;
 use serde_json::Value;
+use support::wait_until;
 
-use crate::program::{Running, run, wait_for};
+use crate::program::{Running, run};
 use crate::schema::Schema;
 
 /// Minimal runs, at a rate that any host can handle.
@@ -103,7 +104,7 @@ fn trains_and_single_calls_close_the_same_account() {
 fn an_early_end_prints_what_there_is() {
     let running =
         Running::start(&["bench", "capacity", "-b", "1kpps", "-t", "1h", "--json", "--repeat", "2"]);
-    wait_for("a thread that sends", || has_thread(running.id(), "sender").then_some(()));
+    wait_until("a thread that sends", || has_thread(running.id(), "sender").then_some(()));
     running.signal(Signal::INT);
     let (status, lines) = running.wait();
     let [value] = &lines[..] else { panic!("{lines:?}") };

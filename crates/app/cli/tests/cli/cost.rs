@@ -8,8 +8,9 @@ use bench::report::{Reproduction, State};
 use bench::throughput::AccountState;
 use rustix::process::Signal;
 use serde_json::Value;
+use support::wait_until;
 
-use crate::program::{Running, run, wait_for};
+use crate::program::{Running, run};
 use crate::schema::Schema;
 
 /// Two runs of each transport. What comes before each end has begun to measure has no cost, and one may be stopped for a
@@ -75,7 +76,7 @@ fn costs_follow_from_processor_time_frequency_and_what_went_through() {
 fn a_measurement_that_is_ended_early_prints_what_it_has() {
     let bench = Running::start(&["bench", "cost", "-t", "600", "-b", "1M", "-J"]);
     // Its server is started after it has begun to listen for signals.
-    wait_for("its server", || (!bench.children().is_empty()).then_some(()));
+    wait_until("its server", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();
     assert_eq!(read(lines.last().unwrap()).end.state, State::Interrupted);
@@ -85,7 +86,7 @@ fn a_measurement_that_is_ended_early_prints_what_it_has() {
 #[test]
 fn a_reproduction_that_is_ended_early_prints_what_it_has() {
     let bench = Running::start(&["bench", "reproduce", "gu-grossman-2005", "--full", "-J"]);
-    wait_for("its server", || (!bench.children().is_empty()).then_some(()));
+    wait_until("its server", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (_, lines) = bench.wait();
     let line = lines.last().unwrap();

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use support::ports::{private_bus, private_bus_from_now};
+use support::wait_until;
 
-use crate::program::{Running, private_bus, run, wait_for};
-use crate::streams::bus_from_now;
+use crate::program::{Running, run};
 
 /// Returns the accounts among lines, each as reader and stream.
 fn accounts(lines: &[Value]) -> BTreeSet<(&str, &str)> {
@@ -28,7 +29,8 @@ impl Demo {
     fn start(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = support::ports::free_address();
-        let (bus, listen, archive) = (bus_from_now(), address.to_string(), folder.path().join("archive"));
+        let (bus, listen, archive) =
+            (private_bus_from_now(), address.to_string(), folder.path().join("archive"));
         let place = ["--bus", &bus, "--listen", &listen, "--dir", archive.to_str().unwrap()];
         let demo = ["demo", "--headless", "--duration", "1h", "--json"];
         Self { running: Running::start(&[&demo[..], &place, more].concat()), address, folder }
@@ -36,7 +38,7 @@ impl Demo {
 
     /// Waits until both readers have read all of these streams, and the monitor server has lost some of one of them.
     fn wait_until_read(&self, streams: &[&str], losing: &str) {
-        wait_for("every stream at the recorder", || {
+        wait_until("every stream at the recorder", || {
             let recorded = recorded(self.folder.path());
             streams.iter().all(|stream| recorded.contains(&stream.replace('/', "%2F"))).then_some(())
         });
@@ -46,11 +48,11 @@ impl Demo {
             listed[field].as_u64()
         };
         for stream in streams {
-            wait_for("every stream at the monitor", || told(stream, "next_index").filter(|next| *next > 0));
+            wait_until("every stream at the monitor", || told(stream, "next_index").filter(|next| *next > 0));
         }
         // From here on, so that the recorder has lost some, too.
         let before = told(losing, "lost_elements").unwrap_or(0);
-        wait_for("losses", || told(losing, "lost_elements").filter(|lost| *lost > before + LOST_AT_LEAST));
+        wait_until("losses", || told(losing, "lost_elements").filter(|lost| *lost > before + LOST_AT_LEAST));
     }
 
     fn end(self) -> Vec<Value> {
@@ -102,7 +104,7 @@ fn a_demo_ends_by_itself_when_its_time_is_over() {
 
 /// Sends a request to the monitor server; returns the body of its answer.
 fn get(address: SocketAddr, path: &str) -> String {
-    let mut connection = wait_for("the monitor server", || TcpStream::connect(address).ok());
+    let mut connection = wait_until("the monitor server", || TcpStream::connect(address).ok());
     write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
@@ -111,7 +113,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 
 /// Asks the demo's monitor server to derive a stream.
 fn derive(address: SocketAddr, body: &str) -> String {
-    let mut connection = wait_for("the page", || TcpStream::connect(address).ok());
+    let mut connection = wait_until("the page", || TcpStream::connect(address).ok());
     let head = format!("POST /api/derive HTTP/1.1\r\nHost: {address}\r\nConnection: close");
     write!(connection, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
     let mut answer = String::new();
@@ -164,10 +166,10 @@ fn a_demo_that_is_killed_leaves_no_process_behind() {
     let place = ["--listen", "127.0.0.1:0", "--dir", folder.path().to_str().unwrap(), "--bus", &bus];
     let demo = Running::start(&[&["demo", "--headless", "--duration", "1h"], &place[..]].concat());
     // The demo itself, two readers, and at least the two waveforms.
-    wait_for("the demo's processes", || (processes_with(&bus) >= 5).then_some(()));
+    wait_until("the demo's processes", || (processes_with(&bus) >= 5).then_some(()));
     demo.signal(Signal::KILL);
     drop(demo);
-    wait_for("the orphans' end", || (processes_with(&bus) == 0).then_some(()));
+    wait_until("the orphans' end", || (processes_with(&bus) == 0).then_some(()));
 }
 
 /// Counts the processes of this machine that have `word` among their arguments.

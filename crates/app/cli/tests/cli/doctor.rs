@@ -1,24 +1,25 @@
 //! `tallycast doctor`: its findings about a program that loses datagrams, this test, and its remedies.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use support::{or_skip, wait_until};
+use sys::Namespace;
 
-use crate::program::{Running, check_keys, run_as_nobody, wait_for};
+use crate::program::{Running, check_keys, run_as_nobody};
 
 /// Starts watching a port, and waits for the first snapshot; returns whether it names datagrams.
 fn watch(port: u16, more: &[&str]) -> (Running, bool) {
     let port = port.to_string();
     let arguments = ["doctor", "watch", "--json", "--interval", "100ms", "--port", &port];
-    let mut watcher = Running::start(&[&arguments, more].concat());
+    let watcher = Running::start(&[&arguments, more].concat());
     let names_datagrams =
         watcher.lines_until(|line| line["event"] == "watching").pop().unwrap()["names_datagrams"]
             .as_bool()
@@ -60,7 +61,7 @@ impl Narrow {
                 writer.send_to(datagram, self.address()).unwrap();
             }
             sent += at_once.len();
-            wait_for("all that was sent to be read or dropped", || {
+            wait_until("all that was sent to be read or dropped", || {
                 let mut bytes = [0; 2_000];
                 while let Ok(size_bytes) = self.0.recv(&mut bytes) {
                     came.push(bytes[..size_bytes].to_vec());
@@ -80,7 +81,7 @@ fn drops_of_a_programs_socket_are_reported_with_evidence_cause_and_remedy() {
             continue;
         };
         let address = reader.address();
-        let (mut watcher, names_datagrams) = watch(address.port(), &["--no-events"]);
+        let (watcher, names_datagrams) = watch(address.port(), &["--no-events"]);
         assert!(!names_datagrams);
         reader.overflow(&vec![vec![0; 1_000]; 500]);
         let drops = reader.drops();
@@ -120,7 +121,7 @@ fn a_watch_is_reported_alike_from_its_event_file() {
     let file = folder.path().join("events.jsonl");
     let file = file.to_str().unwrap();
     let reader = Narrow::at(Ipv4Addr::LOCALHOST.into()).unwrap();
-    let (mut watcher, _) = watch(reader.address().port(), &["--record", file]);
+    let (watcher, _) = watch(reader.address().port(), &["--record", file]);
     reader.overflow(&vec![vec![0; 1_000]; 500]);
     let mut lines = watcher.lines_until(|line| line["event"] == "loss");
     watcher.signal(Signal::INT);
@@ -182,7 +183,7 @@ fn what_is_no_event_file_is_said() {
 fn every_datagram_that_a_program_of_any_kind_loses_is_named() {
     const COUNT: u16 = 1_000;
     let reader = Narrow::at(Ipv4Addr::LOCALHOST.into()).unwrap();
-    let (mut watcher, names_datagrams) = watch(reader.address().port(), &["--profile", "rtp"]);
+    let (watcher, names_datagrams) = watch(reader.address().port(), &["--profile", "rtp"]);
     if !names_datagrams {
         println!("SKIPPED: single datagrams cannot be looked at here");
         return;
@@ -232,55 +233,29 @@ fn what_is_no_profile_is_refused_with_what_one_is() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A network namespace in which nothing else is sent or lost; it ends with this value.
-struct Apart(Child);
-
-impl Apart {
-    /// Makes it; returns `None` with a note if none can be made.
-    fn make() -> Option<Self> {
-        let held = ["--net", "sh", "-ec", "ip link set lo up; echo; exec cat"];
-        let mut command = Command::new("unshare");
-        command.args(held).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut holder = command.spawn().ok().map(Self);
-        let is_there = |it: &mut Self| it.0.stdout.as_mut().unwrap().read_exact(&mut [0]).is_ok();
-        if !holder.as_mut().is_some_and(is_there) {
-            println!("SKIPPED: no network namespace can be made here");
-            return None;
-        }
-        holder
-    }
-
-    fn path(&self) -> String {
-        format!("/proc/{}/ns/net", self.0.id())
-    }
-}
-
-impl Drop for Apart {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Makes a network namespace in which nothing else is sent or lost; returns `None` with a note if none can be made.
+fn apart() -> Option<Namespace> {
+    or_skip(Namespace::create("doctor"))
 }
 
 /// A program whose bursts arrive at their rate and without other traffic, however busy this machine is: two windows
 /// of time can be compared.
 struct Steady {
     program: Bursts,
-    place: Apart,
+    place: Namespace,
 }
 
 impl Steady {
     fn begin(count: u32, reads: bool) -> Option<Self> {
-        let place = Apart::make()?;
-        let program = sys::in_namespace(&place.path(), || Bursts::of(count, reads)).unwrap();
+        let place = apart()?;
+        let program = place.inside(|| Bursts::of(count, reads)).unwrap();
         Some(Self { program, place })
     }
 
     /// Runs a command of the doctor there, before all that computes; returns its lines and exit code.
     fn doctor(&self, arguments: &[&str], journal: &Path) -> (Vec<serde_json::Value>, Option<i32>) {
-        let mut command = Command::new("nice");
-        command.args(["-n", "-20", "nsenter", &format!("--net={}", self.place.path())]);
-        command.arg(env!("CARGO_BIN_EXE_tallycast"));
+        let mut command = self.place.command("nice");
+        command.args(["-n", "-20", env!("CARGO_BIN_EXE_tallycast")]);
         let journal = ["--json", "--journal", journal.to_str().expect("a path")];
         let output = command.args([&["doctor"], arguments, &journal].concat()).output().expect("it runs");
         print!("{}", String::from_utf8_lossy(&output.stderr));
@@ -440,7 +415,7 @@ fn a_journal_that_is_not_the_doctors_own_word_is_refused_with_the_way_out() {
 fn a_program_that_loses_nothing_is_not_accused_beside_one_that_does() {
     let foreign = Bursts::begin(false);
     let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (mut watcher, names_datagrams) = watch(reader.local_addr().unwrap().port(), &[]);
+    let (watcher, names_datagrams) = watch(reader.local_addr().unwrap().port(), &[]);
     if !names_datagrams {
         println!("SKIPPED: without drop events the namespace's counts may be from other sockets");
         return;
@@ -449,7 +424,7 @@ fn a_program_that_loses_nothing_is_not_accused_beside_one_that_does() {
     writer.connect(reader.local_addr().unwrap()).unwrap();
     let before = sys::MemInfo::of(&foreign.reader).unwrap().drops;
     let mut times = 0;
-    wait_for("the other one to lose", || {
+    wait_until("the other one to lose", || {
         let mut bytes = [0; 2_000];
         for _ in 0..1_000 {
             for _ in 0..5 {
@@ -530,13 +505,9 @@ fn nobody_is_changed_without_being_asked() {
 #[test]
 fn where_nothing_is_lost_it_says_so() {
     // Among the other tests there are always losses: a separate namespace has none of them.
-    let program = env!("CARGO_BIN_EXE_tallycast");
+    let Some(place) = apart() else { return };
     let two_snapshots = ["doctor", "watch", "--snapshots", "2", "--interval", "1ms"];
-    let output = Command::new("unshare").args(["--net", program]).args(two_snapshots).output();
-    let Some(output) = output.ok().filter(|output| !output.stderr.starts_with(b"unshare: ")) else {
-        println!("SKIPPED: no network namespace can be made here");
-        return;
-    };
+    let output = place.command(env!("CARGO_BIN_EXE_tallycast")).args(two_snapshots).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("nothing was lost in "), "{text}");
     assert_eq!(output.status.code(), Some(0));

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use support::{WATCHDOG, wait_until};
 
-use crate::program::{Running, run, wait_for};
+use crate::program::{Running, run};
 
 /// Duration of timed tests: each end sends something even if it is delayed by a second.
 const SECONDS: &str = "2";
@@ -94,7 +94,7 @@ impl Server {
 
     /// Waits for its end; returns what it printed.
     fn join(mut self) -> String {
-        wait_for("the server's end", || self.child.try_wait().unwrap());
+        wait_until("the server's end", || self.child.try_wait().unwrap());
         self.output.take().unwrap().join().unwrap()
     }
 }
@@ -137,7 +137,7 @@ fn stock_client(options: &[&str]) -> (Value, Value) {
 /// Waits for the report of a server; it comes after the client's own.
 fn wait_for_report(server: Server) -> Value {
     // A second client is served only after the first one.
-    wait_for("the first test's end", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+    wait_until("the first test's end", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
     let text = server.end();
     let first = text.lines().next().unwrap_or_else(|| panic!("the server printed nothing"));
     serde_json::from_str(first).unwrap()
@@ -371,7 +371,7 @@ fn our_client_and_our_server_agree_on_everything() {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let client: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(closes(&client), 2);
-        wait_for("the test's end", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+        wait_until("the test's end", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
     }
     let text = server.end();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -391,7 +391,7 @@ fn a_second_client_is_told_that_the_server_is_busy() {
     assert!(String::from_utf8_lossy(&second.stderr).contains("busy with another test"));
     // The first one vanishes, and the next is served.
     drop(first);
-    wait_for("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+    wait_until("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn a_client_that_vanishes_in_the_middle_does_not_keep_the_server() {
     assert!(lines.any(|line| line.unwrap().contains("bits/sec")), "data flow");
     client.kill().unwrap();
     client.wait().unwrap();
-    wait_for("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+    wait_until("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
     let text = server.end();
     let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert!(first["error"].is_string() && first["intervals"].is_array(), "{first}");
@@ -435,8 +435,8 @@ fn a_hello_from_another_host_is_not_answered() {
     // The stream is the client's: the test begins with its hello, and the stranger's data are ignored.
     assert_eq!(first_byte(&mut control), Some(TEST_START));
     let mut answer = [0; 4];
-    // A watchdog: the answer was sent before the byte, and may arrive after it.
-    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // The answer was sent before the byte, and may arrive after it.
+    client.set_read_timeout(Some(WATCHDOG)).unwrap();
     assert_eq!(client.recv(&mut answer).unwrap(), 4);
     assert_eq!(&answer, b"6789");
     stranger.set_nonblocking(true).unwrap();
@@ -455,7 +455,7 @@ fn garbage_at_the_port_of_a_server_is_closed_and_the_next_is_served() {
         // It is closed, or reset if it had sent more than was read.
         let _ = stranger.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer[0] == PARAM_EXCHANGE && answer[1] == 0xfe, "{answer:?}");
-        wait_for("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+        wait_until("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
     }
 }
 
@@ -534,7 +534,7 @@ fn every_datagram_that_iperf3_loses_is_named_by_the_doctor() {
     let server = Server::stock_behind_all_else(cpu);
     // Its datagrams carry seconds, microseconds and their number.
     let profile = ["--profile", "number=8:4,order=big", "--port", &server.port];
-    let mut watcher =
+    let watcher =
         Running::start(&[&["doctor", "watch", "--json", "--interval", "100ms"], &profile[..]].concat());
     let first = watcher.lines_until(|line| line["event"] == "watching").pop().unwrap();
     if first["names_datagrams"] != true {

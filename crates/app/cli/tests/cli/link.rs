@@ -11,7 +11,7 @@ use crate::program::{Running, run, run_as_nobody};
 /// Starts a relay to a target; returns it and its port.
 fn relay(target: &str, others: &[&str]) -> (Running, u64) {
     let words = ["link", "--relay", "127.0.0.1:0", "--to", target, "--json"];
-    let mut running = Running::start(&[&words, others].concat());
+    let running = Running::start(&[&words, others].concat());
     let listening = running.next_line().unwrap();
     assert_eq!(listening["event"], "listening");
     let port = listening["port"].as_u64().unwrap();

@@ -6,8 +6,9 @@ use bench::report::State;
 use bench::throughput::AccountState;
 use rustix::process::Signal;
 use serde_json::Value;
+use support::wait_until;
 
-use crate::program::{Running, run, wait_for};
+use crate::program::{Running, run};
 use crate::schema::Schema;
 
 const SHORT: [&str; 8] = ["bench", "multicast", "-t", "50ms", "--repeat", "2", "--receivers", "3"];
@@ -70,7 +71,7 @@ fn files_and_the_table_name_every_receiver() {
 fn a_measurement_that_is_ended_early_reports_what_it_has() {
     let bench = Running::start(&["bench", "multicast", "-t", "600", "--json"]);
     // It handles signals before it starts its server.
-    wait_for("the server of the bench", || (!bench.children().is_empty()).then_some(()));
+    wait_until("the server of the bench", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();
     let report = read(&lines[0]);

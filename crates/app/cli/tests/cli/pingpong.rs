@@ -5,8 +5,9 @@ use bench::pingpong::Report;
 use bench::report::{Reproduction, State};
 use rustix::process::Signal;
 use serde_json::Value;
+use support::wait_until;
 
-use crate::program::{Running, run, wait_for};
+use crate::program::{Running, run};
 use crate::schema::Schema;
 
 /// As short as it can be.
@@ -99,7 +100,7 @@ fn a_ping_pong_that_is_ended_early_reports_what_it_has() {
     let arguments = ["bench", "pingpong", "-t", "600", "--exchanges", "10000000", "--sizes", "1", "--json"];
     let bench = Running::start(&arguments);
     // It handles signals before it starts its server.
-    wait_for("the server of the bench", || (!bench.children().is_empty()).then_some(()));
+    wait_until("the server of the bench", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();
     let report = read(&lines[0]);
@@ -110,7 +111,7 @@ fn a_ping_pong_that_is_ended_early_reports_what_it_has() {
 #[test]
 fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions() {
     let bench = Running::start(&["bench", "reproduce", "003", "--json"]);
-    wait_for("the first path", || (!bench.children().is_empty()).then_some(()));
+    wait_until("the first path", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();
     let schema =

@@ -10,10 +10,11 @@ use ledger::{Gap, GapKind, Stage, StageCounts};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use serde_json::json;
 use source::{FileOptions, FileSource, Piece, Source, Timing};
+use support::ports::private_bus;
 use tallycast::{Event, StreamGap, StreamInfo};
 use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
 
-use crate::program::{Running, private_bus, run};
+use crate::program::{Running, run};
 use crate::query::ended;
 
 const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 7 };

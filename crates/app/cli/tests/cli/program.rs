@@ -1,32 +1,11 @@
-//! Running the program: waits for conditions with a watchdog, ends what it started.
+//! Running the program: its surroundings, and the keys of what it prints.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::process::{ChildStderr, Command, ExitStatus, Output, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-pub(crate) use support::ports::private_bus;
-
-/// Time a test waits before it fails with what it was waiting for. Not a measurement.
-const WATCHDOG: Duration = Duration::from_secs(120);
-
-/// Interval between two checks of a condition.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Waits until `look` finds something.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < WATCHDOG, "still waiting for {what}");
-        std::thread::park_timeout(POLL_INTERVAL);
-    }
-}
 
 /// The user without rights: a number reserved on every system.
 const NOBODY: u32 = 65_534;
@@ -130,11 +109,7 @@ pub(crate) fn run_unread(arguments: &[&str]) -> Option<i32> {
 }
 
 /// The program while it runs.
-pub(crate) struct Running {
-    child: Child,
-    lines: Receiver<Value>,
-    what: String,
-}
+pub(crate) struct Running(support::Running);
 
 impl Running {
     /// Starts it.
@@ -145,91 +120,43 @@ impl Running {
     /// Starts it; returns its standard error, too.
     pub(crate) fn start_heard(arguments: &[&str]) -> (Self, BufReader<ChildStderr>) {
         let mut running = Self::of(command(arguments).stderr(Stdio::piped()), arguments);
-        let said = BufReader::new(running.child.stderr.take().unwrap());
+        let said = running.take_errors();
         (running, said)
     }
 
     fn of(command: &mut Command, arguments: &[&str]) -> Self {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
         let verb = published_name(arguments);
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                let value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"));
-                check_keys_of(&verb, &value);
-                if sender.send(value).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { child, lines, what: arguments.join(" ") }
-    }
-
-    /// Returns the next line; `None` once the program has closed its output.
-    pub(crate) fn next_line(&mut self) -> Option<Value> {
-        match self.lines.recv_timeout(WATCHDOG) {
-            Ok(value) => Some(value),
-            Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("`{}` said nothing for {WATCHDOG:?}", self.what),
-        }
-    }
-
-    /// Returns all lines up to and including the first that `wanted` accepts.
-    pub(crate) fn lines_until(&mut self, mut wanted: impl FnMut(&Value) -> bool) -> Vec<Value> {
-        let mut lines = Vec::new();
-        loop {
-            let line = self.next_line();
-            lines.push(line.unwrap_or_else(|| panic!("`{}` ended too early: {lines:?}", self.what)));
-            if wanted(&lines[lines.len() - 1]) {
-                return lines;
-            }
-        }
-    }
-
-    /// Writes into its standard input.
-    pub(crate) fn write(&mut self, text: &str) {
-        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
-    }
-
-    /// Closes its standard input.
-    pub(crate) fn close_input(&mut self) {
-        drop(self.child.stdin.take());
-    }
-
-    /// Returns its process.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        let check = move |line: &Value| {
+            assert!(!line.is_string(), "no JSON: {line}");
+            check_keys_of(&verb, line);
+        };
+        Self(support::Running::start(command.stdin(Stdio::piped()), arguments.join(" "), check))
     }
 
     /// Returns its child processes; empty if the kernel does not list them.
     pub(crate) fn children(&self) -> Vec<String> {
-        let id = self.child.id();
+        let id = self.id();
         let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Sends it a signal.
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
     /// Waits for its end; returns what it still printed.
-    pub(crate) fn wait(mut self) -> (ExitStatus, Vec<Value>) {
-        let mut lines = Vec::new();
-        while let Some(line) = self.next_line() {
-            lines.push(line);
-        }
-        let status = wait_for("its end", || self.child.try_wait().unwrap());
+    pub(crate) fn wait(self) -> (ExitStatus, Vec<Value>) {
+        let (lines, status) = self.0.finish();
         (status, lines)
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            self.child.kill().unwrap();
-            self.child.wait().unwrap();
-        }
+impl Deref for Running {
+    type Target = support::Running;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
     }
 }

@@ -275,7 +275,7 @@ fn whoever_reads_a_damaged_archive_says_so_and_ends_with_1() {
         let (root, out) = (folder.path().join("archive"), folder.path().join("out.csv"));
         recorded(&root);
         let (root_text, out) = (root.to_str().unwrap(), out.to_str().unwrap());
-        let bus = crate::program::private_bus();
+        let bus = support::ports::private_bus();
         let replay = ["replay", root_text, "--run", "r", "--speed", "1000", "--wait", "0s", "--bus", &bus];
         let asked: [&[&str]; 7] = [
             &["query", root_text, "--list"],

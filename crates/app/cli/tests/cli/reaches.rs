@@ -6,10 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use support::ports::private_bus;
+use support::wait_until;
 use tempfile::TempDir;
 
 use crate::accounts::Accounts;
-use crate::program::{Running, private_bus, run, run_as_nobody, wait_for};
+use crate::program::{Running, run, run_as_nobody};
 
 /// Shared memory of one test: leftovers of killed processes are removed with it.
 pub(crate) fn memory() -> TempDir {
@@ -58,7 +60,7 @@ fn on_one_host_data_come_by_shared_memory_and_ls_and_top_say_so_and_why() {
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!((&listed["stream"], &listed["reach"]), (&json!("test/wave"), &json!("shm")));
     assert!(listed["why"].as_str().unwrap().starts_with("published on this host: process "), "{listed}");
-    let mut top = Running::start(&["top", "--json", "--interval", "100ms", "--bus", &bus]);
+    let top = Running::start(&["top", "--json", "--interval", "100ms", "--bus", &bus]);
     let looked =
         top.lines_until(|line| line["elements"]["delivered"].as_u64().is_some_and(|count| count > 0));
     let look = looked.last().unwrap();
@@ -85,14 +87,14 @@ fn ls_says_which_rings_this_user_may_not_read_and_what_helps() {
     let beyond = format!("{}&shm={}&access=owner", private_bus(), memory.path().display());
     let publishers = [publisher(&within), publisher(&beyond)];
     let rings = || fs::read_dir(memory.path()).unwrap().flatten().map(|it| it.path());
-    wait_for("both rings", || {
+    wait_until("both rings", || {
         (rings().filter(|it| it.extension().is_some_and(|it| it == "ring")).count() == 2).then_some(())
     });
     let Some(listed) = run_as_nobody(&["ls", "--wait", "10ms", "--bus", &within]) else { return };
     let said = String::from_utf8(listed.stderr).unwrap();
     assert!(said.contains("may not be read by this user: 1"), "{said}");
     assert!(said.contains("access=group"), "{said}");
-    let row = wait_for("the announcement", || {
+    let row = wait_until("the announcement", || {
         let listed = run_as_nobody(&["ls", "--json", "--wait", "1500ms", "--bus", &beyond])?;
         serde_json::from_slice::<Value>(&listed.stdout).ok()
     });
@@ -113,7 +115,7 @@ fn another_user_reads_the_rings_of_root_and_not_those_of_strangers() {
     let bus = format!("shm://test?dir={}&access=all", memory.path().display());
     let publisher = publisher(&bus);
     let rings = || fs::read_dir(memory.path()).unwrap().flatten().map(|it| it.path());
-    let ring = wait_for("the ring", || {
+    let ring = wait_until("the ring", || {
         rings().find(|path| path.extension().is_some_and(|extension| extension == "ring"))
     });
     let read = ["sub", "test/*", "--json", "--count", "1000", "--bus", &bus];
@@ -207,12 +209,12 @@ fn an_agent_that_was_killed_is_an_absence_and_its_readers_receive_for_themselves
     let network = private_bus();
     let memory = memory();
     let shared = format!("{network}&shm={}&access=owner", memory.path().display());
-    let mut agent = Running::start(&["agent", "--json", "--bus", &shared]);
+    let agent = Running::start(&["agent", "--json", "--bus", &shared]);
     let publisher = publisher(&network);
     agent.lines_until(|line| is_event(line, "joined"));
     let mut reader = reader(&shared);
     read_samples(&mut reader, 5_000);
-    let listed = wait_for("the announcement", || {
+    let listed = wait_until("the announcement", || {
         let listed = run(&["ls", "--json", "--bus", &shared]);
         serde_json::from_slice::<Value>(&listed.stdout).ok()
     });
@@ -248,7 +250,7 @@ fn a_second_publisher_of_a_stream_on_one_host_is_refused_with_the_process_of_the
     let memory = memory();
     let bus = host_bus(&memory);
     let first = publisher(&bus);
-    let listed = wait_for("the stream", || {
+    let listed = wait_until("the stream", || {
         let listed = run(&["ls", "--json", "--wait", "10ms", "--bus", &bus]);
         serde_json::from_slice::<Value>(&listed.stdout).ok()
     });

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use crate::program::{private_bus, run, run_with};
+use support::ports::private_bus;
+
+use crate::program::{run, run_with};
 
 /// Runs the program, which must refuse; returns its message.
 fn refusal(arguments: &[&str]) -> String {

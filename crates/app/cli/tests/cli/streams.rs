@@ -6,16 +6,12 @@ use std::num::NonZeroU64;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use source::{Piece, Shape, Source, WaveOptions};
+use support::ports::{private_bus, private_bus_from_now};
+use support::wait_until;
 
 use crate::accounts::{Accounts, count};
-use crate::program::{Running, private_bus, run, run_unheard, run_with, wait_for};
+use crate::program::{Running, run, run_unheard, run_with};
 use crate::reaches::{host_bus, memory};
-
-/// A separate bus, whose readers begin with the first datagram they receive: a delayed reader may miss a stream's
-/// beginning.
-pub(crate) fn bus_from_now() -> String {
-    format!("{}&start=now", private_bus())
-}
 
 fn is_event(line: &Value, event: &str) -> bool {
     line["event"] == json!(event)
@@ -23,9 +19,9 @@ fn is_event(line: &Value, event: &str) -> bool {
 
 /// Publishes a waveform until a reader has enough samples; returns the publisher's totals and the reader's lines.
 fn publish_and_read(publish: &[&str], read: &[&str], samples: u64) -> (Value, Vec<Value>) {
-    let bus = bus_from_now();
+    let bus = private_bus_from_now();
     let shared = ["--json", "--bus", &bus];
-    let mut reader = Running::start(&[&["sub", "test/*", "--until-end"], read, &shared].concat());
+    let reader = Running::start(&[&["sub", "test/*", "--until-end"], read, &shared].concat());
     let publisher = Running::start(&[&["pub", "test/wave"], publish, &shared].concat());
     let mut seen = 0;
     let mut lines = reader.lines_until(|line| {
@@ -48,8 +44,10 @@ fn on_demand_nothing_goes_out_before_a_reader_is_heard() {
     let publish = ["pub", "test/wave", "--wave", "sine", "--rate", "20k", "--send", "on_demand"];
     let publisher = Running::start(&[&publish, &shared[..]].concat());
     // A reader that only lists streams does not subscribe to them.
-    wait_for("the announcement", || (!run(&[&["ls"], &shared[..]].concat()).stdout.is_empty()).then_some(()));
-    let mut reader = Running::start(&[&["sub", "test/*", "--until-end"], &shared[..]].concat());
+    wait_until("the announcement", || {
+        (!run(&[&["ls"], &shared[..]].concat()).stdout.is_empty()).then_some(())
+    });
+    let reader = Running::start(&[&["sub", "test/*", "--until-end"], &shared[..]].concat());
     let mut seen = 0;
     let mut lines = reader.lines_until(|line| {
         seen += line["samples"].as_u64().filter(|_| is_event(line, "block")).unwrap_or(0);
@@ -147,7 +145,7 @@ fn a_reader_that_is_interrupted_still_prints_its_account() {
     let memory = memory();
     let bus = host_bus(&memory);
     let publisher = Running::start(&["pub", "test/wave", "--wave", "ramp", "--rate", "20k", "--bus", &bus]);
-    let mut reader = Running::start(&["sub", "**", "--json", "--bus", &bus]);
+    let reader = Running::start(&["sub", "**", "--json", "--bus", &bus]);
     let mut lines = reader.lines_until(|line| is_event(line, "block"));
     reader.signal(Signal::INT);
     let (status, rest) = reader.wait();
@@ -167,8 +165,8 @@ fn a_reader_that_is_interrupted_still_prints_its_account() {
 
 #[test]
 fn lines_of_standard_input_become_samples() {
-    let bus = bus_from_now();
-    let mut reader = Running::start(&["sub", "lab/*", "--json", "--values", "--until-end", "--bus", &bus]);
+    let bus = private_bus_from_now();
+    let reader = Running::start(&["sub", "lab/*", "--json", "--values", "--until-end", "--bus", &bus]);
     let publish = [
         "pub", "lab/adc", "--stdin", "lines", "--rate", "100", "--dtype", "i16", "--unit", "mV", "--bus",
         &bus,
@@ -223,7 +221,7 @@ fn a_publisher_that_waits_for_its_first_line_can_be_ended() {
 #[test]
 fn a_burst_of_lines_is_not_older_than_its_stream() {
     let bus = private_bus();
-    let mut reader = Running::start(&["sub", "lab/*", "--json", "--until-end", "--bus", &bus]);
+    let reader = Running::start(&["sub", "lab/*", "--json", "--until-end", "--bus", &bus]);
     let publish = ["pub", "lab/burst", "--stdin", "lines", "--rate", "10", "--wait", "1h", "--bus", &bus];
     let mut publisher = Running::start(&publish);
     let lines: String = (0..1_000).map(|line| format!("{line}\n")).collect();
@@ -266,7 +264,7 @@ fn announced_streams_are_listed() {
     let bus = private_bus();
     let publisher = Running::start(&["pub", "--signal", "ecg", "--loop", "--bus", &bus]);
     // The first listing may precede the first announcement.
-    let line: Value = wait_for("an announcement", || {
+    let line: Value = wait_until("an announcement", || {
         let listed = run(&["ls", "--json", "--wait", "1500ms", "--bus", &bus]);
         assert!(listed.status.success());
         let text = String::from_utf8(listed.stdout).unwrap();
@@ -274,7 +272,7 @@ fn announced_streams_are_listed() {
     });
     assert_eq!(line["stream"], "signal/ecg");
     assert_eq!(line["rate"]["numerator"], 360);
-    wait_for("an announcement in a table", || {
+    wait_until("an announcement in a table", || {
         let table = run_with(&["ls"], &[("TALLYCAST_BUS", &bus)], "");
         String::from_utf8(table.stdout).unwrap().contains("signal/ecg").then_some(())
     });

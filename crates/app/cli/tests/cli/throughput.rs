@@ -8,8 +8,9 @@ use std::process::Stdio;
 use bench::throughput::{Account, AccountState, Report, State, Unit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use support::{or_skip, wait_until};
 
-use crate::program::{Running, command, run, run_as_nobody, wait_for};
+use crate::program::{Running, command, run, run_as_nobody};
 use crate::schema::Schema;
 
 /// One run, as short as it can be.
@@ -64,7 +65,7 @@ fn check_accounts(report: &Report) {
 /// Starts a long measurement, and waits for an interval that satisfies `wanted`.
 fn running_until(arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> (Running, Vec<Value>) {
     let long = ["bench", "throughput", "-t", "600", "-i", "20ms", "--json-stream"];
-    let mut bench = Running::start(&[&long, arguments].concat());
+    let bench = Running::start(&[&long, arguments].concat());
     let lines = bench.lines_until(|line| line["event"] == "interval" && wanted(&line["data"]));
     (bench, lines)
 }
@@ -371,7 +372,7 @@ fn a_client_that_is_killed_leaves_the_server_free() {
     assert!(busy.contains("is busy measuring with 127.0.0.1"), "{busy}");
     first.signal(Signal::KILL);
     first.wait();
-    wait_for("the server to be free", || {
+    wait_until("the server to be free", || {
         let output = run(&["bench", "-c", "127.0.0.1", "-p", &port, "-t", "20ms", "--repeat", "1", "-J"]);
         (output.status.code() == Some(0)).then_some(())
     });
@@ -458,13 +459,14 @@ fn two_namespaces_are_made_measured_between_and_removed() {
 fn namespaces_of(process: u32) -> Vec<String> {
     let names = std::fs::read_dir("/run/netns").into_iter().flatten();
     let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| name.starts_with(&format!("tallycast-bench-{process}-"))).collect()
+    let owner = format!("-{process}-");
+    names.filter(|name| name.starts_with("tallycast-bench-") && name.contains(&owner)).collect()
 }
 
 /// Starts a long measurement in namespaces, and waits until it runs; `None`, with a note, if that is impossible.
 fn running_in_namespaces() -> Option<Running> {
     let arguments = ["bench", "throughput", "--netns", "-u", "-t", "600", "-i", "20ms", "--json-stream"];
-    let mut bench = Running::start(&arguments);
+    let bench = Running::start(&arguments);
     let first = bench.next_line()?;
     if first["event"] == "error" {
         println!("SKIPPED: {}", first["data"]);
@@ -557,40 +559,12 @@ fn the_schema_accepts_nothing_that_is_not_in_it() {
     assert!(broken(|it| drop(it["end"]["streams"][0].as_object_mut().unwrap().remove("account"))));
 }
 
-/// A network namespace with nothing in it, of this test alone. Dropping it removes it.
-struct Nowhere(String);
-
-impl Nowhere {
-    /// Makes it; `None`, with a note, if that is impossible.
-    fn make() -> Option<Self> {
-        let name = format!("tallycast-nowhere-{}", std::process::id());
-        match std::process::Command::new("ip").args(["netns", "add", &name]).output() {
-            Ok(output) if output.status.success() => Some(Self(name)),
-            other => {
-                println!("SKIPPED: no network namespace can be made: {other:?}");
-                None
-            }
-        }
-    }
-
-    /// Runs the program there.
-    fn run(&self, arguments: &[&str]) -> std::process::Output {
-        let program = [&["netns", "exec", &self.0, env!("CARGO_BIN_EXE_tallycast")][..], arguments].concat();
-        std::process::Command::new("ip").args(program).stdin(Stdio::null()).output().unwrap()
-    }
-}
-
-impl Drop for Nowhere {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("ip").args(["netns", "delete", &self.0]).output();
-    }
-}
-
 #[test]
 fn a_server_that_no_route_leads_to_is_said_with_where_to_look() {
-    let Some(nowhere) = Nowhere::make() else { return };
+    let Some(nowhere) = or_skip(sys::Namespace::create("nowhere")) else { return };
     for test in [&["bench", "-c"][..], &["bench", "pingpong", "-c"], &["bench", "multicast", "-c"]] {
-        let output = nowhere.run(&[test, &["192.0.2.7", "-J"]].concat());
+        let mut client = nowhere.command(env!("CARGO_BIN_EXE_tallycast"));
+        let output = client.args(test).args(["192.0.2.7", "-J"]).stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("unreachable") && said.contains("ip route get 192.0.2.7"), "{said}");

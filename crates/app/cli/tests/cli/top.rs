@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::program::{Running, private_bus, wait_for};
+use support::ports::private_bus;
+use support::wait_until;
+
+use crate::program::Running;
 
 /// A separate terminal, which ends with the test however that ends.
 struct Terminal {
@@ -39,7 +42,7 @@ impl Terminal {
 
     /// Waits until the screen satisfies `is_wanted`, and returns it.
     fn wait_until(&self, what: &str, is_wanted: impl Fn(&str) -> bool) -> String {
-        wait_for(what, || Some(self.screen()).filter(|screen| is_wanted(screen)))
+        wait_until(what, || Some(self.screen()).filter(|screen| is_wanted(screen)))
     }
 
     /// Waits until the screen has this text, and returns it.
@@ -109,5 +112,5 @@ fn a_view_whose_terminal_is_gone_ends() {
     terminal.wait_for("sort by the next column");
     drop(terminal);
     let process = Path::new("/proc").join(std::fs::read_to_string(number.path()).unwrap().trim());
-    wait_for("the view to end", || (!process.exists()).then_some(()));
+    wait_until("the view to end", || (!process.exists()).then_some(()));
 }

@@ -7,8 +7,9 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::Value;
+use support::wait_until;
 
-use crate::program::{Running, command, run, wait_for};
+use crate::program::{Running, command, run};
 
 /// Rate slow enough to kill a transfer in progress, in bits per second: about five seconds for [`big`], also with a
 /// delayed killer.
@@ -43,7 +44,7 @@ fn folder() -> tempfile::TempDir {
 
 /// Starts a receiver; returns it and the address to send to.
 fn receiver(words: &[&str]) -> (Running, String) {
-    let mut running = Running::start(&[&["recv", "--json"], words].concat());
+    let running = Running::start(&[&["recv", "--json"], words].concat());
     let listening = running.next_line().unwrap();
     assert_eq!(listening["event"], "listening");
     let address = format!("udt://127.0.0.1:{}", listening["port"]);
@@ -79,7 +80,7 @@ fn closes(account: &Value, lines: &[Value]) {
 /// Waits until part of a file is at the receiver, and not all of it.
 fn part_arrived(directory: &Path) {
     let partial = directory.join(".tallycast-partial");
-    wait_for("part of a file", || {
+    wait_until("part of a file", || {
         let parts = fs::read_dir(&partial).ok()?.filter_map(|part| part.ok()?.metadata().ok());
         parts.map(|part| part.len()).find(|bytes| *bytes > 2_000_000)
     });
@@ -152,7 +153,7 @@ fn a_killed_receiver_that_comes_back_gets_the_rest() {
 #[test]
 fn a_killed_sender_goes_on_with_the_same_command() {
     let (from, to) = (folder(), tempfile::tempdir().unwrap());
-    let (mut receiver, address) = receiver(&[to.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
+    let (receiver, address) = receiver(&[to.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
     let killed = sender(&from.path().join("shot"), &address, &["--rate", SLOW]);
     part_arrived(to.path());
     killed.signal(Signal::KILL);

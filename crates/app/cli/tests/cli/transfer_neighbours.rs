@@ -7,9 +7,10 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use support::wait_until;
 use tallycast::udt::{Address, Connection, Listener};
 
-use crate::program::{Running, command, run, wait_for};
+use crate::program::{Running, command, run};
 
 /// A peer that implements only the handshake of UDT.
 struct Stranger(UdpSocket);
@@ -68,7 +69,7 @@ impl Stranger {
 /// Starts a receiver; returns it and its address.
 fn receiver(folder: &tempfile::TempDir) -> (Running, SocketAddr) {
     let into = folder.path().join("in");
-    let mut running = Running::start(&["recv", "--json", into.to_str().unwrap(), "udt://127.0.0.1:0"]);
+    let running = Running::start(&["recv", "--json", into.to_str().unwrap(), "udt://127.0.0.1:0"]);
     let listening = running.next_line().unwrap();
     let port = u16::try_from(listening["port"].as_u64().unwrap()).unwrap();
     (running, SocketAddr::from(([127, 0, 0, 1], port)))
@@ -83,7 +84,7 @@ fn file(folder: &tempfile::TempDir) -> String {
 #[test]
 fn strangers_that_fall_silent_keep_no_sender_and_no_end_waiting() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut running, at) = receiver(&folder);
+    let (running, at) = receiver(&folder);
     let strangers: Vec<Stranger> = (0..100).map(|_| Stranger::new(at)).collect();
     let accepted = strangers.iter().filter(|stranger| stranger.shake(9).is_some()).count();
     assert!(accepted >= 64, "as many as there are places: {accepted}");
@@ -105,7 +106,7 @@ fn strangers_that_fall_silent_keep_no_sender_and_no_end_waiting() {
 #[test]
 fn a_stranger_that_begins_anew_ends_its_own_connection_and_holds_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut running, at) = receiver(&folder);
+    let (running, at) = receiver(&folder);
     let stranger = Stranger::new(at);
     let first = stranger.shake(1_000).expect("there are places");
     stranger.speak(first);
@@ -147,7 +148,7 @@ fn patience_runs_out_before_anything_was_answered_and_lasts_until_somebody_is_th
     // Nobody is there at first.
     let port = support::ports::free();
     let at = format!("udt://127.0.0.1:{port}");
-    let mut sender = Running::start(&["send", &file, &at, "--patience", "10min", "--json"]);
+    let sender = Running::start(&["send", &file, &at, "--patience", "10min", "--json"]);
     let refused = sender.lines_until(|line| line["event"] == "broken").pop().unwrap();
     assert!(refused["error"].as_str().unwrap().contains("no answer from the peer"), "{refused}");
     let into = folder.path().join("in");
@@ -169,7 +170,7 @@ fn a_raw_receiver_ends_although_its_peer_never_stops() {
     let mut receiver =
         command(&["recv", "--raw", &at]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let address: Address = at.parse().unwrap();
-    let connection = wait_for("the receiver", || Connection::connect(&address).ok());
+    let connection = wait_until("the receiver", || Connection::connect(&address).ok());
     let bytes = [3; 65_536];
     for _ in 0..16 {
         connection.send_all(&bytes).unwrap();
@@ -178,7 +179,7 @@ fn a_raw_receiver_ends_although_its_peer_never_stops() {
     interrupt(&receiver);
     // Until the other end is gone.
     while connection.send_all(&bytes).is_ok() {}
-    let status = wait_for("its end", || receiver.try_wait().unwrap());
+    let status = wait_until("its end", || receiver.try_wait().unwrap());
     assert_eq!(status.code(), Some(1));
 }
 
@@ -195,9 +196,9 @@ fn a_raw_sender_ends_although_its_peer_takes_nothing() {
         .unwrap();
     let connection = listener.accept(None).unwrap();
     // Only as much is sent as fits into the buffers of both ends.
-    wait_for("a full buffer", || (connection.stats()?.receive_room_packets == 0).then_some(()));
+    wait_until("a full buffer", || (connection.stats()?.receive_room_packets == 0).then_some(()));
     interrupt(&sender);
-    let status = wait_for("its end", || sender.try_wait().unwrap());
+    let status = wait_until("its end", || sender.try_wait().unwrap());
     assert_eq!(status.code(), Some(2));
     let mut said = String::new();
     std::io::Read::read_to_string(sender.stderr.as_mut().unwrap(), &mut said).unwrap();
