@@ -4,27 +4,25 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
-/// Counter of the lans of this process, so that scenes may run in parallel.
-static NEXT_LAN: AtomicU32 = AtomicU32::new(0);
+use sys::{Namespace, NamespaceError};
 
 /// Name of every host's interface.
 const INTERFACE: &str = "eth0";
 
 /// Hosts around a bridge; dropping it removes them.
 pub struct Lan {
-    prefix: String,
     hosts: Vec<Host>,
 }
 
 /// A host: a network namespace with one interface.
 #[derive(Clone, Debug)]
 pub struct Host {
-    namespace: String,
+    namespace: Arc<Namespace>,
     address: String,
     /// The bridge's namespace, and its port to this host.
-    bridge: String,
+    bridge: Arc<Namespace>,
     port: String,
 }
 
@@ -33,27 +31,17 @@ impl Lan {
     ///
     /// # Errors
     /// The reason, if namespaces cannot be made here.
-    pub fn new(names: &[&str]) -> Result<Self, String> {
-        if !rustix::process::geteuid().is_root() {
-            return Err("network namespaces need root".to_owned());
-        }
-        let number = NEXT_LAN.fetch_add(1, Ordering::Relaxed);
-        let prefix = format!("tc{}-{number}", std::process::id());
-        let bridge = format!("{prefix}-lan");
-        let mut lan = Self { prefix, hosts: Vec::new() };
-        ip(&["netns", "add", &bridge])?;
-        let on_bridge = |arguments: &[&str]| on(&bridge, arguments);
+    pub fn new(names: &[&str]) -> Result<Self, NamespaceError> {
+        let bridge = Arc::new(Namespace::create("lan")?);
         // A lan without a querier: with snooping, a bridge would stop forwarding groups after some minutes.
-        on_bridge(&["link", "add", "br0", "type", "bridge", "mcast_snooping", "0"])?;
-        on_bridge(&["link", "set", "br0", "up"])?;
+        bridge.run("ip link add br0 type bridge mcast_snooping 0")?;
+        bridge.run("ip link set br0 up")?;
+        let mut lan = Self { hosts: Vec::new() };
         for (index, name) in names.iter().enumerate() {
-            let namespace = format!("{}-{name}", lan.prefix);
-            let port = format!("p{index}");
-            ip(&["netns", "add", &namespace])?;
+            let namespace = Arc::new(Namespace::create(name)?);
             quieten(&namespace)?;
-            let own = format!("10.84.0.{}", index + 1);
-            on(&namespace, &["link", "set", "lo", "up"])?;
-            let host = Host { namespace, address: own, bridge: bridge.clone(), port };
+            let (address, port) = (format!("10.84.0.{}", index + 1), format!("p{index}"));
+            let host = Host { namespace, address, bridge: Arc::clone(&bridge), port };
             host.plug_in()?;
             lan.hosts.push(host);
         }
@@ -69,27 +57,26 @@ impl Lan {
 
 impl Drop for Lan {
     fn drop(&mut self) {
-        let namespaces = self.hosts.iter().map(|host| host.namespace.clone());
-        for namespace in namespaces.chain([format!("{}-lan", self.prefix)]) {
-            forget_shared_memory(&namespace);
-            if let Err(reason) = ip(&["netns", "delete", &namespace]) {
-                eprintln!("{reason}");
-            }
-        }
+        let bridge = self.hosts.first().map(|host| host.bridge.name());
+        self.hosts.iter().map(Host::namespace).chain(bridge).for_each(forget_shared_memory);
     }
 }
 
 impl Host {
     /// Makes the host's interface, and connects it to the bridge.
-    fn plug_in(&self) -> Result<(), String> {
+    fn plug_in(&self) -> Result<(), NamespaceError> {
         let Self { namespace, address, bridge, port } = self;
-        on(bridge, &["link", "add", port, "type", "veth", "peer", "name", INTERFACE, "netns", namespace])?;
-        on(bridge, &["link", "set", port, "master", "br0", "up"])?;
-        on(namespace, &["address", "add", &format!("{address}/24"), "dev", INTERFACE])?;
+        bridge.connect(port, namespace, INTERFACE)?;
+        bridge.run(&format!("ip link set {port} master br0 up"))?;
+        namespace.run(&format!("ip address add {address}/24 dev {INTERFACE}"))?;
         // Without duplicate address detection, which would delay the first datagrams.
-        let v6 = format!("{}/64", self.ip(true));
-        on(namespace, &["address", "add", &v6, "dev", INTERFACE, "nodad"])?;
-        on(namespace, &["link", "set", INTERFACE, "up"])
+        namespace.run(&format!("ip address add {}/64 dev {INTERFACE} nodad", self.ip(true)))?;
+        namespace.run(&format!("ip link set {INTERFACE} up")).map(drop)
+    }
+
+    /// Runs a command of words separated by blanks on this host, and returns its output.
+    fn run(&self, command: &str) -> String {
+        self.namespace.run(command).expect("iproute2 obeys root in its own namespace")
     }
 
     /// Removes the host's interface.
@@ -97,7 +84,7 @@ impl Host {
     /// # Panics
     /// If it does not exist.
     pub fn unplug(&self) {
-        on(&self.namespace, &["link", "delete", INTERFACE]).expect("a host has its interface");
+        self.run(&format!("ip link delete {INTERFACE}"));
     }
 
     /// Restores the host's interface after [`unplug`](Self::unplug): with the same name, and a new index.
@@ -113,10 +100,8 @@ impl Host {
     /// # Panics
     /// If its address was replaced already.
     pub fn move_to(&self, address: &str) {
-        let own = format!("{}/24", self.address);
-        on(&self.namespace, &["address", "delete", &own, "dev", INTERFACE]).expect("a host has its address");
-        let other = format!("{address}/24");
-        on(&self.namespace, &["address", "add", &other, "dev", INTERFACE]).expect("it is free");
+        self.run(&format!("ip address delete {}/24 dev {INTERFACE}", self.address));
+        self.run(&format!("ip address add {address}/24 dev {INTERFACE}"));
     }
 
     /// Returns the bus as this host uses it, with further options such as `&rcvbuf=4096`.
@@ -141,9 +126,23 @@ impl Host {
     /// Returns a command that runs in this host's namespace.
     #[must_use]
     pub fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace, program]);
+        self.namespace.command(program)
+    }
+
+    /// Returns a command that runs a program on this host as a user without any privilege, in nobody's group.
+    #[must_use]
+    pub fn unprivileged_command(&self, program: &str) -> Command {
+        let mut command = self.command("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", program]);
         command
+    }
+
+    /// Runs `act` on a thread of its own in this host's namespace.
+    ///
+    /// # Panics
+    /// If `act` panics.
+    pub fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        self.namespace.inside(act).expect("the host is there")
     }
 
     /// Makes all traffic that leaves this host pass a queue that is too small for it.
@@ -154,8 +153,8 @@ impl Host {
     /// # Panics
     /// If the queue discipline cannot be set.
     pub fn throttle(&self, rate: &str, burst: &str, limit: &str) {
-        let queue = ["root", "tbf", "rate", rate, "burst", burst, "limit", limit];
-        tc(&self.namespace, &[&["qdisc", "replace", "dev", INTERFACE], &queue[..]].concat());
+        let queue = format!("root tbf rate {rate} burst {burst} limit {limit}");
+        self.run(&format!("tc qdisc replace dev {INTERFACE} {queue}"));
     }
 
     /// Removes the limit on outgoing traffic.
@@ -171,15 +170,13 @@ impl Host {
     /// Returns the name of the host's network namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        &self.namespace
+        self.namespace.name()
     }
 
     /// Returns a command that runs on the bridge, in its namespace.
     #[must_use]
     pub fn bridge_command(&self, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.bridge, program]);
-        command
+        self.bridge.command(program)
     }
 
     /// Returns the host's address of either version.
@@ -210,8 +207,7 @@ impl Host {
     /// # Panics
     /// If the MTU cannot be set.
     pub fn narrow(&self, mtu: u32) {
-        let mtu = mtu.to_string();
-        ip(&["-n", &self.namespace, "link", "set", INTERFACE, "mtu", &mtu]).expect("an MTU can be set");
+        self.run(&format!("ip link set {INTERFACE} mtu {mtu}"));
     }
 
     /// Makes the host's trains leave packet by packet, as on a cable: then, unlike on a virtual one, each packet is
@@ -220,8 +216,7 @@ impl Host {
     /// # Panics
     /// If the interface cannot be set.
     pub fn cut_trains(&self) {
-        let set = ["-n", &self.namespace, "link", "set", "dev", INTERFACE, "gso_max_segs", "1"];
-        ip(&set).expect("a virtual interface's trains can be cut");
+        self.run(&format!("ip link set dev {INTERFACE} gso_max_segs 1"));
     }
 
     /// Makes the bridge lose this share of the packets to this host, at random.
@@ -233,9 +228,10 @@ impl Host {
         let threshold = (share * 4_294_967_296.0) as u32;
         // Classic BPF: load a random word; pass at or above the threshold, drop below it (TC_ACT_SHOT).
         let program = format!("4,32 0 0 4294963256,53 0 1 {threshold},6 0 0 4294967295,6 0 0 2");
-        tc(&self.bridge, &["qdisc", "add", "dev", &self.port, "clsact"]);
+        self.bridge.run(&format!("tc qdisc add dev {} clsact", self.port)).expect("a bridge has its port");
         let filter = ["filter", "add", "dev", &self.port, "egress", "bpf", "da", "bytecode", &program];
-        tc(&self.bridge, &filter);
+        let output = self.bridge_command("tc").args(filter).output().expect("it ran a moment ago");
+        assert!(output.status.success(), "{output:?}");
     }
 
     /// Returns the number of packets the host's queue discipline dropped.
@@ -244,20 +240,18 @@ impl Host {
     /// If the counter cannot be read.
     #[must_use]
     pub fn queue_dropped(&self) -> u64 {
-        let shown = output("tc", &["-n", &self.namespace, "-s", "-j", "qdisc", "show", "dev", INTERFACE]);
-        let shown: serde_json::Value =
-            serde_json::from_str(&shown.expect("tc shows")).expect("tc writes JSON");
+        let shown = self.run(&format!("tc -s -j qdisc show dev {INTERFACE}"));
+        let shown: serde_json::Value = serde_json::from_str(&shown).expect("tc writes JSON");
         shown[0]["drops"].as_u64().expect("a queue discipline counts its drops")
     }
 }
 
 /// Silences a host's own traffic while a scene runs: its losses would count among the scene's. No router
 /// solicitation, and immediate group reports instead of delayed ones.
-fn quieten(namespace: &str) -> Result<(), String> {
-    let default = |name: &str| format!("net.ipv6.conf.default.{name}");
-    let (router, groups) =
-        (default("router_solicitations=0"), default("mldv2_unsolicited_report_interval=1"));
-    ip(&["netns", "exec", namespace, "sysctl", "-qw", &router, &groups])
+fn quieten(namespace: &Namespace) -> Result<(), NamespaceError> {
+    const DEFAULT: &str = "net.ipv6.conf.default";
+    let settings = ["router_solicitations=0", "mldv2_unsolicited_report_interval=1"];
+    settings.iter().try_for_each(|it| namespace.run(&format!("sysctl -qw {DEFAULT}.{it}")).map(drop))
 }
 
 /// Removes the shared memory of killed programs under the namespace's number.
@@ -272,29 +266,5 @@ fn forget_shared_memory(namespace: &str) {
         {
             eprintln!("{}: {error}", entry.path().display());
         }
-    }
-}
-
-fn tc(namespace: &str, arguments: &[&str]) {
-    output("tc", &[&["-n", namespace], arguments].concat()).expect("tc obeys root in its own namespace");
-}
-
-/// Runs `ip` in a namespace.
-fn on(namespace: &str, arguments: &[&str]) -> Result<(), String> {
-    ip(&[&["-n", namespace], arguments].concat())
-}
-
-fn ip(arguments: &[&str]) -> Result<(), String> {
-    output("ip", arguments).map(|_| ())
-}
-
-fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let shown = format!("{program} {}", arguments.join(" "));
-    let output =
-        Command::new(program).args(arguments).output().map_err(|error| format!("`{shown}`: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(format!("`{shown}` failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
     }
 }

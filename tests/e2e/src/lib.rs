@@ -13,19 +13,14 @@ mod web;
 
 pub use accounts::Accounts;
 pub use lan::{Host, Lan};
-pub use process::{Command, WATCHDOG, binary, wait_until};
+pub use process::{Command, binary};
 pub use program::Program;
-pub use support::ports::private_bus;
+pub use support::ports::{private_bus, private_bus_from_now};
+pub use support::{WATCHDOG, wait_until};
 pub use web::{get_json, get_on};
 
 /// Returns a lan with these hosts, or reports why the scene cannot run here and returns `None`.
 #[must_use]
 pub fn lan_or_skip(hosts: &[&str]) -> Option<Lan> {
-    match Lan::new(hosts) {
-        Ok(lan) => Some(lan),
-        Err(reason) => {
-            println!("SKIPPED: {reason}");
-            None
-        }
-    }
+    support::or_skip(Lan::new(hosts))
 }

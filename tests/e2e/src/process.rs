@@ -1,43 +1,18 @@
-//! The command under test: its output lines, its signals, its end.
+//! The command under test: where it is, how it starts on a host, and its events.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::process::{ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
+use support::{Running, wait_until};
 
 use crate::lan::Host;
 
-/// Watchdog of a scene: maximum time it waits for something that must happen.
-pub const WATCHDOG: Duration = Duration::from_secs(60);
-/// Interval between two checks of a condition.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// A running `tallycast`; dropping it kills the process.
-pub struct Command {
-    child: Child,
-    lines: Receiver<Value>,
-    shown: String,
-}
-
-/// Waits until `look` returns a value, and returns it.
-///
-/// # Panics
-/// If it returns none before the watchdog.
-pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "still waiting for {what} after {WATCHDOG:?}");
-        std::thread::park_timeout(POLL_INTERVAL);
-    }
-}
+pub struct Command(Running);
 
 /// Returns the path of the command under test.
 ///
@@ -72,9 +47,7 @@ impl Command {
     pub fn start_example(host: &Host, name: &str) -> Self {
         let mut command = host.command(example(name).to_str().expect("a path of plain text"));
         command.env("TALLYCAST_BUS", host.bus_from_now(""));
-        let mut started = Self::spawn(command, &[]);
-        name.clone_into(&mut started.shown);
-        started
+        Self::spawn(command, &[])
     }
 
     /// Starts `tallycast` with these arguments on a host.
@@ -95,14 +68,10 @@ impl Command {
     /// possible here.
     #[must_use]
     pub fn start_unprivileged(host: &Host, arguments: &[&str]) -> Option<Self> {
-        let unprivileged = || {
-            let mut command = host.command("setpriv");
-            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
-            command.arg(binary());
-            command
-        };
+        let binary = binary();
+        let unprivileged = || host.unprivileged_command(binary.to_str().expect("a path of plain text"));
         if !unprivileged().arg("--version").output().is_ok_and(|output| output.status.success()) {
-            println!("SKIPPED: there is no setpriv, or nobody may not reach {}", binary().display());
+            println!("SKIPPED: there is no setpriv, or nobody may not reach {}", binary.display());
             return None;
         }
         Some(Self::spawn(unprivileged(), arguments))
@@ -129,19 +98,9 @@ impl Command {
     }
 
     fn spawn(mut command: std::process::Command, arguments: &[&str]) -> Self {
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("a program that is there can be run");
-        let output = BufReader::new(child.stdout.take().expect("a pipe was asked for"));
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
-                if sender.send(value).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { child, lines, shown: arguments.join(" ") }
+        command.args(arguments).stdin(Stdio::null());
+        let shown = format!("{command:?}");
+        Self(Running::start(&mut command, shown, |_| ()))
     }
 
     /// Waits until a reader has read `count` blocks from now on.
@@ -155,22 +114,6 @@ impl Command {
             seen += usize::from(line["event"] == "block");
             seen >= count
         });
-    }
-
-    /// Waits for a line for which `is_it` is true and returns it; skips earlier lines.
-    ///
-    /// # Panics
-    /// If no such line arrives before the watchdog.
-    pub fn wait_for(&self, what: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + WATCHDOG;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) if is_it(&line) => return line,
-                Ok(_) => {}
-                Err(_) => panic!("`tallycast {}` did not say {what} within {WATCHDOG:?}", self.shown),
-            }
-        }
     }
 
     /// Waits until a reader receives the sample with this index, or a later one.
@@ -193,22 +136,9 @@ impl Command {
         self.wait_for_event("block")["first_index"].as_u64().expect("a block begins at a sample")
     }
 
-    /// Skips the lines so far: later waits see only new ones.
-    pub fn skip_to_now(&self) {
-        while self.lines.try_recv().is_ok() {}
-    }
-
     /// Waits for the next event of this kind.
     pub fn wait_for_event(&self, kind: &str) -> Value {
         self.wait_for(kind, |line| line["event"] == kind)
-    }
-
-    /// Sends a signal.
-    ///
-    /// # Panics
-    /// If the process has exited.
-    pub fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("the process runs");
     }
 
     /// Makes a change while all threads of the process are stopped.
@@ -244,32 +174,15 @@ impl Command {
     ///
     /// # Panics
     /// If it does not end before the watchdog.
-    pub fn finish(mut self) -> (Vec<Value>, ExitStatus) {
-        let deadline = Instant::now() + WATCHDOG;
-        let mut rest = Vec::new();
-        // The pipe closes when the process ends.
-        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            rest.push(line);
-        }
-        assert!(Instant::now() < deadline, "`tallycast {}` did not end", self.shown);
-        (rest, self.child.wait().expect("a child can be waited for"))
-    }
-
-    /// Returns the process ID.
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
+    pub fn finish(self) -> (Vec<Value>, ExitStatus) {
+        self.0.finish()
     }
 }
 
-impl Drop for Command {
-    fn drop(&mut self) {
-        // In any state, also stopped: a process must not outlive its scene.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Command {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.0
     }
 }

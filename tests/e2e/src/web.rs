@@ -1,11 +1,8 @@
 //! Requests to a monitor server, as from any program.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsFd;
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 use crate::lan::Host;
@@ -25,13 +22,7 @@ pub fn get_json(address: &str, path: &str) -> Value {
 /// If it does not answer, or answers with an error.
 #[must_use]
 pub fn get_on(host: &Host, address: &str, path: &str) -> String {
-    let ask = || {
-        let namespace = File::open(format!("/run/netns/{}", host.namespace())).expect("the host is there");
-        // Only this thread enters the namespace, and it ends there.
-        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
-        get(address, path)
-    };
-    std::thread::scope(|scope| scope.spawn(ask).join()).expect("the server answers")
+    host.inside(|| get(address, path))
 }
 
 fn get(address: &str, path: &str) -> String {

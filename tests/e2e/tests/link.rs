@@ -1,13 +1,11 @@
 //! `tallycast link --between`: a path between two namespaces has the requested delay and loss, and accounts for
 //! everything.
 
-use std::fs::File;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::AsFd;
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use e2e::{Command, Host, Lan, WATCHDOG, lan_or_skip};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 /// Addresses that the path assigns to its ends.
@@ -43,13 +41,7 @@ fn lost(way: &Value) -> u64 {
 
 /// Opens a socket of a host at its end of the path.
 fn socket(host: &Host, address: Ipv4Addr) -> UdpSocket {
-    let open = || {
-        let namespace = File::open(format!("/run/netns/{}", host.namespace())).expect("the host is there");
-        // Only this thread enters the namespace, and it ends there.
-        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
-        UdpSocket::bind((address, 0)).expect("the path gave it this address")
-    };
-    let socket = std::thread::scope(|scope| scope.spawn(open).join()).expect("it opens");
+    let socket = host.inside(|| UdpSocket::bind((address, 0)).expect("the path gave it this address"));
     socket.set_read_timeout(Some(WATCHDOG)).expect("it is no zero time");
     socket
 }
@@ -170,30 +162,17 @@ fn ipv6_crosses_it_once_it_is_switched_on() {
 fn tcp_crosses_it_too() {
     let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
     let path = path(&lan, &["--delay", "1ms", "--loss", "0.5%"]);
+    let listen = || TcpListener::bind((ENDS[1], 0)).expect("the path gave it this address");
+    let listener = lan.hosts()[1].inside(listen);
+    let server = listener.local_addr().expect("it is bound");
+    let send = || {
+        let mut client = TcpStream::connect(server).expect("it listens");
+        client.write_all(&[7; 1_000_000]).expect("it reads");
+    };
     let served = std::thread::scope(|scope| {
-        let (sender, port) = std::sync::mpsc::channel();
-        let lan = &lan;
-        let inside = |end: usize| {
-            let namespace = File::open(format!("/run/netns/{}", lan.hosts()[end].namespace()));
-            let namespace = namespace.expect("the host is there");
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
-        };
-        let server = scope.spawn(move || {
-            inside(1);
-            let listener = std::net::TcpListener::bind((ENDS[1], 0)).expect("the path gave it this address");
-            sender.send(listener.local_addr().expect("it is bound").port()).expect("the test waits");
-            let mut got = Vec::new();
-            std::io::Read::read_to_end(&mut listener.accept().expect("a client").0, &mut got)
-                .expect("the end");
-            got.len()
-        });
-        scope.spawn(move || {
-            inside(0);
-            let port = port.recv().expect("it listens");
-            let mut client = std::net::TcpStream::connect((ENDS[1], port)).expect("it listens");
-            std::io::Write::write_all(&mut client, &[7; 1_000_000]).expect("it reads");
-        });
-        server.join().expect("all arrives")
+        scope.spawn(|| lan.hosts()[0].inside(send));
+        let (mut connection, _) = listener.accept().expect("a client");
+        std::io::copy(&mut connection, &mut std::io::sink()).expect("the end")
     });
     assert_eq!(served, 1_000_000);
     let report = report(path);

@@ -10,7 +10,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use e2e::{Accounts, Command, get_json, private_bus, wait_until};
+use e2e::{Accounts, Command, get_json, private_bus_from_now, wait_until};
 use serde_json::Value;
 
 const STREAM: &str = "figure4/sine";
@@ -27,7 +27,7 @@ const NPY_HEADER_BYTES: usize = 128;
 
 #[test]
 fn archive_and_readers_tell_the_same_holes_and_the_rest_is_the_input_bit_for_bit() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), format!("{}&start=now", private_bus()));
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus_from_now());
     let (root, file) = (folder.path().join("archive"), folder.path().join("sine.npy"));
     let (root, file) = (root.to_str().unwrap(), file.to_str().unwrap());
     let input = sine();

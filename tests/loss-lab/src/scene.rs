@@ -1,11 +1,9 @@
 //! Two hosts on a lan, and the commands that change the path between them.
 
-use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use e2e::{Host, Lan};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::classes::Class;
@@ -29,7 +27,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(version: Version) -> anyhow::Result<Self> {
-        let lan = Lan::new(&["sender", "reader"]).map_err(|reason| anyhow!(reason))?;
+        let lan = Lan::new(&["sender", "reader"])?;
         let scene = Self { version, lan };
         // Neighbours are resolved before anything is measured.
         let marker = scene.reader_socket(PORT + 1)?;
@@ -92,18 +90,7 @@ impl Scene {
         host: &Host,
         work: impl FnOnce() -> anyhow::Result<T> + Send,
     ) -> anyhow::Result<T> {
-        let path = format!("/run/netns/{}", host.namespace());
-        let namespace = File::open(&path).with_context(|| path.clone())?;
-        std::thread::scope(|threads| {
-            let thread = threads.spawn(move || {
-                move_into_link_name_space(
-                    std::os::fd::AsFd::as_fd(&namespace),
-                    Some(LinkNameSpaceType::Network),
-                )?;
-                work()
-            });
-            thread.join().map_err(|_| anyhow!("a thread of the scene panicked"))?
-        })
+        host.inside(work)
     }
 
     /// Runs commands of a shell on the sender.

@@ -1,16 +1,15 @@
 //! `tallycast doctor watch` on the hosts of a scene, and its output.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use e2e::Host;
 use ledger::Stage;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
+use support::Running;
 
 use crate::classes::Class;
 use crate::scene::PORT;
@@ -22,9 +21,7 @@ pub(crate) struct Watches(Vec<Watch>);
 struct Watch {
     /// True if losses by the whole host's counters count, too: they may belong to other namespaces.
     hears_host: bool,
-    /// `None` once it has reported everything.
-    child: Option<Child>,
-    lines: Receiver<Value>,
+    running: Running,
 }
 
 /// Reports of the doctors of both hosts.
@@ -47,21 +44,16 @@ pub(crate) struct Told {
 /// Doctors that have reported everything and exit on their own: after event matching this takes a second, in which
 /// the next class continues.
 #[derive(Default)]
-pub(crate) struct Leaving(Vec<Child>);
+pub(crate) struct Leaving(Vec<Running>);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        for mut child in self.0.drain(..) {
-            let _ = child.wait();
-        }
+        self.0.drain(..).for_each(|running| drop(running.finish()));
     }
 }
 
 /// Time for which each of the two is read in turn.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// The user without privilege.
-const NOBODY: &str = "65534";
 
 impl Watches {
     pub(crate) fn begin(
@@ -92,16 +84,13 @@ impl Watches {
         let watches = self.0;
         while told.all() < planted.missing.len() as u64 && Instant::now() < deadline {
             for watch in &watches {
-                watch
-                    .lines
-                    .recv_timeout(POLL_INTERVAL)
-                    .iter()
-                    .for_each(|line| told.take(line, watch.hears_host));
+                let line = watch.running.line_within(POLL_INTERVAL);
+                line.iter().for_each(|line| told.take(line, watch.hears_host));
             }
         }
-        watches.iter().try_for_each(|watch| watch.signal(Signal::INT))?;
+        watches.iter().for_each(|watch| watch.running.signal(Signal::INT));
         for watch in watches {
-            leaving.0.extend(watch.end(&mut told)?);
+            leaving.0.push(watch.end(&mut told)?);
         }
         told.leave_what_the_sender_knows();
         told.not_observed -= told.not_heard.min(told.not_observed);
@@ -113,13 +102,7 @@ impl Watch {
     fn begin(host: &Host, class: &Class, nobody: bool, checkpoints: bool) -> anyhow::Result<Self> {
         let binary = e2e::binary();
         let binary = binary.to_str().context("a path of plain text")?;
-        let mut command = if nobody {
-            let mut command = host.command("setpriv");
-            command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--inh-caps=-all", binary]);
-            command
-        } else {
-            host.command(binary)
-        };
+        let mut command = if nobody { host.unprivileged_command(binary) } else { host.command(binary) };
         command.args(["doctor", "watch", "--json", "--interval", "50ms"]);
         if (class.has_checkpoints || checkpoints) && !nobody {
             command.arg("--checkpoints");
@@ -127,16 +110,9 @@ impl Watch {
         for port in [PORT, PORT + 1].iter().filter(|_| class.is_of_ports) {
             command.args(["--port", &port.to_string()]);
         }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        let output = BufReader::new(child.stdout.take().context("a pipe was asked for")?);
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            let lines =
-                output.lines().map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok());
-            // The receiver may have been dropped.
-            lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
-        });
-        Ok(Self { hears_host: class.is_of_whole_host, child: Some(child), lines })
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        let running = Running::start(&mut command, "doctor watch".to_owned(), |_| ());
+        Ok(Self { hears_host: class.is_of_whole_host, running })
     }
 
     fn expect_begun(&self, nobody: bool) -> anyhow::Result<()> {
@@ -148,16 +124,10 @@ impl Watch {
     }
 
     fn next(&self) -> anyhow::Result<Value> {
-        self.lines.recv_timeout(e2e::WATCHDOG).context("the doctor printed nothing")
+        self.running.next_line().context("the doctor ended early")
     }
 
-    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let id = self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok());
-        let pid = id.and_then(Pid::from_raw).context("a process has a number")?;
-        Ok(kill_process(pid, signal)?)
-    }
-
-    fn end(mut self, told: &mut Told) -> anyhow::Result<Option<Child>> {
+    fn end(self, told: &mut Told) -> anyhow::Result<Running> {
         loop {
             let line = self.next()?;
             if line["event"] == "ended" {
@@ -169,16 +139,7 @@ impl Watch {
             }
             told.take(&line, self.hears_host);
         }
-        Ok(self.child.take())
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        Ok(self.running)
     }
 }
 
