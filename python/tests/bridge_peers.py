@@ -10,18 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tallycast as tc
-from places import as_one, free_ports
-
-#: A test that waits longer than this for anything has failed. Units: seconds.
-WATCHDOG = float(os.environ.get("TALLYCAST_TEST_WATCHDOG", "90"))
+from places import WATCHDOG, as_one, free_ports, until
 
 PACKAGE = str(Path(tc.__file__).parent.parent)
 _numbers = itertools.count()
@@ -33,15 +29,6 @@ def new_bus(transport: str = "shm") -> str:
         # A reader begins with the first data it receives: a beginning is held for half a second, and it may be later.
         return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo&start=now"
     return f"shm://bridge-{os.getpid()}-{next(_numbers)}"
-
-
-def wait_until(condition: Callable[[], Any], what: Callable[[], object] = lambda: "") -> Any:
-    """Waits for a condition; on a time-out it fails and prints what there was instead."""
-    deadline = time.monotonic() + WATCHDOG
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"nothing for {WATCHDOG} s: {what()}"
-        time.sleep(0.005)
-    return found
 
 
 class Bridge:
@@ -78,7 +65,7 @@ class Bridge:
             )
             return found[count - 1] if len(found) >= count else None
 
-        found: dict[str, Any] = wait_until(come, lambda: (event, fields, self.events))
+        found: dict[str, Any] = until(come, lambda: (event, fields, self.events))
         return found
 
     def end(self, number: int = signal.SIGINT, code: int = 0) -> dict[str, dict[str, Any]]:
@@ -131,19 +118,19 @@ class Reader:
 
     def wait_for(self, stream: str, index: int, number: int = -1) -> None:
         """Waits for a sample."""
-        wait_until(lambda: index in self.samples_of(stream, number), lambda: (stream, index, self.samples))
+        until(lambda: index in self.samples_of(stream, number), lambda: (stream, index, self.samples))
 
     def wait_for_hole(self, stream: str, index: int) -> None:
         """Waits until a sample of a stream of one epoch is known to be missing."""
         known = lambda: [it["elements"]["next"] for it in self._subscriber.accounts() if it.stream == stream]  # noqa: E731
-        wait_until(lambda: max(known(), default=0) > index, lambda: (stream, index, known()))
+        until(lambda: max(known(), default=0) > index, lambda: (stream, index, known()))
         assert index not in self.samples_of(stream)
 
     def end(self) -> dict[str, list[Any]]:
         """Leaves; returns the account of each epoch by stream, oldest first. Each of them is closed, balanced and explained."""
         # The publisher's last data may still be in flight.
         newest = lambda: {(it.stream, it.epoch): it.state for it in self._subscriber.accounts()}  # noqa: E731
-        wait_until(lambda: set(newest().values()) <= {"closed"}, self._subscriber.accounts)
+        until(lambda: set(newest().values()) <= {"closed"}, self._subscriber.accounts)
         self._listener.close()
         of_epochs: dict[tuple[str, str], list[Any]] = {}
         for account in self._subscriber.close():
@@ -260,7 +247,7 @@ class Mosquitto:
         process = subprocess.Popen(
             [self._program, "-c", str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        wait_until(lambda: self._answers())
+        until(lambda: self._answers())
         return process
 
     def _answers(self) -> bool:

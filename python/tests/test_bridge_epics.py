@@ -17,7 +17,8 @@ for needed in ("softioc", "aioca", "p4p"):
     pytest.importorskip(needed)
 
 import tallycast as tc
-from bridge_peers import Bridge, Ioc, Reader, epics_env, holes, new_bus, wait_until
+from bridge_peers import Bridge, Ioc, Reader, epics_env, holes, new_bus
+from places import until
 from tallycast.bridges._epics_pva import monitor
 from tallycast.bridges._feed import MIN_EPOCH_NS
 
@@ -229,7 +230,7 @@ def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str
             # An earlier update would be a hole in the epoch that has just begun, and no other update follows.
             old_enough_ns = time.monotonic_ns() + MIN_EPOCH_NS
             kill(ioc, bridge, "lab/a")
-            wait_until(lambda: time.monotonic_ns() > old_enough_ns)
+            until(lambda: time.monotonic_ns() > old_enough_ns)
             old = pv.truth
             pv.truth = []
             with Ioc(env, {**pv.record, "kind": "long", "unit": "counts"}) as again:
@@ -255,10 +256,10 @@ def test_another_unit_is_a_new_epoch(env: dict[str, str]) -> None:
         pv.put(ioc, 0.5)
         with Bridge("epics", bus, "--pv=T:A=lab/a", env=env) as bridge:
             begin(ioc, bridge, reader, pv, float)
-            wait_until(lambda: len(bridge.of("began")) == 1)
+            until(lambda: len(bridge.of("began")) == 1)
             ioc.unit("T:A", "mV")
             values = itertools.count()
-            wait_until(lambda: pv.put(ioc, next(values)) or bridge.of("form"))
+            until(lambda: pv.put(ioc, next(values)) or bridge.of("form"))
             counters = bridge.end()["in T:A"]
         reader.end()
     assert counters["lives"] == 2 and "[mV]" in bridge.of("form")[0]["text"]
@@ -363,7 +364,7 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
         bridge.wait_for("serving", 2)
         # Dropping a subscription ends it.
         watching = [monitor(pva, name, look(name), "record[queueSize=1000]field()") for name in seen]
-        wait_until(lambda: all(seen.values()) and watching)
+        until(lambda: all(seen.values()) and watching)
         assert [it["alarm.severity"] for it in seen["OUT:U"]] == [3], "without a stream it is invalid"
         t0 = T0_NS
         with (
@@ -374,11 +375,11 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
             for k in range(5):
                 a.send([[-1.0, k + 0.1]], t0 + k * NS // 8)
                 w.send([[k, 1, 2, 3, 2**31 - 1]], t0 + k * NS // 8)
-                wait_until(lambda: min(map(len, seen.values())) > k + 1, lambda: (bridge.events, seen))  # noqa: B023
+                until(lambda: min(map(len, seen.values())) > k + 1, lambda: (bridge.events, seen))  # noqa: B023
             a.skip(3)
             a.send([[-1.0, 77.5]], t0 + NS)
-            wait_until(lambda: seen["OUT:U"][-1]["value"] == 77.5, lambda: seen["OUT:U"][-1])
-        wait_until(lambda: seen["OUT:U"][-1]["alarm.severity"] == 3 and seen["OUT:W"][-1]["alarm.severity"] == 3)
+            until(lambda: seen["OUT:U"][-1]["value"] == 77.5, lambda: seen["OUT:U"][-1])
+        until(lambda: seen["OUT:U"][-1]["alarm.severity"] == 3 and seen["OUT:W"][-1]["alarm.severity"] == 3)
         accounts = bridge.end()
     values = [it for it in seen["OUT:U"] if it["alarm.severity"] == 0]
     for value in values:
@@ -428,12 +429,12 @@ def test_a_soft_ioc_of_ours_that_dies_is_started_again_with_the_newest_value(env
                 except TimeoutError:
                     return 0.0
 
-            wait_until(served)
+            until(served)
             (ioc,) = [pid for pid in children(bridge.process.pid) if "_softioc" in text_of(Path(f"/proc/{pid}/cmdline"))]
             os.kill(ioc, signal.SIGKILL)
             before = k
             bridge_restarted = lambda: served() > before and bridge.of("restarted")  # noqa: E731
-            wait_until(bridge_restarted)
+            until(bridge_restarted)
         accounts = bridge.end()
     assert accounts["out OUT:A"]["read"] == accounts["out OUT:A"]["told"]
 
@@ -457,10 +458,10 @@ def test_a_stream_is_written_to_a_pv_of_others_by_both_protocols(env: dict[str, 
                     publisher.send([float(k := k + 1)])
                     return len(reader.samples_of("back/ca")) > 5 and len(reader.samples_of("back/pva")) > 5
 
-                wait_until(came_back)
+                until(came_back)
                 publisher.send([12345.678])
                 for stream in ("back/ca", "back/pva"):
-                    wait_until(lambda: 12345.678 in [it[0].item() for it in reader.samples_of(stream).values()])
+                    until(lambda: 12345.678 in [it[0].item() for it in reader.samples_of(stream).values()])
             accounts = bridge.end()
         reader.end()
     for peer in ("T:CA", "pva://T:PVA"):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import tallycast as tc
-from bridge_peers import PACKAGE, WATCHDOG, Bridge, Reader, holes, new_bus, wait_until
-from places import command
+from bridge_peers import PACKAGE, Bridge, Reader, holes, new_bus
+from places import WATCHDOG, command, until
 
 T0_NS = 1_790_000_000_000_000_000
 PERIOD_NS = 10_000_000
@@ -69,7 +69,7 @@ def joined(table: Table, reader: Reader, epoch: int = 0, offset: int = 0) -> Non
         table.rows(1)
         return bool(reader.samples_of("lab/log", epoch))
 
-    wait_until(has_come)
+    until(has_come)
     reader.wait_for("lab/log", len(table.truth) - 1 - offset, epoch)
 
 
@@ -174,7 +174,7 @@ def test_another_header_after_a_rotation_is_a_new_epoch(table: Table, tmp_path: 
         joined(table, reader)
         # An epoch lasts a second at least; an update that comes too early would be a hole.
         began = tc.now_ns()
-        wait_until(lambda: tc.now_ns() - began > 1_100_000_000)
+        until(lambda: tc.now_ns() - began > 1_100_000_000)
         old, table.truth = table.truth, []
         table.path.rename(tmp_path / "log.csv.1")
         table.create("time_ns,x [K],y [K]\n")
@@ -215,9 +215,9 @@ def test_from_now_on_what_was_there_before_is_passed_over(table: Table) -> None:
     bus = new_bus()
     table.create().rows(1_000)
     with Reader(bus, "lab/*") as reader, follow(table, bus, "--begin=now") as bridge:
-        wait_until(lambda: table.rows(1) and bridge.of("began"))
-        wait_until(lambda: table.rows(1) and reader.samples_of("lab/log"))
-        wait_until(lambda: max(t for _, t in reader.samples_of("lab/log").values()) == table.truth[-1][1])  # type: ignore[index]
+        until(lambda: table.rows(1) and bridge.of("began"))
+        until(lambda: table.rows(1) and reader.samples_of("lab/log"))
+        until(lambda: max(t for _, t in reader.samples_of("lab/log").values()) == table.truth[-1][1])  # type: ignore[index]
         counters = bridge.end()[f"in {table.path}"]
         reader.end()
     assert 0 < counters["samples"] <= len(table.truth) - 1_000
@@ -313,7 +313,7 @@ def test_rows_of_a_growing_dataset_arrive_bit_by_bit(dtype: str, tmp_path: Path)
         for epoch in range(2):
             with Bridge("files", bus, *options) as bridge:
                 begun = ended[-1] if ended else 0
-                wait_until(lambda: writer.append(7) or reader.samples_of("lab/scan", epoch))
+                until(lambda: writer.append(7) or reader.samples_of("lab/scan", epoch))
                 writer.append(1_000)
                 reader.wait_for("lab/scan", writer.rows - begun - 1, epoch)
                 counters = bridge.end()[f"in {path}:/entry/data"]
@@ -341,7 +341,7 @@ def follow_scan(path: Path, bus: str) -> Bridge:
 
 def scan_joined(writer: Hdf5Writer, reader: Reader) -> int:
     """Appends rows until the reader has all of them; returns how many there are."""
-    wait_until(lambda: writer.append(1) or reader.samples_of("lab/scan"))
+    until(lambda: writer.append(1) or reader.samples_of("lab/scan"))
     reader.wait_for("lab/scan", writer.rows - 1)
     return writer.rows
 

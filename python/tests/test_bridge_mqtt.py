@@ -23,19 +23,8 @@ if PROGRAM is None:
 import paho.mqtt.client as paho
 
 import tallycast as tc
-from bridge_peers import (
-    PACKAGE,
-    WATCHDOG,
-    Bridge,
-    Mosquitto,
-    Reader,
-    SecureMosquitto,
-    certificate,
-    holes,
-    new_bus,
-    wait_until,
-)
-from places import free_ports
+from bridge_peers import PACKAGE, Bridge, Mosquitto, Reader, SecureMosquitto, certificate, holes, new_bus
+from places import WATCHDOG, free_ports, until
 
 T0_NS = 1_790_000_000_000_000_000
 
@@ -76,7 +65,7 @@ class Client:
         self._client.reconnect_delay_set(1, 1)
         self._client.connect("127.0.0.1", broker.port)
         self._client.loop_start()
-        wait_until(lambda: self._times == 1)
+        until(lambda: self._times == 1)
 
     def _on_subscribe(self, *_: object) -> None:
         self._times += 1
@@ -87,7 +76,7 @@ class Client:
         self._client.publish(topic, body, qos=self._qos, retain=retain).wait_for_publish(30)
 
     def wait_connected_again(self) -> None:
-        wait_until(lambda: self._times == 2)
+        until(lambda: self._times == 2)
 
     def __enter__(self) -> Client:
         return self
@@ -134,7 +123,7 @@ class Device:
             self.send()
             return bool(self._reader.samples_of("lab/a"))
 
-        wait_until(has_come)
+        until(has_come)
         self._reader.wait_for("lab/a", len(self.truth) - 1)
 
     def lose(self, count: int) -> None:
@@ -199,12 +188,12 @@ def round_trip(broker: Mosquitto, qos: int) -> None:
         def told() -> list[Any]:
             return [json.loads(it.payload) for it in client.heard if b"ended" not in it.payload]
 
-        wait_until(lambda: told() and told()[-1]["value"] == device.truth[-1][0])
+        until(lambda: told() and told()[-1]["value"] == device.truth[-1][0])
         accounts = bridge.end()
         account = reader.end()["lab/a"][0]
         device.check(account)
         ins, outs = accounts["in dev/a"], accounts["out back/a"]
-        wait_until(lambda: len(client.heard) == outs["published"])
+        until(lambda: len(client.heard) == outs["published"])
     assert holes(account) == [] and ins["sent"] == ins["samples"] == len(device.truth) and ins["repeated"] == 0
     assert {it.qos for it in client.heard} == {qos}
     assert outs["read"] == outs["told"] == sum(it["samples"] for it in told()) and outs["missing"] == 0
@@ -280,7 +269,7 @@ def test_who_was_let_in_before_waits_until_it_is_again(secure: SecureMosquitto) 
     def change_the_password(bridge: Bridge) -> None:
         secure.set_login("lab", "another")
         secure.restart()
-        wait_until(lambda: [it for it in bridge.of("disconnected") if "trying again, since it worked before" in it["text"]])
+        until(lambda: [it for it in bridge.of("disconnected") if "trying again, since it worked before" in it["text"]])
         secure.kill()
         secure.set_login("lab", "right")
 
@@ -307,7 +296,7 @@ def test_without_a_count_an_outage_is_a_mark_of_one_sample_and_said_to_be_uncoun
             client.send("dev/b/x", str(number).encode())
             return number
 
-        wait_until(lambda: send() >= 0 and reader.samples_of("lab/b"))
+        until(lambda: send() >= 0 and reader.samples_of("lab/b"))
         last = send()
         reader.wait_for("lab/b", last)
         broker.kill()
@@ -336,7 +325,7 @@ def test_raw_elements_of_several_channels_arrive_bit_by_bit(broker: Mosquitto) -
             client.send("daq", block.tobytes())
             sent.append(block)
 
-        wait_until(lambda: send() or reader.samples_of("lab/a"))
+        until(lambda: send() or reader.samples_of("lab/a"))
         for _ in range(20):
             send()
         reader.wait_for("lab/a", 100 * len(sent) - 1)
@@ -362,7 +351,7 @@ def test_what_the_broker_had_retained_is_no_sample_unless_it_is_asked_for(broker
             skipping.wait_for("subscribed")
             client.send("old/a", b"2")
             skipping.wait_for("began")
-            wait_until(lambda: reader.samples_of("lab/skipped") or client.send("old/a", b"3"))
+            until(lambda: reader.samples_of("lab/skipped") or client.send("old/a", b"3"))
             assert skipping.end()["in old/a"]["updates"] >= 1
             assert "1 retained messages" in skipping.wait_for("retained")["text"]
             taking.end()
@@ -401,17 +390,17 @@ def test_streams_are_published_thinned_and_every_sample_is_in_one_message(broker
         with bridge_to(
             broker, bus, "--publish=lab/*=out/{stream}/{channel}", "--out-rate=20", "--thin=mean", "--status=state"
         ) as bridge:
-            wait_until(lambda: [it for it in client.heard if it.topic == "state" and it.payload == b"online"])
+            until(lambda: [it for it in client.heard if it.topic == "state" and it.payload == b"online"])
             with tc.Publisher("lab/p", {"u": "V", "i": "A"}, "f8", rate=1_000, bus=bus) as publisher:
                 blocks = itertools.count()
-                wait_until(
+                until(
                     lambda: publisher.send_when_due(np.full((10, 2), [2.0, next(blocks)])) or len(client.heard) > 9
                 )
                 publisher.skip(30)
                 publisher.send_when_due(np.full((10, 2), [2.0, 1.0]))
-            wait_until(lambda: len([it for it in client.heard if b"ended" in it.payload]) == 2, lambda: client.heard)
+            until(lambda: len([it for it in client.heard if b"ended" in it.payload]) == 2, lambda: client.heard)
             accounts = bridge.end()
-        wait_until(lambda: client.heard[-1].payload == b"offline")
+        until(lambda: client.heard[-1].payload == b"offline")
     for channel in ("u", "i"):
         out = accounts[f"out out/lab/p/{channel}"]
         messages = [json.loads(it.payload) for it in client.heard if it.topic == f"out/lab/p/{channel}"]
@@ -435,7 +424,7 @@ def test_while_the_broker_is_away_outputs_wait_and_become_one(broker: Mosquitto)
     ):
         bridge.wait_for("connected")
         with Client(broker, "out") as client:
-            wait_until(lambda: publisher.send([1.0]) or client.heard)
+            until(lambda: publisher.send([1.0]) or client.heard)
             broker.kill()
             bridge.wait_for("disconnected")
             for k in range(100):
@@ -444,7 +433,7 @@ def test_while_the_broker_is_away_outputs_wait_and_become_one(broker: Mosquitto)
             bridge.wait_for("connected", 2)
             client.wait_connected_again()
             publisher.send([7.5])
-            wait_until(lambda: json.loads(client.heard[-1].payload)["value"] == 7.5)
+            until(lambda: json.loads(client.heard[-1].payload)["value"] == 7.5)
             out = bridge.end()["out out"]
     assert out["read"] == out["told"] and out["missing"] == 0
 

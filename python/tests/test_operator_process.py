@@ -11,25 +11,21 @@ import sys
 import tempfile
 import textwrap
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Optional, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tallycast as tc
-from places import Place, as_one, until
+from places import WATCHDOG, Place, as_one, until
 from tallycast._operating import Operating
 from tallycast._operator import load
 
 ROOT = Path(__file__).parents[2]
 BIN = os.environ.get("TALLYCAST_BIN", str(ROOT / "target/debug/tallycast"))
-#: Nothing here takes this long; a test that hangs prints where.
-WATCHDOG = 90.0
-LOOK_AGAIN = 0.05
 RATE = 2_000
 
 OPERATORS = """
@@ -67,19 +63,6 @@ def fails(chunk):
         raise ValueError("no filter for that")
     return chunk.array
 """
-
-T = TypeVar("T")
-
-
-def wait_for(what: str, look: Callable[[], Optional[T]]) -> T:
-    """Waits until ``look`` finds what it looks for."""
-    until = time.monotonic() + WATCHDOG
-    while True:
-        found = look()
-        if found:
-            return found
-        assert time.monotonic() < until, f"no {what} within {WATCHDOG} s"
-        time.sleep(LOOK_AGAIN)
 
 
 @pytest.fixture
@@ -251,25 +234,25 @@ def test_results_stand_at_their_windows_and_every_account_closes(
 ) -> None:
     feed, reader = Feed(bus), Reader(bus, "lab/probe", "made/*")
     monitor = monitors(operator("rms", "rms") + operator("twice", "Scaled", "settings = { factor = 2 }"))
-    wait_for("results", lambda: len(reader.of("made/rms")) > 5 and len(reader.of("made/twice")) > 5)
+    until(lambda: len(reader.of("made/rms")) > 5 and len(reader.of("made/twice")) > 5, "results")
     feed.skip(250)
     at = feed.publisher.next_index
-    wait_for("results behind the gap", lambda: monitor.made("made/rms")["source_samples"] > 0 or None)
-    wait_for("samples behind it", lambda: feed.publisher.next_index > at + 1_000 or None)
-    streams = wait_for("the streams that are made", lambda: (it := monitor.streams()).keys() >= {"made/rms", "made/twice"} and it or None)
+    until(lambda: monitor.made("made/rms")["source_samples"] > 0 or None, "results behind the gap")
+    until(lambda: feed.publisher.next_index > at + 1_000 or None, "samples behind it")
+    streams = until(lambda: (it := monitor.streams()).keys() >= {"made/rms", "made/twice"} and it or None, "the streams that are made")
     assert streams["made/rms"]["derived"] and streams["made/rms"]["labels"]["operator"] == "my_ops.py:rms"
     assert streams["made/rms"]["rate"] == {"numerator": RATE // 100, "denominator": 1}
-    gaps = wait_for("the gap", lambda: [it for it in json.loads(monitor.get("/api/gaps?stream=made/twice")) if it.get("inherited")])
+    gaps = until(lambda: [it for it in json.loads(monitor.get("/api/gaps?stream=made/twice")) if it.get("inherited")], "the gap")
     assert gaps[-1]["inherited"][0] == {"stream": "lab/probe", "lost": {"source": 500}, "unexplained": 0, "unsettled": 0}
     feed.close()
     # Both end with their input, and by themselves.
-    wait_for("the ends", lambda: all(
+    until(lambda: all(
         [it["state"] for it in reader.accounts(f"made/{name}")] == ["closed"] for name in ("rms", "twice")
-    ))
+    ), "the ends")
     accounts = reader.close()
     (probe,), (twice,), (rms,) = (balanced(accounts, name) for name in ("lab/probe", "made/twice", "made/rms"))
     # An operator that was delayed by a second is behind, and reports that once.
-    wait_for("it to keep up", lambda: (it := monitor.made("made/twice"))["state"] == "running" and it["error"] is None)
+    until(lambda: (it := monitor.made("made/twice"))["state"] == "running" and it["error"] is None, "it to keep up")
     assert monitor.made("made/twice")["starts"] == 1
     assert twice["elements"]["lost"] == {"source": 500} and rms["elements"]["lost"]["source"] in (3, 4)
 
@@ -303,9 +286,9 @@ def test_results_stand_at_their_windows_and_every_account_closes(
 def test_masked_results_are_holes(bus: str, monitors: Callable[[str], Monitor]) -> None:
     feed, reader = Feed(bus), Reader(bus, "made/*")
     monitors(operator("odd", "odd"))
-    wait_for("results", lambda: sum(len(block.array) for block in reader.of("made/odd")) > 50)
+    until(lambda: sum(len(block.array) for block in reader.of("made/odd")) > 50, "results")
     feed.close()
-    wait_for("the end", lambda: [it["state"] for it in reader.accounts("made/odd")] == ["closed"])
+    until(lambda: [it["state"] for it in reader.accounts("made/odd")] == ["closed"], "the end")
     (account,) = balanced(reader.close(), "made/odd")
     elements = account["elements"]
     # Two channels; a reader that came later may have one more of those with an odd number, or one less.
@@ -325,29 +308,29 @@ def test_an_operator_that_is_killed_is_told_of_once_and_started_again_and_the_ot
         + "[[monitor.derive]]\nname = 'made/sum'\nexpression = 'a + b'\n"
         + "inputs = { a = 'lab/probe:index', b = 'lab/probe:one' }\n"
     )
-    before = wait_for("results", lambda: (it := monitor.made("made/rms"))["offered_samples"] > 0 and it or None)
-    sums = wait_for("sums", lambda: (it := monitor.made("made/sum"))["offered_samples"] > 0 and it or None)
-    twice = wait_for("doubles", lambda: (it := monitor.made("made/twice"))["offered_samples"] > 0 and it or None)
+    before = until(lambda: (it := monitor.made("made/rms"))["offered_samples"] > 0 and it or None, "results")
+    sums = until(lambda: (it := monitor.made("made/sum"))["offered_samples"] > 0 and it or None, "sums")
+    twice = until(lambda: (it := monitor.made("made/twice"))["offered_samples"] > 0 and it or None, "doubles")
     os.kill(before["pid"], signal.SIGKILL)
-    after = wait_for(
-        "another start",
+    after = until(
         lambda: (it := monitor.made("made/rms"))["starts"] == 2
         and it["state"] == "running"
         and it["offered_samples"] > before["offered_samples"]
         and it
         or None,
+        "another start",
     )
     assert after["last_end"] == f"its process {before['pid']} ended with signal: 9 (SIGKILL)" and after["error"] is None
     assert after["pid"] != before["pid"] and is_gone(before["pid"])
     assert len(monitor.said("the operator `rms`", "SIGKILL")) == 1, monitor.said()
     assert monitor.said("everything else continues")
-    wait_for("sums behind it", lambda: monitor.made("made/sum")["offered_samples"] > sums["offered_samples"] + RATE or None)
-    wait_for("doubles behind it", lambda: monitor.made("made/twice")["offered_samples"] > twice["offered_samples"])
+    until(lambda: monitor.made("made/sum")["offered_samples"] > sums["offered_samples"] + RATE or None, "sums behind it")
+    until(lambda: monitor.made("made/twice")["offered_samples"] > twice["offered_samples"], "doubles behind it")
     assert monitor.made("made/twice")["starts"] == 1
     assert 'tallycast_monitor_operator_starts_total{operator="rms"} 2' in monitor.get("/metrics")
     feed.close()
-    wait_for("the ends", lambda: [it["state"] for it in reader.accounts("made/twice")] == ["closed"])
-    wait_for("both epochs' ends", lambda: sorted(it["state"] for it in reader.accounts("made/rms")) == ["closed", "unconfirmed"])
+    until(lambda: [it["state"] for it in reader.accounts("made/twice")] == ["closed"], "the ends")
+    until(lambda: sorted(it["state"] for it in reader.accounts("made/rms")) == ["closed", "unconfirmed"], "both epochs' ends")
     accounts = reader.close()
     assert len(balanced(accounts, "made/rms")) == 2, "each start has its own epoch"
     (account,) = balanced(accounts, "made/twice")
@@ -368,13 +351,11 @@ def test_an_operator_that_does_not_keep_up_loses_by_itself_alone(
     def overtaken(by: int) -> dict[str, Any]:
         """Waits until the ring has wrapped around while `slow` stalls, and until it has lost more than this."""
         at = feed.publisher.next_index
-        wait_for("a round of the ring", lambda: feed.publisher.next_index > at + ring_bytes // 8)
+        until(lambda: feed.publisher.next_index > at + ring_bytes // 8, "a round of the ring")
         gate.touch()
-        return wait_for(
-            "loss", lambda: (it := monitor.made("made/slow"))["lost_elements"].get("reader_lag", 0) > by and it or None
-        )
+        return until(lambda: (it := monitor.made("made/slow"))["lost_elements"].get("reader_lag", 0) > by and it or None, "loss")
 
-    lagging = wait_for("lag", lambda: (it := monitor.made("made/slow"))["state"] == "lagging" and it or None)
+    lagging = until(lambda: (it := monitor.made("made/slow"))["state"] == "lagging" and it or None, "lag")
     assert "it does not keep up" in lagging["error"]
     lost = overtaken(by=0)
     assert lost["unexplained_elements"] == 0
@@ -382,12 +363,12 @@ def test_an_operator_that_does_not_keep_up_loses_by_itself_alone(
     assert 'tallycast_monitor_operator_elements_lost_total{operator="slow",stage="reader_lag"}' in metrics
     gate.unlink()
     overtaken(by=lost["lost_elements"]["reader_lag"])
-    other = wait_for("the other to keep up", lambda: (it := monitor.made("made/rms"))["state"] == "running" and it or None)
+    other = until(lambda: (it := monitor.made("made/rms"))["state"] == "running" and it or None, "the other to keep up")
     assert other["starts"] == 1 and other["lost_elements"].get("reader_lag", 0) == 0
     assert len(monitor.said("the operator `slow`", "does not keep up")) == 1, monitor.said()
     feed.close()
     # The sums are those of an account that closes: everything since it joined reached it or was lost at a stage.
-    slow = wait_for("the last sums", lambda: (it := monitor.made("made/slow"))["behind_ns"] == 0 and it or None)
+    slow = until(lambda: (it := monitor.made("made/slow"))["behind_ns"] == 0 and it or None, "the last sums")
     assert slow["source_samples"] >= slow["lost_elements"]["reader_lag"] // 2, "what it lost is a hole of what it makes"
     balanced(monitor.end(), "lab/probe")
 
@@ -395,9 +376,9 @@ def test_an_operator_that_does_not_keep_up_loses_by_itself_alone(
 def test_an_exception_is_told_with_its_words(bus: str, monitors: Callable[[str], Monitor]) -> None:
     feed = Feed(bus)
     monitor = monitors(operator("fails", "fails") + operator("nothing", "nothing"))
-    failed = wait_for("failure", lambda: (it := monitor.made("made/fails"))["starts"] > 1 and it or None)
+    failed = until(lambda: (it := monitor.made("made/fails"))["starts"] > 1 and it or None, "failure")
     assert failed["last_end"].endswith("ended with exit status: 1: ValueError: no filter for that")
-    nothing = wait_for("refusal", lambda: (it := monitor.made("made/nothing"))["starts"] > 1 and it or None)
+    nothing = until(lambda: (it := monitor.made("made/nothing"))["starts"] > 1 and it or None, "refusal")
     assert nothing["last_end"].endswith("name a function or class that it contains"), nothing
     feed.close()
 
@@ -405,11 +386,11 @@ def test_an_exception_is_told_with_its_words(bus: str, monitors: Callable[[str],
 def test_no_operator_outlives_a_monitor_that_is_killed(bus: str, monitors: Callable[[str], Monitor]) -> None:
     feed, reader = Feed(bus), Reader(bus, "made/*")
     monitor = monitors(operator("rms", "rms"))
-    pid = wait_for("results", lambda: (it := monitor.made("made/rms"))["offered_samples"] > 0 and it["pid"])
+    pid = until(lambda: (it := monitor.made("made/rms"))["offered_samples"] > 0 and it["pid"], "results")
     monitor.process.kill()
     monitor.process.wait()
-    wait_for("its end", lambda: is_gone(pid))
-    wait_for("its final tally", lambda: [it["state"] for it in reader.accounts("made/rms")] == ["closed"])
+    until(lambda: is_gone(pid), "its end")
+    until(lambda: [it["state"] for it in reader.accounts("made/rms")] == ["closed"], "its final tally")
     balanced(reader.close(), "made/rms")
     feed.close()
 
@@ -420,7 +401,7 @@ def test_by_hand_an_operator_prints_its_accounts_at_ctrl_c(folder: Path, bus: st
     command += ["--input", "lab/probe", "--output", "made/rms", "--bus", bus]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        wait_for("results", lambda: reader.of("made/rms"))
+        until(lambda: reader.of("made/rms"), "results")
         process.send_signal(signal.SIGINT)
         told, _ = process.communicate(timeout=WATCHDOG)
     finally:
@@ -429,7 +410,7 @@ def test_by_hand_an_operator_prints_its_accounts_at_ctrl_c(folder: Path, bus: st
     assert process.returncode == 0
     (account,) = balanced([json.loads(line) for line in told.splitlines()], "lab/probe")
     assert account["reader"] == "operator/rms"
-    wait_for("its end", lambda: [it["state"] for it in reader.accounts("made/rms")] == ["closed"])
+    until(lambda: [it["state"] for it in reader.accounts("made/rms")] == ["closed"], "its end")
     feed.close()
     reader.close()
 
