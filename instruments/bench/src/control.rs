@@ -12,19 +12,21 @@
 //!
 //! One TCP connection with frames of JSON. Everything is bounded: the length of a message, the time it may take
 //! to arrive and to be sent, and the silence of a peer. If either end vanishes, the other knows within
-//! [`Patience::silence`]. A server takes one test at a time ([`serve`]); a new kind of test is one more
-//! [`Test`] with its own messages.
+//! [`Patience::silence`]. A server takes one test at a time ([`serve`]); a new kind of test is one more `Test`
+//! with its own messages (`session`).
 
 mod connection;
 pub mod frame;
 mod message;
 mod server;
+mod session;
 
 pub use connection::{Connection, ControlError, Patience};
 pub(crate) use connection::{program_version, reached_from};
 pub use message::{Message, PROTOCOL};
-pub(crate) use server::ensure_running;
-pub use server::{Lifetime, Serve, ServeError, ServerEvent, ServerOptions, Test, serve};
+pub use server::{Lifetime, ServerEvent, ServerOptions, serve};
+pub(crate) use session::{Begun, Outcome, Test, begin};
+pub use session::{Serve, ServeError, Session};
 
 #[cfg(test)]
 pub(crate) mod scene;

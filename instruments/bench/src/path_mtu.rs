@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sys::{Cancellation, fragments, header_bytes};
 
-use crate::control::{Connection, ControlError, Message, Patience, ServeError, Test};
+use crate::control::{Connection, ControlError, Message, Patience, Serve, ServeError, Session};
 use crate::greeting::token;
 
 /// The server's part of the test.
-pub const TEST: Test = Test { name: NAME, serve };
+pub const TEST: &dyn Serve = &PathMtuTest;
 const NAME: &str = "path_mtu";
 
 /// Number of times a size must be missing while a small datagram returns: one lost datagram is not a smaller
@@ -239,39 +239,44 @@ fn attempt(datagram: &[u8], token: u64) -> Option<u32> {
     (u64::from_le_bytes(*head) == token).then(|| rest.first_chunk().map(|it| u32::from_le_bytes(*it)))?
 }
 
-/// Echoes each datagram of the client, until it says good-bye.
-fn serve(
-    _parameters: Value,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    let (local, peer, token) = (connection.local_address(), connection.peer_address(), token());
-    let open = || {
-        let socket = UdpSocket::bind(SocketAddr::new(local.ip(), 0))?;
-        fragments::forbid(&socket, peer)?;
-        socket.set_read_timeout(Some(POLL_INTERVAL))?;
-        Ok((socket.local_addr()?.port(), socket))
-    };
-    let (port, socket) = open()
-        .map_err(|error: io::Error| ServeError::Refused(format!("no socket for datagrams: {error}")))?;
-    connection.say(&Word::Ready { port, token })?;
-    let mut buffer = vec![0; MAX_PAYLOAD_BYTES];
-    while !cancellation.is_cancelled() {
-        if let Ok((len, from)) = socket.recv_from(&mut buffer)
-            && from.ip() == peer.ip()
-            && buffer[..len].starts_with(&token.to_le_bytes())
-        {
-            // If the reverse path does not take it, the client finds it missing.
-            let _ = socket.send_to(&buffer[..len], from);
-        } else {
-            match connection.hear(Instant::now())? {
-                None => {}
-                Some(Message::Bye) => return Ok(()),
-                Some(other) => return Err(connection.unexpected(&other).into()),
+/// The server's part: it echoes each datagram of the client, until the client says good-bye.
+struct PathMtuTest;
+
+impl Serve for PathMtuTest {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn serve(&self, _parameters: Value, session: &mut Session<'_>) -> Result<(), ServeError> {
+        let connection = &mut *session.connection;
+        let (local, peer, token) = (connection.local_address(), connection.peer_address(), token());
+        let open = || {
+            let socket = UdpSocket::bind(SocketAddr::new(local.ip(), 0))?;
+            fragments::forbid(&socket, peer)?;
+            socket.set_read_timeout(Some(POLL_INTERVAL))?;
+            Ok((socket.local_addr()?.port(), socket))
+        };
+        let (port, socket) = open()
+            .map_err(|error: io::Error| ServeError::Refused(format!("no socket for datagrams: {error}")))?;
+        connection.say(&Word::Ready { port, token })?;
+        let mut buffer = vec![0; MAX_PAYLOAD_BYTES];
+        while !session.cancellation.is_cancelled() {
+            if let Ok((len, from)) = socket.recv_from(&mut buffer)
+                && from.ip() == peer.ip()
+                && buffer[..len].starts_with(&token.to_le_bytes())
+            {
+                // If the reverse path does not take it, the client finds it missing.
+                let _ = socket.send_to(&buffer[..len], from);
+            } else {
+                match connection.hear(Instant::now())? {
+                    None => {}
+                    Some(Message::Bye) => return Ok(()),
+                    Some(other) => return Err(connection.unexpected(&other).into()),
+                }
             }
         }
+        Err(ServeError::Ended)
     }
-    Err(ServeError::Ended)
 }
 
 /// Returns whether an error means "too large".

@@ -1,6 +1,6 @@
 //! The client's end of a capacity measurement: it sends, and builds the report.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use probe::flow::{FlowReceiver, Numbering, SocketDrops};
@@ -10,8 +10,8 @@ use super::message::{Plan, Received, SocketCount, Word};
 use super::options::{Options, OptionsError, Places, ThreadingModel};
 use super::report::{Builder, Report, Run};
 use super::send::{Senders, Sent, Task};
-use super::server::NAME;
-use crate::control::{Connection, ControlError, Message, Patience};
+use super::server::Capacity;
+use crate::control::{Begun, Connection, ControlError, Patience, begin};
 use crate::host_state::HostState;
 use crate::report::{Meter, Watch};
 use crate::throughput::{Account, Rate};
@@ -64,16 +64,12 @@ pub enum CapacityError {
 pub fn measure(
     options: &Options,
     server: SocketAddr,
-    from: Option<std::net::IpAddr>,
+    from: Option<IpAddr>,
     patience: Patience,
     watch: &mut dyn Watch,
 ) -> Result<Report, CapacityError> {
     options.check()?;
-    let from = from.map(|address| SocketAddr::new(address, 0));
-    let (mut connection, server) = Connection::open(server, from, patience)?;
-    let client = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
-    let parameters = serde_json::to_value(options).expect("options are plain data");
-    connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
+    let Begun { connection, client, server } = begin::<Capacity>(options, server, from, patience)?;
     let senders = options.senders.unwrap_or_else(|| usual_senders(&client, &server));
     let builder = Builder::new(options, senders, connection.peer_address(), client, server);
     let mut client = Client { options, senders, connection, builder, has_begun: false };
@@ -166,19 +162,19 @@ impl Client<'_> {
     }
 
     fn hear_ready(&mut self) -> Result<Vec<SocketAddr>, CapacityError> {
-        match self.hear_surely(Duration::ZERO)? {
+        match self.connection.hear_word_surely()? {
             Word::Ready { endpoints, notes } => {
                 notes.iter().for_each(|note| self.builder.note(note));
                 let peer = self.connection.peer_address();
                 match endpoints.iter().find(|endpoint| endpoint.ip() != peer.ip()) {
                     Some(endpoint) => Err(CapacityError::Stranger { endpoint: *endpoint, peer }),
                     None if endpoints.is_empty() => {
-                        Err(unexpected(&self.connection, &Word::Ready { endpoints, notes }).into())
+                        Err(self.connection.unexpected_word(&Word::Ready { endpoints, notes }).into())
                     }
                     None => Ok(endpoints),
                 }
             }
-            other => Err(unexpected(&self.connection, &other).into()),
+            other => Err(self.connection.unexpected_word(&other).into()),
         }
     }
 
@@ -197,7 +193,7 @@ impl Client<'_> {
             match self.connection.hear_word(Instant::now() + LISTEN)? {
                 None => {}
                 Some(Word::Stop) => cut = Some("the server was ended"),
-                Some(other) => return Err(unexpected(&self.connection, &other).into()),
+                Some(other) => return Err(self.connection.unexpected_word(&other).into()),
             }
             if cut.is_some() {
                 senders.ask_to_end();
@@ -208,19 +204,13 @@ impl Client<'_> {
 
     fn hear_done(&mut self) -> Result<Received, CapacityError> {
         loop {
-            match self.hear_surely(TAIL)? {
+            match self.connection.hear_word_within(self.connection.patience().silence + TAIL)? {
                 Word::Done(received) => return Ok(*received),
                 // It crossed the message that all was sent.
                 Word::Stop => {}
-                other => return Err(unexpected(&self.connection, &other).into()),
+                other => return Err(self.connection.unexpected_word(&other).into()),
             }
         }
-    }
-
-    fn hear_surely(&mut self, more: Duration) -> Result<Word, ControlError> {
-        let silence = self.connection.patience().silence + more;
-        let peer = self.connection.peer_address();
-        self.connection.hear_word(Instant::now() + silence)?.ok_or(ControlError::Silent { peer, silence })
     }
 }
 
@@ -257,15 +247,11 @@ fn accounts(task: &Task, sent: &Sent, sockets: &[SocketCount]) -> Result<Vec<Acc
     Ok(accounts)
 }
 
-fn unexpected(connection: &Connection, word: &Word) -> ControlError {
-    let word = serde_json::to_value(word).expect("words are plain data");
-    connection.unexpected(&Message::Word(word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::capacity::message::Counted;
+    use crate::control::Message;
     use crate::control::scene::{PATIENT, Unwatched, by_hand};
     use crate::report::State;
     use probe::flow::{FlowRate, FlowSent};

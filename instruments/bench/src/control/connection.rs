@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::frame::{self, FrameError, Frames};
 use super::message::{Message, PROTOCOL};
@@ -254,8 +255,7 @@ impl Connection {
     /// # Errors
     /// As for [`tell`](Self::tell).
     pub fn say<T: Serialize>(&mut self, word: &T) -> Result<(), ControlError> {
-        let word = serde_json::to_value(word).expect("words are plain data");
-        self.tell(&Message::Word(word))
+        self.tell(&Message::Word(plain(word)))
     }
 
     /// Waits for a message until a moment; `None` if there was none. Reports meanwhile that this end is alive.
@@ -312,6 +312,25 @@ impl Connection {
         }
     }
 
+    /// Waits for a message of a test for the whole allowed silence.
+    ///
+    /// # Errors
+    /// As for [`hear_word`](Self::hear_word), and if there was none.
+    pub(crate) fn hear_word_surely<T: DeserializeOwned>(&mut self) -> Result<T, ControlError> {
+        self.hear_word_within(self.patience.silence)
+    }
+
+    /// Waits for a message of a test, for at most this long.
+    ///
+    /// # Errors
+    /// As for [`hear_word`](Self::hear_word), and if there was none.
+    pub(crate) fn hear_word_within<T: DeserializeOwned>(
+        &mut self,
+        silence: Duration,
+    ) -> Result<T, ControlError> {
+        self.hear_word(Instant::now() + silence)?.ok_or(ControlError::Silent { peer: self.peer, silence })
+    }
+
     /// Waits for a message for the whole allowed silence.
     ///
     /// # Errors
@@ -352,6 +371,16 @@ impl Connection {
         let said = serde_json::to_string(message).unwrap_or_default();
         ControlError::Unexpected { peer: self.peer, said: shortened(&said) }
     }
+
+    /// Returns the error for a message of a test that is invalid at this point.
+    pub(crate) fn unexpected_word<T: Serialize>(&self, word: &T) -> ControlError {
+        self.unexpected(&Message::Word(plain(word)))
+    }
+}
+
+/// Returns a value as JSON.
+pub(super) fn plain<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).expect("messages are plain data")
 }
 
 /// Returns an endpoint named by the other end as this end, at `local`, reaches it: a link-local address belongs

@@ -28,7 +28,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    pub(crate) fn new(tests: &'static [Test], patience: Patience) -> Self {
+    pub(crate) fn new(tests: &'static [&'static dyn Serve], patience: Patience) -> Self {
         let end = Cancellation::new().unwrap();
         let cancellation = end.clone();
         let (sender, events) = channel();

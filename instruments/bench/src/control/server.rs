@@ -8,23 +8,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use sys::{Cancellation, Interest, Poller};
 use tallycast::udt::Source;
 
-use super::connection::{Connection, ControlError, Patience, program_version};
+use super::connection::{Connection, ControlError, Patience, plain, program_version};
 use super::frame;
 use super::message::{Message, PROTOCOL};
+use super::session::{Serve, ServeError, Session};
 use crate::host_state::HostState;
 
 /// Pause after a connection could not be accepted: it is still pending, so that the poller would not wait.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Interval at which a wait for a message checks the request to end: a thread reads the control connection, and
-/// its channel has no descriptor to wait for.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum number of connected clients that have not chosen a test yet; more are not answered.
 const MOST_UNDECIDED: usize = 16;
@@ -60,57 +57,6 @@ pub enum Lifetime {
     OneClient,
 }
 
-/// The server's part of a test: given its parameters, the client, and the request to end.
-pub type Serve = fn(Value, &mut Connection, &Cancellation) -> Result<(), ServeError>;
-
-/// A kind of measurement that a server takes part in.
-#[derive(Clone, Copy, Debug)]
-pub struct Test {
-    /// Name of the test in messages.
-    pub name: &'static str,
-    /// Takes part until the client leaves or the server is to end.
-    pub serve: Serve,
-}
-
-/// Reasons why a server could not take part.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The address is in use, or does not belong to this host.
-    #[error("cannot listen on {address}: {source}\n{remedy}")]
-    Listen {
-        /// The requested address.
-        address: SocketAddr,
-        /// The remedy.
-        remedy: &'static str,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// The control connection failed.
-    #[error(transparent)]
-    Control(#[from] ControlError),
-    /// The client's request is invalid, and the client is told so.
-    #[error("{0}")]
-    Refused(String),
-    /// The client is alive but does not continue.
-    #[error(
-        "the client has not reported within {0:?} that it has sent all\nstart the measurement again; if this recurs, report it"
-    )]
-    NeverSent(Duration),
-    /// Another client was faster: this one is told the address of the other.
-    #[error("the server is busy measuring with {with}")]
-    Busy {
-        /// Address of the faster client.
-        with: SocketAddr,
-    },
-    /// The server is to end, and the client is told so.
-    #[error("the server was ended")]
-    Ended,
-    /// A test panicked.
-    #[error("a defect of this program ended the test\nsee its message above, and report it")]
-    Defect,
-}
-
 /// Events of a server, for its observer.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ServerEvent {
@@ -140,7 +86,7 @@ pub enum ServerEvent {
 /// [`ServeError::Listen`], if it cannot begin. Failures of a client are an [event](ServerEvent).
 pub fn serve(
     options: &ServerOptions,
-    tests: &'static [Test],
+    tests: &'static [&'static dyn Serve],
     watch: &(dyn Fn(ServerEvent) + Sync),
     cancellation: &Cancellation,
 ) -> Result<(), ServeError> {
@@ -197,11 +143,6 @@ pub fn serve(
         }
         Ok(())
     })
-}
-
-/// Returns an error once the server is to end.
-pub(crate) fn ensure_running(cancellation: &Cancellation) -> Result<(), ServeError> {
-    if cancellation.is_cancelled() { Err(ServeError::Ended) } else { Ok(()) }
 }
 
 /// The place of the client that is measured with: there is one.
@@ -283,7 +224,7 @@ impl Drop for Undecided<'_> {
 struct Reception<'a> {
     client: SocketAddr,
     patience: Patience,
-    tests: &'static [Test],
+    tests: &'static [&'static dyn Serve],
     watch: &'a (dyn Fn(ServerEvent) + Sync),
     cancellation: &'a Cancellation,
 }
@@ -293,12 +234,13 @@ impl Reception<'_> {
     fn attend(&self, stream: TcpStream, place: &Place, undecided: Undecided<'_>) -> Result<(), ServeError> {
         stream.set_nonblocking(false).map_err(ControlError::from)?;
         let mut connection = Connection::over(stream, self.patience)?;
-        let outcome = self.wish(&mut connection).and_then(|wish| {
+        let mut session = Session { connection: &mut connection, cancellation: self.cancellation };
+        let outcome = self.wish(&mut session).and_then(|wish| {
             drop(undecided);
             let Some((test, parameters)) = wish else { return Ok(()) };
             let _taken = place.take(self.client)?;
-            (self.watch)(ServerEvent::Began { client: self.client, test: test.name.to_owned() });
-            (test.serve)(parameters, &mut connection, self.cancellation)
+            (self.watch)(ServerEvent::Began { client: self.client, test: test.name().to_owned() });
+            test.serve(parameters, &mut session)
         });
         let last_word = match &outcome {
             Ok(()) => return outcome,
@@ -311,47 +253,33 @@ impl Reception<'_> {
     }
 
     /// Welcomes the client and receives its choice of test; `None` if it only says good-bye.
-    fn wish(&self, connection: &mut Connection) -> Result<Option<(&'static Test, Value)>, ServeError> {
-        match self.hear_early(connection)? {
-            Message::Hello { protocol, tallycast } => welcome(connection, protocol, tallycast)?,
-            other => return Err(connection.unexpected(&other).into()),
+    fn wish(&self, session: &mut Session<'_>) -> Result<Option<(&'static dyn Serve, Value)>, ServeError> {
+        match session.hear()? {
+            Message::Hello { protocol, tallycast } => welcome(session.connection, protocol, tallycast)?,
+            other => return Err(session.connection.unexpected(&other).into()),
         }
-        match self.hear_early(connection)? {
+        match session.hear()? {
             Message::Begin { test, parameters } => Ok(Some((self.find(&test)?, parameters))),
             Message::Bye => Ok(None),
-            other => Err(connection.unexpected(&other).into()),
+            other => Err(session.connection.unexpected(&other).into()),
         }
     }
 
-    fn find(&self, name: &str) -> Result<&'static Test, ServeError> {
-        let known = || self.tests.iter().map(|test| test.name).collect::<Vec<_>>().join(", ");
-        self.tests.iter().find(|test| test.name == name).ok_or_else(|| {
+    fn find(&self, name: &str) -> Result<&'static dyn Serve, ServeError> {
+        let known = || self.tests.iter().map(|test| test.name()).collect::<Vec<_>>().join(", ");
+        self.tests.iter().copied().find(|test| test.name() == name).ok_or_else(|| {
             ServeError::Refused(format!("this server does not know the test `{name}`, only: {}", known()))
         })
-    }
-
-    /// Receives a message before the test begins, within the time limit and until the server is to end.
-    fn hear_early(&self, connection: &mut Connection) -> Result<Message, ServeError> {
-        let silence = self.patience.silence;
-        let until = Instant::now() + silence;
-        while Instant::now() < until {
-            ensure_running(self.cancellation)?;
-            if let Some(message) = connection.hear(until.min(Instant::now() + POLL_INTERVAL))? {
-                return Ok(message);
-            }
-        }
-        Err(ControlError::Silent { peer: self.client, silence }.into())
     }
 }
 
 fn welcome(connection: &mut Connection, protocol: u32, tallycast: String) -> Result<(), ServeError> {
     let host = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
-    let host = serde_json::to_value(host).expect("a host is plain data");
     // Also to a client of another version: it then knows the server's version.
     connection.tell(&Message::Welcome {
         protocol: PROTOCOL,
         tallycast: program_version().to_owned(),
-        host,
+        host: plain(&host),
     })?;
     Ok(connection.check_version(protocol, tallycast)?)
 }

@@ -21,28 +21,61 @@ const IMPATIENT: Patience =
     Patience { connect: WATCHDOG, message: Duration::from_millis(40), silence: Duration::from_millis(100) };
 
 /// Echoes every message until good-bye.
-const ECHO: Test = Test { name: "echo", serve: echo };
+struct Echo;
 
-fn echo(
-    _parameters: Value,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    while !cancellation.is_cancelled() {
-        match connection.hear(Instant::now() + Duration::from_millis(10))? {
-            None => {}
-            Some(Message::Bye) => return Ok(()),
-            Some(word) => connection.tell(&word)?,
-        }
+impl Serve for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
     }
-    Ok(())
+
+    fn serve(&self, _parameters: Value, session: &mut Session<'_>) -> Result<(), ServeError> {
+        while !session.cancellation.is_cancelled() {
+            match session.connection.hear(Instant::now() + Duration::from_millis(10))? {
+                None => {}
+                Some(Message::Bye) => return Ok(()),
+                Some(word) => session.connection.tell(&word)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A test that panics.
-const DEFECT: Test = Test { name: "defect", serve: |_, _, _| panic!("on purpose") };
+struct Defect;
+
+impl Serve for Defect {
+    fn name(&self) -> &'static str {
+        "defect"
+    }
+
+    fn serve(&self, _parameters: Value, _session: &mut Session<'_>) -> Result<(), ServeError> {
+        panic!("on purpose")
+    }
+}
+
+/// Answers the first message of every run with its double.
+struct Double;
+
+impl Test for Double {
+    type Parameters = u32;
+    type Word = u32;
+    const NAME: &'static str = "double";
+
+    fn check(&self, most: &u32) -> Result<(), ServeError> {
+        if *most > 0 { Ok(()) } else { Err(ServeError::Refused("nothing to double".to_owned())) }
+    }
+
+    fn run(&self, most: &u32, request: u32, session: &mut Session<'_>) -> Result<Outcome<u32>, ServeError> {
+        match request {
+            0 => Ok(Outcome::GivenUp),
+            number if number <= *most => Ok(Outcome::Done(number * 2)),
+            _ => Err(session.unexpected(&request)),
+        }
+    }
+}
 
 fn scene(patience: Patience) -> Scene {
-    Scene::new(&[ECHO, DEFECT], patience)
+    Scene::new(&[&Echo, &Defect, &Double], patience)
 }
 
 /// Begins the test of a scene.
@@ -141,7 +174,37 @@ fn a_test_that_the_server_does_not_know_is_refused_with_those_it_does() {
     let (mut client, _) = scene.client().unwrap();
     client.tell(&Message::Begin { test: "telepathy".to_owned(), parameters: Value::Null }).unwrap();
     let error = client.hear(Instant::now() + WATCHDOG).unwrap_err().to_string();
-    assert!(error.contains("`telepathy`") && error.contains("only: echo, defect"), "{error}");
+    assert!(error.contains("`telepathy`") && error.contains("only: echo, defect, double"), "{error}");
+}
+
+#[test]
+fn runs_follow_each_other_until_the_client_leaves_or_asks_for_what_is_invalid() {
+    let scene = scene(PATIENT);
+    let mut client = scene.begin("double", json!(9));
+    // A run that was given up has no result.
+    for (request, result) in [(1, 2), (4, 8)] {
+        client.say(&0).unwrap();
+        client.say(&request).unwrap();
+        assert_eq!(hear_word(&mut client), json!(result));
+    }
+    client.part();
+    assert_eq!(scene.ended(), None);
+    for (parameters, request, trouble) in [
+        (json!(0), json!(1), "nothing to double"),
+        (json!("x"), json!(1), "invalid test parameters"),
+        (json!(9), json!(10), "unexpected message `{\"word\":10}`"),
+        (json!(9), json!("x"), "unexpected message `{\"word\":\"x\"}`"),
+    ] {
+        let mut client = scene.begin("double", parameters);
+        // The server may have left already.
+        let _ = client.say(&request);
+        let ended = scene.ended().unwrap();
+        assert!(ended.contains(trouble), "{ended}");
+    }
+    let idle = scene.begin("double", json!(9));
+    scene.end.cancel();
+    assert_eq!(scene.ended().unwrap(), ServeError::Ended.to_string());
+    drop(idle);
 }
 
 /// Plays the server for one client by hand, and returns the error of the client.
@@ -295,7 +358,7 @@ fn a_port_that_is_taken_is_said_with_the_way_out() {
         patience: PATIENT,
     };
     let cancellation = Cancellation::new().unwrap();
-    let error = serve(&options, &[ECHO], &|_| {}, &cancellation).unwrap_err().to_string();
+    let error = serve(&options, &[&Echo], &|_| {}, &cancellation).unwrap_err().to_string();
     assert!(error.contains("cannot listen on") && error.contains("-p"), "{error}");
 }
 

@@ -9,9 +9,8 @@ use super::message::{Done, Word, sent};
 use super::options::{Options, OptionsError};
 use super::report::{Builder, Ended, Report};
 use super::sender::Sender;
-use super::server::NAME;
-use crate::control::{Connection, ControlError, Message, Patience};
-use crate::host_state::HostState;
+use super::server::Multicast;
+use crate::control::{Begun, Connection, ControlError, Patience, begin};
 use crate::report::{Meter, Watch};
 
 /// Interval at which the request to end and the sending thread are checked: the control connection is read by a
@@ -49,11 +48,8 @@ pub fn measure(
     watch: &mut dyn Watch,
 ) -> Result<Report, MulticastError> {
     options.check()?;
-    let from = options.from.map(|address| SocketAddr::new(address, 0));
-    let (mut connection, server) = Connection::open(server, from, patience)?;
-    let client = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
-    let parameters = serde_json::to_value(options).expect("options are plain data");
-    connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
+    let Begun { mut connection, client, server } =
+        begin::<Multicast>(options, server, options.from, patience)?;
     let mut builder = Builder::new(options, connection.peer_address(), client, server);
     let mut has_begun = false;
     for run in 0..options.repeats {
@@ -81,9 +77,9 @@ pub fn measure(
 /// Makes the members join, and opens the socket that sends to them.
 fn prepare(options: &Options, run: u32, connection: &mut Connection) -> Result<Sender, MulticastError> {
     connection.say(&Word::Prepare { run })?;
-    let (endpoint, token) = match word(connection)? {
+    let (endpoint, token) = match connection.hear_word_surely()? {
         Word::Ready { endpoint, token } => (endpoint, token),
-        other => return Err(unexpected(connection, &other).into()),
+        other => return Err(connection.unexpected_word(&other).into()),
     };
     if endpoint.ip() != IpAddr::V4(options.group) {
         return Err(MulticastError::Stranger(endpoint));
@@ -102,9 +98,9 @@ fn run_once(
     let skipped = send(options, &mut sender, connection, watch)?;
     let ours = meter.used();
     connection.say(&sent(sender.sent()))?;
-    let Done { members, used, failures, mut notes } = match word(connection)? {
+    let Done { members, used, failures, mut notes } = match connection.hear_word_surely()? {
         Word::Done(done) => *done,
-        other => return Err(unexpected(connection, &other).into()),
+        other => return Err(connection.unexpected_word(&other).into()),
     };
     notes.extend(sender.note());
     let was_stopped = watch.cancellation().is_cancelled();
@@ -148,22 +144,13 @@ fn send(
     })
 }
 
-fn word(connection: &mut Connection) -> Result<Word, ControlError> {
-    let (silence, peer) = (connection.patience().silence, connection.peer_address());
-    connection.hear_word(Instant::now() + silence)?.ok_or(ControlError::Silent { peer, silence })
-}
-
-fn unexpected(connection: &Connection, word: &Word) -> ControlError {
-    let word = serde_json::to_value(word).expect("words are plain data");
-    connection.unexpected(&Message::Word(word))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
     use super::*;
+    use crate::control::Message;
     use crate::control::scene::{PATIENT, Unwatched, by_hand};
     use crate::report::{State, Used};
 

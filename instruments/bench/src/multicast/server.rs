@@ -2,78 +2,63 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use sys::Cancellation;
+use probe::flow::FlowSent;
 
 use super::member::{Member, MemberError, Notice};
 use super::message::{Done, MemberResult, Word, to_flow};
 use super::options::Options;
-use crate::control::{Connection, Message, ServeError, Test, ensure_running};
+use crate::control::{Connection, Outcome, Serve, ServeError, Session, Test};
 use crate::greeting::token;
 use crate::report::Meter;
 
 /// The server's part of the test.
-pub const TEST: Test = Test { name: NAME, serve };
-pub(super) const NAME: &str = "multicast";
+pub const TEST: &dyn Serve = &Multicast;
+pub(super) struct Multicast;
 
-/// Maximum time the server waits for a message before it checks whether it is to end.
-const LISTEN: Duration = Duration::from_millis(50);
+impl Test for Multicast {
+    type Parameters = Options;
+    type Word = Word;
+    const NAME: &'static str = "multicast";
 
-/// Serves the runs of a client in turn.
-fn serve(
-    parameters: Value,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    let options: Options = serde_json::from_value(parameters)
-        .map_err(|error| ServeError::Refused(format!("invalid test parameters: {error}")))?;
-    options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
-    loop {
-        match connection.hear(Instant::now() + LISTEN)? {
-            None => {}
-            Some(Message::Bye) => return Ok(()),
-            Some(Message::Word(word)) => match serde_json::from_value(word.clone()) {
-                Ok(Word::Prepare { .. }) => serve_run(&options, connection, cancellation)?,
-                _ => return Err(connection.unexpected(&Message::Word(word)).into()),
-            },
-            Some(other) => return Err(connection.unexpected(&other).into()),
-        }
-        ensure_running(cancellation)?;
+    fn check(&self, options: &Options) -> Result<(), ServeError> {
+        options.check().map_err(ServeError::refused)
     }
-}
 
-fn serve_run(
-    options: &Options,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    // Datagrams of other runs, and of strangers, carry another number.
-    let run = (token() >> 32) as u32;
-    let members =
-        join_all(options, connection, run).map_err(|error| ServeError::Refused(error.to_string()))?;
-    let endpoint = members[0].address();
-    let notes: Vec<String> = members[0].note().into_iter().collect();
-    let notice = Notice::new().map_err(|error| ServeError::Refused(MemberError::from(error).to_string()))?;
-    let meter = Meter::begin();
-    std::thread::scope(|scope| {
-        let notice = &notice;
-        let threads: Vec<_> =
-            members.into_iter().map(|member| scope.spawn(move || member.receive(notice))).collect();
-        let outcome = connection
-            .say(&Word::Ready { endpoint, token: run })
-            .map_err(ServeError::from)
-            .and_then(|()| hear_sent(options, connection, notice, cancellation));
-        if outcome.is_err() {
-            notice.give_up();
-        }
-        let ended = threads.into_iter().map(|thread| thread.join().expect("a member returns its errors"));
-        let (members, failures) = by_number(ended);
-        outcome?;
-        let done = Done { members, used: meter.used(), failures, notes };
-        Ok(connection.say(&Word::Done(Box::new(done)))?)
-    })
+    fn run(
+        &self,
+        options: &Options,
+        request: Word,
+        session: &mut Session<'_>,
+    ) -> Result<Outcome<Word>, ServeError> {
+        let Word::Prepare { .. } = request else { return Err(session.unexpected(&request)) };
+        // Datagrams of other runs, and of strangers, carry another number.
+        let run = (token() >> 32) as u32;
+        let members = join_all(options, session.connection, run).map_err(ServeError::refused)?;
+        let endpoint = members[0].address();
+        let notes: Vec<String> = members[0].note().into_iter().collect();
+        let notice = Notice::new().map_err(MemberError::from).map_err(ServeError::refused)?;
+        let meter = Meter::begin();
+        std::thread::scope(|scope| {
+            let notice = &notice;
+            let threads: Vec<_> =
+                members.into_iter().map(|member| scope.spawn(move || member.receive(notice))).collect();
+            let outcome = session
+                .connection
+                .say(&Word::Ready { endpoint, token: run })
+                .map_err(ServeError::from)
+                .and_then(|()| hear_sent(options, session));
+            match &outcome {
+                Ok(sent) => notice.tell_sent(*sent),
+                Err(_) => notice.give_up(),
+            }
+            let ended = threads.into_iter().map(|thread| thread.join().expect("a member returns its errors"));
+            let (members, failures) = by_number(ended);
+            outcome?;
+            let done = Done { members, used: meter.used(), failures, notes };
+            Ok(Outcome::Done(Word::Done(Box::new(done))))
+        })
+    }
 }
 
 /// Returns the members' results by number, even if some of them failed.
@@ -102,36 +87,22 @@ fn join_all(options: &Options, connection: &Connection, run: u32) -> Result<Vec<
     Ok(members)
 }
 
-/// Waits for the sender's message, for at most the length of a run and the patience, and notifies the members.
-fn hear_sent(
-    options: &Options,
-    connection: &mut Connection,
-    notice: &Notice,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    let longest = options.duration + connection.patience().silence;
-    let deadline = Instant::now() + longest;
-    loop {
-        match connection.hear_word(Instant::now() + LISTEN)? {
-            None if Instant::now() >= deadline => return Err(ServeError::NeverSent(longest)),
-            None => ensure_running(cancellation)?,
-            Some(Word::Sent { numbered, bytes, refused }) => {
-                notice.tell_sent(to_flow(numbered, bytes, &refused));
-                return Ok(());
-            }
-            Some(other) => {
-                let other = serde_json::to_value(&other).expect("words are plain data");
-                return Err(connection.unexpected(&Message::Word(other)).into());
-            }
-        }
-    }
+/// Waits for the sender's counts.
+fn hear_sent(options: &Options, session: &mut Session<'_>) -> Result<FlowSent, ServeError> {
+    let sent = |word: &Word| match word {
+        Word::Sent { numbered, bytes, refused } => Some(to_flow(*numbered, *bytes, refused)),
+        _ => None,
+    };
+    session.hear_sent(options.duration, sent, |_| Err(ServeError::Ended))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::control::scene::{PATIENT, Scene, WATCHDOG};
-    use crate::control::{ControlError, Patience};
+    use crate::control::{ControlError, Message, Patience};
     use crate::throughput::{Account, AccountState, Unit};
 
     fn member(sent: u64) -> MemberResult {
@@ -148,8 +119,9 @@ mod tests {
         MemberResult { account, reordered: 0, latency: None }
     }
 
-    /// Longer than a client that sends a heartbeat every [`LISTEN`] can be kept from its processor.
+    /// Longer than a client that sends a heartbeat every [`HEARTBEAT`] can be kept from its processor.
     const SILENCE: Duration = Duration::from_secs(3);
+    const HEARTBEAT: Duration = Duration::from_millis(50);
 
     #[test]
     fn a_member_that_fails_leaves_the_others_their_numbers_also_across_the_connection() {
@@ -166,12 +138,12 @@ mod tests {
     fn a_client_that_stays_alive_and_never_finishes_is_not_waited_for() {
         let scene = Scene::new(&[TEST], Patience { silence: SILENCE, ..PATIENT });
         let options = Options { duration: Duration::from_millis(10), ..Options::default() };
-        let mut client = scene.begin(NAME, serde_json::to_value(options).unwrap());
+        let mut client = scene.begin(Multicast::NAME, serde_json::to_value(options).unwrap());
         client.say(&Word::Prepare { run: 0 }).unwrap();
         let word = client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap();
         assert!(matches!(word, Word::Ready { .. }), "{word:?}");
         let refusal = loop {
-            match client.tell(&Message::Alive).and_then(|()| client.hear(Instant::now() + LISTEN)) {
+            match client.tell(&Message::Alive).and_then(|()| client.hear(Instant::now() + HEARTBEAT)) {
                 Ok(None) => {}
                 Ok(Some(other)) => panic!("{other:?}"),
                 Err(error) => break error,

@@ -1,7 +1,6 @@
 //! The client's end of a ping-pong: it begins every exchange, and builds the report.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use probe::Percentiles;
 use probe::pingpong::{ExchangeCounts, ExchangeLawError, SizeStep, Until};
@@ -12,9 +11,8 @@ use super::link::{Attending as _, Exchanged, LinkError, Near, Task, TcpNear, Udp
 use super::message::{Evidence, Word};
 use super::options::{Options, OptionsError, System};
 use super::report::{Builder, Measured, Report, Way};
-use super::server::NAME;
-use crate::control::{Connection, ControlError, Message, Patience};
-use crate::host_state::HostState;
+use super::server::Pingpong;
+use crate::control::{Begun, Connection, ControlError, Patience, begin};
 use crate::report::{Meter, Used, Watch};
 
 /// Reasons why nothing could be measured.
@@ -64,9 +62,7 @@ pub fn measure(
             if let Some(cpu) = options.client_cpu {
                 scheduling::pin_to_cpu(cpu).map_err(|source| PingpongError::Cpu { cpu, source })?;
             }
-            let from = options.from.map(|address| SocketAddr::new(address, 0));
-            let (connection, host) = Connection::open(server, from, patience)?;
-            Client::new(options, connection, host)?.run(watch)
+            Client::new(options, begin::<Pingpong>(options, server, options.from, patience)?).run(watch)
         });
         measuring.join().expect("a thread that measures returns its errors")
     })
@@ -82,18 +78,12 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(
-        options: &'a Options,
-        mut connection: Connection,
-        server: HostState,
-    ) -> Result<Self, ControlError> {
-        let client = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
+    fn new(options: &'a Options, begun: Begun) -> Self {
+        let Begun { connection, client, server } = begun;
         let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
         let piece_bytes = options.piece_bytes(mtus.min(), connection.peer_address().is_ipv6());
-        let parameters = serde_json::to_value(options).expect("options are plain data");
-        connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
         let builder = Builder::new(options, connection.peer_address(), client, server, piece_bytes);
-        Ok(Self { options, connection, builder, piece_bytes, next: 0 })
+        Self { options, connection, builder, piece_bytes, next: 0 }
     }
 
     fn run(mut self, watch: &mut dyn Watch) -> Result<Report, PingpongError> {
@@ -183,10 +173,10 @@ impl<'a> Client<'a> {
         let endpoint = listening.as_ref().map(|it| it.endpoint());
         let piece_bytes = self.piece_bytes;
         self.connection.say(&Word::Prepare { run, system: system.clone(), piece_bytes, endpoint })?;
-        let (endpoint, token) = match self.word()? {
+        let (endpoint, token) = match self.connection.hear_word_surely()? {
             Word::Ready { endpoint, token } => (endpoint, token),
             Word::Refused { reason } => return Ok(Err(reason)),
-            other => return Err(self.unexpected(&other).into()),
+            other => return Err(self.connection.unexpected_word(&other).into()),
         };
         let near: Result<Box<dyn Near>, LinkError> = match listening {
             None => TcpNear::connect(&task, endpoint, token).map(|near| Box::new(near) as _),
@@ -206,9 +196,9 @@ impl<'a> Client<'a> {
         watch: &dyn Watch,
     ) -> Result<Measured, PingpongError> {
         self.connection.say(&Word::SizeStep { message_bytes, first: self.next })?;
-        match self.word()? {
+        match self.connection.hear_word_surely()? {
             Word::SizeStepBegun => {}
-            other => return Err(self.unexpected(&other).into()),
+            other => return Err(self.connection.unexpected_word(&other).into()),
         }
         let (mut counts, mut times, mut trouble) = (ExchangeCounts::default(), Vec::new(), None);
         let mut attendance = Attendance::new(&mut self.connection, watch);
@@ -268,18 +258,18 @@ impl<'a> Client<'a> {
     /// Returns the number of messages of the size step that the server answered.
     fn end_size_step(&mut self) -> Result<u64, ControlError> {
         self.connection.say(&Word::SizeStepEnd)?;
-        match self.word()? {
+        match self.connection.hear_word_surely()? {
             Word::SizeStepEnded { answered } => Ok(answered),
-            other => Err(self.unexpected(&other)),
+            other => Err(self.connection.unexpected_word(&other)),
         }
     }
 
     fn finished(&mut self) -> Result<Finished, PingpongError> {
-        match self.word()? {
+        match self.connection.hear_word_surely()? {
             Word::Finished { used, evidence, failure, notes } => {
                 Ok(Finished { used, evidence, failure, notes })
             }
-            other => Err(self.unexpected(&other).into()),
+            other => Err(self.connection.unexpected_word(&other).into()),
         }
     }
 
@@ -287,24 +277,13 @@ impl<'a> Client<'a> {
     fn give_up(&mut self) -> Result<(), PingpongError> {
         self.connection.say(&Word::Finish)?;
         loop {
-            match self.word()? {
+            match self.connection.hear_word_surely()? {
                 // It crossed the message that this end gave up.
                 Word::Refused { .. } => {}
                 Word::Finished { .. } => return Ok(()),
-                other => return Err(self.unexpected(&other).into()),
+                other => return Err(self.connection.unexpected_word(&other).into()),
             }
         }
-    }
-
-    fn word(&mut self) -> Result<Word, ControlError> {
-        let silence = self.connection.patience().silence;
-        let peer = self.connection.peer_address();
-        self.connection.hear_word(Instant::now() + silence)?.ok_or(ControlError::Silent { peer, silence })
-    }
-
-    fn unexpected(&self, word: &Word) -> ControlError {
-        let word = serde_json::to_value(word).expect("words are plain data");
-        self.connection.unexpected(&Message::Word(word))
     }
 }
 

@@ -2,50 +2,45 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::Value;
-use sys::{Cancellation, clock, scheduling};
+use sys::{clock, scheduling};
 
 use super::link::{Answering, Attending, Far, LinkError, Task, TcpFar, UdpFar};
 use super::message::{Evidence, Word};
 use super::options::{Options, System};
-use crate::control::{Connection, ControlError, Message, ServeError, Test, ensure_running};
+use crate::control::{ControlError, Outcome, Serve, ServeError, Session, Test};
 use crate::greeting::token;
 use crate::report::Meter;
 
 /// The server's part of the test.
-pub const TEST: Test = Test { name: NAME, serve };
-pub(super) const NAME: &str = "pingpong";
+pub const TEST: &dyn Serve = &Pingpong;
+pub(super) struct Pingpong;
 
-/// Maximum time the server waits for a message before it checks whether it is to end.
-const LISTEN: Duration = Duration::from_millis(50);
+impl Test for Pingpong {
+    type Parameters = Options;
+    type Word = Word;
+    const NAME: &'static str = "pingpong";
 
-/// Serves the connections of a client in turn.
-fn serve(
-    parameters: Value,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    let options: Options = serde_json::from_value(parameters)
-        .map_err(|error| ServeError::Refused(format!("invalid test parameters: {error}")))?;
-    options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
-    loop {
-        match connection.hear(std::time::Instant::now() + LISTEN)? {
-            None => {}
-            Some(Message::Bye) => return Ok(()),
-            Some(Message::Word(word)) => match serde_json::from_value(word.clone()) {
-                Ok(Word::Prepare { system, piece_bytes, endpoint, .. }) => {
-                    let wanted = Wanted { system, piece_bytes, endpoint };
-                    serve_way(&options, &wanted, connection, cancellation)?;
-                }
-                // It crossed the message that the connection was refused.
-                Ok(Word::Finish) => connection.say(&Word::nothing_answered())?,
-                _ => return Err(connection.unexpected(&Message::Word(word)).into()),
-            },
-            Some(other) => return Err(connection.unexpected(&other).into()),
-        }
-        ensure_running(cancellation)?;
+    fn check(&self, options: &Options) -> Result<(), ServeError> {
+        options.check().map_err(ServeError::refused)
+    }
+
+    fn run(
+        &self,
+        options: &Options,
+        request: Word,
+        session: &mut Session<'_>,
+    ) -> Result<Outcome<Word>, ServeError> {
+        let result = match request {
+            Word::Prepare { system, piece_bytes, endpoint, .. } => {
+                serve_way(options, &Wanted { system, piece_bytes, endpoint }, session)?
+            }
+            // It crossed the message that the connection was refused.
+            Word::Finish => Word::nothing_answered(),
+            other => return Err(session.unexpected(&other)),
+        };
+        Ok(Outcome::Done(result))
     }
 }
 
@@ -57,40 +52,33 @@ struct Wanted {
 }
 
 /// Serves one connection, from its opening to its end.
-fn serve_way(
-    options: &Options,
-    wanted: &Wanted,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
+fn serve_way(options: &Options, wanted: &Wanted, session: &mut Session<'_>) -> Result<Word, ServeError> {
     let task = Task {
         options,
         system: &wanted.system,
         // The size too comes from the client, which is not trusted.
         piece_bytes: wanted.piece_bytes.clamp(1, 1 << 16),
-        local: connection.local_address_any_port(),
-        peer: connection.peer_address().ip(),
-        patience: connection.patience().silence,
+        local: session.connection.local_address_any_port(),
+        peer: session.connection.peer_address().ip(),
+        patience: session.connection.patience().silence,
     };
-    let far = match make(&task, wanted, connection, cancellation) {
+    let far = match make(&task, wanted, session) {
         Ok(Some(far)) => far,
-        Ok(None) => return Ok(connection.say(&Word::nothing_answered())?),
+        Ok(None) => return Ok(Word::nothing_answered()),
         // A congestion control that this host does not have must not end the others.
-        Err(MakeError::Link(error)) => {
-            return Ok(connection.say(&Word::Refused { reason: error.to_string() })?);
-        }
+        Err(MakeError::Link(error)) => return Ok(Word::Refused { reason: error.to_string() }),
         Err(MakeError::Serve(error)) => return Err(error),
     };
     let shared = SharedState::default();
     std::thread::scope(|scope| {
         let meter = Meter::begin();
         let answering = scope.spawn(|| answer(far, &shared, options.server_cpu));
-        let outcome = tend(&shared, connection, cancellation);
+        let outcome = tend(&shared, session);
         shared.is_to_end.store(true, Ordering::Relaxed);
         let Ended { evidence, failure, notes } =
             answering.join().expect("a thread that answers returns its errors");
         outcome?;
-        Ok(connection.say(&Word::Finished { used: meter.used(), evidence, failure, notes })?)
+        Ok(Word::Finished { used: meter.used(), evidence, failure, notes })
     })
 }
 
@@ -114,74 +102,61 @@ impl From<ControlError> for MakeError {
 fn make(
     task: &Task<'_>,
     wanted: &Wanted,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
+    session: &mut Session<'_>,
 ) -> Result<Option<Box<dyn Far>>, MakeError> {
     let token = token();
     match (task.system, wanted.endpoint) {
         (System::Tcp(_), _) => {
             let far = TcpFar::listen(task, token)?;
-            connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
-            let mut reception = Reception { connection, cancellation, outcome: None };
+            session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
+            let mut reception = Reception { session, outcome: None };
             let far = far.accept(task, &mut reception)?;
             reception.outcome.transpose()?;
             Ok(far)
         }
         (System::Udp, Some(endpoint)) => {
             let far = UdpFar::open(task, endpoint, token)?;
-            connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
+            session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
             Ok(Some(Box::new(far)))
         }
-        (System::Udp, None) => Err(connection.unexpected(&Message::Word(Value::Null)).into()),
+        (System::Udp, None) => Err(MakeError::Serve(session.unexpected(&Value::Null))),
     }
 }
 
 /// Reads the control connection while the data connection is awaited: the client may give up.
-struct Reception<'a> {
-    connection: &'a mut Connection,
-    cancellation: &'a Cancellation,
+struct Reception<'a, 'b> {
+    session: &'a mut Session<'b>,
     /// Outcome of the wait, if it was not a connection.
     outcome: Option<Result<(), ServeError>>,
 }
 
-impl Attending for Reception<'_> {
+impl Attending for Reception<'_, '_> {
     fn goes_on(&mut self) -> bool {
-        self.outcome = match self.connection.hear_word(std::time::Instant::now()) {
-            Ok(None) => ensure_running(self.cancellation).err().map(Err),
+        self.outcome = match self.session.connection.hear_word(std::time::Instant::now()) {
+            Ok(None) => self.session.ensure_running().err().map(Err),
             Ok(Some(Word::Finish)) => Some(Ok(())),
-            Ok(Some(other)) => Some(Err(unexpected(self.connection, &other))),
+            Ok(Some(other)) => Some(Err(self.session.unexpected(&other))),
             Err(error) => Some(Err(error.into())),
         };
         self.outcome.is_none()
     }
 }
 
-fn unexpected(connection: &Connection, word: &Word) -> ServeError {
-    let word = serde_json::to_value(word).expect("words are plain data");
-    connection.unexpected(&Message::Word(word)).into()
-}
-
 /// Handles the client's messages until it ends the connection.
-fn tend(
-    shared: &SharedState,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
+fn tend(shared: &SharedState, session: &mut Session<'_>) -> Result<(), ServeError> {
     loop {
-        match connection.hear_word(std::time::Instant::now() + LISTEN)? {
-            None => {}
-            Some(Word::SizeStep { message_bytes, first }) => {
+        match session.hear_word()? {
+            Word::SizeStep { message_bytes, first } => {
                 *shared.size_step() = SizeStep { message_bytes, first, answered: 0 };
-                connection.say(&Word::SizeStepBegun)?;
+                session.connection.say(&Word::SizeStepBegun)?;
             }
-            Some(Word::SizeStepEnd) => {
+            Word::SizeStepEnd => {
                 let answered = shared.size_step().answered;
-                connection.say(&Word::SizeStepEnded { answered })?;
+                session.connection.say(&Word::SizeStepEnded { answered })?;
             }
-            Some(Word::Finish) => return Ok(()),
-            Some(other) => return Err(unexpected(connection, &other)),
+            Word::Finish => return Ok(()),
+            other => return Err(session.unexpected(&other)),
         }
-        ensure_running(cancellation)?;
     }
 }
 
@@ -253,6 +228,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::control::Connection;
     use crate::control::scene::{PATIENT, Scene, WATCHDOG};
 
     fn hear(client: &mut Connection) -> Word {
@@ -262,7 +238,7 @@ mod tests {
     #[test]
     fn a_client_that_cannot_connect_gives_up_and_the_next_way_is_served() {
         let scene = Scene::new(&[TEST], PATIENT);
-        let mut client = scene.begin(NAME, serde_json::to_value(Options::default()).unwrap());
+        let mut client = scene.begin(Pingpong::NAME, serde_json::to_value(Options::default()).unwrap());
         for run in 0..2 {
             let system = System::Tcp(None);
             client.say(&Word::Prepare { run, system, piece_bytes: 1_448, endpoint: None }).unwrap();

@@ -128,7 +128,7 @@ mod tests {
     use crate::control::scene::{PATIENT, Scene, Unwatched};
 
     fn measure_with(
-        tests: &'static [crate::control::Test],
+        tests: &'static [&'static dyn crate::control::Serve],
         cpu_loads_ppm: &[u32],
     ) -> Result<Report, SweepError> {
         let scene = Scene::new(tests, PATIENT);

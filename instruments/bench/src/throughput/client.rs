@@ -10,11 +10,10 @@ use super::loss_free::{LossFree, LossFreeFound};
 use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, OptionsError, Rate};
 use super::report::{Begun, Builder, Ending, Interval, Report, RunReport, Start};
-use super::server::NAME;
+use super::server::Throughput;
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
-use crate::control::{Connection, ControlError, Message, Patience};
-use crate::host_state::HostState;
+use crate::control::{self, Connection, ControlError, Patience, begin};
 
 /// Observer of a measurement.
 pub trait Watch {
@@ -63,9 +62,7 @@ pub fn measure(
         loss_free.check(options)?;
     }
     check_cpu(options.client_cpu)?;
-    let from = options.from.map(|address| SocketAddr::new(address, 0));
-    let (connection, host) = Connection::open(server, from, patience)?;
-    let mut client = Client::new(options, connection, host)?;
+    let mut client = Client::new(options, begin::<Throughput>(options, server, options.from, patience)?);
     watch.began(client.builder.start());
     match loss_free {
         None => client.repeat(watch)?,
@@ -85,19 +82,13 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(
-        options: &'a Options,
-        mut connection: Connection,
-        server: HostState,
-    ) -> Result<Self, ControlError> {
-        let client = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
+    fn new(options: &'a Options, begun: control::Begun) -> Self {
+        let control::Begun { connection, client, server } = begun;
         let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
         let more_headers = if connection.peer_address().is_ipv6() { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
         let unit_bytes = options.unit_bytes(mtus.min().map(|mtu| mtu.saturating_sub(more_headers)));
-        let parameters = serde_json::to_value(options).expect("options are plain data");
-        connection.tell(&Message::Begin { test: NAME.to_owned(), parameters })?;
         let begun = Begun { peer: connection.peer_address(), client, server, unit_bytes };
-        Ok(Self { options, builder: Builder::new(options, begun), connection, unit_bytes })
+        Self { options, builder: Builder::new(options, begun), connection, unit_bytes }
     }
 
     /// Measures the requested number of runs.
@@ -165,13 +156,9 @@ impl<'a> Client<'a> {
         let listening = transport::of(self.options.protocol).listen(&task)?;
         let endpoints = listening.endpoints();
         self.connection.say(&Word::Prepare { run, rate, unit_bytes: self.unit_bytes, endpoints })?;
-        let (theirs, token) = match self.connection.hear_word(std::time::Instant::now() + task.patience)? {
-            Some(Word::Ready { endpoints, token }) => (endpoints, token),
-            Some(other) => return Err(unexpected(&self.connection, &other).into()),
-            None => {
-                let peer = self.connection.peer_address();
-                return Err(ControlError::Silent { peer, silence: task.patience }.into());
-            }
+        let (theirs, token) = match self.connection.hear_word_surely()? {
+            Word::Ready { endpoints, token } => (endpoints, token),
+            other => return Err(self.connection.unexpected_word(&other).into()),
         };
         let task = Task { token, ..task };
         task.check_endpoints(&theirs)?;
@@ -314,19 +301,15 @@ impl Partner for Measuring<'_> {
                 self.is_server_ending = true;
                 Ok(Heard::Stop)
             }
-            other => Err(unexpected(connection, &other)),
+            other => Err(connection.unexpected_word(&other)),
         }
     }
-}
-
-fn unexpected(connection: &Connection, word: &Word) -> ControlError {
-    let word = serde_json::to_value(word).expect("words are plain data");
-    connection.unexpected(&Message::Word(word))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host_state::HostState;
     use crate::report::Used;
     use crate::throughput::message::{Count, FlowKey, FlowResult};
     use crate::throughput::options::Way;

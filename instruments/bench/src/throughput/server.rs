@@ -2,74 +2,63 @@
 
 use std::net::SocketAddr;
 
-use serde_json::Value;
-use sys::Cancellation;
-
 use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, Rate};
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
-use crate::control::{Connection, ControlError, Message, ServeError, Test, ensure_running};
+use crate::control::{Connection, ControlError, Outcome, Serve, ServeError, Session, Test};
 use crate::cpu_load::LoadGenerator;
 use crate::greeting::token;
 
 /// The server's part of the test.
-pub const TEST: Test = Test { name: NAME, serve: serve_without_load };
+pub const TEST: &dyn Serve = &Throughput { may_load: MayLoad::No };
 /// The server's part of the test, with CPU load for clients that request it: any client can then slow down
 /// everything on the host.
-pub const TEST_WITH_LOAD: Test = Test { name: NAME, serve: serve_with_load };
-pub(super) const NAME: &str = "throughput";
+pub const TEST_WITH_LOAD: &dyn Serve = &Throughput { may_load: MayLoad::Yes };
 
-fn serve_without_load(
-    parameters: Value,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    let options = checked(parameters)?;
-    if options.load.is_some() {
-        return Err(ServeError::Refused(
-            "this server does not let clients put a CPU load on its host\nstart it with --allow-load, or leave --cpu-load out"
-                .to_owned(),
-        ));
-    }
-    serve(&options, connection, cancellation)
+pub(super) struct Throughput {
+    may_load: MayLoad,
 }
 
-fn serve_with_load(
-    parameters: Value,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    serve(&checked(parameters)?, connection, cancellation)
+/// Permission of clients to put a CPU load on the host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MayLoad {
+    Yes,
+    No,
 }
 
-fn checked(parameters: Value) -> Result<Options, ServeError> {
-    let options: Options = serde_json::from_value(parameters)
-        .map_err(|error| ServeError::Refused(format!("invalid test parameters: {error}")))?;
-    options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
-    Ok(options)
-}
+impl Test for Throughput {
+    type Parameters = Options;
+    type Word = Word;
+    const NAME: &'static str = "throughput";
 
-/// Serves the runs of a client in turn.
-fn serve(
-    options: &Options,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), ServeError> {
-    loop {
-        let word = match connection.hear_surely()? {
-            Message::Bye => return Ok(()),
-            Message::Word(word) => word,
-            other => return Err(connection.unexpected(&other).into()),
-        };
-        match serde_json::from_value(word.clone()) {
-            Ok(Word::Prepare { run, rate, unit_bytes, endpoints }) => {
-                let prepared = Prepared { run, rate, unit_bytes, endpoints };
-                serve_run(options, &prepared, connection, cancellation).map_err(told)?;
-            }
-            _ => return Err(connection.unexpected(&Message::Word(word)).into()),
+    fn check(&self, options: &Options) -> Result<(), ServeError> {
+        options.check().map_err(ServeError::refused)?;
+        if options.load.is_some() && self.may_load == MayLoad::No {
+            return Err(ServeError::Refused(
+                "this server does not let clients put a CPU load on its host\nstart it with --allow-load, or leave --cpu-load out"
+                    .to_owned(),
+            ));
         }
-        ensure_running(cancellation)?;
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        options: &Options,
+        request: Word,
+        session: &mut Session<'_>,
+    ) -> Result<Outcome<Word>, ServeError> {
+        let Word::Prepare { run, rate, unit_bytes, endpoints } = request else {
+            return Err(session.unexpected(&request));
+        };
+        let prepared = Prepared { run, rate, unit_bytes, endpoints };
+        match serve_run(options, &prepared, session) {
+            Ok(Some(result)) => Ok(Outcome::Done(Word::Done(Box::new(result)))),
+            Ok(None) => Ok(Outcome::GivenUp),
+            Err(SideError::Control(error)) => Err(error.into()),
+            Err(other) => Err(ServeError::refused(other)),
+        }
     }
 }
 
@@ -80,17 +69,18 @@ struct Prepared {
     endpoints: Vec<SocketAddr>,
 }
 
+/// Serves a run; `None` if the client could not open its ends, or gave up.
 fn serve_run(
     options: &Options,
     prepared: &Prepared,
-    connection: &mut Connection,
-    cancellation: &Cancellation,
-) -> Result<(), SideError> {
+    session: &mut Session<'_>,
+) -> Result<Option<SideResult>, SideError> {
     let Prepared { run, rate, unit_bytes, endpoints } = prepared;
     // The size too comes from the client, which is not trusted.
     let sized = Options { payload_bytes: Some(*unit_bytes), rate: Some(*rate), ..options.clone() };
     sized.check()?;
     check_cpu(options.server_cpu)?;
+    let connection = &mut *session.connection;
     let task = Task {
         options: &sized,
         end: End::Server,
@@ -105,28 +95,19 @@ fn serve_run(
     task.check_endpoints(endpoints)?;
     let listening = transport::of(options.protocol).listen(&task)?;
     connection.say(&Word::Ready { endpoints: listening.endpoints(), token: task.token })?;
-    match connection.hear_word(std::time::Instant::now() + task.patience)? {
-        Some(Word::Start) => {}
-        // The client could not open its ends, or gave up.
-        Some(Word::Stop) => return Ok(()),
-        Some(other) => {
-            let other = serde_json::to_value(&other).expect("words are plain data");
-            return Err(connection.unexpected(&Message::Word(other)).into());
-        }
-        None => {
-            return Err(
-                ControlError::Silent { peer: connection.peer_address(), silence: task.patience }.into()
-            );
-        }
+    match connection.hear_word_surely()? {
+        Word::Start => {}
+        Word::Stop => return Ok(None),
+        other => return Err(connection.unexpected_word(&other).into()),
     }
     let flows = listening.connect(&task, endpoints)?;
     let run = Run { options: &sized, rate: *rate, unit_bytes: *unit_bytes, cpu: options.server_cpu };
     let generator = options.load.map(LoadGenerator::begin).transpose().map_err(SideError::Thread)?;
     let side = Side::start(&run, flows)?;
-    let (outcome, result) = side.run(connection, cancellation, &mut Serving);
-    let result = SideResult { applied_load: generator.map(LoadGenerator::end), ..result };
+    let (outcome, result) = side.run(connection, session.cancellation, &mut Serving);
+    let applied_load = generator.map(LoadGenerator::end);
     outcome?;
-    Ok(connection.say(&Word::Done(Box::new(result)))?)
+    Ok(Some(SideResult { applied_load, ..result }))
 }
 
 /// Reports to the client at every mark.
@@ -140,18 +121,8 @@ impl Partner for Serving {
     fn hear(&mut self, word: Word, connection: &mut Connection) -> Result<Heard, ControlError> {
         match word {
             Word::Stop => Ok(Heard::Stop),
-            other => {
-                let other = serde_json::to_value(&other).expect("words are plain data");
-                Err(connection.unexpected(&Message::Word(other)))
-            }
+            other => Err(connection.unexpected_word(&other)),
         }
-    }
-}
-
-fn told(error: SideError) -> ServeError {
-    match error {
-        SideError::Control(error) => ServeError::Control(error),
-        other => ServeError::Refused(other.to_string()),
     }
 }
 
@@ -163,11 +134,11 @@ mod tests {
     use crate::throughput::Protocol;
 
     /// Begins a measurement with load, and says good-bye; returns why the server broke it off, if it did.
-    fn trouble(tests: &'static [Test]) -> Option<String> {
+    fn trouble(tests: &'static [&'static dyn Serve]) -> Option<String> {
         let scene = Scene::new(tests, PATIENT);
         let load = Some(CpuLoad { share_ppm: 500_000, workers: None });
         let options = Options { protocol: Protocol::Udp, load, ..Options::default() };
-        scene.begin(NAME, serde_json::to_value(options).unwrap()).part();
+        scene.begin(Throughput::NAME, serde_json::to_value(options).unwrap()).part();
         scene.ended()
     }
 

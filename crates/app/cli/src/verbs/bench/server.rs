@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::Context;
 use bench::Program;
-use bench::control::{self, Lifetime, Patience, ServerEvent, ServerOptions, Test};
+use bench::control::{self, Lifetime, Patience, Serve, ServerEvent, ServerOptions};
 use clap::Args;
 
 use crate::Outcome;
@@ -15,11 +15,11 @@ use crate::signals;
 pub(super) const DEFAULT_PORT: u16 = 7_430;
 
 /// The tests a server supports.
-const TESTS: &[Test] = &of(bench::throughput::TEST);
+const TESTS: &[&dyn Serve] = &of(bench::throughput::TEST);
 /// Tests including a CPU load for clients that request it.
-const TESTS_WITH_LOAD: &[Test] = &of(bench::throughput::TEST_WITH_LOAD);
+const TESTS_WITH_LOAD: &[&dyn Serve] = &of(bench::throughput::TEST_WITH_LOAD);
 
-const fn of(throughput: Test) -> [Test; 5] {
+const fn of(throughput: &'static dyn Serve) -> [&'static dyn Serve; 5] {
     [throughput, bench::pingpong::TEST, bench::multicast::TEST, bench::path_mtu::TEST, bench::capacity::TEST]
 }
 
