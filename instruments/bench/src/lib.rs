@@ -17,6 +17,7 @@ mod cpu_load;
 pub mod cycle;
 mod day_clock;
 mod feed;
+mod flow;
 mod greeting;
 pub mod gu_grossman;
 mod host;

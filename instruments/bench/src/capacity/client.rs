@@ -135,11 +135,7 @@ impl Client<'_> {
                 "datagrams were refused: {why}\nlower the rate with -b, or see `ip route get` and the firewall"
             ));
         }
-        if let Some(why) = &sent.without_trains {
-            self.builder.note(&format!(
-                "datagrams left one by one although --gso was asked for: {why}\nsee `ethtool -k`, or leave --gso out"
-            ));
-        }
+        sent.without_trains.iter().for_each(|note| self.builder.note(note));
         let accounts = accounts(&task, &sent, &received.sockets)?;
         let run = Run::of(&plan, &accounts, &sent, used, &received, self.builder.is_same_host());
         Ok(Run { trouble: cut.map(str::to_owned), ..run })

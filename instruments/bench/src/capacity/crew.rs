@@ -11,8 +11,10 @@ use sys::ReceiveSocket;
 
 use super::message::{Counted, FromWorker, Place, Plan, SocketCount, ToWorker};
 use super::options::{Calls, Places};
-use super::receive::{self, Ending};
+use super::receive;
 use crate::child::{OwnedProcess, Program};
+use crate::flow::Ending;
+use crate::flow::udp::said_if_clamped;
 
 /// Time a process may take to open its socket, and to count the tail of a run.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -120,7 +122,7 @@ pub(super) struct Threads {
     sockets: Vec<Arc<ReceiveSocket>>,
     /// Each thread with the index of its socket.
     threads: Vec<(usize, JoinHandle<std::io::Result<Counted>>)>,
-    ending: Arc<Ending>,
+    ending: Arc<Ending<()>>,
 }
 
 impl Threads {
@@ -132,8 +134,7 @@ impl Threads {
         let mut crew = Self { sockets: Vec::new(), threads: Vec::new(), ending };
         for _ in 0..sockets {
             let socket = receive::open(&task.place(ready.endpoints.first().copied()))?;
-            let buffer = socket.granted_buffer();
-            ready.add(socket.local_address(), buffer.clamped().then(|| buffer.to_string()));
+            ready.add(socket.local_address(), said_if_clamped(socket.granted_buffer()));
             crew.sockets.push(Arc::new(socket));
         }
         // Only now: the kernel distributes datagrams among the sockets of a port from the first datagram on.
@@ -153,7 +154,7 @@ impl Threads {
     }
 
     fn end(mut self) -> Result<Vec<SocketCount>, CrewError> {
-        self.ending.say_over();
+        self.ending.tell_sent(());
         let mut workers = vec![Vec::new(); self.sockets.len()];
         for (place, thread) in self.threads.drain(..) {
             let counted = thread.join().expect("a receiving thread returns its errors");

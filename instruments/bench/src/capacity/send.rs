@@ -1,27 +1,18 @@
 //! The sending threads: as fast as possible, or by a timetable.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use probe::flow::{Due, FlowRate, FlowSent, Pace};
-use sys::{
-    Interest, Loopback, OpenError, Outcome, Poller, Refusal, SendOptions, SendSocket, SendTechniques, clock,
-};
+use probe::flow::{FlowRate, FlowSent};
+use sys::{Cancellation, OpenError, SendOptions, SendTechniques, clock};
 use units::Instant;
 
 use super::options::Calls;
 use super::receive::thread_cpu_ns;
 use crate::control::reached_from;
-use crate::refusal::stage_of;
-
-/// Interval at which a sender checks whether it is to end: paced sleeps are exact only on the clock.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Send buffer of a socket by default: 208 KiB, which the kernel reports doubled.
-const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
+use crate::flow::udp::{self, Outcomes};
+use crate::flow::{self, Paced, Room, Timetable};
 
 /// Parameters common to all senders of a run.
 #[derive(Clone)]
@@ -48,25 +39,24 @@ pub(super) struct Sent {
     pub(super) elapsed: Duration,
     /// Datagrams that a stall kept from being sent.
     pub(super) skipped: u64,
-    /// Reasons why datagrams were refused, the last of each sender.
+    /// Reasons why datagrams were refused, the last of each sender and endpoint.
     pub(super) refusals: Vec<String>,
-    /// Reason why no trains were sent although they were requested.
+    /// Note that no trains were sent although they were requested.
     pub(super) without_trains: Option<String>,
 }
 
 /// The sending threads.
 pub(super) struct Senders {
     threads: Vec<JoinHandle<std::io::Result<SentByOne>>>,
-    is_to_end: Arc<AtomicBool>,
+    cancellation: Cancellation,
     start: Instant,
 }
 
 struct SentByOne {
-    endpoints: Vec<FlowSent>,
+    endpoints: Vec<Outcomes>,
     cpu_ns: u64,
     ended: Instant,
     skipped: u64,
-    refusal: Option<String>,
     without_trains: Option<String>,
 }
 
@@ -79,11 +69,11 @@ impl Senders {
     /// Begins to send.
     pub(super) fn begin(senders: Vec<Sender>, duration: Duration) -> std::io::Result<Self> {
         let start = clock::monotonic();
-        let mut all = Self { threads: Vec::new(), is_to_end: Arc::default(), start };
+        let mut all = Self { threads: Vec::new(), cancellation: Cancellation::new()?, start };
         for sender in senders {
-            let is_to_end = Arc::clone(&all.is_to_end);
+            let cancellation = all.cancellation.clone();
             let thread = std::thread::Builder::new().name("sender".to_owned());
-            all.threads.push(thread.spawn(move || sender.run(start, start + duration, &is_to_end))?);
+            all.threads.push(thread.spawn(move || sender.run(start, start + duration, &cancellation))?);
         }
         Ok(all)
     }
@@ -94,7 +84,7 @@ impl Senders {
 
     /// Asks the threads to stop sending.
     pub(super) fn ask_to_end(&self) {
-        self.is_to_end.store(true, Ordering::Relaxed);
+        self.cancellation.cancel();
     }
 
     /// Waits for the threads, and adds up their counts.
@@ -103,11 +93,12 @@ impl Senders {
         let all = threads.into_iter().map(|thread| thread.join().expect("a sender returns its errors"));
         let all = all.collect::<std::io::Result<Vec<SentByOne>>>()?;
         let ended = all.iter().map(|it| it.ended).max().unwrap_or(self.start);
+        let outcomes = || all.iter().flat_map(|it| &it.endpoints);
         let mut endpoints: Vec<FlowSent> = Vec::new();
         for one in &all {
             endpoints.resize(one.endpoints.len(), FlowSent::default());
-            for (sum, sent) in endpoints.iter_mut().zip(&one.endpoints) {
-                add(sum, sent);
+            for (sum, outcomes) in endpoints.iter_mut().zip(&one.endpoints) {
+                add(sum, &outcomes.sent);
             }
         }
         Ok(Sent {
@@ -116,7 +107,7 @@ impl Senders {
             elapsed: ended.since(self.start),
             skipped: all.iter().map(|it| it.skipped).sum(),
             without_trains: all.iter().find_map(|it| it.without_trains.clone()),
-            refusals: all.into_iter().filter_map(|it| it.refusal).collect(),
+            refusals: outcomes().filter_map(|it| Some(it.refusal?.to_string())).collect(),
         })
     }
 }
@@ -137,137 +128,84 @@ fn add(sum: &mut FlowSent, sent: &FlowSent) {
 
 /// The sockets of one thread, and their destinations.
 pub(super) struct Sender {
-    sockets: Vec<(SendSocket, Poller)>,
-    endpoints: Vec<SocketAddr>,
+    sockets: Vec<udp::Sender>,
+    endpoints: Vec<(SocketAddr, Outcomes)>,
     rate: FlowRate,
     payload_bytes: usize,
-    calls: Calls,
-    without_trains: Option<String>,
+    /// The content of all datagrams of a burst.
+    memory: Vec<u8>,
+    /// Number of the next burst.
+    burst: usize,
 }
 
 impl Sender {
     fn open(task: &Task) -> Result<Self, OpenError> {
-        let endpoints: Vec<SocketAddr> =
-            task.endpoints.iter().map(|endpoint| reached_from(task.local, *endpoint)).collect();
-        let first = endpoints[0];
-        let open = |_| {
-            let (gso, batches) = (task.calls == Calls::Trains, task.calls != Calls::Single);
-            let socket = SendSocket::open(&SendOptions {
-                destination: first,
-                interface: None,
-                ttl: 1,
-                loopback: Loopback::On,
-                buffer_bytes: SYSTEM_SEND_BUFFER_BYTES,
-                techniques: SendTechniques { gso, batches, connect: false },
-            })?;
-            let failed = |source| OpenError::System { step: "wait for the socket", address: first, source };
-            let poller = Poller::new().map_err(failed)?;
-            poller.add(&socket, 0, Interest::Write).map_err(failed)?;
-            Ok((socket, poller))
-        };
-        let sockets = (0..task.sockets_each).map(open).collect::<Result<Vec<_>, OpenError>>()?;
-        let is_without =
-            task.calls == Calls::Trains && sockets.iter().any(|(socket, _)| !socket.techniques().gso);
+        let reached = |endpoint: &SocketAddr| reached_from(task.local, *endpoint);
+        let endpoints: Vec<_> =
+            task.endpoints.iter().map(|endpoint| (reached(endpoint), Outcomes::default())).collect();
+        let (gso, batches) = (task.calls == Calls::Trains, task.calls != Calls::Single);
+        let techniques = SendTechniques { gso, batches, connect: false };
+        let options = SendOptions { techniques, ..udp::to(endpoints[0].0) };
         Ok(Self {
-            sockets,
-            without_trains: is_without.then(|| "this kernel has no UDP_SEGMENT (Linux 4.18)".to_owned()),
+            sockets: (0..task.sockets_each).map(|_| udp::Sender::open(&options)).collect::<Result<_, _>>()?,
             endpoints,
             rate: shared(task.rate, task.senders),
             payload_bytes: task.payload_bytes,
-            calls: task.calls,
+            memory: Vec::new(),
+            burst: 0,
         })
     }
 
-    /// Sends bursts to the endpoints in turn, from the sockets in turn: at least one burst, even if the thread
-    /// is scheduled only after the end. A run in which nothing was sent says nothing.
-    fn run(mut self, start: Instant, end: Instant, is_to_end: &AtomicBool) -> std::io::Result<SentByOne> {
+    fn run(
+        mut self,
+        start: Instant,
+        end: Instant,
+        cancellation: &Cancellation,
+    ) -> std::io::Result<SentByOne> {
         let began_cpu_ns = thread_cpu_ns();
         // Refused on some kernels; pauses then end up to 50 µs late.
         let _ = clock::lower_timer_slack();
-        let mut pace = Pace::new(self.rate, start);
-        let memory = vec![0; pace.quantum() as usize * self.payload_bytes];
-        let mut sent = vec![FlowSent::default(); self.endpoints.len()];
-        let (mut refusal, mut first) = (None, None);
-        for burst in 0.. {
-            let now = clock::monotonic();
-            if is_to_end.load(Ordering::Relaxed) || (now >= end && first.is_some()) {
-                break;
-            }
-            let count = match pace.due(now.min(end)) {
-                Due::At(moment) => {
-                    clock::sleep_until(moment.min(end).min(now + POLL_INTERVAL));
-                    continue;
-                }
-                Due::Now(count) => count,
-            };
-            first.get_or_insert(now);
-            let place = burst % self.endpoints.len().max(self.sockets.len());
-            let (socket, poller) = {
-                let index = place % self.sockets.len();
-                let (socket, poller) = &mut self.sockets[index];
-                (socket, poller)
-            };
-            let endpoint = place % self.endpoints.len();
-            let burst = &memory[..count as usize * self.payload_bytes];
-            let outcomes = send(socket, burst, self.payload_bytes, self.calls, self.endpoints[endpoint]);
-            let taken = tally(outcomes, self.payload_bytes, &mut sent[endpoint], &mut refusal);
-            if let Some(error) = socket.take_end_of_trains() {
-                self.without_trains = Some(error.to_string());
-            }
-            pace.hand(taken);
-            if taken < count {
-                poller.wait(Some(end.min(now + POLL_INTERVAL)))?;
-                socket.drain_error_queue(&mut Vec::new())?;
-            }
-        }
-        let now = clock::monotonic();
+        let timetable = Timetable { start, end, rate: self.rate };
+        let sending = flow::send(&mut self, timetable, &|| cancellation.is_cancelled());
+        sending.outcome?;
         Ok(SentByOne {
-            endpoints: sent,
             cpu_ns: thread_cpu_ns().saturating_sub(began_cpu_ns),
-            ended: now.min(end.max(first.unwrap_or(now))),
-            skipped: pace.skipped(),
-            refusal,
-            without_trains: self.without_trains,
+            ended: sending.ended,
+            skipped: sending.skipped,
+            without_trains: self.sockets.iter().find_map(udp::Sender::note_without_trains),
+            endpoints: self.endpoints.into_iter().map(|(_, outcomes)| outcomes).collect(),
         })
     }
+
+    /// Returns the index of the socket of a burst, and of its endpoint.
+    fn place(&self, burst: usize) -> (usize, usize) {
+        let place = burst % self.endpoints.len().max(self.sockets.len());
+        (place % self.sockets.len(), place % self.endpoints.len())
+    }
 }
 
-fn send<'a>(
-    socket: &'a mut SendSocket,
-    burst: &[u8],
-    payload_bytes: usize,
-    calls: Calls,
-    to: SocketAddr,
-) -> &'a [Outcome] {
-    if calls == Calls::Trains {
-        return socket.send_train(burst, payload_bytes, to);
-    }
-    let datagrams: Vec<&[u8]> = burst.chunks(payload_bytes).collect();
-    socket.send_batch(&datagrams, to)
-}
+impl Paced for Sender {
+    type Error = std::io::Error;
 
-/// Counts the outcome of a burst; returns the number of datagrams that are done with. Those that found the
-/// socket full were not sent, and are not retried.
-fn tally(
-    outcomes: &[Outcome],
-    payload_bytes: usize,
-    sent: &mut FlowSent,
-    refusal: &mut Option<String>,
-) -> u32 {
-    let mut taken = 0;
-    for outcome in outcomes {
-        match outcome {
-            Outcome::Refused(Refusal::SocketFull) => continue,
-            Outcome::Sent => sent.bytes += payload_bytes as u64,
-            Outcome::Refused(why) => {
-                sent.refused[stage_of(*why)] += 1;
-                *refusal = Some(why.to_string());
-            }
-        }
-        sent.numbered += 1;
-        taken += 1;
+    /// Sends bursts to the endpoints in turn, from the sockets in turn. Datagrams that find the socket full are
+    /// not sent, and not retried.
+    fn send(&mut self, count: u32) -> std::io::Result<Room> {
+        let (socket, endpoint) = self.place(self.burst);
+        self.burst += 1;
+        let size_bytes = count as usize * self.payload_bytes;
+        self.memory.resize(size_bytes.max(self.memory.len()), 0);
+        let (to, outcomes) = &mut self.endpoints[endpoint];
+        let mut left = 0;
+        let burst = &self.memory[..size_bytes];
+        self.sockets[socket].send(burst, self.payload_bytes, *to, outcomes, |_| left += 1);
+        outcomes.sent.numbered += u64::from(count - left);
+        Ok(if left > 0 { Room::Full(count - left) } else { Room::Taken(count) })
     }
-    taken
+
+    fn wait_for_room(&mut self, until: Instant) -> std::io::Result<()> {
+        let (socket, _) = self.place(self.burst - 1);
+        self.sockets[socket].wait_for_room(until)
+    }
 }
 
 /// Returns the part of a rate that each of `senders` has.
@@ -280,46 +218,26 @@ fn shared(rate: FlowRate, senders: u32) -> FlowRate {
 
 #[cfg(test)]
 mod tests {
-    use ledger::Stage;
-
     use super::*;
 
     #[test]
-    fn what_found_no_room_was_not_sent_and_what_was_refused_is_in_the_account() {
-        let (mut sent, mut refusal) = (FlowSent::default(), None);
-        let outcomes = [
-            Outcome::Sent,
-            Outcome::Refused(Refusal::QueueDiscipline),
-            Outcome::Refused(Refusal::SocketFull),
-            Outcome::Sent,
-        ];
-        assert_eq!(tally(&outcomes, 100, &mut sent, &mut refusal), 3);
-        assert_eq!((sent.numbered, sent.bytes, sent.refused.total()), (3, 200, 1));
-        assert_eq!(sent.refused[Stage::SenderQdisc], 1);
-        assert!(refusal.unwrap().contains("ENOBUFS"));
-    }
-
-    #[test]
-    fn a_sender_that_comes_late_sends_one_burst_and_says_when() {
-        let reader = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    fn bursts_go_to_the_endpoints_in_turn_and_each_is_in_its_account() {
+        let readers = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
         let task = Task {
             local: SocketAddr::from(([127, 0, 0, 1], 0)),
-            endpoints: vec![reader.local_addr().unwrap()],
+            endpoints: readers.iter().map(|reader| reader.local_addr().unwrap()).collect(),
             payload_bytes: 100,
             senders: 1,
             sockets_each: 1,
             rate: FlowRate::of_units(10),
             calls: Calls::Batches,
         };
-        let run = |is_to_end: bool| {
-            let start = clock::monotonic();
-            let sender = Sender::open(&task).unwrap();
-            (start, sender.run(start, start, &AtomicBool::new(is_to_end)).unwrap())
-        };
-        let (start, late) = run(false);
-        assert_eq!(late.endpoints[0].numbered, 1);
-        assert!(late.ended > start, "not before it was sent");
-        assert_eq!(run(true).1.endpoints[0].numbered, 0, "nobody wants it any more");
+        let mut sender = Sender::open(&task).unwrap();
+        for _ in 0..3 {
+            assert_eq!(sender.send(2).unwrap(), Room::Taken(2));
+        }
+        let sent = sender.endpoints.iter().map(|(_, outcomes)| (outcomes.sent.numbered, outcomes.sent.bytes));
+        assert_eq!(sent.collect::<Vec<_>>(), [(4, 400), (2, 200)]);
     }
 
     #[test]

@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::capacity::options::ThreadingModel;
-    use crate::capacity::receive::QUIET;
+    use crate::capacity::receive::TAIL;
     use crate::control::scene::{PATIENT, Scene, WATCHDOG};
     use crate::control::{Connection, Patience};
 
@@ -108,7 +108,7 @@ mod tests {
         client.say(&Word::Sent).unwrap();
         let Word::Done(received) = word(&mut client) else { panic!() };
         let (used, all) = (Duration::from_nanos(received.used.elapsed_ns), began.elapsed());
-        assert!(used + QUIET <= all, "of {all:?} the receivers are told to have had {used:?}");
+        assert!(used + TAIL.quiet <= all, "of {all:?} the receivers are told to have had {used:?}");
         client.part();
         assert_eq!(scene.ended(), None);
     }

@@ -6,7 +6,9 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use super::message::{FromWorker, Place, SocketCount, ToWorker};
-use super::receive::{self, Ending};
+use super::receive;
+use crate::flow::Ending;
+use crate::flow::udp::said_if_clamped;
 
 /// Reasons why a receiving process could not continue.
 #[derive(Debug, thiserror::Error)]
@@ -46,9 +48,9 @@ fn serve_run() -> Result<(), WorkerError> {
         Err(_) if line.is_empty() => return Ok(()),
         _ => return Err(WorkerError::Unexpected(line)),
     };
-    let socket = receive::open(&place)?;
-    let (address, buffer) = (socket.local_address(), socket.granted_buffer());
-    say(&FromWorker::Ready { address, note: buffer.clamped().then(|| buffer.to_string()) })?;
+    let socket = Arc::new(receive::open(&place)?);
+    let address = socket.local_address();
+    say(&FromWorker::Ready { address, note: said_if_clamped(socket.granted_buffer()) })?;
     let ending = Arc::new(Ending::new()?);
     listen(Arc::clone(&ending));
     let counted = receive::receive(&socket, place.payload_bytes, &ending)?;
@@ -57,12 +59,12 @@ fn serve_run() -> Result<(), WorkerError> {
 }
 
 /// Reads standard input on its own thread, so that receiving never waits for it.
-fn listen(ending: Arc<Ending>) {
+fn listen(ending: Arc<Ending<()>>) {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().lock().read_line(&mut line);
         match read.ok().and_then(|_| serde_json::from_str(&line).ok()) {
-            Some(ToWorker::Over) => ending.say_over(),
+            Some(ToWorker::Over) => ending.tell_sent(()),
             // End of input or nonsense: either way the bench does not need the counts.
             _ => ending.give_up(),
         }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use sys::clock;
+use sys::{Cancellation, clock};
 
 use super::message::{Done, Word, sent};
 use super::options::{Options, OptionsError};
@@ -116,15 +116,14 @@ fn send(
     watch: &dyn Watch,
 ) -> Result<u64, MulticastError> {
     let rate = options.rate.of_units(options.payload_bytes);
-    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let cancellation = &Cancellation::new().map_err(ControlError::from)?;
     let end = clock::monotonic() + options.duration;
     std::thread::scope(|scope| {
-        let to_end = &is_over;
         // On its own thread: a message to the server must not delay a datagram.
         let sending = scope.spawn(move || {
             // Refused on some kernels; pauses then end up to 50 µs late.
             let _ = clock::lower_timer_slack();
-            sender.send(rate, end, &|| to_end.load(std::sync::atomic::Ordering::Relaxed))
+            sender.send(rate, end, &|| cancellation.is_cancelled())
         });
         let mut outcome = Ok(());
         while !sending.is_finished() && outcome.is_ok() {
@@ -135,7 +134,7 @@ fn send(
                 Err(error) => Err(error),
             };
             if watch.cancellation().is_cancelled() || outcome.is_err() {
-                to_end.store(true, std::sync::atomic::Ordering::Relaxed);
+                cancellation.cancel();
             }
         }
         let skipped = sending.join().expect("a sender does not panic");

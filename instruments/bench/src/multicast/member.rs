@@ -1,42 +1,31 @@
 //! A member of the group: its socket, its thread, its account, and the arrival time of each datagram.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use probe::Percentiles;
 use probe::flow::{FlowReceiver, FlowSent, Numbering, Stamp};
-use sys::{
-    Cancellation, Interest, Interface, OpenError, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket,
-    ReceiveTechniques, clock,
-};
+use sys::{Interface, OpenError, ReceiveBatch, ReceiveOptions, ReceiveTechniques, clock};
+use units::Instant;
 
 use super::message::MemberResult;
 use super::options::{MOST_LATENCIES, Options};
+use crate::flow::udp::{Counting, Receiver, receive_buffer_bytes, said_if_clamped};
+use crate::flow::{Ending, Tail};
 use crate::report::Times;
 use crate::throughput::Account;
 
-/// Poller tokens of a member.
-const SOCKET: u64 = 0;
-const NOTICE: u64 = 1;
-
-/// Time without datagrams, once all was sent, after which missing ones count as lost. Longer than any queue
-/// along the path holds a datagram at rates that have a latency.
-const QUIET: Duration = Duration::from_millis(250);
-
-/// Message to all members of a run: that all was sent, or that the results are no longer needed.
-pub(super) struct Notice {
-    /// The sent counts; without them members give up.
-    sent: Mutex<Option<FlowSent>>,
-    /// Cancelled once the message is there.
-    came: Cancellation,
-}
+/// Time limits of a member once all was sent.
+const TAIL: Tail = Tail { quiet: Duration::from_millis(250), longest: Duration::from_secs(10) };
 
 /// A member that has joined.
 pub(super) struct Member {
-    socket: ReceiveSocket,
-    poller: Poller,
-    batch: ReceiveBatch,
+    receiver: Receiver,
+    counts: Counts,
+}
+
+/// The datagrams that reached a member.
+struct Counts {
     flow: FlowReceiver,
     latencies_ns: Vec<u64>,
     most_latencies: usize,
@@ -53,27 +42,6 @@ pub(super) enum MemberError {
     Law(#[from] probe::flow::FlowLawError),
 }
 
-impl Notice {
-    pub(super) fn new() -> std::io::Result<Self> {
-        Ok(Self { sent: Mutex::default(), came: Cancellation::new()? })
-    }
-
-    /// Announces the sent counts.
-    pub(super) fn tell_sent(&self, sent: FlowSent) {
-        *self.sent() = Some(sent);
-        self.came.cancel();
-    }
-
-    /// Announces that the results are no longer needed.
-    pub(super) fn give_up(&self) {
-        self.came.cancel();
-    }
-
-    fn sent(&self) -> MutexGuard<'_, Option<FlowSent>> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Member {
     /// Joins; members of one group share the port that the first of them got.
     pub(super) fn join(
@@ -82,97 +50,65 @@ impl Member {
         local: IpAddr,
         run: u32,
     ) -> Result<Self, MemberError> {
-        // The kernel reports its default doubled.
-        let system = sys::host::receive_buffer_default().map_or(106_496, |bytes| bytes / 2);
-        let buffer_bytes = options.buffer_bytes.unwrap_or(usize::try_from(system).unwrap_or(106_496));
-        let socket = ReceiveSocket::open(&ReceiveOptions {
+        let receive = ReceiveOptions {
             interface: Interface::find(&local.to_string()).ok(),
             techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
-            ..ReceiveOptions::at(address, buffer_bytes)
-        })?;
-        let poller = Poller::new()?;
-        poller.add(&socket, SOCKET, Interest::Read)?;
+            ..ReceiveOptions::at(address, receive_buffer_bytes(options.buffer_bytes))
+        };
         Ok(Self {
-            socket,
-            poller,
-            batch: ReceiveBatch::with_slot_bytes(options.payload_bytes),
-            flow: FlowReceiver::new(run, 0, Numbering::Stamped),
-            latencies_ns: Vec::new(),
-            most_latencies: MOST_LATENCIES / options.receivers.max(1) as usize,
+            receiver: Receiver::open(&receive, options.payload_bytes)?,
+            counts: Counts {
+                flow: FlowReceiver::new(run, 0, Numbering::Stamped),
+                latencies_ns: Vec::new(),
+                most_latencies: MOST_LATENCIES / options.receivers.max(1) as usize,
+            },
         })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
-        self.socket.local_address()
+        self.receiver.address()
     }
 
     pub(super) fn note(&self) -> Option<String> {
-        let buffer = self.socket.granted_buffer();
-        buffer.clamped().then(|| buffer.to_string())
+        said_if_clamped(self.receiver.buffer())
     }
 
     /// Receives until everything sent has arrived, or missing datagrams are lost.
-    pub(super) fn receive(mut self, notice: &Notice) -> Result<MemberResult, MemberError> {
+    pub(super) fn receive(self, ending: &Ending<FlowSent>) -> Result<MemberResult, MemberError> {
+        let Self { mut receiver, mut counts } = self;
         // Refused on some kernels; pauses then end up to 50 µs late.
         let _ = clock::lower_timer_slack();
-        self.poller.add(&notice.came, NOTICE, Interest::Read)?;
-        let (mut last, mut sent) = (clock::monotonic(), None);
-        loop {
-            // A read that began before the quiet time was over does not prove its end, however late it returns.
-            let looked = clock::monotonic();
-            if self.take()? {
-                last = clock::monotonic();
-            } else {
-                self.poller.wait(sent.map(|_| last + QUIET))?;
-            }
-            if sent.is_none() && notice.came.is_cancelled() {
-                self.poller.remove(&notice.came)?;
-                sent = *notice.sent();
-                if sent.is_none() {
-                    break;
-                }
-                // The quiet time begins after the sender's message.
-                last = clock::monotonic();
-            }
-            if let Some(sent) = &sent
-                && (self.flow.has_all(sent) || looked.since(last) >= QUIET)
-            {
-                break;
-            }
-        }
-        self.close(sent.as_ref())
+        let sent = receiver.receive(ending, TAIL, &mut counts)?;
+        let account = counts.flow.close(sent.as_ref(), receiver.drops());
+        account.check()?;
+        Ok(MemberResult {
+            account: Account::of_datagrams(&account),
+            reordered: counts.flow.totals().reordered,
+            latency: Percentiles::of(&mut counts.latencies_ns).as_ref().map(Times::of),
+        })
     }
+}
 
-    fn take(&mut self) -> Result<bool, MemberError> {
-        self.socket.receive_batch(&mut self.batch)?;
-        let now = clock::monotonic();
+impl Counting<FlowSent> for Counts {
+    fn count(&mut self, batch: &ReceiveBatch, now: Instant) -> bool {
         let received_before = self.flow.received();
-        for datagram in self.batch.iter() {
+        for datagram in batch.iter() {
             let before = self.flow.received();
             self.flow.accept(now, datagram.bytes);
             // Only a datagram that counts as received has a latency, and only its first copy.
             if self.flow.received() > before
                 && let Some(stamp) = Stamp::read(datagram.bytes)
-            {
-                let latency = now.as_nanos().saturating_sub(stamp.sent.as_nanos());
                 // A client that sends more than announced does not fill the memory.
-                if self.latencies_ns.len() < self.most_latencies {
-                    self.latencies_ns.push(latency);
-                }
+                && self.latencies_ns.len() < self.most_latencies
+            {
+                self.latencies_ns.push(now.as_nanos().saturating_sub(stamp.sent.as_nanos()));
             }
         }
         // Datagrams of strangers to the group do not prolong the wait.
-        Ok(self.flow.received() > received_before)
+        self.flow.received() > received_before
     }
 
-    fn close(mut self, sent: Option<&FlowSent>) -> Result<MemberResult, MemberError> {
-        let drops = self.socket.meminfo().map_or(0, |info| u64::from(info.drops));
-        let account = self.flow.close(sent, drops);
-        account.check()?;
-        Ok(MemberResult {
-            account: Account::of_datagrams(&account),
-            reordered: self.flow.totals().reordered,
-            latency: Percentiles::of(&mut self.latencies_ns).as_ref().map(Times::of),
-        })
+    fn has_all(&self, sent: &FlowSent) -> bool {
+        self.flow.has_all(sent)
     }
 }

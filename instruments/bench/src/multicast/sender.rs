@@ -1,23 +1,21 @@
 //! The sender to a group, or to one reader: paced, numbered, every refusal with its stage.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 
-use probe::flow::{Due, FlowRate, FlowSent, Pace, Stamp};
-use sys::{Interface, Loopback, OpenError, Outcome, Refusal, SendOptions, SendSocket, SendTechniques, clock};
+use probe::flow::{FlowRate, FlowSent, Stamp};
+use sys::{Interface, OpenError, Refusal, SendOptions, clock};
 use units::Instant;
 
-use crate::refusal::stage_of;
-
-/// Send buffer of a socket by default: 208 KiB, which the kernel reports doubled.
-const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
+use crate::flow::udp::{self, Outcomes};
+use crate::flow::{self, Paced, Room, Timetable};
 
 pub(crate) struct Sender {
-    socket: SendSocket,
+    socket: udp::Sender,
     to: SocketAddr,
     run: u32,
     datagram: Vec<u8>,
-    sent: FlowSent,
-    refusal: Option<Refusal>,
+    outcomes: Outcomes,
 }
 
 impl Sender {
@@ -27,75 +25,62 @@ impl Sender {
         run: u32,
         payload_bytes: usize,
     ) -> Result<Self, OpenError> {
-        let socket = SendSocket::open(&SendOptions {
-            destination: to,
-            interface: Interface::find(&local.to_string()).ok(),
-            ttl: 1,
-            loopback: Loopback::On,
-            buffer_bytes: SYSTEM_SEND_BUFFER_BYTES,
-            techniques: SendTechniques { gso: false, ..SendTechniques::default() },
-        })?;
-        let datagram = vec![0; payload_bytes];
-        Ok(Self { socket, to, run, datagram, sent: FlowSent::default(), refusal: None })
+        let interface = Interface::find(&local.to_string()).ok();
+        let socket = udp::Sender::open(&SendOptions { interface, ..udp::to(to) })?;
+        Ok(Self { socket, to, run, datagram: vec![0; payload_bytes], outcomes: Outcomes::default() })
     }
 
     /// Sends by the rate until the end, or until `is_to_end`; returns the number of datagrams that a stall kept
-    /// from being sent. The first datagram is sent in any case: a thread may be scheduled only after the end,
-    /// and a run in which nothing was sent says nothing.
+    /// from being sent.
     pub(crate) fn send(&mut self, rate: FlowRate, end: Instant, is_to_end: &dyn Fn() -> bool) -> u64 {
-        let mut pace = Pace::new(rate, clock::monotonic().min(end));
-        let before = self.sent.numbered;
-        loop {
-            let now = clock::monotonic();
-            if is_to_end() || (now >= end && self.sent.numbered > before) {
-                return pace.skipped();
-            }
-            match pace.due(now.min(end)) {
-                Due::At(moment) => clock::sleep_until(moment.min(end)),
-                Due::Now(count) => {
-                    (0..count).for_each(|_| self.send_one());
-                    pace.hand(count);
-                }
-            }
-        }
+        let timetable = Timetable { start: clock::monotonic().min(end), end, rate };
+        flow::send(self, timetable, is_to_end).skipped
     }
 
     /// Sends the next datagram. One that finds no room is refused: it must not leave later than its stamp says.
     fn send_one(&mut self) {
-        let stamp = Stamp { run: self.run, flow: 0, number: self.sent.numbered, sent: clock::monotonic() };
-        stamp.write(&mut self.datagram);
-        self.sent.numbered += 1;
-        match self.socket.send_batch(&[&self.datagram[..]], self.to).first() {
-            Some(Outcome::Refused(refusal)) => {
-                self.sent.refused[stage_of(*refusal)] += 1;
-                self.refusal = Some(*refusal);
-            }
-            Some(Outcome::Sent) | None => self.sent.bytes += self.datagram.len() as u64,
+        let Self { socket, to, run, datagram, outcomes } = self;
+        let stamp = Stamp { run: *run, flow: 0, number: outcomes.sent.numbered, sent: clock::monotonic() };
+        stamp.write(datagram);
+        outcomes.sent.numbered += 1;
+        let mut has_room = true;
+        socket.send_batch(&[&datagram[..]], *to, outcomes, |_| has_room = false);
+        if !has_room {
+            outcomes.refuse(Refusal::SocketFull);
         }
     }
 
     pub(crate) const fn sent(&self) -> &FlowSent {
-        &self.sent
+        &self.outcomes.sent
     }
 
     /// Returns a note on refused datagrams, if there were any.
     pub(crate) fn note(&self) -> Option<String> {
-        let total = self.sent.refused.total();
-        let remedy = "lower the rate with -b, or see `ip route get` and the firewall";
-        self.refusal
-            .map(|last| format!("{total} datagrams to {} were refused; the last: {last}\n{remedy}", self.to))
+        self.outcomes.note(self.to)
+    }
+}
+
+impl Paced for Sender {
+    type Error = Infallible;
+
+    fn send(&mut self, count: u32) -> Result<Room, Infallible> {
+        (0..count).for_each(|_| self.send_one());
+        Ok(Room::Taken(count))
+    }
+
+    fn wait_for_room(&mut self, _until: Instant) -> Result<(), Infallible> {
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::time::Duration;
 
     use super::*;
 
     #[test]
-    fn a_sender_that_comes_late_sends_what_is_due_first_and_ends() {
+    fn each_call_goes_on_with_the_numbers_of_the_last() {
         let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = reader.local_addr().unwrap();
         let end = clock::monotonic();
@@ -104,9 +89,10 @@ mod tests {
             let skipped = sender.send(FlowRate::of_units(10), end, &|| !is_wanted);
             assert_eq!((skipped, sender.sent().numbered), (0, sent));
         }
-        // The sender waits for an end in the future.
-        let end = clock::monotonic() + Duration::from_millis(20);
-        sender.send(FlowRate::of_units(10), end, &|| false);
-        assert!(clock::monotonic() >= end);
+        let mut bytes = [0; 200];
+        for number in 0..2 {
+            let len = reader.recv(&mut bytes).unwrap();
+            assert_eq!((len, Stamp::read(&bytes[..len]).unwrap().number), (100, number));
+        }
     }
 }

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 
 use probe::flow::FlowSent;
 
-use super::member::{Member, MemberError, Notice};
+use super::member::{Member, MemberError};
 use super::message::{Done, MemberResult, Word, to_flow};
 use super::options::Options;
 use crate::control::{Connection, Outcome, Serve, ServeError, Session, Test};
+use crate::flow::Ending;
 use crate::greeting::token;
 use crate::report::Meter;
 
@@ -37,20 +38,20 @@ impl Test for Multicast {
         let members = join_all(options, session.connection, run).map_err(ServeError::refused)?;
         let endpoint = members[0].address();
         let notes: Vec<String> = members[0].note().into_iter().collect();
-        let notice = Notice::new().map_err(MemberError::from).map_err(ServeError::refused)?;
+        let ending = Ending::new().map_err(MemberError::from).map_err(ServeError::refused)?;
         let meter = Meter::begin();
         std::thread::scope(|scope| {
-            let notice = &notice;
+            let ending = &ending;
             let threads: Vec<_> =
-                members.into_iter().map(|member| scope.spawn(move || member.receive(notice))).collect();
+                members.into_iter().map(|member| scope.spawn(move || member.receive(ending))).collect();
             let outcome = session
                 .connection
                 .say(&Word::Ready { endpoint, token: run })
                 .map_err(ServeError::from)
                 .and_then(|()| hear_sent(options, session));
             match &outcome {
-                Ok(sent) => notice.tell_sent(*sent),
-                Err(_) => notice.give_up(),
+                Ok(sent) => ending.tell_sent(*sent),
+                Err(_) => ending.give_up(),
             }
             let ended = threads.into_iter().map(|thread| thread.join().expect("a member returns its errors"));
             let (members, failures) = by_number(ended);

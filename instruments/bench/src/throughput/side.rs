@@ -11,8 +11,9 @@ use units::Instant;
 use super::message::{Account, Count, FlowKey, FlowResult, Live, Sent, SideResult, Word};
 use super::options::{Options, Rate};
 use super::transport::{Flow, TransportError};
-use super::worker::{Ended, Timetable, Worker};
+use super::worker::{Ended, Worker};
 use crate::control::{Connection, ControlError};
+use crate::flow::Timetable;
 use crate::processor::ProcessorMeter;
 use crate::report::Meter;
 
@@ -90,7 +91,8 @@ pub(super) struct Side {
     meter: Meter,
     processor: ProcessorMeter,
     is_sent_told: bool,
-    is_stopping: bool,
+    /// Request to the senders to stop.
+    stop: Cancellation,
 }
 
 impl Side {
@@ -112,10 +114,10 @@ impl Side {
             meter,
             processor,
             is_sent_told: false,
-            is_stopping: false,
+            stop: Cancellation::new().map_err(SideError::Thread)?,
         };
         for flow in flows {
-            match Worker::start(flow, timetable, run.cpu) {
+            match Worker::start(flow, timetable, run.cpu, &side.stop) {
                 Ok(worker) => side.workers.push(worker),
                 Err(error) => {
                     side.give_up();
@@ -151,8 +153,8 @@ impl Side {
         loop {
             self.pass_marks(connection, partner)?;
             self.processor.look();
-            if cancellation.is_cancelled() && !self.is_stopping {
-                self.stop();
+            if cancellation.is_cancelled() && !self.stop.is_cancelled() {
+                self.stop.cancel();
                 connection.say(&Word::Stop)?;
             }
             self.tell_sent(connection)?;
@@ -164,7 +166,7 @@ impl Side {
                 Some(Word::Sent(sent)) => self.hear_sent(&sent),
                 Some(word) => match partner.hear(word, connection)? {
                     Heard::Fine => {}
-                    Heard::Stop => self.stop(),
+                    Heard::Stop => self.stop.cancel(),
                 },
             }
             if clock::monotonic() > latest {
@@ -242,13 +244,9 @@ impl Side {
         }
     }
 
-    fn stop(&mut self) {
-        self.is_stopping = true;
-        self.workers.iter().for_each(Worker::ask_to_end);
-    }
-
     fn give_up(&self) {
-        self.workers.iter().for_each(Worker::ask_to_give_up);
+        self.stop.cancel();
+        self.workers.iter().for_each(Worker::give_up);
     }
 
     /// Collects the results of the threads.

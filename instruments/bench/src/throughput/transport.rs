@@ -23,6 +23,7 @@ use units::Instant;
 use super::message::{Account, Count, End, FlowKey, Sent};
 use super::options::{Options, Protocol, Rate};
 use crate::control::reached_from;
+use crate::flow::{Paced, Tail};
 use crate::greeting::AcceptError;
 
 /// Parameters of a run for a transport.
@@ -141,15 +142,6 @@ pub(super) enum FlowEnd {
     Receive(Box<dyn ReceiveEnd>),
 }
 
-/// Result of sending units.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Room {
-    /// This number of units was sent.
-    Taken(u32),
-    /// Only this number was sent, as there was no more room: wait before the next call.
-    Full(u32),
-}
-
 /// Result of receiving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrived {
@@ -161,20 +153,11 @@ pub(super) enum Arrived {
     End,
 }
 
-/// Longer than any queue along the path holds a datagram at rates worth measuring.
-const QUIET: Duration = Duration::from_millis(250);
+/// Time limits of a receiver once all was sent.
+const TAIL: Tail = Tail { quiet: Duration::from_millis(250), longest: Duration::from_secs(10) };
 
 /// The sending end of a flow.
-pub(super) trait SendEnd: Send {
-    /// Sends `count` units, as far as there is room, without waiting for it.
-    ///
-    /// # Errors
-    /// Only an error that ends the flow: a refused unit is counted, with the stage that refused it.
-    fn send(&mut self, count: u32) -> Result<Room, TransportError>;
-
-    /// Waits for room, until the time limit.
-    fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError>;
-
+pub(super) trait SendEnd: Paced<Error = TransportError> + Send {
     /// Ends the flow, also after an error; units that were never handed to the kernel were not sent. It may
     /// wait until the others have left.
     fn finish(&mut self) -> Result<(), TransportError>;
@@ -200,9 +183,9 @@ pub(super) trait ReceiveEnd: Send {
     /// Returns whether everything sent has arrived.
     fn has_all(&self, sent: &Sent) -> bool;
 
-    /// Returns the time without data, once all was sent, after which missing data count as lost.
-    fn quiet(&self) -> Duration {
-        QUIET
+    /// Returns the time limits once all was sent.
+    fn tail(&self) -> Tail {
+        TAIL
     }
 
     /// Returns the counts so far, with missing units where they are known; called every few milliseconds.
@@ -299,11 +282,6 @@ pub(super) fn of(protocol: Protocol) -> &'static dyn Transport {
         Protocol::Udp | Protocol::Multicast => &udp::Udp,
         Protocol::Stream | Protocol::StreamMulticast => &stream::Stream,
     }
-}
-
-/// Returns the note on a buffer that the kernel clamped.
-fn said_if_clamped(buffer: sys::Buffer) -> Option<String> {
-    buffer.clamped().then(|| buffer.to_string())
 }
 
 /// Returns the granted size of a buffer, comparable with a requested one.

@@ -1,34 +1,22 @@
 //! The threads that move data: one for each end of a flow.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use probe::flow::{Due, FlowRate, Pace};
-use sys::{clock, scheduling};
+use sys::{Cancellation, clock, scheduling};
 use units::Instant;
 
 use super::message::{Account, Count, Sent};
-use super::transport::{Arrived, Flow, FlowEnd, ReceiveEnd, Room, SendEnd, TransportError};
+use super::transport::{Arrived, Flow, FlowEnd, ReceiveEnd, SendEnd, TransportError};
+use crate::flow::{self, Ending, News, Paced, Room, Timetable};
 
-/// Interval at which a thread checks whether it is to end: paced sleeps are exact only on the clock, and the
-/// connections of some transports have no descriptor to wait for.
+/// Interval at which a receiver checks whether it is to end: the connections of some transports have no
+/// descriptor to wait for.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interval at which counts are published to other threads; counting must not wait for them.
 const SHOW: Duration = Duration::from_millis(5);
-
-/// Maximum time a receiver continues after all was sent.
-const LONGEST_TAIL: Duration = Duration::from_secs(10);
-
-/// Time and rate of a flow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timetable {
-    pub(super) start: Instant,
-    pub(super) end: Instant,
-    pub(super) rate: FlowRate,
-}
 
 /// A thread at one end of a flow.
 pub(super) struct Worker {
@@ -60,26 +48,31 @@ pub(super) struct Ended {
     pub(super) notes: Vec<String>,
 }
 
-#[derive(Default)]
 struct Shared {
-    is_to_end: AtomicBool,
-    is_to_give_up: AtomicBool,
     count: Mutex<Count>,
-    /// At a sender its final counts, once it is done; at a receiver those received from the sender.
+    /// Final counts of a sender, once it is done.
     sent: Mutex<Option<Sent>>,
+    /// End of the flow, at a receiver.
+    ending: Ending<Sent>,
 }
 
 impl Worker {
-    /// Starts the thread of a flow, pinned to a processor if one is given.
-    pub(super) fn start(flow: Flow, timetable: Timetable, cpu: Option<usize>) -> std::io::Result<Self> {
+    /// Starts the thread of a flow, pinned to a processor if one is given; a sender stops once `cancellation` is
+    /// made.
+    pub(super) fn start(
+        flow: Flow,
+        timetable: Timetable,
+        cpu: Option<usize>,
+        cancellation: &Cancellation,
+    ) -> std::io::Result<Self> {
         let Flow { key, local, remote, congestion_control, buffer_bytes, notes, end } = flow;
         // The counts are initialised before the thread first runs.
         let count = match &end {
             FlowEnd::Send(end) => end.count(),
             FlowEnd::Receive(end) => end.count(),
         };
-        let shared = Arc::new(Shared { count: Mutex::new(count), ..Shared::default() });
-        let theirs = Arc::clone(&shared);
+        let shared = Arc::new(Shared::new(count)?);
+        let (theirs, cancellation) = (Arc::clone(&shared), cancellation.clone());
         let thread = std::thread::Builder::new().name("flow".to_owned()).spawn(move || {
             if let Some(cpu) = cpu {
                 scheduling::pin_to_cpu(cpu)?;
@@ -87,7 +80,7 @@ impl Worker {
             // Refused on some kernels; pauses then end up to 50 µs late.
             let _ = clock::lower_timer_slack();
             match end {
-                FlowEnd::Send(end) => send(end, timetable, &theirs),
+                FlowEnd::Send(end) => Ok(send(end, timetable, &cancellation, &theirs)),
                 FlowEnd::Receive(end) => receive(end, timetable.end, &theirs),
             }
         })?;
@@ -119,18 +112,12 @@ impl Worker {
 
     /// Passes the sender's final counts to a receiver.
     pub(super) fn tell_sent(&self, sent: Sent) {
-        *lock(&self.shared.sent) = Some(sent);
+        self.shared.ending.tell_sent(sent);
     }
 
-    /// Asks a sender to stop sending.
-    pub(super) fn ask_to_end(&self) {
-        self.shared.is_to_end.store(true, Ordering::Relaxed);
-    }
-
-    /// Asks either kind of thread to end with its present results.
-    pub(super) fn ask_to_give_up(&self) {
-        self.ask_to_end();
-        self.shared.is_to_give_up.store(true, Ordering::Relaxed);
+    /// Asks a receiver to end with its present results.
+    pub(super) fn give_up(&self) {
+        self.shared.ending.give_up();
     }
 
     /// Waits for the end of the thread.
@@ -141,12 +128,12 @@ impl Worker {
 }
 
 impl Shared {
-    fn is_to_end(&self) -> bool {
-        self.is_to_end.load(Ordering::Relaxed)
+    fn new(count: Count) -> std::io::Result<Self> {
+        Ok(Self { count: Mutex::new(count), sent: Mutex::default(), ending: Ending::new()? })
     }
 
-    fn is_to_give_up(&self) -> bool {
-        self.is_to_give_up.load(Ordering::Relaxed)
+    fn show(&self, count: Count) {
+        *lock(&self.count) = count;
     }
 }
 
@@ -154,47 +141,45 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends a flow from its beginning to its end: at least once, even if the thread is scheduled only after the
-/// end. A run in which nothing was sent says nothing.
-fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Result<Ended, TransportError> {
-    let mut pace = Pace::new(timetable.rate, timetable.start);
-    let mut shown = Instant::ORIGIN;
-    let mut first = None;
-    let outcome = loop {
-        let now = clock::monotonic();
-        if shared.is_to_end() || (now >= timetable.end && first.is_some()) {
-            break Ok(());
+/// A sending end that shows its counts.
+struct Shown<'a> {
+    end: Box<dyn SendEnd>,
+    shared: &'a Shared,
+    shown: Instant,
+}
+
+impl Paced for Shown<'_> {
+    type Error = TransportError;
+
+    fn send(&mut self, count: u32) -> Result<Room, TransportError> {
+        self.end.send(count)
+    }
+
+    fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError> {
+        self.end.wait_for_room(until)
+    }
+
+    fn show(&mut self, now: Instant) {
+        if now.since(self.shown) >= SHOW {
+            self.shown = now;
+            self.shared.show(self.end.count());
         }
-        if now.since(shown) >= SHOW {
-            shown = now;
-            *lock(&shared.count) = end.count();
-        }
-        match pace.due(now.min(timetable.end)) {
-            Due::At(moment) => clock::sleep_until(moment.min(timetable.end).min(now + POLL_INTERVAL)),
-            Due::Now(count) => {
-                first.get_or_insert(now);
-                match end.send(count) {
-                    Ok(Room::Taken(handed)) => pace.hand(handed),
-                    Ok(Room::Full(handed)) => {
-                        pace.hand(handed);
-                        if let Err(error) = end.wait_for_room(timetable.end.min(now + POLL_INTERVAL)) {
-                            break Err(error);
-                        }
-                    }
-                    Err(error) => break Err(error),
-                }
-            }
-        }
-    };
-    let now = clock::monotonic();
-    let last = Some(now.min(timetable.end.max(first.unwrap_or(now))));
+    }
+}
+
+/// Sends a flow from its beginning to its end.
+fn send(end: Box<dyn SendEnd>, timetable: Timetable, cancellation: &Cancellation, shared: &Shared) -> Ended {
+    let mut shown = Shown { end, shared, shown: Instant::ORIGIN };
+    let sending = flow::send(&mut shown, timetable, &|| cancellation.is_cancelled());
+    let mut end = shown.end;
     // Also after a failure: the receivers count what was sent until then.
     let finished = end.finish();
     let count = end.count();
-    *lock(&shared.count) = count;
+    shared.show(count);
     *lock(&shared.sent) = Some(end.sent());
-    let failure = outcome.and(finished).err().map(|error| error.to_string());
-    Ok(Ended { count, account: None, last, skipped: pace.skipped(), failure, notes: end.notes() })
+    let failure = sending.outcome.and(finished).err().map(|error| error.to_string());
+    let (last, skipped) = (Some(sending.ended), sending.skipped);
+    Ended { count, account: None, last, skipped, failure, notes: end.notes() }
 }
 
 /// Receives a flow until all of it has arrived, or missing data is lost.
@@ -206,37 +191,38 @@ fn receive(
     let (mut last, mut shown) = (None, Instant::ORIGIN);
     let mut sent: Option<(Sent, Instant)> = None;
     let mut has_ended = false;
-    while !shared.is_to_give_up() {
-        let now = clock::monotonic();
+    loop {
+        let looked = clock::monotonic();
         if !has_ended {
-            match end.receive(now + POLL_INTERVAL)? {
+            match end.receive(looked + POLL_INTERVAL)? {
                 Arrived::Some => last = Some(clock::monotonic()),
                 Arrived::Nothing => {}
                 Arrived::End => has_ended = true,
             }
         } else {
             // Only the sender's final counts are waited for.
-            clock::sleep_until(now + POLL_INTERVAL / 10);
+            clock::sleep_until(looked + POLL_INTERVAL / 10);
         }
         let now = clock::monotonic();
         if now.since(shown) >= SHOW {
             shown = now;
-            *lock(&shared.count) = end.count();
+            shared.show(end.count());
         }
-        if sent.is_none() {
-            sent = lock(&shared.sent).clone().map(|sent| (sent, now));
+        match shared.ending.news() {
+            News::None => {}
+            News::GivenUp => break,
+            News::Sent(counts, at) => sent = Some((counts, at)),
         }
-        if let Some((sent, heard)) = &sent {
-            let is_quiet = now.since(last.unwrap_or(*heard).max(*heard)) >= end.quiet();
-            if end.has_all(sent) || has_ended || is_quiet || now.since(*heard) >= LONGEST_TAIL {
-                break;
-            }
+        if let Some((sent, at)) = &sent
+            && (end.has_all(sent) || has_ended || looked >= end.tail().ends_at(*at, last))
+        {
+            break;
         }
     }
     let count = end.count();
-    *lock(&shared.count) = count;
+    shared.show(count);
     // A slow flow's last unit is before its end: the time in which nothing was due belongs to it.
-    let ended = sent.as_ref().map(|(_, heard)| (*heard).min(planned_end));
+    let ended = sent.as_ref().map(|(_, at)| (*at).min(planned_end));
     let last = last.map(|last| ended.map_or(last, |ended| last.max(ended)));
     let account = Some(end.close(sent.as_ref().map(|(sent, _)| sent))?);
     Ok(Ended { count, account, last, skipped: 0, failure: None, notes: end.notes() })
@@ -251,7 +237,9 @@ mod tests {
     #[derive(Default)]
     struct Breaking(u64);
 
-    impl SendEnd for Breaking {
+    impl Paced for Breaking {
+        type Error = TransportError;
+
         fn send(&mut self, _count: u32) -> Result<Room, TransportError> {
             if self.0 == 3 {
                 return Err(TransportError::Broken(std::io::ErrorKind::ConnectionReset.into()));
@@ -263,7 +251,9 @@ mod tests {
         fn wait_for_room(&mut self, _until: Instant) -> Result<(), TransportError> {
             Ok(())
         }
+    }
 
+    impl SendEnd for Breaking {
         fn finish(&mut self) -> Result<(), TransportError> {
             Ok(())
         }
@@ -282,25 +272,10 @@ mod tests {
         let start = clock::monotonic();
         let end = start + Duration::from_secs(60);
         let timetable = Timetable { start, end, rate: Rate::Bits(0).of_units(100) };
-        let shared = Shared::default();
-        let ended = send(Box::<Breaking>::default(), timetable, &shared).unwrap();
+        let (shared, cancellation) = (Shared::new(Count::default()).unwrap(), Cancellation::new().unwrap());
+        let ended = send(Box::<Breaking>::default(), timetable, &cancellation, &shared);
         assert!(ended.failure.unwrap().contains("closed a connection"));
         assert_eq!(ended.count.units, 3);
         assert_eq!(lock(&shared.sent).as_ref().unwrap().units, 3);
-    }
-
-    #[test]
-    fn a_sender_that_comes_late_sends_once_and_says_when() {
-        let send_to_end = |is_wanted: bool| {
-            let end = clock::monotonic();
-            let timetable = Timetable { start: end, end, rate: Rate::Units(10).of_units(100) };
-            let shared = Shared::default();
-            shared.is_to_end.store(!is_wanted, Ordering::Relaxed);
-            (end, send(Box::<Breaking>::default(), timetable, &shared).unwrap())
-        };
-        let (end, late) = send_to_end(true);
-        assert_eq!((late.count.units, late.skipped, late.failure), (1, 0, None));
-        assert!(late.last.unwrap() > end, "not before it was sent");
-        assert_eq!(send_to_end(false).1.count.units, 0, "nobody wants it any more");
     }
 }

@@ -17,10 +17,9 @@ use tallycast::{
 };
 use units::Instant;
 
-use super::{
-    Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
-    said_if_clamped,
-};
+use super::{Arrived, Flow, FlowEnd, Listening, ReceiveEnd, SendEnd, TAIL, Task, Transport, TransportError};
+use crate::flow::udp::said_if_clamped;
+use crate::flow::{Paced, Room, Tail};
 use crate::throughput::message::{Account, AccountState, Count, FlowKey, Sent, Unit, by_name};
 use crate::throughput::options::{Rate, STREAM_HEADER_BYTES};
 
@@ -181,7 +180,9 @@ impl Sender {
     }
 }
 
-impl SendEnd for Sender {
+impl Paced for Sender {
+    type Error = TransportError;
+
     fn send(&mut self, count: u32) -> Result<Room, TransportError> {
         let mut handed = 0;
         while handed < count {
@@ -205,7 +206,9 @@ impl SendEnd for Sender {
         clock::sleep_until(until.min(clock::monotonic() + ROOM_PAUSE));
         Ok(())
     }
+}
 
+impl SendEnd for Sender {
     fn finish(&mut self) -> Result<(), TransportError> {
         if let Some(publisher) = self.publisher.take() {
             self.totals = publisher.close_with_status().totals;
@@ -367,8 +370,8 @@ impl ReceiveEnd for Receiver {
         self.heard.has_ended
     }
 
-    fn quiet(&self) -> Duration {
-        QUIET
+    fn tail(&self) -> Tail {
+        Tail { quiet: QUIET, ..TAIL }
     }
 
     fn count(&self) -> Count {

@@ -7,10 +7,11 @@ use sys::{Direction, Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, c
 use units::Instant;
 
 use super::{
-    Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
-    granted_bytes, said_if_clamped,
+    Arrived, Flow, FlowEnd, Listening, ReceiveEnd, SendEnd, Task, Transport, TransportError, granted_bytes,
 };
 use crate::control::reached_from;
+use crate::flow::udp::said_if_clamped;
+use crate::flow::{Paced, Room};
 use crate::greeting::{Accepted, accept, greeting};
 use crate::throughput::message::{Account, AccountState, Count, End, FlowKey, Sent, Unit};
 use crate::throughput::options::Options;
@@ -151,7 +152,9 @@ impl Sender {
     }
 }
 
-impl SendEnd for Sender {
+impl Paced for Sender {
+    type Error = TransportError;
+
     fn send(&mut self, count: u32) -> Result<Room, TransportError> {
         let mut handed = 0;
         while handed < count || self.rest > 0 {
@@ -178,7 +181,9 @@ impl SendEnd for Sender {
         self.poller.wait(Some(until))?;
         Ok(())
     }
+}
 
+impl SendEnd for Sender {
     fn finish(&mut self) -> Result<(), TransportError> {
         self.connection.finish().map_err(TransportError::Broken)
     }

@@ -1,0 +1,130 @@
+//! The end of a flow, as its receivers learn of it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sys::{Cancellation, clock};
+use units::Instant;
+
+/// The news for the receivers of a flow: that all was sent, with the sender's counts, or that the results are no
+/// longer needed. As a descriptor it is readable from the first news on.
+#[derive(Debug)]
+pub(crate) struct Ending<S> {
+    told: Mutex<Told<S>>,
+    came: Cancellation,
+}
+
+#[derive(Debug)]
+struct Told<S> {
+    sent: Option<(S, Instant)>,
+    is_given_up: bool,
+}
+
+/// State of a flow, for its receivers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum News<S> {
+    /// More may be sent.
+    None,
+    /// All was sent, as was known from this time on.
+    Sent(S, Instant),
+    /// The results are no longer needed.
+    GivenUp,
+}
+
+impl<S: Clone> Ending<S> {
+    /// Creates the ending of a flow that goes on.
+    ///
+    /// # Errors
+    /// If the process has no descriptors left.
+    pub(crate) fn new() -> io::Result<Self> {
+        let told = Mutex::new(Told { sent: None, is_given_up: false });
+        Ok(Self { told, came: Cancellation::new()? })
+    }
+
+    /// Announces that all was sent.
+    pub(crate) fn tell_sent(&self, sent: S) {
+        self.told().sent = Some((sent, clock::monotonic()));
+        self.came.cancel();
+    }
+
+    /// Announces that the results are no longer needed.
+    pub(crate) fn give_up(&self) {
+        self.told().is_given_up = true;
+        self.came.cancel();
+    }
+
+    /// Returns the present state of the flow. Cost: one atomic load while it goes on.
+    pub(crate) fn news(&self) -> News<S> {
+        if !self.came.is_cancelled() {
+            return News::None;
+        }
+        let told = self.told();
+        match &told.sent {
+            Some((sent, at)) if !told.is_given_up => News::Sent(sent.clone(), *at),
+            _ => News::GivenUp,
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told<S>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> AsFd for Ending<S> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.came.as_fd()
+    }
+}
+
+/// Time limits of a receiver once all was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tail {
+    /// Time without data after which missing data count as lost: longer than any queue along the path holds a
+    /// datagram at rates worth measuring.
+    pub(crate) quiet: Duration,
+    /// Maximum time, even if other senders use the same port.
+    pub(crate) longest: Duration,
+}
+
+impl Tail {
+    /// Returns the time at which a receiver with its last data at `last` can expect no more, after it was told at
+    /// `sent` that all was sent.
+    pub(crate) fn ends_at(self, sent: Instant, last: Option<Instant>) -> Instant {
+        (last.map_or(sent, |last| last.max(sent)) + self.quiet).min(sent + self.longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAIL: Tail = Tail { quiet: Duration::from_millis(200), longest: Duration::from_secs(5) };
+
+    #[test]
+    fn a_tail_ends_after_a_quiet_time_and_has_a_bound() {
+        let sent = Instant::from_nanos(7_000_000_000);
+        let before = sent - Duration::from_secs(1);
+        assert_eq!(TAIL.ends_at(sent, None), sent + TAIL.quiet);
+        assert_eq!(TAIL.ends_at(sent, Some(before)), sent + TAIL.quiet);
+        let last = sent + TAIL.quiet / 2;
+        assert_eq!(TAIL.ends_at(sent, Some(last)), last + TAIL.quiet);
+        let end = sent + TAIL.longest;
+        assert_eq!(TAIL.ends_at(sent, Some(end)), end, "another sender never stops");
+    }
+
+    #[test]
+    fn a_flow_that_was_given_up_has_no_end_with_counts() {
+        let ending = Ending::new().unwrap();
+        assert_eq!(ending.news(), News::None);
+        let before = clock::monotonic();
+        ending.tell_sent(7);
+        assert!(matches!(ending.news(), News::Sent(7, at) if at >= before));
+        ending.give_up();
+        assert_eq!(ending.news(), News::GivenUp);
+        let ending = Ending::<u32>::new().unwrap();
+        ending.give_up();
+        assert_eq!(ending.news(), News::GivenUp);
+    }
+}

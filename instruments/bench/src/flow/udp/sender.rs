@@ -1,0 +1,110 @@
+//! A socket that sends datagrams, singly, in batches or in trains.
+
+use std::net::SocketAddr;
+
+use sys::{Buffer, Interest, Loopback, OpenError, Poller, SendOptions, SendSocket, SendTechniques};
+use units::Instant;
+
+use super::{Outcomes, SYSTEM_BUFFER_BYTES};
+
+/// The poller's only descriptor.
+const SOCKET: u64 = 0;
+
+/// Returns options to send to `destination` in batches, with the system's buffer.
+pub(crate) fn to(destination: SocketAddr) -> SendOptions {
+    SendOptions {
+        destination,
+        interface: None,
+        ttl: 1,
+        loopback: Loopback::On,
+        buffer_bytes: SYSTEM_BUFFER_BYTES,
+        techniques: SendTechniques { gso: false, ..SendTechniques::default() },
+    }
+}
+
+/// A sending socket that can be waited for.
+pub(crate) struct Sender {
+    pub(crate) socket: SendSocket,
+    poller: Poller,
+    /// Reason why datagrams that were to leave in trains do not.
+    pub(crate) without_trains: Option<String>,
+}
+
+impl Sender {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(crate) fn open(options: &SendOptions) -> Result<Self, OpenError> {
+        let socket = SendSocket::open(options)?;
+        let (step, address) = ("wait for the socket", options.destination);
+        let failed = |source| OpenError::System { step, address, source };
+        let poller = Poller::new().map_err(failed)?;
+        poller.add(&socket, SOCKET, Interest::Write).map_err(failed)?;
+        let is_without = options.techniques.gso && !socket.techniques().gso;
+        let without_trains = is_without.then(|| "this kernel has no UDP_SEGMENT (Linux 4.18)".to_owned());
+        Ok(Self { socket, poller, without_trains })
+    }
+
+    /// Sends datagrams of `payload_bytes` each, one after the other in memory, and counts their outcomes; `full`
+    /// gets the index of each that found no room.
+    pub(crate) fn send(
+        &mut self,
+        memory: &[u8],
+        payload_bytes: usize,
+        to: SocketAddr,
+        outcomes: &mut Outcomes,
+        mut full: impl FnMut(usize),
+    ) {
+        if !self.socket.techniques().gso {
+            let datagrams: Vec<&[u8]> = memory.chunks(payload_bytes).collect();
+            return self.send_batch(&datagrams, to, outcomes, full);
+        }
+        for (index, outcome) in self.socket.send_train(memory, payload_bytes, to).iter().enumerate() {
+            if !outcomes.take(*outcome, payload_bytes) {
+                full(index);
+            }
+        }
+        if let Some(error) = self.socket.take_end_of_trains() {
+            self.without_trains = Some(error.to_string());
+        }
+    }
+
+    /// Sends datagrams and counts their outcomes; `full` gets the index of each that found no room.
+    pub(crate) fn send_batch(
+        &mut self,
+        datagrams: &[&[u8]],
+        to: SocketAddr,
+        outcomes: &mut Outcomes,
+        mut full: impl FnMut(usize),
+    ) {
+        let all = self.socket.send_batch(datagrams, to).iter().zip(datagrams);
+        for (index, (outcome, datagram)) in all.enumerate() {
+            if !outcomes.take(*outcome, datagram.len()) {
+                full(index);
+            }
+        }
+    }
+
+    /// Waits for room, until the time limit.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn wait_for_room(&mut self, until: Instant) -> std::io::Result<()> {
+        self.poller.wait(Some(until))?;
+        // Reports of ICMP would keep the poller awake; refusals are counted where they occur.
+        self.socket.drain_error_queue(&mut Vec::new())
+    }
+
+    /// Returns the buffer that the kernel granted.
+    pub(crate) fn buffer(&self) -> Buffer {
+        self.socket.granted_buffer()
+    }
+
+    /// Returns a note if datagrams that were to leave in trains do not.
+    pub(crate) fn note_without_trains(&self) -> Option<String> {
+        self.without_trains.as_ref().map(|why| {
+            format!("datagrams left one by one although --gso was asked for: {why}\nsee `ethtool -k`, or leave --gso out")
+        })
+    }
+}
