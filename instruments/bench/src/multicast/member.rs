@@ -79,7 +79,7 @@ impl Member {
         // Refused on some kernels; pauses then end up to 50 µs late.
         let _ = clock::lower_timer_slack();
         let sent = receiver.receive(ending, TAIL, &mut counts)?;
-        let account = counts.flow.close(sent.as_ref(), receiver.drops());
+        let account = counts.flow.close(sent.as_ref(), receiver.drops().unwrap_or(0));
         account.check()?;
         Ok(MemberResult {
             account: Account::of_datagrams(&account),

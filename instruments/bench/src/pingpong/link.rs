@@ -9,7 +9,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use sys::{Poller, clock};
+use sys::clock;
 use units::Instant;
 
 use super::message::Evidence;
@@ -176,10 +176,11 @@ impl Attending for Answerer<'_> {
     }
 }
 
-/// Waits until a descriptor is ready, a moment comes, or the next check is due; returns at once when spinning.
-fn wait(poller: &mut Poller, how: Wait, until: Instant) -> io::Result<()> {
+/// Waits by `sleep` until a descriptor is ready, a moment comes, or the next check is due; returns at once when
+/// spinning.
+fn wait(how: Wait, until: Instant, sleep: impl FnOnce(Instant) -> io::Result<()>) -> io::Result<()> {
     match how {
-        Wait::Sleep => poller.wait(Some(until.min(clock::monotonic() + POLL_INTERVAL))).map(drop),
+        Wait::Sleep => sleep(until.min(clock::monotonic() + POLL_INTERVAL)),
         Wait::Spin => {
             std::hint::spin_loop();
             Ok(())
@@ -190,11 +191,6 @@ fn wait(poller: &mut Poller, how: Wait, until: Instant) -> io::Result<()> {
 /// Returns the time since a moment.
 fn since(began: Instant) -> Duration {
     clock::monotonic().since(began)
-}
-
-/// Returns the note on a buffer that the kernel clamped.
-fn said_if_clamped(buffer: sys::Buffer) -> Option<String> {
-    buffer.clamped().then(|| buffer.to_string())
 }
 
 #[cfg(test)]

@@ -3,12 +3,10 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use sys::{
-    Interest, Interface, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, Refusal,
-    SendOptions, SendSocket, SendTechniques, clock,
-};
+use sys::{Interface, Outcome, ReceiveOptions, Refusal, SendOptions, SendSocket, SendTechniques, clock};
 
 use crate::capacity::{Point, Run};
+use crate::flow::udp;
 use crate::report::{Agreement, Conclusion};
 use crate::throughput::LARGEST_DATAGRAM_BYTES;
 
@@ -67,26 +65,21 @@ fn in_words(tried: &io::Result<Tried>) -> String {
 fn try_datagram(bytes: usize) -> io::Result<Tried> {
     let open = |error: sys::OpenError| io::Error::other(error.to_string());
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let receiver = ReceiveSocket::open(&ReceiveOptions::at(anywhere, 1 << 20)).map_err(open)?;
-    let to = receiver.local_address();
+    let options = ReceiveOptions::at(anywhere, 1 << 20);
+    let mut receiver = udp::Receiver::open(&options, LARGEST_DATAGRAM_BYTES).map_err(open)?;
+    let to = receiver.address();
     let mut sender = SendSocket::open(&SendOptions {
-        destination: to,
-        interface: None,
-        ttl: 1,
-        loopback: Loopback::On,
         buffer_bytes: 1 << 20,
         techniques: SendTechniques::NONE,
+        ..udp::to(to)
     })
     .map_err(open)?;
     if let [Outcome::Refused(refusal)] = sender.send_batch(&[&vec![0; bytes]], to) {
         return Ok(Tried::Refused(*refusal));
     }
-    let mut poller = Poller::new()?;
-    poller.add(&receiver, 0, Interest::Read)?;
-    poller.wait(Some(clock::monotonic() + PATIENCE))?;
-    let mut batch = ReceiveBatch::for_trains();
-    receiver.receive_batch(&mut batch)?;
-    Ok(batch.iter().next().map_or(Tried::Vanished, |datagram| Tried::Arrived(datagram.bytes.len())))
+    receiver.wait(clock::monotonic() + PATIENCE)?;
+    receiver.take()?;
+    Ok(receiver.batch.iter().next().map_or(Tried::Vanished, |datagram| Tried::Arrived(datagram.bytes.len())))
 }
 
 fn loopback_mtu() -> Conclusion {

@@ -2,57 +2,43 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use sys::{
-    Interest, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
-    SendOptions, SendSocket, SendTechniques,
-};
+use sys::{Outcome, ReceiveOptions, ReceiveTechniques, SendOptions, SendSocket, SendTechniques};
 use units::Instant;
 
 use super::{Opened, ReceiveEnd, SendEnd, Task, TransportError};
+use crate::flow::udp::{self, said_if_clamped};
 
 /// The send buffer: loopback empties it with every call, so it need only hold one datagram of the largest size.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
-
-/// The poller's only descriptor.
-const SOCKET: u64 = 0;
 
 struct Sender {
     socket: SendSocket,
     to: SocketAddr,
 }
 
-struct Receiver {
-    socket: ReceiveSocket,
-    batch: ReceiveBatch,
-    poller: Poller,
-}
+struct Receiver(udp::Receiver);
 
 pub(super) fn open_send(task: &Task) -> Result<Opened<dyn SendEnd>, TransportError> {
     let to: SocketAddr =
         task.endpoint.parse().map_err(|_| TransportError::Endpoint(task.endpoint.clone()))?;
     let socket = SendSocket::open(&SendOptions {
-        destination: to,
-        interface: None,
-        ttl: 1,
-        loopback: Loopback::On,
         buffer_bytes: SEND_BUFFER_BYTES,
         techniques: SendTechniques::default(),
+        ..udp::to(to)
     })?;
-    let notes = said_if_clamped(socket.granted_buffer());
+    let notes = said_if_clamped(socket.granted_buffer()).into_iter().collect();
     Ok(Opened { end: Box::new(Sender { socket, to }), endpoint: task.endpoint.clone(), notes })
 }
 
 pub(super) fn open_receive(task: &Task) -> Result<Opened<dyn ReceiveEnd>, TransportError> {
     let address = (Ipv4Addr::LOCALHOST, 0).into();
-    let socket = ReceiveSocket::open(&ReceiveOptions {
+    let options = ReceiveOptions {
         techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
         ..ReceiveOptions::at(address, task.buffer_bytes)
-    })?;
-    let (endpoint, notes) = (socket.local_address().to_string(), said_if_clamped(socket.granted_buffer()));
-    let poller = Poller::new()?;
-    poller.add(&socket, SOCKET, Interest::Read)?;
-    let batch = ReceiveBatch::with_slot_bytes(task.unit_bytes);
-    Ok(Opened { end: Box::new(Receiver { socket, batch, poller }), endpoint, notes })
+    };
+    let receiver = udp::Receiver::open(&options, task.unit_bytes)?;
+    let notes = said_if_clamped(receiver.buffer()).into_iter().collect();
+    Ok(Opened { endpoint: receiver.address().to_string(), end: Box::new(Receiver(receiver)), notes })
 }
 
 impl SendEnd for Sender {
@@ -66,25 +52,23 @@ impl ReceiveEnd for Receiver {
     fn receive(&mut self, until: Instant, take: &mut dyn FnMut(&[u8])) -> Result<u64, TransportError> {
         let mut taken = self.take_batch(take)?;
         if taken == 0 {
-            self.poller.wait(Some(until))?;
+            self.0.wait(until)?;
             taken = self.take_batch(take)?;
         }
         Ok(taken)
     }
 
     fn dropped(&self) -> Option<u64> {
-        self.socket.meminfo().ok().map(|info| u64::from(info.drops))
+        self.0.drops()
     }
 }
 
 impl Receiver {
     fn take_batch(&mut self, take: &mut dyn FnMut(&[u8])) -> Result<u64, TransportError> {
-        let received = self.socket.receive_batch(&mut self.batch)?;
-        self.batch.iter().for_each(|datagram| take(datagram.bytes));
-        Ok(received as u64)
+        self.0.take()?;
+        let datagrams = self.0.batch.iter();
+        let received = datagrams.len() as u64;
+        datagrams.for_each(|datagram| take(datagram.bytes));
+        Ok(received)
     }
-}
-
-fn said_if_clamped(buffer: sys::Buffer) -> Vec<String> {
-    if buffer.clamped() { vec![buffer.to_string()] } else { Vec::new() }
 }

@@ -128,9 +128,9 @@ impl Receiver {
         }
     }
 
-    /// Returns the socket's drops since it was opened.
-    pub(crate) fn drops(&self) -> u64 {
-        self.socket.meminfo().map_or(0, |info| u64::from(info.drops))
+    /// Returns the socket's drops since it was opened; `None` on kernels that do not count them.
+    pub(crate) fn drops(&self) -> Option<u64> {
+        self.socket.meminfo().ok().map(|info| u64::from(info.drops))
     }
 
     /// Returns the address at which it receives.

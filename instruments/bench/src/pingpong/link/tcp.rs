@@ -8,9 +8,9 @@ use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
 
 use super::{
-    Answerer, Answering, Attending, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, said_if_clamped,
-    since, wait,
+    Answerer, Answering, Attending, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, since, wait,
 };
+use crate::flow::udp::said_if_clamped;
 use crate::greeting::{Accepted, accept, greeting};
 use crate::pingpong::message::Evidence;
 use crate::pingpong::options::{System, Wait};
@@ -66,7 +66,10 @@ impl Messages {
                 }
                 None if !meanwhile.goes_on() => return Ok(Moved::Cut),
                 None if since(moved) > self.patience => return Err(LinkError::Stuck(self.patience)),
-                None => wait(&mut self.writable, self.how, moved + self.patience)?,
+                None => {
+                    let writable = &mut self.writable;
+                    wait(self.how, moved + self.patience, |until| writable.wait(Some(until)).map(drop))?;
+                }
             }
         }
         Ok(Moved::Whole)
@@ -99,7 +102,11 @@ impl Messages {
                 None if received > 0 && since(moved) > self.patience => {
                     return Err(LinkError::Stuck(self.patience));
                 }
-                None => wait(&mut self.readable, self.how, clock::monotonic() + POLL_INTERVAL)?,
+                None => {
+                    let readable = &mut self.readable;
+                    let until = clock::monotonic() + POLL_INTERVAL;
+                    wait(self.how, until, |until| readable.wait(Some(until)).map(drop))?;
+                }
             }
         }
     }

@@ -3,30 +3,22 @@
 use std::net::SocketAddr;
 
 use probe::pingpong::{Assembly, Came, PIECE_HEADER_BYTES, Piece, pieces};
-use sys::{
-    Interest, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
-    Refusal, SendOptions, SendSocket, SendTechniques, clock,
-};
+use sys::{ReceiveOptions, ReceiveTechniques, SendOptions, clock};
 use units::Instant;
 
 use super::{
-    Answerer, Answering, Attending, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, said_if_clamped,
-    since, wait,
+    Answerer, Answering, Attending, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, since, wait,
 };
+use crate::flow::udp::{self, Outcomes, said_if_clamped};
 use crate::pingpong::message::Evidence;
 use crate::pingpong::options::Wait;
-
-/// The poller's only descriptor.
-const SOCKET: u64 = 0;
 
 /// Number of datagrams that are written before they are sent.
 const BURST: usize = 32;
 
 /// The receiving end of a connection.
 struct MessageReceiver {
-    socket: ReceiveSocket,
-    poller: Poller,
-    batch: ReceiveBatch,
+    receiver: udp::Receiver,
     assembly: Assembly,
     peer: std::net::IpAddr,
     how: Wait,
@@ -34,30 +26,24 @@ struct MessageReceiver {
 
 /// The sending end of a connection.
 struct MessageSender {
-    socket: SendSocket,
+    socket: udp::Sender,
     to: SocketAddr,
-    poller: Poller,
     how: Wait,
     run: u32,
     piece_bytes: u32,
     /// The datagrams, one after the other.
     memory: Vec<u8>,
-    refused: u64,
-    refusal: Option<Refusal>,
+    outcomes: Outcomes,
 }
 
 impl MessageReceiver {
     fn open(task: &Task<'_>, run: u32) -> Result<Self, LinkError> {
-        let socket = ReceiveSocket::open(&ReceiveOptions {
+        let options = ReceiveOptions {
             techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
             ..ReceiveOptions::at(task.local, task.options.datagram_buffer_bytes())
-        })?;
-        let poller = Poller::new()?;
-        poller.add(&socket, SOCKET, Interest::Read)?;
+        };
         Ok(Self {
-            socket,
-            poller,
-            batch: ReceiveBatch::with_slot_bytes(PIECE_HEADER_BYTES + task.piece_bytes as usize),
+            receiver: udp::Receiver::open(&options, PIECE_HEADER_BYTES + task.piece_bytes as usize)?,
             assembly: Assembly::new(run, task.piece_bytes, task.options.largest_bytes()),
             peer: task.peer.to_canonical(),
             how: task.options.wait,
@@ -67,8 +53,8 @@ impl MessageReceiver {
     /// Handles a received datagram; returns the exchange and the size of a message that is complete now.
     fn take(&mut self) -> Result<Option<(u64, u32)>, LinkError> {
         let mut whole = None;
-        self.socket.receive_batch(&mut self.batch)?;
-        for datagram in self.batch.iter().filter(|it| it.from.ip().to_canonical() == self.peer) {
+        self.receiver.take()?;
+        for datagram in self.receiver.batch.iter().filter(|it| it.from.ip().to_canonical() == self.peer) {
             if let Came::Whole { exchange, message_bytes } = self.assembly.accept(datagram.bytes) {
                 whole = Some((exchange, message_bytes));
             }
@@ -77,47 +63,37 @@ impl MessageReceiver {
     }
 
     fn wait(&mut self, until: Instant) -> Result<(), LinkError> {
-        Ok(wait(&mut self.poller, self.how, until)?)
+        Ok(wait(self.how, until, |until| self.receiver.wait(until))?)
     }
 
     fn evidence(&self) -> Evidence {
         Evidence {
-            dropped_by_socket: self.socket.meminfo().map_or(0, |info| u64::from(info.drops)),
+            dropped_by_socket: self.receiver.drops().unwrap_or(0),
             late: self.assembly.late(),
             duplicates: self.assembly.duplicates(),
         }
     }
 
     fn notes(&self) -> Vec<String> {
-        said_if_clamped(self.socket.granted_buffer()).into_iter().collect()
+        said_if_clamped(self.receiver.buffer()).into_iter().collect()
     }
 }
 
 impl MessageSender {
     fn open(task: &Task<'_>, to: SocketAddr, run: u32) -> Result<Self, LinkError> {
         let to = task.check_endpoint(to)?;
-        let socket = SendSocket::open(&SendOptions {
-            destination: to,
-            interface: None,
-            ttl: 1,
-            loopback: Loopback::On,
-            buffer_bytes: task.options.datagram_buffer_bytes(),
-            techniques: SendTechniques { gso: false, ..SendTechniques::default() },
-        })?;
-        let poller = Poller::new()?;
-        poller.add(&socket, SOCKET, Interest::Write)?;
+        let buffer_bytes = task.options.datagram_buffer_bytes();
+        let socket = udp::Sender::open(&SendOptions { buffer_bytes, ..udp::to(to) })?;
         let (how, piece_bytes) = (task.options.wait, task.piece_bytes);
         let slot = PIECE_HEADER_BYTES + piece_bytes as usize;
         Ok(Self {
             socket,
             to,
-            poller,
             how,
             run,
             piece_bytes,
             memory: vec![0; slot * BURST],
-            refused: 0,
-            refusal: None,
+            outcomes: Outcomes::default(),
         })
     }
 
@@ -144,18 +120,9 @@ impl MessageSender {
             let written = self.memory.chunks_exact(slot).zip(&lengths).map(|(place, len)| &place[..*len]);
             let mut waiting: Vec<&[u8]> = written.collect();
             loop {
-                let outcomes = self.socket.send_batch(&waiting, self.to);
                 let mut still_waiting = Vec::new();
-                for (datagram, outcome) in waiting.iter().zip(outcomes) {
-                    match outcome {
-                        Outcome::Sent => {}
-                        Outcome::Refused(Refusal::SocketFull) => still_waiting.push(*datagram),
-                        Outcome::Refused(refusal) => {
-                            self.refused += 1;
-                            self.refusal = Some(*refusal);
-                        }
-                    }
-                }
+                let full = |index: usize| still_waiting.push(waiting[index]);
+                self.socket.send_batch(&waiting, self.to, &mut self.outcomes, full);
                 if still_waiting.is_empty() {
                     break;
                 }
@@ -163,19 +130,14 @@ impl MessageSender {
                     return Ok(());
                 }
                 waiting = still_waiting;
-                wait(&mut self.poller, self.how, until)?;
-                // Reports of ICMP would keep the poller awake; refusals are counted where they occur.
-                self.socket.drain_error_queue(&mut Vec::new())?;
+                wait(self.how, until, |until| self.socket.wait_for_room(until))?;
             }
         }
         Ok(())
     }
 
     fn notes(&self) -> Vec<String> {
-        let refused = self.refusal.map(|refusal| {
-            format!("{} datagrams to {} were refused; the last: {refusal}", self.refused, self.to)
-        });
-        said_if_clamped(self.socket.granted_buffer()).into_iter().chain(refused).collect()
+        said_if_clamped(self.socket.buffer()).into_iter().chain(self.outcomes.refused(self.to)).collect()
     }
 }
 
@@ -201,7 +163,7 @@ pub(in crate::pingpong) struct UdpListening {
 
 impl UdpListening {
     pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
-        self.receiver.socket.local_address()
+        self.receiver.receiver.address()
     }
 
     pub(in crate::pingpong) fn connect(
@@ -242,7 +204,7 @@ impl Near for UdpNear {
             if !meanwhile.goes_on() {
                 return Ok(Exchanged::Cut);
             }
-            if !self.receiver.batch.is_full() {
+            if !self.receiver.receiver.batch.is_full() {
                 self.receiver.wait(until)?;
             }
         }
@@ -272,7 +234,7 @@ impl UdpFar {
     }
 
     pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
-        self.receiver.socket.local_address()
+        self.receiver.receiver.address()
     }
 }
 
@@ -289,7 +251,7 @@ impl Far for UdpFar {
             if size_step.is_to_end() {
                 return Ok(());
             }
-            if !self.receiver.batch.is_full() {
+            if !self.receiver.receiver.batch.is_full() {
                 self.receiver.wait(clock::monotonic() + POLL_INTERVAL)?;
             }
         }

@@ -242,7 +242,7 @@ impl Receiver {
 
     /// Returns the socket's drops since it was opened.
     fn drops(&self) -> SocketDrops {
-        let count = self.receiver.drops();
+        let count = self.receiver.drops().unwrap_or(0);
         if self.receiver.takes_trains() {
             SocketDrops::of_trains(count)
         } else {
