@@ -1,10 +1,15 @@
 //! A process of this program that a bench has started: it ends with the bench, however that ends.
+//!
+//! The two exchange messages as JSON, one per line, over its standard input and output.
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Time a process may take to end before it is killed.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
@@ -62,10 +67,28 @@ impl OwnedProcess {
         self.process.id()
     }
 
-    /// Writes to the standard input of the process.
-    pub(crate) fn write(&mut self, text: &str) -> io::Result<()> {
-        self.input.as_mut().map_or(Ok(()), |input| input.write_all(text.as_bytes()))
+    /// Sends the process a message.
+    pub(crate) fn tell<M: Serialize>(&mut self, message: &M) -> io::Result<()> {
+        self.input.as_mut().map_or(Ok(()), |input| write(input, message))
     }
+}
+
+/// Returns the messages of a process, from its standard output, until it ends or writes anything else.
+pub(crate) fn messages<M: DeserializeOwned>(output: impl Read) -> impl Iterator<Item = M> {
+    let lines = BufReader::new(output).lines().map_while(Result::ok);
+    lines.map_while(|line| serde_json::from_str(&line).ok())
+}
+
+/// Sends the bench a message, from a process that it has started.
+pub(crate) fn say<M: Serialize>(message: &M) -> io::Result<()> {
+    write(&mut io::stdout().lock(), message)
+}
+
+fn write<M: Serialize>(into: &mut impl Write, message: &M) -> io::Result<()> {
+    let mut line = serde_json::to_string(message).expect("messages are plain data");
+    line.push('\n');
+    into.write_all(line.as_bytes())?;
+    into.flush()
 }
 
 impl Drop for OwnedProcess {

@@ -1,6 +1,5 @@
 //! The receivers of a run: threads of this process, or processes of their own.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -12,7 +11,7 @@ use sys::ReceiveSocket;
 use super::message::{Counted, FromWorker, Place, Plan, SocketCount, ToWorker};
 use super::options::{Calls, Places};
 use super::receive;
-use crate::child::{OwnedProcess, Program};
+use crate::child::{self, OwnedProcess, Program};
 use crate::flow::Ending;
 use crate::flow::udp::said_if_clamped;
 
@@ -206,8 +205,7 @@ impl Process {
         let (process, output) = OwnedProcess::spawn(program.command()).map_err(unreachable)?;
         let (sender, heard) = channel();
         std::thread::spawn(move || {
-            let lines = BufReader::new(output).lines().map_while(Result::ok);
-            for message in lines.map_while(|line| serde_json::from_str(&line).ok()) {
+            for message in child::messages(output) {
                 // The receiver of the channel is gone: the process is being dropped.
                 let _ = sender.send(message);
             }
@@ -216,10 +214,8 @@ impl Process {
     }
 
     fn tell(&mut self, message: &ToWorker) -> Result<(), CrewError> {
-        let mut line = serde_json::to_string(message).expect("messages are plain data");
-        line.push('\n');
         self.process
-            .write(&line)
+            .tell(message)
             .map_err(|source| CrewError::Unreachable { program: self.program.clone(), source })
     }
 

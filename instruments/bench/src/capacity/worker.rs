@@ -2,11 +2,12 @@
 //!
 //! It ends when its standard input does, however the bench ended.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::sync::Arc;
 
 use super::message::{FromWorker, Place, SocketCount, ToWorker};
 use super::receive;
+use crate::child::say;
 use crate::flow::Ending;
 use crate::flow::udp::said_if_clamped;
 
@@ -69,11 +70,4 @@ fn listen(ending: Arc<Ending<()>>) {
             _ => ending.give_up(),
         }
     });
-}
-
-fn say(message: &FromWorker) -> std::io::Result<()> {
-    let line = serde_json::to_string(message).expect("messages are plain data");
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{line}")?;
-    output.flush()
 }

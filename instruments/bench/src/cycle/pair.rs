@@ -1,6 +1,5 @@
 //! The two processes of a search, seen by the bench: started, instructed, read and ended.
 
-use std::io::{BufRead, BufReader};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use probe::cycle::Account;
 use sys::{Cancellation, clock};
 
 use super::message::{FromWorker, Role, Task, ToWorker};
-use crate::child::{OwnedProcess, Program};
+use crate::child::{self, OwnedProcess, Program};
 
 /// Maximum silence of a process beyond the time its run takes. At the smallest quota a process gets a hundredth
 /// of a processor.
@@ -206,8 +205,7 @@ impl Worker {
         let unreachable = |source| PairError::Unreachable { side: side(role), program: name.clone(), source };
         let (process, output) = OwnedProcess::spawn(program.command()).map_err(unreachable)?;
         std::thread::spawn(move || {
-            let lines = BufReader::new(output).lines().map_while(Result::ok);
-            for message in lines.map_while(|line| serde_json::from_str(&line).ok()) {
+            for message in child::messages(output) {
                 // The channel's receiver is gone: the pair is being dropped.
                 let _ = heard.send((role, Some(message)));
             }
@@ -217,9 +215,7 @@ impl Worker {
     }
 
     fn tell(&mut self, message: &ToWorker) -> Result<(), PairError> {
-        let mut line = serde_json::to_string(message).expect("messages are plain data");
-        line.push('\n');
-        self.process.write(&line).map_err(|source| PairError::Unreachable {
+        self.process.tell(message).map_err(|source| PairError::Unreachable {
             side: side(self.role),
             program: self.program.clone(),
             source,

@@ -3,7 +3,7 @@
 //! Both are this program, started again, and both follow messages on standard input. They end when it does,
 //! however the bench ended.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use units::Instant;
 
 use super::message::{FromWorker, Role, Task, ToWorker};
 use super::transport::{self, Opened, ReceiveEnd, SendEnd, TransportError};
+use crate::child::say;
 
 /// Interval at which the reader checks for messages of the bench: a ring has no descriptor to wait for beside
 /// standard input.
@@ -184,14 +185,6 @@ fn is_told_to_stop(told: &Receiver<ToWorker>) -> Result<bool, WorkerError> {
 /// Returns whether the writer's own callbacks have settled the run.
 fn is_too_late(task: &Task, sent: &Sent) -> bool {
     task.end_beyond.is_some_and(|limits| sent.callback.late > limits.late_allowed)
-}
-
-fn say(message: &FromWorker) -> std::io::Result<()> {
-    let mut line = serde_json::to_string(message)?;
-    line.push('\n');
-    let mut output = std::io::stdout().lock();
-    output.write_all(line.as_bytes())?;
-    output.flush()
 }
 
 /// Joins an error and its causes, except those that its own text already contains.
