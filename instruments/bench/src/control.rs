@@ -25,7 +25,7 @@ pub use connection::{Connection, ControlError, Patience};
 pub(crate) use connection::{program_version, reached_from};
 pub use message::{Message, PROTOCOL};
 pub use server::{Lifetime, ServerEvent, ServerOptions, serve};
-pub(crate) use session::{Begun, Outcome, Test, begin};
+pub(crate) use session::{Begun, Outcome, RunResult, Test, begin};
 pub use session::{Serve, ServeError, Session};
 
 #[cfg(test)]

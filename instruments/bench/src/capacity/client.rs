@@ -266,14 +266,7 @@ mod tests {
 
     fn sent(numbers: &[u64]) -> Sent {
         let endpoints = numbers.iter().map(|it| FlowSent { numbered: *it, ..FlowSent::default() }).collect();
-        Sent {
-            endpoints,
-            cpu_ns: 0,
-            elapsed: Duration::ZERO,
-            skipped: 0,
-            refusals: Vec::new(),
-            without_trains: None,
-        }
+        Sent { endpoints, ..Sent::default() }
     }
 
     fn socket(address: &str, drops: u64, datagrams: &[u64]) -> SocketCount {

@@ -29,8 +29,8 @@ pub(super) struct Task {
     pub(super) calls: Calls,
 }
 
-/// Counts of all senders of a run.
-#[derive(Clone, Debug)]
+/// Counts of a sender of a run, or of all.
+#[derive(Clone, Default, Debug)]
 pub(super) struct Sent {
     /// Counts of each endpoint, in their order.
     pub(super) endpoints: Vec<FlowSent>,
@@ -47,17 +47,8 @@ pub(super) struct Sent {
 
 /// The sending threads.
 pub(super) struct Senders {
-    threads: Vec<JoinHandle<std::io::Result<SentByOne>>>,
+    threads: Vec<JoinHandle<std::io::Result<Sent>>>,
     cancellation: Cancellation,
-    start: Instant,
-}
-
-struct SentByOne {
-    endpoints: Vec<Outcomes>,
-    cpu_ns: u64,
-    ended: Instant,
-    skipped: u64,
-    without_trains: Option<String>,
 }
 
 impl Senders {
@@ -69,7 +60,7 @@ impl Senders {
     /// Begins to send.
     pub(super) fn begin(senders: Vec<Sender>, duration: Duration) -> std::io::Result<Self> {
         let start = clock::monotonic();
-        let mut all = Self { threads: Vec::new(), cancellation: Cancellation::new()?, start };
+        let mut all = Self { threads: Vec::new(), cancellation: Cancellation::new()? };
         for sender in senders {
             let cancellation = all.cancellation.clone();
             let thread = std::thread::Builder::new().name("sender".to_owned());
@@ -89,26 +80,11 @@ impl Senders {
 
     /// Waits for the threads, and adds up their counts.
     pub(super) fn join(mut self) -> std::io::Result<Sent> {
-        let threads = std::mem::take(&mut self.threads);
-        let all = threads.into_iter().map(|thread| thread.join().expect("a sender returns its errors"));
-        let all = all.collect::<std::io::Result<Vec<SentByOne>>>()?;
-        let ended = all.iter().map(|it| it.ended).max().unwrap_or(self.start);
-        let outcomes = || all.iter().flat_map(|it| &it.endpoints);
-        let mut endpoints: Vec<FlowSent> = Vec::new();
-        for one in &all {
-            endpoints.resize(one.endpoints.len(), FlowSent::default());
-            for (sum, outcomes) in endpoints.iter_mut().zip(&one.endpoints) {
-                add(sum, &outcomes.sent);
-            }
+        let mut all = Sent::default();
+        for thread in std::mem::take(&mut self.threads) {
+            all.add(thread.join().expect("a sender returns its errors")?);
         }
-        Ok(Sent {
-            endpoints,
-            cpu_ns: all.iter().map(|it| it.cpu_ns).sum(),
-            elapsed: ended.since(self.start),
-            skipped: all.iter().map(|it| it.skipped).sum(),
-            without_trains: all.iter().find_map(|it| it.without_trains.clone()),
-            refusals: outcomes().filter_map(|it| Some(it.refusal?.to_string())).collect(),
-        })
+        Ok(all)
     }
 }
 
@@ -118,11 +94,19 @@ impl Drop for Senders {
     }
 }
 
-fn add(sum: &mut FlowSent, sent: &FlowSent) {
-    sum.numbered += sent.numbered;
-    sum.bytes += sent.bytes;
-    for (stage, count) in sent.refused.nonzero() {
-        sum.refused[stage] += count;
+impl Sent {
+    fn add(&mut self, one: Self) {
+        self.endpoints.resize(one.endpoints.len(), FlowSent::default());
+        for (sum, sent) in self.endpoints.iter_mut().zip(&one.endpoints) {
+            sum.numbered += sent.numbered;
+            sum.bytes += sent.bytes;
+            sum.refused.add(&sent.refused);
+        }
+        self.cpu_ns += one.cpu_ns;
+        self.elapsed = self.elapsed.max(one.elapsed);
+        self.skipped += one.skipped;
+        self.refusals.extend(one.refusals);
+        self.without_trains = self.without_trains.take().or(one.without_trains);
     }
 }
 
@@ -156,24 +140,21 @@ impl Sender {
         })
     }
 
-    fn run(
-        mut self,
-        start: Instant,
-        end: Instant,
-        cancellation: &Cancellation,
-    ) -> std::io::Result<SentByOne> {
+    fn run(mut self, start: Instant, end: Instant, cancellation: &Cancellation) -> std::io::Result<Sent> {
         let began_cpu_ns = thread_cpu_ns();
         // Refused on some kernels; pauses then end up to 50 µs late.
         let _ = clock::lower_timer_slack();
         let timetable = Timetable { start, end, rate: self.rate };
         let sending = flow::send(&mut self, timetable, &|| cancellation.is_cancelled());
         sending.outcome?;
-        Ok(SentByOne {
+        let outcomes = || self.endpoints.iter().map(|(_, outcomes)| outcomes);
+        Ok(Sent {
+            endpoints: outcomes().map(|outcomes| outcomes.sent).collect(),
             cpu_ns: thread_cpu_ns().saturating_sub(began_cpu_ns),
-            ended: sending.ended,
+            elapsed: sending.ended.since(start),
             skipped: sending.skipped,
+            refusals: outcomes().filter_map(|outcomes| Some(outcomes.refusal?.to_string())).collect(),
             without_trains: self.sockets.iter().find_map(udp::Sender::note_without_trains),
-            endpoints: self.endpoints.into_iter().map(|(_, outcomes)| outcomes).collect(),
         })
     }
 

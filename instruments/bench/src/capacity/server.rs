@@ -3,7 +3,7 @@
 use super::crew::{Crew, Task};
 use super::message::{Plan, Received, SocketCount, Word};
 use super::options::{Options, OptionsError};
-use crate::control::{Message, Outcome, Serve, ServeError, Session, Test};
+use crate::control::{Message, Outcome, RunResult, Serve, ServeError, Session, Test};
 use crate::processor_time::ProcessorTime;
 use crate::report::Meter;
 use crate::udp_counters::RcvbufErrors;
@@ -21,12 +21,7 @@ impl Test for Capacity {
         options.check().map_err(ServeError::refused)
     }
 
-    fn run(
-        &self,
-        options: &Options,
-        request: Word,
-        session: &mut Session<'_>,
-    ) -> Result<Outcome<Word>, ServeError> {
+    fn run(&self, options: &Options, request: Word, session: &mut Session<'_>) -> RunResult<Word> {
         let Word::Prepare(plan) = request else { return Err(session.unexpected(&request)) };
         check(options, &plan).map_err(ServeError::refused)?;
         let address = session.connection.local_address_any_port();

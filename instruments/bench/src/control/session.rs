@@ -44,8 +44,11 @@ pub(crate) trait Test: Sync {
         parameters: &Self::Parameters,
         request: Self::Word,
         session: &mut Session<'_>,
-    ) -> Result<Outcome<Self::Word>, ServeError>;
+    ) -> RunResult<Self::Word>;
 }
+
+/// The result of a run at the server, or why it ends the test.
+pub(crate) type RunResult<W> = Result<Outcome<W>, ServeError>;
 
 /// The outcome of a run at the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -65,7 +65,7 @@ impl Test for Double {
         if *most > 0 { Ok(()) } else { Err(ServeError::Refused("nothing to double".to_owned())) }
     }
 
-    fn run(&self, most: &u32, request: u32, session: &mut Session<'_>) -> Result<Outcome<u32>, ServeError> {
+    fn run(&self, most: &u32, request: u32, session: &mut Session<'_>) -> RunResult<u32> {
         match request {
             0 => Ok(Outcome::GivenUp),
             number if number <= *most => Ok(Outcome::Done(number * 2)),

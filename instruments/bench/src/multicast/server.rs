@@ -8,7 +8,7 @@ use probe::flow::FlowSent;
 use super::member::{Member, MemberError};
 use super::message::{Done, MemberResult, Word, to_flow};
 use super::options::Options;
-use crate::control::{Connection, Outcome, Serve, ServeError, Session, Test};
+use crate::control::{Connection, Outcome, RunResult, Serve, ServeError, Session, Test};
 use crate::flow::Ending;
 use crate::greeting::token;
 use crate::report::Meter;
@@ -26,12 +26,7 @@ impl Test for Multicast {
         options.check().map_err(ServeError::refused)
     }
 
-    fn run(
-        &self,
-        options: &Options,
-        request: Word,
-        session: &mut Session<'_>,
-    ) -> Result<Outcome<Word>, ServeError> {
+    fn run(&self, options: &Options, request: Word, session: &mut Session<'_>) -> RunResult<Word> {
         let Word::Prepare { .. } = request else { return Err(session.unexpected(&request)) };
         // Datagrams of other runs, and of strangers, carry another number.
         let run = (token() >> 32) as u32;

@@ -1,5 +1,6 @@
 //! The server's end of a ping-pong: a thread that answers messages, and the control connection to the client.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +10,7 @@ use sys::{clock, scheduling};
 use super::link::{Answering, Attending, Far, LinkError, Task, TcpFar, UdpFar};
 use super::message::{Evidence, Word};
 use super::options::{Options, System};
-use crate::control::{ControlError, Outcome, Serve, ServeError, Session, Test};
+use crate::control::{ControlError, Outcome, RunResult, Serve, ServeError, Session, Test};
 use crate::greeting::token;
 use crate::report::Meter;
 
@@ -26,15 +27,19 @@ impl Test for Pingpong {
         options.check().map_err(ServeError::refused)
     }
 
-    fn run(
-        &self,
-        options: &Options,
-        request: Word,
-        session: &mut Session<'_>,
-    ) -> Result<Outcome<Word>, ServeError> {
+    fn run(&self, options: &Options, request: Word, session: &mut Session<'_>) -> RunResult<Word> {
         let result = match request {
             Word::Prepare { system, piece_bytes, endpoint, .. } => {
-                serve_way(options, &Wanted { system, piece_bytes, endpoint }, session)?
+                let task = Task {
+                    options,
+                    system: &system,
+                    // The size too comes from the client, which is not trusted.
+                    piece_bytes: piece_bytes.clamp(1, 1 << 16),
+                    local: session.connection.local_address_any_port(),
+                    peer: session.connection.peer_address().ip(),
+                    patience: session.connection.patience().silence,
+                };
+                serve_way(&task, endpoint, session)?
             }
             // It crossed the message that the connection was refused.
             Word::Finish => Word::nothing_answered(),
@@ -44,25 +49,13 @@ impl Test for Pingpong {
     }
 }
 
-/// The client's request for a connection.
-struct Wanted {
-    system: System,
-    piece_bytes: u32,
-    endpoint: Option<std::net::SocketAddr>,
-}
-
-/// Serves one connection, from its opening to its end.
-fn serve_way(options: &Options, wanted: &Wanted, session: &mut Session<'_>) -> Result<Word, ServeError> {
-    let task = Task {
-        options,
-        system: &wanted.system,
-        // The size too comes from the client, which is not trusted.
-        piece_bytes: wanted.piece_bytes.clamp(1, 1 << 16),
-        local: session.connection.local_address_any_port(),
-        peer: session.connection.peer_address().ip(),
-        patience: session.connection.patience().silence,
-    };
-    let far = match make(&task, wanted, session) {
+/// Serves one connection, from its opening to its end; the client's end is at `endpoint`, if it has opened one.
+fn serve_way(
+    task: &Task<'_>,
+    endpoint: Option<SocketAddr>,
+    session: &mut Session<'_>,
+) -> Result<Word, ServeError> {
+    let far = match make(task, endpoint, session) {
         Ok(Some(far)) => far,
         Ok(None) => return Ok(Word::nothing_answered()),
         // A congestion control that this host does not have must not end the others.
@@ -72,7 +65,7 @@ fn serve_way(options: &Options, wanted: &Wanted, session: &mut Session<'_>) -> R
     let shared = SharedState::default();
     std::thread::scope(|scope| {
         let meter = Meter::begin();
-        let answering = scope.spawn(|| answer(far, &shared, options.server_cpu));
+        let answering = scope.spawn(|| answer(far, &shared, task.options.server_cpu));
         let outcome = tend(&shared, session);
         shared.is_to_end.store(true, Ordering::Relaxed);
         let Ended { evidence, failure, notes } =
@@ -101,11 +94,11 @@ impl From<ControlError> for MakeError {
 /// near end.
 fn make(
     task: &Task<'_>,
-    wanted: &Wanted,
+    endpoint: Option<SocketAddr>,
     session: &mut Session<'_>,
 ) -> Result<Option<Box<dyn Far>>, MakeError> {
     let token = token();
-    match (task.system, wanted.endpoint) {
+    match (task.system, endpoint) {
         (System::Tcp(_), _) => {
             let far = TcpFar::listen(task, token)?;
             session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;

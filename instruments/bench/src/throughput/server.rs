@@ -1,30 +1,21 @@
 //! The server's end of a throughput measurement.
 
-use std::net::SocketAddr;
-
 use super::message::{End, Live, SideResult, Word};
-use super::options::{Options, Rate};
+use super::options::Options;
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
-use crate::control::{Connection, ControlError, Outcome, Serve, ServeError, Session, Test};
+use crate::control::{Connection, ControlError, Outcome, RunResult, Serve, ServeError, Session, Test};
 use crate::cpu_load::LoadGenerator;
 use crate::greeting::token;
 
 /// The server's part of the test.
-pub const TEST: &dyn Serve = &Throughput { may_load: MayLoad::No };
+pub const TEST: &dyn Serve = &Throughput { admits_load: false };
 /// The server's part of the test, with CPU load for clients that request it: any client can then slow down
 /// everything on the host.
-pub const TEST_WITH_LOAD: &dyn Serve = &Throughput { may_load: MayLoad::Yes };
+pub const TEST_WITH_LOAD: &dyn Serve = &Throughput { admits_load: true };
 
 pub(super) struct Throughput {
-    may_load: MayLoad,
-}
-
-/// Permission of clients to put a CPU load on the host.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MayLoad {
-    Yes,
-    No,
+    admits_load: bool,
 }
 
 impl Test for Throughput {
@@ -34,7 +25,7 @@ impl Test for Throughput {
 
     fn check(&self, options: &Options) -> Result<(), ServeError> {
         options.check().map_err(ServeError::refused)?;
-        if options.load.is_some() && self.may_load == MayLoad::No {
+        if options.load.is_some() && !self.admits_load {
             return Err(ServeError::Refused(
                 "this server does not let clients put a CPU load on its host\nstart it with --allow-load, or leave --cpu-load out"
                     .to_owned(),
@@ -43,17 +34,8 @@ impl Test for Throughput {
         Ok(())
     }
 
-    fn run(
-        &self,
-        options: &Options,
-        request: Word,
-        session: &mut Session<'_>,
-    ) -> Result<Outcome<Word>, ServeError> {
-        let Word::Prepare { run, rate, unit_bytes, endpoints } = request else {
-            return Err(session.unexpected(&request));
-        };
-        let prepared = Prepared { run, rate, unit_bytes, endpoints };
-        match serve_run(options, &prepared, session) {
+    fn run(&self, options: &Options, request: Word, session: &mut Session<'_>) -> RunResult<Word> {
+        match serve_run(options, request, session) {
             Ok(Some(result)) => Ok(Outcome::Done(Word::Done(Box::new(result)))),
             Ok(None) => Ok(Outcome::GivenUp),
             Err(SideError::Control(error)) => Err(error.into()),
@@ -62,37 +44,32 @@ impl Test for Throughput {
     }
 }
 
-struct Prepared {
-    run: u32,
-    rate: Rate,
-    unit_bytes: usize,
-    endpoints: Vec<SocketAddr>,
-}
-
-/// Serves a run; `None` if the client could not open its ends, or gave up.
+/// Serves a run; returns `None` if the client could not open its ends, or gave up.
 fn serve_run(
     options: &Options,
-    prepared: &Prepared,
+    request: Word,
     session: &mut Session<'_>,
 ) -> Result<Option<SideResult>, SideError> {
-    let Prepared { run, rate, unit_bytes, endpoints } = prepared;
+    let connection = &mut *session.connection;
+    let Word::Prepare { run, rate, unit_bytes, endpoints } = request else {
+        return Err(connection.unexpected_word(&request).into());
+    };
     // The size too comes from the client, which is not trusted.
-    let sized = Options { payload_bytes: Some(*unit_bytes), rate: Some(*rate), ..options.clone() };
+    let sized = Options { payload_bytes: Some(unit_bytes), rate: Some(rate), ..options.clone() };
     sized.check()?;
     check_cpu(options.server_cpu)?;
-    let connection = &mut *session.connection;
     let task = Task {
         options: &sized,
         end: End::Server,
-        run: *run,
+        run,
         token: token(),
-        rate: *rate,
-        unit_bytes: *unit_bytes,
+        rate,
+        unit_bytes,
         local: connection.local_address_any_port(),
         peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
     };
-    task.check_endpoints(endpoints)?;
+    task.check_endpoints(&endpoints)?;
     let listening = transport::of(options.protocol).listen(&task)?;
     connection.say(&Word::Ready { endpoints: listening.endpoints(), token: task.token })?;
     match connection.hear_word_surely()? {
@@ -100,8 +77,8 @@ fn serve_run(
         Word::Stop => return Ok(None),
         other => return Err(connection.unexpected_word(&other).into()),
     }
-    let flows = listening.connect(&task, endpoints)?;
-    let run = Run { options: &sized, rate: *rate, unit_bytes: *unit_bytes, cpu: options.server_cpu };
+    let flows = listening.connect(&task, &endpoints)?;
+    let run = Run { options: &sized, rate, unit_bytes, cpu: options.server_cpu };
     let generator = options.load.map(LoadGenerator::begin).transpose().map_err(SideError::Thread)?;
     let side = Side::start(&run, flows)?;
     let (outcome, result) = side.run(connection, session.cancellation, &mut Serving);
