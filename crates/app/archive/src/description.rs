@@ -153,6 +153,42 @@ mod tests {
     }
 
     #[test]
+    fn a_description_is_written_byte_for_byte_as_ever() {
+        let expected = r#"{"channels":[{"name":"image","offset":-1e-300,"scale":0.30000000000000004,"shape":[2,3],"unit":""},{"name":"exposure, \"s\"","offset":0.0,"scale":1.0,"shape":[],"unit":"µs"}],"dtype":"u16","elements_per_sample":7,"epoch":"18446744073709551615-ffffffffffffffff","format":"tallycast-stream","labels":{"device":"cam 1"},"rate":{"denominator":3,"numerator":1000},"station":"daq-3","stream":"lab/camera","version":1}"#;
+        assert_eq!(description().to_json().to_string(), expected);
+    }
+
+    #[test]
+    fn members_of_later_versions_are_ignored_and_values_out_of_range_refused() {
+        let value = description().to_json();
+        let mut later = value.clone();
+        later["colour"] = serde_json::json!([1]);
+        later["rate"]["colour"] = 1.into();
+        later["channels"][0]["colour"] = 1.into();
+        assert_eq!(Description::decode(later.to_string().as_bytes()), Ok(description()));
+        let mut unreduced = value.clone();
+        unreduced["rate"] = serde_json::json!({"numerator": 2000, "denominator": 6});
+        assert_eq!(Description::decode(unreduced.to_string().as_bytes()), Ok(description()));
+        for (member, bad) in [
+            ("/stream", "a//b".into()),
+            ("/epoch", "7".into()),
+            ("/dtype", "f5".into()),
+            ("/rate/numerator", 0.into()),
+            ("/rate/denominator", (1_u64 << 32).into()),
+            ("/channels/0/scale", 0.into()),
+            ("/channels/0/shape/1", (-1).into()),
+            ("/channels/1/name", "image".into()),
+            ("/labels/device", 1.into()),
+            ("/station", serde_json::Value::Null),
+        ] {
+            let mut value = value.clone();
+            *value.pointer_mut(member).unwrap() = bad;
+            let refused = Description::decode(value.to_string().as_bytes()).unwrap_err();
+            assert!(matches!(refused, DescriptionError::Member(_)), "{member}: {refused}");
+        }
+    }
+
+    #[test]
     fn every_absent_member_is_named() {
         let value = description().to_json();
         for member in ["stream", "epoch", "dtype", "rate", "channels", "labels", "station"] {

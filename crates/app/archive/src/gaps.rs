@@ -472,6 +472,53 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_written_byte_for_byte_as_ever() {
+        let mended = Mended { file: "account.json".into(), kept_as: None, cause: "torn".into() };
+        let absent = GapRecord {
+            key: GapKey { session: 2, origin: Origin::Archive, id: 7 },
+            kind: GapKind::PublisherAbsent,
+            t1: Some(WallTime::from_nanos(-1)),
+            lost: StageCounts::default(),
+            unsettled: 0,
+            evidence: Vec::new(),
+            ..gap(0)
+        };
+        let added = [Line::Head(None), Line::Mended(mended), Line::Gap(Box::new(absent))];
+        let content = |line: &Line| line.encode().split_once(CRC_MARK).unwrap().0.to_owned();
+        let written: Vec<String> = lines().iter().chain(&added).map(content).collect();
+        let expected = [
+            r#"{"line":"head","epoch":"1-2","format":"tallycast-gaps","stream":"lab/probe","version":1"#,
+            r#"{"line":"session","first_index":7,"reader":"recorder","session":1"#,
+            r#"{"line":"gap","apportioned":true,"elements":10,"evidence":["SO_RXQ_OVFL rose by 3, \"quoted\",\"crc32c\":\"\n"],"first_element":10,"from_ns":-9223372036854775808,"id":0,"kind":"missing","lost":{"injected":4,"receiver_socket_buffer":9223372036854775807},"numbers":[3,5],"origin":"reader","session":1,"settled":false,"to_ns":null,"unexplained":1,"unsettled":2"#,
+            r#"{"line":"gap","apportioned":true,"elements":10,"evidence":["SO_RXQ_OVFL rose by 3, \"quoted\",\"crc32c\":\"\n"],"first_element":10,"from_ns":-9223372036854775808,"id":1,"kind":"missing","lost":{"injected":4,"receiver_socket_buffer":9223372036854775807},"numbers":[3,5],"origin":"reader","session":1,"settled":false,"to_ns":null,"unexplained":1,"unsettled":2"#,
+            r#"{"line":"trim","cut_bytes":5,"file":"segment-000001.arrows","kept_bytes":100"#,
+            r#"{"line":"head","format":"tallycast-gaps","version":1"#,
+            r#"{"line":"mended","cause":"torn","file":"account.json","kept_as":null"#,
+            r#"{"line":"gap","apportioned":true,"elements":10,"evidence":[],"first_element":10,"from_ns":-9223372036854775808,"id":7,"kind":"publisher_absent","lost":{},"numbers":[3,5],"origin":"archive","session":2,"settled":true,"to_ns":-1,"unexplained":1,"unsettled":0"#,
+        ];
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn a_line_of_a_later_version_may_have_more_members_and_one_without_a_member_is_damaged() {
+        let known = Line::Gap(Box::new(gap(0))).encode();
+        let (content, _) = known.rsplit_once(CRC_MARK).unwrap();
+        let read = |content: &str| Line::decode(&format!("{content}{CRC_MARK}{:08x}{LINE_END}", crc32c([content.as_bytes()])));
+        assert_eq!(read(&format!("{content},\"colour\":[1]")), Some(Line::Gap(Box::new(gap(0)))));
+        let value: Value = serde_json::from_str(&known).unwrap();
+        for member in value.as_object().unwrap().keys().filter(|member| !["settled", "crc32c"].contains(&member.as_str())) {
+            let mut value = value.clone();
+            drop(value.as_object_mut().unwrap().remove(member));
+            drop(value.as_object_mut().unwrap().remove("crc32c"));
+            assert_eq!(read(value.to_string().strip_suffix('}').unwrap()), None, "{member}");
+        }
+        for (good, bad) in [("\"elements\":10", "\"elements\":18446744073709551615"), ("\"id\":0", "\"id\":-1"), ("[3,5]", "[3]")] {
+            assert!(content.contains(good));
+            assert_eq!(read(&content.replace(good, bad)), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn the_last_news_of_a_gap_counts() {
         let settled = GapRecord { unsettled: 0, unexplained: 3, ..gap(0) };
         let text = text() + &Line::Gap(Box::new(settled.clone())).encode();

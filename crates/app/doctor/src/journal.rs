@@ -321,6 +321,28 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_written_byte_for_byte_as_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doctor.jsonl");
+        let mut journal = Journal::open(&path).unwrap();
+        for change in changes() {
+            journal.begin(WallTime::from_nanos(5), &change).unwrap();
+        }
+        journal.end(WallTime::from_nanos(6), 2).unwrap();
+        let expected = [
+            r#"{"change":1,"utc_ns":5,"what":{"before":1,"kind":"sysctl","name":"net.core.netdev_max_backlog","value":2}}"#,
+            r#"{"change":2,"utc_ns":5,"what":{"asked_bytes":9,"before_bytes":8,"cookie":18446744073709551615,"kind":"receive_buffer","local":"[::1]:7400","pid":7}}"#,
+            r#"{"change":3,"utc_ns":5,"what":{"kind":"priority","pid":3}}"#,
+            r#"{"change":4,"utc_ns":5,"what":{"before":8,"device":"eth0","discipline":"tbf","handle":2147549184,"kind":"queue_limit","limit":9,"parent":4294967295}}"#,
+            r#"{"change":5,"utc_ns":5,"what":{"before":8,"device":"tun0","kind":"transmit_queue","packets":9}}"#,
+            r#"{"change":6,"utc_ns":5,"what":{"before":[[3,0],[4,-5]],"kind":"niceness","nice":-10,"pid":3,"started":18446744073709551615}}"#,
+            r#"{"change":7,"utc_ns":5,"what":{"before":[1,2,3],"kind":"sysctl_numbers","name":"net.ipv4.udp_mem","values":[2,4,6]}}"#,
+            r#"{"undone":2,"utc_ns":6}"#,
+        ];
+        assert_eq!(fs::read_to_string(&path).unwrap(), expected.map(|line| format!("{line}\n")).concat());
+    }
+
+    #[test]
     fn a_journal_of_the_first_version_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("doctor.jsonl");

@@ -454,6 +454,16 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_written_byte_for_byte_as_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        recorded(&path);
+        let text = fs::read_to_string(&path).unwrap();
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        assert_eq!(text.replace(kernel.trim(), "6.18.0"), include_str!("../tests/recorded.jsonl"));
+    }
+
+    #[test]
     fn what_was_recorded_is_judged_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events");

@@ -149,11 +149,31 @@ fn what_is_written_today_reads_the_same() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
     assert_scene(folder.path());
+    assert_same_texts(TODAY, folder.path());
     let folder = tempfile::tempdir().unwrap();
     write_several(folder.path());
+    assert_same_texts(SEVERAL_TODAY, folder.path());
     // The lock ends with its process.
     std::fs::remove_file(folder.path().join("run=shot-7/recorder.lock")).unwrap();
     assert_several(folder.path());
+}
+
+/// Checks that the JSON files are byte for byte those of a version.
+fn assert_same_texts(version: &str, root: &Path) {
+    let epoch = format!("run=shot-7/stream=lab%2Fprobe/epoch={}", crate::scene::EPOCH);
+    let is_text = |name: &str| name.ends_with(".json") || name.ends_with(".jsonl");
+    let mut count = 0;
+    for folder in ["", &epoch] {
+        for entry in std::fs::read_dir(golden(version).join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            if is_text(entry.file_name().to_str().unwrap()) {
+                let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+                assert_eq!(text(&root.join(folder).join(entry.file_name())), text(&entry.path()));
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 4, "{count} files");
 }
 
 #[test]
