@@ -23,6 +23,10 @@ fn folder_of(floor: &str) -> String {
 /// External dependencies permitted in pure crates, and why each is pure.
 const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("thiserror", "derives error types; generates code and nothing else"),
+    (
+        "serde",
+        "derives how a value is written and read, in the types' own crate; generates code and nothing else",
+    ),
     ("zerocopy", "checked views of bytes as numbers without unsafe code of ours"),
     ("crc-fast", "CRC-32C and CRC-64/NVME as functions of bytes"),
     ("minicbor", "CBOR as functions of bytes"),

@@ -10,12 +10,14 @@ mod reasons;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize, Serializer};
 use units::Instant;
 
 /// Consecutive equal datagrams that the kernel freed unread.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DropEvent {
     /// Time of the first one.
+    #[serde(rename = "at_ns")]
     pub at: Instant,
     /// Reason: the kernel's name without `SKB_DROP_REASON_`; `NOT_SPECIFIED` also where this kernel does not report
     /// it.
@@ -53,7 +55,7 @@ impl DropEvent {
 }
 
 /// Fragment of a datagram.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize)]
 pub struct Fragment {
     /// Identification that all fragments of the datagram share.
     pub id: u32,
@@ -62,7 +64,7 @@ pub struct Fragment {
 }
 
 /// Datagrams of a stream in the order of their numbers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize)]
 pub struct Numbers {
     /// Identifier of the stream in its protocol.
     pub stream: u64,
@@ -72,6 +74,20 @@ pub struct Numbers {
     pub first: u64,
     /// Last number.
     pub last: u64,
+}
+
+/// An array in the order of the fields, which is also how it is read.
+impl Serialize for Fragment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.id, self.is_first).serialize(serializer)
+    }
+}
+
+/// An array in the order of the fields, which is also how it is read.
+impl Serialize for Numbers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.stream, self.incarnation, self.first, self.last).serialize(serializer)
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 
+use serde::{Deserialize, Serialize, Serializer};
+
 use crate::fix::tunables;
 
 /// Remedy against a loss.
@@ -27,7 +29,8 @@ pub struct ByCommand {
 }
 
 /// Change of this host that can be undone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Change {
     /// A number of `sysctl`.
     Sysctl {
@@ -65,6 +68,7 @@ pub enum Change {
         /// Device that it belongs to.
         device: String,
         /// `pfifo`, `tbf`, ….
+        #[serde(rename = "discipline")]
         kind: String,
         /// Number of the discipline.
         handle: u32,
@@ -103,12 +107,19 @@ pub enum Change {
 }
 
 /// Nice value of a thread.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub struct ThreadNice {
     /// Number of the thread.
     pub tid: u32,
     /// Nice value, from -20, the most urgent, to 19.
     pub nice: i32,
+}
+
+/// An array in the order of the fields, which is also how it is read.
+impl Serialize for ThreadNice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.tid, self.nice).serialize(serializer)
+    }
 }
 
 impl Change {

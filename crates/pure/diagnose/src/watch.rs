@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ledger::Stage;
+use serde::{Deserialize, Serialize};
 
 use crate::causes::{CAUSES, Cause};
 use crate::events::DropEvent;
@@ -50,7 +51,7 @@ impl Losses {
 }
 
 /// Drop events of one namespace, read after the counters of a snapshot.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Observed {
     /// Events of datagrams freed unread.
     pub events: Vec<DropEvent>,

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use serde::Serialize;
+
 use crate::{Gap, StageCounts};
 
 /// State of an account.
@@ -20,7 +22,7 @@ pub enum AccountState {
 }
 
 /// The network counters: datagrams, per stream, epoch and receiving socket.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NetworkRows {
     /// Number of the first accepted datagram, J.
     pub first: u64,
@@ -43,7 +45,7 @@ pub struct NetworkRows {
 }
 
 /// The reader counters: elements, per stream, epoch and reader.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ReaderRows {
     /// Index of the first sample since joining, j.
     pub first: u64,

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{DropUnit, KernelName, MAX_TRAIN, Stage, StageCounts};
 
 /// Largest position of an account, one behind its last element, and largest running total: within it no sum of an
@@ -71,7 +73,8 @@ pub enum UnsoundGap {
 }
 
 /// Kind of absence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GapKind {
     /// Elements were lost: part of an account.
     Missing,

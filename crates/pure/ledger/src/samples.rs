@@ -2,12 +2,14 @@
 
 use core::ops::Range;
 
+use serde::Serialize;
+
 use crate::Imbalance;
 
 /// Samples since joining, by outcome.
 ///
 /// Source: `docs/protocol/account.md`, rule 10.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SampleRows {
     /// Samples with every element delivered.
     pub whole: u64,

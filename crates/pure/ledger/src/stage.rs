@@ -4,6 +4,8 @@ use core::fmt;
 use core::ops::{Index, IndexMut};
 use core::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal $name:literal,)*) => {
         /// A place where a datagram or an element can be lost, in the order of the path.
@@ -124,6 +126,8 @@ impl FromStr for Stage {
     }
 }
 
+units::serde_as_text!(Stage);
+
 /// A count for every stage.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct StageCounts([u64; COUNT]);
@@ -180,6 +184,13 @@ impl Index<Stage> for StageCounts {
 impl IndexMut<Stage> for StageCounts {
     fn index_mut(&mut self, stage: Stage) -> &mut u64 {
         &mut self.0[usize::from(stage.code())]
+    }
+}
+
+/// An object of the stages with a count.
+impl Serialize for StageCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.nonzero())
     }
 }
 

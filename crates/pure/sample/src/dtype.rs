@@ -133,6 +133,8 @@ impl fmt::Display for Dtype {
 #[error("`{0}` is not a dtype; choose one of i8 i16 i32 i64 u8 u16 u32 u64 f4 f8 c8 c16 bool")]
 pub struct UnknownDtype(pub String);
 
+units::serde_as_text!(Dtype);
+
 impl FromStr for Dtype {
     type Err = UnknownDtype;
 

@@ -5,7 +5,10 @@ use core::str::FromStr;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use units::SampleRate;
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+
+use units::{SampleRate, serde_as_text};
 
 use crate::Dtype;
 
@@ -30,7 +33,8 @@ pub struct StreamName(String);
 pub type UnknownEntries = BTreeMap<u32, Vec<u8>>;
 
 /// Layout and meaning of a stream's samples.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Schema {
     /// The type of every element.
     pub dtype: Dtype,
@@ -44,8 +48,17 @@ pub struct Schema {
     pub unknown: UnknownEntries,
 }
 
+/// Schema as it is read.
+#[derive(Deserialize)]
+struct Unchecked {
+    dtype: Dtype,
+    rate: SampleRate,
+    channels: Vec<Channel>,
+    labels: BTreeMap<String, String>,
+}
+
 /// One channel of a stream.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Channel {
     /// The channel's name, unique within the stream.
     pub name: String,
@@ -58,6 +71,7 @@ pub struct Channel {
     /// See `scale`.
     pub offset: f64,
     /// See [`UnknownEntries`].
+    #[serde(skip)]
     pub unknown: UnknownEntries,
 }
 
@@ -116,6 +130,8 @@ impl fmt::Display for StreamName {
         formatter.pad(&self.0)
     }
 }
+
+serde_as_text!(StreamName);
 
 impl fmt::Debug for StreamName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -232,6 +248,27 @@ impl Schema {
         let len = |channel: &Channel| channel.elements().expect("a checked schema") as usize;
         let start = self.channels[..index].iter().map(len).sum();
         start..start + len(&self.channels[index])
+    }
+}
+
+/// An object with the elements of a sample, for readers who do not want to count them.
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Schema", 5)?;
+        object.serialize_field("dtype", &self.dtype)?;
+        object.serialize_field("rate", &self.rate)?;
+        object.serialize_field("elements_per_sample", &self.elements_per_sample())?;
+        object.serialize_field("channels", &self.channels)?;
+        object.serialize_field("labels", &self.labels)?;
+        object.end()
+    }
+}
+
+impl TryFrom<Unchecked> for Schema {
+    type Error = SchemaError;
+
+    fn try_from(Unchecked { dtype, rate, channels, labels }: Unchecked) -> Result<Self, SchemaError> {
+        Ok(Self { labels, ..Self::new(dtype, rate, channels)? })
     }
 }
 

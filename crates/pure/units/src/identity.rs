@@ -1,6 +1,9 @@
 //! Identities that travel: streams, epochs, readers.
 
 use core::fmt;
+use core::str::FromStr;
+
+use crate::serde_as_text;
 
 /// A stream's identity on the wire: a hash of its name and of its schema's digest.
 ///
@@ -32,6 +35,11 @@ impl Epoch {
     }
 }
 
+/// Error for text that is not an epoch.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is not an epoch: a start in nanoseconds, `-`, and an incarnation in hexadecimal digits")]
+pub struct NotAnEpoch(pub String);
+
 /// One reader's identity in reports, drawn at random when it joins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReaderId(pub u64);
@@ -47,6 +55,21 @@ impl fmt::Display for Epoch {
         write!(formatter, "{}-{:016x}", self.start_ns, self.incarnation)
     }
 }
+
+impl FromStr for Epoch {
+    type Err = NotAnEpoch;
+
+    /// Parses an epoch in its displayed form.
+    fn from_str(text: &str) -> Result<Self, NotAnEpoch> {
+        let parse = |(start, incarnation): (&str, &str)| {
+            let (start, incarnation) = (start.parse(), u64::from_str_radix(incarnation, 16));
+            Some(Self { start_ns: start.ok()?, incarnation: incarnation.ok()? })
+        };
+        text.split_once('-').and_then(parse).ok_or_else(|| NotAnEpoch(text.to_owned()))
+    }
+}
+
+serde_as_text!(Epoch);
 
 impl fmt::Display for ReaderId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,5 +99,14 @@ mod tests {
         let new = Epoch::succeeding(Some(old), 400, 1);
         assert_eq!(new.start_ns, 1_001);
         assert!(new > old);
+    }
+
+    #[test]
+    fn an_epoch_is_parsed_as_it_is_displayed() {
+        let epoch = Epoch { start_ns: u64::MAX, incarnation: 0xab };
+        assert_eq!(epoch.to_string().parse(), Ok(epoch));
+        for text in ["", "7", "-1", "1-", "1-g", "1-2-3"] {
+            assert_eq!(text.parse::<Epoch>(), Err(NotAnEpoch(text.to_owned())));
+        }
     }
 }

@@ -6,6 +6,8 @@ use core::num::NonZeroU32;
 use core::str::FromStr;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::WallTime;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -13,10 +15,18 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// A rate of samples as a fraction.
 ///
 /// Units: samples per second, `numerator / denominator`. A period of 10 s is 1/10.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Fraction")]
 pub struct SampleRate {
     numerator: NonZeroU32,
     denominator: NonZeroU32,
+}
+
+/// Rate as it is read: not yet positive, nor in lowest terms.
+#[derive(Deserialize)]
+struct Fraction {
+    numerator: u32,
+    denominator: u32,
 }
 
 /// Error for text or numbers that are not a sample rate.
@@ -114,6 +124,14 @@ impl SampleRate {
         }
         let nanos = u128::from(samples) * u128::from(denominator) * 1_000_000_000 / u128::from(numerator);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl TryFrom<Fraction> for SampleRate {
+    type Error = RateError;
+
+    fn try_from(Fraction { numerator, denominator }: Fraction) -> Result<Self, RateError> {
+        Self::new(numerator, denominator)
     }
 }
 

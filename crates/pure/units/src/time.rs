@@ -7,10 +7,12 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A moment on a monotonic clock.
 ///
 /// Units: nanoseconds since an arbitrary origin, common to all inputs of one machine.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Instant(u64);
 
 impl Instant {
@@ -81,7 +83,7 @@ impl fmt::Debug for Instant {
 /// A moment in UTC, for users and archives.
 ///
 /// Units: nanoseconds since 1970-01-01T00:00:00Z without leap seconds; the range ends in the year 2262.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct WallTime(i64);
 
 impl WallTime {

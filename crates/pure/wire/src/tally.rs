@@ -7,6 +7,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use ledger::Stage;
+use serde::Serialize;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::extension::{self, ExtensionType, MAX_NONCES, Nonce};
@@ -53,7 +54,7 @@ pub struct Tally {
 }
 
 /// Outcome of all samples and datagrams of a publisher.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Totals {
     /// Outcome of the samples.
     pub samples: SampleTotals,
@@ -62,7 +63,7 @@ pub struct Totals {
 }
 
 /// Outcome of the samples since the epoch began, by index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SampleTotals {
     /// The index span so far.
     pub offered: u64,
@@ -79,7 +80,7 @@ pub struct SampleTotals {
 }
 
 /// Outcome of the numbered datagrams below the tally's own number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DatagramTotals {
     /// Withheld as injected loss.
     pub injected: u64,

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use units::{Instant, ReaderId};
 use wire::Report;
 
@@ -49,7 +50,7 @@ pub struct ReaderReport {
 }
 
 /// Counters of the reports that a publisher received. Units: reports.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct ReportStats {
     /// Accepted.
     pub taken: u64,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use ledger::Stage;
+use serde::Serialize;
 
 use crate::{BufferCause, Datagrams, Remedy};
 
@@ -84,7 +85,7 @@ pub enum Unit {
 }
 
 /// Rise of a counter.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Evidence {
     /// Name of the counter in the kernel.
     pub counter: String,
@@ -93,7 +94,7 @@ pub struct Evidence {
 }
 
 /// Level at a moment, which may rise and fall.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Level {
     /// Name in the kernel, or a disk.
     pub name: String,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Bound;
 
+use serde::{Deserialize, Serialize, Serializer};
 use units::Instant;
 
 use crate::watch::finding::Place;
@@ -30,7 +31,7 @@ pub struct Snapshot {
 }
 
 /// A UDP socket.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Socket {
     /// Identity among all sockets of the host.
     pub cookie: u64,
@@ -45,7 +46,7 @@ pub struct Socket {
 }
 
 /// A process.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Owner {
     /// Process id.
     pub pid: u32,
@@ -56,7 +57,7 @@ pub struct Owner {
 }
 
 /// Activity of a thread so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub struct Thread {
     /// Number of the thread.
     pub tid: u32,
@@ -64,14 +65,27 @@ pub struct Thread {
     pub ran_ns: u64,
     /// Time runnable without a processor, in nanoseconds.
     pub waited_ns: u64,
-    /// Number of page faults that had to read from a disk.
-    pub major_faults: u64,
     /// True if it is blocked at this moment, as by a disk.
     pub is_blocked: bool,
+    /// Number of page faults that had to read from a disk.
+    #[serde(default)]
+    pub major_faults: u64,
+}
+
+/// An array in the order of the fields, which is also how it is read. Major faults are left out where there were none,
+/// as in files from before they were recorded.
+impl Serialize for Thread {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { tid, ran_ns, waited_ns, is_blocked, major_faults } = *self;
+        match major_faults {
+            0 => (tid, ran_ns, waited_ns, is_blocked).serialize(serializer),
+            faults => (tid, ran_ns, waited_ns, is_blocked, faults).serialize(serializer),
+        }
+    }
 }
 
 /// Current settings of the host; `None` where they cannot be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// `net.core.rmem_max`: largest receive buffer that a program can request, in bytes as requested.
     pub rmem_max_bytes: Option<u64>,
