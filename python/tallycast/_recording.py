@@ -148,7 +148,7 @@ class Recording:
 
     @property
     def account(self) -> dict[str, Any]:
-        """Account of the archive and of its reader, as last written (`docs/formats/archive.md`); empty if there is none."""
+        """Account of the archive and of its reader, as last written (`docs/reference/formats/archive.md`); empty if there is none."""
         return dict(self._told["account"] or {})
 
     @property
@@ -163,7 +163,7 @@ class Recording:
 
     @property
     def gap_records(self) -> list[dict[str, Any]]:
-        """Every record of the gap map, also of samples that are there in part, as `docs/formats/archive.md` has them."""
+        """Every record of the gap map, also of samples that are there in part, as `docs/reference/formats/archive.md` has them."""
         return list(json.loads(self._core.gap_records()))
 
     def between(self, t0: Moment | None = None, t1: Moment | None = None) -> Excerpt:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from tallycast import _core
 from tallycast._duration import Duration, nanoseconds
 
-#: One JSON object of ``tallycast doctor fix --json`` (docs/doctor.md).
+#: One JSON object of ``tallycast doctor fix --json`` (docs/guide/doctor.md).
 Step: TypeAlias = dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-//! Steps of `fix`, and their JSON objects: `docs/doctor.md`.
+//! Steps of `fix`, and their JSON objects: `docs/guide/doctor.md`.
 
 use std::time::Duration;
 
