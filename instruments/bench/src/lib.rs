@@ -58,7 +58,7 @@ pub use local_server::{LocalServer, LocalServerError};
 pub use namespaces::{Cable, NamespaceError, Namespaces, Stay};
 pub use processor::{FrequencySource, Processor};
 pub use processor_time::Shares;
-pub use quota::{CpuGroup, Quota, QuotaError, Throttled};
+pub use quota::{CpuGroup, Quota, QuotaError};
 pub use range::OutOfRange;
 pub use report::Row;
 pub use without_effect::WithoutEffect;

@@ -2,7 +2,8 @@
 //!
 //! The kernel refills a group's quota every period and stops all of its processes once it is used up, until the
 //! next period begins; `docker run --cpus` does the same. Version 2 of control groups (`cpu.max`) and version 1
-//! (`cpu.cfs_quota_us`) are both supported; `places` decides where the group is created.
+//! (`cpu.cfs_quota_us`) are both supported; `places` decides where the group is created. Crates such as `cgroups-rs`
+//! enable controllers in groups of others, and know no limit of a group above.
 //!
 //! Nothing ever runs without the requested quota: one that cannot be enforced is an error with its reason.
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::host;
-use places::{Place, Version};
+use places::Place;
 
 /// Minimum quota of the kernel. Source: `min_cfs_quota_period` in the kernel's `sched/core.c`.
 const LEAST_QUOTA: Duration = Duration::from_millis(1);
@@ -92,7 +93,7 @@ pub enum QuotaError {
         /// Limit of the group. Units: processors.
         allowed: f64,
     },
-    /// The kernel refused the value: a group above, perhaps not visible here, allows less.
+    /// The kernel did not take the value: a group above, perhaps not visible here, allows less.
     #[error(
         "{} does not take `{written}`: a control group above it allows less\ntake a smaller quota, or raise that of the group above",
         path.display()
@@ -103,32 +104,12 @@ pub enum QuotaError {
         /// Value that was written.
         written: String,
     },
-    /// The kernel took another value than the one written.
-    #[error("{} holds `{found}`, not `{written}`\ntake a quota the group above it allows", path.display())]
-    NotTaken {
-        /// The file.
-        path: PathBuf,
-        /// Value that was written.
-        written: String,
-        /// Value that was read back.
-        found: String,
-    },
 }
 
 /// A control group with a quota. Dropping removes it; its processes must have ended by then.
 #[derive(Debug)]
 pub struct CpuGroup {
     folder: PathBuf,
-    version: Version,
-}
-
-/// The kernel's counts of throttling by a group's quota.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Throttled {
-    /// Periods in which the group was stopped.
-    pub periods: u64,
-    /// Duration of the stops, summed over processors.
-    pub time: Duration,
 }
 
 impl Quota {
@@ -169,10 +150,11 @@ impl CpuGroup {
         Self::create_in(&places::of_this_process()?, quota, processes)
     }
 
-    /// Returns the kernel's counts so far; `None` where it has none.
+    /// Returns the number of periods so far in which the kernel stopped the group; `None` where it does not count
+    /// them.
     #[must_use]
-    pub fn throttled(&self) -> Option<Throttled> {
-        Throttled::parse(&fs::read_to_string(self.folder.join("cpu.stat")).ok()?)
+    pub fn throttled_periods(&self) -> Option<u64> {
+        throttled_periods(&fs::read_to_string(self.folder.join("cpu.stat")).ok()?)
     }
 
     /// Returns the path of the group.
@@ -199,9 +181,8 @@ impl CpuGroup {
 
     fn create_at(place: &Place, quota: &Quota, processes: &[u32]) -> Result<Self, QuotaError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        if let Some(above) = place.less_allowed_above(quota) {
-            let (asked, allowed) = (quota.cpus(), above.cpus());
-            return Err(QuotaError::LessAbove { group: above.group, asked, allowed });
+        if let Some((group, allowed)) = place.less_allowed_above(quota) {
+            return Err(QuotaError::LessAbove { group: group.to_owned(), asked: quota.cpus(), allowed });
         }
         // Relaxed: only the number matters.
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -209,22 +190,18 @@ impl CpuGroup {
         fs::create_dir(&folder)
             .map_err(|source| QuotaError::NotPermitted { path: folder.clone(), source })?;
         // From here on, dropping it removes the folder again.
-        let group = Self { folder, version: place.version };
-        group.set(quota)?;
+        let group = Self { folder };
+        place.version.files(quota).iter().try_for_each(|(file, value)| group.write(file, value))?;
         processes.iter().try_for_each(|process| group.add(*process))?;
         Ok(group)
     }
 
-    fn set(&self, quota: &Quota) -> Result<(), QuotaError> {
-        for (file, value) in self.version.files(quota) {
-            let path = self.folder.join(file);
-            fs::write(&path, &value).map_err(|source| refusal(&path, &value, source))?;
-            let found = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
-            if found != value {
-                return Err(QuotaError::NotTaken { path, written: value, found });
-            }
-        }
-        Ok(())
+    /// Writes a value, and checks that it was taken.
+    fn write(&self, file: &str, value: &str) -> Result<(), QuotaError> {
+        let path = self.folder.join(file);
+        fs::write(&path, value).map_err(|source| refusal(&path, value, source))?;
+        let is_taken = fs::read_to_string(&path).is_ok_and(|found| found.trim() == value);
+        is_taken.then_some(()).ok_or_else(|| QuotaError::Refused { path, written: value.to_owned() })
     }
 
     fn add(&self, process: u32) -> Result<(), QuotaError> {
@@ -264,27 +241,9 @@ impl Drop for CpuGroup {
     }
 }
 
-impl Throttled {
-    /// Source: `cpu.stat`: `nr_throttled` in both versions, `throttled_time` in nanoseconds (version 1) or
-    /// `throttled_usec` (version 2).
-    fn parse(stat: &str) -> Option<Self> {
-        let value = |key: &str| {
-            let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
-            lines.find(|(name, _)| *name == key).and_then(|(_, value)| value.trim().parse::<u64>().ok())
-        };
-        let time = value("throttled_time").map(Duration::from_nanos);
-        let time = time.or_else(|| value("throttled_usec").map(Duration::from_micros));
-        Some(Self { periods: value("nr_throttled")?, time: time? })
-    }
-
-    /// Returns the counts since an earlier reading.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            periods: self.periods.saturating_sub(earlier.periods),
-            time: self.time.saturating_sub(earlier.time),
-        }
-    }
+/// Source: `cpu.stat`, which has it in both versions.
+fn throttled_periods(stat: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
 }
 
 /// Removes leftovers of killed benches wherever this process could create a group.
@@ -336,13 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_throttled_is_read_in_both_versions() {
-        let first = Throttled::parse("nr_periods 9\nnr_throttled 3\nthrottled_time 2000000\n").unwrap();
-        let second =
-            Throttled::parse("usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 5000\n").unwrap();
-        assert_eq!(first, Throttled { periods: 3, time: Duration::from_millis(2) });
-        assert_eq!(second.since(&first), Throttled { periods: 1, time: Duration::from_millis(3) });
-        assert_eq!(Throttled::parse("usage_usec 5\n"), None);
+    fn throttled_periods_are_read_in_both_versions() {
+        let first = "nr_periods 9\nnr_throttled 3\nthrottled_time 2000000\n";
+        let second = "usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 5000\n";
+        assert_eq!([first, second, "usage_usec 5\n"].map(throttled_periods), [Some(3), Some(4), None]);
     }
 
     #[test]
@@ -352,18 +308,13 @@ mod tests {
         let ids = children.each_ref().map(std::process::Child::id);
         let group = CpuGroup::create(&Quota { millicpus: 300, period: PERIOD }, &ids);
         if let Ok(group) = &group {
-            let read = |file: &str| fs::read_to_string(group.folder().join(file)).unwrap_or_default();
-            match group.version {
-                Version::One => {
-                    assert_eq!(read("cpu.cfs_quota_us").trim(), "30000");
-                    assert_eq!(read("cpu.cfs_period_us").trim(), "100000");
-                }
-                Version::Two => assert_eq!(read("cpu.max").trim(), "30000 100000"),
-            }
+            let read = |file: &str| fs::read_to_string(group.folder.join(file)).unwrap_or_default();
+            let first = [read("cpu.cfs_quota_us"), read("cpu.cfs_period_us")].map(|it| it.trim().to_owned());
+            assert!(first == ["30000", "100000"] || read("cpu.max").trim() == "30000 100000", "{first:?}");
             let mut inside: Vec<u32> = read("cgroup.procs").lines().map(|id| id.parse().unwrap()).collect();
             inside.sort_unstable();
             assert_eq!(inside, ids);
-            assert!(group.throttled().is_some());
+            assert!(group.throttled_periods().is_some());
         }
         for child in &mut children {
             child.kill().unwrap();
@@ -371,7 +322,7 @@ mod tests {
         }
         match group {
             Ok(group) => {
-                let folder = group.folder().to_owned();
+                let folder = group.folder.clone();
                 drop(group);
                 assert!(!folder.exists(), "{} is still there", folder.display());
             }
@@ -386,11 +337,8 @@ mod tests {
             Ok(group) => group,
             Err(error) => return println!("SKIPPED: {error}"),
         };
-        let place = Place {
-            version: above.version,
-            folder: above.folder().to_owned(),
-            mount: above.folder().to_owned(),
-        };
+        let version = places::of_this_process().unwrap().remove(0).version;
+        let place = Place { version, folder: above.folder.clone(), mount: above.folder.clone() };
         let below = CpuGroup::create_in(&[place], &quota(201), &[]);
         assert!(matches!(&below, Err(QuotaError::LessAbove { allowed, .. }) if *allowed == 0.2), "{below:?}");
     }
@@ -420,7 +368,7 @@ mod tests {
         assert!(CpuGroup::create_in(&real, &quota, &nobody).is_err());
         let places = [first.clone(), second];
         let group = CpuGroup::create_in(&places, &quota, &nobody).unwrap();
-        assert!(group.folder().starts_with(other.path()), "{}", group.folder().display());
+        assert!(group.folder.starts_with(other.path()), "{}", group.folder.display());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::transport::Transport;
 use crate::child::Program;
 use crate::host::{self, Elsewhere, Host};
 use crate::host_state::Link;
-use crate::quota::{self, CpuGroup, Quota, QuotaError, Throttled};
+use crate::quota::{self, CpuGroup, Quota, QuotaError};
 
 /// Time before a run at which the throttling so far is read: the preparation is a whole period back by then, so
 /// that it is counted already, and reading does not disturb cycle 0.
@@ -232,7 +232,7 @@ impl Bench<'_> {
         let begun = pair.begin(&task, lead)?;
         let before = group.as_ref().and_then(|group| {
             clock::sleep_until(begun.start - BEFORE_START);
-            group.throttled()
+            group.throttled_periods()
         });
         let measured = pair.finish(begun, self.watch.cancellation())?;
         let Measured { account, writer_cpu_ns, reader_cpu_ns, dropped_by_socket, notes } = measured;
@@ -242,8 +242,8 @@ impl Bench<'_> {
                 self.notes.push(note);
             }
         }
-        let periods = before.zip(group.as_ref().and_then(CpuGroup::throttled));
-        let throttled_periods = periods.map(|(before, after): (Throttled, _)| after.since(&before).periods);
+        let periods = before.zip(group.as_ref().and_then(CpuGroup::throttled_periods));
+        let throttled_periods = periods.map(|(before, after)| after.saturating_sub(before));
         let verdict = self.options.limits.judge(&account);
         Ok(Run {
             elements,

@@ -27,23 +27,6 @@ pub(super) struct Place {
     pub(super) mount: PathBuf,
 }
 
-/// Limit of a group and those below it together.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Allowance {
-    pub(super) group: PathBuf,
-    share_us: u64,
-    period_us: u64,
-}
-
-/// Mount point of the controller, and the group of this process in it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Hierarchy {
-    version: Version,
-    mount: PathBuf,
-    /// Path below `mount`.
-    own: PathBuf,
-}
-
 impl Version {
     /// Returns the files of a quota and their contents, in the order of writing.
     pub(super) fn files(self, quota: &Quota) -> Vec<(&'static str, String)> {
@@ -55,43 +38,48 @@ impl Version {
         }
     }
 
-    /// Returns the limit of a group; `None` if it has none, like the root of a hierarchy.
+    /// Returns the processors that a group and those below it may use together; `None` if it has no limit, like
+    /// the root of a hierarchy.
     ///
     /// Source: the kernel's `scheduler/sched-bwc.rst` and `admin-guide/cgroup-v2.rst`: no limit is `-1` in version 1 and
     /// `max` in version 2.
-    fn allowance(self, group: &Path) -> Option<Allowance> {
+    fn allowed(self, group: &Path) -> Option<f64> {
         let read = |file: &str| fs::read_to_string(group.join(file)).ok();
         let words = match self {
             Self::One => format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?),
             Self::Two => read("cpu.max")?,
         };
         let (share, period) = words.trim().split_once(' ')?;
-        let (share_us, period_us) = (share.parse().ok()?, period.parse().ok().filter(|it| *it > 0)?);
-        Some(Allowance { group: group.to_owned(), share_us, period_us })
+        let (share_us, period_us): (f64, f64) = (share.parse().ok()?, period.parse().ok()?);
+        (share_us >= 0.0 && period_us > 0.0).then(|| share_us / period_us)
     }
 }
 
 impl Place {
-    /// Returns the nearest group, this one or one above it, that allows less than `quota`.
+    /// Returns the nearest group, this one or one above it, that allows less than `quota`, and the processors that
+    /// it allows.
     ///
     /// Version 2 accepts a larger quota below it all the same, and enforces the smaller one; version 1 refuses
     /// it as invalid.
-    pub(super) fn less_allowed_above(&self, quota: &Quota) -> Option<Allowance> {
-        let groups = self.folder.ancestors().take_while(|group| group.starts_with(&self.mount));
-        groups.filter_map(|group| self.version.allowance(group)).find(|it| !it.allows(quota))
-    }
-}
-
-impl Allowance {
-    /// Returns the limit in processors.
-    #[expect(clippy::cast_precision_loss, reason = "the kernel's shares and periods are far below 2^53 µs")]
-    pub(super) fn cpus(&self) -> f64 {
-        self.share_us as f64 / self.period_us as f64
+    pub(super) fn less_allowed_above(&self, quota: &Quota) -> Option<(&Path, f64)> {
+        let mut allowances = self.upwards().filter_map(|group| Some((group, self.version.allowed(group)?)));
+        allowances.find(|(_, allowed)| *allowed < quota.cpus())
     }
 
-    fn allows(&self, quota: &Quota) -> bool {
-        let (share_us, period_us) = (quota.per_period().as_micros(), quota.period.as_micros());
-        share_us * u128::from(self.period_us) <= u128::from(self.share_us) * period_us
+    /// Returns the visible groups from this one up.
+    fn upwards(&self) -> impl Iterator<Item = &Path> {
+        self.folder.ancestors().take_while(|group| group.starts_with(&self.mount))
+    }
+
+    /// Returns the places for groups of a process that is in this one, the best first.
+    fn candidates(self) -> Vec<Self> {
+        match self.version {
+            Version::One => vec![self],
+            Version::Two => {
+                let delegating = self.upwards().filter(|folder| delegates_cpu(folder));
+                delegating.map(|folder| Self { folder: folder.to_owned(), ..self.clone() }).collect()
+            }
+        }
     }
 }
 
@@ -100,59 +88,41 @@ pub(super) fn of_this_process() -> Result<Vec<Place>, QuotaError> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|source| QuotaError::NotPermitted { path: path.into(), source })
     };
-    let hierarchy = hierarchy(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?);
-    hierarchy.map(|hierarchy| hierarchy.places()).ok_or(QuotaError::NoController)
+    let own = own_group(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?);
+    own.map(Place::candidates).ok_or(QuotaError::NoController)
 }
 
-impl Hierarchy {
-    fn places(&self) -> Vec<Place> {
-        let own = self.mount.join(&self.own);
-        match self.version {
-            Version::One => vec![self.place(&own)],
-            Version::Two => {
-                let upwards = own.ancestors().take_while(|folder| folder.starts_with(&self.mount));
-                let handing_down = upwards.filter(|folder| hands_cpu_down(folder));
-                handing_down.map(|folder| self.place(folder)).collect()
-            }
-        }
-    }
-
-    fn place(&self, folder: &Path) -> Place {
-        Place { version: self.version, folder: folder.to_owned(), mount: self.mount.clone() }
-    }
-}
-
-fn hands_cpu_down(folder: &Path) -> bool {
+fn delegates_cpu(folder: &Path) -> bool {
     let words = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
     words.split_whitespace().any(|word| word == "cpu")
 }
 
-/// Finds the hierarchy that has the `cpu` controller.
+/// Finds the group of this process in the hierarchy that has the `cpu` controller.
 ///
-/// Source: `proc(5)` for both files. A line of `mountinfo` has any number of optional fields before ` - `.
-fn hierarchy(mountinfo: &str, cgroup: &str) -> Option<Hierarchy> {
+/// Source: `proc(5)` for both files.
+fn own_group(mountinfo: &str, cgroup: &str) -> Option<Place> {
+    let has_cpu = |list: &str| list.split(',').any(|it| it == "cpu");
     let mounts = || mountinfo.lines().filter_map(Mount::parse);
-    let first = mounts().find(|mount| mount.kind == "cgroup" && mount.has_option("cpu"));
-    if let Some(mount) = first {
-        return Some(
-            mount.hierarchy(Version::One, path_of(cgroup, |words| words.split(',').any(|it| it == "cpu"))?),
-        );
+    let place = |version, mount: Mount<'_>, path: &str| {
+        // In a container less than the whole hierarchy is mounted: paths begin with the root of that part.
+        let below = Path::new(path).strip_prefix(mount.root).unwrap_or(Path::new(""));
+        Place { version, folder: Path::new(mount.point).join(below), mount: mount.point.into() }
+    };
+    if let Some(mount) = mounts().find(|mount| mount.kind == "cgroup" && has_cpu(mount.options)) {
+        return Some(place(Version::One, mount, path_of(cgroup, has_cpu)?));
     }
-    let second = mounts().find(|mount| mount.kind == "cgroup2")?;
-    Some(second.hierarchy(Version::Two, path_of(cgroup, str::is_empty)?))
+    let mount = mounts().find(|mount| mount.kind == "cgroup2")?;
+    Some(place(Version::Two, mount, path_of(cgroup, str::is_empty)?))
 }
 
 /// Returns the path of the group on the first line whose controllers match.
 fn path_of(cgroup: &str, is_wanted: impl Fn(&str) -> bool) -> Option<&str> {
-    cgroup.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        is_wanted(controllers).then_some(path)
-    })
+    let mut groups = cgroup.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    groups.find(|(controllers, _)| is_wanted(controllers)).map(|(_, path)| path)
 }
 
+/// A line of `mountinfo`.
 struct Mount<'a> {
-    /// Mounted part of the hierarchy: more than `/` means less than all of it, as in containers.
     root: &'a str,
     point: &'a str,
     kind: &'a str,
@@ -160,22 +130,11 @@ struct Mount<'a> {
 }
 
 impl<'a> Mount<'a> {
+    /// There is any number of optional fields before ` - `.
     fn parse(line: &'a str) -> Option<Self> {
-        let (place, what) = line.split_once(" - ")?;
-        let mut place = place.split(' ').skip(3);
-        let mut what = what.split(' ');
-        let (root, point) = (place.next()?, place.next()?);
-        let (kind, _source, options) = (what.next()?, what.next()?, what.next()?);
-        Some(Self { root, point, kind, options })
-    }
-
-    fn has_option(&self, wanted: &str) -> bool {
-        self.options.split(',').any(|option| option == wanted)
-    }
-
-    fn hierarchy(&self, version: Version, path: &str) -> Hierarchy {
-        let below = Path::new(path).strip_prefix(self.root).unwrap_or(Path::new(""));
-        Hierarchy { version, mount: self.point.into(), own: below.to_owned() }
+        let (place, kind) = line.split_once(" - ")?;
+        let (mut place, mut kind) = (place.split(' ').skip(3), kind.split(' '));
+        Some(Self { root: place.next()?, point: place.next()?, kind: kind.next()?, options: kind.nth(1)? })
     }
 }
 
@@ -183,17 +142,16 @@ impl<'a> Mount<'a> {
 mod tests {
     use super::*;
 
-    fn found(mountinfo: &str, cgroup: &str) -> Option<(Version, String, String)> {
-        let it = hierarchy(mountinfo, cgroup)?;
-        Some((it.version, it.mount.display().to_string(), it.own.display().to_string()))
+    fn place(version: Version, mount: &Path, own: &str) -> Place {
+        Place { version, mount: mount.to_owned(), folder: mount.join(own) }
     }
 
     #[test]
     fn version_two_alone() {
         let mounts = "29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
         let group = "0::/user.slice/session-1.scope\n";
-        let expected = (Version::Two, "/sys/fs/cgroup".to_owned(), "user.slice/session-1.scope".to_owned());
-        assert_eq!(found(mounts, group), Some(expected));
+        let expected = place(Version::Two, Path::new("/sys/fs/cgroup"), "user.slice/session-1.scope");
+        assert_eq!(own_group(mounts, group), Some(expected));
     }
 
     #[test]
@@ -202,22 +160,22 @@ mod tests {
                       42 25 0:37 / /sys/fs/cgroup/cpu,cpuacct rw shared:2 - cgroup cgroup rw,cpu,cpuacct\n\
                       43 25 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let groups = "7:cpuset:/\n3:cpu,cpuacct:/jobs/4\n0::/\n";
-        let expected = (Version::One, "/sys/fs/cgroup/cpu,cpuacct".to_owned(), "jobs/4".to_owned());
-        assert_eq!(found(mounts, groups), Some(expected));
+        let expected = place(Version::One, Path::new("/sys/fs/cgroup/cpu,cpuacct"), "jobs/4");
+        assert_eq!(own_group(mounts, groups), Some(expected));
     }
 
     #[test]
     fn a_container_sees_its_own_group_as_the_root() {
         let mounts = "42 25 0:37 /docker/ab /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
-        let expected = (Version::One, "/sys/fs/cgroup/cpu".to_owned(), String::new());
-        assert_eq!(found(mounts, "3:cpu:/docker/ab\n"), Some(expected));
+        let expected = place(Version::One, Path::new("/sys/fs/cgroup/cpu"), "");
+        assert_eq!(own_group(mounts, "3:cpu:/docker/ab\n"), Some(expected));
     }
 
     #[test]
     fn no_controller_is_no_place() {
-        assert_eq!(found("", ""), None);
-        assert_eq!(found("41 25 0:36 / /x rw - cgroup cgroup rw,cpuset\n", "7:cpuset:/\n"), None);
-        assert_eq!(found("gibberish\n\n1 2 - \n", "0::/\n"), None);
+        assert_eq!(own_group("", ""), None);
+        assert_eq!(own_group("41 25 0:36 / /x rw - cgroup cgroup rw,cpuset\n", "7:cpuset:/\n"), None);
+        assert_eq!(own_group("gibberish\n\n1 2 - \n", "0::/\n"), None);
     }
 
     #[test]
@@ -229,9 +187,8 @@ mod tests {
             fs::write(folder.join("cgroup.subtree_control"), words).unwrap();
         };
         let places = || {
-            let hierarchy =
-                Hierarchy { version: Version::Two, mount: root.path().to_owned(), own: "a/b".into() };
-            hierarchy.places().into_iter().map(|place| place.folder).collect::<Vec<_>>()
+            let candidates = place(Version::Two, root.path(), "a/b").candidates();
+            candidates.into_iter().map(|place| place.folder).collect::<Vec<_>>()
         };
         assert!(places().is_empty());
         hand_down(&own, "cpuset memory");
@@ -255,10 +212,10 @@ mod tests {
         fs::write(own.join("cpu.cfs_quota_us"), "-1\n").unwrap();
         fs::write(own.join("cpu.cfs_period_us"), "100000\n").unwrap();
         for version in [Version::One, Version::Two] {
-            let place = Place { version, folder: own.clone(), mount: root.path().to_owned() };
+            let place = place(version, root.path(), "a/b");
             let less = |millicpus| {
                 let quota = Quota { millicpus, period: Duration::from_millis(10) };
-                place.less_allowed_above(&quota).map(|it| (it.group.clone(), it.cpus()))
+                place.less_allowed_above(&quota).map(|(group, cpus)| (group.to_owned(), cpus))
             };
             assert_eq!(less(500), None, "{version:?}");
             assert_eq!(less(501), Some((above.clone(), 0.5)), "{version:?}");
