@@ -1,9 +1,7 @@
 //! Requests to a monitor server, as from any program.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use serde_json::Value;
+use support::http::get;
 
 use crate::lan::Host;
 
@@ -13,7 +11,7 @@ use crate::lan::Host;
 /// If it does not answer, or answers with an error.
 #[must_use]
 pub fn get_json(address: &str, path: &str) -> Value {
-    serde_json::from_str(&get(address, path)).expect("an answer in JSON")
+    get(address, path).json()
 }
 
 /// Returns the answer of a host's monitor server to a request.
@@ -22,16 +20,5 @@ pub fn get_json(address: &str, path: &str) -> Value {
 /// If it does not answer, or answers with an error.
 #[must_use]
 pub fn get_on(host: &Host, address: &str, path: &str) -> String {
-    host.inside(|| get(address, path))
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("the server listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("the server reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("the server answers in text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head and a body");
-    assert!(head.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-    body.to_owned()
+    host.inside(|| get(address, path).text().to_owned())
 }

@@ -1,10 +1,11 @@
 //! Common parts of the tests of several crates: a [watchdog](Watchdog), unique [ports], [running programs](Running),
-//! [golden files](keys) of published JSON, and skips.
+//! requests over [http], [golden files](keys) of published JSON, and skips.
 //!
 //! Not here: anything that only one crate's tests need, and network namespaces, which are `sys::Namespace`.
 
 use std::fmt::Display;
 
+pub mod http;
 pub mod keys;
 pub mod ports;
 mod running;

@@ -9,9 +9,9 @@ use support::ports::private_bus;
 use support::wait_until;
 use tallycast::cyclic::Take;
 use tallycast::{Bus, Dtype, Node};
-use tempfile::TempDir;
 
 use crate::program::{Running, run};
+use crate::reaches::{host_bus, memory};
 
 /// Sets its flag when dropped, also when a test fails, which would otherwise wait for the app.
 struct StopAtEnd<'a>(&'a AtomicBool);
@@ -93,15 +93,10 @@ fn see_a_source(bus: &str) {
     });
 }
 
-/// Shared memory of one test.
-fn memory() -> TempDir {
-    tempfile::Builder::new().prefix("tallycast-test").tempdir_in("/dev/shm").unwrap()
-}
-
 #[test]
 fn a_source_in_this_hosts_memory_is_not_nobody() {
     let memory = memory();
-    see_a_source(&format!("shm://test?dir={}", memory.path().display()));
+    see_a_source(&host_bus(&memory));
 }
 
 #[test]

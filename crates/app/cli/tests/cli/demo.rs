@@ -1,12 +1,12 @@
 //! The demo: separate processes over real multicast, and every account correct at the end.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use support::http::{self, Answer};
 use support::ports::{private_bus, private_bus_from_now};
 use support::wait_until;
 
@@ -43,7 +43,7 @@ impl Demo {
             streams.iter().all(|stream| recorded.contains(&stream.replace('/', "%2F"))).then_some(())
         });
         let told = |name: &str, field: &str| {
-            let all: Value = serde_json::from_str(&get(self.address, "/api/streams")).ok()?;
+            let all: Value = serde_json::from_slice(&ask(self.address, "GET /api/streams", "").body).ok()?;
             let listed = all["streams"].as_array()?.iter().find(|it| it["stream"] == name)?;
             listed[field].as_u64()
         };
@@ -102,23 +102,10 @@ fn a_demo_ends_by_itself_when_its_time_is_over() {
     accounts(&lines);
 }
 
-/// Sends a request to the monitor server; returns the body of its answer.
-fn get(address: SocketAddr, path: &str) -> String {
-    let mut connection = wait_until("the monitor server", || TcpStream::connect(address).ok());
-    write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned())
-}
-
-/// Asks the demo's monitor server to derive a stream.
-fn derive(address: SocketAddr, body: &str) -> String {
-    let mut connection = wait_until("the page", || TcpStream::connect(address).ok());
-    let head = format!("POST /api/derive HTTP/1.1\r\nHost: {address}\r\nConnection: close");
-    write!(connection, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    answer
+/// Sends a request to the monitor server once that listens.
+fn ask(address: SocketAddr, line: &str, body: &str) -> Answer {
+    wait_until("the monitor server", || TcpStream::connect(address).ok());
+    http::ask(address, &format!("{line} HTTP/1.1\r\nHost: {address}"), body)
 }
 
 #[test]
@@ -140,8 +127,8 @@ fn derived_streams_end_with_closed_accounts_at_every_reader() {
         r#"{"name":"derived/twice","expression":"2 * a","inputs":{"a":"derived/sine:value"}}"#,
     ];
     for body in of_the_page {
-        let answer = derive(demo.address, body);
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let answer = ask(demo.address, "POST /api/derive", body);
+        assert_eq!(answer.status, 200, "{answer:?}");
     }
     let derived = ["derived/power", "derived/sine", "derived/twice"];
     demo.wait_until_read(&derived, "derived/sine");

@@ -1,6 +1,6 @@
 //! A separate bus for each test, publishers that run in the background, a monitor, and its clients.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use monitor::{MonitorConfig, MonitorHandle};
 use serde_json::Value;
-use support::{WATCHDOG, Watchdog, wait_until};
+pub(crate) use support::http::Answer;
+use support::{WATCHDOG, Watchdog, http, wait_until};
 use tallycast::{Bus, Channel, Dtype, Node, WallTime};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
@@ -96,20 +97,6 @@ impl Drop for Feed {
     }
 }
 
-/// An answer over HTTP.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Answer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
-    }
-}
-
 /// Asks with `head`, the request line and headers without `Host`, which is the address.
 pub(crate) fn ask(address: SocketAddr, head: &str, body: &str) -> Answer {
     ask_as(address, &format!("{head}\r\nHost: {address}"), body)
@@ -117,20 +104,12 @@ pub(crate) fn ask(address: SocketAddr, head: &str, body: &str) -> Answer {
 
 /// Asks with exactly these headers.
 pub(crate) fn ask_as(address: SocketAddr, request: &str, body: &str) -> Answer {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
-    write!(stream, "{request}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).unwrap();
-    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
-    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = bytes[end + 4..].to_vec();
+    let answer = http::ask(address, request, body);
     let path = request.split(' ').nth(1).unwrap_or_default();
-    if let (true, Ok(value)) = (path.starts_with("/api/"), serde_json::from_slice(&body)) {
-        support::keys::check(&published_name(path, status), &value);
+    if let (true, Ok(value)) = (path.starts_with("/api/"), serde_json::from_slice(&answer.body)) {
+        support::keys::check(&published_name(path, answer.status), &value);
     }
-    Answer { status, head, body }
+    answer
 }
 
 /// Returns the published name of a path's answer.
