@@ -181,7 +181,7 @@ impl StoredRecording {
 
     /// Returns every record of the gap map, as JSON.
     fn gap_records(&self) -> String {
-        self.recording.gaps.iter().map(archive::GapRecord::to_json).collect::<Value>().to_string()
+        json!(self.recording.gaps).to_string()
     }
 
     /// Returns the metadata that a segment's Arrow schema has, and those of its channels' fields.
