@@ -81,7 +81,7 @@ def _from_end(text: str, known_ns: tuple[int, int]) -> int:
     try:
         duration = duration_ns(text[1:])
     except ConfigError as wrong:
-        raise ArchiveError(f"invalid time '{text}': {wrong}") from None
+        raise ArchiveError(f"invalid time '{text}': {wrong}\nwrite +10s after the beginning or -30s before the end") from None
     return known_ns[0] + duration if text[0] == "+" else known_ns[1] - duration
 
 
