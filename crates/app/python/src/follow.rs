@@ -21,6 +21,7 @@ pub(crate) struct CsvFollower(source::CsvFollower);
 impl CsvFollower {
     #[new]
     #[pyo3(signature = (path, *, dtype, time, time_unit, columns, unit, allow_nan, begin))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
         path: PathBuf,
