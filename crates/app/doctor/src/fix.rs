@@ -143,8 +143,13 @@ pub fn fix<U: FixUser>(options: FixOptions, user: &mut U) -> Result<FixOutcome, 
             Proof::Helped => attempts.leave(&plan, FixOutcome::Fixed),
             Proof::DidNotHelp | Proof::NoTraffic => take_back(&mut journal, number, &change)?,
         }
-        let (plan, change, before, after_it) = (&plan, &change, &before, &measured);
-        user.step(&FixStep::Proof { plan, change, before, after: after_it, proof })?;
+        user.step(&FixStep::Proof {
+            plan: &plan,
+            change: &change,
+            before: &before,
+            after: &measured,
+            proof,
+        })?;
         seen = after;
         if traffic.is_over() {
             break;

@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(small.remedies[0].undo().as_deref(), Some(undo));
         let unknown = judge(50_000_000, None);
         assert_eq!(unknown.judgement, Judgement::NotSeen);
-        assert!(unknown.live.ends_with("enough for 20.0 ms at 10 Gbit/s"), "{}", unknown.live);
+        assert!(unknown.live.ends_with("enough for 20.0 ms at 10.0 Gbit/s"), "{}", unknown.live);
         assert_eq!(
             judge(1 << 30, Some(Duration::from_secs(9))).judgement,
             Judgement::Ok,
