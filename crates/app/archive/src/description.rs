@@ -179,7 +179,7 @@ mod tests {
             ("/channels/0/shape/1", (-1).into()),
             ("/channels/1/name", "image".into()),
             ("/labels/device", 1.into()),
-            ("/station", serde_json::Value::Null),
+            ("/station", Value::Null),
         ] {
             let mut value = value.clone();
             *value.pointer_mut(member).unwrap() = bad;

@@ -133,7 +133,7 @@ fn a_damaged_batch_is_a_hole_that_says_so_and_the_rest_is_read() {
     close(recorder);
     let path =
         disk.paths().into_iter().find(|path| path.to_str().unwrap().ends_with("000001.arrows")).unwrap();
-    let size = archive::read_whole(&*store, &path).unwrap().len();
+    let size = read_whole(&*store, &path).unwrap().len();
     disk.flip(&path, size / 2);
     let read = read_back(&store);
     let damaged: Vec<_> = read.holes.iter().filter(|hole| hole.lost[Stage::ArchiveWrite] > 0).collect();
