@@ -43,11 +43,6 @@ pub mod udp_notes;
 pub mod w7x_monitoring;
 mod without_effect;
 
-/// The check of the published schemas, which the tests of the command share.
-#[cfg(test)]
-#[path = "../../../crates/app/cli/tests/cli/schema.rs"]
-mod schema;
-
 pub use child::Program;
 pub use cpu_load::{AppliedLoad, CpuLoad};
 pub use drawing::FigureError;

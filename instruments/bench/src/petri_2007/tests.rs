@@ -113,6 +113,6 @@ fn the_report_has_its_published_form() {
     let refused = it.lay("one TCP stream", None, &mut |_| Err("no way there".to_owned()));
     assert!(refused.is_none());
     let it = it.end(false);
-    check_against_schema(&it, include_str!("../../../../docs/reference/formats/bench-pingpong.schema.json"));
+    check_against_schema(&it, "bench-pingpong");
     assert_eq!((it.state, it.parts.len(), it.counts().0), (State::BrokenOff, 2, 1));
 }

@@ -317,18 +317,16 @@ impl Forms for Reproduction {
 pub(crate) mod tests {
     use super::*;
     use crate::report::Agreement;
-    use crate::schema::Schema;
+    use support::schema;
 
     /// Checks a reproduction against its published form, and the reports of its parts against theirs
     /// (`of_parts`).
     pub(crate) fn check_against_schema(it: &Reproduction, of_parts: &str) {
-        let published = include_str!("../../../../docs/reference/formats/bench-reproduce.schema.json");
         let value = serde_json::to_value(it).unwrap();
-        assert_eq!(Schema::parse(published).check(&value), Ok(()));
-        let of_parts = Schema::parse(of_parts);
+        assert_eq!(schema::check("bench-reproduce", &value), Ok(()));
         for part in &it.parts {
             if let PartOutcome::Measured { report, .. } = &part.outcome {
-                assert_eq!(of_parts.check(report), Ok(()), "{}", part.name);
+                assert_eq!(schema::check(of_parts, report), Ok(()), "{}", part.name);
             }
         }
         // Figures are for people, and not part of the JSON.

@@ -149,7 +149,7 @@ fn the_sources_figures_are_found_by_their_point() {
 fn the_report_has_its_published_form() {
     let facts = vec![Conclusion::not_judged("a fact", "it was not tried")];
     let it = assemble(Reproduction::begin("002", Grid::Short), &example(), facts);
-    check_against_schema(&it, include_str!("../../../../docs/reference/formats/bench-capacity.schema.json"));
+    check_against_schema(&it, "bench-capacity");
     assert_eq!((it.table.len(), it.conclusions.len()), (2 * FIGURES.len(), 6 + 1));
     let measured = it.table.iter().filter(|line| line.here.is_some()).count();
     assert_eq!(measured, 2 * 4, "four of the source's points, two figures each");

@@ -166,8 +166,7 @@ fn what_fails_leaves_what_was_measured_before_and_is_said() {
         normal: Some(Ok(example_report())),
     };
     let it = assemble(Reproduction::begin("000", Grid::Short), parts, false);
-    let of_sweeps = include_str!("../../../../docs/reference/formats/bench-sweep.schema.json");
-    check_against_schema(&it, of_sweeps);
+    check_against_schema(&it, "bench-sweep");
     assert_eq!((it.state, it.counts().0, it.parts.len()), (State::BrokenOff, 2, 3));
     assert!(!it.table.is_empty() && !it.charts.is_empty());
     assert_ne!(it.conclusions[0].agreement, Agreement::NotMeasured, "the first part is judged");

@@ -8,10 +8,9 @@ use bench::report::{Reproduction, State};
 use bench::throughput::AccountState;
 use rustix::process::Signal;
 use serde_json::Value;
-use support::wait_until;
+use support::{schema, wait_until};
 
 use crate::program::{Running, run};
-use crate::schema::Schema;
 
 /// Two runs of each transport. What comes before each end has begun to measure has no cost, and one may be stopped for a
 /// moment when the other begins: a run lasts longer than that, and sends little.
@@ -19,8 +18,7 @@ const SHORT: [&str; 8] = ["bench", "cost", "--runs", "2", "-t", "3s", "-b", "8M"
 
 /// Reads a report that the schema accepts.
 fn read(value: &Value) -> Report {
-    let schema = Schema::parse(include_str!("../../../../../docs/reference/formats/bench-cost.schema.json"));
-    assert_eq!(schema.check(value), Ok(()));
+    assert_eq!(schema::check("bench-cost", value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
 
@@ -90,9 +88,7 @@ fn a_reproduction_that_is_ended_early_prints_what_it_has() {
     bench.signal(Signal::INT);
     let (_, lines) = bench.wait();
     let line = lines.last().unwrap();
-    let schema =
-        Schema::parse(include_str!("../../../../../docs/reference/formats/bench-reproduce.schema.json"));
-    assert_eq!(schema.check(line), Ok(()));
+    assert_eq!(schema::check("bench-reproduce", line), Ok(()));
     let it: Reproduction = serde_json::from_value(line.clone()).unwrap();
     assert_eq!((it.document.as_str(), it.state), ("001", State::Interrupted));
     assert!(it.conclusions.iter().any(|it| it.source.contains("as large as the MTU")));

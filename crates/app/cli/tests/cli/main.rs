@@ -22,7 +22,6 @@ mod program;
 mod query;
 mod reaches;
 mod refusals;
-mod schema;
 mod streams;
 mod sweep;
 mod throughput;

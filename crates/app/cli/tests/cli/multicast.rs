@@ -6,17 +6,14 @@ use bench::report::State;
 use bench::throughput::AccountState;
 use rustix::process::Signal;
 use serde_json::Value;
-use support::wait_until;
+use support::{schema, wait_until};
 
 use crate::program::{Running, run};
-use crate::schema::Schema;
 
 const SHORT: [&str; 8] = ["bench", "multicast", "-t", "50ms", "--repeat", "2", "--receivers", "3"];
 
 fn read(value: &Value) -> Report {
-    let schema =
-        Schema::parse(include_str!("../../../../../docs/reference/formats/bench-multicast.schema.json"));
-    assert_eq!(schema.check(value), Ok(()));
+    assert_eq!(schema::check("bench-multicast", value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
 

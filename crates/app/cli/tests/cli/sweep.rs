@@ -4,16 +4,12 @@
 use bench::report::State;
 use bench::sweep::Report;
 use serde_json::Value;
+use support::schema;
 
 use crate::program::run;
-use crate::schema::Schema;
 
 /// Minimal runs, at a rate that any host can handle.
 const SHORT: [&str; 9] = ["bench", "sweep", "-t", "50ms", "--repeat", "1", "--rates", "500pps", "--json"];
-
-fn schema() -> Schema {
-    Schema::parse(include_str!("../../../../../docs/reference/formats/bench-sweep.schema.json"))
-}
 
 /// Runs a sweep to its end; returns its report, which the schema has accepted, and its exit code.
 fn report(arguments: &[&str]) -> (Report, Option<i32>) {
@@ -21,7 +17,7 @@ fn report(arguments: &[&str]) -> (Report, Option<i32>) {
     let text = String::from_utf8(output.stdout).unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    assert_eq!(schema().check(&value), Ok(()));
+    assert_eq!(schema::check("bench-sweep", &value), Ok(()));
     (serde_json::from_str(&text).unwrap(), output.status.code())
 }
 

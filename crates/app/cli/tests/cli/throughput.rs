@@ -8,21 +8,16 @@ use std::process::Stdio;
 use bench::throughput::{Account, AccountState, Report, State, Unit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{or_skip, wait_until};
+use support::{or_skip, schema, wait_until};
 
 use crate::program::{Running, command, run, run_as_nobody};
-use crate::schema::Schema;
 
 /// One run, as short as it can be.
 const SHORT: [&str; 8] = ["bench", "throughput", "-t", "100ms", "-i", "50ms", "--repeat", "1"];
 
-fn schema() -> Schema {
-    Schema::parse(include_str!("../../../../../docs/reference/formats/bench.schema.json"))
-}
-
 /// Reads a report that the schema accepts.
 fn read(value: &Value) -> Report {
-    assert_eq!(schema().check(value), Ok(()));
+    assert_eq!(schema::check("bench", value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
 
@@ -551,7 +546,7 @@ fn the_schema_accepts_nothing_that_is_not_in_it() {
     let broken = |change: fn(&mut Value)| {
         let mut value = whole.clone();
         change(&mut value);
-        schema().check(&value).is_err()
+        schema::check("bench", &value).is_err()
     };
     assert!(broken(|it| it["version"] = 2.into()));
     assert!(broken(|it| it["end"]["more"] = 1.into()));
