@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use probe::{DutyCycle, Phase};
 use rustix::time::{ClockId, clock_gettime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sys::clock;
 use units::Instant;
@@ -34,7 +35,7 @@ pub struct CpuLoad {
 }
 
 /// The load that the threads really caused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppliedLoad {
     /// Processor time of all threads.

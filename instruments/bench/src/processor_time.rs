@@ -1,11 +1,12 @@
 //! Distribution of the time of all processors during a measurement.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sys::processor_time::Ticks;
 
 /// Shares of time of all processors of a host between two moments. Units: percent of one processor, so that
 /// they add up to a hundred times the number of processors.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
     /// Programs, including those with lowered priority (`nice`).

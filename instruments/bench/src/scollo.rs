@@ -9,6 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use probe::Summary;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
@@ -19,7 +20,7 @@ pub use crate::report::{Agreement, Conclusion, Grid};
 const DIFFERENT: f64 = 1.25;
 
 /// The conclusions of the paper compared with ours.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
     /// Number of the document.

@@ -5,6 +5,20 @@ use schemars::JsonSchema;
 use serde_json::Value;
 use support::schema;
 
+/// Output of a test that may have nothing to report.
+#[derive(JsonSchema)]
+#[schemars(untagged, deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is wanted")]
+enum Printed<R> {
+    /// The report.
+    Report(R),
+    /// Nothing could be measured.
+    Failed {
+        /// Reason.
+        error: String,
+    },
+}
+
 /// Compares the page with its type, and tries it on reports.
 fn check<T: JsonSchema>(page: &str, test: &str, reports: &[&str]) {
     schema::check_page::<T>(page, &format!("tallycast bench {test} --json"));
@@ -26,5 +40,12 @@ macro_rules! schemas {
 }
 
 schemas! {
+    capacity: Printed<bench::capacity::Report>, "bench-capacity", ["capacity"];
     cost: bench::cost::Report, "bench-cost", ["cost"];
+    cycle: bench::cycle::Report, "bench-cycle", ["cycle"];
+    multicast: bench::multicast::Report, "bench-multicast", ["multicast"];
+    pingpong: bench::pingpong::Report, "bench-pingpong", ["pingpong"];
+    reproduce: bench::report::Reproduction, "bench-reproduce", [];
+    sweep: Printed<bench::sweep::Report>, "bench-sweep", ["sweep"];
+    throughput: bench::throughput::Report, "bench", ["throughput", "throughput-datagrams", "throughput-stream"];
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::range::{OutOfRange, in_range};
@@ -42,7 +43,7 @@ pub struct Options {
 }
 
 /// Number of datagrams per system call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Calls {
     /// One per call.
@@ -54,7 +55,7 @@ pub enum Calls {
 }
 
 /// Kind of the receivers, processes or threads, and the sockets they share.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadingModel {
     /// Processes, each with its own port.

@@ -1,11 +1,12 @@
 //! Report of a capacity measurement: the object that `--json` prints, from which table, page and figures are
 //! made.
 //!
-//! Its form is published as `docs/reference/formats/bench-capacity.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-capacity.schema.json`, which is made from these types.
 
 use std::net::SocketAddr;
 
 use probe::Summary;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::{Plan, Received};
@@ -28,13 +29,15 @@ pub const VERSION: u32 = 1;
 /// saturate the receivers say nothing about how much more these could take.
 const KEPT_UP: f64 = 0.001;
 
-/// Everything measured, with its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Report of `tallycast bench capacity --json`. No number is NaN.
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`FORMAT`].
+    /// Name of this format.
+    #[schemars(extend("const" = FORMAT))]
     pub format: String,
-    /// [`VERSION`].
+    /// Version of this format.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Time, hosts and settings.
     pub start: Start<Settings>,
@@ -49,12 +52,14 @@ pub struct Report {
 }
 
 /// Settings of the measurement, as given.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Bytes in each datagram.
+    #[schemars(inner(range(min = 1)))]
     pub payloads: Vec<u64>,
     /// Numbers of receivers.
+    #[schemars(inner(range(min = 1)))]
     pub workers: Vec<u32>,
     /// Threading models of the receivers.
     #[serde(rename = "structures")]
@@ -64,10 +69,12 @@ pub struct Settings {
     /// Bits per second of all senders together, if requested.
     pub target_bitrate: Option<u64>,
     /// Number of sending threads.
+    #[schemars(range(min = 1))]
     pub senders: u32,
     /// Seconds of each run.
     pub duration: f64,
     /// Runs of each point.
+    #[schemars(range(min = 1))]
     pub repeats: u32,
     /// The requested receive buffer; null for the system's.
     pub receive_buffer_bytes: Option<u64>,
@@ -76,15 +83,17 @@ pub struct Settings {
 }
 
 /// Runs with one threading model, number of receivers and size of datagrams.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
     /// Threading model of the receivers.
     #[serde(rename = "structure")]
     pub threading_model: ThreadingModel,
     /// Number of receivers.
+    #[schemars(range(min = 1))]
     pub workers: u32,
     /// Bytes in each datagram.
+    #[schemars(range(min = 1))]
     pub payload_bytes: u64,
     /// Every run.
     pub runs: Vec<Run>,
@@ -93,7 +102,7 @@ pub struct Point {
 }
 
 /// One run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// Datagrams received per second, by all receivers together.
@@ -127,10 +136,11 @@ pub struct Run {
 }
 
 /// A destination port.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
     /// Address of the port.
+    #[schemars(with = "String")]
     pub address: SocketAddr,
     /// Account of all datagrams sent to it.
     pub account: Account,
@@ -139,7 +149,7 @@ pub struct Port {
 }
 
 /// A receiving socket.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Socket {
     /// The kernel's own count of datagrams that it dropped at this socket.

@@ -17,6 +17,7 @@
 use std::time::Duration;
 
 use probe::cycle::{Account, Callback, Callbacks, Cycles, Limits, Pieces, Schedule, Sent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Instant;
 
@@ -105,11 +106,15 @@ impl From<EndBeyond> for Limits {
 // The types of `probe` in JSON. That crate knows no format, so its fields are repeated here; the compiler
 // compares them.
 
-#[derive(Serialize, Deserialize)]
+/// Callbacks and their deadlines: callback k, from 0, is late after start + (k + 1) cycle times.
+#[derive(JsonSchema, Serialize, Deserialize)]
 #[serde(remote = "Callback", deny_unknown_fields)]
 pub(super) struct CallbackWords {
+    /// Number of callbacks.
     count: u64,
+    /// Number of late ones.
     late: u64,
+    /// Time from the closest callback to its deadline; negative if it came after, null without any.
     least_slack_ns: Option<i64>,
 }
 
@@ -123,44 +128,70 @@ pub(super) struct SentWords {
     callback: Callback,
 }
 
-#[derive(Serialize, Deserialize)]
+/// Cycles: sent = complete + incomplete + missing.
+#[derive(JsonSchema, Serialize, Deserialize)]
 #[serde(remote = "Cycles", deny_unknown_fields)]
 struct CyclesWords {
+    /// Planned for the run.
     planned: u64,
+    /// Sent.
     sent: u64,
+    /// All pieces arrived as they were sent.
     complete: u64,
+    /// Some pieces arrived.
     incomplete: u64,
+    /// No piece arrived.
     missing: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+/// Pieces: handed = received + wrong + absent; refused ones are among the absent.
+#[derive(JsonSchema, Serialize, Deserialize)]
 #[serde(remote = "Pieces", deny_unknown_fields)]
 struct PiecesWords {
+    /// Handed to the transport.
     handed: u64,
+    /// Not taken by the transport.
     refused: u64,
+    /// Arrived as they were sent.
     received: u64,
+    /// Arrived with other contents only.
     wrong: u64,
+    /// Did not arrive.
     absent: u64,
+    /// Arrived again; not in the sum.
     duplicates: u64,
+    /// Of no piece of this run; not in the sum.
     foreign: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+/// Callbacks of both ends.
+#[derive(JsonSchema, Serialize, Deserialize)]
 #[serde(remote = "Callbacks", deny_unknown_fields)]
 struct CallbacksWords {
+    /// The writer's.
     #[serde(with = "CallbackWords")]
+    #[schemars(with = "CallbackWords")]
     writer: Callback,
+    /// The reader's.
     #[serde(with = "CallbackWords")]
+    #[schemars(with = "CallbackWords")]
     reader: Callback,
 }
 
-#[derive(Serialize, Deserialize)]
+/// Account of everything that was sent.
+#[derive(JsonSchema, Serialize, Deserialize)]
 #[serde(remote = "Account", deny_unknown_fields)]
 pub(super) struct AccountWords {
+    /// Cycles.
     #[serde(with = "CyclesWords")]
+    #[schemars(with = "CyclesWords")]
     cycles: Cycles,
+    /// Pieces.
     #[serde(with = "PiecesWords")]
+    #[schemars(with = "PiecesWords")]
     pieces: Pieces,
+    /// Callbacks.
     #[serde(with = "CallbacksWords")]
+    #[schemars(with = "CallbacksWords")]
     callbacks: Callbacks,
 }

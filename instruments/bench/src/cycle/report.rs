@@ -1,10 +1,11 @@
 //! Report of a bench: the object that `--json` prints, from which tables and figures are made.
 //!
-//! Its form is published as `docs/reference/formats/bench-cycle.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-cycle.schema.json`, which is made from these types.
 
 use drawing::FigureError;
 use probe::Summary;
 use probe::cycle::{Account, Verdict};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::AccountWords;
@@ -26,13 +27,16 @@ const QUIET_CPUS: f64 = 0.2;
 /// Spread of repeats, as a share of their median, above which a point is noisy.
 const QUIET_SPREAD: f64 = 0.5;
 
-/// Everything measured, with its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Report of `tallycast bench cycle --json` and `tallycast bench reproduce scollo --json`. Times are in nanoseconds;
+/// no number is NaN.
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`FORMAT`].
+    /// Name of this format.
+    #[schemars(extend("const" = FORMAT))]
     pub format: String,
-    /// [`VERSION`].
+    /// Version of this format.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Time, hosts and settings.
     pub start: Start,
@@ -47,7 +51,7 @@ pub struct Report {
 }
 
 /// Start time, host and settings of a bench.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
     /// UTC, in nanoseconds since 1970.
@@ -63,7 +67,7 @@ pub struct Start {
 }
 
 /// Options of a bench, as given.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The transports that were compared.
@@ -91,11 +95,12 @@ pub struct Settings {
     /// The requested receive buffer; null for the system's default.
     pub receive_buffer_bytes: Option<u64>,
     /// Time at which a run that has failed already ends: `settled` or `last_cycle`.
+    #[schemars(extend("enum" = ["settled", "last_cycle"]))]
     pub end_of_run: String,
 }
 
 /// One point of a figure: a cycle time, a transport, a quota.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
     /// The transport.
@@ -109,7 +114,7 @@ pub struct Point {
 }
 
 /// Result at a point.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Outcome {
     /// At least one search was completed.
@@ -138,7 +143,7 @@ pub enum Outcome {
 }
 
 /// Five numbers that summarise repeats.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
     /// The minimum.
@@ -156,7 +161,7 @@ pub struct Spread {
 }
 
 /// One search for the largest number of elements.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
     /// The largest number that held; 0 if none did.
@@ -171,7 +176,7 @@ pub struct Search {
 }
 
 /// Outcome of a search.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
     /// No tried number of elements held.
@@ -183,7 +188,7 @@ pub enum Found {
 }
 
 /// One run with one number of elements.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// Elements in a cycle.
@@ -191,9 +196,11 @@ pub struct Run {
     pub elements: u64,
     /// Verdict of the run.
     #[serde(with = "VerdictWords")]
+    #[schemars(with = "VerdictWords")]
     pub verdict: Verdict,
     /// Account of everything that was sent.
     #[serde(with = "AccountWords")]
+    #[schemars(with = "AccountWords")]
     pub account: Account,
     /// Processor time of the writer.
     pub writer_cpu_ns: u64,
@@ -207,7 +214,7 @@ pub struct Run {
 }
 
 /// Outcome of a bench.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// UTC, in nanoseconds since 1970.
@@ -221,7 +228,7 @@ pub struct End {
 }
 
 /// Completeness of the points.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// All points are there.
@@ -230,7 +237,7 @@ pub enum State {
     Interrupted,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(JsonSchema, Serialize, Deserialize)]
 #[serde(remote = "Verdict", rename_all = "snake_case")]
 enum VerdictWords {
     Good,

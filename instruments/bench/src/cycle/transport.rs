@@ -8,6 +8,7 @@ mod udp;
 use std::fmt;
 
 use probe::cycle::{Cut, HEADER_BYTES};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Instant;
 
@@ -15,7 +16,7 @@ use super::message::{Role, Task};
 use super::options::Options;
 
 /// The transport of the array.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// Datagrams over the loopback interface.

@@ -1,11 +1,12 @@
 //! Report of a multicast measurement: the object that `--json` prints, from which tables and figures are made.
 //!
-//! Its form is published as `docs/reference/formats/bench-multicast.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-multicast.schema.json`, which is made from these types.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use drawing::{Axis, COLOURS, Chart, FigureError, Point, Series};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::MemberResult;
@@ -25,13 +26,15 @@ pub const VERSION: u32 = 2;
 /// Start time, hosts and settings of a measurement.
 pub type Start = crate::report::Start<Settings>;
 
-/// Everything measured, with its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Report of `tallycast bench multicast --json`. No number is NaN.
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`FORMAT`].
+    /// Name of this format.
+    #[schemars(extend("const" = FORMAT))]
     pub format: String,
-    /// [`VERSION`].
+    /// Version of this format.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Time, hosts and settings.
     pub start: Start,
@@ -46,7 +49,7 @@ pub struct Report {
 }
 
 /// Options of a measurement, as given.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The group.
@@ -66,7 +69,7 @@ pub struct Settings {
 }
 
 /// A run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunReport {
     /// Number of the run, from 0.
@@ -90,7 +93,7 @@ pub struct RunReport {
 }
 
 /// One member of the group in a run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberReport {
     /// Number of the member, from 0.

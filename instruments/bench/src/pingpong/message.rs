@@ -18,6 +18,7 @@
 
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::options::System;
@@ -70,7 +71,7 @@ impl Word {
 }
 
 /// Datagram counters of an end's socket and assembly; all zero over TCP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// Datagrams that the socket dropped because its receive buffer was full.

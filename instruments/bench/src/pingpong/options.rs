@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_PETRI_2007, PIECE_HEADER_BYTES, sizes};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::range::{OutOfRange, in_range};
@@ -63,7 +64,7 @@ pub enum System {
 }
 
 /// Way in which an end waits for a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
     /// Asleep, until the kernel wakes it.

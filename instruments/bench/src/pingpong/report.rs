@@ -1,12 +1,13 @@
 //! Report of a ping-pong: the object that `--json` prints, from which tables and figures are made.
 //!
-//! Its form is published as `docs/reference/formats/bench-pingpong.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-pingpong.schema.json`, which is made from these types.
 
 use std::net::SocketAddr;
 
 use drawing::FigureError;
 use probe::Percentiles;
 use probe::pingpong::ExchangeAccount;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sys::clock;
 
@@ -31,13 +32,15 @@ pub(crate) const RATE: &str = "bits_per_second";
 /// Start time, hosts and settings of a ping-pong.
 pub type Start = crate::report::Start<Settings>;
 
-/// Everything measured, with its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Report of `tallycast bench pingpong --json`. No number is NaN.
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`FORMAT`].
+    /// Name of this format.
+    #[schemars(extend("const" = FORMAT))]
     pub format: String,
-    /// [`VERSION`].
+    /// Version of this format.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Time, hosts and settings.
     pub start: Start,
@@ -49,7 +52,7 @@ pub struct Report {
 }
 
 /// Options of a ping-pong, as given.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Systems that carried the messages.
@@ -73,7 +76,7 @@ pub struct Settings {
 }
 
 /// One size over one system in one run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeStepReport {
     /// Number of the run, from 0.
@@ -95,7 +98,7 @@ pub struct SizeStepReport {
 }
 
 /// Account of every exchange: `sent = completed + lost forward + lost in reverse + unexplained`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
     /// Messages that were sent.
@@ -113,7 +116,7 @@ pub struct Account {
 }
 
 /// Outcome of a ping-pong, and its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// UTC, in nanoseconds since 1970.
@@ -135,7 +138,7 @@ pub struct End {
 }
 
 /// All sizes over one system in one run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
     /// Number of the run, from 0.
@@ -161,7 +164,7 @@ pub struct Session {
 }
 
 /// A system that was not available.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {
     /// Name of the system.

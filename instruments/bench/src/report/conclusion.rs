@@ -4,10 +4,11 @@ use std::fmt;
 
 use drawing::{Column, Page};
 use probe::Contrast;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Share of a published grid that is measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grid {
     /// A few points, in minutes.
@@ -17,7 +18,7 @@ pub enum Grid {
 }
 
 /// One published conclusion, and the result here.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conclusion {
     /// The published conclusion.
@@ -29,7 +30,7 @@ pub struct Conclusion {
 }
 
 /// Agreement of a conclusion with the results here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {
     /// They agree.

@@ -7,8 +7,9 @@ use std::fmt::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
 use drawing::{Chart, Column, FigureError, Page};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Number, Value};
 use sys::clock;
 
 use super::conclusion::{Conclusion, Grid, add_conclusions, citation, write_conclusions};
@@ -26,13 +27,15 @@ pub struct Ends {
     pub from: Option<IpAddr>,
 }
 
-/// Published measurements, reproduced.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Report of `tallycast bench reproduce --json` for a document with several measurements. No number is NaN.
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reproduction {
-    /// [`FORMAT`](Self::FORMAT).
+    /// Name of this format.
+    #[schemars(extend("const" = Self::FORMAT))]
     pub format: String,
-    /// [`VERSION`](Self::VERSION).
+    /// Version of this format.
+    #[schemars(extend("const" = Self::VERSION))]
     pub version: u32,
     /// Number of the document.
     pub document: String,
@@ -64,7 +67,7 @@ pub struct Reproduction {
 }
 
 /// One measurement of a reproduction.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
     /// Name of the measurement.
@@ -74,12 +77,13 @@ pub struct Part {
 }
 
 /// Result of a measurement.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PartOutcome {
     /// The measurement was made.
     Measured {
         /// The report of its test, in its own form.
+        #[schemars(with = "Map<String, Value>")]
         report: Value,
         /// Median and spread.
         rows: Vec<Row>,
@@ -94,7 +98,7 @@ pub enum PartOutcome {
 }
 
 /// A published figure, as reference for ours.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceFigure {
     /// The measured object, as the paper names it.
@@ -104,6 +108,7 @@ pub struct ReferenceFigure {
     /// Unit of the metric.
     pub unit: String,
     /// The published figure; null where there is none.
+    #[schemars(with = "Option<Number>")]
     pub source: Option<f64>,
     /// Median and spread here; null where it was not measured.
     pub here: Option<Row>,

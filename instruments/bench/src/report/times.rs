@@ -1,10 +1,11 @@
 //! Percentiles of times in a report.
 
 use probe::Percentiles;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Times of many events. Units: microseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
     /// Number of events.

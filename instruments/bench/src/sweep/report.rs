@@ -1,8 +1,9 @@
 //! Report of a sweep: the object that `--json` prints, from which table, page and figures are made.
 //!
-//! Its form is published as `docs/reference/formats/bench-sweep.schema.json`; a test compares the two.
+//! Its form is published as `docs/reference/formats/bench-sweep.schema.json`, which is made from these types.
 
 use probe::Summary;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::text;
 
@@ -18,13 +19,15 @@ pub const FORMAT: &str = "tallycast.bench.sweep";
 /// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
 
-/// Everything measured, with its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Report of `tallycast bench sweep --json`. No number is NaN.
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`FORMAT`].
+    /// Name of this format.
+    #[schemars(extend("const" = FORMAT))]
     pub format: String,
-    /// [`VERSION`].
+    /// Version of this format.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Time, hosts and settings; null if the sweep was ended before the first point.
     pub start: Option<Start<Settings>>,
@@ -37,7 +40,7 @@ pub struct Report {
 }
 
 /// The grid, as given.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Send buffers; null for the system's.
@@ -57,6 +60,7 @@ pub struct Settings {
     /// Seconds of each run.
     pub duration: f64,
     /// Runs of each point.
+    #[schemars(range(min = 1))]
     pub repeats: u32,
     /// Maximum lost part of the datagrams in a search for the highest rate, in millionths; null without a
     /// search.
@@ -68,7 +72,7 @@ pub struct Settings {
 }
 
 /// One point of the grid.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
     /// The requested send buffer; null for the system's.
@@ -96,7 +100,7 @@ pub struct Point {
 }
 
 /// One run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// Payload bits sent per second; null if the sender could not report it.

@@ -1,5 +1,6 @@
 //! The highest rate at which nothing is lost, repeatably: parameters and result of the search.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::text;
 
@@ -24,7 +25,7 @@ pub struct LossFree {
 }
 
 /// Result of the search.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossFreeFound {
     /// Outcome of the search.
@@ -36,11 +37,12 @@ pub struct LossFreeFound {
     /// Resolution of the search.
     pub step: u64,
     /// Number of runs at that rate, all of them without loss.
+    #[schemars(range(min = 1))]
     pub confirmations: u32,
 }
 
 /// Outcome of a search.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
     /// No rate held in all of its runs.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use probe::flow::FlowRate;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sys::MAX_TRAIN_BYTES;
 
@@ -122,7 +123,7 @@ pub enum Ways {
 }
 
 /// Direction of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
     /// From the client to the server.
@@ -132,7 +133,7 @@ pub enum Way {
 }
 
 /// Rate of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
     /// Bits of payload per second; 0 is as fast as possible.
@@ -142,7 +143,7 @@ pub enum Rate {
 }
 
 /// Permission to fragment datagrams that are larger than the path MTU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fragments {
     /// The system's default.

@@ -1,15 +1,17 @@
 //! Report of a throughput measurement: the object that `--json` prints, in iperf3's shape, from which tables
 //! are made.
 //!
-//! Its form is published as `docs/reference/formats/bench.schema.json`; a test compares the two. Names of iperf3 have the
-//! meaning that they have there; the counts of the receiving end (`sum_received`) always come with those of the
-//! sending end (`sum_sent`).
+//! Its form is published as `docs/reference/formats/bench.schema.json`, which is made from these types. Names of iperf3
+//! have the meaning that they have there; the counts of the receiving end (`sum_received`) always come with those
+//! of the sending end (`sum_sent`).
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 use sys::clock;
 
 use super::loss_free::LossFreeFound;
@@ -33,13 +35,15 @@ pub const FORMAT: &str = "tallycast.bench.throughput";
 /// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
 
-/// Everything measured, with its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Report of `tallycast bench throughput --json`, in the shape of iperf3's. No number is NaN.
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`FORMAT`].
+    /// Name of this format.
+    #[schemars(extend("const" = FORMAT))]
     pub format: String,
-    /// [`VERSION`].
+    /// Version of this format.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Time, hosts and settings.
     pub start: Start,
@@ -53,14 +57,17 @@ pub struct Report {
 pub type Start = crate::report::Start<Settings>;
 
 /// Options of a measurement, as given.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// `TCP`, `UDP`, `multicast`, `stream` or `stream multicast`.
+    #[schemars(extend("enum" = ["TCP", "UDP", "multicast", "stream", "stream multicast"]))]
     pub protocol: String,
     /// Parallel flows in each direction.
+    #[schemars(range(min = 1))]
     pub num_streams: u32,
     /// Receivers of each flow.
+    #[schemars(range(min = 1))]
     pub receivers: u32,
     /// Bytes in a datagram, or in one call.
     pub blksize: u64,
@@ -71,8 +78,10 @@ pub struct Settings {
     /// Seconds of an interval.
     pub interval: f64,
     /// 1 if the server sends.
+    #[schemars(range(max = 1))]
     pub reverse: u8,
     /// 1 if both ends send.
+    #[schemars(range(max = 1))]
     pub bidir: u8,
     /// Bits per second of each flow; 0 is as fast as possible.
     pub target_bitrate: u64,
@@ -89,11 +98,13 @@ pub struct Settings {
     /// The requested congestion control; null for the system's.
     pub congestion: Option<String>,
     /// Number of runs.
+    #[schemars(range(min = 1))]
     pub repeats: u32,
 }
 
 /// Figures of both ends for an interval.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
+#[schemars(deny_unknown_fields)]
 pub struct Interval {
     /// Number of the run, from 0.
     pub run: u32,
@@ -105,7 +116,7 @@ pub struct Interval {
 }
 
 /// Sums over all flows of each direction.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, JsonSchema, Serialize, Deserialize)]
 pub struct Sums {
     /// Sent data: by the client, unless the server alone sends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,7 +133,7 @@ pub struct Sums {
 }
 
 /// Amount, rate and loss.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
     /// Number of the flow, from 1; not in sums.
@@ -149,6 +160,7 @@ pub struct Figures {
     pub lost_packets: Option<i64>,
     /// The missing part of `packets`, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Number>")]
     pub lost_percent: Option<f64>,
     /// Interarrival jitter (RFC 3550 §6.4.1); in sums the mean of the flows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,7 +188,7 @@ pub struct Figures {
 }
 
 /// A flow at the end of a run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowReport {
     /// Number of the run, from 0.
@@ -184,8 +196,10 @@ pub struct FlowReport {
     /// Direction of the flow.
     pub way: Way,
     /// The sender's address.
+    #[schemars(with = "Option<String>")]
     pub local: Option<SocketAddr>,
     /// The address that it sent to.
+    #[schemars(with = "Option<String>")]
     pub remote: Option<SocketAddr>,
     /// The congestion control of TCP's sender.
     pub congestion: Option<String>,
@@ -202,7 +216,8 @@ pub struct FlowReport {
 }
 
 /// A run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
+#[schemars(deny_unknown_fields)]
 pub struct RunReport {
     /// Number of the run, from 0.
     pub run: u32,
@@ -237,7 +252,8 @@ pub struct RunReport {
 }
 
 /// Outcome of a measurement, and its evaluation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
+#[schemars(deny_unknown_fields)]
 pub struct End {
     /// UTC, in nanoseconds since 1970.
     pub time_ns: i64,
@@ -265,7 +281,7 @@ pub struct End {
 }
 
 /// Processors kept busy by a measurement, in percent of one.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuUtilization {
     /// By the client.
