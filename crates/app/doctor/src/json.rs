@@ -1,7 +1,11 @@
 //! JSON objects of findings and checks: `docs/guide/doctor.md`.
+//!
+//! The form of an audit is published as `docs/reference/formats/doctor-audit.schema.json`, which is made from [`AuditLine`].
 
-use diagnose::audit::Check;
+use diagnose::audit::{CHECK_NAMES, Check, Judgement};
 use diagnose::{Datagrams, Evidence, Finding, Level, Place, Remedy, Unplaced};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Level of observation: counters and other processes' sockets, or single datagrams, too.
@@ -23,7 +27,6 @@ pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
         Place::Namespace => {}
         Place::Host => place = json!("host"),
     }
-    let remedies = finding.remedies.iter();
     json!({
         "port": port,
         "reader": reader,
@@ -37,8 +40,8 @@ pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
         "levels": finding.levels.iter().map(level_json).collect::<Vec<_>>(),
         "datagrams": finding.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": finding.why,
-        "cure": remedies.clone().map(|remedy| remedy.command().unwrap_or_else(|| remedy.what.clone())).collect::<Vec<_>>(),
-        "undo": remedies.filter_map(Remedy::undo).collect::<Vec<_>>(),
+        "cure": remedy_texts(&finding.remedies),
+        "undo": undo_texts(&finding.remedies),
         "tier": if finding.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
         "guide": guide(finding.stage.name()),
     })
@@ -77,20 +80,65 @@ pub fn guide(stage: &str) -> String {
     format!("docs/guide/losses.md#{stage}")
 }
 
-/// Returns a check of an audit or a preflight as an object.
-#[must_use]
-pub fn check_json(check: &Check) -> Value {
-    let remedies = check.remedies.iter();
-    json!({
-        "event": "finding",
-        "check": check.name,
-        "judgement": check.judgement.name(),
-        "live": check.live,
-        "recommended": check.recommended,
-        "why": check.why,
-        "cure": remedies.clone().map(|remedy| remedy.command().unwrap_or_else(|| remedy.what.clone())).collect::<Vec<_>>(),
-        "undo": remedies.filter_map(Remedy::undo).collect::<Vec<_>>(),
-    })
+/// Line of `tallycast doctor audit --json`: a finding for each check and interface, then the counts.
+#[derive(JsonSchema, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AuditLine<'a> {
+    /// Result of a check.
+    Finding {
+        /// Name of the check, as in docs/guide/doctor.md.
+        #[schemars(extend("enum" = CHECK_NAMES))]
+        check: &'a str,
+        /// Result.
+        #[schemars(extend("enum" = Judgement::ALL.map(Judgement::name)))]
+        judgement: &'a str,
+        /// Current value; `?` where it cannot be seen.
+        live: &'a str,
+        /// Recommended value, where it differs.
+        recommended: Option<&'a str>,
+        /// Reason why it matters, or why it cannot be seen.
+        why: &'a str,
+        /// Remedies: commands where they have one, else words.
+        #[serde(rename = "cure")]
+        remedies: Vec<String>,
+        /// Commands that restore the present state, for the remedies that have one.
+        undo: Vec<String>,
+    },
+    /// Number of findings of each judgement: the last line.
+    Ended {
+        /// Nothing to do.
+        ok: usize,
+        /// Not visible here.
+        not_seen: usize,
+        /// Possible losses.
+        warn: usize,
+        /// Certain losses.
+        fail: usize,
+    },
+}
+
+impl<'a> AuditLine<'a> {
+    /// Returns the line of a check.
+    #[must_use]
+    pub fn finding(check: &'a Check) -> Self {
+        Self::Finding {
+            check: check.name,
+            judgement: check.judgement.name(),
+            live: &check.live,
+            recommended: check.recommended.as_deref(),
+            why: &check.why,
+            remedies: remedy_texts(&check.remedies),
+            undo: undo_texts(&check.remedies),
+        }
+    }
+}
+
+fn remedy_texts(remedies: &[Remedy]) -> Vec<String> {
+    remedies.iter().map(|remedy| remedy.command().unwrap_or_else(|| remedy.what.clone())).collect()
+}
+
+fn undo_texts(remedies: &[Remedy]) -> Vec<String> {
+    remedies.iter().filter_map(Remedy::undo).collect()
 }
 
 /// Name of the stage, as in the account.

@@ -22,7 +22,7 @@ mod watcher;
 pub use bpf::{HookError, Unseen};
 pub use change::ChangeError;
 pub use checkpoints::Checkpoints;
-pub use diagnose::audit::{Check, Judgement};
+pub use diagnose::audit::{CHECK_NAMES, Check, Judgement};
 pub use diagnose::{
     BufferCause, Change, Checkpoint, Datagrams, Evidence, Finding, Level, Losses, Owner, Passage, Passed,
     Place, Plan, Plans, Profile, Proof, Remedy, Socket, Subject, Tunables, Unplaced, Window, passed,
@@ -31,7 +31,7 @@ pub use drops::Drops;
 pub use facts::Wishes;
 pub use fix::{FixError, FixOptions, FixOutcome, FixStep, FixUser, Undone, fix, undo};
 pub use journal::{Entry, Journal, JournalError, change_json};
-pub use json::{UNEXPLAINED, UNKNOWN_REASON, check_json, finding_json, guide, unplaced_json};
+pub use json::{AuditLine, UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json};
 pub use ledger::Stage;
 pub use preflight::{Newcomer, Preflight, PreflightError, PreflightOptions};
 pub use record::{About, Replay, ReplayError};

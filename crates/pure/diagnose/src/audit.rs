@@ -159,6 +159,9 @@ impl Default for Load {
 }
 
 impl Judgement {
+    /// All results.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::NotSeen, Self::Warn, Self::Fail];
+
     /// Returns the name of the result.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -212,6 +215,47 @@ impl Facts {
     }
 }
 
+/// Names of the checks of an audit.
+pub const CHECK_NAMES: &[&str] = &[
+    "receive-buffer-limit",
+    "receive-buffer-default",
+    "send-buffer-limit",
+    "udp-memory",
+    "backlog",
+    "softirq-budget",
+    "rp-filter",
+    "interfaces",
+    "multicast-interface",
+    "mtu",
+    "link-speed",
+    "multicast-route",
+    "group-membership",
+    "group-querier",
+    "firewall",
+    "reassembly",
+    "card",
+    "card-ring",
+    "card-channels",
+    "card-coalescing",
+    "card-pause",
+    "card-settings",
+    "send-queue",
+    "tcp-buffers",
+    "tcp-window-scaling",
+    "tcp-sack",
+    "tcp-timestamps",
+    "tcp-congestion-control",
+    "clock",
+    "processor-frequency",
+    "processor-isolation",
+    "interrupt-affinity",
+    "guest",
+    "swap",
+    "disk",
+    "pressure",
+    "disk-stall",
+];
+
 /// Checks a host, each subject separately; a subject may have several checks, such as one for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Check> {
@@ -244,7 +288,12 @@ pub fn audit(facts: &Facts) -> Vec<Check> {
         host::pressure,
         host::disk_stall,
     ];
-    CHECKS.iter().flat_map(|judge| judge(facts)).collect()
+    let checks: Vec<Check> = CHECKS.iter().flat_map(|judge| judge(facts)).collect();
+    debug_assert!(
+        checks.iter().all(|it| CHECK_NAMES.contains(&it.name)),
+        "every check is in the list of names"
+    );
+    checks
 }
 
 /// Returns the `sysctl` name of an interface's IPv4 setting: with slashes if the interface's name has a dot.

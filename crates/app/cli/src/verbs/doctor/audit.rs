@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
-use doctor::{Check, Judgement, Wishes, check_json};
+use doctor::{AuditLine, Check, Judgement, Wishes};
 use serde_json::json;
 use units::text;
 
@@ -54,16 +54,15 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
 pub(super) fn report_all(checks: &[Check], json: bool) -> anyhow::Result<Outcome> {
     for check in checks {
         if json {
-            print_line(&check_json(check))?;
+            print_line(&json!(AuditLine::finding(check)))?;
         } else {
             report(check)?;
         }
     }
     let count = |judgement| checks.iter().filter(|it| it.judgement == judgement).count();
-    let [ok, not_seen, warn, fail] =
-        [Judgement::Ok, Judgement::NotSeen, Judgement::Warn, Judgement::Fail].map(count);
+    let [ok, not_seen, warn, fail] = Judgement::ALL.map(count);
     if json {
-        print_line(&json!({ "event": "ended", "ok": ok, "not_seen": not_seen, "warn": warn, "fail": fail }))?;
+        print_line(&json!(AuditLine::Ended { ok, not_seen, warn, fail }))?;
     } else {
         writeln!(std::io::stdout().lock(), "{ok} ok, {warn} warn, {fail} fail, {not_seen} not seen")?;
     }
