@@ -98,7 +98,29 @@ pub struct Point {
     pub extremes: Option<(f64, f64)>,
 }
 
+impl Chart {
+    /// Returns a chart of lines, each in the next of [`COLOURS`]; none if no line has a point.
+    #[must_use]
+    pub fn of_lines(
+        title: impl Into<String>,
+        x: Axis,
+        y: Axis,
+        lines: impl IntoIterator<Item = (String, Vec<Point>)>,
+    ) -> Option<Self> {
+        let lines = lines.into_iter().zip(COLOURS.into_iter().cycle());
+        let series = lines.map(|((name, points), colour)| Series { name, colour, points });
+        let series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
+        (!series.is_empty()).then(|| Self { title: title.into(), x, y, series })
+    }
+}
+
 impl Point {
+    /// Returns a median with its extremes.
+    #[must_use]
+    pub const fn spread(x: f64, median: f64, least: f64, most: f64) -> Self {
+        Self { x, y: median, extremes: Some((least, most)) }
+    }
+
     /// Returns a point without extremes.
     #[must_use]
     pub const fn plain(x: f64, y: f64) -> Self {

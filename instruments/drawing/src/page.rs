@@ -28,6 +28,16 @@ pub enum Tone {
     Warning,
 }
 
+impl Column {
+    /// Returns the heading.
+    #[must_use]
+    pub const fn heading(&self) -> &'static str {
+        match self {
+            Self::Number(heading) | Self::Word(heading) | Self::Warning(heading) => heading,
+        }
+    }
+}
+
 impl Page {
     /// Begins a page with a window title and a heading.
     #[must_use]
@@ -68,12 +78,8 @@ impl Page {
     pub fn table(&mut self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) {
         self.0 += "<table><tr>";
         for column in columns {
-            match column {
-                Column::Number(name) => drop(write!(self.0, "<th>{}</th>", escaped(name))),
-                Column::Word(name) | Column::Warning(name) => {
-                    let _ = write!(self.0, "<th class=\"word\">{}</th>", escaped(name));
-                }
-            }
+            let class = if matches!(column, Column::Number(_)) { "" } else { " class=\"word\"" };
+            let _ = write!(self.0, "<th{class}>{}</th>", escaped(column.heading()));
         }
         self.0 += "</tr>\n";
         for row in rows {
