@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use units::text;
+
 use super::parameters::{Flow, Protocol};
 use super::report::{Report, Side, StreamReport, Verdict};
 use super::traffic::{Interval, StreamInterval};
@@ -43,29 +45,8 @@ struct Rate<'a>(&'a Side);
 
 impl fmt::Display for Rate<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = in_steps(self.0.bytes as f64, 1_024.0, ["B", "KiB", "MiB", "GiB", "TiB"]);
-        let rate = in_steps(self.0.rate(), 1_000.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
+        let (bytes, rate) = (text::size(self.0.bytes as f64), text::rate(self.0.rate()));
         write!(formatter, "{bytes:>12} {rate:>14}")
-    }
-}
-
-fn in_steps(value: f64, step: f64, units: [&str; 5]) -> String {
-    let mut scaled = value;
-    let mut units = units.into_iter().peekable();
-    while let Some(unit) = units.next() {
-        if scaled < step || units.peek().is_none() {
-            return format!("{} {unit}", three_digits(scaled));
-        }
-        scaled /= step;
-    }
-    String::new()
-}
-
-fn three_digits(value: f64) -> String {
-    match value {
-        0.0..10.0 => format!("{value:.2}"),
-        10.0..100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
     }
 }
 
@@ -204,14 +185,6 @@ const fn ends(flow: Flow) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantities_have_three_digits_and_their_unit() {
-        let rate = |bytes| Rate(&Side { bytes, packets: 0, seconds: 1.0 }).to_string();
-        assert_eq!(rate(0), "      0.00 B     0.00 bit/s");
-        assert_eq!(rate(131_072), "     128 KiB    1.05 Mbit/s");
-        assert_eq!(rate(u64::MAX), "16777216 TiB 147573953 Tbit/s");
-    }
 
     #[test]
     fn a_part_of_nothing_is_nothing() {
