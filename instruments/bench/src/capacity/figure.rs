@@ -8,7 +8,7 @@ use super::options::ThreadingModel;
 use super::report::{Point, Report};
 use crate::udp_notes;
 
-/// Returns two figures for each size of datagrams: packets per second, and processor time.
+/// Returns two figures for each size of datagrams that was measured: packets per second, and processor time.
 pub(crate) fn charts(report: &Report) -> Vec<Chart> {
     let mut payloads: Vec<u64> = report.points.iter().map(|point| point.payload_bytes).collect();
     payloads.sort_unstable();
@@ -16,33 +16,20 @@ pub(crate) fn charts(report: &Report) -> Vec<Chart> {
     payloads.into_iter().flat_map(|payload| of_payload(report, payload)).collect()
 }
 
-fn of_payload(report: &Report, payload: u64) -> [Chart; 2] {
-    let series = |of: fn(&Point) -> Option<Summary>| -> Vec<Series> {
-        let threading_models = ThreadingModel::ALL.into_iter().zip(COLOURS.into_iter().cycle());
-        let lines = threading_models.map(|(threading_model, colour)| Series {
-            name: threading_model.name().to_owned(),
-            colour,
-            points: points(report, threading_model, payload, of),
-        });
-        lines.filter(|series| !series.points.is_empty()).collect()
+fn of_payload(report: &Report, payload: u64) -> impl Iterator<Item = Chart> {
+    let lines = |of: fn(&Point) -> Option<Summary>| {
+        ThreadingModel::ALL.map(|model| (model.name().to_owned(), points(report, model, payload, of)))
     };
-    let mut rates = series(Point::packets_per_second);
-    rates.extend(of_source(payload));
     let receivers = || Axis::linear("receivers", 1.0);
-    [
-        Chart {
-            title: format!("Datagrams of {payload} bytes"),
-            x: receivers(),
-            y: Axis::linear("received [1/s]", 1.0),
-            series: rates,
-        },
-        Chart {
-            title: format!("Receivers' processors, {payload} bytes"),
-            x: receivers(),
-            y: Axis::linear("of one processor [%]", 1.0),
-            series: series(Point::receivers_cpu_percent),
-        },
-    ]
+    let (title, y) = (format!("Datagrams of {payload} bytes"), Axis::linear("received [1/s]", 1.0));
+    let mut rates = Chart::of_lines(title, receivers(), y, lines(Point::packets_per_second));
+    if let Some(rates) = &mut rates {
+        rates.series.extend(of_source(payload));
+    }
+    let title = format!("Receivers' processors, {payload} bytes");
+    let y = Axis::linear("of one processor [%]", 1.0);
+    let cpu = Chart::of_lines(title, receivers(), y, lines(Point::receivers_cpu_percent));
+    rates.into_iter().chain(cpu)
 }
 
 fn points(
@@ -55,7 +42,7 @@ fn points(
         |point: &&Point| (point.threading_model, point.payload_bytes) == (threading_model, payload);
     let place = |point: &Point| {
         let Summary { median, min, max, .. } = of(point)?;
-        Some(drawing::Point { x: f64::from(point.workers), y: median, extremes: Some((min, max)) })
+        Some(drawing::Point::spread(f64::from(point.workers), median, min, max))
     };
     report.points.iter().filter(of_model).filter_map(place).collect()
 }
