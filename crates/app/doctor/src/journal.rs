@@ -8,8 +8,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use diagnose::{Change, Subject, ThreadNice};
-use serde_json::{Value, json};
+use diagnose::{Change, Subject};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sys::trust::{self, Purpose, TrustError};
 use units::WallTime;
 
@@ -32,6 +33,14 @@ pub struct Entry {
     pub change: Change,
     /// True if it has been undone, or was not made.
     pub is_over: bool,
+}
+
+/// Line of the journal.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Undone { undone: u64, utc_ns: WallTime },
+    Begun { change: u64, utc_ns: WallTime, what: Change },
 }
 
 /// Reason why the journal cannot be used.
@@ -130,7 +139,7 @@ impl Journal {
     /// If it cannot be written to the disk: then the change must not be made.
     pub fn begin(&mut self, at: WallTime, change: &Change) -> Result<u64, JournalError> {
         let number = self.entries.last().map_or(0, |entry| entry.number) + 1;
-        self.append(&json!({ "change": number, "utc_ns": at.as_nanos(), "what": change_json(change) }))?;
+        self.append(&Line::Begun { change: number, utc_ns: at, what: change.clone() })?;
         self.entries.push(Entry { number, at, change: change.clone(), is_over: false });
         Ok(number)
     }
@@ -140,17 +149,17 @@ impl Journal {
     /// # Errors
     /// If it cannot be written to the disk.
     pub fn end(&mut self, at: WallTime, number: u64) -> Result<(), JournalError> {
-        self.append(&json!({ "undone": number, "utc_ns": at.as_nanos() }))?;
+        self.append(&Line::Undone { undone: number, utc_ns: at })?;
         for entry in self.entries.iter_mut().filter(|entry| entry.number == number) {
             entry.is_over = true;
         }
         Ok(())
     }
 
-    fn append(&mut self, value: &Value) -> Result<(), JournalError> {
+    fn append(&mut self, line: &Line) -> Result<(), JournalError> {
         let write = || {
             let mut file = &self.file;
-            file.write_all(format!("{value}\n").as_bytes())?;
+            file.write_all(format!("{}\n", json!(line)).as_bytes())?;
             file.sync_data()
         };
         write().map_err(|error| JournalError::File { path: self.path.clone(), error })
@@ -163,116 +172,21 @@ fn not_ours(entry: Option<&Entry>) -> Option<Subject> {
 }
 
 fn read_line(line: &str, entries: &mut Vec<Entry>) -> Option<()> {
-    let value: Value = serde_json::from_str(line).ok()?;
-    let at = WallTime::from_nanos(value["utc_ns"].as_i64()?);
-    if let Some(number) = value["undone"].as_u64() {
-        let entry = entries.iter_mut().find(|entry| entry.number == number)?;
-        entry.is_over = true;
-        return Some(());
+    match serde_json::from_str(line).ok()? {
+        Line::Undone { undone, .. } => {
+            entries.iter_mut().find(|entry| entry.number == undone)?.is_over = true;
+        }
+        Line::Begun { change, utc_ns, what } => {
+            entries.push(Entry { number: change, at: utc_ns, change: what, is_over: false });
+        }
     }
-    let number = value["change"].as_u64()?;
-    entries.push(Entry { number, at, change: read_change(&value["what"])?, is_over: false });
     Some(())
-}
-
-/// Returns a change as an object.
-#[must_use]
-pub fn change_json(change: &Change) -> Value {
-    match change {
-        Change::Sysctl { name, value, before } => {
-            json!({ "kind": "sysctl", "name": name, "value": value, "before": before })
-        }
-        Change::SysctlNumbers { name, values, before } => {
-            json!({ "kind": "sysctl_numbers", "name": name, "values": values, "before": before })
-        }
-        Change::ReceiveBuffer { cookie, local, pid, asked_bytes, before_bytes } => json!({
-            "kind": "receive_buffer",
-            "cookie": cookie,
-            "local": local.to_string(),
-            "pid": pid,
-            "asked_bytes": asked_bytes,
-            "before_bytes": before_bytes,
-        }),
-        Change::QueueLimit { device, kind, handle, parent, limit, before } => json!({
-            "kind": "queue_limit",
-            "device": device,
-            "discipline": kind,
-            "handle": handle,
-            "parent": parent,
-            "limit": limit,
-            "before": before,
-        }),
-        Change::TransmitQueue { device, packets, before } => {
-            json!({ "kind": "transmit_queue", "device": device, "packets": packets, "before": before })
-        }
-        Change::Niceness { pid, started, nice, before } => json!({
-            "kind": "niceness",
-            "pid": pid,
-            "started": started,
-            "nice": nice,
-            "before": before.iter().map(|it| json!([it.tid, it.nice])).collect::<Vec<_>>(),
-        }),
-        Change::Priority { pid } => json!({ "kind": "priority", "pid": pid }),
-    }
-}
-
-fn read_change(value: &Value) -> Option<Change> {
-    let number = |name: &str| u32::try_from(value[name].as_u64()?).ok();
-    let numbers = |name: &str| value[name].as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<_>>>();
-    let (pid, text) = (|| number("pid"), |name: &str| Some(value[name].as_str()?.to_owned()));
-    match value["kind"].as_str()? {
-        "sysctl" => Some(Change::Sysctl {
-            name: text("name")?,
-            value: value["value"].as_u64()?,
-            before: value["before"].as_u64(),
-        }),
-        "sysctl_numbers" => Some(Change::SysctlNumbers {
-            name: text("name")?,
-            values: numbers("values")?,
-            before: numbers("before")?,
-        }),
-        "receive_buffer" => Some(Change::ReceiveBuffer {
-            cookie: value["cookie"].as_u64()?,
-            local: value["local"].as_str()?.parse().ok()?,
-            pid: pid()?,
-            asked_bytes: value["asked_bytes"].as_u64()?,
-            before_bytes: value["before_bytes"].as_u64()?,
-        }),
-        "queue_limit" => Some(Change::QueueLimit {
-            device: text("device")?,
-            kind: text("discipline")?,
-            handle: number("handle")?,
-            parent: number("parent")?,
-            limit: number("limit")?,
-            before: number("before")?,
-        }),
-        "transmit_queue" => Some(Change::TransmitQueue {
-            device: text("device")?,
-            packets: number("packets")?,
-            before: number("before")?,
-        }),
-        "niceness" => Some(Change::Niceness {
-            pid: pid()?,
-            started: value["started"].as_u64()?,
-            nice: read_nice(&value["nice"])?,
-            before: value["before"].as_array()?.iter().map(read_thread).collect::<Option<_>>()?,
-        }),
-        "priority" => Some(Change::Priority { pid: pid()? }),
-        _ => None,
-    }
-}
-
-fn read_nice(value: &Value) -> Option<i32> {
-    i32::try_from(value.as_i64()?).ok()
-}
-
-fn read_thread(value: &Value) -> Option<ThreadNice> {
-    Some(ThreadNice { tid: u32::try_from(value[0].as_u64()?).ok()?, nice: read_nice(&value[1])? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use diagnose::ThreadNice;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -36,8 +36,8 @@ pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
         "unit": finding.unit.in_words(),
         "apportioned": finding.is_apportioned,
         "not_observed": finding.not_observed.unwrap_or(not_observed),
-        "evidence": evidence_json(&finding.evidence),
-        "levels": finding.levels.iter().map(level_json).collect::<Vec<_>>(),
+        "evidence": finding.evidence,
+        "levels": finding.levels,
         "datagrams": finding.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": finding.why,
         "cure": remedy_texts(&finding.remedies),
@@ -45,10 +45,6 @@ pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
         "tier": if finding.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
         "guide": guide(finding.stage.name()),
     })
-}
-
-fn level_json(level: &Level) -> Value {
-    json!({ "name": level.name, "value": level.value, "limit": level.limit })
 }
 
 /// Returns losses without a known stage as an object, like a finding.
@@ -63,7 +59,7 @@ pub fn unplaced_json(unplaced: &Unplaced) -> Value {
         "unit": "datagrams",
         "apportioned": false,
         "not_observed": 0,
-        "evidence": evidence_json(&unplaced.evidence),
+        "evidence": unplaced.evidence,
         "levels": [],
         "datagrams": unplaced.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": UNKNOWN_REASON,
@@ -146,10 +142,6 @@ pub const UNEXPLAINED: &str = "unexplained";
 /// Explanation of drops at a place that no table has.
 pub const UNKNOWN_REASON: &str =
     "the kernel freed them for a reason that is not known here; please report its name";
-
-fn evidence_json(evidence: &[Evidence]) -> Vec<Value> {
-    evidence.iter().map(|it| json!({ "counter": it.counter, "rise": it.rise })).collect()
-}
 
 /// Returns datagrams as objects. Streams and incarnations have 64 bits, more than a JSON number keeps: they are
 /// written in hexadecimal.

@@ -30,7 +30,7 @@ pub use diagnose::{
 pub use drops::Drops;
 pub use facts::Wishes;
 pub use fix::{FixError, FixOptions, FixOutcome, FixStep, FixUser, Undone, fix, undo};
-pub use journal::{Entry, Journal, JournalError, change_json};
+pub use journal::{Entry, Journal, JournalError};
 pub use json::{AuditLine, UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json};
 pub use ledger::Stage;
 pub use preflight::{Newcomer, Preflight, PreflightError, PreflightOptions};

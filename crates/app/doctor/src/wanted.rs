@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use diagnose::{Finding, Place, Socket};
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of ports in the kernel's programs.
 const MAX_PORTS: usize = 8;
 
 /// Sockets to be watched: those that have one of the ports, or belong to one of the processes; all of them if neither
 /// is given.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Wanted {
     /// Ports they are bound to.
     pub ports: BTreeSet<u16>,

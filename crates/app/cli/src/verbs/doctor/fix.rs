@@ -12,7 +12,7 @@ use anyhow::{anyhow, bail};
 use bench::{Fed, Feed};
 use clap::Args;
 use doctor::{Change, Entry, FixOptions, FixOutcome, FixStep, FixUser, Journal, Plan, Proof, Undone, Wanted};
-use doctor::{Window, change_json};
+use doctor::Window;
 use serde_json::{Value, json};
 use sys::Cancellation;
 use units::text;
@@ -263,14 +263,14 @@ impl Report {
 
     fn entry(&self, entry: &Entry) -> std::io::Result<()> {
         self.print(
-            || json!({ "event": "change", "number": entry.number, "utc_ns": entry.at.as_nanos(), "change": change_json(&entry.change) }),
+            || json!({ "event": "change", "number": entry.number, "utc_ns": entry.at.as_nanos(), "change": entry.change }),
             || format!("{:>4}  {}", entry.number, entry.change),
         )
     }
 
     fn undone(&self, entry: &Entry, undone: &Undone) -> std::io::Result<()> {
         self.print(
-            || json!({ "event": "undo", "number": entry.number, "change": change_json(&entry.change), "result": undone.to_string() }),
+            || json!({ "event": "undo", "number": entry.number, "change": entry.change, "result": undone.to_string() }),
             || format!("{:>4}  {}: {undone}", entry.number, entry.change),
         )
     }
