@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-use tallycast::{Announced, Bus, LastEpochs, Node, OnHost, schema_json};
+use tallycast::{Announced, Bus, LastEpochs, Node, OnHost};
 
 use crate::errors::config;
 use crate::fork::Home;
@@ -135,13 +135,13 @@ pub(crate) fn streams(py: Python<'_>, timeout: f64, bus: Option<&str>) -> PyResu
     for Announced { announcement: it, .. } in announced {
         let row = json!({
             "name": it.name.as_str(), "station": it.station, "dtype": it.dtype.name(),
-            "rate": {"numerator": it.rate.numerator(), "denominator": it.rate.denominator()},
+            "rate": it.rate,
             "channels": it.channels, "elements_per_sample": it.elements_per_sample, "reach": "udp",
         });
         rows.insert(it.name.to_string(), row);
     }
     for OnHost { description, reach, .. } in on_host {
-        let mut row = schema_json(&description.schema);
+        let mut row = json!(description.schema);
         row["name"] = json!(description.name.as_str());
         row["station"] = json!(description.station);
         row["channels"] = json!(description.schema.channels.len());

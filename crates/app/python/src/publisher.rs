@@ -8,9 +8,7 @@ use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArra
 use pyo3::intern;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-use tallycast::{
-    Channel, Clock, Dtype, Epoch, OnFull, PublishError, Sending, WallTime, publisher_json, totals_json,
-};
+use tallycast::{Channel, Clock, Dtype, Epoch, OnFull, PublishError, Sending, WallTime, publisher_json};
 
 use crate::elements::with_bytes;
 use crate::errors::{Kind, config, error, publish};
@@ -228,7 +226,7 @@ impl Publisher {
     /// Ends the epoch and begins another; returns what became of everything in the one that ended, as JSON.
     fn _begin_anew(&self, py: Python<'_>) -> PyResult<String> {
         let ended = self.with(py, false, tallycast::Publisher::begin_anew)?;
-        Ok(totals_json(&ended.totals).to_string())
+        Ok(json!(ended.totals).to_string())
     }
 
     /// Ends the epoch; returns what became of everything, as JSON, `None` if it was closed before.
@@ -240,7 +238,7 @@ impl Publisher {
             publisher.map(|publisher| publisher.close(tallycast::Publisher::close))
         });
         said::tell(py)?;
-        Ok(totals.map(|totals| totals_json(&totals).to_string()))
+        Ok(totals.map(|totals| json!(totals).to_string()))
     }
 
     /// True once it is closed.

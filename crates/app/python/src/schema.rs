@@ -20,7 +20,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn new(py: Python<'_>, schema: Arc<Schema>) -> PyResult<Self> {
-        let text = tallycast::schema_json(&schema).to_string();
+        let text = serde_json::json!(schema).to_string();
         let object = py.import("tallycast._schema")?.getattr("Schema")?.call_method1("_of_json", (text,))?;
         Ok(Self {
             object: object.unbind(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::PortStatus;
-use ledger::{Account, AccountState, Gap, GapKind, NetworkRows, ReaderRows, SampleRows, StageCounts};
+use ledger::{Account, AccountState, Gap};
 use serde_json::{Map, Value, json};
 use units::Epoch;
 
@@ -16,22 +16,22 @@ pub fn account_json(account: &StreamAccount) -> Value {
     let gaps: Vec<Value> = rows.gaps.iter().map(|gap| gap_json(gap, rows.elements.per_sample)).collect();
     let moved = account.reclassified.iter().map(|moved| {
         let from = moved.from.map_or("unexplained", ledger::Stage::name);
-        json!({"from": from, "to": moved.to.name(), "datagrams": moved.datagrams})
+        json!({"from": from, "to": moved.to, "datagrams": moved.datagrams})
     });
     json!({
-        "stream": account.stream.as_str(),
+        "stream": account.stream,
         "account": identity(account, (account.epoch, account.join)),
         "follows": account.follows.map(|before| identity(account, before)),
-        "epoch": account.epoch.to_string(),
+        "epoch": account.epoch,
         "reader": account.reader,
         "leg": account.reach.hop(),
         "state": rows.state.name(),
         "balanced": rows.balanced(),
         "closed": rows.closed(),
         "explained": rows.explained(),
-        "datagrams": rows.datagrams.as_ref().map(network_json),
-        "elements": elements_json(&rows.elements),
-        "samples": account.samples.as_ref().map(samples_json),
+        "datagrams": rows.datagrams,
+        "elements": rows.elements,
+        "samples": account.samples,
         "reclassified": moved.collect::<Vec<_>>(),
         "settled_early": account.settled_early,
         "socket": account.port.as_ref().map(socket_json),
@@ -49,13 +49,11 @@ fn identity(account: &StreamAccount, (epoch, join): (Epoch, u32)) -> String {
 #[must_use]
 pub fn stream_gap_json(gap: &StreamGap) -> Value {
     let mut object = gap_json(&gap.gap, gap.elements_per_sample);
-    if let Value::Object(fields) = &mut object {
-        fields.insert("stream".to_owned(), json!(gap.stream.as_str()));
-        fields.insert("epoch".to_owned(), json!(gap.epoch.to_string()));
-        fields.insert("join".to_owned(), json!(gap.join));
-        fields.insert("from_ns".to_owned(), json!(gap.t0.as_nanos()));
-        fields.insert("to_ns".to_owned(), json!(gap.t1.as_nanos()));
-    }
+    object["stream"] = json!(gap.stream);
+    object["epoch"] = json!(gap.epoch);
+    object["join"] = json!(gap.join);
+    object["from_ns"] = json!(gap.t0);
+    object["to_ns"] = json!(gap.t1);
     object
 }
 
@@ -66,17 +64,13 @@ pub fn gap_json(gap: &Gap, elements_per_sample: u32) -> Value {
     let first_index = gap.positions.start / per_sample;
     json!({
         "id": gap.id,
-        "kind": match gap.kind {
-            GapKind::Missing => "missing",
-            GapKind::PublisherAbsent => "publisher_absent",
-            GapKind::ReaderAbsent => "reader_absent",
-        },
+        "kind": gap.kind,
         "first_index": first_index,
         "samples": gap.positions.end.div_ceil(per_sample) - first_index,
         "elements": gap.len(),
         "first_element": gap.positions.start,
         "numbers": [gap.numbers.start, gap.numbers.end],
-        "lost": stages_json(&gap.lost),
+        "lost": gap.lost,
         "unexplained": gap.unexplained,
         "unsettled": gap.unsettled,
         "settled": gap.settled(),
@@ -109,11 +103,11 @@ fn socket_json(port: &PortStatus) -> Value {
     let extensions =
         port.stats.unknown_extensions.by_type().map(|(code, count)| (code.to_string(), json!(count)));
     json!({
-        "address": port.address.to_string(),
+        "address": port.address,
         "buffer_bytes": port.buffer.effective_bytes,
         "datagrams": port.stats.datagrams,
         "drops": port.drops,
-        "unmatched": stages_json(&port.unmatched),
+        "unmatched": port.unmatched,
         "unused": unused.map(|(reason, count)| (reason.to_owned(), json!(count))).collect::<Map<_, _>>(),
         "unknown_extensions": extensions.collect::<Map<_, _>>(),
         "reads": port.waits.reads,
@@ -127,50 +121,10 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn network_json(rows: &NetworkRows) -> Value {
-    json!({
-        "first": rows.first,
-        "next": rows.next,
-        "received": rows.received,
-        "lost": stages_json(&rows.lost),
-        "unexplained": rows.unexplained,
-        "unsettled": rows.unsettled,
-        "in_flight": rows.in_flight,
-        "duplicates": rows.duplicates,
-        "before_join": rows.before_join,
-    })
-}
-
-fn elements_json(rows: &ReaderRows) -> Value {
-    json!({
-        "first": rows.first,
-        "next": rows.next,
-        "per_sample": rows.per_sample,
-        "delivered": rows.delivered,
-        "lost": stages_json(&rows.lost),
-        "unexplained": rows.unexplained,
-        "unsettled": rows.unsettled,
-        "in_flight": rows.in_flight,
-    })
-}
-
-fn samples_json(rows: &SampleRows) -> Value {
-    json!({
-        "whole": rows.whole,
-        "partial": rows.partial,
-        "missing": rows.missing,
-        "pending": rows.pending,
-    })
-}
-
-fn stages_json(counts: &StageCounts) -> Value {
-    let fields = counts.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
-    Value::Object(fields.collect::<Map<_, _>>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ledger::ReaderRows;
 
     fn account(state: AccountState) -> Account {
         let elements = ReaderRows { next: 5, per_sample: 2, delivered: 10, ..ReaderRows::default() };

@@ -78,7 +78,7 @@ pub use host_view::{Reach, Start};
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
 pub use node::{LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder};
 pub use publisher::{EarlierEpochs, OnFull, PublishError, Publisher, PublisherBuilder};
-pub use publisher_json::{publisher_json, reports_json, schema_json, totals_json};
+pub use publisher_json::publisher_json;
 pub use ring::shared::Access;
 pub use sample::{Block, Channel, Dtype, Element, Foreign, Schema, StreamName, StreamPattern};
 pub use steady_clock::{SteadyClock, SteadyTime};

@@ -158,7 +158,7 @@ fn object(row: &Row) -> serde_json::Value {
         "stream": row.name,
         "id": row.id.to_string(),
         "epoch": row.epoch,
-        "rate": {"numerator": row.rate.numerator(), "denominator": row.rate.denominator()},
+        "rate": row.rate,
         "channels": row.channels,
         "elements_per_sample": row.elements_per_sample,
         "dtype": row.dtype.name(),

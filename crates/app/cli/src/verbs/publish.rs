@@ -241,15 +241,14 @@ pub(crate) fn totals_json(
     status: &PublicationStatus,
     readers: &[ReaderReport],
 ) -> Value {
-    let totals = tallycast::totals_json(&status.totals);
     json!({
         "event": "totals",
-        "stream": name.as_str(),
-        "epoch": epoch.to_string(),
-        "samples": totals["samples"],
-        "datagrams": totals["datagrams"],
+        "stream": name,
+        "epoch": epoch,
+        "samples": status.totals.samples,
+        "datagrams": status.totals.datagrams,
         "departures": departures_json(&status.departures),
-        "reports": tallycast::reports_json(status.reports),
+        "reports": status.reports,
         "readers": readers.iter().map(|reader| reader.report.name.as_str()).collect::<Vec<_>>(),
     })
 }

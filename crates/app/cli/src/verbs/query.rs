@@ -272,7 +272,6 @@ fn state(recording: &Recording) -> &'static str {
 
 fn recording_json(entry: &StreamEntry, recording: &Recording) -> Value {
     let (lost, unexplained) = recording.losses();
-    let lost = lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
     let schema = &recording.description.schema;
     json!({
         "run": entry.run.as_str(),
@@ -288,10 +287,10 @@ fn recording_json(entry: &StreamEntry, recording: &Recording) -> Value {
         "samples": recording.samples,
         "size_bytes": recording.size_bytes,
         "dtype": schema.dtype.name(),
-        "rate": {"numerator": schema.rate.numerator(), "denominator": schema.rate.denominator()},
+        "rate": schema.rate,
         "channels": schema.channels.iter().map(|channel| &channel.name).collect::<Vec<_>>(),
         "gaps": recording.gaps.len(),
-        "lost": lost.collect::<serde_json::Map<_, _>>(),
+        "lost": lost,
         "unexplained": unexplained,
         "absent": gaps::absent_json(recording),
         "account": recording.account,

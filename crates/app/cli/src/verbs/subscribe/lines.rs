@@ -1,7 +1,7 @@
 //! Events of a subscriber as JSON, one object per line.
 
 use serde_json::{Number, Value, json};
-use tallycast::{Block, Dtype, Event, StreamInfo, schema_json, stream_gap_json};
+use tallycast::{Block, Dtype, Event, StreamInfo, stream_gap_json};
 
 /// Returns an event as one object: `began`, `block`, `gap`, `settled` or `ended`.
 pub(crate) fn event_json(event: &Event, with_values: bool) -> Value {
@@ -32,7 +32,7 @@ fn began_json(info: &StreamInfo) -> Value {
         "epoch": info.epoch.to_string(),
         "station": info.station,
         "first_index": info.first_index,
-        "schema": schema_json(&info.schema),
+        "schema": info.schema,
     })
 }
 

@@ -40,12 +40,10 @@ impl OtherReader {
 
     pub(super) fn object(&self) -> Value {
         let Self { name, from, samples_per_s, lag_samples, age, state, elements } = self;
-        let lost: serde_json::Map<String, Value> =
-            elements.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count))).collect();
         json!({
             "reader": name, "from": from.to_string(), "state": state, "samples_per_s": samples_per_s,
             "lag_samples": lag_samples, "age_ns": u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
-            "delivered": elements.delivered, "lost": lost, "unexplained": elements.unexplained,
+            "delivered": elements.delivered, "lost": elements.lost, "unexplained": elements.unexplained,
             "unsettled": elements.unsettled, "in_flight": elements.in_flight,
         })
     }
