@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sample::ColumnGrid;
 use serde::Serialize;
-use units::WallTime;
+use units::{SampleRate, WallTime};
 
 use crate::clock::{self, Moment};
 use crate::history::{History, StreamSlot};
@@ -51,7 +51,7 @@ struct StreamJson {
     epoch: String,
     state: &'static str,
     dtype: &'static str,
-    rate: Rate,
+    rate: SampleRate,
     elements_per_sample: u32,
     station: String,
     labels: BTreeMap<String, String>,
@@ -67,12 +67,6 @@ struct StreamJson {
     unsettled_elements: u64,
     health: &'static str,
     spark: Vec<Option<[f32; 2]>>,
-}
-
-#[derive(Serialize)]
-struct Rate {
-    numerator: u32,
-    denominator: u32,
 }
 
 #[derive(Serialize)]
@@ -103,7 +97,7 @@ fn describe(slot: &StreamSlot, now: Moment) -> StreamJson {
         epoch: info.epoch.to_string(),
         state: memory.state().name(),
         dtype: schema.dtype.name(),
-        rate: Rate { numerator: schema.rate.numerator(), denominator: schema.rate.denominator() },
+        rate: schema.rate,
         elements_per_sample: schema.elements_per_sample(),
         station: info.station.clone(),
         labels: schema.labels.clone(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{GapKind, Stage, StageCounts};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tallycast::{Schema, StreamGap};
 use units::{Epoch, WallTime};
 use wire::{GapCause, PageGap};
@@ -163,18 +163,17 @@ impl KnownGap {
     /// Returns the gap as `docs/reference/formats/account.md` has it, with its times.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
         json!({
             "id": self.id,
-            "kind": kind_name(self.kind),
-            "from_ns": self.from.as_nanos(),
-            "to_ns": self.to.as_nanos(),
+            "kind": self.kind,
+            "from_ns": self.from,
+            "to_ns": self.to,
             "first_index": self.first_index,
             "samples": self.samples,
             "first_element": self.first_element,
             "elements": self.missing() + self.absent,
             "numbers": [self.numbers.start, self.numbers.end],
-            "lost": Value::Object(lost.collect::<Map<_, _>>()),
+            "lost": self.lost,
             "unexplained": self.unexplained,
             "unsettled": self.unsettled,
             "reader_absent": self.absent,
@@ -202,15 +201,6 @@ impl KnownGap {
             self.kind = GapKind::Missing;
         }
         self.apportioned |= later.apportioned;
-    }
-}
-
-/// Returns the name of a kind of gap, the same everywhere.
-const fn kind_name(kind: GapKind) -> &'static str {
-    match kind {
-        GapKind::Missing => "missing",
-        GapKind::PublisherAbsent => "publisher_absent",
-        GapKind::ReaderAbsent => "reader_absent",
     }
 }
 

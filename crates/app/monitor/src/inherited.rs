@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ledger::{Stage, StageCounts};
 use sample::Schema;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use units::{SampleRate, WallTime};
 
 use crate::gap_map::KnownGap;
@@ -91,10 +91,9 @@ impl Inherited {
     }
 
     fn to_json(&self) -> Value {
-        let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
         json!({
             "stream": self.stream,
-            "lost": Value::Object(lost.collect::<Map<_, _>>()),
+            "lost": self.lost,
             "unexplained": self.unexplained,
             "unsettled": self.unsettled,
         })
