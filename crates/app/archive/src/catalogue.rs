@@ -19,8 +19,8 @@ use crate::damage::{self, Damage};
 use crate::error::ArchiveError;
 use crate::feed::{EpochFeed, Feed};
 use crate::folders::{
-    DESCRIPTION, LOCK, RunName, earlier_account, earlier_account_of, epoch_folders, epoch_of, run_folder,
-    run_of, stream_folder,
+    DESCRIPTION, LOCK, RunName, earlier_account, earlier_account_of, epoch_folders, run_folder, run_of,
+    stream_folder,
 };
 use crate::gaps::GapRecord;
 use crate::salvage::Tail;
@@ -148,9 +148,9 @@ impl Recording {
         let untold = self.absences().filter(move |gap| gap.positions.is_empty() && range.contains(&gap.t0));
         untold.map(move |gap| {
             json!({
-                "first_index": gap.positions.start / per_sample, "samples": 0, "from_ns": gap.t0.as_nanos(),
-                "to_ns": gap.t1.map(WallTime::as_nanos), "lost": {}, "unexplained": 0, "unsettled": 0,
-                "reader_absent": 0, "gaps": [gap.to_json()],
+                "first_index": gap.positions.start / per_sample, "samples": 0, "from_ns": gap.t0,
+                "to_ns": gap.t1, "lost": {}, "unexplained": 0, "unsettled": 0,
+                "reader_absent": 0, "gaps": [gap],
             })
         })
     }
@@ -197,7 +197,7 @@ impl Unreadable {
     /// Returns the epoch that the folder is named after; `None` if the name is not that of an epoch.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
-        epoch_of(self.folder.file_name()?.to_str()?.strip_prefix("epoch=")?)
+        self.folder.file_name()?.to_str()?.strip_prefix("epoch=")?.parse().ok()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use sample::{Channel, Dtype, Schema, StreamName};
+use sample::{Schema, StreamName};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use units::{Epoch, SampleRate};
+use units::Epoch;
 
-use crate::folders::epoch_of;
 use crate::stamped;
 
 const FORMAT: &str = "tallycast-stream";
@@ -14,13 +14,15 @@ const FORMAT: &str = "tallycast-stream";
 const VERSION: u64 = 1;
 
 /// Name, schema and origin of a stream in one epoch.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Description {
     /// Name of the stream.
+    #[serde(rename = "stream")]
     pub name: Arc<StreamName>,
     /// Epoch of the publisher.
     pub epoch: Epoch,
     /// Schema of the samples.
+    #[serde(flatten)]
     pub schema: Arc<Schema>,
     /// Station that publishes the stream.
     pub station: String,
@@ -44,32 +46,19 @@ pub enum DescriptionError {
     Version(u64),
     /// A member is absent or out of its range.
     #[error(
-        "the stream description is damaged at `{0}`\nrestore stream.json from the metadata of any segment in its folder"
+        "the stream description is damaged: {0}\nrestore stream.json from the metadata of any segment in its folder"
     )]
-    Member(&'static str),
+    Member(String),
 }
 
 impl Description {
     /// Returns the description as a JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let schema = &self.schema;
-        let channel = |channel: &Channel| {
-            json!({"name": channel.name, "unit": channel.unit, "shape": channel.shape,
-                   "scale": channel.scale, "offset": channel.offset})
-        };
-        json!({
-            "format": FORMAT,
-            "version": VERSION,
-            "stream": self.name.as_str(),
-            "epoch": self.epoch.to_string(),
-            "dtype": schema.dtype.name(),
-            "rate": {"numerator": schema.rate.numerator(), "denominator": schema.rate.denominator()},
-            "elements_per_sample": schema.elements_per_sample(),
-            "channels": schema.channels.iter().map(channel).collect::<Vec<_>>(),
-            "labels": schema.labels,
-            "station": self.station,
-        })
+        let mut object = json!(self);
+        object["format"] = FORMAT.into();
+        object["version"] = VERSION.into();
+        object
     }
 
     /// Reads a description.
@@ -85,52 +74,15 @@ impl Description {
             Some(VERSION) => {}
             other => return Err(DescriptionError::Version(other.unwrap_or(0))),
         }
-        let member = |name: &'static str| value.get(name).ok_or(DescriptionError::Member(name));
-        let text = |name| member(name)?.as_str().ok_or(DescriptionError::Member(name));
-        let parsed = Self {
-            name: Arc::new(text("stream")?.parse().map_err(|_| DescriptionError::Member("stream"))?),
-            epoch: epoch_of(text("epoch")?).ok_or(DescriptionError::Member("epoch"))?,
-            schema: Arc::new(schema_of(&value)?),
-            station: text("station")?.to_owned(),
-        };
-        Ok(parsed)
+        Self::deserialize(value).map_err(|error| DescriptionError::Member(error.to_string()))
     }
-}
-
-fn schema_of(value: &Value) -> Result<Schema, DescriptionError> {
-    let dtype = value.get("dtype").and_then(Value::as_str).and_then(|name| name.parse::<Dtype>().ok());
-    let channels = value.get("channels").and_then(Value::as_array);
-    let channels = channels.and_then(|channels| channels.iter().map(channel_of).collect::<Option<Vec<_>>>());
-    let mut schema = Schema::new(
-        dtype.ok_or(DescriptionError::Member("dtype"))?,
-        value.get("rate").and_then(rate_of).ok_or(DescriptionError::Member("rate"))?,
-        channels.ok_or(DescriptionError::Member("channels"))?,
-    )
-    .map_err(|_| DescriptionError::Member("channels"))?;
-    let labels = value.get("labels").and_then(Value::as_object);
-    for (key, label) in labels.ok_or(DescriptionError::Member("labels"))? {
-        let label = label.as_str().ok_or(DescriptionError::Member("labels"))?;
-        schema.labels.insert(key.clone(), label.to_owned());
-    }
-    Ok(schema)
-}
-
-fn rate_of(value: &Value) -> Option<SampleRate> {
-    let number = |name: &str| u32::try_from(value.get(name)?.as_u64()?).ok();
-    SampleRate::new(number("numerator")?, number("denominator")?).ok()
-}
-
-fn channel_of(value: &Value) -> Option<Channel> {
-    let text = |name: &str| value.get(name)?.as_str();
-    let extent = |extent: &Value| u32::try_from(extent.as_u64()?).ok();
-    let shape: Vec<u32> = value.get("shape")?.as_array()?.iter().map(extent).collect::<Option<_>>()?;
-    let channel = Channel::new(text("name")?, text("unit")?).with_shape(shape);
-    Some(channel.with_scale(value.get("scale")?.as_f64()?, value.get("offset")?.as_f64()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sample::{Channel, Dtype};
+    use units::SampleRate;
 
     fn description() -> Description {
         let image = Channel::new("image", "").with_shape([2, 3]).with_scale(0.1 + 0.2, -1e-300);
@@ -162,12 +114,12 @@ mod tests {
     fn members_of_later_versions_are_ignored_and_values_out_of_range_refused() {
         let value = description().to_json();
         let mut later = value.clone();
-        later["colour"] = serde_json::json!([1]);
+        later["colour"] = json!([1]);
         later["rate"]["colour"] = 1.into();
         later["channels"][0]["colour"] = 1.into();
         assert_eq!(Description::decode(later.to_string().as_bytes()), Ok(description()));
         let mut unreduced = value.clone();
-        unreduced["rate"] = serde_json::json!({"numerator": 2000, "denominator": 6});
+        unreduced["rate"] = json!({"numerator": 2000, "denominator": 6});
         assert_eq!(Description::decode(unreduced.to_string().as_bytes()), Ok(description()));
         for (member, bad) in [
             ("/stream", "a//b".into()),
@@ -195,7 +147,8 @@ mod tests {
             let mut value = value.clone();
             value.as_object_mut().unwrap().remove(member);
             let bytes = value.to_string().into_bytes();
-            assert_eq!(Description::decode(&bytes), Err(DescriptionError::Member(member)));
+            let message = format!("missing field `{member}`");
+            assert_eq!(Description::decode(&bytes), Err(DescriptionError::Member(message)));
         }
         assert_eq!(Description::decode(b"{}"), Err(DescriptionError::Foreign));
         let mut later = value;

@@ -6,7 +6,7 @@
 use core::ops::Range;
 use std::io::{Seek, Write};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use units::WallTime;
 
 use crate::catalogue::{Archive, Recording};
@@ -113,12 +113,12 @@ impl Hole {
     /// Returns the hole as a JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let mut json = self.reasons().to_json();
+        let mut json = json!(self.reasons());
         json["first_index"] = self.first_index.into();
         json["samples"] = self.samples.into();
-        json["from_ns"] = self.t0.as_nanos().into();
-        json["to_ns"] = self.t1.as_nanos().into();
-        json["gaps"] = self.gaps.iter().map(crate::GapRecord::to_json).collect();
+        json["from_ns"] = json!(self.t0);
+        json["to_ns"] = json!(self.t1);
+        json["gaps"] = json!(self.gaps);
         json
     }
 }

@@ -98,12 +98,6 @@ pub(crate) fn epoch_folder(run: &RunName, stream: &StreamName, epoch: Epoch) -> 
     stream_folder(run, stream).join(format!("epoch={epoch}"))
 }
 
-/// Parses an epoch in its displayed form.
-pub(crate) fn epoch_of(text: &str) -> Option<Epoch> {
-    let (start, incarnation) = text.split_once('-')?;
-    Some(Epoch { start_ns: start.parse().ok()?, incarnation: u64::from_str_radix(incarnation, 16).ok()? })
-}
-
 /// Returns the path of a segment's file.
 pub(crate) fn segment_path(folder: &Path, number: u32, file: SegmentFile) -> PathBuf {
     let suffix = SUFFIXES.iter().find(|(kind, _)| *kind == file).map_or("", |(_, suffix)| suffix);
@@ -180,7 +174,7 @@ mod tests {
         let folder = epoch_folder(&run, &"w7x/ecrh".parse().unwrap(), epoch);
         assert_eq!(folder, Path::new("run=shot-7/stream=w7x%2Fecrh/epoch=12-00000000000000ab"));
         assert_eq!(run_of("run=shot-7"), Some(run));
-        assert_eq!(epoch_of("12-00000000000000ab"), Some(epoch));
+        assert_eq!("12-00000000000000ab".parse(), Ok(epoch));
         for (file, _) in SUFFIXES {
             let path = segment_path(Path::new("x"), 31, file);
             assert_eq!(segment_of(path.file_name().unwrap().to_str().unwrap()), Some((31, file)));

@@ -8,7 +8,8 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 use ledger::{GapKind, Stage, StageCounts};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use units::WallTime;
 
 use crate::Description;
@@ -24,7 +25,8 @@ const CRC_MARK: &str = ",\"crc32c\":\"";
 const LINE_END: &str = "\"}";
 
 /// Gap as stored in the archive.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "StoredGap", into = "StoredGap")]
 pub struct GapRecord {
     /// Identity of the gap within its stream and epoch.
     pub key: GapKey,
@@ -51,7 +53,7 @@ pub struct GapRecord {
 }
 
 /// Identity of a gap in an epoch of an archive.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct GapKey {
     /// Number of the recorder in this epoch, from 1; each one's ids begin again.
     pub session: u32,
@@ -62,7 +64,8 @@ pub struct GapKey {
 }
 
 /// Account in which a gap was declared.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// Account of the reader that feeds the recorder.
     Reader,
@@ -71,7 +74,7 @@ pub enum Origin {
 }
 
 /// Bytes that a recovery cut off a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Trim {
     /// Name of the file.
     pub file: String,
@@ -82,9 +85,10 @@ pub struct Trim {
 }
 
 /// Period in which one recorder recorded the stream.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Session {
     /// Number of the session, from 1.
+    #[serde(rename = "session")]
     pub number: u32,
     /// Index of the first sample of its account.
     pub first_index: u64,
@@ -93,10 +97,11 @@ pub struct Session {
 }
 
 /// Line of the gap map.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "lowercase")]
 pub enum Line {
-    /// The first line, with stream and epoch of the gap map; `None` in files written before they were added.
-    Head(Option<(String, String)>),
+    /// The first line.
+    Head(Head),
     /// A recorder began.
     Session(Session),
     /// A gap, or an update of it.
@@ -107,8 +112,26 @@ pub enum Line {
     Mended(Mended),
 }
 
+/// Format of the gap map, and its owner; `None` in files written before it was added.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Head {
+    format: String,
+    version: u64,
+    #[serde(flatten)]
+    owner: Option<Owner>,
+}
+
+/// Stream and epoch of a gap map, as text.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Owner {
+    /// Name of the stream.
+    pub stream: String,
+    /// Epoch of the publisher.
+    pub epoch: String,
+}
+
 /// Repair of a damaged file by a recovery.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mended {
     /// Name of the file.
     pub file: String,
@@ -138,7 +161,7 @@ pub struct GapMap {
     /// Repairs by recoveries.
     pub mended: Vec<Mended>,
     /// Stream and epoch of the gap map; `None` if the file does not have them.
-    pub owner: Option<(String, String)>,
+    pub owner: Option<Owner>,
 }
 
 /// Reason why a file is not a gap map.
@@ -172,121 +195,105 @@ impl GapRecord {
         let (stage, count) = self.lost.nonzero().max_by(|(a, x), (b, y)| x.cmp(y).then(b.cmp(a)))?;
         (count >= self.unexplained.max(self.unsettled)).then_some(stage)
     }
+}
 
-    /// Returns the record as a JSON object, the same in the file, in exports and in answers.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let lost: Map<String, Value> =
-            self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), count.into())).collect();
-        json!({
-            "session": self.key.session,
-            "origin": match self.key.origin { Origin::Reader => "reader", Origin::Archive => "archive" },
-            "id": self.key.id,
-            "kind": kind_name(self.kind),
-            "first_element": self.positions.start,
-            "elements": self.positions.end - self.positions.start,
-            "numbers": [self.numbers.start, self.numbers.end],
-            "lost": lost,
-            "unexplained": self.unexplained,
-            "unsettled": self.unsettled,
-            "settled": self.settled(),
-            "apportioned": self.apportioned,
-            "from_ns": self.t0.as_nanos(),
-            "to_ns": self.t1.map(WallTime::as_nanos),
-            "evidence": self.evidence,
-        })
+/// Gap as the file, exports and answers have it.
+#[derive(Serialize, Deserialize)]
+struct StoredGap {
+    #[serde(flatten)]
+    key: GapKey,
+    kind: GapKind,
+    first_element: u64,
+    elements: u64,
+    numbers: [u64; 2],
+    /// Elements by the names of their stages, which may be those of a later version.
+    lost: BTreeMap<String, u64>,
+    unexplained: u64,
+    unsettled: u64,
+    #[serde(skip_deserializing)]
+    settled: bool,
+    apportioned: bool,
+    from_ns: WallTime,
+    // Unlike another option, it must be there.
+    #[serde(deserialize_with = "Option::deserialize")]
+    to_ns: Option<WallTime>,
+    evidence: Vec<String>,
+}
+
+impl From<GapRecord> for StoredGap {
+    fn from(gap: GapRecord) -> Self {
+        Self {
+            settled: gap.settled(),
+            key: gap.key,
+            kind: gap.kind,
+            first_element: gap.positions.start,
+            elements: gap.positions.end - gap.positions.start,
+            numbers: [gap.numbers.start, gap.numbers.end],
+            lost: gap.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), count)).collect(),
+            unexplained: gap.unexplained,
+            unsettled: gap.unsettled,
+            apportioned: gap.apportioned,
+            from_ns: gap.t0,
+            to_ns: gap.t1,
+            evidence: gap.evidence,
+        }
     }
+}
 
-    fn from_json(value: &Value) -> Option<Self> {
-        let number = |name: &str| value.get(name)?.as_u64();
-        let first = number("first_element")?;
-        let numbers = value.get("numbers")?;
-        let text = |line: &Value| line.as_str().map(str::to_owned);
-        let mut evidence: Vec<String> =
-            value.get("evidence")?.as_array()?.iter().map(text).collect::<Option<_>>()?;
-        let (mut lost, mut unexplained) = (StageCounts::default(), number("unexplained")?);
-        for (stage, count) in value.get("lost")?.as_object()? {
-            let count = count.as_u64()?;
+impl TryFrom<StoredGap> for GapRecord {
+    type Error = &'static str;
+
+    fn try_from(stored: StoredGap) -> Result<Self, Self::Error> {
+        let StoredGap { mut unexplained, mut evidence, .. } = stored;
+        let mut lost = StageCounts::default();
+        for (stage, count) in stored.lost {
             match stage.parse::<Stage>() {
                 Ok(stage) => lost[stage] = count,
                 // A stage of a later version. Only its name is unknown to this version; people can still read it.
                 Err(_) => {
-                    unexplained = unexplained.checked_add(count)?;
+                    unexplained = unexplained.checked_add(count).ok_or("too many elements are lost")?;
                     evidence
                         .push(format!("{count} elements lost in {stage}, which this version does not know"));
                 }
             }
         }
-        let origin = origin_of(value.get("origin")?.as_str()?)?;
-        Some(Self {
-            key: GapKey { session: u32::try_from(number("session")?).ok()?, origin, id: number("id")? },
-            kind: kind_of(value.get("kind")?.as_str()?)?,
-            positions: first..first.checked_add(number("elements")?)?,
-            numbers: numbers.get(0)?.as_u64()?..numbers.get(1)?.as_u64()?,
+        let end = stored.first_element.checked_add(stored.elements).ok_or("too many elements are missing")?;
+        let [first_number, next_number] = stored.numbers;
+        Ok(Self {
+            key: stored.key,
+            kind: stored.kind,
+            positions: stored.first_element..end,
+            numbers: first_number..next_number,
             lost,
             unexplained,
-            unsettled: number("unsettled")?,
-            apportioned: value.get("apportioned")?.as_bool()?,
-            t0: WallTime::from_nanos(value.get("from_ns")?.as_i64()?),
-            t1: value.get("to_ns")?.as_i64().map(WallTime::from_nanos),
+            unsettled: stored.unsettled,
+            apportioned: stored.apportioned,
+            t0: stored.from_ns,
+            t1: stored.to_ns,
             evidence,
         })
-    }
-}
-
-const KINDS: [(GapKind, &str); 3] = [
-    (GapKind::Missing, "missing"),
-    (GapKind::PublisherAbsent, "publisher_absent"),
-    (GapKind::ReaderAbsent, "reader_absent"),
-];
-
-fn kind_name(kind: GapKind) -> &'static str {
-    KINDS.iter().find(|(known, _)| *known == kind).expect("every kind has a name").1
-}
-
-fn kind_of(name: &str) -> Option<GapKind> {
-    KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
-}
-
-fn origin_of(name: &str) -> Option<Origin> {
-    match name {
-        "reader" => Some(Origin::Reader),
-        "archive" => Some(Origin::Archive),
-        _ => None,
     }
 }
 
 impl Line {
     /// Returns the first line of a stream's gap map.
     pub(crate) fn head_of(description: &Description) -> Self {
-        Self::Head(Some((description.name.as_str().to_owned(), description.epoch.to_string())))
+        let owner = Owner { stream: description.name.to_string(), epoch: description.epoch.to_string() };
+        Self::Head(Head { format: FORMAT.to_owned(), version: VERSION, owner: Some(owner) })
     }
 
     /// Returns the line with its checksum and line end.
+    ///
+    /// # Panics
+    /// Never: every kind of line is an object with its name.
     #[must_use]
     pub fn encode(&self) -> String {
-        let (name, value) = match self {
-            Self::Head(None) => ("head", json!({"format": FORMAT, "version": VERSION})),
-            Self::Head(Some((stream, epoch))) => {
-                ("head", json!({"format": FORMAT, "version": VERSION, "stream": stream, "epoch": epoch}))
-            }
-            Self::Session(session) => (
-                "session",
-                json!({"session": session.number, "first_index": session.first_index, "reader": session.reader}),
-            ),
-            Self::Gap(gap) => ("gap", gap.to_json()),
-            Self::Trim(trim) => (
-                "trim",
-                json!({"file": trim.file, "kept_bytes": trim.kept_bytes, "cut_bytes": trim.cut_bytes}),
-            ),
-            Self::Mended(mended) => {
-                let Mended { file, kept_as, cause } = mended;
-                ("mended", json!({"file": file, "kept_as": kept_as, "cause": cause}))
-            }
-        };
+        let mut object = json!(self);
+        let name = object.as_object_mut().and_then(|members| members.remove("line"));
+        let name = name.expect("every kind of line has its name");
         // The kind of line comes first for readability; the rest in the order of the JSON library.
-        let object = value.to_string();
-        let content = format!("{{\"line\":\"{name}\",{}", &object[1..object.len() - 1]);
+        let object = object.to_string();
+        let content = format!("{{\"line\":{name},{}", &object[1..object.len() - 1]);
         format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]))
     }
 
@@ -306,8 +313,8 @@ impl Line {
         let named = |name: &str| value.as_ref().and_then(|value| value.get(name)?.as_str());
         match named("line") {
             Some("gap") => {
-                named("kind").is_some_and(|kind| kind_of(kind).is_none())
-                    || named("origin").is_some_and(|origin| origin_of(origin).is_none())
+                named("kind").is_some_and(|kind| GapKind::deserialize(json!(kind)).is_err())
+                    || named("origin").is_some_and(|origin| Origin::deserialize(json!(origin)).is_err())
             }
             Some(kind) => !["head", "session", "trim", "mended"].contains(&kind),
             None => false,
@@ -316,32 +323,8 @@ impl Line {
 
     /// Reads a line without its end; `None` if it is torn, damaged or of an unknown kind.
     fn decode(line: &str) -> Option<Self> {
-        if !Self::is_whole(line) {
-            return None;
-        }
-        let value: Value = serde_json::from_str(line).ok()?;
-        let number = |name: &str| value.get(name)?.as_u64();
-        let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
-        match value.get("line")?.as_str()? {
-            "head" => Some(Self::Head(text("stream").zip(text("epoch")))),
-            "session" => Some(Self::Session(Session {
-                number: u32::try_from(number("session")?).ok()?,
-                first_index: number("first_index")?,
-                reader: text("reader")?,
-            })),
-            "gap" => GapRecord::from_json(&value).map(|gap| Self::Gap(Box::new(gap))),
-            "trim" => Some(Self::Trim(Trim {
-                file: text("file")?,
-                kept_bytes: number("kept_bytes")?,
-                cut_bytes: number("cut_bytes")?,
-            })),
-            "mended" => Some(Self::Mended(Mended {
-                file: text("file")?,
-                kept_as: text("kept_as"),
-                cause: text("cause")?,
-            })),
-            _ => None,
-        }
+        let value: Value = serde_json::from_str(line).ok().filter(|_| Self::is_whole(line))?;
+        Self::deserialize(value).ok()
     }
 }
 
@@ -363,7 +346,7 @@ impl GapMap {
                 check_head(text, decoded.is_some(), bytes)?;
             }
             match decoded {
-                Some(Line::Head(owner)) => map.owner = owner,
+                Some(Line::Head(head)) => map.owner = head.owner,
                 Some(Line::Session(session)) => map.sessions.push(session),
                 Some(Line::Gap(gap)) => drop(map.gaps.insert(gap.key, *gap)),
                 Some(Line::Trim(trim)) => map.trims.push(trim),
@@ -398,7 +381,7 @@ impl GapMap {
 
     /// Returns the stream and epoch of the gap map if they are not those of `description`.
     pub(crate) fn stranger(&self, description: &Description) -> Option<String> {
-        let (stream, epoch) = self.owner.as_ref()?;
+        let Owner { stream, epoch } = self.owner.as_ref()?;
         let is_ours = *stream == *description.name.as_str() && *epoch == description.epoch.to_string();
         (!is_ours).then(|| format!("stream {stream} in epoch {epoch}"))
     }
@@ -447,11 +430,15 @@ mod tests {
         }
     }
 
+    fn head(owner: Option<Owner>) -> Line {
+        Line::Head(Head { format: FORMAT.to_owned(), version: VERSION, owner })
+    }
+
     fn lines() -> Vec<Line> {
         let session = Session { number: 1, first_index: 7, reader: "recorder".into() };
         let trim = Trim { file: "segment-000001.arrows".into(), kept_bytes: 100, cut_bytes: 5 };
         vec![
-            Line::Head(Some(("lab/probe".into(), "1-2".into()))),
+            head(Some(Owner { stream: "lab/probe".into(), epoch: "1-2".into() })),
             Line::Session(session),
             Line::Gap(Box::new(gap(0))),
             Line::Gap(Box::new(gap(1))),
@@ -483,7 +470,7 @@ mod tests {
             evidence: Vec::new(),
             ..gap(0)
         };
-        let added = [Line::Head(None), Line::Mended(mended), Line::Gap(Box::new(absent))];
+        let added = [head(None), Line::Mended(mended), Line::Gap(Box::new(absent))];
         let content = |line: &Line| line.encode().split_once(CRC_MARK).unwrap().0.to_owned();
         let written: Vec<String> = lines().iter().chain(&added).map(content).collect();
         let expected = [
@@ -503,16 +490,27 @@ mod tests {
     fn a_line_of_a_later_version_may_have_more_members_and_one_without_a_member_is_damaged() {
         let known = Line::Gap(Box::new(gap(0))).encode();
         let (content, _) = known.rsplit_once(CRC_MARK).unwrap();
-        let read = |content: &str| Line::decode(&format!("{content}{CRC_MARK}{:08x}{LINE_END}", crc32c([content.as_bytes()])));
+        let read = |content: &str| {
+            Line::decode(&format!("{content}{CRC_MARK}{:08x}{LINE_END}", crc32c([content.as_bytes()])))
+        };
         assert_eq!(read(&format!("{content},\"colour\":[1]")), Some(Line::Gap(Box::new(gap(0)))));
         let value: Value = serde_json::from_str(&known).unwrap();
-        for member in value.as_object().unwrap().keys().filter(|member| !["settled", "crc32c"].contains(&member.as_str())) {
+        for member in value
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|member| !["settled", "crc32c"].contains(&member.as_str()))
+        {
             let mut value = value.clone();
             drop(value.as_object_mut().unwrap().remove(member));
             drop(value.as_object_mut().unwrap().remove("crc32c"));
             assert_eq!(read(value.to_string().strip_suffix('}').unwrap()), None, "{member}");
         }
-        for (good, bad) in [("\"elements\":10", "\"elements\":18446744073709551615"), ("\"id\":0", "\"id\":-1"), ("[3,5]", "[3]")] {
+        for (good, bad) in [
+            ("\"elements\":10", "\"elements\":18446744073709551615"),
+            ("\"id\":0", "\"id\":-1"),
+            ("[3,5]", "[3]"),
+        ] {
             assert!(content.contains(good));
             assert_eq!(read(&content.replace(good, bad)), None, "{bad}");
         }
@@ -555,7 +553,7 @@ mod tests {
         let content = content.replace("\"injected\":4", "\"receiver_tunnel\":4");
         assert!(content.contains("receiver_tunnel"));
         let later = format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]));
-        let text = Line::Head(None).encode() + &later + &Line::Gap(Box::new(gap(1))).encode();
+        let text = head(None).encode() + &later + &Line::Gap(Box::new(gap(1))).encode();
         let map = GapMap::decode(text.as_bytes()).unwrap();
         assert_eq!((map.gaps.len(), map.damaged, map.spoiled), (2, 0, 0));
         let found = &map.gaps[&gap(0).key];
@@ -572,7 +570,7 @@ mod tests {
             assert!(content.contains(now));
             let content = content.replace(now, later);
             let later = format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]));
-            let text = Line::Head(None).encode() + &later + &Line::Gap(Box::new(gap(1))).encode();
+            let text = head(None).encode() + &later + &Line::Gap(Box::new(gap(1))).encode();
             let map = GapMap::decode(text.as_bytes()).unwrap();
             assert_eq!((map.gaps.len(), map.damaged, map.spoiled), (1, 0, 0));
         }

@@ -47,7 +47,7 @@ pub use error::ArchiveError;
 pub use export::{Export, Exported};
 pub use feed::{EpochFeed, Feed, Hole, Piece};
 pub use folders::{ClosedSegment, RunName, RunNameError, stream_folder};
-pub use gaps::{GapKey, GapMap, GapMapError, GapRecord, Line, Mended, Origin, Session, Trim};
+pub use gaps::{GapKey, GapMap, GapMapError, GapRecord, Head, Line, Mended, Origin, Owner, Session, Trim};
 pub use index::{Entry, Header, Index, IndexError};
 pub use points::{Extremes, MAX_POINTS, Points, PointsRequest};
 pub use reasons::Reasons;

@@ -22,6 +22,7 @@ use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::WallTime;
 
@@ -44,35 +45,24 @@ const TIMES: usize = 1;
 const READ_BATCH_BYTES: usize = 4 << 20;
 
 /// First and last sample of a segment, with their times.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct SegmentSpan {
     pub(crate) first_index: u64,
     pub(crate) next_index: u64,
+    #[serde(rename = "t0_ns")]
     pub(crate) t0: WallTime,
+    #[serde(rename = "t1_ns")]
     pub(crate) t1: WallTime,
     pub(crate) samples: u64,
 }
 
-impl SegmentSpan {
-    fn to_json(self, number: u32) -> Value {
-        json!({
-            "version": VERSION, "segment": number, "first_index": self.first_index, "next_index": self.next_index,
-            "t0_ns": self.t0.as_nanos(), "t1_ns": self.t1.as_nanos(), "samples": self.samples,
-        })
-    }
-
-    fn from_json(value: &Value) -> Option<Self> {
-        let number = |name: &str| value.get(name)?.as_u64();
-        let time = |name: &str| value.get(name)?.as_i64().map(WallTime::from_nanos);
-        (number("version")? == VERSION).then_some(())?;
-        Some(Self {
-            first_index: number("first_index")?,
-            next_index: number("next_index")?,
-            t0: time("t0_ns")?,
-            t1: time("t1_ns")?,
-            samples: number("samples")?,
-        })
-    }
+/// A segment's note in its footer.
+#[derive(Serialize, Deserialize)]
+struct SegmentNote {
+    version: u64,
+    segment: u32,
+    #[serde(flatten)]
+    span: SegmentSpan,
 }
 
 /// Writer of a stream's record batches as Parquet.
@@ -108,7 +98,8 @@ impl<W: Write + Send> ParquetWriter<W> {
 impl<W: Write + Send> ParquetWriter<Sealing<W>> {
     /// Writes the footer with the segment's span, and the seal before it.
     pub(crate) fn seal(mut self, number: u32, span: SegmentSpan) -> Result<W, ArchiveError> {
-        self.note(SEGMENT_KEY, span.to_json(number).to_string());
+        let note = SegmentNote { version: VERSION, segment: number, span };
+        self.note(SEGMENT_KEY, json!(note).to_string());
         // The last row group first, which is large; only a little is then held back.
         self.writer.flush()?;
         self.writer.inner_mut().hold();
@@ -179,9 +170,10 @@ impl ParquetSegment {
         ArchiveError::reject_later(path, told)?;
         let segment = segment_of(metadata.metadata());
         ArchiveError::reject_later(path, segment.as_ref().and_then(|segment| segment["version"].as_u64()))?;
-        let span = segment.as_ref().and_then(span_of);
-        let (number, span) =
-            span.ok_or_else(|| ArchiveError::segment(path, "this is not a segment of a tallycast archive"))?;
+        let foreign = || ArchiveError::segment(path, "this is not a segment of a tallycast archive");
+        let note = segment.and_then(|segment| SegmentNote::deserialize(segment).ok());
+        let SegmentNote { segment: number, span, .. } =
+            note.filter(|note| note.version == VERSION).ok_or_else(foreign)?;
         Ok(Self { file, metadata, span, number })
     }
 
@@ -297,10 +289,6 @@ fn segment_of(metadata: &ParquetMetaData) -> Option<Value> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     let pair = pairs.iter().find(|pair| pair.key == SEGMENT_KEY)?;
     serde_json::from_str(pair.value.as_ref()?).ok()
-}
-
-fn span_of(segment: &Value) -> Option<(u32, SegmentSpan)> {
-    Some((u32::try_from(segment["segment"].as_u64()?).ok()?, SegmentSpan::from_json(segment)?))
 }
 
 /// Returns whether a row group may hold values of a range; without statistics it may hold any.

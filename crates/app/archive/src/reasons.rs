@@ -3,12 +3,12 @@
 use core::ops::Range;
 
 use ledger::{GapKind, StageCounts};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use crate::gaps::GapRecord;
 
 /// Missing elements by reason.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Reasons {
     /// Lost elements by stage.
     pub lost: StageCounts,
@@ -58,18 +58,6 @@ impl Reasons {
             ("reader_absent", self.reader_absent),
         ];
         stages.chain(rest.into_iter().filter(|(_, count)| *count > 0))
-    }
-
-    /// Returns the reasons as a JSON object.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), count.into()));
-        json!({
-            "lost": lost.collect::<Map<String, Value>>(),
-            "unexplained": self.unexplained,
-            "unsettled": self.unsettled,
-            "reader_absent": self.reader_absent,
-        })
     }
 
     fn count(&mut self, gap: &GapRecord, missing: &Range<u64>) {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ledger::{GapKind, StageCounts};
+use serde_json::json;
 use units::{RangeSet, WallTime};
 
 use crate::Description;
@@ -608,7 +609,7 @@ impl<'a> Recovery<'a> {
         // The account of an earlier session was renamed.
         let found = &told.account;
         let is_own = found["session"] == self.session;
-        let mut account = if is_own { found.clone() } else { serde_json::json!({}) };
+        let mut account = if is_own { found.clone() } else { json!({}) };
         account["format"] = "tallycast-archive-account".into();
         account["version"] = VERSION.into();
         account["stream"] = description.name.as_str().into();
@@ -619,7 +620,7 @@ impl<'a> Recovery<'a> {
             account["recovered"] = true.into();
         }
         account["stored_index"] = self.stored_index().into();
-        account["files"] = Files { last_segment: self.last_segment(), gap_bytes }.to_json();
+        account["files"] = json!(Files { last_segment: self.last_segment(), gap_bytes });
         Ok(replace(self.store, &folder.join(ACCOUNT), stamp(&account).as_bytes())?)
     }
 

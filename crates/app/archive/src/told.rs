@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::Description;
 use crate::error::ArchiveError;
@@ -29,16 +30,10 @@ pub(crate) struct Told {
 }
 
 /// Statements of an account about the other files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Files {
     pub(crate) last_segment: u32,
     pub(crate) gap_bytes: u64,
-}
-
-impl Files {
-    pub(crate) fn to_json(self) -> Value {
-        json!({"last_segment": self.last_segment, "gap_bytes": self.gap_bytes})
-    }
 }
 
 impl Told {

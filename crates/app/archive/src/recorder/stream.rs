@@ -643,7 +643,7 @@ impl StreamRecorder {
             "epoch": self.description.epoch.to_string(),
             "session": self.session,
             "state": state,
-            "files": Files { last_segment: self.last_segment, gap_bytes: self.gaps.synced_bytes() }.to_json(),
+            "files": Files { last_segment: self.last_segment, gap_bytes: self.gaps.synced_bytes() },
             "first_index": self.first_index,
             "accepted_index": self.accepted_index,
             "stored_index": self.stored_index,

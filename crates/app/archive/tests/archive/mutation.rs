@@ -125,7 +125,7 @@ fn read(store: &Arc<dyn Store>, stream: &StreamName, told: &str) -> Option<Readi
                 assert_eq!(hole.reasons().total(), hole.samples * 3, "{told}: {hole:?}");
                 reading.loud |= hole.is_damage();
                 expected = hole.first_index + hole.samples;
-                reading.holes.push((hole.first_index, hole.samples, hole.reasons().to_json()));
+                reading.holes.push((hole.first_index, hole.samples, serde_json::json!(hole.reasons())));
             }
         }
     }

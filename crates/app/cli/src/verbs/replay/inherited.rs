@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use archive::{Hole, Reasons, Recording, StreamEntry};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Holes of stage `source` published by a replay, by their recorded causes.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl Inherited {
 
     /// Returns it as a JSON object, with what was replayed.
     pub(super) fn to_json(&self, entry: &StreamEntry, recording: &Recording) -> Value {
-        let mut json = self.reasons.to_json();
+        let mut json = json!(self.reasons);
         json["run"] = entry.run.as_str().into();
         json["stream"] = entry.name.as_str().into();
         json["epoch"] = recording.description.epoch.to_string().into();
