@@ -1,4 +1,4 @@
-//! Published schemas: the pages `docs/formats/NAME.schema.json`, which are what the types of reports say.
+//! Published schemas: the pages `docs/reference/formats/NAME.schema.json`, which are what the types of reports say.
 
 use std::{env, fs};
 
@@ -43,7 +43,7 @@ fn page(name: &str) -> String {
 }
 
 fn path(name: &str) -> String {
-    format!("{}/../../docs/formats/{name}.schema.json", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../docs/reference/formats/{name}.schema.json", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn schema<T: JsonSchema>(title: &str) -> Schema {

@@ -3,7 +3,7 @@
 //! The form of an audit is published as `docs/reference/formats/doctor-audit.schema.json`, which is made from [`AuditLine`].
 
 use diagnose::audit::{CHECK_NAMES, Check, Judgement};
-use diagnose::{Datagrams, Evidence, Finding, Level, Place, Remedy, Unplaced};
+use diagnose::{Datagrams, Finding, Place, Remedy, Unplaced};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};

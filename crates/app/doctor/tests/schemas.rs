@@ -23,8 +23,8 @@ fn the_page_of_an_audit_is_what_its_lines_are_and_accepts_nothing_else() {
 
 #[test]
 fn the_guide_describes_each_check_of_an_audit() {
-    let guide = include_str!("../../../../docs/doctor.md");
+    let guide = include_str!("../../../../docs/guide/doctor.md");
     for name in CHECK_NAMES {
-        assert!(guide.contains(&format!("`{name}`")), "docs/doctor.md does not mention {name}");
+        assert!(guide.contains(&format!("`{name}`")), "docs/guide/doctor.md does not mention {name}");
     }
 }

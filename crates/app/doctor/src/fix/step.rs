@@ -6,7 +6,6 @@ use diagnose::{Change, Plan, Proof, Window};
 use serde_json::{Value, json};
 
 use super::undo_text;
-use crate::change_json;
 
 /// Step of [`fix`](super::fix).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -62,7 +61,7 @@ impl FixStep<'_> {
                 "place": plan.place.to_string(),
                 "lost": plan.lost,
                 "why": plan.why,
-                "change": change.map(change_json),
+                "change": change,
                 "undo": change.map(undo_text),
                 "by_hand": plan.by_hand.iter().map(|remedy| remedy.what.as_str()).collect::<Vec<_>>(),
             }),
@@ -70,7 +69,7 @@ impl FixStep<'_> {
                 "event": "proof",
                 "stage": plan.stage.name(),
                 "place": plan.place.to_string(),
-                "change": change_json(change),
+                "change": change,
                 "before": window_json(before),
                 "after": window_json(after),
                 "proof": proof_name(*proof),
