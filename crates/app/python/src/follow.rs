@@ -66,7 +66,7 @@ impl CsvFollower {
     }
 
     /// Returns position, the bytes before it, and the first line.
-    fn mark<'py>(&self, py: Python<'py>) -> PyResult<Option<(u64, Bound<'py, PyBytes>, Option<String>)>> {
+    fn mark<'py>(&self, py: Python<'py>) -> PyResult<Option<Marked<'py>>> {
         let mark = self.0.mark()?;
         Ok(mark.map(|it| (it.position, PyBytes::new(py, &it.trace), it.header)))
     }
@@ -91,6 +91,9 @@ impl CsvFollower {
         self.0.truncations()
     }
 }
+
+/// Position, the bytes before it, and the first line.
+type Marked<'py> = (u64, Bound<'py, PyBytes>, Option<String>);
 
 /// `beginning`, `now`, or the mark of an earlier follower.
 #[derive(FromPyObject)]

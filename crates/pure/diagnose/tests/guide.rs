@@ -37,7 +37,7 @@ fn stages() -> BTreeSet<Stage> {
 fn stages_of(sign: &str) -> BTreeSet<Stage> {
     let (reason, function) = sign.split_once(" @ ").unwrap_or((sign, ""));
     let has = |cause: &Cause| {
-        let counters = cause.counters.iter().map(|name| name.split('/').next().unwrap());
+        let counters = cause.counters.iter().map(|name| name.split_once('/').map_or(*name, |(name, _)| name));
         let mut names = counters.chain(cause.drivers.iter().flat_map(|(_, names)| *names).copied());
         cause.reasons.contains(&reason) || cause.functions.contains(&function) || names.any(|it| it == sign)
     };
