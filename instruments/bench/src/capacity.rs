@@ -7,11 +7,9 @@
 
 mod client;
 mod crew;
-mod csv;
 mod figure;
 mod message;
 mod options;
-mod page;
 mod receive;
 mod report;
 mod send;

@@ -4,15 +4,15 @@
 //! systems, for UDP, TCP and the stream protocol. Each transport is measured by runs of
 //! [`throughput`](crate::throughput) at one moderate rate; `probe` defines the cost.
 
+mod figure;
 mod measure;
 mod options;
-mod output;
 mod report;
 mod source;
 mod table;
 
+pub(crate) use figure::charts;
 pub use measure::{CostError, measure};
 pub use options::Options;
-pub(crate) use output::charts;
 pub use report::{FORMAT, Figure, Measured, Metric, Report, Run, Settings, VERSION};
 pub use source::{SourceCosts, SourceHost, hosts};

@@ -5,11 +5,9 @@
 //! transport and processor quota; each repeat is a whole [search](Search) with its own two processes. [`serve`]
 //! is the main function of those processes.
 
-mod csv;
 mod figure;
 mod message;
 mod options;
-mod page;
 mod pair;
 mod report;
 mod search;

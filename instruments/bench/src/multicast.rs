@@ -6,6 +6,7 @@
 //! share; between two hosts there is none, and the report has null.
 
 mod client;
+mod figure;
 mod member;
 mod message;
 mod options;

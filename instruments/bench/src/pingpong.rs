@@ -7,12 +7,10 @@
 
 mod attendance;
 mod client;
-mod csv;
 mod figure;
 mod link;
 mod message;
 mod options;
-mod page;
 mod report;
 mod server;
 mod table;

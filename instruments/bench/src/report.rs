@@ -2,29 +2,31 @@
 //!
 //! [`Start`] has the time, hosts and settings; [`State`] the outcome, [`End`] also the notes; a [`Row`] is the
 //! median of repeats; the resources that each end [used](Used) show whether the figures are reliable. Writing a
-//! report in other [forms](Forms) is shared too; a [`Reproduction`] compares the figures and
+//! report in other [forms](Forms) is shared too: each test has its columns, `table` and `document` write them; a [`Reproduction`] compares the figures and
 //! [conclusions](Conclusion) of a paper with ours.
 //!
 //! Not here: the figures and texts of each test.
 
 mod conclusion;
-pub(crate) mod csv;
+mod document;
 mod envelope;
 pub(crate) mod noise;
-pub(crate) mod page;
 mod reproduction;
 mod row;
+pub(crate) mod table;
 mod times;
 mod used;
 mod watch;
 
+pub(crate) use conclusion::Comparisons;
 pub use conclusion::{Agreement, Conclusion, Grid};
-pub(crate) use conclusion::{Comparisons, add_conclusions, citation, write_conclusions};
+pub(crate) use document::{Document, Report, Section, forms};
 pub use drawing::Forms;
 pub use envelope::{End, Endpoint, Start, State, Timestamp};
 pub use reproduction::{Ends, Part, PartOutcome, ReferenceFigure, Reproduction};
 pub use row::Row;
-pub(crate) use row::{RowNames, Whole, value_text, write_rows};
+pub(crate) use row::{RowNames, value_text};
+pub(crate) use table::Columns;
 pub use times::Times;
 pub(crate) use used::Meter;
 pub use used::Used;

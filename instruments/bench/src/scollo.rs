@@ -5,7 +5,6 @@
 //! systems with UDP and shared memory". Figure 2 shows a middleware, not the tool that is reproduced here; figures 7 and
 //! 8 were measured on a Raspberry Pi: run this on one to reproduce them.
 
-use std::fmt;
 use std::time::Duration;
 
 use probe::Summary;
@@ -13,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
-use crate::report::write_conclusions;
+use crate::report::Section;
 pub use crate::report::{Agreement, Conclusion, Grid};
 
 /// Minimum ratio of two medians that counts as a difference: less is within the spread of repeats.
@@ -322,21 +321,22 @@ fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-impl fmt::Display for Comparison {
-    /// Writes each conclusion of the paper with the result here.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_conclusions(formatter, &self.document, &self.conclusions)?;
-        if self.noisy_points > 0 {
-            let Self { points, noisy_points, .. } = self;
-            writeln!(
-                formatter,
+impl Comparison {
+    /// Compares each conclusion of the paper with the result here.
+    pub(crate) fn section(&self) -> Section {
+        Section::conclusions(&self.document, &self.conclusions)
+    }
+
+    /// Returns notes on how far the comparison can be relied on.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let Self { points, noisy_points, .. } = self;
+        let noisy = (*noisy_points > 0).then(|| {
+            format!(
                 "{noisy_points} of {points} points were noisy: measure on an idle host before you trust them"
-            )?;
-        }
-        if self.grid == Grid::Short {
-            writeln!(formatter, "this was a short run: --full measures the whole grid of the paper")?;
-        }
-        Ok(())
+            )
+        });
+        let short = "this was a short run: --full measures the whole grid of the paper";
+        noisy.into_iter().chain((self.grid == Grid::Short).then(|| short.to_owned())).collect()
     }
 }
 

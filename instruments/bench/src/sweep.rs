@@ -4,11 +4,9 @@
 //! form curves. The Wendelstein 7-X monitoring paper and Gu & Grossman 2005 drew such curves: throughput against datagram
 //! size, and against socket buffer size.
 
-mod csv;
 mod figure;
 mod granted;
 mod options;
-mod page;
 mod report;
 mod runner;
 mod table;

@@ -6,12 +6,11 @@
 //! numbering, accounts) are in `probe::flow`.
 
 mod client;
-mod csv;
 mod figure;
+mod lines;
 mod loss_free;
 mod message;
 mod options;
-mod page;
 mod report;
 mod server;
 mod side;

@@ -395,14 +395,11 @@ impl Report {
         self.points.iter().find(is_it)
     }
 
-    /// Returns a text with the number of unreliable points; empty if all were undisturbed.
-    pub(super) fn noise_in_short(&self) -> Vec<String> {
+    /// Returns a text with the number of unreliable points; none if all were undisturbed.
+    pub(super) fn noise_in_short(&self) -> Option<String> {
         let noisy = self.points.iter().filter(|point| !point.noise.is_empty()).count();
         let all = self.points.len();
-        (noisy > 0)
-            .then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
-            .into_iter()
-            .collect()
+        (noisy > 0).then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
     }
 
     /// Describes the incomplete runs and their results.

@@ -1,153 +1,137 @@
-//! The report as tables for people, like those of the notes: a row for each size, a column for each number of
-//! receivers.
-
-use std::fmt;
+//! The report for people and as CSV: a row for each point, and for each run.
 
 use probe::Summary;
 use units::text;
 
-use super::options::{Calls, ThreadingModel};
-use super::report::{Point, Report, Settings};
-use crate::report::write_conclusions;
+use super::figure::charts;
+use super::options::Calls;
+use super::report::{Point, Report, Run, Settings};
+use crate::report::table::{decimals, plain};
+use crate::report::{Columns, Document, Section, forms};
 use crate::throughput::Account;
 use crate::udp_notes;
 
-/// Mark of a noisy point; the next one marks a point limited by its senders.
-const NOISY: &str = "~";
-const AT_LEAST: &str = "≥";
+forms!(Report);
 
-/// Selects one of the cells of a point.
-type Cell = fn(&Cells) -> &str;
-
-/// Cells of a point.
-pub(super) struct Cells {
-    pub(super) rate: String,
-    pub(super) spread: String,
-    /// Figure of the notes.
-    pub(super) source: String,
-    pub(super) lost: String,
-    pub(super) cpu: String,
-}
-
-impl Cells {
-    pub(super) fn of(point: &Point) -> Self {
-        let text = |summary: Option<Summary>, write: fn(&Summary) -> String| {
-            summary.as_ref().map_or_else(String::new, write)
-        };
-        let noisy = if point.noise.is_empty() { "" } else { NOISY };
-        let at_least = if point.is_limited_by_senders() { AT_LEAST } else { "" };
-        let rate = text(point.packets_per_second(), |it| text::grouped(it.median));
-        let source = udp_notes::figure(point.threading_model, point.workers, point.payload_bytes);
-        Self {
-            rate: format!("{noisy}{at_least}{rate}"),
-            spread: text(point.packets_per_second(), |it| {
-                format!("{}–{}", text::grouped(it.min), text::grouped(it.max))
-            }),
-            source: source.map_or_else(String::new, |it| text::grouped(it.packets_per_second)),
-            lost: text(point.lost_percent(), |it| format!("{:.2} %", it.median)),
-            cpu: text(point.receivers_cpu_percent(), |it| format!("{:.0} %", it.median)),
+impl crate::report::Report for Report {
+    fn document(&self) -> Document {
+        let is_at_limit = self.points.iter().any(Point::is_limited_by_senders);
+        let at_limit =
+            "≥ where next to nothing was lost; the senders were the limit, the receivers might take more";
+        let accounts = accounts().table(&self.points);
+        Document {
+            title: "Capacity".to_owned(),
+            heading: "Datagrams received per second".to_owned(),
+            circumstances: format!("{}\n{}", self.start.hosts_in_words(), self.start.test_start.in_words()),
+            noise: self.noise(),
+            noise_in_short: self.noise_in_short(),
+            charts: charts(self),
+            sections: vec![
+                Section::table("Every point", points().table(&self.points)).remark(if is_at_limit {
+                    at_limit
+                } else {
+                    ""
+                }),
+                Section::lines("Not whole", self.cut_runs()),
+                Section::table("The accounts", accounts).remark(
+                    "sent = received + lost at each stage + unexplained, all runs of a point together",
+                ),
+                Section::table("All processors of the receivers' host", processors().table(&self.points))
+                    .remark("in percent of one, in the last run of a point"),
+                Section::conclusions("002", &self.conclusions),
+            ],
+            notes: self.end.notes.clone(),
+            missing: self.end.state.in_words(),
+            ..Document::default()
         }
+    }
+
+    fn csv(&self) -> String {
+        runs().to_csv(self.points.iter().flat_map(Point::samples))
     }
 }
 
-impl Report {
-    /// Describes hosts and settings.
-    pub(super) fn circumstances(&self) -> String {
-        format!("{}\n{}", self.start.hosts_in_words(), self.start.test_start.in_words())
-    }
-
-    fn write_threading_model(
-        &self,
-        formatter: &mut fmt::Formatter<'_>,
-        threading_model: ThreadingModel,
-    ) -> fmt::Result {
-        let workers = &self.start.test_start.workers;
-        writeln!(formatter, "\n{threading_model}: {}", threading_model.in_words())?;
-        let numbers = workers.iter().map(|workers| format!("{workers:>20}")).collect::<String>();
-        writeln!(formatter, "{:>7}  {:14}{numbers}", "PAYLOAD", "RECEIVERS")?;
-        for payload in &self.start.test_start.payloads {
-            let points: Vec<Option<Cells>> = workers
-                .iter()
-                .map(|workers| self.point(threading_model, *workers, *payload).map(Cells::of))
-                .collect();
-            let mut head = format!("{payload} B");
-            let lines: [(&str, Cell); 5] = [
-                ("received/s", |cells| &cells.rate),
-                ("min–max", |cells| &cells.spread),
-                ("UDP notes", |cells| &cells.source),
-                ("lost", |cells| &cells.lost),
-                ("receivers' CPU", |cells| &cells.cpu),
-            ];
-            for (name, of) in lines {
-                let cells: Vec<&str> = points.iter().map(|it| it.as_ref().map_or("", of)).collect();
-                if cells.iter().any(|cell| !cell.is_empty()) {
-                    let cells = cells.iter().map(|cell| format!("{cell:>20}")).collect::<String>();
-                    writeln!(formatter, "{:>7}  {name:14}{cells}", std::mem::take(&mut head))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write_marks(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.points.iter().any(Point::is_limited_by_senders) {
-            writeln!(
-                formatter,
-                "\n{AT_LEAST} next to nothing was lost: the senders were the limit, the receivers might take more"
-            )?;
-        }
-        let cut = self.cut_runs();
-        if !cut.is_empty() {
-            writeln!(formatter, "\nnot whole:")?;
-            cut.iter().try_for_each(|cut| writeln!(formatter, "  {cut}"))?;
-        }
-        let noise = self.noise();
-        if !noise.is_empty() {
-            writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;
-            noise.iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
-        }
-        Ok(())
-    }
+fn points<'a>() -> Columns<&'a Point> {
+    Columns::<&Point>::new()
+        .words("threading model", |it| it.threading_model.name())
+        .number("payload [B]", plain, |it| it.payload_bytes)
+        .number("receivers", plain, |it| it.workers)
+        .number("received [1/s]", plain, |it| it.marked(it.packets_per_second()))
+        .number("least", text::grouped, |it| it.packets_per_second().map(|rate| rate.min))
+        .number("most", text::grouped, |it| it.packets_per_second().map(|rate| rate.max))
+        .number("UDP notes", text::grouped, |it| {
+            let figure = udp_notes::figure(it.threading_model, it.workers, it.payload_bytes);
+            figure.map(|figure| figure.packets_per_second)
+        })
+        .number("lost [%]", decimals::<2>, |it| it.lost_percent().map(|lost| lost.median))
+        .number("receivers' CPU [%]", decimals::<0>, |it| it.receivers_cpu_percent().map(|cpu| cpu.median))
 }
 
-impl fmt::Display for Report {
-    /// Writes the hosts, every point with its spread, its loss and its processor time, the accounts and conclusions.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}", self.circumstances())?;
-        let measured = |threading_model: &ThreadingModel| {
-            self.points.iter().any(|it| it.threading_model == *threading_model)
-        };
-        for threading_model in ThreadingModel::ALL.into_iter().filter(measured) {
-            self.write_threading_model(formatter, threading_model)?;
-        }
-        self.write_marks(formatter)?;
-        writeln!(formatter, "\naccounts in datagrams, all runs of a point together:")?;
-        for point in &self.points {
-            writeln!(formatter, "  {:19} {:16} {}", point.threading_model, point.case(), account(point))?;
-        }
-        writeln!(formatter, "\nall processors of the receivers' host, in percent of one:")?;
-        for point in &self.points {
-            if let Some(shares) = point.runs.last().and_then(|run| run.processors) {
-                writeln!(
-                    formatter,
-                    "  {:19} {:16} {}",
-                    point.threading_model,
-                    point.case(),
-                    shares.in_words()
-                )?;
-            }
-        }
-        writeln!(formatter)?;
-        write_conclusions(formatter, "002", &self.conclusions)?;
-        self.end.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
-        self.end.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
+fn accounts<'a>() -> Columns<&'a Point> {
+    Columns::<&Point>::new()
+        .words("threading model", |it| it.threading_model.name())
+        .words("of", |it| it.case())
+        .words("account", |it| account(it))
+}
+
+fn processors<'a>() -> Columns<&'a Point> {
+    Columns::<&Point>::new()
+        .words("threading model", |it| it.threading_model.name())
+        .words("of", |it| it.case())
+        .words("time", |it| Some(it.runs.last()?.processors?.in_words()))
+}
+
+/// A run with its point.
+struct Sample<'a> {
+    point: &'a Point,
+    index: usize,
+    run: &'a Run,
+}
+
+fn runs<'a>() -> Columns<Sample<'a>> {
+    Columns::<Sample>::new()
+        .csv("structure", |it| it.point.threading_model.name())
+        .csv("workers", |it| it.point.workers)
+        .csv("payload_bytes", |it| it.point.payload_bytes)
+        .csv("run", |it| it.index)
+        .csv("packets_per_second", |it| it.run.packets_per_second)
+        .csv("seconds", |it| it.run.seconds)
+        .csv("sent", |it| it.run.account.sent)
+        .csv("received", |it| it.run.account.received)
+        .csv("receiver_socket_buffer", |it| it.run.account.lost_in_socket_buffer())
+        .csv("lost_elsewhere", |it| it.run.account.lost_elsewhere())
+        .csv("unexplained", |it| it.run.account.unexplained)
+        .csv("kernel_drops", |it| it.run.drops())
+        .csv("rcvbuf_errors", |it| it.run.rcvbuf_errors)
+        .csv("receivers_cpu_percent", |it| it.run.receivers_cpu_percent)
+        .csv("senders_cpu_percent", |it| it.run.senders_cpu_percent)
+        .csv("user_percent", |it| it.run.processors.map(|shares| shares.user))
+        .csv("system_percent", |it| it.run.processors.map(|shares| shares.system))
+        .csv("softirq_percent", |it| it.run.processors.map(|shares| shares.softirq))
+        .csv("irq_percent", |it| it.run.processors.map(|shares| shares.irq))
+        .csv("idle_percent", |it| it.run.processors.map(|shares| shares.idle))
+        .csv("iowait_percent", |it| it.run.processors.map(|shares| shares.iowait))
+        .csv("steal_percent", |it| it.run.processors.map(|shares| shares.steal))
+        .csv("trouble", |it| it.run.trouble.as_deref())
+}
+
+impl Point {
+    fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
+        self.runs.iter().enumerate().map(|(index, run)| Sample { point: self, index, run })
+    }
+
+    /// Writes the median, marked if it is noisy or limited by the senders.
+    fn marked(&self, rate: Option<Summary>) -> Option<String> {
+        let noisy = if self.noise.is_empty() { "" } else { "~" };
+        let at_least = if self.is_limited_by_senders() { "≥" } else { "" };
+        Some(format!("{noisy}{at_least}{}", text::grouped(rate?.median)))
     }
 }
 
 /// Returns the account of all runs of a point as text, with the kernel's own count.
-pub(super) fn account(point: &Point) -> String {
+fn account(point: &Point) -> String {
     let accounts: Vec<Account> = point.runs.iter().map(|run| run.account.clone()).collect();
-    let drops: u64 = point.runs.iter().map(super::Run::drops).sum();
+    let drops: u64 = point.runs.iter().map(Run::drops).sum();
     format!("{}; {drops} dropped by the sockets", Account::sum(&accounts).in_words())
 }
 
@@ -177,17 +161,17 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::capacity::ThreadingModel;
     use crate::capacity::report::tests::{example, point};
+    use crate::report::Forms as _;
 
     #[test]
-    fn a_table_has_the_sources_shape_and_its_figures_below_ours() {
+    fn a_point_stands_beside_the_figure_of_the_notes_and_has_its_account() {
         let text = example().to_string();
         for line in [
-            "PAYLOAD  RECEIVERS                        1                   2",
-            "    1 B  received/s                 500,001             700,001",
-            "         UDP notes                  791,676           1,016,197",
-            "         UDP notes                  791,676             509,868",
+            "THREADING MODEL  PAYLOAD [B]  RECEIVERS",
+            "own-processes",
+            "791,676",
             "2400003 sent = 1500003 received + 900000 receiver_socket_buffer + 0 unexplained; 900000 dropped",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
@@ -196,7 +180,27 @@ mod tests {
 
     #[test]
     fn a_point_that_lost_nothing_is_a_lower_bound() {
-        let cells = Cells::of(&point(ThreadingModel::OwnThreads, 1, 100, 1_000, 0));
-        assert_eq!((cells.rate.as_str(), cells.source.as_str()), ("≥1,001", ""));
+        let point = point(ThreadingModel::OwnThreads, 1, 100, 1_000, 0);
+        assert_eq!(point.marked(point.packets_per_second()).as_deref(), Some("≥1,001"));
+    }
+
+    #[test]
+    fn a_page_has_every_point_its_account_and_the_sources_conclusions() {
+        let page = example().to_html().unwrap();
+        for part in ["own-processes", "791,676", "UDP notes", "2400003 sent", "<svg", "SO_REUSEPORT"] {
+            assert_eq!(page.contains(part), part != "SO_REUSEPORT", "{part}");
+        }
+        assert_eq!(&example().to_png().unwrap()[1..4], b"PNG");
+    }
+
+    #[test]
+    fn every_run_is_a_row_and_what_is_not_known_an_empty_cell() {
+        let mut report = example();
+        report.points[0].runs[0].processors = None;
+        let text = report.to_csv();
+        assert_eq!(text.lines().count(), 1 + 12);
+        let first = text.lines().nth(1).unwrap();
+        assert!(first.starts_with("own-processes,1,1,0,500000,1,800000,500000,300000,0,0,"), "{first}");
+        assert!(first.ends_with(",,,,,,,,"), "{first}");
     }
 }

@@ -4,17 +4,15 @@
 
 use std::time::Duration;
 
-use drawing::FigureError;
 use probe::{Moments, Summary, is_unsteady, mhz_per_mbit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::options::Options;
-use super::output;
 use super::source::{SourceHost, hosts};
 use crate::processor::{FrequencySource, Processor};
-use crate::report::{End, Forms, Row, RowNames, Start, State, noise};
+use crate::report::{End, Row, RowNames, Start, State, noise};
 use crate::throughput::{self, Account, Protocol, RunReport};
 
 /// Format name of the object.
@@ -259,20 +257,6 @@ impl Run {
             trouble: run.trouble.clone(),
             noise: run.noise.clone(),
         }
-    }
-}
-
-impl Forms for Report {
-    fn to_html(&self) -> Result<String, FigureError> {
-        output::page(self)
-    }
-
-    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        drawing::png(&output::charts(self), &format!("{}\n{}", self.in_words(), noise::in_words(&self.noise)))
-    }
-
-    fn to_csv(&self) -> String {
-        output::csv(self)
     }
 }
 

@@ -27,9 +27,8 @@ impl Report {
 
     /// Returns the header of a picture, as on a page: every figure names its host and its rules.
     fn header(&self) -> String {
-        let noisy = self.points.iter().filter(|point| !point.noise().is_empty()).count();
-        let noise = format!("; {noisy} of {} points are noisy (hollow medians)", self.points.len());
-        let noise = if noisy > 0 { noise.as_str() } else { "" };
+        let noise = self.noise_in_short().map(|points| format!("; {points} are noisy (hollow medians)"));
+        let noise = noise.unwrap_or_default();
         format!("{}\n{}{noise}", self.host_in_words(), self.rules_in_words())
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Its form is published as `docs/reference/formats/bench-cycle.schema.json`, which is made from these types.
 
-use drawing::FigureError;
 use probe::Summary;
 use probe::cycle::{Account, Verdict};
 use schemars::JsonSchema;
@@ -11,10 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::message::AccountWords;
 use super::options::{Buffer, EndOfRun, Options};
 use super::transport::Transport;
-use super::{csv, figure, page};
 use crate::host::Host;
 use crate::host_state::Link;
-use crate::report::{Forms, Row};
+use crate::report::Row;
 use crate::scollo::Comparison;
 
 /// Format name of the object.
@@ -245,20 +243,6 @@ enum VerdictWords {
     Incomplete,
     LateAndIncomplete,
     Undecided,
-}
-
-impl Forms for Report {
-    fn to_html(&self) -> Result<String, FigureError> {
-        page::page(self)
-    }
-
-    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        figure::picture(self)
-    }
-
-    fn to_csv(&self) -> String {
-        csv::table(self)
-    }
 }
 
 impl Settings {

@@ -1,27 +1,138 @@
-//! The report as a table for people.
+//! The report for people and as CSV: a row for each point, and for each search.
 
 use std::fmt;
 use std::time::Duration;
 
-use units::text::grouped;
+use drawing::{FigureError, Page};
+use units::text::{counted, grouped};
 
-use super::report::{Found, Outcome, Point, Report, Spread, State};
-
-/// Mark of a noisy point.
-const NOISY: &str = "~";
+use super::figure;
+use super::report::{Found, Outcome, Point, Report, Run, Search, Spread, State};
+use crate::report::table::{Value, decimals, plain};
+use crate::report::{Columns, Document, Forms, Report as _, Section};
+use crate::scollo::{self, Comparison};
 
 impl fmt::Display for Report {
-    /// Writes the host, every point with its spread, and the notes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}", self.host_in_words())?;
-        writeln!(formatter, "largest array of u32 every cycle; {}\n", self.rules_in_words())?;
-        writeln!(
-            formatter,
-            "{:>6}  {:>10}  {:9}  {:>12}  {:>25}  {:>7}  {:>8}  FAILED RUNS",
-            "CPUS", "CYCLE TIME", "TRANSPORT", "MEDIAN", "(MIN – MAX)", "REPEATS", "MB/S"
-        )?;
-        self.points.iter().try_for_each(|point| write_point(formatter, point))?;
-        self.write_notes(formatter)
+        self.document().fmt(formatter)
+    }
+}
+
+impl Forms for Report {
+    fn to_html(&self) -> Result<String, FigureError> {
+        let draw = |panels: &Vec<figure::Panel>| panels.iter().map(figure::Panel::to_svg).collect();
+        let panels = self.panels();
+        let svgs = panels.iter().map(draw).collect::<Result<Vec<Vec<String>>, _>>()?;
+        Ok(self.document().page(|page| {
+            panels.iter().zip(svgs).for_each(|(panels, svgs)| self.add_figures(page, panels, &svgs));
+        }))
+    }
+
+    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
+        figure::picture(self)
+    }
+
+    fn to_csv(&self) -> String {
+        self.csv()
+    }
+}
+
+impl crate::report::Report for Report {
+    fn document(&self) -> Document {
+        let conclusions = self.source.as_ref().map(Comparison::section);
+        let mut sections = vec![
+            Section::table("Largest array of u32 every cycle", points().table(&self.points))
+                .remark(self.limit_in_words()),
+            Section::lines("The account", vec![self.account()]),
+        ];
+        sections.extend(conclusions);
+        Document {
+            title: "The largest array every cycle".to_owned(),
+            heading: "The largest array of u32 that a writer hands to a reader every cycle".to_owned(),
+            circumstances: format!("{}\n{}", self.host_in_words(), self.rules_in_words()),
+            details: format!(
+                "tallycast {}\nFaint dots are searches, strong ones their medians; hollow medians are noisy.",
+                self.start.tallycast
+            ),
+            noise: self
+                .noise_in_short()
+                .iter()
+                .map(|points| format!("{points}: the table says why"))
+                .collect(),
+            sections,
+            notes: self.end.notes.iter().cloned().chain(self.comparison_notes()).collect(),
+            missing: (self.end.state == State::Interrupted)
+                .then_some("ended early: points are missing, or repeats of the last"),
+            ..Document::default()
+        }
+    }
+
+    fn csv(&self) -> String {
+        let searches = |point| Point::searches(point).iter().enumerate();
+        let of_point = |point| searches(point).map(move |(index, search)| Sample { point, index, search });
+        samples().to_csv(self.points.iter().flat_map(of_point))
+    }
+}
+
+fn points<'a>() -> Columns<&'a Point> {
+    Columns::<&Point>::new()
+        .number("CPUs", plain, |it| it.cpus.map_or("max".to_owned(), |cpus| cpus.to_string()))
+        .number("cycle time", plain, |it| format!("{:?}", Duration::from_nanos(it.cycle_time_ns)))
+        .words("transport", |it| it.transport.to_string())
+        .number("median", plain, Point::median)
+        .number("least", grouped, |it| it.elements().map(|elements| elements.min))
+        .number("most", plain, |it| Some(format!("{}{}", it.limit_mark(), grouped(it.elements()?.max))))
+        .number("repeats", plain, |it| it.elements().map(|elements| elements.runs))
+        .number("MB/s", decimals::<1>, |it| {
+            it.elements().map(|elements| megabytes_per_s(elements, it.cycle_time_ns))
+        })
+        .words("failed runs", |it| it.failures())
+        .warning(|it| {
+            let broken_off = it.broken_off().map(|reason| format!("the next repeat failed: {reason}"));
+            it.noise().iter().cloned().chain(broken_off).collect::<Vec<_>>().join("; ")
+        })
+}
+
+/// A search with its point.
+struct Sample<'a> {
+    point: &'a Point,
+    index: usize,
+    search: &'a Search,
+}
+
+fn samples<'a>() -> Columns<Sample<'a>> {
+    Columns::<Sample>::new()
+        .csv("transport", |it| it.point.transport.to_string())
+        .csv("cycle_time_ns", |it| it.point.cycle_time_ns)
+        .csv("cpus", |it| it.point.cpus)
+        .csv("repeat", |it| it.index)
+        .csv("multiplicity", |it| it.search.elements)
+        .csv("found", |it| match it.search.found {
+            Found::Nothing => "nothing",
+            Found::Largest => "largest",
+            Found::Limit => "limit",
+        })
+        .csv("runs", |it| it.search.runs.len())
+        .csv("elsewhere_cpus", |it| it.search.elsewhere_cpus)
+}
+
+impl Point {
+    /// Returns the median, marked if it is noisy, or the reason why there is none.
+    fn median(self: &&Self) -> Value {
+        match &self.outcome {
+            Outcome::Measured { elements, noise, .. } => {
+                let mark = if noise.is_empty() { "" } else { "~" };
+                Value::Words(format!("{mark}{}", grouped(elements.median)))
+            }
+            Outcome::Skipped { reason } => Value::Rest(format!("skipped: {reason}")),
+            Outcome::Failed { reason } => Value::Rest(format!("failed: {reason}")),
+        }
+    }
+
+    /// Returns the mark of a point at which the limit of the search held.
+    fn limit_mark(&self) -> &'static str {
+        let is_at_limit = self.searches().iter().any(|it| it.found == Found::Limit);
+        if is_at_limit { "≥ " } else { "" }
     }
 }
 
@@ -46,78 +157,73 @@ impl Report {
     pub(super) fn rules_in_words(&self) -> String {
         let options = &self.start.options;
         format!(
-            "{} cycles a run, of which {} must come whole and {} callbacks may be late; {} repeats, each a search up to {}",
+            "{} cycles a run, of which {} must come whole and {} callbacks may be late; {}, each a search up to {}",
             options.cycles,
             u64::from(options.cycles) * u64::from(options.complete_ppm) / 1_000_000,
             options.late_allowed,
-            options.repeats,
+            counted(options.repeats, "repeat"),
             grouped(f64::from(options.limit)),
         )
     }
 
-    fn write_notes(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at_limit = self.points.iter().flat_map(Point::searches).any(|it| it.found == Found::Limit);
-        if at_limit {
+    /// Describes what `≥` means, if it stands anywhere.
+    fn limit_in_words(&self) -> &'static str {
+        let is_at_limit = self.points.iter().any(|point| !point.limit_mark().is_empty());
+        match (is_at_limit, &self.source) {
+            (false, _) => "",
+            (true, None) => "≥ where the limit of the search held in some repeats; raise it with --limit",
             // The grid of a published measurement is fixed: `bench reproduce` has no such option.
-            let way_out = if self.source.is_none() { ": raise it with --limit" } else { "" };
-            writeln!(formatter, "\n≥ the limit of the search held in some repeats{way_out}")?;
+            (true, Some(_)) => "≥ where the limit of the search held in some repeats",
         }
-        let noisy: Vec<&Point> = self.points.iter().filter(|point| !point.noise().is_empty()).collect();
-        if !noisy.is_empty() {
-            writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;
+    }
+
+    /// Returns a text with the number of noisy points; none if all were undisturbed.
+    pub(super) fn noise_in_short(&self) -> Option<String> {
+        let noisy = self.points.iter().filter(|point| !point.noise().is_empty()).count();
+        (noisy > 0).then(|| format!("{noisy} of {} points", self.points.len()))
+    }
+
+    fn comparison_notes(&self) -> Vec<String> {
+        self.source.as_ref().map_or_else(Vec::new, Comparison::notes)
+    }
+
+    fn add_figures(&self, page: &mut Page, panels: &[figure::Panel], svgs: &[String]) {
+        page.figures(svgs);
+        if let (Some(_), [panel, ..]) = (&self.source, panels) {
+            page.paragraph(scollo::figures(panel.cpus()));
         }
-        for point in noisy {
-            writeln!(formatter, "  {} {}: {}", point.transport, point.case(), point.noise().join("; "))?;
-        }
-        let broken_off = self.points.iter().filter_map(|point| Some((point, point.broken_off()?)));
-        for (point, reason) in broken_off {
-            let (case, repeats) = (point.case(), point.searches().len());
-            writeln!(
-                formatter,
-                "\n{} {case} has {repeats} of {} repeats; the next one failed: {reason}",
-                point.transport, self.start.options.repeats
-            )?;
-        }
-        if let Some(comparison) = &self.source {
-            write!(formatter, "\n{comparison}")?;
-        }
-        for note in &self.end.notes {
-            writeln!(formatter, "\nnote: {note}")?;
-        }
-        if self.end.state == State::Interrupted {
-            writeln!(formatter, "\nended early: points are missing, or repeats of the last")?;
-        }
-        Ok(())
+    }
+
+    /// Sums up the accounts of everything that was sent.
+    fn account(&self) -> String {
+        let runs = || self.points.iter().flat_map(Point::searches).flat_map(|search| &search.runs);
+        let sum = |of: fn(&Run) -> u64| grouped_whole(runs().map(of).sum());
+        format!(
+            "{} runs sent {} cycles: {} came complete, {} incomplete, {} not at all. Of {} pieces {} \
+             arrived as they were sent, {} with another content, {} not at all, of which the transport had refused {}.",
+            grouped_whole(runs().count() as u64),
+            sum(|run| run.account.cycles.sent),
+            sum(|run| run.account.cycles.complete),
+            sum(|run| run.account.cycles.incomplete),
+            sum(|run| run.account.cycles.missing),
+            sum(|run| run.account.pieces.handed),
+            sum(|run| run.account.pieces.received),
+            sum(|run| run.account.pieces.wrong),
+            sum(|run| run.account.pieces.absent),
+            sum(|run| run.account.pieces.refused),
+        )
     }
 }
 
-fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result {
-    let cpus = point.cpus.map_or("max".to_owned(), |cpus| cpus.to_string());
-    let cycle_time = format!("{:?}", Duration::from_nanos(point.cycle_time_ns));
-    write!(formatter, "{cpus:>6}  {cycle_time:>10}  {:9}  ", point.transport)?;
-    match &point.outcome {
-        Outcome::Measured { elements, noise, searches, .. } => {
-            let most = if searches.iter().any(|it| it.found == Found::Limit) { "≥ " } else { "" };
-            let spread = format!("({} – {most}{})", grouped(elements.min), grouped(elements.max));
-            let mark = if noise.is_empty() { "" } else { NOISY };
-            let median = format!("{mark}{}", grouped(elements.median));
-            let rate = megabytes_per_s(elements, point.cycle_time_ns);
-            let failures = point.failures();
-            writeln!(formatter, "{median:>12}  {spread:>25}  {:>7}  {rate:>8.1}  {failures}", elements.runs)
-        }
-        Outcome::Skipped { reason } => writeln!(formatter, "skipped: {}", indented(reason)),
-        Outcome::Failed { reason } => writeln!(formatter, "failed: {}", indented(reason)),
-    }
+fn grouped_whole(value: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "pieces are far below 2^53")]
+    grouped(value as f64)
 }
 
 /// Returns the median's throughput. Units: 10⁶ bytes of elements per second.
 #[expect(clippy::cast_precision_loss, reason = "cycle times are far below 2^53 ns")]
 fn megabytes_per_s(elements: &Spread, cycle_time_ns: u64) -> f64 {
     elements.median * 4.0 * 1_000.0 / cycle_time_ns as f64
-}
-
-fn indented(reason: &str) -> String {
-    reason.replace('\n', "\n                                 ")
 }
 
 #[cfg(test)]
@@ -129,32 +235,58 @@ mod tests {
     #[test]
     fn the_interface_that_datagrams_go_by_is_named_with_its_mtu_and_offloads() {
         let mut report = example();
-        assert!(
-            report.host_in_words().ends_with("lo MTU 65536 (offloads rx-gro)"),
-            "{}",
-            report.host_in_words()
-        );
+        let words = report.host_in_words();
+        assert!(words.ends_with("lo MTU 65536 (offloads rx-gro)"), "{words}");
         report.start.interface = None;
         assert!(report.host_in_words().ends_with("interface unknown"));
     }
 
     #[test]
-    fn a_repeat_that_failed_stands_below_the_table_with_its_reason() {
+    fn a_repeat_that_failed_stands_with_its_point() {
         let mut report = example();
         let Outcome::Measured { searches, broken_off, .. } = &mut report.points[0].outcome else { panic!() };
         searches.pop();
-        *broken_off = Some("the writer of a run ended unexpectedly".to_owned());
+        *broken_off = Some("the <writer> of a run ended unexpectedly".to_owned());
         let table = report.to_string();
-        let words =
-            "udp 2ms/0.3cpu has 2 of 3 repeats; the next one failed: the writer of a run ended unexpectedly";
-        assert!(table.contains(words), "{table}");
+        assert!(
+            table.contains("the next repeat failed: the <writer> of a run ended unexpectedly\n"),
+            "{table}"
+        );
+        assert!(report.to_html().unwrap().contains("the &lt;writer&gt; of a run ended unexpectedly</td>"));
     }
 
     #[test]
     fn a_limit_is_to_be_raised_only_where_there_is_an_option_for_it() {
         let mut report = example();
-        assert!(report.to_string().contains("held in some repeats: raise it with --limit\n"));
+        assert!(report.to_string().contains("held in some repeats; raise it with --limit\n"));
         report.source = Some(compare(&report, Grid::Short));
         assert!(report.to_string().contains("held in some repeats\n"));
+    }
+
+    #[test]
+    fn every_search_is_a_row_with_as_many_cells_as_the_header() {
+        let report = example();
+        let table = report.to_csv();
+        let searches: usize = report.points.iter().map(|point| point.searches().len()).sum();
+        assert_eq!(table.lines().count(), 1 + searches);
+    }
+
+    #[test]
+    fn a_page_is_self_contained_and_escapes_its_text() {
+        let page = example().to_html().unwrap();
+        assert!(page.contains("Some &lt;CPU&gt; &amp; more"));
+        assert_eq!(page.matches("<svg").count(), 3);
+        for outside in ["<script", "<link", "src=", "href=", "NaN"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_a_source_shows_its_conclusions_and_names_its_figures() {
+        let mut report = example();
+        report.source = Some(compare(&report, Grid::Short));
+        let page = report.to_html().unwrap();
+        assert!(page.contains("As figures 3 and 4 of Scollo."));
+        assert!(page.contains("shared memory carries consistently more than UDP"));
     }
 }

@@ -5,17 +5,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use drawing::{Axis, COLOURS, Chart, FigureError, Point, Series};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::MemberResult;
 use super::options::Options;
-use super::table;
 use crate::day_clock::Moment;
 use crate::host_state::HostState;
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{End, Forms, Row, RowNames, State, Times, Used};
+use crate::report::{End, Row, RowNames, State, Times, Used};
 use crate::throughput::{Account, AccountState};
 
 /// Format name of the object.
@@ -256,50 +254,6 @@ impl Report {
     pub(super) fn all_closed(&self) -> bool {
         let mut members = self.runs.iter().flat_map(|run| &run.members);
         members.all(|member| member.account.state == AccountState::Closed)
-    }
-
-    /// Draws the latency of every member; empty if there is none.
-    fn charts(&self) -> Vec<Chart> {
-        let lines = [
-            ("p50", "latency_p50"),
-            ("p99", "latency_p99"),
-            ("p99.9", "latency_p999"),
-            ("longest", "latency_max"),
-        ];
-        let series: Vec<Series> = lines
-            .into_iter()
-            .zip(COLOURS)
-            .map(|((name, metric), colour)| {
-                let points = (0..self.start.test_start.receivers).filter_map(|receiver| {
-                    let row = self.row(receiver, metric)?;
-                    Some(Point { x: receiver.into(), y: row.median, extremes: Some((row.min, row.max)) })
-                });
-                Series { name: name.to_owned(), colour, points: points.collect() }
-            })
-            .filter(|series| !series.points.is_empty())
-            .collect();
-        let chart = Chart {
-            title: "Latency of each receiver".to_owned(),
-            x: Axis::linear("receiver", 1.0),
-            y: Axis::logarithmic("one way [µs]"),
-            series,
-        };
-        if chart.series.is_empty() { Vec::new() } else { vec![chart] }
-    }
-}
-
-impl Forms for Report {
-    fn to_html(&self) -> Result<String, FigureError> {
-        Ok(table::page(self, &drawing::svgs(&self.charts())?))
-    }
-
-    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.noise));
-        drawing::png(&self.charts(), &header)
-    }
-
-    fn to_csv(&self) -> String {
-        table::csv(self)
     }
 }
 

@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 
-use drawing::FigureError;
 use probe::Percentiles;
 use probe::pingpong::ExchangeAccount;
 use schemars::JsonSchema;
@@ -13,12 +12,11 @@ use sys::clock;
 
 use super::message::Evidence;
 use super::options::{Options, System, Wait};
-use super::{csv, figure, page};
 use crate::day_clock::Moment;
 use crate::host;
 use crate::host_state::HostState;
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{Forms, Row, RowNames, State, Times, Used};
+use crate::report::{Row, RowNames, State, Times, Used};
 
 /// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.pingpong";
@@ -365,21 +363,6 @@ impl Report {
             }
         }
         rows
-    }
-}
-
-impl Forms for Report {
-    fn to_html(&self) -> Result<String, FigureError> {
-        page::page(self)
-    }
-
-    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.end.noise));
-        drawing::png(&figure::charts(self), &header)
-    }
-
-    fn to_csv(&self) -> String {
-        csv::table(self)
     }
 }
 

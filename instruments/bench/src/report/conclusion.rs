@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use drawing::{Column, Page};
 use probe::Contrast;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::table::{Columns, Table};
 
 /// Share of a published grid that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
@@ -166,31 +167,28 @@ pub(crate) fn citation(document: &str) -> &str {
 }
 
 /// Writes each published conclusion with the result here.
-pub(crate) fn write_conclusions(
+pub(super) fn write_conclusions(
     formatter: &mut fmt::Formatter<'_>,
-    document: &str,
     conclusions: &[Conclusion],
 ) -> fmt::Result {
-    writeln!(formatter, "conclusions of {}, and of this host:", citation(document))?;
-    for it in conclusions {
-        writeln!(formatter, "  published: {}", it.source)?;
+    for (index, it) in conclusions.iter().enumerate() {
+        let gap = if index > 0 { "\n" } else { "" };
+        writeln!(formatter, "{gap}  published: {}", it.source)?;
         match it.agreement {
-            Agreement::NotMeasured => writeln!(formatter, "  here:      {}\n", it.here)?,
-            agreement => writeln!(formatter, "  here:      {} ({})\n", it.here, agreement.words())?,
+            Agreement::NotMeasured => writeln!(formatter, "  here:      {}", it.here)?,
+            agreement => writeln!(formatter, "  here:      {} ({})", it.here, agreement.words())?,
         }
     }
     Ok(())
 }
 
-/// Adds the conclusions to a page.
-pub(crate) fn add_conclusions(page: &mut Page, document: &str, conclusions: &[Conclusion]) {
-    page.heading(&format!("Conclusions of {}, and of this host", citation(document)));
-    page.table(
-        &[Column::Word("published"), Column::Word("here"), Column::Word("")],
-        conclusions
-            .iter()
-            .map(|it| vec![it.source.clone(), it.here.clone(), it.agreement.words().to_owned()]),
-    );
+/// Writes the conclusions for a page.
+pub(super) fn table(conclusions: &[Conclusion]) -> Table {
+    Columns::<&Conclusion>::new()
+        .words("published", |it| it.source.as_str())
+        .words("here", |it| it.here.as_str())
+        .words("", |it| it.agreement.words())
+        .table(conclusions)
 }
 
 #[cfg(test)]

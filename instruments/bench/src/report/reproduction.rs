@@ -3,20 +3,20 @@
 //!
 //! The object that `bench reproduce --json` prints; its form is published as `docs/reference/formats/bench-reproduce.schema.json`.
 
-use std::fmt::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
-use drawing::{Chart, Column, FigureError, Page};
+use drawing::Chart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 use sys::clock;
 
-use super::conclusion::{Conclusion, Grid, add_conclusions, citation, write_conclusions};
-use super::{Forms, Row, State, csv, noise, value_text};
+use super::conclusion::{Conclusion, Grid, citation};
+use super::document::{Document, Report, Section, forms};
+use super::table::{self, Columns, plain};
+use super::{Row, State};
 use crate::control::program_version;
 use crate::host::{self, Host};
-use crate::report::page::{circumstances, medians};
 
 /// The two ends between which a measurement is reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,10 +194,9 @@ impl Reproduction {
     }
 
     /// Returns a text with the number of unreliable measurements, for a picture without room for their names.
-    fn noise_in_short(&self) -> Vec<String> {
+    fn noise_in_short(&self) -> Option<String> {
         let (measured, noisy) = self.counts();
-        let said = || format!("{noisy} of {measured} measurements, which the report names");
-        (noisy > 0).then(said).into_iter().collect()
+        (noisy > 0).then(|| format!("{noisy} of {measured} measurements, which the report names"))
     }
 
     fn noise(&self) -> Vec<String> {
@@ -213,115 +212,81 @@ impl Part {
             PartOutcome::Skipped { .. } => None,
         }
     }
+
+    fn rows(&self) -> Option<&[Row]> {
+        match &self.outcome {
+            PartOutcome::Measured { rows, .. } => Some(rows),
+            PartOutcome::Skipped { .. } => None,
+        }
+    }
+
+    fn why_not(&self) -> Option<String> {
+        match &self.outcome {
+            PartOutcome::Measured { .. } => None,
+            PartOutcome::Skipped { reason } => Some(format!("{} was not measured: {reason}", self.name)),
+        }
+    }
+}
+
+forms!(Reproduction);
+
+impl Report for Reproduction {
+    fn document(&self) -> Document {
+        let title = format!("Reproduction of {}", citation(&self.document));
+        let medians = |part: &Part| Some(Row::medians(part.rows()?, "").headed(&part.name).on_page());
+        let mut sections = vec![
+            Section::table("Published figures, and those of this host", figures().table(&self.table)),
+            Section::lines("Not measured", self.parts.iter().filter_map(Part::why_not).collect()),
+            Section::conclusions(&self.document, &self.conclusions),
+        ];
+        sections.extend(self.parts.iter().filter_map(medians));
+        let short = "this was a short run: --full measures as long as the paper did";
+        let short = (self.grid == Grid::Short).then(|| short.to_owned());
+        Document {
+            heading: title.clone(),
+            title,
+            circumstances: self.host_in_words(),
+            noise: self.noise(),
+            noise_in_short: self.noise_in_short(),
+            charts: self.charts.clone(),
+            sections,
+            notes: self.notes.iter().cloned().chain(short).collect(),
+            missing: self.state.in_words(),
+            ..Document::default()
+        }
+    }
+
+    fn csv(&self) -> String {
+        figures().to_csv(&self.table)
+    }
+}
+
+fn figures<'a>() -> Columns<&'a ReferenceFigure> {
+    Columns::<&ReferenceFigure>::new()
+        .shared_words("what", "what", |it| it.what.as_str())
+        .words("figure", |it| it.metric.replace('_', " "))
+        .csv("metric", |it| it.metric.as_str())
+        .csv("unit", |it| it.unit.as_str())
+        .shared("published", "source", plain, |it| it.quantity(it.source))
+        .shared("here", "median", plain, |it| it.quantity(it.here.as_ref().map(|row| row.median)))
+        .shared("least", "min", plain, |it| it.quantity(it.here.as_ref().map(|row| row.min)))
+        .shared("most", "max", plain, |it| it.quantity(it.here.as_ref().map(|row| row.max)))
+        .csv("runs", |it| it.here.as_ref().map(|row| row.runs))
+        .shared_words("", "remark", |it| it.remark.as_str())
 }
 
 impl ReferenceFigure {
-    /// Returns the cells of a table row: the published figure, ours with its spread, the remark.
-    fn cells(&self) -> [String; 5] {
-        let value = |value: f64| value_text(value, &self.unit);
-        let nothing = || "–".to_owned();
-        let here = self.here.as_ref();
-        [
-            format!("{}, {}", self.what, self.metric.replace('_', " ")),
-            self.source.map_or_else(nothing, value),
-            here.map_or_else(nothing, |row| value(row.median)),
-            here.map_or_else(String::new, |row| format!("({} – {})", value(row.min), value(row.max))),
-            self.remark.clone(),
-        ]
-    }
-}
-
-impl fmt::Display for Reproduction {
-    /// Writes the host, the published figures and ours, the conclusions, and the notes.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}\n", self.host_in_words())?;
-        if !self.table.is_empty() {
-            writeln!(formatter, "{:58} {:>13} {:>13} {:>29}", "", "PUBLISHED", "HERE", "(MIN – MAX)")?;
-        }
-        for line in &self.table {
-            let [what, source, here, spread, remark] = line.cells();
-            let line = format!("{what:58} {source:>13} {here:>13} {spread:>29}  {remark}");
-            writeln!(formatter, "{}", line.trim_end())?;
-        }
-        writeln!(formatter)?;
-        for part in &self.parts {
-            if let PartOutcome::Skipped { reason } = &part.outcome {
-                writeln!(formatter, "{} was not measured: {reason}", part.name)?;
-            }
-        }
-        write_conclusions(formatter, &self.document, &self.conclusions)?;
-        let (measured, noisy) = self.counts();
-        if noisy > 0 {
-            writeln!(formatter, "~ {noisy} of {measured} measurements were noisy, not to be relied on:")?;
-            self.noise().iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
-        }
-        self.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
-        if self.grid == Grid::Short {
-            writeln!(formatter, "this was a short run: --full measures as long as the paper did")?;
-        }
-        self.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
-    }
-}
-
-impl Forms for Reproduction {
-    fn to_html(&self) -> Result<String, FigureError> {
-        let title = format!("Reproduction of {}", citation(&self.document));
-        let mut page = Page::new(&title, &title);
-        circumstances(&mut page, &self.host_in_words(), &self.noise());
-        page.figures(&drawing::svgs(&self.charts)?);
-        page.heading("Published figures, and those of this host");
-        let columns = [
-            Column::Word("what"),
-            Column::Number("published"),
-            Column::Number("here"),
-            Column::Number("min – max"),
-            Column::Word(""),
-        ];
-        page.table(&columns, self.table.iter().map(|line| line.cells().to_vec()));
-        add_conclusions(&mut page, &self.document, &self.conclusions);
-        for part in &self.parts {
-            match &part.outcome {
-                PartOutcome::Measured { rows, .. } => medians(&mut page, &part.name, rows),
-                PartOutcome::Skipped { reason } => {
-                    page.paragraph(&format!("{} was not measured: {reason}", part.name));
-                }
-            }
-        }
-        Ok(page.end(&self.notes))
-    }
-
-    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.host_in_words(), noise::in_words(&self.noise_in_short()));
-        drawing::png(&self.charts, &header)
-    }
-
-    fn to_csv(&self) -> String {
-        let mut text = "what,metric,unit,source,median,min,max,runs,remark\n".to_owned();
-        for line in &self.table {
-            let here = line.here.as_ref();
-            let number = |of: fn(&Row) -> f64| csv::cell(here.map(of));
-            let _ = writeln!(
-                text,
-                "{},{},{},{},{},{},{},{},{}",
-                csv::text(&line.what),
-                line.metric,
-                line.unit,
-                csv::cell(line.source),
-                number(|row| row.median),
-                number(|row| row.min),
-                number(|row| row.max),
-                csv::cell(here.map(|row| row.runs)),
-                csv::text(&line.remark),
-            );
-        }
-        text
+    fn quantity(&self, value: Option<f64>) -> Option<table::Value> {
+        value.map(|value| table::Value::Quantity(value, self.unit.clone()))
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use drawing::FigureError;
+
     use super::*;
-    use crate::report::Agreement;
+    use crate::report::{Agreement, Forms as _};
     use support::schema;
 
     /// Checks a reproduction against its published form, and the reports of its parts against theirs
@@ -364,10 +329,10 @@ pub(crate) mod tests {
     fn the_table_names_both_figures_and_what_is_missing_and_noise() {
         let text = example().to_string();
         for words in [
-            "1.00 Gbit/s     100 bit/s        (90 bit/s – 110 bit/s)",
+            "1.00 Gbit/s  100 bit/s  90 bit/s  110 bit/s",
             "udt was not measured: not yet here",
             "here:      1 of 1 (agrees)",
-            "~ 1 of 1 measurements were noisy",
+            "~ noisy, not to be relied on:",
             "tcp: load <high>",
             "ended early",
         ] {
@@ -385,7 +350,7 @@ pub(crate) mod tests {
         assert_eq!(csv.lines().nth(1).unwrap().split(',').count(), columns + 1, "one comma is in quotes");
         assert!(csv.ends_with("\"no path, no figure\"\n"), "{csv}");
         assert_eq!(it.to_png(), Err(FigureError::Empty));
-        assert_eq!(it.noise_in_short(), ["1 of 1 measurements, which the report names"]);
+        assert_eq!(it.noise_in_short().unwrap(), "1 of 1 measurements, which the report names");
         let page = it.to_html().unwrap();
         assert!(page.contains("load &lt;high&gt;") && page.contains("more is more"), "{page}");
     }

@@ -1,12 +1,13 @@
-//! The median of repeats, in the form common to all tests, and tables of it.
-
-use std::fmt;
+//! The median of repeats, in the form common to all tests.
 
 use probe::Summary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use units::text;
+
+use super::document::Section;
+use super::table::{Columns, Value, plain};
 
 /// The median of repeats.
 #[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
@@ -36,15 +37,6 @@ pub struct Row {
     pub runs: u64,
 }
 
-/// Reliability of the measurement of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Whole {
-    /// Undisturbed.
-    Quiet,
-    /// Marked as noisy.
-    Noisy,
-}
-
 impl Row {
     /// Summarises repeats as a row; `None` if there are none.
     pub(crate) fn of(names: RowNames<'_>, values: &[f64]) -> Option<Self> {
@@ -52,6 +44,24 @@ impl Row {
         let RowNames { bench, case, system, metric, unit } = names;
         let [bench, case, system, metric, unit] = [bench, case, system, metric, unit].map(str::to_owned);
         Some(Self { bench, case, system, metric, unit, median, min, max, runs: count as u64 })
+    }
+
+    /// Writes rows for people; `mark` marks the medians of a noisy measurement.
+    pub(crate) fn medians(rows: &[Self], mark: &'static str) -> Section {
+        let columns = Columns::<&Self>::new()
+            .words("what", |row| row.system.as_str())
+            .words("of", |row| row.case.as_str())
+            .words("figure", |row| row.metric.replace('_', " "))
+            .number("median", plain, move |row| format!("{mark}{}", value_text(row.median, &row.unit)))
+            .number("least", plain, |row| row.quantity(row.min))
+            .number("most", plain, |row| row.quantity(row.max))
+            .number("runs", plain, |row| row.runs);
+        Section::table("Medians and spread", columns.table(rows))
+    }
+
+    /// Returns a value with the row's unit.
+    pub(crate) fn quantity(&self, value: f64) -> Value {
+        Value::Quantity(value, self.unit.clone())
     }
 
     /// Returns a row for tests.
@@ -71,20 +81,6 @@ pub(crate) struct RowNames<'a> {
     pub(crate) system: &'a str,
     pub(crate) metric: &'a str,
     pub(crate) unit: &'a str,
-}
-
-/// Writes rows with their spread, below a header.
-pub(crate) fn write_rows(formatter: &mut fmt::Formatter<'_>, rows: &[Row], whole: Whole) -> fmt::Result {
-    writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(MIN – MAX)")?;
-    let mark = if whole == Whole::Quiet { "" } else { "~" };
-    for row in rows {
-        let value = |value| value_text(value, &row.unit);
-        let spread = format!("({} – {})", value(row.min), value(row.max));
-        let name = format!("{} {} {}", row.system, row.case, row.metric.replace('_', " "));
-        let median = format!("{mark}{}", value(row.median));
-        writeln!(formatter, "{name:40} {median:>14} {spread:>31}  {}", row.runs)?;
-    }
-    Ok(())
 }
 
 /// Writes a value of a row in its unit.

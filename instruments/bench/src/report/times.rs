@@ -4,6 +4,8 @@ use probe::Percentiles;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::table::{Columns, decimals};
+
 /// Times of many events. Units: microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,5 +52,18 @@ impl Times {
             max_us: scaled(it.max_ns),
             mean_us: it.mean_ns / divisor,
         }
+    }
+}
+
+impl<R> Columns<R> {
+    /// Adds a column for each figure of times.
+    pub(crate) fn times(self, of: impl Fn(&R) -> Option<Times> + Copy + 'static) -> Self {
+        self.shared("least", "min_us", decimals::<1>, move |row| Some(of(row)?.min_us))
+            .shared("p50", "p50_us", decimals::<1>, move |row| Some(of(row)?.p50_us))
+            .csv("p90_us", move |row| Some(of(row)?.p90_us))
+            .shared("p99", "p99_us", decimals::<1>, move |row| Some(of(row)?.p99_us))
+            .shared("p99.9", "p999_us", decimals::<1>, move |row| Some(of(row)?.p999_us))
+            .shared("most", "max_us", decimals::<1>, move |row| Some(of(row)?.max_us))
+            .csv("mean_us", move |row| Some(of(row)?.mean_us))
     }
 }

@@ -6,7 +6,7 @@ use drawing::{Axis, COLOURS, Chart, Series};
 use probe::Summary;
 
 use super::report::{Point, Report};
-use super::table;
+use super::table::buffer;
 use crate::throughput::{Found, LossFreeFound};
 
 /// Axis of a figure.
@@ -24,7 +24,7 @@ const OVERS: [Over; 2] = [
         title: "Throughput over the size of datagrams",
         axis: "payload [B]",
         of: |point| Some(point.payload_bytes),
-        line: |point| format!("{}, {}", rate(point), buffers(point)),
+        line: |point| format!("{}, buffers {}/{}", point.rate_in_words(), send(point), receive(point)),
     },
     Over {
         title: "Throughput over the receive buffer",
@@ -32,7 +32,7 @@ const OVERS: [Over; 2] = [
         of: |point| {
             point.receive_buffer_bytes.map(|asked| point.granted_receive_buffer_bytes.unwrap_or(asked))
         },
-        line: |point| format!("{} B, {}, send {}", point.payload_bytes, rate(point), table::cells(point)[2]),
+        line: |point| format!("{} B, {}, send {}", point.payload_bytes, point.rate_in_words(), send(point)),
     },
 ];
 
@@ -122,7 +122,7 @@ fn one(
     #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
     let place = |point: &&Point| {
         let [median, min, max] = of(point)?;
-        Some(drawing::Point { x: (over.of)(point)? as f64, y: median, extremes: Some((min, max)) })
+        Some(drawing::Point::spread((over.of)(point)? as f64, median, min, max))
     };
     let mut points: Vec<drawing::Point> = points.iter().filter_map(place).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -139,14 +139,12 @@ fn lines(over: Over, points: &[&Point]) -> Vec<String> {
     lines
 }
 
-fn rate(point: &Point) -> String {
-    let [_, rate, ..] = table::cells(point);
-    rate
+fn send(point: &Point) -> String {
+    buffer(point.send_buffer_bytes, point.granted_send_buffer_bytes)
 }
 
-fn buffers(point: &Point) -> String {
-    let [_, _, send, receive, ..] = table::cells(point);
-    format!("buffers {send}/{receive}")
+fn receive(point: &Point) -> String {
+    buffer(point.receive_buffer_bytes, point.granted_receive_buffer_bytes)
 }
 
 fn load(cpu_load: f64) -> String {

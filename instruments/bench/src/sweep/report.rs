@@ -364,14 +364,11 @@ impl Builder {
 }
 
 impl Report {
-    /// Returns a text with the number of unreliable points; empty if all were undisturbed.
-    pub(super) fn noise_in_short(&self) -> Vec<String> {
+    /// Returns a text with the number of unreliable points; none if all were undisturbed.
+    pub(super) fn noise_in_short(&self) -> Option<String> {
         let noisy = self.points.iter().filter(|point| !point.noise.is_empty()).count();
         let all = self.points.len();
-        (noisy > 0)
-            .then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
-            .into_iter()
-            .collect()
+        (noisy > 0).then(|| format!("{noisy} of {all} points were disturbed or spread widely"))
     }
 
     /// Returns why points are unreliable, with their names; empty if all were undisturbed.

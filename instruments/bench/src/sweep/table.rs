@@ -1,48 +1,135 @@
-//! The report as a table for people: a row for each point.
+//! The report for people and as CSV: a row for each point, and for each run.
 
-use std::fmt;
-
-use probe::Summary;
 use units::text;
 
-use super::report::{Point, Report, Settings};
+use super::figure::charts;
+use super::report::{Point, Report, Run, Settings};
+use crate::report::table::{decimals, plain};
+use crate::report::{Columns, Document, Section, forms};
 use crate::throughput::{Found, LossFreeFound, Rate};
 
-/// Mark of a noisy point.
-const NOISY: &str = "~";
+forms!(Report);
 
-/// Returns the cells of a point.
-pub(super) fn cells(point: &Point) -> [String; 9] {
-    let text = |summary: Option<Summary>, write: &dyn Fn(f64) -> String| {
-        summary.map_or_else(String::new, |it| write(it.median))
-    };
-    let noisy = if point.noise.is_empty() { "" } else { NOISY };
-    let spread = point
-        .received()
-        .map_or_else(String::new, |it| format!("({} – {})", text::rate(it.min), text::rate(it.max)));
-    let percent = |value: f64| format!("{value:.3} %");
-    let received = match point.highest {
-        Some(found) => format!("{noisy}{}", highest(&found)),
-        None => format!("{noisy}{}", text(point.received(), &text::rate)),
-    };
-    [
-        format!("{} B", point.payload_bytes),
-        rate(point.rate),
-        buffer(point.send_buffer_bytes, point.granted_send_buffer_bytes),
-        buffer(point.receive_buffer_bytes, point.granted_receive_buffer_bytes),
-        text(point.applied_load_percent(), &|value| format!("{value:.0} %")),
-        text(point.sent(), &text::rate),
-        received,
-        spread,
-        text(point.lost_percent(), &percent),
-    ]
+impl crate::report::Report for Report {
+    fn document(&self) -> Document {
+        let accounts = accounts().table(&self.points);
+        Document {
+            title: "Sweep".to_owned(),
+            heading: "Throughput and loss over buffers, sizes, rates and load".to_owned(),
+            circumstances: self.circumstances(),
+            noise: self.noise(),
+            noise_in_short: self.noise_in_short(),
+            charts: charts(self),
+            sections: vec![
+                Section::table("Every point", points().table(&self.points)),
+                Section::table("The accounts", accounts).remark(
+                    "sent = received + lost at each stage + unexplained, all runs of a point together",
+                ),
+            ],
+            notes: self.end.notes.clone(),
+            missing: self.end.state.in_words(),
+            ..Document::default()
+        }
+    }
+
+    fn csv(&self) -> String {
+        samples().to_csv(self.points.iter().flat_map(Point::samples))
+    }
 }
 
-fn rate(rate: Rate) -> String {
-    match rate {
-        Rate::Bits(0) | Rate::Units(0) => "max".to_owned(),
-        Rate::Bits(bits) => text::rate(bits as f64),
-        Rate::Units(units) => format!("{units} /s"),
+fn points<'a>() -> Columns<&'a Point> {
+    Columns::<&Point>::new()
+        .number("payload [B]", plain, |it| it.payload_bytes)
+        .number("rate", plain, |it| it.rate_in_words())
+        .number("send buffer", plain, |it| buffer(it.send_buffer_bytes, it.granted_send_buffer_bytes))
+        .number("receive buffer", plain, |it| {
+            buffer(it.receive_buffer_bytes, it.granted_receive_buffer_bytes)
+        })
+        .number("load [%]", decimals::<0>, |it| it.applied_load_percent().map(|load| load.median))
+        .number("sent", text::rate, |it| it.sent().map(|rate| rate.median))
+        .number("received", plain, |it| it.received_in_words())
+        .number("least", text::rate, |it| it.received().map(|rate| rate.min))
+        .number("most", text::rate, |it| it.received().map(|rate| rate.max))
+        .number("lost [%]", decimals::<3>, |it| it.lost_percent().map(|lost| lost.median))
+}
+
+fn accounts<'a>() -> Columns<&'a Point> {
+    Columns::<&Point>::new().words("of", |it| it.case()).words("account in datagrams", |it| account(it))
+}
+
+/// A run with its point; without a run, a point that has none.
+struct Sample<'a> {
+    point: &'a Point,
+    run: Option<(usize, &'a Run)>,
+}
+
+fn samples<'a>() -> Columns<Sample<'a>> {
+    Columns::<Sample>::new()
+        .csv("send_buffer_bytes", |it| it.point.send_buffer_bytes)
+        .csv("receive_buffer_bytes", |it| it.point.receive_buffer_bytes)
+        .csv("payload_bytes", |it| it.point.payload_bytes)
+        .csv("target_bits_per_second", |it| match it.point.rate {
+            Rate::Bits(bits) => Some(bits),
+            Rate::Units(_) => None,
+        })
+        .csv("target_packets_per_second", |it| match it.point.rate {
+            Rate::Bits(_) => None,
+            Rate::Units(packets) => Some(packets),
+        })
+        .csv("burn_percent", |it| it.point.cpu_load_percent)
+        .csv("run", |it| it.run.map(|(index, _)| index))
+        .csv("sent_bits_per_second", |it| it.run()?.sent_bits_per_second)
+        .csv("received_bits_per_second", |it| it.run()?.received_bits_per_second)
+        .csv("sent", |it| Some(it.run()?.account.as_ref()?.sent))
+        .csv("received", |it| Some(it.run()?.account.as_ref()?.received))
+        .csv("receiver_socket_buffer", |it| Some(it.run()?.account.as_ref()?.lost_in_socket_buffer()))
+        .csv("lost_elsewhere", |it| Some(it.run()?.account.as_ref()?.lost_elsewhere()))
+        .csv("unexplained", |it| Some(it.run()?.account.as_ref()?.unexplained))
+        .csv("lost_percent", |it| it.run()?.lost_percent())
+        .csv("burned_cpu_percent", |it| Some(it.run()?.applied_load?.cpu_percent()))
+        .csv("client_cpu_percent", |it| Some(it.run()?.client_cpu_percent))
+        .csv("server_cpu_percent", |it| it.run()?.server_cpu_percent)
+        .csv("highest_bits_per_second", |it| it.point.highest.map(|found| found.bits_per_second))
+        .csv("granted_send_buffer_bytes", |it| match it.run() {
+            Some(run) => run.send_buffer_bytes,
+            None => it.point.granted_send_buffer_bytes,
+        })
+        .csv("granted_receive_buffer_bytes", |it| match it.run() {
+            Some(run) => run.receive_buffer_bytes,
+            None => it.point.granted_receive_buffer_bytes,
+        })
+        .csv("trouble", |it| match it.run() {
+            Some(run) => run.trouble.clone(),
+            None => Some(it.point.why_no_rate().unwrap_or_else(|| it.point.noise.join("; "))),
+        })
+}
+
+impl<'a> Sample<'a> {
+    fn run(&self) -> Option<&'a Run> {
+        self.run.map(|(_, run)| run)
+    }
+}
+
+impl Point {
+    fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
+        let runs = self.runs.iter().enumerate().map(Some);
+        let hole = self.runs.is_empty().then_some(None);
+        runs.chain(hole).map(|run| Sample { point: self, run })
+    }
+
+    pub(super) fn rate_in_words(&self) -> String {
+        match self.rate {
+            Rate::Bits(0) | Rate::Units(0) => "max".to_owned(),
+            Rate::Bits(bits) => text::rate(bits as f64),
+            Rate::Units(units) => format!("{units} /s"),
+        }
+    }
+
+    /// Returns the received or the highest rate, marked if it is noisy.
+    fn received_in_words(&self) -> String {
+        let mark = if self.noise.is_empty() { "" } else { "~" };
+        let received = || self.received().map_or_else(String::new, |rate| text::rate(rate.median));
+        format!("{mark}{}", self.highest.as_ref().map_or_else(received, highest))
     }
 }
 
@@ -53,36 +140,6 @@ impl Report {
             Some(start) => format!("{}\n{}", start.hosts_in_words(), start.test_start.in_words()),
             None => "ended before the first point was there".to_owned(),
         }
-    }
-}
-
-impl fmt::Display for Report {
-    /// Writes the hosts, every point with its spread, its loss and its load, the accounts, and the notes.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}\n", self.circumstances())?;
-        writeln!(
-            formatter,
-            "{:>8} {:>11} {:>10} {:>10} {:>6} {:>12} {:>13} {:>29} {:>10}",
-            "PAYLOAD", "RATE", "SEND BUF", "RECV BUF", "LOAD", "SENT", "RECEIVED", "(MIN – MAX)", "LOST"
-        )?;
-        for point in &self.points {
-            let [payload, rate, send, receive, applied_load, sent, received, spread, lost] = cells(point);
-            writeln!(
-                formatter,
-                "{payload:>8} {rate:>11} {send:>10} {receive:>10} {applied_load:>6} {sent:>12} {received:>13} {spread:>29} {lost:>10}"
-            )?;
-        }
-        writeln!(formatter, "\naccounts in datagrams, all runs of a point together:")?;
-        for point in &self.points {
-            writeln!(formatter, "  {:56} {}", point.case(), account(point))?;
-        }
-        let noise = self.noise();
-        if !noise.is_empty() {
-            writeln!(formatter, "\n{NOISY} noisy, not to be relied on:")?;
-            noise.iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
-        }
-        self.end.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
-        self.end.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
     }
 }
 
@@ -111,7 +168,7 @@ fn highest(found: &LossFreeFound) -> String {
 }
 
 /// Returns the account of all runs of a point as text.
-pub(super) fn account(point: &Point) -> String {
+fn account(point: &Point) -> String {
     let accounts: Vec<_> = point.runs.iter().filter_map(|run| run.account.clone()).collect();
     if accounts.is_empty() {
         let why = point.why_no_rate().unwrap_or_else(|| "no receiver could tell what arrived".to_owned());
@@ -155,6 +212,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Forms as _;
     use crate::sweep::report::tests::{example, point};
 
     #[test]
@@ -167,14 +225,13 @@ mod tests {
             confirmations: 3,
         };
         let shown = |found: LossFreeFound| {
-            let [.., highest, _, lost] = cells(&Point { highest: Some(found), ..point(64, None, 0.0, 50) });
-            (highest, lost)
+            Point { highest: Some(found), ..point(64, None, 0.0, 50) }.received_in_words()
         };
-        assert_eq!(shown(found), ("highest 90.0 Mbit/s".to_owned(), "0.050 %".to_owned()));
+        assert_eq!(shown(found), "highest 90.0 Mbit/s");
         found.found = Found::Limit;
-        assert_eq!(shown(found).0, "≥ 90.0 Mbit/s");
+        assert_eq!(shown(found), "≥ 90.0 Mbit/s");
         found.found = Found::Nothing;
-        assert_eq!(shown(found).0, "none from 1.00 Mbit/s");
+        assert_eq!(shown(found), "none from 1.00 Mbit/s");
         let hole = Point { highest: Some(found), runs: Vec::new(), ..point(64, None, 0.0, 50) };
         assert_eq!(account(&hole), "none, no rate held down to 1.00 Mbit/s");
     }
@@ -193,10 +250,41 @@ mod tests {
         let rows: Vec<&str> = text.lines().filter(|line| line.contains(" max ")).collect();
         assert_eq!(rows.len(), 8, "{text}");
         let words: Vec<&str> = rows[1].split_whitespace().collect();
-        assert_eq!(words[..8], ["64", "B", "max", "system", "system", "98", "%", "100"], "{}", rows[1]);
-        assert!(rows[1].ends_with("100.000 %"));
+        assert_eq!(words[..6], ["64", "max", "system", "system", "98", "100"], "{}", rows[1]);
+        assert!(rows[1].ends_with("100.000"));
         assert!(
             text.contains("300000 sent = 150000 received + 150000 receiver_socket_buffer + 0 unexplained")
         );
+    }
+
+    #[test]
+    fn every_run_is_a_row_and_a_point_without_a_run_keeps_its_row() {
+        let mut report = example();
+        report.points[0].runs[0].account = None;
+        let found = LossFreeFound {
+            found: Found::Nothing,
+            bits_per_second: 0,
+            limit: 9_000_000,
+            step: 1_000_000,
+            confirmations: 3,
+        };
+        report.points[7].runs.clear();
+        report.points[7].highest = Some(found);
+        let table = report.to_csv();
+        assert_eq!(table.lines().count(), 1 + 7 * 3 + 1);
+        assert!(table.ends_with(",0,106496,1048576,no rate held down to 1.00 Mbit/s\n"), "{table}");
+        assert_eq!(
+            table.lines().nth(4).unwrap(),
+            ",,64,0,,50,0,100000000,0,100000,0,100000,0,0,100,98,90,60,,106496,106496,"
+        );
+    }
+
+    #[test]
+    fn a_page_has_every_point_and_its_account() {
+        let page = example().to_html().unwrap();
+        for part in ["1472B/max/send system/receive 1048576/burn 50%", ">98<", "300000 sent", "<svg"] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert_eq!(&example().to_png().unwrap()[1..4], b"PNG");
     }
 }

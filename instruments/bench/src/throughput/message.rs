@@ -295,6 +295,16 @@ impl Account {
         format!("{} sent = {} received{lost} + {} unexplained", self.sent, self.received, self.unexplained)
     }
 
+    /// Returns the amount that was lost in the receiver's socket buffer.
+    pub(crate) fn lost_in_socket_buffer(&self) -> u64 {
+        self.lost.get("receiver_socket_buffer").copied().unwrap_or(0)
+    }
+
+    /// Returns the amount that was lost at other known stages.
+    pub(crate) fn lost_elsewhere(&self) -> u64 {
+        self.lost.values().sum::<u64>() - self.lost_in_socket_buffer()
+    }
+
     /// Returns the amount that did not arrive.
     #[must_use]
     pub fn missing(&self) -> u64 {

@@ -17,16 +17,14 @@ use sys::clock;
 use super::loss_free::LossFreeFound;
 use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult, Unit};
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
-use super::{csv, figure, page};
 use crate::cpu_load::AppliedLoad;
 use crate::day_clock::Moment;
 use crate::host;
 use crate::host_state::HostState;
 use crate::processor::Processor;
 
+use crate::report::Row;
 pub use crate::report::State;
-use crate::report::{Forms, Row, noise};
-use drawing::FigureError;
 
 mod summary;
 
@@ -303,21 +301,6 @@ pub(super) enum Ending {
 
 /// Part of its rate that a sender must reach to prove that the rate holds.
 const KEPT_UP: f64 = 0.95;
-
-impl Forms for Report {
-    fn to_html(&self) -> Result<String, FigureError> {
-        page::page(self)
-    }
-
-    fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        let header = format!("{}\n{}", self.start.in_words(), noise::in_words(&self.end.noise));
-        drawing::png(&figure::charts(self), &header)
-    }
-
-    fn to_csv(&self) -> String {
-        csv::table(self)
-    }
-}
 
 /// State known once both ends are ready.
 pub(super) struct Begun {

@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use super::*;
+use crate::FigureError;
 use crate::host_state::HostState;
+use crate::report::Forms as _;
 use crate::throughput::{AccountState, Unit};
 
 /// A run of 1 Mbit sent and received in a second, which takes `cpu_seconds` of a processor of 2,000 MHz.
@@ -82,14 +84,14 @@ fn the_text_has_loss_spread_the_source_and_what_the_figures_do_not_say() {
     let it = report(vec![measured(vec![run(0, 0.001), run(1, 0.002)])], false);
     let text = it.to_string();
     for words in [
-        "mean 3.000 ± 1.414",
-        "3.000 (2.000 – 4.000)",
+        "3.000 ± 1.414",
+        "~3.000 MHz/(Mbit/s)  2.000 MHz/(Mbit/s)  4.000 MHz/(Mbit/s)",
         "not measured",
         "2 of 200 datagrams lost in 2 runs",
-        "onno UDP",
-        "ncdm87 TCP",
+        "onno    ",
+        "ncdm87  ",
         "in the name of the sender's call",
-        "~ noisy: costs of 1472B/100Mbit/s spread over 67 % of their median",
+        "  costs of 1472B/100Mbit/s spread over 67 % of their median",
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }

@@ -6,6 +6,8 @@ use std::net::Ipv4Addr;
 use probe::Percentiles;
 
 use super::*;
+use crate::FigureError;
+use crate::report::Forms as _;
 use crate::throughput::Unit;
 
 fn member(sent: u64, received: u64, micros: u64) -> MemberResult {

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use probe::pingpong::ExchangeCounts;
 
 use super::*;
+use crate::report::Forms as _;
 
 const SIZES: [u64; 2] = [1, 1_000_000];
 
