@@ -46,18 +46,20 @@ impl Sender {
         Ok(Self { socket, poller, without_trains })
     }
 
-    /// Sends datagrams of `payload_bytes` each, one after the other in memory, and counts their outcomes; `full`
+    /// Sends `count` datagrams of `payload_bytes` each, one after the other in memory, and counts their outcomes; `full`
     /// gets the index of each that found no room.
     pub(crate) fn send(
         &mut self,
         memory: &[u8],
-        payload_bytes: usize,
+        (count, payload_bytes): (usize, usize),
         to: SocketAddr,
         outcomes: &mut Outcomes,
         mut full: impl FnMut(usize),
     ) {
-        if !self.socket.techniques().gso {
-            let datagrams: Vec<&[u8]> = memory.chunks(payload_bytes).collect();
+        // A train of empty datagrams has no segment size.
+        if !self.socket.techniques().gso || payload_bytes == 0 {
+            let datagrams: Vec<&[u8]> =
+                (0..count).map(|index| &memory[index * payload_bytes..][..payload_bytes]).collect();
             return self.send_batch(&datagrams, to, outcomes, full);
         }
         for (index, outcome) in self.socket.send_train(memory, payload_bytes, to).iter().enumerate() {
@@ -106,5 +108,24 @@ impl Sender {
         self.without_trains.as_ref().map(|why| {
             format!("datagrams left one by one although --gso was asked for: {why}\nsee `ethtool -k`, or leave --gso out")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn empty_datagrams_are_sent_too() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = receiver.local_addr().unwrap();
+        let (mut sender, mut outcomes) = (Sender::open(&to(address)).unwrap(), Outcomes::default());
+        sender.send(&[], (2, 0), address, &mut outcomes, |_| panic!("no room for two datagrams"));
+        sender.send(&[7, 8], (2, 1), address, &mut outcomes, |_| panic!("no room for two datagrams"));
+        let mut bytes = [0; 8];
+        let lengths: Vec<usize> = (0..4).map(|_| receiver.recv(&mut bytes).unwrap()).collect();
+        assert_eq!((lengths, outcomes.taken), (vec![0, 0, 1, 1], 4));
     }
 }

@@ -161,7 +161,9 @@ impl Sender {
         // A train is contiguous: datagrams missing in between left before.
         for places in waiting.chunk_by(|one, next| *next == one + 1) {
             let datagrams = &memory[places[0] * *unit_bytes..][..places.len() * *unit_bytes];
-            socket.send(datagrams, *unit_bytes, *to, outcomes, |index| unsent.waiting.push(places[index]));
+            socket.send(datagrams, (places.len(), *unit_bytes), *to, outcomes, |index| {
+                unsent.waiting.push(places[index])
+            });
         }
     }
 }

@@ -165,7 +165,7 @@ mod tests {
         print(&report(), &[], &mut text).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            "forward 1000 received (1.5 MB) + 1 duplicated = 987 forwarded (1.5 MB) + 11 lost (placed 2, random 9) \
+            "forward 1000 received (1.47 MB) + 1 duplicated = 987 forwarded (1.45 MB) + 11 lost (placed 2, random 9) \
              + 3 still in flight\n\
              reverse 0 received (0 B) = 0 forwarded (0 B)\n\
              late forward p50 6.0µs, p99 80.0µs, p99.9 150.0µs, max 900.0µs\n\
