@@ -299,9 +299,9 @@ const SUITES: &[Suite] = &[
         // The suite `unit` has these tests too, if iperf3 is installed; this one ensures that it is.
         about: "the bench and iperf3 as each other's client and server",
         lanes: &[Lane::Full],
-        exists_with: "crates/app/cli/tests/cli/iperf3.rs",
+        exists_with: "crates/app/cli/tests/instruments/iperf3.rs",
         needs: &[Need::Iperf3],
-        steps: &[of_command(&["--show-output", "iperf3::"])],
+        steps: &[Step::Tests(Targets::Named(&["instruments"]), &["--show-output", "iperf3::"])],
         nature: Nature::Live,
         ..TESTS
     },
@@ -312,7 +312,7 @@ const SUITES: &[Suite] = &[
         lanes: &[Lane::Full],
         exists_with: "crates/app/cli/tests/cli/top.rs",
         needs: &[Need::Tmux],
-        steps: &[of_command(&["--show-output", "top::"])],
+        steps: &[Step::Tests(Targets::Named(&["cli"]), &["--show-output", "top::"])],
         nature: Nature::Live,
         ..TESTS
     },
@@ -386,11 +386,6 @@ const SIMULATION: Step = Step::Tests(Targets::Named(&["seeds"]), &[]);
 ///
 /// Examples enable features that tests need: without them the common dependencies would be built again.
 const PROGRAMS: Step = Step::Workspace("build", &["--bin", "tallycast", "--bin", "loss-lab", "--examples"]);
-
-/// Tests of the command that use the tool of the suite.
-const fn of_command(arguments: &'static [&'static str]) -> Step {
-    Step::Tests(Targets::Named(&["cli"]), arguments)
-}
 
 const CHECK: Suite = Suite {
     name: "",

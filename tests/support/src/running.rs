@@ -118,6 +118,14 @@ impl Running {
         self.child.id()
     }
 
+    /// Returns its child processes; empty if the kernel does not list them.
+    #[must_use]
+    pub fn children(&self) -> Vec<String> {
+        let id = self.id();
+        let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
     /// Sends it a signal.
     ///
     /// # Panics

@@ -20,6 +20,9 @@ pub(crate) enum Scope {
 /// The Python module: NumPy's crates would change the features of all the rest, which nothing else needs.
 const PYTHON: &str = "tallycast-python";
 
+/// The command's test program for the verbs that measure.
+const INSTRUMENTS: &str = "instruments";
+
 /// Folders of packages that are not the product's.
 const BEYOND_THE_PRODUCT: [&str; 4] = ["instruments/", "tests/e2e/", "tests/interop/", "tests/loss-lab/"];
 
@@ -98,6 +101,7 @@ fn names(metadata: &Metadata, scope: Scope, targets: Targets) -> Vec<&str> {
         Targets::Of(wanted) => of(&|package| wanted.contains(&package.name.as_str())),
         Targets::Named(names) => names.to_vec(),
     };
+    names.retain(|name| scope == Scope::Everything || *name != INSTRUMENTS);
     names.sort_unstable();
     names.dedup();
     names
@@ -170,6 +174,7 @@ mod tests {
         for excluded in ["tallycast-bench", "tallycast-peers", "e2e", "tallycast-python"] {
             assert!(line.contains(&format!(" --exclude {excluded} ")), "{line}");
         }
-        assert!(line.contains(" --test archive ") && !line.contains(" --test relay "), "{line}");
+        assert!(line.contains(" --test archive "), "{line}");
+        assert!(!line.contains(" --test relay ") && !line.contains(" --test instruments "), "{line}");
     }
 }

@@ -1,9 +1,9 @@
 //! Running the program: its surroundings, and the keys of what it prints.
 
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
 
@@ -92,22 +92,6 @@ fn published_name(arguments: &[&str]) -> String {
     }
 }
 
-/// Runs the program to its end with a closed standard error; returns its exit code.
-pub(crate) fn run_unheard(arguments: &[&str]) -> Option<i32> {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let status = command(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).status();
-    status.unwrap().code()
-}
-
-/// Runs the program to its end with a closed standard output; returns its exit code.
-pub(crate) fn run_unread(arguments: &[&str]) -> Option<i32> {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let status = command(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).status();
-    status.unwrap().code()
-}
-
 /// The program while it runs.
 pub(crate) struct Running(support::Running);
 
@@ -117,27 +101,14 @@ impl Running {
         Self::of(&mut command(arguments), arguments)
     }
 
-    /// Starts it; returns its standard error, too.
-    pub(crate) fn start_heard(arguments: &[&str]) -> (Self, BufReader<ChildStderr>) {
-        let mut running = Self::of(command(arguments).stderr(Stdio::piped()), arguments);
-        let said = running.take_errors();
-        (running, said)
-    }
-
-    fn of(command: &mut Command, arguments: &[&str]) -> Self {
+    /// Starts this command, whose arguments tell what it prints.
+    pub(crate) fn of(command: &mut Command, arguments: &[&str]) -> Self {
         let verb = published_name(arguments);
         let check = move |line: &Value| {
             assert!(!line.is_string(), "no JSON: {line}");
             check_keys_of(&verb, line);
         };
         Self(support::Running::start(command.stdin(Stdio::piped()), arguments.join(" "), check))
-    }
-
-    /// Returns its child processes; empty if the kernel does not list them.
-    pub(crate) fn children(&self) -> Vec<String> {
-        let id = self.id();
-        let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-        text.split_whitespace().map(str::to_owned).collect()
     }
 
     /// Waits for its end; returns what it still printed.

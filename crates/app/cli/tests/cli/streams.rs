@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use support::ports::{private_bus, private_bus_from_now};
 use support::wait_until;
 
 use crate::accounts::{Accounts, count};
-use crate::program::{Running, run, run_unheard, run_with};
+use crate::program::{Running, command, run, run_with};
 use crate::reaches::{host_bus, memory};
 
 fn is_event(line: &Value, event: &str) -> bool {
@@ -278,4 +279,12 @@ fn announced_streams_are_listed() {
     });
     publisher.signal(Signal::INT);
     assert!(publisher.wait().0.success());
+}
+
+/// Runs the program to its end with a closed standard error; returns its exit code.
+fn run_unheard(arguments: &[&str]) -> Option<i32> {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).status();
+    status.unwrap().code()
 }

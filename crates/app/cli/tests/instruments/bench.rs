@@ -1,6 +1,7 @@
 //! `tallycast bench`: real runs between real processes. The quality of a run depends on the machine, so the tests check
 //! only that the account adds up and that the verdict follows from it.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdict};
@@ -9,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{schema, wait_until};
 
-use crate::program::{Running, run, run_unread, run_with};
+use crate::program::{Running, command, run, run_with};
 
 /// A minimal bench.
 const SMALL: [&str; 11] = [
@@ -344,4 +345,12 @@ fn the_schema_knows_every_outcome_and_nothing_else() {
     assert!(broken(|it| it["start"]["host"]["cpus"] = (-1).into()));
     assert!(broken(|it| it["points"][0]["outcome"]["state"] = "skipped".into()));
     assert!(broken(|it| drop(it["rows"][0].as_object_mut().unwrap().remove("median"))));
+}
+
+/// Runs the program to its end with a closed standard output; returns its exit code.
+fn run_unread(arguments: &[&str]) -> Option<i32> {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).status();
+    status.unwrap().code()
 }
