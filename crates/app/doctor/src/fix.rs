@@ -34,7 +34,7 @@ pub struct FixOptions {
 
 /// User of [`fix`]: sees its steps and consents to its changes.
 pub trait FixUser {
-    /// Error of the user, which ends it.
+    /// Error of the user, which ends the loop.
     type Error: From<FixError>;
 
     /// Takes a step.

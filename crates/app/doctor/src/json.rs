@@ -1,6 +1,7 @@
 //! JSON objects of findings and checks: `docs/guide/doctor.md`.
 //!
-//! The form of an audit is published as `docs/reference/formats/doctor-audit.schema.json`, which is made from [`AuditLine`].
+//! The form of an audit is published as `docs/reference/formats/doctor-audit.schema.json`, which is made from
+//! [`AuditLine`].
 
 use diagnose::audit::{CHECK_NAMES, Check, Judgement};
 use diagnose::{Datagrams, Finding, Place, Remedy, Unplaced};

@@ -1,4 +1,4 @@
-//! What a watcher, or the replay of a recorded one, has seen between two snapshots.
+//! Losses between two snapshots, as a watcher or a replay reports them.
 
 use std::io;
 use std::time::Duration;

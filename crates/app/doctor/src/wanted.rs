@@ -1,4 +1,4 @@
-//! Which sockets of a host are watched.
+//! Choice of the sockets of a host that are watched.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

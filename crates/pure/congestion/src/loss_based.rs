@@ -1,4 +1,4 @@
-//! The frame of controls that grow until packets are lost, and what makes each: its [`Response`].
+//! The frame of controls that grow until packets are lost; each is a [`Response`] in it.
 //!
 //! In slow start a window w doubles in a round trip, up to a threshold. Above that each acknowledged packet adds its
 //! share of the control's growth. A loss cuts the window, once in a round trip; after a timeout it is one packet.

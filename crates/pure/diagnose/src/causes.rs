@@ -84,7 +84,7 @@ const SMALLER: &str = "send datagrams that fit into the path's MTU (`mtu=` on th
 const RECEIVE_ERRORS: &[&str] = &["rx_errs/DEVICE", "rx_drop/DEVICE"];
 const REASSEMBLY_FAILURES: &[&str] = &["IpReasmFails", "Ip6ReasmFails"];
 
-/// All causes that are known, in the order of the path.
+/// All known causes, in the order of the path.
 pub static CAUSES: &[Cause] = &[
     Cause {
         name: "no_route",

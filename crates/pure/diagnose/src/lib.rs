@@ -2,7 +2,7 @@
 //!
 //! The crate reads nothing itself. The caller passes consecutive [`Snapshot`]s to a [`Watch`], which reports losses
 //! between them with place and cause. A finding never claims more than was seen: if a counter has several
-//! explanations, the finding has them all. What is known of causes is one table, [`CAUSES`].
+//! explanations, the finding has them all. All known causes are in one table, [`CAUSES`].
 
 pub mod audit;
 mod causes;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
-
 use units::{SampleRate, serde_as_text};
 
 use crate::Dtype;
@@ -251,7 +250,7 @@ impl Schema {
     }
 }
 
-/// An object with the elements of a sample, for readers who do not want to count them.
+/// An object that also has the number of elements per sample, which readers would otherwise compute.
 impl Serialize for Schema {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("Schema", 5)?;

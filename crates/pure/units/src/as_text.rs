@@ -1,6 +1,6 @@
-//! Types that are one text in JSON: as they display, and as they parse.
+//! Types that are a string in JSON: written as displayed, and parsed when read.
 
-/// Implements `serde`'s traits for types by their `Display` and `FromStr`.
+/// Implements `Serialize` and `Deserialize` for types by their `Display` and `FromStr`.
 #[macro_export]
 macro_rules! serde_as_text {
     ($($name:ty),*) => {$(

@@ -13,8 +13,8 @@ pub struct StreamId(pub u64);
 
 /// One run of a publisher: a restart begins a new epoch.
 ///
-/// The order is that of rule 1 of `docs/protocol/account.md`: the higher start wins; the random incarnation distinguishes equal starts, so
-/// that two publishers that began in the same nanosecond still have an order.
+/// The order is that of rule 1 of `docs/protocol/account.md`: the higher start wins; the random incarnation
+/// distinguishes equal starts, so that two publishers that began in the same nanosecond still have an order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch {
     /// Start of this epoch. Units: nanoseconds since 1970 UTC.

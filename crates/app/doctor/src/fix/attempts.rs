@@ -36,7 +36,7 @@ impl Attempts {
         self.0.entry(plan.key()).or_default().outcome = Some(outcome);
     }
 
-    /// Losses without an effective change remain.
+    /// Returns whether losses without an effective change remain.
     pub(super) fn outcome(self) -> FixOutcome {
         let is_fine = |it: &OfLoss| it.outcome == Some(FixOutcome::Fixed);
         if self.0.values().all(is_fine) { FixOutcome::Fixed } else { FixOutcome::LossesRemain }

@@ -104,7 +104,8 @@ pub(crate) const HOLE: &str = "HOLE";
 /// Time in which a missing datagram may still arrive or be named by an event.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Size of a hole that is considered invalid: event files have no room for it (`docs/reference/formats/doctor-events.md`).
+/// Size of a hole that is considered invalid: event files have no room for it
+/// (`docs/reference/formats/doctor-events.md`).
 const MOST_MISSING: u64 = 1 << 32;
 
 /// Maximum number of ranges that are remembered of one stream until they leave their queue.

@@ -1,9 +1,9 @@
 //! Loss counters of drivers (`ethtool -S`), by the names in the table of causes.
 //!
-//! Every driver has names of its own, and most of its counters are no losses. Names that no cause has are ignored: bytes
-//! and packets, flow control requests. `rx_no_buffer_count` alone is no loss: Intel's cards keep such a packet in their
-//! own memory, and mostly deliver it a moment later. All except those that are apart are also part of the errors and
-//! drops of `/proc/net/dev`.
+//! Every driver has names of its own, and most of its counters are no losses. Names that are not in the table, such as
+//! those of bytes, packets and flow control requests, are ignored. `rx_no_buffer_count` alone is no loss: Intel's cards
+//! keep such a packet in their own memory, and mostly deliver it a moment later. All except those that are apart are
+//! also part of the errors and drops of `/proc/net/dev`.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn bare(name: &str) -> String {
     name.replace("rx_rx_", "rx_")
 }
 
-/// Rise of one device's counters that show the same.
+/// Rise of one device's counters with the same meaning.
 struct Rise {
     shown: Shown,
     count: u64,

@@ -48,7 +48,7 @@ pub fn seconds(seconds: f64) -> String {
     scaled(seconds * 1e9, 1_000.0, ["ns", "µs", "ms", "s", "ks"])
 }
 
-/// Writes a time of waiting in the unit of a clock: `12 s`, `10 min`, `2.0 h`.
+/// Writes a waiting time in seconds, minutes or hours: `12 s`, `10 min`, `2.0 h`.
 #[must_use]
 pub fn waiting(seconds: f64) -> String {
     match seconds {

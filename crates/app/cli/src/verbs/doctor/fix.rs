@@ -1,4 +1,4 @@
-//! `tallycast doctor fix` and `undo`: the loop of [`doctor::fix`], its steps printed, its questions asked.
+//! `tallycast doctor fix` and `undo`: prints the steps of [`doctor::fix`], and asks its questions.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -11,8 +11,9 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use bench::{Fed, Feed};
 use clap::Args;
-use doctor::Window;
-use doctor::{Change, Entry, FixOptions, FixOutcome, FixStep, FixUser, Journal, Plan, Proof, Undone, Wanted};
+use doctor::{
+    Change, Entry, FixOptions, FixOutcome, FixStep, FixUser, Journal, Plan, Proof, Undone, Wanted, Window,
+};
 use serde_json::{Value, json};
 use sys::Cancellation;
 use units::text;

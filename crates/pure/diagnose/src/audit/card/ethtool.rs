@@ -46,7 +46,7 @@ impl Pause {
 mod tests {
     use super::*;
 
-    /// As the driver of an Intel X550 answers.
+    /// Uses answers of the driver of an Intel X550.
     #[test]
     fn a_cards_settings_are_read_from_their_places() {
         let rings = [0x10, 4_096, 0, 0, 4_096, 512, 0, 0, 512];
