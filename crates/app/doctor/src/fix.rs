@@ -128,7 +128,8 @@ pub fn fix<U: FixUser>(options: FixOptions, user: &mut U) -> Result<FixOutcome, 
     while let Some((plan, change)) = attempts.next(&seen.plans) {
         user.step(&FixStep::Plan { plan: &plan, change: change.as_ref(), before: &seen.window })?;
         let change = match change {
-            Some(change) if user.consents(&change)? => change,
+            // A request to end, also during the question, keeps the host as it is.
+            Some(change) if user.consents(&change)? && user.wait(Duration::ZERO) => change,
             _ => {
                 attempts.leave(&plan, left_alone(&plan, is_everything));
                 continue;
@@ -138,7 +139,8 @@ pub fn fix<U: FixUser>(options: FixOptions, user: &mut U) -> Result<FixOutcome, 
         traffic.begin_anew()?;
         let after = traffic.watch(user)?;
         let (before, measured) = (seen.window_of(&plan), after.window_of(&plan));
-        let proof = Proof::of(&before, &measured);
+        // A measurement that was cut short proves nothing.
+        let proof = if traffic.is_over() { Proof::NoTraffic } else { Proof::of(&before, &measured) };
         match proof {
             Proof::Helped => attempts.leave(&plan, FixOutcome::Fixed),
             Proof::DidNotHelp | Proof::NoTraffic => take_back(&mut journal, number, &change)?,

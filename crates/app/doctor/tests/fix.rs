@@ -1,0 +1,93 @@
+//! The loop of `fix` over a socket that loses: a request to end keeps the host as it is.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use doctor::{Change, FixError, FixOptions, FixOutcome, FixStep, FixUser, Proof, Wanted, fix};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, socket_recv_buffer_size};
+
+/// Datagrams sent per wait: more than the socket holds.
+const DATAGRAMS: usize = 100;
+
+/// A user who sends to a socket that nothing reads, consents to a larger buffer, and then asks to end.
+struct User {
+    reader: UdpSocket,
+    writer: UdpSocket,
+    /// Whether the request to end comes with the consent, or else in the measurement after the change.
+    at_once: bool,
+    consented: bool,
+    proofs: Vec<Proof>,
+}
+
+impl User {
+    fn new(at_once: bool) -> Self {
+        let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+        set_socket_recv_buffer_size(&reader, 8_192).unwrap();
+        let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Self { reader, writer, at_once, consented: false, proofs: Vec::new() }
+    }
+
+    fn buffer(&self) -> usize {
+        socket_recv_buffer_size(&self.reader).unwrap()
+    }
+}
+
+impl FixUser for User {
+    type Error = FixError;
+
+    fn step(&mut self, step: &FixStep<'_>) -> Result<(), FixError> {
+        if let FixStep::Proof { proof, .. } = step {
+            self.proofs.push(*proof);
+        }
+        Ok(())
+    }
+
+    fn consents(&mut self, change: &Change) -> Result<bool, FixError> {
+        let is_buffer = matches!(change, Change::ReceiveBuffer { .. });
+        self.consented |= is_buffer;
+        Ok(is_buffer)
+    }
+
+    fn wait(&mut self, time: Duration) -> bool {
+        if self.consented && (self.at_once || !time.is_zero()) {
+            return false;
+        }
+        for _ in 0..DATAGRAMS {
+            self.writer.send_to(&[0; 1_000], self.reader.local_addr().unwrap()).unwrap();
+        }
+        std::thread::sleep(time);
+        true
+    }
+}
+
+/// Runs the loop over the socket; returns the outcome.
+fn fix_for(user: &mut User) -> FixOutcome {
+    let folder = tempfile::tempdir().unwrap();
+    let ports = [user.reader.local_addr().unwrap().port()].into();
+    let options = FixOptions {
+        wanted: Wanted { ports, ..Wanted::default() },
+        window: Duration::from_millis(50),
+        journal: folder.path().join("journal.jsonl"),
+    };
+    fix(options, user).unwrap()
+}
+
+#[test]
+fn a_request_to_end_during_the_question_changes_nothing() {
+    let mut user = User::new(true);
+    let before = user.buffer();
+    let outcome = fix_for(&mut user);
+    assert!(user.consented, "no plan for the socket");
+    assert_eq!((outcome, user.buffer()), (FixOutcome::LossesRemain, before));
+    assert_eq!(user.proofs, []);
+}
+
+#[test]
+fn a_measurement_that_is_cut_short_proves_nothing_and_its_change_is_undone() {
+    let mut user = User::new(false);
+    let before = user.buffer();
+    fix_for(&mut user);
+    assert_eq!((&user.proofs[..], user.buffer()), (&[Proof::NoTraffic][..], before));
+}
