@@ -59,8 +59,11 @@ class CsvFollower:
         return moved
 
     def finish(self) -> None:
-        """Reads the rest."""
-        self._take(self._follower.finish())
+        """Reads the rest, part by part: it may be larger than memory."""
+        moved = True
+        while moved:
+            moved, news = self._follower.read_rest()
+            self._take(news)
         self._save()
 
     def close(self) -> dict[str, Any]:

@@ -58,11 +58,11 @@ impl CsvFollower {
         Ok((moved, told(py, news)?))
     }
 
-    /// Reads the rest of the open file.
-    fn finish(&mut self, py: Python<'_>) -> PyResult<Vec<News>> {
+    /// Reads the next part of the open file; returns whether there was any, and the news.
+    fn read_rest(&mut self, py: Python<'_>) -> PyResult<(bool, Vec<News>)> {
         let mut news = Vec::new();
-        py.detach(|| self.0.finish(&mut news)).map_err(|error| failed(py, &error))?;
-        told(py, news)
+        let moved = py.detach(|| self.0.read_rest(&mut news)).map_err(|error| failed(py, &error))?;
+        Ok((moved, told(py, news)?))
     }
 
     /// Returns position, the bytes before it, and the first line.

@@ -169,13 +169,13 @@ impl CsvFollower {
         Ok(self.read_on(out)? || self.follow_name(out)?)
     }
 
-    /// Reads the rest of the file that is open.
+    /// Reads the next part of the file that is open, also if another has its name by now; appends the news, and returns
+    /// whether there was something to read.
     ///
     /// # Errors
-    /// [`FollowError`].
-    pub fn finish(&mut self, out: &mut Vec<Followed>) -> Result<(), FollowError> {
-        while self.read_on(out)? {}
-        Ok(())
+    /// [`FollowError`]: the table cannot be read at all.
+    pub fn read_rest(&mut self, out: &mut Vec<Followed>) -> Result<bool, FollowError> {
+        self.read_on(out)
     }
 
     /// Returns the position behind the last complete line; `None` without a file.
