@@ -12,6 +12,7 @@ from tallycast._errors import ConfigError
 #: ``"10ms"`` as in the command (`units::text`), seconds as a number, or a ``timedelta``.
 Duration = Union[str, int, float, timedelta]
 
+
 def nanoseconds(duration: Duration) -> int:
     """Returns a duration in nanoseconds.
 

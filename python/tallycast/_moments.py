@@ -62,7 +62,7 @@ def text_of(time_ns: int) -> str:
 
 def _of_text(text: str, known_ns: tuple[int, int]) -> int:
     if text[:1] in ("+", "-"):
-        return _from_end(text, known_ns)
+        return _relative(text, known_ns)
     found = _UTC.fullmatch(text)
     if found is None:
         raise ArchiveError(
@@ -77,7 +77,7 @@ def _of_text(text: str, known_ns: tuple[int, int]) -> int:
     return _of_datetime(time) + int((fraction or "0").ljust(9, "0"))
 
 
-def _from_end(text: str, known_ns: tuple[int, int]) -> int:
+def _relative(text: str, known_ns: tuple[int, int]) -> int:
     try:
         duration = duration_ns(text[1:])
     except ConfigError as wrong:

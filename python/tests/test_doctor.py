@@ -43,10 +43,10 @@ def test_a_change_without_consent_is_planned_and_not_made(reader: socket.socket,
     size = reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     plans: list[doctor.Step] = []
     journal = tmp_path / "doctor.jsonl"
-    done = doctor.fix(plans.append, ports=[port], window="250ms", journal=journal)
+    done = doctor.fix(plans.append, ports=[port], window="1s", journal=journal)
     (plan,) = (plan for plan in plans if str(port) in plan["place"])
     assert plan["stage"] == "receiver_socket_buffer" and plan["lost"] > 0 and plan["change"]["kind"] == "receive_buffer"
-    assert done.steps[0] == {"event": "watching", "sockets": 1, "seconds": 0.25} and plan in done.steps
+    assert done.steps[0] == {"event": "watching", "sockets": 1, "seconds": 1.0} and plan in done.steps
     assert not done.fixed and "proof" not in {step["event"] for step in done.steps}
     assert reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == size and journal.read_text() == ""
 
@@ -56,11 +56,11 @@ def test_an_exception_of_the_caller_ends_it_before_anything_is_changed(reader: s
         raise KeyError(plan["event"])
 
     with pytest.raises(KeyError, match="plan"):
-        doctor.fix(consents, ports=[port], window="250ms", journal=tmp_path / "doctor.jsonl")
+        doctor.fix(consents, ports=[port], window="1s", journal=tmp_path / "doctor.jsonl")
 
 
 def test_without_a_sound_journal_nothing_is_tried(port: int, tmp_path: Path) -> None:
     journal = tmp_path / "doctor.jsonl"
     journal.write_text("nonsense\n")
     with pytest.raises(tc.DoctorError, match="line 1 of the journal"):
-        doctor.fix(lambda plan: True, ports=[port], window="250ms", journal=journal)
+        doctor.fix(lambda plan: True, ports=[port], window="1s", journal=journal)
