@@ -12,8 +12,8 @@ use std::process::Command;
 pub(crate) enum Scope {
     /// The whole workspace.
     Everything,
-    /// The product: no instrument is tested, and no suite that needs one. The command offers the instruments, so their
-    /// libraries are built.
+    /// The product: no package of an instrument is tested. The command offers the instruments, so their libraries are
+    /// built, and its own tests run them.
     Product,
 }
 
