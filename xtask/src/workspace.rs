@@ -67,7 +67,7 @@ struct PackageMetadata {
 pub(crate) struct Place {
     pub(crate) floor: String,
     pub(crate) tier: u32,
-    /// Whether the crate keeps the rules of the floor `pure` on another floor.
+    /// True if the crate keeps the rules of the floor `pure` on another floor.
     #[serde(default)]
     pub(crate) pure: bool,
 }

@@ -22,7 +22,7 @@ from ._thinner import Thinned, Thinner
 #: Maximum wait of the reader for a block while no output is due. Units: seconds.
 IDLE = 0.05
 #: Interval at which it checks whether streams have ended. Units: seconds.
-LOOK = 0.5
+POLL_INTERVAL = 0.5
 
 
 class Sink(Protocol):
@@ -217,7 +217,7 @@ class Outflow(threading.Thread):
                 route.take(block, now)
             else:
                 route.poll(now)
-        if now / 1e9 - self._looked >= LOOK:
+        if now / 1e9 - self._looked >= POLL_INTERVAL:
             self._looked = now / 1e9
             self._look_for_ends()
 

@@ -31,7 +31,7 @@ IN_KEYS = frozenset({"file", "stream", "channel", "labels", *IN_OPTIONS})
 #: Extensions of HDF5 files.
 HDF5_SUFFIXES = (".h5", ".hdf5", ".nxs", ".hdf")
 #: Interval at which idle files are checked. Units: seconds.
-LOOK = 0.05
+POLL_INTERVAL = 0.05
 
 EXAMPLES = """\
 examples:
@@ -184,7 +184,7 @@ class Incoming(_run.Direction):
         """Checks every file in turn, until it is stopped."""
         while not self._stopping.is_set():
             if not any([it.turn() for it in self._followers]):
-                self._stopping.wait(LOOK)
+                self._stopping.wait(POLL_INTERVAL)
 
     def finish(self) -> None:
         """Reads what is there to its end."""

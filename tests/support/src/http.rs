@@ -22,7 +22,7 @@ impl Answer {
     /// Returns the body as text.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not UTF-8.
     #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("an answer of text")
@@ -31,7 +31,7 @@ impl Answer {
     /// Returns the body as JSON.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_str(self.text()).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))

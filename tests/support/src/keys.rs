@@ -21,7 +21,7 @@ const MAPS: &[&str] =
 /// # Panics
 /// If a key is not listed.
 pub fn check(name: &str, value: &Value) {
-    /// What each file lists: a stream of objects is checked without reading its file again.
+    /// Lines of each file: a stream of objects is checked without reading its file again.
     static FILES: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
     let mut seen = BTreeSet::new();
     collect("", value, &mut seen);
