@@ -98,7 +98,10 @@ class CsvFollower:
         if (state := self._stream.state()) is None:
             return "beginning"
         try:
-            return int(state["position"]), bytes.fromhex(state["trace"]), state["header"]
+            position, trace, header = int(state["position"]), bytes.fromhex(state["trace"]), state["header"]
+            if position < 0 or not isinstance(header, (str, type(None))):
+                raise ValueError("invalid position or header")
+            return position, trace, header
         except (ValueError, KeyError, TypeError) as error:
             raise self._stream.bad_state(error) from None
 

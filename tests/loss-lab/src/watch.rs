@@ -48,7 +48,8 @@ pub(crate) struct Leaving(Vec<Running>);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(|running| drop(running.finish()));
+        // A doctor that does not end is killed: a panic here could be the second one.
+        self.0.drain(..).for_each(|running| while running.line_within(support::WATCHDOG).is_some() {});
     }
 }
 
