@@ -214,7 +214,7 @@ struct StoredGap {
     settled: bool,
     apportioned: bool,
     from_ns: WallTime,
-    // Unlike another option, it must be there.
+    // Unlike other optional members, it must be present.
     #[serde(deserialize_with = "Option::deserialize")]
     to_ns: Option<WallTime>,
     evidence: Vec<String>,

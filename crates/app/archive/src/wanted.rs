@@ -1,10 +1,10 @@
-//! Which samples a reader of an archive requests.
+//! Samples that a reader of an archive requests.
 
 use core::ops::Range;
 
 use units::WallTime;
 
-/// Requested samples: those in a range of time and in a range of indices.
+/// A range of time and a range of indices: samples in both are requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) times: Range<WallTime>,

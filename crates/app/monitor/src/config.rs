@@ -25,7 +25,7 @@ const DEFAULT_READER: &str = "monitor";
 pub const MAX_PAGES: usize = 256;
 /// Default maximum of pages per address: a laboratory behind one address opens dozens, and three more have room.
 pub const DEFAULT_PAGES_PER_ADDRESS: usize = MAX_PAGES / 4;
-/// The most bytes of a request's body, and of a message of the page.
+/// Maximum size of a request's body, and of a message of the page.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// Maximum time a connection may be idle, accept no data, or answer no ping, as documented in `docs/protocol/page.md`.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! What the intake reports about its reception, as of a moment ago.
+//! Reports of the intake about its reception, as of a moment ago.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use tallycast::{PortStatus, UnjoinedStreams};
 
 use crate::derived::DerivedStatus;
 
-/// Written by the intake, read by requests and metrics.
+/// State that the intake writes, and requests and metrics read.
 #[derive(Default)]
 pub(crate) struct Reception {
     derived: Mutex<Vec<DerivedStatus>>,

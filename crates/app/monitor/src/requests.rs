@@ -1,4 +1,4 @@
-//! What users request of the intake: commands, and the patterns that they joined.
+//! Requests of users to the intake: commands, and the patterns that they joined.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) enum Command {
     Finish(Duration),
 }
 
-/// The way of requests to the intake.
+/// Channel of the commands to the intake, and the joined patterns.
 pub(crate) struct Requests {
     commands: Sender<Command>,
     patterns: Mutex<Vec<StreamPattern>>,
@@ -31,7 +31,7 @@ impl Requests {
         Self { commands, patterns: Mutex::new(patterns) }
     }
 
-    /// Hands a command to the intake; `false` if that has ended.
+    /// Sends a command to the intake; returns `false` if that has ended.
     pub(crate) fn send(&self, command: Command) -> bool {
         self.commands.send(command).is_ok()
     }
@@ -50,7 +50,7 @@ impl Requests {
         }
     }
 
-    /// Leaves a pattern; `false` if it was not joined.
+    /// Leaves a pattern; returns `false` if it was not joined.
     pub(crate) fn leave(&self, pattern: &StreamPattern) -> bool {
         let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
         let place = patterns.iter().position(|known| known == pattern);

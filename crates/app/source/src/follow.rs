@@ -1,7 +1,7 @@
-//! CSV files that grow: what is appended, what is cut off, and what takes their place.
+//! CSV files that grow, are truncated, or are replaced by another of the same name.
 //!
-//! [`CsvFollower`] reads what is there and never waits: its user decides when to look again, and what a possible loss
-//! means for a stream. For files that are complete: [`CsvTable`](crate::CsvTable).
+//! [`CsvFollower`] reads the bytes written so far and never waits: its user decides when to read again, and how a
+//! possible loss appears in a stream. For files that are complete: [`CsvTable`](crate::CsvTable).
 
 mod tail;
 
@@ -16,7 +16,7 @@ use sample::{Channel, Dtype};
 use crate::{ColumnError, NanPolicy, TimeColumn};
 use tail::Tail;
 
-/// Size that is read at once.
+/// Maximum size of one read.
 const PIECE_BYTES: usize = 1 << 20;
 /// Number of bytes before the position that are compared, to verify that it is still the same file.
 const TRACE_BYTES: usize = 256;
@@ -143,7 +143,7 @@ struct Open {
     file: File,
     /// Device and inode.
     identity: (u64, u64),
-    /// Number of bytes read, with a last line that is not complete.
+    /// Number of bytes read, including an incomplete last line.
     position: u64,
     /// The bytes before it.
     trace: Vec<u8>,
@@ -158,7 +158,7 @@ impl CsvFollower {
         Self { path: path.to_owned(), options, begin, open, tail, is_absent, rotations, truncations }
     }
 
-    /// Reads the next part of what is there; appends the news, and returns whether there was something to read.
+    /// Reads the next part of the file; appends the news, and returns whether there was something to read.
     ///
     /// # Errors
     /// [`FollowError`]: the table cannot be read at all.
@@ -195,7 +195,7 @@ impl CsvFollower {
         self.tail.position()
     }
 
-    /// Returns the number of bytes of a last line that is not complete.
+    /// Returns the number of bytes of an incomplete last line.
     #[must_use]
     pub fn partial_bytes(&self) -> usize {
         self.tail.partial_bytes()
@@ -207,7 +207,7 @@ impl CsvFollower {
         self.rotations
     }
 
-    /// Returns how often the file was cut off.
+    /// Returns how often the file was truncated.
     #[must_use]
     pub const fn truncations(&self) -> u64 {
         self.truncations

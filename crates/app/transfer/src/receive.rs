@@ -22,7 +22,7 @@ use crate::store::{InPlace, Part, Store};
 /// Interval of `busy` messages to a sender that waits for answers: several within any time limit that a person would
 /// set.
 const BUSY_EVERY: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(500) };
-/// Interval of checks whether the disk has everything.
+/// Interval at which a wait for the disk is interrupted to tell the sender that this end is busy.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Target of received files.

@@ -20,7 +20,8 @@ use crate::entry::{Entry, Kind};
 
 /// Name of the folder for incomplete files, in the receiver's directory.
 pub const PARTIAL_FOLDER: &str = ".tallycast-partial";
-/// Interval at which a file that another process holds is checked: its lock gives no notification.
+/// Interval at which a connection that waits for another one's file checks whether it should stop:
+/// that request wakes no waiting thread.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Directory for received files, shared by all connections.

@@ -22,7 +22,7 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Tail {
     options: FollowOptions,
-    /// Start of a line that is not complete.
+    /// Start of an incomplete line.
     partial: Vec<u8>,
     columns: Option<Columns>,
     /// First line that is no comment.
@@ -59,7 +59,7 @@ impl Tail {
         self.position
     }
 
-    /// Returns the number of bytes of a last line that is not complete.
+    /// Returns the number of bytes of an incomplete last line.
     pub(super) fn partial_bytes(&self) -> usize {
         self.partial.len()
     }
@@ -69,7 +69,7 @@ impl Tail {
         self.header.as_deref()
     }
 
-    /// Takes bytes, and appends what their completed lines are.
+    /// Takes bytes; appends the rows and refusals of the lines that they complete.
     pub(super) fn feed(&mut self, data: &[u8], out: &mut Vec<Followed>) -> Result<(), FollowError> {
         self.partial.extend_from_slice(data);
         let whole_bytes = self.partial.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -140,7 +140,7 @@ impl Tail {
 }
 
 impl Columns {
-    /// Appends a row, or returns why it is none.
+    /// Appends a row, or returns why the line is not one.
     fn push(&self, line: &str, options: &FollowOptions, rows: &mut Rows) -> Result<(), String> {
         let fields: Vec<&str> = fields(line, self.delimiter).collect();
         if fields.len() != self.count {
@@ -185,7 +185,7 @@ fn iso_nanos(text: &str) -> Option<i64> {
     i64::try_from(moment.as_nanosecond()).ok()
 }
 
-/// Returns the delimiter that a line has most of: the first of equals.
+/// Returns the most frequent delimiter of a line; of equals, the first of comma, semicolon and tab.
 fn delimiter_of(line: &str) -> char {
     let count = |delimiter: char| line.matches(delimiter).count();
     // The last of equals wins.

@@ -20,7 +20,7 @@ fn options() -> FollowOptions {
     }
 }
 
-/// What a table was read as.
+/// Contents of a table as read.
 #[derive(Default, PartialEq, Debug)]
 struct Read {
     channels: Vec<(String, String)>,

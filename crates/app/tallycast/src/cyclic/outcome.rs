@@ -1,4 +1,4 @@
-//! How a call of an app's function ends, and how the app does.
+//! Results of the calls of an app's function, and of the app itself.
 
 use std::error::Error;
 use std::io;

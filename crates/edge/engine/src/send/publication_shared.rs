@@ -12,7 +12,7 @@ use wire::Totals;
 
 use super::departures::Departures;
 
-/// State that agent and publisher share in addition to the ring.
+/// Shared state of one publication.
 pub(super) struct PublicationShared {
     status: Mutex<PublicationStatus>,
     finished: Condvar,

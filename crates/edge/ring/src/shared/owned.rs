@@ -1,5 +1,5 @@
-//! How a writer gets the files of its ring: claimed, filled and published; and how those of dead
-//! writers are removed.
+//! Creation of a ring's files by its writer: claimed, filled and published; and removal of those
+//! that dead writers left.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;

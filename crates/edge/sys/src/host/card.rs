@@ -13,7 +13,7 @@ impl Interface {
     /// Reads one structure of the card's settings as words of 32 bits; the first is the command.
     ///
     /// # Errors
-    /// The kernel's error; above all if the driver does not report these settings.
+    /// The kernel's error, in particular if the driver does not report these settings.
     pub fn card_settings(&self, settings: CardSettings) -> io::Result<Vec<u32>> {
         raw::card_settings(&self.name, settings)
     }

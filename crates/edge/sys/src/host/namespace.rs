@@ -124,7 +124,7 @@ impl Namespace {
     /// Lays a cable to another namespace: creates an interface at each end, both still down.
     ///
     /// # Errors
-    /// [`NamespaceError`], above all if there is an interface of one of the names.
+    /// [`NamespaceError`], in particular if an interface has one of the names already.
     pub fn connect(&self, interface: &str, other: &Self, peer: &str) -> Result<(), NamespaceError> {
         self.run(&format!("ip link add {interface} type veth peer name {peer} netns {}", other.name))
             .map(drop)

@@ -17,7 +17,7 @@ use super::outgoing::Refused;
 /// Maximum length of a run of dropped datagrams: more than a publisher sends between two checks.
 const MAX_NUMBERS_PER_NOTICE: usize = 1 << 20;
 
-/// The losses of one epoch, as far as they were seen.
+/// The observed losses of one epoch.
 pub(super) struct Losses {
     name: StreamName,
     stream: StreamId,
