@@ -323,7 +323,7 @@ impl Line {
 
     /// Reads a line without its end; `None` if it is torn, damaged or of an unknown kind.
     fn decode(line: &str) -> Option<Self> {
-        let value: Value = serde_json::from_str(line).ok().filter(|_| Self::is_whole(line))?;
+        let value: Value = Self::is_whole(line).then(|| serde_json::from_str(line).ok())??;
         Self::deserialize(value).ok()
     }
 }

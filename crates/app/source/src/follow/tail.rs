@@ -13,7 +13,7 @@ use sample::Channel;
 use super::{FollowError, FollowOptions, Followed, Rows, TimeUnit};
 use crate::columns::{channel_places, time_place, unit_of};
 use crate::grid::parse_time;
-use crate::numbers::{heading, numbered, push_text};
+use crate::numbers::{heading, push_text};
 
 /// Maximum length of a line: longer ones are binary data, not lines.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -113,8 +113,9 @@ impl Tail {
         let delimiter = delimiter_of(line);
         let first: Vec<&str> = fields(line, delimiter).collect();
         let is_header = first.iter().any(|field| !field.is_empty() && field.parse::<f64>().is_err());
+        let unnamed = |index| Channel::new(format!("channel{index}"), "");
         let of_column =
-            |(index, text): (usize, &&str)| if is_header { heading(text, index) } else { numbered(index) };
+            |(index, text): (usize, &&str)| if is_header { heading(text, index) } else { unnamed(index) };
         let headings: Vec<Channel> = first.iter().enumerate().map(of_column).collect();
         let time = time_place(&headings, &self.options.time)?;
         let places = channel_places(&headings, &self.options.columns, |place| time != Some(*place))?;

@@ -100,7 +100,7 @@ fn the_delimiter_is_what_the_first_line_has_most_of() {
         assert_eq!(read(format!("{line}\n").as_bytes(), options()).values.len(), count, "{line}");
     }
     assert_eq!(read(b"a;b,c;d\n1;2;3\n", options()).values, [1.0, 2.0, 3.0]);
-    assert_eq!(read(b"1 2\n", options()).channels[1].0, "ch1");
+    assert_eq!(read(b"1 2\n", options()).channels[1].0, "channel1");
     assert_eq!(read(b"a b\n1 2\n", FollowOptions { unit: "V".to_owned(), ..options() }).channels[1].1, "V");
 }
 

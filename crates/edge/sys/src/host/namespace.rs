@@ -302,7 +302,9 @@ mod tests {
         let interfaces = || crate::links().unwrap().into_iter().map(|link| link.name).collect::<Vec<_>>();
         let outside = interfaces();
         let stay = near.enter().unwrap();
-        assert_eq!(interfaces(), ["lo", "cable0"]);
+        // Modules such as `ipip` give every namespace a device of theirs.
+        let inside = interfaces();
+        assert!(["lo", "cable0"].iter().all(|name| inside.iter().any(|it| it == name)), "{inside:?}");
         let server = std::net::TcpListener::bind((addresses[0], 0)).unwrap();
         let port = server.local_addr().unwrap().port();
         far.inside(|| std::net::TcpStream::connect((addresses[0], port))).unwrap().unwrap();
