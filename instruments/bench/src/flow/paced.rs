@@ -104,6 +104,7 @@ mod tests {
     struct Narrow {
         sent: u32,
         waits: u32,
+        first: Option<Instant>,
     }
 
     impl Paced for Narrow {
@@ -114,6 +115,7 @@ mod tests {
                 return Err(self.sent);
             }
             self.sent += 1;
+            self.first.get_or_insert(clock::monotonic());
             Ok(Room::Full(1))
         }
 
@@ -153,6 +155,7 @@ mod tests {
         let end = start + Duration::from_millis(50);
         let (narrow, sending) = run(Timetable { start, end, rate: FlowRate::of_units(10) }, false);
         assert!(narrow.sent == 1 && clock::monotonic() >= end);
-        assert_eq!(sending.ended, end);
+        // Later only if this thread had no processor until then.
+        assert!((end..=end.max(narrow.first.unwrap())).contains(&sending.ended));
     }
 }

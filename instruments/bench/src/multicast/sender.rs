@@ -82,6 +82,7 @@ mod tests {
     #[test]
     fn each_call_goes_on_with_the_numbers_of_the_last() {
         let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+        reader.set_read_timeout(Some(support::WATCHDOG)).unwrap();
         let to = reader.local_addr().unwrap();
         let end = clock::monotonic();
         let mut sender = Sender::open(to, to.ip(), 1, 100).unwrap();

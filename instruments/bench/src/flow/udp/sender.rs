@@ -120,6 +120,7 @@ mod tests {
     #[test]
     fn empty_datagrams_are_sent_too() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        receiver.set_read_timeout(Some(support::WATCHDOG)).unwrap();
         let address = receiver.local_addr().unwrap();
         let (mut sender, mut outcomes) = (Sender::open(&to(address)).unwrap(), Outcomes::default());
         sender.send(&[], (2, 0), address, &mut outcomes, |_| panic!("no room for two datagrams"));
