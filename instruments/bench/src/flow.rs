@@ -1,4 +1,4 @@
-//! Flows of test data over the sockets of this host, as far as they are the same for all tests.
+//! Parts of flows of test data that all tests share, over the sockets of this host.
 //!
 //! [`send`] is the loop of every paced sender, [`Ending`] the news of a flow's end for its receivers; [`udp`] has
 //! the sockets of flows of datagrams. Timetables, numbers and accounts are in `probe::flow`.

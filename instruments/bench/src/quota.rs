@@ -3,7 +3,7 @@
 //! The kernel refills a group's quota every period and stops all of its processes once it is used up, until the
 //! next period begins; `docker run --cpus` does the same. Version 2 of control groups (`cpu.max`) and version 1
 //! (`cpu.cfs_quota_us`) are both supported; `places` decides where the group is created. Crates such as `cgroups-rs`
-//! enable controllers in groups of others, and know no limit of a group above.
+//! enable controllers in groups of other programs, and ignore the limits of groups above.
 //!
 //! Nothing ever runs without the requested quota: one that cannot be enforced is an error with its reason.
 

@@ -1,9 +1,9 @@
 //! Parts common to the reports of all tests, so that a table of several needs no knowledge of any.
 //!
 //! [`Start`] has the time, hosts and settings; [`State`] the outcome, [`End`] also the notes; a [`Row`] is the
-//! median of repeats; the resources that each end [used](Used) show whether the figures are reliable. Writing a
-//! report in other [forms](Forms) is shared too: each test has its columns, `table` and `document` write them; a [`Reproduction`] compares the figures and
-//! [conclusions](Conclusion) of a paper with ours.
+//! median of repeats; the resources that each end [used](Used) show whether the figures are reliable. Each test
+//! has its columns, from which `table` and `document` write the other [forms](Forms) of a report. A
+//! [`Reproduction`] compares the figures and [conclusions](Conclusion) of a paper with ours.
 //!
 //! Not here: the figures and texts of each test.
 

@@ -1,5 +1,5 @@
-//! The published schemas of reports: each page is what the types of a report say, and accepts the reports that are stored
-//! next to this file. `INSTA_UPDATE=always` rewrites the pages.
+//! The published schemas of reports: each page is made from the types of a report, and accepts the reports that
+//! are stored next to this file. `INSTA_UPDATE=always` rewrites the pages.
 
 use schemars::JsonSchema;
 use serde_json::Value;

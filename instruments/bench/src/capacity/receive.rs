@@ -59,7 +59,7 @@ impl Counting<()> for Counter {
         true
     }
 
-    /// What was sent is unknown here: receivers may share it.
+    /// Returns false: receivers may share what was sent, so that its count is unknown here.
     fn has_all(&self, (): &()) -> bool {
         false
     }

@@ -120,7 +120,7 @@ pub fn serve(
                     continue;
                 }
             };
-            // The lock is released before anybody is told.
+            // The lock is released before `watch` is called.
             let guest = *place.guest();
             if let Some(with) = guest {
                 watch(ServerEvent::TurnedAway(client));

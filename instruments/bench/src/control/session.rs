@@ -1,4 +1,4 @@
-//! A measurement over a control connection, as far as it is the same for all tests, at either end.
+//! Parts of a measurement over a control connection that all tests share, at either end.
 //!
 //! The client [begins](begin) a test and asks for one run after the other. The server's loop is in [`Serve`]: it
 //! checks the parameters, passes each request to the [`Test`], and sends the client the result.
@@ -69,7 +69,7 @@ pub trait Serve: Sync {
     /// Takes part until the client leaves or the server is to end.
     ///
     /// # Errors
-    /// [`ServeError`], which the client is told.
+    /// [`ServeError`], which is reported to the client.
     fn serve(&self, parameters: Value, session: &mut Session<'_>) -> Result<(), ServeError>;
 }
 
@@ -215,7 +215,7 @@ pub enum ServeError {
     /// The control connection failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The client's request is invalid, and the client is told so.
+    /// The client's request is invalid; reported to the client.
     #[error("{0}")]
     Refused(String),
     /// The client is alive but does not continue.
@@ -223,13 +223,13 @@ pub enum ServeError {
         "the client has not reported within {0:?} that it has sent all\nstart the measurement again; if this recurs, report it"
     )]
     NeverSent(Duration),
-    /// Another client was faster: this one is told the address of the other.
+    /// Another client was faster: its address is reported to this one.
     #[error("the server is busy measuring with {with}")]
     Busy {
         /// Address of the faster client.
         with: SocketAddr,
     },
-    /// The server is to end, and the client is told so.
+    /// The server is to end; reported to the client.
     #[error("the server was ended")]
     Ended,
     /// A test panicked.

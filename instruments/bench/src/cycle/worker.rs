@@ -16,8 +16,8 @@ use super::message::{FromWorker, Role, Task, ToWorker};
 use super::transport::{self, Opened, ReceiveEnd, SendEnd, TransportError};
 use crate::child::say;
 
-/// Interval at which the reader checks for messages of the bench: a ring has no descriptor to wait for beside
-/// standard input.
+/// Interval at which the reader checks for messages of the bench: a ring has no descriptor that could be waited
+/// for together with standard input.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Reasons why a process of a run could not continue.

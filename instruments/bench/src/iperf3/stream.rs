@@ -1,7 +1,7 @@
 //! One data stream: a socket, a thread that sends or receives, and the counts that both share with the test.
 //!
-//! A thread checks at least every [`POLL_INTERVAL`] whether it is to continue: sockets wait no longer than that for data
-//! or room.
+//! A thread checks at least every [`POLL_INTERVAL`] whether it is to continue: sockets wait no longer than that
+//! for data or room.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};

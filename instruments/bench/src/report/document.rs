@@ -22,7 +22,7 @@ pub(crate) trait Report {
 pub(crate) struct Document {
     /// Name of the test.
     pub(crate) title: String,
-    /// What it measures.
+    /// Subject of the measurement.
     pub(crate) heading: String,
     /// Hosts and settings.
     pub(crate) circumstances: String,

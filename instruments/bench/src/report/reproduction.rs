@@ -1,7 +1,8 @@
 //! Published measurements reproduced: every measurement that the conclusions rest on, the published figures as
 //! reference for ours, and each conclusion compared with the results here.
 //!
-//! The object that `bench reproduce --json` prints; its form is published as `docs/reference/formats/bench-reproduce.schema.json`.
+//! The object that `bench reproduce --json` prints; its form is published as
+//! `docs/reference/formats/bench-reproduce.schema.json`.
 
 use std::net::{IpAddr, SocketAddr};
 

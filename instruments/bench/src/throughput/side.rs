@@ -128,8 +128,8 @@ impl Side {
         Ok(side)
     }
 
-    /// Waits through the run, and ends it early once `cancellation` is; returns the results of this end. After an error of the control connection the
-    /// threads are ended, and their counts so far are in the second place.
+    /// Waits through the run, which `cancellation` ends early; returns the results of this end. After an error of
+    /// the control connection the threads are ended, and their counts so far are in the second place.
     pub(super) fn run(
         mut self,
         connection: &mut Connection,

@@ -57,8 +57,7 @@ struct Shared {
 }
 
 impl Worker {
-    /// Starts the thread of a flow, pinned to a processor if one is given; a sender stops once `cancellation` is
-    /// made.
+    /// Starts the thread of a flow, pinned to a processor if one is given; `cancellation` stops a sender.
     pub(super) fn start(
         flow: Flow,
         timetable: Timetable,
