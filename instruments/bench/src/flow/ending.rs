@@ -45,7 +45,8 @@ impl<S: Clone> Ending<S> {
 
     /// Announces that all was sent.
     pub(crate) fn tell_sent(&self, sent: S) {
-        self.told().sent = Some((sent, clock::monotonic()));
+        // A repeated announcement does not prolong the wait.
+        self.told().sent.get_or_insert((sent, clock::monotonic()));
         self.came.cancel();
     }
 

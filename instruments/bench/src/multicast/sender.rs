@@ -7,7 +7,7 @@ use probe::flow::{FlowRate, FlowSent, Stamp};
 use sys::{Interface, OpenError, Refusal, SendOptions, clock};
 use units::Instant;
 
-use crate::flow::udp::{self, Outcomes};
+use crate::flow::udp::{self, LOWER_THE_RATE, Outcomes};
 use crate::flow::{self, Paced, Room, Timetable};
 
 pub(crate) struct Sender {
@@ -56,7 +56,8 @@ impl Sender {
 
     /// Returns a note on refused datagrams, if there were any.
     pub(crate) fn note(&self) -> Option<String> {
-        self.outcomes.note(self.to)
+        // Datagrams have a size that every path takes: no other remedy applies.
+        self.outcomes.refused(self.to).map(|refused| format!("{refused}\n{LOWER_THE_RATE}"))
     }
 }
 

@@ -128,5 +128,9 @@ mod tests {
         let mut bytes = [0; 8];
         let lengths: Vec<usize> = (0..4).map(|_| receiver.recv(&mut bytes).unwrap()).collect();
         assert_eq!((lengths, outcomes.taken), (vec![0, 0, 1, 1], 4));
+        let techniques = SendTechniques { gso: true, ..SendTechniques::default() };
+        let mut in_trains = Sender::open(&SendOptions { techniques, ..to(address) }).unwrap();
+        in_trains.send(&[], (2, 0), address, &mut outcomes, |_| panic!("no room for two datagrams"));
+        assert_eq!(outcomes.taken, 6);
     }
 }
