@@ -3,7 +3,6 @@
 
 use schemars::JsonSchema;
 use serde_json::Value;
-use support::schema;
 
 /// Output of a test that may have nothing to report.
 #[derive(JsonSchema)]
@@ -21,12 +20,12 @@ enum Printed<R> {
 
 /// Compares the page with its type, and tries it on reports.
 fn check<T: JsonSchema>(page: &str, test: &str, reports: &[&str]) {
-    schema::check_page::<T>(page, &format!("tallycast bench {test} --json"));
+    published::check_page::<T>(page, &format!("tallycast bench {test} --json"));
     for report in reports {
         let mut report: Value = serde_json::from_str(report).expect("JSON");
-        assert_eq!(schema::check(page, &report), Ok(()));
+        assert_eq!(published::check(page, &report), Ok(()));
         report["more"] = Value::Null;
-        assert!(schema::check(page, &report).is_err(), "{page} accepts unknown keys");
+        assert!(published::check(page, &report).is_err(), "{page} accepts unknown keys");
     }
 }
 

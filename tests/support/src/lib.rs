@@ -1,5 +1,5 @@
 //! Common parts of the tests of several crates: a [watchdog](Watchdog), unique [ports], [running programs](Running),
-//! requests over [http], [golden files](keys) and [schemas](schema) of published JSON, and skips.
+//! requests over [http], [golden files](keys) of published JSON, and skips.
 //!
 //! Not here: anything that only one crate's tests need, and network namespaces, which are `sys::Namespace`.
 
@@ -9,7 +9,6 @@ pub mod http;
 pub mod keys;
 pub mod ports;
 mod running;
-pub mod schema;
 mod watchdog;
 
 pub use running::Running;

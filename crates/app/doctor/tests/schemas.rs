@@ -3,12 +3,11 @@
 
 use doctor::{AuditLine, CHECK_NAMES};
 use serde_json::json;
-use support::schema;
 
 #[test]
 fn the_page_of_an_audit_is_what_its_lines_are_and_accepts_nothing_else() {
-    schema::check_page::<AuditLine<'_>>("doctor-audit", "tallycast doctor audit --json, a line");
-    let accepts = |line| schema::check("doctor-audit", &line).is_ok();
+    published::check_page::<AuditLine<'_>>("doctor-audit", "tallycast doctor audit --json, a line");
+    let accepts = |line| published::check("doctor-audit", &line).is_ok();
     let finding = |check: &str, judgement: &str| {
         json!({
             "event": "finding", "check": check, "judgement": judgement, "live": "", "recommended": null,

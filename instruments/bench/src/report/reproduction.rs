@@ -288,16 +288,15 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::report::{Agreement, Forms as _};
-    use support::schema;
 
     /// Checks a reproduction against its published form, and the reports of its parts against theirs
     /// (`of_parts`).
     pub(crate) fn check_against_schema(it: &Reproduction, of_parts: &str) {
         let value = serde_json::to_value(it).unwrap();
-        assert_eq!(schema::check("bench-reproduce", &value), Ok(()));
+        assert_eq!(published::check("bench-reproduce", &value), Ok(()));
         for part in &it.parts {
             if let PartOutcome::Measured { report, .. } = &part.outcome {
-                assert_eq!(schema::check(of_parts, report), Ok(()), "{}", part.name);
+                assert_eq!(published::check(of_parts, report), Ok(()), "{}", part.name);
             }
         }
         // Figures are for people, and not part of the JSON.

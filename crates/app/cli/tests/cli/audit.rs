@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 use std::slice;
 
 use serde_json::Value;
-use support::{or_skip, schema};
+use support::or_skip;
 
 use crate::program::{check_keys, run_as_nobody};
 
@@ -13,7 +13,7 @@ fn audit_lines(output: &[u8]) -> Vec<Value> {
     check_keys(&["doctor", "audit"], output);
     let text = std::str::from_utf8(output).expect("UTF-8");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    lines.iter().for_each(|line| assert_eq!(schema::check("doctor-audit", line), Ok(()), "{line}"));
+    lines.iter().for_each(|line| assert_eq!(published::check("doctor-audit", line), Ok(()), "{line}"));
     lines
 }
 

@@ -8,7 +8,7 @@ use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdic
 use bench::{CpuGroup, Quota};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{schema, wait_until};
+use support::wait_until;
 
 use crate::program::{Running, command, run, run_with};
 
@@ -33,7 +33,7 @@ fn report(arguments: &[&str]) -> (Report, Option<i32>) {
     let text = String::from_utf8(output.stdout).unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    assert_eq!(schema::check("bench-cycle", &value), Ok(()));
+    assert_eq!(published::check("bench-cycle", &value), Ok(()));
     (serde_json::from_str(&text).unwrap(), output.status.code())
 }
 
@@ -206,7 +206,7 @@ fn a_bench_that_is_ended_early_reports_so_and_leaves_no_process_behind() {
     let (status, lines) = bench.wait();
     assert_eq!(status.code(), Some(1));
     let [line] = &lines[..] else { panic!("{lines:?}") };
-    assert_eq!(schema::check("bench-cycle", line), Ok(()));
+    assert_eq!(published::check("bench-cycle", line), Ok(()));
     assert_eq!(line["end"]["state"], "interrupted");
     wait_until("the end of both", || {
         let is_alive = |id: &String| std::path::Path::new("/proc").join(id).exists();
@@ -272,7 +272,7 @@ fn a_repeat_whose_process_dies_leaves_the_repeats_before_it() {
     kill_process(id, Signal::KILL).unwrap();
     let (status, lines) = bench.wait();
     let [line] = &lines[..] else { panic!("{lines:?}") };
-    assert_eq!((status.code(), schema::check("bench-cycle", line)), (Some(1), Ok(())));
+    assert_eq!((status.code(), published::check("bench-cycle", line)), (Some(1), Ok(())));
     let report: Report = serde_json::from_value(line.clone()).unwrap();
     assert_eq!((report.end.state, report.rows[0].runs), (State::Complete, 1));
     let reason = report.points[0].broken_off().unwrap();
@@ -332,12 +332,12 @@ fn the_schema_knows_every_outcome_and_nothing_else() {
     failed.outcome = Outcome::Failed { reason: "why".to_owned() };
     report.points.push(failed);
     let whole = serde_json::to_value(&report).unwrap();
-    assert_eq!(schema::check("bench-cycle", &whole), Ok(()));
+    assert_eq!(published::check("bench-cycle", &whole), Ok(()));
 
     let broken = |change: fn(&mut Value)| {
         let mut value = whole.clone();
         change(&mut value);
-        schema::check("bench-cycle", &value).is_err()
+        published::check("bench-cycle", &value).is_err()
     };
     assert!(broken(|it| it["version"] = 2.into()));
     assert!(broken(|it| it["more"] = 1.into()));

@@ -5,7 +5,7 @@ use bench::capacity::{Report, ThreadingModel};
 use bench::report::State;
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{schema, wait_until};
+use support::wait_until;
 
 use crate::program::{Running, run};
 
@@ -18,7 +18,7 @@ fn report(arguments: &[&str]) -> (Report, Option<i32>) {
     let text = String::from_utf8(output.stdout).unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    assert_eq!(schema::check("bench-capacity", &value), Ok(()));
+    assert_eq!(published::check("bench-capacity", &value), Ok(()));
     (serde_json::from_str(&text).unwrap(), output.status.code())
 }
 
@@ -103,7 +103,7 @@ fn an_early_end_prints_what_there_is() {
     running.signal(Signal::INT);
     let (status, lines) = running.wait();
     let [value] = &lines[..] else { panic!("{lines:?}") };
-    assert_eq!(schema::check("bench-capacity", value), Ok(()));
+    assert_eq!(published::check("bench-capacity", value), Ok(()));
     let report: Report = serde_json::from_value(value.clone()).unwrap();
     assert_eq!((status.code(), report.end.state), (Some(1), State::Interrupted));
     let runs: Vec<_> = report.points.iter().flat_map(|point| &point.runs).collect();

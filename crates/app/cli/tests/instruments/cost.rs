@@ -8,7 +8,7 @@ use bench::report::{Reproduction, State};
 use bench::throughput::AccountState;
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{schema, wait_until};
+use support::wait_until;
 
 use crate::program::{Running, run};
 
@@ -18,7 +18,7 @@ const SHORT: [&str; 8] = ["bench", "cost", "--runs", "2", "-t", "3s", "-b", "8M"
 
 /// Reads a report that the schema accepts.
 fn read(value: &Value) -> Report {
-    assert_eq!(schema::check("bench-cost", value), Ok(()));
+    assert_eq!(published::check("bench-cost", value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
 
@@ -88,7 +88,7 @@ fn a_reproduction_that_is_ended_early_prints_what_it_has() {
     bench.signal(Signal::INT);
     let (_, lines) = bench.wait();
     let line = lines.last().unwrap();
-    assert_eq!(schema::check("bench-reproduce", line), Ok(()));
+    assert_eq!(published::check("bench-reproduce", line), Ok(()));
     let it: Reproduction = serde_json::from_value(line.clone()).unwrap();
     assert_eq!((it.document.as_str(), it.state), ("001", State::Interrupted));
     assert!(it.conclusions.iter().any(|it| it.source.contains("as large as the MTU")));

@@ -6,14 +6,14 @@ use bench::report::State;
 use bench::throughput::AccountState;
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{schema, wait_until};
+use support::wait_until;
 
 use crate::program::{Running, run};
 
 const SHORT: [&str; 8] = ["bench", "multicast", "-t", "50ms", "--repeat", "2", "--receivers", "3"];
 
 fn read(value: &Value) -> Report {
-    assert_eq!(schema::check("bench-multicast", value), Ok(()));
+    assert_eq!(published::check("bench-multicast", value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
 

@@ -5,7 +5,7 @@ use bench::pingpong::Report;
 use bench::report::{Reproduction, State};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{schema, wait_until};
+use support::wait_until;
 
 use crate::program::{Running, run};
 
@@ -14,7 +14,7 @@ const SHORT: [&str; 10] =
     ["bench", "pingpong", "-t", "10ms", "--exchanges", "5", "--repeat", "2", "--sizes", "1,3000,100000"];
 
 fn read(value: &Value) -> Report {
-    assert_eq!(schema::check("bench-pingpong", value), Ok(()));
+    assert_eq!(published::check("bench-pingpong", value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
 
@@ -111,7 +111,7 @@ fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions()
     wait_until("the first path", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();
-    assert_eq!(schema::check("bench-reproduce", &lines[0]), Ok(()));
+    assert_eq!(published::check("bench-reproduce", &lines[0]), Ok(()));
     let report: Reproduction = serde_json::from_value(lines[0].clone()).unwrap();
     assert_eq!((status.code(), report.state), (Some(1), State::Interrupted));
     let udt: Vec<_> = report.table.iter().filter(|line| line.what.starts_with("udtpp")).collect();

@@ -4,7 +4,6 @@
 use bench::report::State;
 use bench::sweep::Report;
 use serde_json::Value;
-use support::schema;
 
 use crate::program::run;
 
@@ -17,7 +16,7 @@ fn report(arguments: &[&str]) -> (Report, Option<i32>) {
     let text = String::from_utf8(output.stdout).unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    assert_eq!(schema::check("bench-sweep", &value), Ok(()));
+    assert_eq!(published::check("bench-sweep", &value), Ok(()));
     (serde_json::from_str(&text).unwrap(), output.status.code())
 }
 

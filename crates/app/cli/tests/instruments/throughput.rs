@@ -8,7 +8,7 @@ use std::process::Stdio;
 use bench::throughput::{Account, AccountState, Report, State, Unit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{or_skip, schema, wait_until};
+use support::{or_skip, wait_until};
 
 use crate::program::{Running, command, run, run_as_nobody};
 
@@ -17,7 +17,7 @@ const SHORT: [&str; 8] = ["bench", "throughput", "-t", "100ms", "-i", "50ms", "-
 
 /// Reads a report that the schema accepts.
 fn read(value: &Value) -> Report {
-    assert_eq!(schema::check("bench", value), Ok(()));
+    assert_eq!(published::check("bench", value), Ok(()));
     serde_json::from_value(value.clone()).unwrap()
 }
 
@@ -546,7 +546,7 @@ fn the_schema_accepts_nothing_that_is_not_in_it() {
     let broken = |change: fn(&mut Value)| {
         let mut value = whole.clone();
         change(&mut value);
-        schema::check("bench", &value).is_err()
+        published::check("bench", &value).is_err()
     };
     assert!(broken(|it| it["version"] = 2.into()));
     assert!(broken(|it| it["end"]["more"] = 1.into()));

@@ -1,4 +1,4 @@
-//! Published schemas: the pages `docs/reference/formats/NAME.schema.json`, which are what the types of reports say.
+//! Published schemas: the pages `docs/reference/formats/NAME.schema.json`, which are made from the types of reports.
 
 use std::{env, fs};
 
