@@ -10,7 +10,7 @@ use wire::Totals;
 use crate::event::StreamAccount;
 use crate::node::NodeError;
 
-/// Result of an app's function: an error ends the app in order, and is returned by [`App::run`].
+/// Result of an app's function: an error ends the app in order, and is returned by [`App::run`](super::App::run).
 pub type CycleResult = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// Report of an app that has ended.
