@@ -3,6 +3,7 @@
 //! Start with [`verbs::Verb`], one file per verb. Exit codes: 0 success, 1 problems found, 2 could not run.
 
 mod deadline;
+mod features;
 #[cfg(test)]
 mod golden;
 #[macro_use]
