@@ -23,7 +23,7 @@ from environments import OWN, ROOT, VERSIONS, WATCHDOG, Environment, examples, i
 
 WHEELS = ROOT / "target" / "wheels"
 PAGE = ROOT / "web" / "dist" / "index.html"
-GUIDE = ROOT / "docs" / "python.md"
+GUIDE = ROOT / "docs/guide/python.md"
 
 
 def newest(pattern: str, how: str) -> Path:
