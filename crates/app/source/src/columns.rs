@@ -145,3 +145,34 @@ pub(crate) fn unit_of(heading: &Channel) -> Result<i128, ColumnError> {
     let unknown = || ColumnError::TimeUnit { column: heading.name.clone(), unit: heading.unit.clone() };
     nanos_per_unit(&heading.unit).ok_or_else(unknown)
 }
+
+/// Returns the most frequent delimiter of a table's first line: of equals, the first of comma, semicolon and tab.
+pub(crate) fn delimiter_of(line: &[u8]) -> u8 {
+    let count = |delimiter: &u8| line.iter().filter(|byte| *byte == delimiter).count();
+    // The last of equals wins, so the comma comes last.
+    [b'\t', b';', b','].into_iter().max_by_key(count).expect("there are three")
+}
+
+/// Returns whether a table's first line names its columns: one of its fields is neither empty nor a number.
+pub(crate) fn is_header<'a>(mut fields: impl Iterator<Item = &'a str>) -> bool {
+    fields.any(|field| !field.is_empty() && field.parse::<f64>().is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equally_frequent_delimiters_the_comma_comes_first() {
+        for (line, delimiter) in [("1,2;3\t4", b','), ("1;2\t3", b';'), ("1\t2\t3;4", b'\t'), ("1", b',')] {
+            assert_eq!(delimiter_of(line.as_bytes()), delimiter, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_header_has_a_field_that_is_neither_empty_nor_a_number() {
+        for (line, names_columns) in [("1,,2.5e3", false), ("1,b", true), (",", false)] {
+            assert_eq!(is_header(line.split(',')), names_columns, "{line}");
+        }
+    }
+}

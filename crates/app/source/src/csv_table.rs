@@ -13,7 +13,7 @@ use csv::StringRecord;
 use sample::{Channel, Dtype, Schema, StreamName};
 use units::SampleRate;
 
-use crate::columns::{Chosen, channel_name, choose, moment};
+use crate::columns::{Chosen, channel_name, choose, delimiter_of, is_header, moment};
 use crate::grid::{Grid, ROWS_FOR_RATE, Timed, parse_index, parse_time, rate_over};
 use crate::numbers::{heading, numbered_channels, push_text};
 use crate::piece::samples_at_once;
@@ -220,7 +220,7 @@ impl Source for CsvTable {
 
 impl Layout {
     fn read(path: &Path, options: &FileOptions) -> Result<Self, CsvError> {
-        let delimiter = delimiter_of(path)?;
+        let delimiter = delimiter_in(path)?;
         let everything = Chosen { time: None, index: None, channels: Vec::new() };
         let mut layout = Self {
             path: path.to_owned(),
@@ -233,7 +233,7 @@ impl Layout {
         if !layout.next_record(&mut layout.records()?, &mut first)? {
             return Err(CsvError::Empty);
         }
-        layout.has_header = first.iter().any(|field| !field.is_empty() && field.parse::<f64>().is_err());
+        layout.has_header = is_header(first.iter());
         layout.headings = if layout.has_header {
             first.iter().enumerate().map(|(index, text)| heading(text, index)).collect()
         } else {
@@ -336,7 +336,7 @@ impl Layout {
     }
 }
 
-fn delimiter_of(path: &Path) -> Result<u8, CsvError> {
+fn delimiter_in(path: &Path) -> Result<u8, CsvError> {
     let mut first = Vec::new();
     let mut reader = BufReader::new(File::open(path)?);
     while reader.by_ref().take(MAX_FIRST_LINE_BYTES).read_until(b'\n', &mut first)? > 0
@@ -344,9 +344,7 @@ fn delimiter_of(path: &Path) -> Result<u8, CsvError> {
     {
         first.clear();
     }
-    let count = |delimiter: &u8| first.iter().filter(|byte| *byte == delimiter).count();
-    // The last of equals wins, so the comma comes last.
-    Ok([b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b','))
+    Ok(delimiter_of(&first))
 }
 
 /// Finds the first line that is not UTF-8. Cost: reads the file again, which is acceptable for an error message only.

@@ -11,7 +11,7 @@ use jiff::tz::Offset;
 use sample::Channel;
 
 use super::{FollowError, FollowOptions, Followed, Rows, TimeUnit};
-use crate::columns::{channel_places, time_place, unit_of};
+use crate::columns::{channel_places, delimiter_of, is_header, time_place, unit_of};
 use crate::grid::parse_time;
 use crate::numbers::{heading, push_text};
 
@@ -110,9 +110,10 @@ impl Tail {
 
     /// Reads the columns from the first line; returns whether it is a header and not a row.
     fn choose(&mut self, line: &str) -> Result<bool, FollowError> {
-        let delimiter = delimiter_of(line);
+        let delimiter = separator_of(line);
         let first: Vec<&str> = fields(line, delimiter).collect();
-        let is_header = first.iter().any(|field| !field.is_empty() && field.parse::<f64>().is_err());
+        let is_header = is_header(first.iter().copied());
+        // Streams of bridges have been published under these names; those of `pub --file` are ch0, ch1, ….
         let unnamed = |index| Channel::new(format!("channel{index}"), "");
         let of_column =
             |(index, text): (usize, &&str)| if is_header { heading(text, index) } else { unnamed(index) };
@@ -186,13 +187,11 @@ fn iso_nanos(text: &str) -> Option<i64> {
     i64::try_from(moment.as_nanosecond()).ok()
 }
 
-/// Returns the most frequent delimiter of a line; of equals, the first of comma, semicolon and tab.
-fn delimiter_of(line: &str) -> char {
-    let count = |delimiter: char| line.matches(delimiter).count();
-    // The last of equals wins.
-    let most = ['\t', ';', ','].into_iter().max_by_key(|it| count(*it)).expect("there are three");
-    // Without any of them, spaces separate, unless one may be part of a heading: `current [A]`.
-    if count(most) == 0 && line.contains(' ') && !line.contains('[') { ' ' } else { most }
+/// Returns the delimiter of a line.
+fn separator_of(line: &str) -> char {
+    let delimiter = char::from(delimiter_of(line.as_bytes()));
+    // Without any delimiter, spaces separate, unless one may be part of a heading: `current [A]`.
+    if !line.contains([delimiter, '[']) && line.contains(' ') { ' ' } else { delimiter }
 }
 
 fn fields(line: &str, delimiter: char) -> impl Iterator<Item = &str> {
