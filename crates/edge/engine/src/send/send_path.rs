@@ -41,18 +41,25 @@ const MAX_TRAINS_PER_DUTY_CYCLE: usize = 8;
 
 /// One publisher's path from its ring to the network.
 pub(super) struct SendPath {
-    /// Dropped first, and with it the publication ended: after the reader, whose guard then spares
-    /// nothing, a publisher that waits for room would find some and write samples that are lost.
-    progress: Progress,
     intake: Intake,
     machine: Sender,
     outgoing: Outgoing,
     egress: Egress,
     losses: Losses,
     announcer: Announcer,
+    progress: Progress,
     /// True if the publisher's thread polled it since the agent last did: the next deadline has
     /// changed.
     was_polled_inline: bool,
+}
+
+impl Drop for SendPath {
+    /// Ends the publication, whether the epoch is over or the agent has failed, while the intake
+    /// still guards the ring: a publisher that waits for room would find some after that, and write
+    /// samples that are lost.
+    fn drop(&mut self) {
+        self.progress.end();
+    }
 }
 
 /// Remaining work after a poll.

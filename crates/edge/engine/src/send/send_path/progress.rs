@@ -14,7 +14,7 @@ use crate::send::publication_shared::PublicationShared;
 /// Interval at which totals and readers are reported to the publisher's thread.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reports to one publisher; dropping it ends the publication.
+/// Reports to one publisher.
 pub(super) struct Progress {
     stream: StreamName,
     publisher: Arc<PublicationShared>,
@@ -48,6 +48,11 @@ impl Progress {
         });
     }
 
+    /// Ends the publication: no publisher waits for this send path any more.
+    pub(super) fn end(&self) {
+        self.publisher.end();
+    }
+
     /// Notes that a train of `datagrams` datagrams has left.
     pub(super) fn train_left(&mut self, now: Instant, datagrams: u64) {
         self.departures.left(now, datagrams);
@@ -72,13 +77,5 @@ impl Progress {
                 self.stream
             );
         }
-    }
-}
-
-impl Drop for Progress {
-    /// Ends the publication, whether the epoch is over or the agent has failed: no publisher waits
-    /// for this send path.
-    fn drop(&mut self) {
-        self.publisher.end();
     }
 }
