@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ pub struct Namespace {
 #[derive(Debug)]
 pub struct Stay {
     origin: File,
+    /// Only the thread that entered can return: a pointer is not [`Send`].
+    _thread: PhantomData<*const ()>,
 }
 
 /// Reason why a network namespace cannot be created, set up or entered.
@@ -168,7 +171,7 @@ impl Namespace {
         let enter = || {
             let origin = File::open("/proc/thread-self/ns/net")?;
             move_into(&path_of(&self.name))?;
-            Ok(Stay { origin })
+            Ok(Stay { origin, _thread: PhantomData })
         };
         enter().map_err(|source| not_entered(&self.name, source))
     }
