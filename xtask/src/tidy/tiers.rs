@@ -78,10 +78,14 @@ fn place_complaint(manifest: &str, place: &Place) -> Option<String> {
     if !manifest.starts_with(&folder_of(floor)) {
         return Some(format!("floor `{floor}` and the path {manifest} disagree"));
     }
-    let names =
-        || spans.iter().map(|tiers| format!("{} to {}", tiers.start(), tiers.end())).collect::<Vec<_>>();
-    (!spans.iter().any(|tiers| tiers.contains(tier)))
-        .then(|| format!("tier {tier} is not of floor `{floor}`, which has {}", names().join(" and ")))
+    let named = |tiers: &&RangeInclusive<u32>| match (tiers.start(), tiers.end()) {
+        (lowest, highest) if lowest == highest => lowest.to_string(),
+        (lowest, highest) => format!("{lowest} to {highest}"),
+    };
+    (!spans.iter().any(|tiers| tiers.contains(tier))).then(|| {
+        let names: Vec<String> = spans.iter().map(named).collect();
+        format!("tier {tier} is not of floor `{floor}`, which has {}", names.join(" and "))
+    })
 }
 
 /// Checks that a pure crate has no features.
@@ -218,7 +222,7 @@ mod tests {
         assert!(found[0].starts_with("no [package.metadata.tallycast]"), "{found:?}");
         assert!(found[1].ends_with("disagree"), "{found:?}");
         assert_eq!(found[2], "tier 5 is not of floor `pure`, which has 0 to 4");
-        assert_eq!(found[3], "tier 11 is not of floor `app`, which has 8 to 10 and 14 to 14");
+        assert_eq!(found[3], "tier 11 is not of floor `app`, which has 8 to 10 and 14");
     }
 
     #[test]
