@@ -7,7 +7,7 @@ use sys::process::ThreadTimes;
 use sys::{clock, process, scheduling};
 use units::Instant;
 
-/// Interval at which a driver publishes its account and checks whether to stop.
+/// Interval at which a driver publishes its account and checks whether to stop: that request wakes no poller.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Settings of a driver.

@@ -23,7 +23,7 @@ use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer};
 use crate::viewers::ViewerSlot;
 
 /// Interval at which due frames are checked: twice the frame rate.
-const POLL_INTERVAL: Duration = Duration::from_millis(16);
+const FRAME_CHECK_INTERVAL: Duration = Duration::from_millis(16);
 /// Interval at which lists and accounts are sent.
 const TELL: Duration = Duration::from_millis(500);
 /// Interval at which the viewer's own losses are sent.
@@ -103,7 +103,7 @@ impl Connection {
 
     fn next_look(&self) -> Instant {
         let next = if self.viewer.watches() {
-            Instant::now() + POLL_INTERVAL
+            Instant::now() + FRAME_CHECK_INTERVAL
         } else if self.viewer.visible {
             self.told + TELL
         } else {

@@ -25,7 +25,7 @@ use tending::{Saying, Tending};
 
 /// The interpreter that runs operators unless another is named.
 pub const DEFAULT_PYTHON: &str = "python3";
-/// Interval at which a silent process is checked.
+/// Interval at which a silent process is checked: the end of a process has no place in the channel of its words.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum wait for the last output of a process that has ended; its children may continue to write.
 const LAST_WORDS: Duration = Duration::from_secs(1);

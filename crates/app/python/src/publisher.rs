@@ -21,7 +21,7 @@ use crate::waiting::{Patience, seconds};
 /// Size up to which a copy takes less time than releasing the interpreter. Units: bytes.
 const QUICK_BYTES: usize = 1 << 14;
 
-/// Interval at which a publisher that waits for readers checks for them.
+/// Interval at which a publisher that waits for readers checks for them: their arrival wakes no publisher.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A channel as Python gives it: name, unit, shape, scale, offset.

@@ -14,8 +14,8 @@ use units::StreamId;
 use crate::flow::{Bridge, Flow};
 use crate::node::random;
 
-/// Interval at which a subscriber checks for rings that are new or have lost their writers; joining may take
-/// as long.
+/// Interval at which a subscriber checks for rings that are new or have lost their writers, because neither
+/// wakes a reader; joining may take as long.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reach of data: how they come to a reader.

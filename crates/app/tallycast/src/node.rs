@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cast::receive::ReaderIdentity;
 use engine::{
@@ -24,8 +24,6 @@ use crate::host_view::{HostView, Reach, Start};
 use crate::publisher::PublisherBuilder;
 use crate::subscriber::{Pinned, Subscriber, SubscriberConfig};
 
-/// Interval at which the announcements are checked while waiting for them.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of streams whose last epoch is remembered.
 const MAX_REMEMBERED_EPOCHS: usize = 16_384;
 /// Default maximum size of a sample: a camera frame of 64 million pixels in four bytes each. Streams that
@@ -329,12 +327,7 @@ impl Node {
         }
         let agent = self.receive_agent(None)?;
         agent.hear_announcements()?;
-        let deadline = Instant::now() + patience;
-        while let left = deadline.saturating_duration_since(Instant::now())
-            && !left.is_zero()
-        {
-            std::thread::sleep(left.min(POLL_INTERVAL));
-        }
+        std::thread::sleep(patience);
         Ok(agent.announced())
     }
 

@@ -27,8 +27,8 @@ use builder::open_publication;
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
 
-/// Interval at which a publisher that waits for readers checks for them: a fifth of the time in which one on
-/// this host finds it.
+/// Interval at which a publisher that waits for readers checks for them, because their arrival wakes no
+/// publisher: a fifth of the time in which one on this host finds it.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Handling of samples for which there is no room.

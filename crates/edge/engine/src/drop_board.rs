@@ -24,7 +24,7 @@ const NOTICE: u16 = 1;
 const SCOPE: u16 = 2;
 /// Interval at which a missing board is looked for, and the writer of a present one is checked for
 /// being alive.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const BOARD_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of notices taken in one call, so that a flood of them does not stop the streams.
 const MAX_NOTICES: usize = 4_096;
 
@@ -91,7 +91,7 @@ impl DropNews {
     /// holds.
     pub(crate) fn take(&mut self, now: Instant) -> Vec<DropNotice> {
         if now >= self.next_look {
-            self.next_look = now + POLL_INTERVAL;
+            self.next_look = now + BOARD_CHECK_INTERVAL;
             let is_over = |liveness: &Liveness| !liveness.writer_is_alive() || liveness.is_replaced();
             if self.board.as_ref().is_none_or(|(_, liveness)| is_over(liveness)) {
                 // The last notices of a writer that has ended have been read, or are lost.
@@ -201,13 +201,13 @@ mod tests {
             board.post(posted);
         }
         assert!(news.take(now).is_empty(), "it looks for a board once a second");
-        assert_eq!(news.take(now + POLL_INTERVAL), [notice(), for_all]);
-        assert!(news.take(now + POLL_INTERVAL).is_empty() && news.has_board());
+        assert_eq!(news.take(now + BOARD_CHECK_INTERVAL), [notice(), for_all]);
+        assert!(news.take(now + BOARD_CHECK_INTERVAL).is_empty() && news.has_board());
         drop(board);
-        assert!(news.take(now + POLL_INTERVAL).is_empty() && !news.has_board());
+        assert!(news.take(now + BOARD_CHECK_INTERVAL).is_empty() && !news.has_board());
         let mut board = DropBoard::open(directory.path()).unwrap();
         board.post(&notice());
-        assert_eq!(news.take(now + 2 * POLL_INTERVAL), [notice()]);
+        assert_eq!(news.take(now + 2 * BOARD_CHECK_INTERVAL), [notice()]);
     }
 
     #[test]
@@ -217,13 +217,13 @@ mod tests {
         let mut news = DropNews::new(directory.path(), now);
         for sees_all in [true, false] {
             let mut board = DropBoard::open(directory.path()).unwrap();
-            let now = now + if sees_all { POLL_INTERVAL } else { 3 * POLL_INTERVAL };
+            let now = now + if sees_all { BOARD_CHECK_INTERVAL } else { 3 * BOARD_CHECK_INTERVAL };
             news.take(now);
             assert!(!news.sees_all(), "it has said nothing yet");
             board.post_scope(sees_all);
             assert_eq!((news.take(now), news.sees_all()), (vec![], sees_all));
             drop(board);
-            news.take(now + POLL_INTERVAL);
+            news.take(now + BOARD_CHECK_INTERVAL);
             assert!(!news.sees_all());
         }
     }

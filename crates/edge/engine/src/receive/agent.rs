@@ -42,7 +42,7 @@ const MAX_SILENT_PORTS: usize = 256;
 const MAX_BATCHES_PER_DUTY_CYCLE: usize = 4;
 const MAX_BYTES_PER_DUTY_CYCLE: usize = 1 << 18;
 /// Interval at which ports are checked for those where nothing arrives any more.
-const POLL_INTERVAL: Duration = Duration::from_secs(5);
+const PORT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval at which announced groups without a description are checked.
 const PROOF_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of names kept of streams that could not be joined; further ones are only counted.
@@ -166,7 +166,7 @@ impl Agent {
             waiting: Vec::new(),
             drop_news,
             next_drop_look: None,
-            next_look: clock::monotonic() + POLL_INTERVAL,
+            next_look: clock::monotonic() + PORT_CHECK_INTERVAL,
             next_proof_look: clock::monotonic(),
             warned_of_buffer: false,
             refused: BTreeSet::new(),
@@ -733,7 +733,7 @@ impl Agent {
     fn leave_unselected(&mut self) {
         let now = clock::monotonic();
         if now >= self.next_look {
-            self.next_look = now + POLL_INTERVAL;
+            self.next_look = now + PORT_CHECK_INTERVAL;
             self.directory.forget_old(now);
             let directory = &self.directory;
             self.elsewhere.retain(|(stream, by), _| directory.is_announced_by(*stream, *by));
