@@ -89,63 +89,50 @@ fn page_from(last: u8, address: SocketAddr) -> (TcpStream, Answer) {
     (stream, Answer { status, head, body: Vec::new() })
 }
 
+/// The connections are open at the same time, so that their patience is waited for once.
 #[test]
-fn a_connection_that_asks_for_nothing_is_closed_and_counted() {
-    let monitor = impatient();
-    closed(connect_from(1, monitor.address()));
-    assert!(closed_count(monitor.address(), "idle") >= 1);
-}
-
-#[test]
-fn a_request_that_does_not_end_is_closed_and_counted() {
+fn a_connection_that_stands_still_is_closed_and_counted_by_its_reason() {
     let monitor = impatient();
     let address = monitor.address();
-    let mut slow = connect_from(1, address);
-    slow.write_all(b"GET / HTTP/1.1\r\nHost: loc").unwrap();
-    closed(slow);
-    assert!(closed_count(address, "slow") >= 1);
-}
+    let idle = connect_from(1, address);
+    let mut head = connect_from(1, address);
+    head.write_all(b"GET / HTTP/1.1\r\nHost: loc").unwrap();
+    let mut body = connect_from(1, address);
+    write!(body, "POST /api/join HTTP/1.1\r\nHost: {address}\r\nContent-Length: 99\r\n\r\n{{").unwrap();
 
-#[test]
-fn a_body_that_does_not_come_is_refused_in_words_and_counted() {
-    let monitor = impatient();
-    let address = monitor.address();
-    let mut slow = connect_from(1, address);
-    write!(slow, "POST /api/join HTTP/1.1\r\nHost: {address}\r\nContent-Length: 99\r\n\r\n{{").unwrap();
     let mut said = [0; 12];
-    slow.read_exact(&mut said).unwrap();
+    body.read_exact(&mut said).unwrap();
     assert_eq!(&said, b"HTTP/1.1 408");
-    closed(slow);
-    assert!(closed_count(address, "slow") >= 1);
+    [idle, head, body].into_iter().for_each(closed);
+    assert_eq!(closed_count(address, "idle"), 1);
+    assert_eq!(closed_count(address, "slow"), 2);
 }
 
+/// The page that answers was open before the other one, so it has outlived the patience once the other one is closed.
 #[test]
-fn a_page_that_answers_no_ping_gives_its_place_back() {
+fn a_page_that_answers_no_ping_gives_its_place_back_and_one_that_answers_stays() {
     let monitor = impatient();
     let address = monitor.address();
-    // It reports itself hidden, so that it is sent only pings.
-    let (mut page, answer) = page_from(2, address);
+    let mut answering = Page::open(address);
+    let (mut silent, answer) = page_from(2, address);
     assert_eq!(answer.status, 101);
-    page.write_all(&masked_text(br#"{"type":"visible","visible":false}"#)).unwrap();
-    closed(page);
-    assert!(closed_count(address, "silent") >= 1);
-    let viewers = || (count(address, "tallycast_monitor_viewers{}") == 0).then_some(());
-    wait_until("free slot", viewers);
+    // It reports itself hidden, so that it is sent only pings.
+    silent.write_all(&masked_text(br#"{"type":"visible","visible":false}"#)).unwrap();
+
+    // Reading answers pings.
+    while closed_count(address, "silent") == 0 {
+        drop(answering.text("streams", |_| true));
+    }
+    closed(silent);
+    wait_until("free slot", || (count(address, "tallycast_monitor_viewers{}") == 1).then_some(()));
+    drop(answering.text("streams", |_| true));
+    assert_eq!(closed_count(address, "silent"), 1);
 }
 
 /// Returns a text frame of a page. Source: RFC 6455 §5.2; a mask of zeros leaves the text as it is.
 fn masked_text(text: &[u8]) -> Vec<u8> {
     let length = 0x80 | u8::try_from(text.len()).unwrap();
     [&[0x81, length, 0, 0, 0, 0], text].concat()
-}
-
-#[test]
-fn a_page_that_answers_pings_outlives_the_patience() {
-    let monitor = impatient();
-    let mut page = Page::open(monitor.address());
-    // Reading answers pings, twice a second: so this is longer than two patiences.
-    (0..50).for_each(|_| drop(page.text("streams", |_| true)));
-    assert_eq!(closed_count(monitor.address(), "silent"), 0);
 }
 
 #[test]
