@@ -64,24 +64,17 @@ pub(crate) enum Sight {
 
 const BOTH: &[Version] = &[Version::V4, Version::V6];
 const V4: &[Version] = &[Version::V4];
-const SOON: Duration = Duration::ZERO;
 
-const fn class(
-    name: &'static str,
-    about: &'static str,
-    versions: &'static [Version],
-    stages: &'static [Stage],
-    sight: Sight,
-    plant: fn(&mut Scene) -> anyhow::Result<Planted>,
-) -> Class {
+/// Begins a class: nothing is prepared and nothing is lost, over both IP versions.
+const fn class(name: &'static str, plant: fn(&mut Scene) -> anyhow::Result<Planted>) -> Class {
     Class {
         name,
-        about,
-        versions,
-        stages,
-        sight,
+        about: "",
+        versions: BOTH,
+        stages: &[],
+        sight: Sight::Numbers,
         counter: None,
-        patience: SOON,
+        patience: Duration::ZERO,
         is_of_whole_host: false,
         is_of_ports: false,
         has_checkpoints: false,
@@ -92,19 +85,40 @@ const fn class(
     }
 }
 
+impl Class {
+    const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
+    const fn only_over_ipv4(self) -> Self {
+        Self { versions: V4, ..self }
+    }
+
+    const fn prepared_by(self, prepare: fn(&mut Scene) -> anyhow::Result<()>) -> Self {
+        Self { prepare, ..self }
+    }
+
+    const fn lost_at(self, stages: &'static [Stage], sight: Sight) -> Self {
+        Self { stages, sight, ..self }
+    }
+
+    const fn given_up_within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    const fn fixed_by(self, remedy: Remedy) -> Self {
+        Self { remedy: Some(remedy), ..self }
+    }
+}
+
 /// A larger receive buffer helps: one class shows it for both versions.
-const fn larger_buffer(versions: &'static [Version], steps: BeginSteps) -> Option<Remedy> {
+const fn larger_buffer(versions: &'static [Version], steps: BeginSteps) -> Remedy {
     remedied_by(Knob::Buffer, versions, steps, 10)
 }
 
 /// A remedy that `doctor fix` applies, while a step is sent every `millis` milliseconds.
-const fn remedied_by(
-    knob: Knob,
-    versions: &'static [Version],
-    steps: BeginSteps,
-    period_ms: u64,
-) -> Option<Remedy> {
-    Some(Remedy { steps, knob, versions, period: Duration::from_millis(period_ms), parts: 1 })
+const fn remedied_by(knob: Knob, versions: &'static [Version], steps: BeginSteps, period_ms: u64) -> Remedy {
+    Remedy { steps, knob, versions, period: Duration::from_millis(period_ms), parts: 1 }
 }
 
 fn nothing(_: &mut Scene) -> anyhow::Result<()> {
