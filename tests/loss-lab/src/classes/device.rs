@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use diagnose::Profile;
 use sys::{Tun, TunOptions, VNET_HEADER_BYTES};
 
+use super::path::until_shown;
 use super::steps::Stepping;
 use crate::absent::{self, Absent};
 use crate::scene::{PORT, Scene, Version};
@@ -153,14 +154,7 @@ impl Stepping for Ring {
 /// Waits until the tunnel's queue works. Earlier packets are dropped by its placeholder (`noop`): the kernel
 /// activates the right queue in a thread of its own, some time after the tunnel was opened.
 fn until_its_queue_works(scene: &Scene) -> anyhow::Result<()> {
-    e2e::wait_until("the tunnel's queue to work", || {
-        let output = scene.sender().command("ip").args(["-o", "link", "show", "dev", "tun0"]).output();
-        match output.map(|output| String::from_utf8_lossy(&output.stdout).contains(" state UP ")) {
-            Ok(false) => None,
-            other => Some(other.map(drop)),
-        }
-    })?;
-    Ok(())
+    until_shown(scene, &["-o", "link", "show", "dev", "tun0"], " state UP ")
 }
 
 fn bytes(hexadecimal: &str) -> Vec<u8> {

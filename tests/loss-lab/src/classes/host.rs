@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
 
 use socket2::{SockRef, Socket};
 
 use super::path::bursts_to_who_has_room;
-use super::socket::{ipv4, roomy};
+use super::socket::{ipv4, roomy_reader};
 use super::steps::{Burst, FIFTY, Stepping, Steps};
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, datagram, send, settle};
@@ -92,8 +93,7 @@ pub(super) fn send_into_a_blackhole(scene: &mut Scene) -> anyhow::Result<Planted
 }
 
 pub(super) fn send_in_fragments(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    roomy(&reader)?;
+    let reader = roomy_reader(scene)?;
     let writer = scene.sender_socket()?;
     send(&writer, scene.to(PORT), 0..100, 30_000)?;
     let planted = finish(scene, reader, 100)?;
@@ -145,26 +145,21 @@ fn until_no_fragment_waits(scene: &Scene) -> anyhow::Result<()> {
 }
 
 pub(super) fn send_without_last_fragment(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    let packets = scene.packet_socket()?;
-    for number in 0..50_u16 {
-        let datagram = udp(scene, &datagram(number.into(), 2_000), true);
-        // Offsets are in units of eight bytes.
-        let first = ip(scene, number + 1, Fragment { at: 0, is_last: false }, &datagram[..1_400]);
-        send_packet(&packets, &first, scene)?;
-    }
-    let planted = finish(scene, reader, 50)?;
-    until_no_fragment_waits(scene)?;
-    Ok(planted)
+    send_fragments(scene, Fragment { at: 0, is_last: false }, 0..1_400)
 }
 
 pub(super) fn send_without_first_fragment(scene: &mut Scene) -> anyhow::Result<Planted> {
+    send_fragments(scene, Fragment { at: 1_400, is_last: true }, 1_400..usize::MAX)
+}
+
+/// Sends one fragment of each datagram: these of its bytes.
+fn send_fragments(scene: &Scene, fragment: Fragment, bytes: Range<usize>) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     let packets = scene.packet_socket()?;
     for number in 0..50_u16 {
         let datagram = udp(scene, &datagram(number.into(), 2_000), true);
-        let last = ip(scene, number + 1, Fragment { at: 1_400, is_last: true }, &datagram[1_400..]);
-        send_packet(&packets, &last, scene)?;
+        let bytes = &datagram[bytes.start..bytes.end.min(datagram.len())];
+        send_packet(&packets, &ip(scene, number + 1, fragment, bytes), scene)?;
     }
     let planted = finish(scene, reader, 50)?;
     until_no_fragment_waits(scene)?;
@@ -172,8 +167,7 @@ pub(super) fn send_without_first_fragment(scene: &mut Scene) -> anyhow::Result<P
 }
 
 pub(super) fn send_wrong_checksums(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    roomy(&reader)?;
+    let reader = roomy_reader(scene)?;
     let packets = scene.packet_socket()?;
     for number in 0..1_000_u16 {
         let datagram = udp(scene, &datagram(number.into(), PAYLOAD_BYTES), number % 10 != 4);
@@ -195,7 +189,8 @@ fn send_packet(packets: &Socket, bytes: &[u8], scene: &Scene) -> anyhow::Result<
     Ok(())
 }
 
-/// Offset of a fragment, in bytes, and whether more follow.
+/// Offset of a fragment, in bytes, and whether it is the last. Offsets are in units of eight bytes.
+#[derive(Clone, Copy)]
 struct Fragment {
     at: u16,
     is_last: bool,

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send, send_trains};
 
-use super::socket::{roomy, send_on_the_way, send_on_the_way_to, takes_trains};
+use super::socket::{roomy_reader, send_on_the_way, send_on_the_way_to, takes_trains};
 use super::steps::{Burst, FIFTY, Steps};
 
 /// Returns a rule that drops one of `every` datagrams to the scene's port; not the first, which shows the first
@@ -148,10 +148,11 @@ pub(crate) fn on_first_processor<T: Send>(
 }
 
 pub(super) fn send_two_thousand(scene: &mut Scene) -> anyhow::Result<Planted> {
-    send_on_the_way(scene, |writer, to| {
-        send(writer, to, 0..2_000, PAYLOAD_BYTES)?;
-        Ok(2_000)
-    })
+    send_at_once(scene, Burst::Datagrams { count: 2_000, payload_bytes: PAYLOAD_BYTES })
+}
+
+fn send_at_once(scene: &Scene, burst: Burst) -> anyhow::Result<Planted> {
+    send_on_the_way(scene, |writer, to| burst.send(writer, to, 0).map(|()| burst.datagrams()))
 }
 
 /// Sends bursts of 280,000 bytes, of which 100,000 pass at once and as many wait.
@@ -165,9 +166,7 @@ pub(super) fn more_than_ten(scene: &mut Scene) -> anyhow::Result<Steps> {
 }
 
 pub(super) fn bursts_to_who_has_room(scene: &Scene, burst: Burst) -> anyhow::Result<Steps> {
-    let reader = scene.reader_socket(PORT)?;
-    roomy(&reader)?;
-    Steps::new(scene, reader, burst)
+    Steps::new(scene, roomy_reader(scene)?, burst)
 }
 
 pub(super) fn send_from_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
@@ -179,28 +178,22 @@ pub(super) fn send_from_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Plan
     })
 }
 
+const TRAINS_OF_EIGHT: Burst = Burst::Trains { count: 400, segments: 8, payload_bytes: 1_000 };
+
 pub(super) fn send_trains_of_eight(scene: &mut Scene) -> anyhow::Result<Planted> {
-    send_on_the_way(scene, |writer, to| {
-        send_trains(writer, to, 0..400, 8, 1_000)?;
-        Ok(400 * 8)
-    })
+    send_at_once(scene, TRAINS_OF_EIGHT)
 }
 
 pub(super) fn send_trains_of_eight_to_who_takes_them(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    roomy(&reader)?;
+    let reader = roomy_reader(scene)?;
     takes_trains(&reader)?;
-    send_on_the_way_to(scene, reader, |writer, to| {
-        send_trains(writer, to, 0..400, 8, 1_000)?;
-        Ok(400 * 8)
-    })
+    let send =
+        |writer: &UdpSocket, to| TRAINS_OF_EIGHT.send(writer, to, 0).map(|()| TRAINS_OF_EIGHT.datagrams());
+    send_on_the_way_to(scene, reader, send)
 }
 
 pub(super) fn send_trains_of_forty(scene: &mut Scene) -> anyhow::Result<Planted> {
-    send_on_the_way(scene, |writer, to| {
-        send_trains(writer, to, 0..100, 40, 1_320)?;
-        Ok(100 * 40)
-    })
+    send_at_once(scene, Burst::Trains { count: 100, segments: 40, payload_bytes: 1_320 })
 }
 
 pub(super) fn send_to_nobody(scene: &mut Scene) -> anyhow::Result<Planted> {
@@ -217,9 +210,14 @@ pub(super) fn send_to_nobody(scene: &mut Scene) -> anyhow::Result<Planted> {
 /// Waits until the kernel gives up the neighbour: the packets that wait for its answer are then lost.
 fn until_given_up(scene: &Scene, neighbour: SocketAddr) -> anyhow::Result<()> {
     let address = neighbour.ip().to_string();
-    e2e::wait_until("the neighbour to be given up", || {
-        let output = scene.sender().command("ip").args(["neighbour", "show", "to", &address]).output();
-        match output.map(|output| String::from_utf8_lossy(&output.stdout).contains("FAILED")) {
+    until_shown(scene, &["neighbour", "show", "to", &address], "FAILED")
+}
+
+/// Waits until `ip` with these arguments shows these words on the sender.
+pub(super) fn until_shown(scene: &Scene, arguments: &[&str], words: &str) -> anyhow::Result<()> {
+    e2e::wait_until(format!("ip {} to show {words}", arguments.join(" ")), || {
+        let output = scene.sender().command("ip").args(arguments).output();
+        match output.map(|output| String::from_utf8_lossy(&output.stdout).contains(words)) {
             Ok(false) => None,
             other => Some(other.map(drop)),
         }

@@ -32,8 +32,7 @@ pub(super) fn nothing_lost_beside_a_stranger(
     how_long: Duration,
 ) -> anyhow::Result<Planted> {
     const SEGMENTS: u64 = 40;
-    let reader = scene.reader_socket(PORT)?;
-    roomy(&reader)?;
+    let reader = roomy_reader(scene)?;
     takes_trains(&reader)?;
     let strangers_reader = scene.reader_socket(STRANGERS_PORT)?;
     set_socket_recv_buffer_size(&strangers_reader, 4_096)?;
@@ -63,8 +62,7 @@ pub(super) fn nothing_lost_beside_a_stranger(
 }
 
 pub(super) fn send_without_udp_memory(scene: &mut Scene) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    roomy(&reader)?;
+    let reader = roomy_reader(scene)?;
     let course = Course::new(scene)?;
     {
         // In pages; programs already hold more than this.
@@ -220,9 +218,7 @@ pub(super) fn send_to_a_group_with_a_slow_reader(scene: &mut Scene) -> anyhow::R
 
 /// Sends bursts that are longer than a backlog of a thousand and shorter than one of two thousand.
 pub(super) fn long_bursts(scene: &mut Scene) -> anyhow::Result<Steps> {
-    let reader = scene.reader_socket(PORT)?;
-    roomy(&reader)?;
-    Steps::new(scene, reader, Burst::Datagrams { count: 2_000, payload_bytes: 40 })
+    Steps::new(scene, roomy_reader(scene)?, Burst::Datagrams { count: 2_000, payload_bytes: 40 })
 }
 
 pub(super) fn takes_trains(reader: &UdpSocket) -> anyhow::Result<()> {
@@ -242,14 +238,19 @@ pub(super) fn roomy(reader: &UdpSocket) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Opens a reader with room for everything that a class sends.
+pub(super) fn roomy_reader(scene: &Scene) -> anyhow::Result<UdpSocket> {
+    let reader = scene.reader_socket(PORT)?;
+    roomy(&reader)?;
+    Ok(reader)
+}
+
 /// Sends in one go to a reader with room for all of it; missing datagrams were lost along the path.
 pub(super) fn send_on_the_way(
     scene: &Scene,
     send: impl FnOnce(&UdpSocket, SocketAddr) -> anyhow::Result<u64>,
 ) -> anyhow::Result<Planted> {
-    let reader = scene.reader_socket(PORT)?;
-    roomy(&reader)?;
-    send_on_the_way_to(scene, reader, send)
+    send_on_the_way_to(scene, roomy_reader(scene)?, send)
 }
 
 /// Sends the same to a given reader.

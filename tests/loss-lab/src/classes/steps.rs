@@ -63,10 +63,22 @@ pub(super) const FIFTY: Burst = Burst::Datagrams { count: 50, payload_bytes: PAY
 pub(super) const TEN_TRAINS: Burst = Burst::Trains { count: 10, segments: 8, payload_bytes: 1_000 };
 
 impl Burst {
-    const fn datagrams(self) -> u64 {
+    pub(super) const fn datagrams(self) -> u64 {
         match self {
             Self::Datagrams { count, .. } => count,
             Self::Trains { count, segments, .. } => count * segments,
+        }
+    }
+
+    /// Sends the datagrams of one step.
+    pub(super) fn send(self, writer: &UdpSocket, to: SocketAddr, step: u64) -> anyhow::Result<()> {
+        match self {
+            Self::Datagrams { count, payload_bytes } => {
+                send(writer, to, step * count..(step + 1) * count, payload_bytes)
+            }
+            Self::Trains { count, segments, payload_bytes } => {
+                send_trains(writer, to, step * count..(step + 1) * count, segments, payload_bytes)
+            }
         }
     }
 }
@@ -103,17 +115,8 @@ impl Steps {
 
 impl Stepping for Steps {
     fn step(&mut self) -> anyhow::Result<()> {
-        let Self { course, burst, done, .. } = self;
-        match *burst {
-            Burst::Datagrams { count, payload_bytes } => {
-                send(&course.writer, course.to, *done * count..(*done + 1) * count, payload_bytes)?;
-            }
-            Burst::Trains { count, segments, payload_bytes } => {
-                let trains = *done * count..(*done + 1) * count;
-                send_trains(&course.writer, course.to, trains, segments, payload_bytes)?;
-            }
-        }
-        self.markers += course.settle()?;
+        self.burst.send(&self.course.writer, self.course.to, self.done)?;
+        self.markers += self.course.settle()?;
         self.readers.iter_mut().for_each(|(reader, seen)| arrived(reader, seen));
         self.done += 1;
         Ok(())
