@@ -2,8 +2,7 @@
 //!
 //! No clock is read here: a driver passes arrivals with their time, asks when the next is due, and takes it then.
 
-use core::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use sim::{Link, Path};
 use units::Instant;
@@ -17,18 +16,14 @@ pub(crate) struct ForwardingQueue<T> {
     latest: Instant,
     entered: u64,
     /// Datagrams that leave in the order of entry, which is nearly all.
-    in_order: VecDeque<Waiting<T>>,
+    in_order: VecDeque<(Turn, T)>,
     /// Datagrams that overtake earlier ones.
-    overtaking: BinaryHeap<Reverse<Waiting<T>>>,
+    overtaking: BTreeMap<Turn, T>,
     pub(crate) account: Account,
 }
 
-struct Waiting<T> {
-    due: Instant,
-    /// Order of entry, which decides between two that are due at once.
-    ordinal: u64,
-    item: T,
-}
+/// Due time of a datagram, and its number in the order of entry, which decides between two that are due at once.
+type Turn = (Instant, u64);
 
 impl<T> ForwardingQueue<T> {
     pub(crate) fn new(link: Link, seed: u64, name: &str) -> Self {
@@ -37,7 +32,7 @@ impl<T> ForwardingQueue<T> {
             latest: Instant::ORIGIN,
             entered: 0,
             in_order: VecDeque::new(),
-            overtaking: BinaryHeap::new(),
+            overtaking: BTreeMap::new(),
             account: Account::default(),
         }
     }
@@ -71,72 +66,42 @@ impl<T> ForwardingQueue<T> {
             return;
         };
         self.entered += 1;
-        let waiting = Waiting { due, ordinal: self.entered, item };
-        if self.in_order.back().is_none_or(|last| last.due <= due) {
-            self.in_order.push_back(waiting);
+        let turn = (due, self.entered);
+        if self.in_order.back().is_none_or(|(last, _)| *last <= turn) {
+            self.in_order.push_back((turn, item));
         } else {
-            self.overtaking.push(Reverse(waiting));
+            self.overtaking.insert(turn, item);
         }
     }
 
     /// Returns when the next datagram is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.next().map(|next| next.due)
+        self.next().map(|((due, _), _)| *due)
     }
 
     /// Takes the next datagram if it is due and accepted by `wanted`.
     pub(crate) fn pop_if(&mut self, now: Instant, wanted: impl FnOnce(&T) -> bool) -> Option<(Instant, T)> {
-        self.next().filter(|next| next.due <= now && wanted(&next.item))?;
-        let next = if self.overtakes() {
-            self.overtaking.pop().map(|Reverse(next)| next)
-        } else {
-            self.in_order.pop_front()
-        };
-        next.map(|next| (next.due, next.item))
+        self.next().filter(|((due, _), item)| *due <= now && wanted(item))?;
+        let next = if self.overtakes() { self.overtaking.pop_first() } else { self.in_order.pop_front() };
+        next.map(|((due, _), item)| (due, item))
     }
 
-    fn next(&self) -> Option<&Waiting<T>> {
+    fn next(&self) -> Option<(&Turn, &T)> {
         if self.overtakes() {
-            self.overtaking.peek().map(|Reverse(next)| next)
+            self.overtaking.first_key_value()
         } else {
-            self.in_order.front()
+            self.in_order.front().map(|(turn, item)| (turn, item))
         }
     }
 
     fn overtakes(&self) -> bool {
-        let overtaking = self.overtaking.peek().map(|Reverse(next)| next);
-        overtaking.is_some_and(|next| self.in_order.front().is_none_or(|first| next < first))
+        let overtaking = self.overtaking.first_key_value();
+        overtaking.is_some_and(|(next, _)| self.in_order.front().is_none_or(|(first, _)| next < first))
     }
 
     /// Returns the account, with the current number of copies in flight.
     pub(crate) fn account(&self) -> Account {
         Account { held: (self.in_order.len() + self.overtaking.len()) as u64, ..self.account }
-    }
-}
-
-impl<T> Waiting<T> {
-    const fn order(&self) -> (Instant, u64) {
-        (self.due, self.ordinal)
-    }
-}
-
-impl<T> PartialEq for Waiting<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl<T> Eq for Waiting<T> {}
-
-impl<T> PartialOrd for Waiting<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Waiting<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.order().cmp(&other.order())
     }
 }
 
