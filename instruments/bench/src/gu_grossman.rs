@@ -11,13 +11,10 @@ mod curves;
 use std::time::Duration;
 
 use drawing::{Axis, COLOURS, Chart, Point, Series};
-use probe::{Contrast, Summary};
+use probe::Summary;
 
-use crate::control::Patience;
 use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
-use crate::report::{
-    Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, State, Watch,
-};
+use crate::report::{Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, State, Watch};
 use crate::sweep;
 use crate::throughput::Protocol;
 
@@ -62,12 +59,17 @@ pub fn options_of_size(grid: Grid, payload: usize) -> cost::Options {
 /// Measures between two ends, and compares.
 #[must_use]
 pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
-    let mut it = Measuring { ends, report: Reproduction::begin("001", grid), is_broken_off: false };
-    if let Some(report) = it.part("table 2: UDP, TCP and our stream", &options(grid), watch) {
-        it.report.table = table(&report);
-        it.report.conclusions = conclusions(&report);
-        it.report.charts = cost::charts(&report);
-        it.report.notes.clone_from(&report.end.notes);
+    let Ends { server, from } = ends;
+    let mut it = Reproduction::begin("001", grid);
+    let cost = |it: &mut Reproduction, name: &str, options: cost::Options, watch: &mut dyn Watch| {
+        let measured = cost::measure(&cost::Options { from, ..options }, server, watch);
+        it.take(name, measured, |report| (&report.rows, report.noise.clone(), report.end.state))
+    };
+    if let Some(report) = cost(&mut it, "table 2: UDP, TCP and our stream", options(grid), watch) {
+        it.table = table(&report);
+        it.conclusions = conclusions(&report);
+        it.charts = cost::charts(&report);
+        it.notes.clone_from(&report.end.notes);
     }
     let mut sizes = Vec::new();
     for payload in PAYLOADS {
@@ -75,70 +77,23 @@ pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
             break;
         }
         let name = format!("figure 2: UDP in datagrams of {payload} bytes");
-        let report = it.part(&name, &options_of_size(grid, payload), watch);
+        let report = cost(&mut it, &name, options_of_size(grid, payload), watch);
         sizes.extend(report.map(|report| OfSize::of(payload, &report)));
     }
-    it.report.conclusions.push(larger_is_cheaper(&sizes));
-    it.report.charts.extend(chart(&sizes));
-    let buffers = it.sweep("figure 1: rates over socket buffers", &options_of_buffers(grid), watch);
-    let packets = it.sweep("figure 2: rates over the size of packets", &options_of_packets(grid), watch);
+    it.conclusions.push(larger_is_cheaper(&sizes));
+    it.charts.extend(chart(&sizes));
+    let mut sweep = |name: &str, options: &sweep::Options| {
+        if watch.cancellation().is_cancelled() { None } else { it.take_sweep(name, options, ends, watch) }
+    };
+    let buffers = sweep("figure 1: rates over socket buffers", &options_of_buffers(grid));
+    let packets = sweep("figure 2: rates over the size of packets", &options_of_packets(grid));
     for (figure, report) in [(1, &buffers), (2, &packets)] {
-        it.report.table.extend(report.iter().flat_map(|report| curves::table(figure, report)));
-        it.report.charts.extend(report.iter().flat_map(|report| curves::charts(figure, report)));
+        it.table.extend(report.iter().flat_map(|report| curves::table(figure, report)));
+        it.charts.extend(report.iter().flat_map(|report| curves::charts(figure, report)));
     }
-    it.report.conclusions.extend(curves::conclusions_of_buffers(buffers.as_ref()));
-    it.report.conclusions.push(curves::larger_is_faster(packets.as_ref()));
-    let state = State::of(it.is_broken_off, watch.cancellation().is_cancelled());
-    it.report.end(state)
-}
-
-struct Measuring {
-    ends: Ends,
-    report: Reproduction,
-    is_broken_off: bool,
-}
-
-impl Measuring {
-    /// Measures one part; `None`, with a note, if that fails.
-    fn part(&mut self, name: &str, options: &cost::Options, watch: &mut dyn Watch) -> Option<Report> {
-        let options = cost::Options { from: self.ends.from, ..options.clone() };
-        match cost::measure(&options, self.ends.server, watch) {
-            Ok(report) => {
-                self.is_broken_off |= report.end.state == State::BrokenOff;
-                self.report.measured(name, &report, &report.rows, &report.noise);
-                Some(report)
-            }
-            Err(error) => self.cannot_be(name, &error.to_string()),
-        }
-    }
-
-    /// Measures rates; `None`, with a note, if that fails.
-    fn sweep(
-        &mut self,
-        name: &str,
-        options: &sweep::Options,
-        watch: &mut dyn Watch,
-    ) -> Option<sweep::Report> {
-        if watch.cancellation().is_cancelled() {
-            return None;
-        }
-        let Ends { server, from } = self.ends;
-        match sweep::measure(options, server, from, Patience::default(), watch) {
-            Ok(report) => {
-                self.is_broken_off |= report.end.state == State::BrokenOff;
-                self.report.measured(name, &report, &report.rows, &report.noise());
-                self.report.note_all(&report.end.notes);
-                Some(report)
-            }
-            Err(error) => self.cannot_be(name, &error.to_string()),
-        }
-    }
-
-    fn cannot_be<T>(&mut self, name: &str, reason: &str) -> Option<T> {
-        self.is_broken_off = true;
-        self.report.skipped(name, reason.to_owned());
-        None
-    }
+    it.conclusions.extend(curves::conclusions_of_buffers(buffers.as_ref()));
+    it.conclusions.push(curves::larger_is_faster(packets.as_ref()));
+    it.end(State::of(false, watch.cancellation().is_cancelled()))
 }
 
 /// Cost of datagrams of one size for both ends together.
@@ -162,7 +117,7 @@ impl OfSize {
 fn larger_is_cheaper(sizes: &[OfSize]) -> Conclusion {
     const SOURCE: &str = "the packet should be as large as the MTU: smaller ones take more of the processors";
     let at_mtu = sizes.iter().find(|it| it.payload == MTU_PAYLOAD).and_then(|it| it.cost);
-    let Some(at_mtu) = at_mtu else { return not_measured(SOURCE) };
+    let Some(at_mtu) = at_mtu else { return Conclusion::not_measured(SOURCE) };
     let (mut dearer, mut told, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for OfSize { payload, cost } in sizes.iter().filter(|it| it.payload < MTU_PAYLOAD) {
         let Some(cost) = cost else {
@@ -237,14 +192,9 @@ fn reference_figure(
 ) -> ReferenceFigure {
     let system = protocol.name().to_lowercase();
     let is_it = |row: &&Row| row.system == system && row.metric == metric.name();
-    ReferenceFigure {
-        what: protocol.name().to_owned(),
-        metric: metric.name().to_owned(),
-        unit: metric.unit().to_owned(),
-        source,
-        here: report.rows.iter().find(is_it).cloned(),
-        remark: remark.to_owned(),
-    }
+    let here = report.rows.iter().find(is_it).cloned();
+    let published = ReferenceFigure::new(protocol.name().to_owned(), metric.name(), metric.unit(), source);
+    ReferenceFigure { here, remark: remark.to_owned(), ..published }
 }
 
 /// Compares the measurement with the paper's conclusions from table 2.
@@ -259,7 +209,7 @@ pub fn conclusions(report: &Report) -> Vec<Conclusion> {
 }
 
 fn cheaper(report: &Report, source: &str, metric: Metric) -> Conclusion {
-    let Some((udp, tcp)) = pair(report, metric) else { return not_measured(source) };
+    let Some((udp, tcp)) = pair(report, metric) else { return Conclusion::not_measured(source) };
     let here = told(metric, &udp, &tcp);
     match larger_packets(report) {
         Some(why) => Conclusion::not_judged(source, &format!("{why}; {here}")),
@@ -286,7 +236,7 @@ fn receiving_costs_more(report: &Report) -> Conclusion {
     const SOURCE: &str = "receiving costs more processor than sending";
     let of = |metric| report.of(Protocol::Udp).and_then(|it| Summary::of(&it.values(metric)));
     let Some((send, receive)) = of(Metric::SendMhzPerMbit).zip(of(Metric::ReceiveMhzPerMbit)) else {
-        return not_measured(SOURCE);
+        return Conclusion::not_measured(SOURCE);
     };
     let here =
         format!("over UDP {:.3} to send and {:.3} MHz/(Mbit/s) to receive", send.median, receive.median);
@@ -302,17 +252,13 @@ fn delay(report: &Report) -> Conclusion {
     const SOURCE: &str = "the delay in the end systems is not longer with UDP than with TCP";
     let Some((udp, tcp)) = pair(report, Metric::DelayMs) else {
         return if report.start.same_host {
-            not_measured(SOURCE)
+            Conclusion::not_measured(SOURCE)
         } else {
             Conclusion::not_judged(SOURCE, "the two hosts have no clock in common")
         };
     };
     let here = told(Metric::DelayMs, &udp, &tcp);
-    match udp.against(&tcp) {
-        Contrast::More => Conclusion::new(SOURCE, &here, Agreement::Differs),
-        Contrast::Less | Contrast::Alike => Conclusion::new(SOURCE, &here, Agreement::Agrees),
-        Contrast::Unclear => Comparisons::of([Contrast::Unclear]).conclude(SOURCE, &here),
-    }
+    Comparisons::of([udp.against(&tcp)]).turned().conclude(SOURCE, &here)
 }
 
 /// Returns the figures of UDP and TCP.
@@ -328,10 +274,6 @@ fn told(metric: Metric, udp: &Summary, tcp: &Summary) -> String {
 /// Judges that one is more than the other.
 fn compared(source: &str, here: &str, more: &Summary, less: &Summary) -> Conclusion {
     Comparisons::of([more.against(less)]).conclude(source, here)
-}
-
-fn not_measured(source: &str) -> Conclusion {
-    Conclusion::new(source, "", Agreement::NotMeasured)
 }
 
 #[cfg(test)]

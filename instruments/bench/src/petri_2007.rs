@@ -49,6 +49,9 @@ const TABLE: [(&str, u32, &str, f64, f64); 18] = [
     ("visitpp", 9_000, "reno", 29_175.0, 1_414.0),
 ];
 
+/// The figures of a line of table 1: size of the message, metric and unit.
+const FIGURES: [(u64, &str, &str); 2] = [(1, HALF_ROUND_TRIP, "µs"), (LARGEST, RATE, "bit/s")];
+
 /// A path between two ends, which exists until it is dropped.
 pub trait Path {
     /// Returns the ends of the path.
@@ -69,13 +72,8 @@ pub fn measure(
     lay: &mut Lay<'_>,
     watch: &mut dyn Watch,
 ) -> Reproduction {
-    let mut it = Measuring {
-        grid,
-        congestion_controls,
-        found: Vec::new(),
-        report: Reproduction::begin("003", grid),
-        broken_off: false,
-    };
+    let mut it =
+        Measuring { grid, congestion_controls, found: Vec::new(), report: Reproduction::begin("003", grid) };
     for mtu in mtus {
         if watch.cancellation().is_cancelled() {
             break;
@@ -101,15 +99,14 @@ struct Measuring<'a> {
     congestion_controls: &'a [String],
     found: Vec<Found>,
     report: Reproduction,
-    broken_off: bool,
 }
 
 impl Measuring<'_> {
     fn end(self, was_interrupted: bool) -> Reproduction {
-        let Measuring { found, mut report, broken_off, congestion_controls, .. } = self;
+        let Measuring { found, mut report, congestion_controls, .. } = self;
         report.table = table(&found, congestion_controls);
         report.conclusions = conclusions(&found);
-        report.end(State::of(broken_off, was_interrupted))
+        report.end(State::of(false, was_interrupted))
     }
 
     fn measure(&mut self, mtu: Option<u32>, lay: &mut Lay<'_>, watch: &mut dyn Watch) {
@@ -119,19 +116,15 @@ impl Measuring<'_> {
         self.found.push(Found { mtu, pingpong, one_stream, streams });
     }
 
-    /// Creates a path for one measurement: each local server serves one client.
-    fn lay(&mut self, name: &str, mtu: Option<u32>, lay: &mut Lay<'_>) -> Option<Box<dyn Path>> {
-        match lay(mtu) {
-            Ok(path) => {
-                self.report.note_all(&path.notes());
-                Some(path)
-            }
-            Err(reason) => {
-                self.broken_off = true;
-                self.report.skipped(name, reason);
-                None
-            }
-        }
+    /// Measures over a path of its own, since each local server serves one client.
+    fn over<R>(
+        &mut self,
+        path: Result<Box<dyn Path>, String>,
+        measure: impl FnOnce(Ends) -> Result<R, String>,
+    ) -> Result<R, String> {
+        let path = path?;
+        self.report.note_all(&path.notes());
+        measure(path.ends())
     }
 
     fn pingpong(
@@ -141,26 +134,21 @@ impl Measuring<'_> {
         watch: &mut dyn Watch,
     ) -> Option<pingpong::Report> {
         let name = format!("ping-pong over {}", over(mtu));
-        let path = self.lay(&name, mtu, lay)?;
-        let Ends { server, from } = path.ends();
-        let options = pingpong::Options { from, ..pingpong_options(self.grid, self.congestion_controls) };
-        match pingpong::measure(&options, server, Patience::default(), watch) {
-            Ok(report) => {
-                self.broken_off |= report.end.state == State::BrokenOff;
-                self.report.measured(&name, &report, &report.end.rows, &report.end.noise);
-                let charts = pingpong::charts(&report).into_iter().map(|mut chart| {
-                    chart.title = format!("{}, {}", chart.title, over(mtu));
-                    chart
-                });
-                self.report.charts.extend(charts);
-                Some(report)
-            }
-            Err(error) => {
-                self.broken_off = true;
-                self.report.skipped(&name, error.to_string());
-                None
-            }
-        }
+        let options = pingpong_options(self.grid, self.congestion_controls);
+        let measure = |Ends { server, from }| {
+            let options = pingpong::Options { from, ..options };
+            pingpong::measure(&options, server, Patience::default(), watch).map_err(|error| error.to_string())
+        };
+        let measured = self.over(lay(mtu), measure);
+        let report = self
+            .report
+            .take(&name, measured, |report| (&report.end.rows, report.end.noise.clone(), report.end.state))?;
+        let charts = pingpong::charts(&report).into_iter().map(|mut chart| {
+            chart.title = format!("{}, {}", chart.title, over(mtu));
+            chart
+        });
+        self.report.charts.extend(charts);
+        Some(report)
     }
 
     fn throughput(
@@ -174,22 +162,18 @@ impl Measuring<'_> {
             return None;
         }
         let name = format!("{} over {}", text::counted(streams, "TCP stream"), over(mtu));
-        let path = self.lay(&name, mtu, lay)?;
-        let Ends { server, from } = path.ends();
-        let options = throughput::Options { from, ..throughput_options(self.grid, streams) };
-        let mut quiet = Quiet { watch, name: &name };
-        match throughput::measure(&options, None, server, Patience::default(), &mut quiet) {
-            Ok(report) => {
-                self.broken_off |= report.end.state == State::BrokenOff;
-                self.report.measured(&name, &report, &report.end.rows, &report.end.noise);
-                report.end.rows.into_iter().find(|row| row.metric == RATE)
-            }
-            Err(error) => {
-                self.broken_off = true;
-                self.report.skipped(&name, error.to_string());
-                None
-            }
-        }
+        let options = throughput_options(self.grid, streams);
+        let measure = |Ends { server, from }| {
+            let (options, mut quiet) =
+                (throughput::Options { from, ..options }, Quiet { watch, name: &name });
+            throughput::measure(&options, None, server, Patience::default(), &mut quiet)
+                .map_err(|error| error.to_string())
+        };
+        let measured = self.over(lay(mtu), measure);
+        let report = self
+            .report
+            .take(&name, measured, |report| (&report.end.rows, report.end.noise.clone(), report.end.state))?;
+        report.end.rows.into_iter().find(|row| row.metric == RATE)
     }
 }
 
@@ -276,27 +260,18 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure
             let row = found.iter().find(|it| it.is_of(mtu))?.row(protocol, size, metric);
             row.filter(|_| what == "tcppp").cloned()
         };
-        let time = ReferenceFigure {
-            what: name.clone(),
-            metric: HALF_ROUND_TRIP.to_owned(),
-            unit: "µs".to_owned(),
-            source: Some(time_us),
-            here: of(1, HALF_ROUND_TRIP),
-            remark: String::new(),
-        };
-        let rate = ReferenceFigure {
-            what: name,
-            metric: RATE.to_owned(),
-            unit: "bit/s".to_owned(),
-            source: Some(mbits * 1e6),
-            here: of(LARGEST, RATE),
-            remark: String::new(),
-        };
         let why = why_not(what, mtu, protocol, found, congestion_controls);
-        table.extend([time, rate].map(|line| {
-            let remark = if line.here.is_some() { String::new() } else { why.clone() };
-            ReferenceFigure { remark, ..line }
-        }));
+        table.extend(FIGURES.into_iter().zip([time_us, mbits * 1e6]).map(
+            |((size, metric, unit), source)| {
+                let here = of(size, metric);
+                let remark = if here.is_some() { String::new() } else { why.clone() };
+                ReferenceFigure {
+                    here,
+                    remark,
+                    ..ReferenceFigure::new(name.clone(), metric, unit, Some(source))
+                }
+            },
+        ));
     }
     table.extend(found.iter().flat_map(beyond));
     table
@@ -328,17 +303,12 @@ fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     };
     let systems = pingpong.start.test_start.systems.iter().filter(|system| !in_document(system));
     let lines = systems.flat_map(|system| {
-        [(1, HALF_ROUND_TRIP, "µs"), (LARGEST, RATE, "bit/s")].map(|(size, metric, unit)| {
+        FIGURES.map(|(size, metric, unit)| {
             let here = pingpong.row(system, size, metric).cloned();
             let is_lost = here.is_none() && system == "udp";
-            ReferenceFigure {
-                what: format!("pingpong, {}, {system}", over(found.mtu)),
-                metric: metric.to_owned(),
-                unit: unit.to_owned(),
-                source: None,
-                here,
-                remark: if is_lost { "no message came back whole".to_owned() } else { String::new() },
-            }
+            let remark = if is_lost { "no message came back whole" } else { "" }.to_owned();
+            let what = format!("pingpong, {}, {system}", over(found.mtu));
+            ReferenceFigure { here, remark, ..ReferenceFigure::new(what, metric, unit, None) }
         })
     });
     lines.collect()
@@ -406,7 +376,7 @@ fn small_messages(found: &[Found]) -> Conclusion {
     let source = "a message of one byte takes the same time with bic and with reno, with MTU 1500 and 9000: the path decides";
     let rows: Vec<&Row> = found.iter().flat_map(Found::smallest_over_tcp).collect();
     if rows.len() < 2 {
-        return Conclusion::new(source, "", Agreement::NotMeasured);
+        return Conclusion::not_measured(source);
     }
     let medians = || rows.iter().map(|row| row.median);
     let (shortest, longest) = (medians().fold(f64::MAX, f64::min), medians().fold(0.0, f64::max));

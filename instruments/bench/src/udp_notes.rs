@@ -107,24 +107,19 @@ fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Re
 fn reference_figure(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
     let Figure { threading_model, workers, payload_bytes, packets_per_second, cpu_percent } = *figure;
     let point = report.point(threading_model, workers, payload_bytes);
+    let bound = point.is_some_and(Point::is_limited_by_senders);
+    let remark = if bound { "the senders were the limit" } else { "" };
     let line = |metric: &str, unit: &str, source: Option<f64>| {
-        let is_of_point = |point: &Point, case: &str, system: &str| {
-            point.case() == case && threading_model.name() == system
-        };
         let is_here = |row: &&crate::Row| {
-            row.metric == metric && point.is_some_and(|point| is_of_point(point, &row.case, &row.system))
+            let is_of_point = point.is_some_and(|point| point.case() == row.case);
+            is_of_point && row.metric == metric && row.system == threading_model.name()
         };
-        let remark = match point {
-            Some(point) if point.is_limited_by_senders() => "the senders were the limit",
-            _ => "",
-        };
+        let what = format!("{payload_bytes} B, {workers} {threading_model}");
+        let here = report.rows.iter().find(is_here).cloned();
         ReferenceFigure {
-            what: format!("{} B, {workers} {threading_model}", payload_bytes),
-            metric: metric.to_owned(),
-            unit: unit.to_owned(),
-            source,
-            here: report.rows.iter().find(is_here).cloned(),
+            here,
             remark: remark.to_owned(),
+            ..ReferenceFigure::new(what, metric, unit, source)
         }
     };
     vec![
@@ -176,14 +171,11 @@ fn processes_gain(points: &[Point]) -> Conclusion {
 fn processes_gain_little(points: &[Point], same_host: bool) -> Conclusion {
     let source =
         "with datagrams of 100 bytes more processes receive not markedly more: the network card is used up";
-    let Some((most, one)) = most_and_one(points, USUAL_PAYLOAD).next() else {
-        return Conclusion::new(source, "", Agreement::NotMeasured);
-    };
-    let Some((together, alone)) = most.packets_per_second().zip(one.packets_per_second()) else {
-        return Conclusion::new(source, "", Agreement::NotMeasured);
-    };
-    let here =
-        format!("{:.0}/s by {} processes, {:.0}/s by one", together.median, most.workers, alone.median);
+    let measured = most_and_one(points, USUAL_PAYLOAD)
+        .next()
+        .and_then(|(most, one)| Some((most.workers, most.packets_per_second()?, one.packets_per_second()?)));
+    let Some((workers, together, alone)) = measured else { return Conclusion::not_measured(source) };
+    let here = format!("{:.0}/s by {workers} processes, {:.0}/s by one", together.median, alone.median);
     if same_host {
         let why = format!("both ends are on one host, without a network card that could be; {here}");
         return Conclusion::not_judged(source, &why);
@@ -229,9 +221,7 @@ fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
     let rate = |point: &&Point| point.packets_per_second().map_or(0.0, |it| it.median);
     let best = points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
     let shares = best.and_then(|best| Some((best, best.whole_runs().last()?.processors?)));
-    let Some((best, shares)) = shares else {
-        return Conclusion::new(source, "", Agreement::NotMeasured);
-    };
+    let Some((best, shares)) = shares else { return Conclusion::not_measured(source) };
     let idle = shares.idle + shares.iowait;
     let here =
         format!("at the peak, {} {}, {idle:.0} % of a processor was idle", best.threading_model, best.case());
@@ -268,7 +258,7 @@ fn judge<'a>(source: &str, found: &str, pairs: impl Iterator<Item = (&'a Point, 
             "{found} at {more} of {} points, less at {less}; {least:.2} to {most:.2} times as much",
             contrasts.len()
         ),
-        _ if bound.is_empty() => return Conclusion::new(source, "", Agreement::NotMeasured),
+        _ if bound.is_empty() => return Conclusion::not_measured(source),
         _ => return Conclusion::not_judged(source, "next to nothing was lost, the senders were the limit"),
     };
     if !bound.is_empty() {

@@ -10,7 +10,6 @@ use std::time::Duration;
 use probe::{Contrast, Summary};
 use units::text;
 
-use crate::control::Patience;
 use crate::report::{
     Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, State, Watch,
 };
@@ -89,54 +88,24 @@ impl Plan {
     }
 }
 
-/// Result of each measurement: its report, or the reason why there is none.
-#[derive(Default)]
-struct Parts {
-    sizes: Option<Result<Report, String>>,
-    rates: Option<Result<Report, String>>,
-    normal: Option<Result<Report, String>>,
-}
-
 /// Measures between two ends, and compares the paper's conclusions with ours. A measurement that fails is noted in the
 /// report; the earlier ones are kept.
 #[must_use]
 pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
-    let it = Reproduction::begin("000", grid);
-    let plan = Plan::of(grid);
-    let mut measure = |options: &Options| {
+    let mut it = Reproduction::begin("000", grid);
+    let Plan { sizes, rates, normal } = Plan::of(grid);
+    let parts = [("sizes", sizes), ("rates", rates), ("normal load", normal)].map(|(name, options)| {
         if watch.cancellation().is_cancelled() {
+            it.skipped(name, "it was ended before".to_owned());
             return None;
         }
-        let measured = sweep::measure(options, ends.server, ends.from, Patience::default(), watch);
-        Some(measured.map_err(|error| error.to_string()))
-    };
-    let parts =
-        Parts { sizes: measure(&plan.sizes), rates: measure(&plan.rates), normal: measure(&plan.normal) };
+        it.take_sweep(name, &options, ends, watch)
+    });
     assemble(it, parts, watch.cancellation().is_cancelled())
 }
 
-fn assemble(mut it: Reproduction, parts: Parts, was_interrupted: bool) -> Reproduction {
-    let Parts { sizes, rates, normal } = parts;
-    let mut is_broken_off = false;
-    let mut take = |name: &str, part: Option<Result<Report, String>>| match part {
-        None => {
-            it.skipped(name, "it was ended before".to_owned());
-            None
-        }
-        Some(Err(reason)) => {
-            is_broken_off = true;
-            it.skipped(name, reason);
-            None
-        }
-        Some(Ok(report)) => {
-            is_broken_off |= report.end.state == State::BrokenOff;
-            it.measured(name, &report, &report.rows, &report.noise());
-            it.note_all(&report.end.notes);
-            Some(report)
-        }
-    };
-    let (sizes, rates) = (take("sizes", sizes), take("rates", rates));
-    let normal = take("normal load", normal);
+fn assemble(mut it: Reproduction, parts: [Option<Report>; 3], was_interrupted: bool) -> Reproduction {
+    let [sizes, rates, normal] = parts;
     it.table = sizes.as_ref().map(table).unwrap_or_default();
     it.conclusions = conclude(Found {
         sizes: points(sizes.as_ref()),
@@ -144,7 +113,7 @@ fn assemble(mut it: Reproduction, parts: Parts, was_interrupted: bool) -> Reprod
         normal: points(normal.as_ref()),
     });
     it.charts = [&sizes, &rates, &normal].into_iter().flatten().flat_map(sweep::charts).collect();
-    it.end(State::of(is_broken_off, was_interrupted))
+    it.end(State::of(false, was_interrupted))
 }
 
 fn points(report: Option<&Report>) -> &[Point] {
@@ -158,18 +127,9 @@ fn table(report: &Report) -> Vec<ReferenceFigure> {
     let clamped = |case: &str| {
         report.points.iter().find(|point| point.case() == case).and_then(Point::clamped_receive_buffer)
     };
-    let reference_figure = |row: &crate::Row| ReferenceFigure {
-        what: row.case.clone(),
-        metric: row.metric.clone(),
-        unit: row.unit.clone(),
-        source: None,
-        here: Some(row.clone()),
-        remark: match clamped(&row.case) {
-            Some(why) => format!("figure 6, which names no numbers; {why}"),
-            None => "figure 6, which names no numbers".to_owned(),
-        },
-    };
-    rows.map(reference_figure).collect()
+    let clamped = |case: &str| clamped(case).map_or(String::new(), |why| format!("; {why}"));
+    let remark = |row: &crate::Row| format!("figure 6, which names no numbers{}", clamped(&row.case));
+    rows.map(|row| ReferenceFigure::of_row(row, remark(row))).collect()
 }
 
 fn conclude(found: Found<'_>) -> Vec<Conclusion> {
@@ -322,7 +282,7 @@ fn sender_loses_none(found: Found<'_>) -> Conclusion {
     let here = format!("{lost} of {sent} datagrams were refused at the sender");
     let agreement = if lost == 0 { Agreement::Agrees } else { Agreement::Differs };
     match sent {
-        0 => Conclusion::new(source, "", Agreement::NotMeasured),
+        0 => Conclusion::not_measured(source),
         _ => Conclusion::new(source, &here, agreement),
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use drawing::Chart;
-use probe::{Contrast, Summary};
+use probe::Summary;
 use units::text;
 
 use super::{MTU_PAYLOAD, PAYLOADS};
@@ -181,8 +181,9 @@ fn more<'a>(
     name: impl Fn(&Point) -> String,
 ) -> Conclusion {
     // A lower bound at the limit may exceed the other, too.
-    let tells = |(_, less): &(&Point, &Point)| !is_at_limit(less);
-    judge(source, pairs, (tells, |contrast| contrast), name)
+    let tells = |_: &Point, less: &Point| !is_at_limit(less);
+    let (found, here, left_out) = compare(pairs, tells, name);
+    found.conclude_but(source, here, &left_out)
 }
 
 /// Judges that the first of each pair reached no higher rate than the second.
@@ -191,66 +192,39 @@ fn no_more<'a>(
     pairs: impl Iterator<Item = (&'a Point, &'a Point)>,
     name: impl Fn(&Point) -> String,
 ) -> Conclusion {
-    let tells = |(one, other): &(&Point, &Point)| !is_at_limit(one) && !is_at_limit(other);
-    let turned = |contrast| match contrast {
-        Contrast::More => Contrast::Less,
-        Contrast::Less | Contrast::Alike => Contrast::More,
-        Contrast::Unclear => Contrast::Unclear,
-    };
-    judge(source, pairs, (tells, turned), name)
+    let tells = |one: &Point, other: &Point| !is_at_limit(one) && !is_at_limit(other);
+    let (found, here, left_out) = compare(pairs, tells, name);
+    found.turned().conclude_but(source, here, &left_out)
 }
 
-/// Judges the pairs that can be compared by a claim, which is `More` where it holds.
-fn judge<'a>(
-    source: &str,
+/// Compares each pair that `tells` something; returns also the rates in words, and the reasons why others are left out:
+/// holes, and searches that ended at their own limit.
+fn compare<'a>(
     pairs: impl Iterator<Item = (&'a Point, &'a Point)>,
-    (tells, claim): (impl Fn(&(&'a Point, &'a Point)) -> bool, impl Fn(Contrast) -> Contrast),
+    tells: impl Fn(&Point, &Point) -> bool,
     name: impl Fn(&Point) -> String,
-) -> Conclusion {
-    let mut left_out = LeftOut::default();
-    let pairs: Vec<_> = pairs.filter(|pair| !left_out.takes_hole(*pair, &name)).collect();
-    let (pairs, bound): (Vec<_>, Vec<_>) = pairs.into_iter().partition(tells);
-    left_out.at_limit = bound.len();
-    let measured: Vec<_> =
-        pairs.into_iter().filter_map(|(a, b)| Some((a, a.received()?, b, b.received()?))).collect();
-    let told = |point: &Point, rate: &Summary| format!("{} at {}", text::rate(rate.median), name(point));
-    let here = measured.iter().map(|(a, of_a, b, of_b)| format!("{}, {}", told(a, of_a), told(b, of_b)));
-    Comparisons::of(measured.iter().map(|(_, of_a, _, of_b)| claim(of_a.against(of_b)))).conclude_but(
-        source,
-        here.collect(),
-        &left_out.in_words(),
-    )
-}
-
-/// Points and pairs that could not be compared.
-#[derive(Default)]
-struct LeftOut {
-    /// Points without a rate, each with its reason.
-    holes: Vec<String>,
-    /// Number of pairs at the limit of their searches.
-    at_limit: usize,
-}
-
-impl LeftOut {
-    /// Returns whether a pair has a hole, and records it.
-    fn takes_hole(&mut self, (a, b): (&Point, &Point), name: impl Fn(&Point) -> String) -> bool {
-        let holes = [a, b].into_iter().filter(|point| point.received().is_none());
-        let said: Vec<String> =
-            holes.map(|point| format!("{} at {}", why_hole(point), name(point))).collect();
-        let is_hole = !said.is_empty();
-        for hole in said {
-            if !self.holes.contains(&hole) {
-                self.holes.push(hole);
+) -> (Comparisons, Vec<String>, Vec<String>) {
+    let (mut contrasts, mut here, mut left_out, mut bound) = (Vec::new(), Vec::new(), Vec::new(), false);
+    let hole = |point: &Point| format!("{} at {}", why_hole(point), name(point));
+    for (a, b) in pairs {
+        let Some((of_a, of_b)) = a.received().zip(b.received()) else {
+            for hole in [a, b].into_iter().filter(|point| point.received().is_none()).map(hole) {
+                if !left_out.contains(&hole) {
+                    left_out.push(hole);
+                }
             }
+            continue;
+        };
+        if !tells(a, b) {
+            bound = true;
+            continue;
         }
-        is_hole
+        let told = |point: &Point, rate: &Summary| format!("{} at {}", text::rate(rate.median), name(point));
+        here.push(format!("{}, {}", told(a, &of_a), told(b, &of_b)));
+        contrasts.push(of_a.against(&of_b));
     }
-
-    fn in_words(&self) -> Vec<String> {
-        let mut words = self.holes.clone();
-        words.extend((self.at_limit > 0).then(|| "the searches ended at their own limit".to_owned()));
-        words
-    }
+    left_out.extend(bound.then(|| "the searches ended at their own limit".to_owned()));
+    (Comparisons::of(contrasts), here, left_out)
 }
 
 /// Returns why a point has no rate.
@@ -285,22 +259,12 @@ pub(super) fn charts(figure: u32, report: &Report) -> impl Iterator<Item = Chart
 pub(super) fn table(figure: u32, report: &Report) -> impl Iterator<Item = ReferenceFigure> {
     let shown = ["received_bits_per_second", "lost_percent"];
     let rows = report.rows.iter().filter(move |row| shown.contains(&row.metric.as_str()));
-    let found = rows.map(move |row| ReferenceFigure {
-        what: row.case.clone(),
-        metric: row.metric.clone(),
-        unit: row.unit.clone(),
-        source: None,
-        here: Some(row.clone()),
-        remark: format!("figure {figure}, which names no numbers"),
-    });
+    let found =
+        rows.map(move |row| ReferenceFigure::of_row(row, format!("figure {figure}, which names no numbers")));
     let holes = report.points.iter().filter(|point| point.received().is_none());
     found.chain(holes.map(move |point| ReferenceFigure {
-        what: point.case(),
-        metric: "received_bits_per_second".to_owned(),
-        unit: "bit/s".to_owned(),
-        source: None,
-        here: None,
         remark: format!("figure {figure}; {}", why_hole(point)),
+        ..ReferenceFigure::new(point.case(), "received_bits_per_second", "bit/s", None)
     }))
 }
 

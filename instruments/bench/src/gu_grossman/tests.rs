@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::*;
 use crate::cost::{FORMAT, Measured, Run, Settings, VERSION, hosts};
 use crate::host_state::{HostState, Link};
-use crate::report::{End, RowNames, Start};
+use crate::report::{Agreement, End, RowNames, Start};
 
 /// Costs of three runs of a transport to send and to receive, and their delay.
 type Costs = [[f64; 3]; 3];

@@ -106,12 +106,11 @@ fn the_report_has_its_published_form() {
         congestion_controls: &controls,
         found: vec![found(Some(1_500), 20, 40_000, (1e9, 1e9))],
         report: Reproduction::begin("003", Grid::Short),
-        broken_off: false,
     };
     let pingpong = it.found[0].pingpong.clone().unwrap();
     it.report.measured("ping-pong", &pingpong, &pingpong.end.rows, &pingpong.end.noise);
-    let refused = it.lay("one TCP stream", None, &mut |_| Err("no way there".to_owned()));
-    assert!(refused.is_none());
+    let refused = it.over(Err("no way there".to_owned()), |_| Ok(()));
+    assert_eq!(it.report.take("one TCP stream", refused, |()| (&[], Vec::new(), State::Complete)), None);
     let it = it.end(false);
     check_against_schema(&it, "bench-pingpong");
     assert_eq!((it.state, it.parts.len(), it.counts().0), (State::BrokenOff, 2, 1));

@@ -76,6 +76,11 @@ impl Conclusion {
         Self { source: source.to_owned(), here: here.to_owned(), agreement }
     }
 
+    /// Returns a conclusion of which the points were not measured.
+    pub(crate) fn not_measured(source: &str) -> Self {
+        Self::new(source, "", Agreement::NotMeasured)
+    }
+
     /// Returns whether it was judged.
     #[must_use]
     pub(crate) fn is_judged(&self) -> bool {
@@ -119,6 +124,11 @@ impl Comparisons {
         it
     }
 
+    /// Turns the claim into its opposite, that the first is not more: equality supports this one.
+    pub(crate) const fn turned(self) -> Self {
+        Self { more: self.less + self.alike, less: self.more, alike: 0, ..self }
+    }
+
     /// Returns the number of comparisons that can be judged.
     pub(crate) const fn judged(&self) -> usize {
         self.more + self.less + self.alike
@@ -143,7 +153,7 @@ impl Comparisons {
     pub(crate) fn conclude(&self, source: &str, here: &str) -> Conclusion {
         const SPREAD: &str = "repeats spread over more than they differ by, or there is only one";
         match (self.judged(), self.unclear) {
-            (0, 0) => Conclusion::new(source, "", Agreement::NotMeasured),
+            (0, 0) => Conclusion::not_measured(source),
             (0, _) => Conclusion::not_judged(source, &format!("{SPREAD}; {here}")),
             (judged, 0) => Conclusion::new(source, here, Agreement::of_share(self.more, judged)),
             (judged, unclear) => {
@@ -212,6 +222,8 @@ mod tests {
         ] {
             assert_eq!(conclude(contrasts).agreement, agreement, "{contrasts:?}");
         }
+        let not_more = Comparisons::of([Less, Alike, Unclear, More]).turned();
+        assert_eq!((not_more.more, not_more.less, not_more.judged()), (2, 1, 3));
         assert!(conclude(&[Unclear]).here.contains("cannot be judged here: repeats spread over more"));
         assert!(conclude(&[More, Unclear]).here.starts_with("found; left out: 1 where repeats"));
         assert_eq!(conclude(&[]).here, "not measured");

@@ -4,6 +4,7 @@
 //! The object that `bench reproduce --json` prints; its form is published as
 //! `docs/reference/formats/bench-reproduce.schema.json`.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use drawing::Chart;
@@ -15,9 +16,10 @@ use sys::clock;
 use super::conclusion::{Conclusion, Grid, citation};
 use super::document::{Document, Report, Section, forms};
 use super::table::{self, Columns, plain};
-use super::{Row, State};
-use crate::control::program_version;
+use super::{Row, State, Watch};
+use crate::control::{Patience, program_version};
 use crate::host::{self, Host};
+use crate::sweep;
 
 /// The two ends between which a measurement is reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +29,9 @@ pub struct Ends {
     /// This host's address, which all traffic uses; none for the system's choice.
     pub from: Option<IpAddr>,
 }
+
+/// Returns the rows, the noise and the state of a report.
+type ResultsOf<R> = fn(&R) -> (&[Row], Vec<String>, State);
 
 /// Report of `tallycast bench reproduce --json` for a document with several measurements. No number is NaN.
 #[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
@@ -170,12 +175,53 @@ impl Reproduction {
         self.parts.push(Part { name: name.to_owned(), outcome: PartOutcome::Skipped { reason } });
     }
 
-    /// Ends the reproduction.
+    /// Adds the outcome of a measurement, with the rows, noise and state of its report; returns the report, or `None` if
+    /// the measurement failed, which breaks the reproduction off.
+    pub(crate) fn take<R: Serialize>(
+        &mut self,
+        name: &str,
+        outcome: Result<R, impl fmt::Display>,
+        of: ResultsOf<R>,
+    ) -> Option<R> {
+        match outcome {
+            Ok(report) => {
+                let (rows, noise, state) = of(&report);
+                self.measured(name, &report, rows, &noise);
+                if state == State::BrokenOff {
+                    self.state = state;
+                }
+                Some(report)
+            }
+            Err(reason) => {
+                self.skipped(name, reason.to_string());
+                self.state = State::BrokenOff;
+                None
+            }
+        }
+    }
+
+    /// Measures rates between two ends, and adds the outcome as [`take`](Self::take) does.
+    pub(crate) fn take_sweep(
+        &mut self,
+        name: &str,
+        options: &sweep::Options,
+        ends: Ends,
+        watch: &mut dyn Watch,
+    ) -> Option<sweep::Report> {
+        let outcome = sweep::measure(options, ends.server, ends.from, Patience::default(), watch);
+        let report = self.take(name, outcome, |report| (&report.rows, report.noise(), report.end.state))?;
+        self.note_all(&report.end.notes);
+        Some(report)
+    }
+
+    /// Ends the reproduction in a state, unless a measurement broke it off.
     #[must_use]
     pub fn end(mut self, state: State) -> Self {
         self.end_time_ns = clock::wall().as_nanos();
         self.load_1min = host::load();
-        self.state = state;
+        if self.state != State::BrokenOff {
+            self.state = state;
+        }
         self
     }
 
@@ -277,6 +323,18 @@ fn figures<'a>() -> Columns<&'a ReferenceFigure> {
 }
 
 impl ReferenceFigure {
+    /// Returns a published figure, without one of ours.
+    pub(crate) fn new(what: String, metric: &str, unit: &str, source: Option<f64>) -> Self {
+        let (metric, unit) = (metric.to_owned(), unit.to_owned());
+        Self { what, metric, unit, source, here: None, remark: String::new() }
+    }
+
+    /// Returns a figure of ours that is not published.
+    pub(crate) fn of_row(row: &Row, remark: String) -> Self {
+        let here = Some(row.clone());
+        Self { here, remark, ..Self::new(row.case.clone(), &row.metric, &row.unit, None) }
+    }
+
     fn quantity(&self, value: Option<f64>) -> Option<table::Value> {
         value.map(|value| table::Value::Quantity(value, self.unit.clone()))
     }

@@ -108,7 +108,7 @@ fn drops_are_readable(points: &[Point]) -> Conclusion {
     let runs = || points.iter().flat_map(Point::whole_runs);
     let readable: Vec<(&Run, u64)> = runs().filter_map(|run| Some((run, run.rcvbuf_errors?))).collect();
     if readable.is_empty() {
-        return Conclusion::new(source, "", Agreement::NotMeasured);
+        return Conclusion::not_measured(source);
     }
     let (ours, host): (u64, u64) =
         readable.iter().fold((0, 0), |(ours, host), (run, errors)| (ours + run.drops(), host + errors));

@@ -1,6 +1,7 @@
 //! Conclusions from points with known answers.
 
 use super::*;
+use crate::control::scene::Unwatched;
 use crate::report::check_against_schema;
 use crate::sweep::{Run, example as example_report, example_point as point, example_run as run};
 
@@ -160,20 +161,23 @@ fn a_remedy_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said(
 
 #[test]
 fn what_fails_leaves_what_was_measured_before_and_is_said() {
-    let parts = Parts {
-        sizes: Some(Ok(example_report())),
-        rates: Some(Err("the server is busy".to_owned())),
-        normal: Some(Ok(example_report())),
-    };
-    let it = assemble(Reproduction::begin("000", Grid::Short), parts, false);
+    let mut it = Reproduction::begin("000", Grid::Short);
+    let outcomes = [Ok(example_report()), Err("the server is busy"), Ok(example_report())];
+    let parts = outcomes
+        .map(|outcome| it.take("rates", outcome, |report| (&report.rows, report.noise(), report.end.state)));
+    let it = assemble(it, parts, false);
     check_against_schema(&it, "bench-sweep");
     assert_eq!((it.state, it.counts().0, it.parts.len()), (State::BrokenOff, 2, 3));
     assert!(!it.table.is_empty() && !it.charts.is_empty());
     assert_ne!(it.conclusions[0].agreement, Agreement::NotMeasured, "the first part is judged");
     assert!(it.to_string().contains("rates was not measured: the server is busy"), "{it}");
-    let ended = Parts { sizes: Some(Ok(example_report())), ..Parts::default() };
-    let it = assemble(Reproduction::begin("000", Grid::Short), ended, true);
-    assert_eq!((it.state, it.parts.len()), (State::Interrupted, 3));
+    let it = assemble(Reproduction::begin("000", Grid::Short), [Some(example_report()), None, None], true);
+    assert!(it.state == State::Interrupted && !it.table.is_empty());
+    let mut cancelled = Unwatched::default();
+    cancelled.cancellation().cancel();
+    let ends = Ends { server: ([192, 0, 2, 7], 7430).into(), from: None };
+    let it = reproduce(Grid::Short, ends, &mut cancelled);
+    assert_eq!((it.state, it.counts().0, it.parts.len()), (State::Interrupted, 0, 3));
 }
 
 #[test]
