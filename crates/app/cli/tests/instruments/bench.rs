@@ -1,6 +1,7 @@
 //! `tallycast bench`: real runs between real processes. The quality of a run depends on the machine, so the tests check
 //! only that the account adds up and that the verdict follows from it.
 
+use std::cell::RefCell;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -8,8 +9,9 @@ use bench::cycle::{Found, Limits, Outcome, Report, Run, State, Transport, Verdic
 use bench::{CpuGroup, Quota};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::wait_until;
+use support::{or_skip, wait_until};
 
+use crate::measured::{Files, check_refusals, check_schema, complete, interrupted, read, report};
 use crate::program::{Running, command, run, run_with};
 
 /// A minimal bench.
@@ -27,14 +29,8 @@ const SMALL: [&str; 11] = [
     "--json",
 ];
 
-/// Runs a bench; returns its report, which the schema has accepted, and its exit code.
-fn report(arguments: &[&str]) -> (Report, Option<i32>) {
-    let output = run(arguments);
-    let text = String::from_utf8(output.stdout).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    assert_eq!(published::check("bench-cycle", &value), Ok(()));
-    (serde_json::from_str(&text).unwrap(), output.status.code())
+fn has_pair(bench: &Running) -> bool {
+    bench.children().len() == 2
 }
 
 fn runs(report: &Report) -> impl Iterator<Item = (Transport, &Run)> {
@@ -45,8 +41,8 @@ fn runs(report: &Report) -> impl Iterator<Item = (Transport, &Run)> {
 
 #[test]
 fn every_run_between_two_processes_adds_up_and_its_verdict_follows() {
-    let (report, code) = report(&SMALL);
-    assert_eq!((code, report.end.state, report.points.len()), (Some(0), State::Complete, 2));
+    let report: Report = complete(&SMALL);
+    assert_eq!((report.end.state, report.points.len()), (State::Complete, 2));
     for (transport, run) in runs(&report) {
         let account = &run.account;
         assert_eq!(account.check(), Ok(()), "{transport}: {run:?}");
@@ -73,7 +69,7 @@ fn whole_runs_send_every_cycle_and_small_datagrams_make_many_pieces() {
         ["--whole-runs", "--datagram", "1472", "--transports", "udp", "--max-late", "5", "--repeat", "1"];
     let arguments: Vec<&str> =
         SMALL.into_iter().filter(|it| !["--repeat", "2"].contains(it)).chain(more).collect();
-    let (report, _) = report(&arguments);
+    let (report, _) = report::<Report>(&arguments);
     for (_, run) in runs(&report) {
         assert_eq!(run.account.check(), Ok(()));
         assert_eq!(run.account.cycles.sent, 20);
@@ -85,7 +81,8 @@ fn whole_runs_send_every_cycle_and_small_datagrams_make_many_pieces() {
 
 #[test]
 fn a_quota_is_enforced_or_the_point_is_skipped_with_its_reason() {
-    let (report, code) = report(&[&SMALL[..], &["--cpus", "max,0.2,4096", "--transports", "shm"]].concat());
+    let quotas = ["--cpus", "max,0.2,4096", "--transports", "shm"];
+    let (report, code) = report::<Report>(&[&SMALL[..], &quotas].concat());
     assert_eq!(code, Some(1), "the last quota is more than any host has");
     let [free, limited, beyond] = &report.points[..] else { panic!("{:?}", report.points) };
     assert!(runs(&report).all(|(_, run)| run.account.check() == Ok(())));
@@ -109,7 +106,7 @@ const QUOTA_PERIOD: Duration = Duration::from_millis(100);
 fn limited_runs(cpus: &str, cycles: &str) -> Option<Vec<(Transport, Run)>> {
     let size = ["--limit", "4000000", "--step", "4000000", "--repeat", "1", "--whole-runs", "--json"];
     let load = ["bench", "cycle", "--cycle-times", "1ms", "--cycles", cycles, "--cpus", cpus];
-    let (report, _) = report(&[&load[..], &size].concat());
+    let (report, _) = report::<Report>(&[&load[..], &size].concat());
     for point in &report.points {
         match &point.outcome {
             Outcome::Measured { .. } => {}
@@ -159,35 +156,26 @@ fn what_a_quota_stopped_before_a_run_is_not_counted_with_it() {
 #[test]
 fn both_processes_of_a_run_are_in_the_group_of_their_bench() {
     let quota = Quota { millicpus: 200, period: Duration::from_millis(100) };
-    if let Err(error) = CpuGroup::create(&quota, &[]) {
-        return println!("SKIPPED: {error}");
-    }
-    let endless = ["--cycle-times", "1s", "--cycles", "100", "--cpus", "0.2", "--json"];
-    let bench = Running::start(&[&["bench", "cycle"], &endless[..]].concat());
-    let group = format!("/tallycast-bench-{}-", bench.id());
-    let is_inside = |process: &String| {
-        let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
-        groups.contains(&group)
-    };
-    wait_until("both processes of a run in the group of their bench", || {
-        let children = bench.children();
-        (children.len() == 2 && children.iter().all(is_inside)).then_some(())
+    let Some(_) = or_skip(CpuGroup::create(&quota, &[])) else { return };
+    let endless = ["bench", "cycle", "--cycle-times", "1s", "--cycles", "100", "--cpus", "0.2", "--json"];
+    let (_, code) = interrupted::<Report>(&endless, |bench| {
+        let group = format!("/tallycast-bench-{}-", bench.id());
+        let groups = |process| std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+        has_pair(bench) && bench.children().into_iter().all(|process| groups(process).contains(&group))
     });
-    bench.signal(Signal::INT);
-    assert_eq!(bench.wait().0.code(), Some(1));
+    assert_eq!(code, Some(1));
 }
 
 #[test]
 fn what_a_killed_bench_left_is_removed_by_the_next_one_whatever_it_measures() {
     let quota = Quota { millicpus: 200, period: Duration::from_millis(100) };
-    let parent = match CpuGroup::create(&quota, &[]) {
-        Ok(group) => group.folder().parent().unwrap().to_owned(),
-        Err(error) => return println!("SKIPPED: {error}"),
-    };
+    let Some(group) = or_skip(CpuGroup::create(&quota, &[])) else { return };
+    let parent = group.folder().parent().unwrap().to_owned();
+    drop(group);
     // No process has so large an id (`/proc/sys/kernel/pid_max` is at most 2²²).
     let forsaken = parent.join("tallycast-bench-4194305-0");
     std::fs::create_dir(&forsaken).unwrap();
-    let (report, _) = report(&[&SMALL[..], &["--transports", "udp"]].concat());
+    let (report, _) = report::<Report>(&[&SMALL[..], &["--transports", "udp"]].concat());
     assert_eq!(report.start.options.cpus, [None]);
     assert!(!forsaken.exists(), "{} is still there", forsaken.display());
 }
@@ -197,65 +185,52 @@ fn a_bench_that_is_ended_early_reports_so_and_leaves_no_process_behind() {
     let endless = ["--repeat", "10000", "--transports", "shm"];
     let arguments: Vec<&str> =
         SMALL.into_iter().filter(|it| !["--repeat", "2"].contains(it)).chain(endless).collect();
-    let bench = Running::start(&arguments);
-    let children = wait_until("both processes of a run", || {
-        let children = bench.children();
-        (children.len() == 2).then_some(children)
+    let children = RefCell::default();
+    let (report, code) = interrupted::<Report>(&arguments, |bench| {
+        children.replace(bench.children());
+        has_pair(bench)
     });
-    bench.signal(Signal::INT);
-    let (status, lines) = bench.wait();
-    assert_eq!(status.code(), Some(1));
-    let [line] = &lines[..] else { panic!("{lines:?}") };
-    assert_eq!(published::check("bench-cycle", line), Ok(()));
-    assert_eq!(line["end"]["state"], "interrupted");
+    assert_eq!((code, report.end.state), (Some(1), State::Interrupted));
     wait_until("the end of both", || {
         let is_alive = |id: &String| std::path::Path::new("/proc").join(id).exists();
-        (!children.iter().any(is_alive)).then_some(())
+        (!children.borrow().iter().any(is_alive)).then_some(())
     });
 }
 
 #[test]
 fn figures_are_whole_files_and_the_table_names_the_host() {
-    let folder = tempfile::tempdir().unwrap();
-    let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
-    let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
+    let files = Files::new();
     let small: Vec<&str> = SMALL.into_iter().filter(|it| *it != "--json").collect();
-    let output = run(&[&small[..], &["--html", html_name, "--png", png_name]].concat());
+    let output = run(&[&small[..], &files.options()].concat());
     let table = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(table.starts_with("Linux ") && table.contains("load") && table.contains("MEDIAN"), "{table}");
-    let page = std::fs::read_to_string(html).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.matches("<svg").count() == 3);
-    assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left behind");
+    assert_eq!(files.check(1 + 2 * 2).matches("<svg").count(), 3);
 }
 
 #[test]
 fn files_are_written_though_nobody_reads_the_report() {
-    let folder = tempfile::tempdir().unwrap();
-    let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
-    let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
-    let files = ["--transports", "shm", "--html", html_name, "--png", png_name];
+    let files = Files::new();
     // The reader of the output may close it, as `head` does.
-    assert_eq!(run_unread(&[&SMALL[..], &files].concat()), Some(0));
-    assert!(std::fs::read_to_string(html).unwrap().trim_end().ends_with("</html>"));
-    assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut bench = command(&[&SMALL[..], &["--transports", "shm"], &files.options()].concat());
+    let status = bench.stdin(Stdio::null()).stdout(closed).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    files.check(1 + 2);
 }
 
 #[test]
 fn a_report_of_skipped_points_is_written_and_a_picture_of_nothing_is_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
-    let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
-    let output = run(&[&SMALL[..], &["--cpus", "4096", "--html", html_name, "--png", png_name]].concat());
+    let files = Files::new();
+    let output = run(&[&SMALL[..], &["--cpus", "4096"], &files.options()].concat());
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("is not written: there is nothing to draw"), "{said}");
     assert!(said.contains("no point could be measured"), "{said}");
     let report: Report = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report.points.len(), 2);
-    assert!(std::fs::read_to_string(html).unwrap().contains("CPUs limits nothing"));
-    assert!(!png.exists());
+    assert!(files.page().contains("CPUs limits nothing") && !files.has_picture());
 }
 
 #[test]
@@ -272,9 +247,8 @@ fn a_repeat_whose_process_dies_leaves_the_repeats_before_it() {
     kill_process(id, Signal::KILL).unwrap();
     let (status, lines) = bench.wait();
     let [line] = &lines[..] else { panic!("{lines:?}") };
-    assert_eq!((status.code(), published::check("bench-cycle", line)), (Some(1), Ok(())));
-    let report: Report = serde_json::from_value(line.clone()).unwrap();
-    assert_eq!((report.end.state, report.rows[0].runs), (State::Complete, 1));
+    let report: Report = read(line);
+    assert_eq!((status.code(), report.end.state, report.rows[0].runs), (Some(1), State::Complete, 1));
     let reason = report.points[0].broken_off().unwrap();
     // Whichever of the two is detected first.
     assert!(reason.contains("ended unexpectedly") || reason.contains("cannot be reached"), "{reason}");
@@ -282,36 +256,27 @@ fn a_repeat_whose_process_dies_leaves_the_repeats_before_it() {
 
 #[test]
 fn a_bench_that_is_ended_before_its_first_search_reports_so_with_a_picture_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let png = folder.path().join("cycle.png");
+    let files = Files::new();
     // A run of these takes a hundred seconds.
-    let endless = ["--cycle-times", "1s", "--cycles", "100", "--json", "--png", png.to_str().unwrap()];
-    let bench = Running::start(&[&["bench", "cycle"], &endless[..]].concat());
-    wait_until("both processes of a run", || (bench.children().len() == 2).then_some(()));
-    bench.signal(Signal::INT);
-    let (status, lines) = bench.wait();
-    let [line] = &lines[..] else { panic!("{lines:?}") };
-    assert_eq!((status.code(), line["end"]["state"].as_str()), (Some(1), Some("interrupted")));
-    assert_eq!((line["points"].as_array().map(Vec::len), png.exists()), (Some(0), false));
+    let endless = ["bench", "cycle", "--cycle-times", "1s", "--cycles", "100", "--json"];
+    let (report, code) = interrupted::<Report>(&[&endless[..], &files.options()].concat(), has_pair);
+    assert_eq!((code, report.end.state), (Some(1), State::Interrupted));
+    assert_eq!((report.points.len(), files.has_picture()), (0, false));
 }
 
 #[test]
 fn what_cannot_be_measured_is_refused_before_anything_is() {
-    let refusal = |arguments: &[&str]| {
-        let output = run(&[&["bench", "cycle"], arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    assert!(refusal(&["--datagram", "65508"]).contains("--datagram must be from 20 to 65507"));
-    assert!(refusal(&["--datagram", "1472", "--transports", "shm"]).contains("add udp to --transports"));
-    assert!(refusal(&["--quota-period", "50ms"]).contains("give one with --cpus"));
-    assert!(refusal(&["--cpus", "lots"]).contains("write one such as 0.3"));
-    assert!(refusal(&["--cycle-times", "1..14"]).contains("write 1..14ms"));
-    assert!(refusal(&["--transports", "tcp"]).contains("udp, shm"));
-    assert!(refusal(&["--png", "/nonexistent/x.png"]).contains("name a file in a writable folder"));
-    let output = run(&["bench", "reproduce", "005"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("scollo"));
+    let refusals = [
+        ("cycle --datagram 65508", "--datagram must be from 20 to 65507"),
+        ("cycle --datagram 1472 --transports shm", "add udp to --transports"),
+        ("cycle --quota-period 50ms", "give one with --cpus"),
+        ("cycle --cpus lots", "write one such as 0.3"),
+        ("cycle --cycle-times 1..14", "write 1..14ms"),
+        ("cycle --transports tcp", "udp, shm"),
+        ("cycle --png /nonexistent/x.png", "name a file in a writable folder"),
+        ("reproduce 005", "scollo"),
+    ];
+    check_refusals("bench", &refusals);
 }
 
 #[test]
@@ -324,33 +289,20 @@ fn a_process_of_a_run_says_what_it_did_not_expect() {
 
 #[test]
 fn the_schema_knows_every_outcome_and_nothing_else() {
-    let (mut report, _) = report(&[&SMALL[..], &["--transports", "shm"]].concat());
+    let (mut report, _) = report::<Report>(&[&SMALL[..], &["--transports", "shm"]].concat());
     let grid = bench::scollo::Grid::Short;
     report.source = Some(bench::scollo::compare(&report, grid));
     report.end.notes.push("a note".to_owned());
     let mut failed = report.points[0].clone();
     failed.outcome = Outcome::Failed { reason: "why".to_owned() };
     report.points.push(failed);
-    let whole = serde_json::to_value(&report).unwrap();
-    assert_eq!(published::check("bench-cycle", &whole), Ok(()));
-
-    let broken = |change: fn(&mut Value)| {
-        let mut value = whole.clone();
-        change(&mut value);
-        published::check("bench-cycle", &value).is_err()
-    };
-    assert!(broken(|it| it["version"] = 2.into()));
-    assert!(broken(|it| it["more"] = 1.into()));
-    assert!(broken(|it| it["end"]["state"] = "unknown".into()));
-    assert!(broken(|it| it["start"]["host"]["cpus"] = (-1).into()));
-    assert!(broken(|it| it["points"][0]["outcome"]["state"] = "skipped".into()));
-    assert!(broken(|it| drop(it["rows"][0].as_object_mut().unwrap().remove("median"))));
-}
-
-/// Runs the program to its end with a closed standard output; returns its exit code.
-fn run_unread(arguments: &[&str]) -> Option<i32> {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let status = command(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).status();
-    status.unwrap().code()
+    let changes: [fn(&mut Value); 6] = [
+        |it| it["version"] = 2.into(),
+        |it| it["more"] = 1.into(),
+        |it| it["end"]["state"] = "unknown".into(),
+        |it| it["start"]["host"]["cpus"] = (-1).into(),
+        |it| it["points"][0]["outcome"]["state"] = "skipped".into(),
+        |it| drop(it["rows"][0].as_object_mut().unwrap().remove("median")),
+    ];
+    check_schema("bench-cycle", &report, &changes);
 }

@@ -3,23 +3,14 @@
 
 use bench::capacity::{Report, ThreadingModel};
 use bench::report::State;
-use rustix::process::Signal;
-use serde_json::Value;
-use support::wait_until;
 
-use crate::program::{Running, run};
+use crate::measured::{self, Files, check_refusals, interrupted};
 
 /// Minimal runs, at a rate that any host can handle.
 const SHORT: [&str; 9] = ["bench", "capacity", "-t", "50ms", "--repeat", "1", "-b", "2kpps", "--json"];
 
-/// Runs a measurement to its end; returns its report, which the schema has accepted, and its exit code.
-fn report(arguments: &[&str]) -> (Report, Option<i32>) {
-    let output = run(&[&SHORT[..], arguments].concat());
-    let text = String::from_utf8(output.stdout).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    assert_eq!(published::check("bench-capacity", &value), Ok(()));
-    (serde_json::from_str(&text).unwrap(), output.status.code())
+fn report(arguments: &[&str]) -> Report {
+    measured::complete(&[&SHORT[..], arguments].concat())
 }
 
 /// Checks that every account of every run adds up, each port's and all together.
@@ -50,8 +41,8 @@ fn check_accounts(report: &Report) {
 #[test]
 fn every_structure_closes_its_accounts_and_has_its_ports_and_sockets() {
     let all = ThreadingModel::ALL.map(ThreadingModel::name).join(",");
-    let (report, code) = report(&["--payloads", "1,100", "--workers", "2", "--threading-models", &all]);
-    assert_eq!((code, report.end.state, report.points.len()), (Some(0), State::Complete, 10));
+    let report = report(&["--payloads", "1,100", "--workers", "2", "--threading-models", &all]);
+    assert_eq!((report.end.state, report.points.len()), (State::Complete, 10));
     check_accounts(&report);
     for point in &report.points {
         let (ports, sockets) = match point.threading_model {
@@ -72,10 +63,9 @@ fn every_structure_closes_its_accounts_and_has_its_ports_and_sockets() {
 fn what_finds_the_buffer_full_is_counted_by_socket_and_host_alike() {
     // Each train is far larger than the smallest buffer, and arrives as a unit: no receiver can have all of it, also
     // of a single one. One sender has no more in flight than the kernel's queue of a processor holds.
-    let flood = ["-b", "0", "--gso", "--payloads", "1000", "--workers", "1", "--senders", "1"];
+    let flood = ["--json", "-b", "0", "--gso", "--payloads", "1000", "--workers", "1", "--senders", "1"];
     let flood = [&flood[..], &["--threading-models", "own-threads", "-w", "1"]].concat();
-    let output = run(&[&SHORT[..6], &flood, &["--json"]].concat());
-    let report: Report = serde_json::from_slice(&output.stdout).unwrap();
+    let (report, _) = measured::report::<Report>(&[&SHORT[..6], &flood].concat());
     check_accounts(&report);
     let run = &report.points[0].runs[0];
     assert!(run.drops() > 0, "{run:?}");
@@ -88,24 +78,17 @@ fn what_finds_the_buffer_full_is_counted_by_socket_and_host_alike() {
 #[test]
 fn trains_and_single_calls_close_the_same_account() {
     for calls in ["--gso", "--single-calls"] {
-        let (report, code) =
+        let report =
             report(&[calls, "--payloads", "65507,1", "--workers", "1", "--threading-models", "own-threads"]);
-        assert_eq!(code, Some(0), "{calls}");
         check_accounts(&report);
     }
 }
 
 #[test]
 fn an_early_end_prints_what_there_is() {
-    let running =
-        Running::start(&["bench", "capacity", "-b", "1kpps", "-t", "1h", "--json", "--repeat", "2"]);
-    wait_until("a thread that sends", || has_thread(running.id(), "sender").then_some(()));
-    running.signal(Signal::INT);
-    let (status, lines) = running.wait();
-    let [value] = &lines[..] else { panic!("{lines:?}") };
-    assert_eq!(published::check("bench-capacity", value), Ok(()));
-    let report: Report = serde_json::from_value(value.clone()).unwrap();
-    assert_eq!((status.code(), report.end.state), (Some(1), State::Interrupted));
+    let endless = ["bench", "capacity", "-b", "1kpps", "-t", "1h", "--json", "--repeat", "2"];
+    let (report, code) = interrupted::<Report>(&endless, |bench| has_thread(bench.id(), "sender"));
+    assert_eq!((code, report.end.state), (Some(1), State::Interrupted));
     let runs: Vec<_> = report.points.iter().flat_map(|point| &point.runs).collect();
     assert_eq!((runs.len(), runs[0].account.adds_up()), (1, true));
     // It is shown, and in no median.
@@ -120,28 +103,19 @@ fn has_thread(process: u32, name: &str) -> bool {
 
 #[test]
 fn what_cannot_be_measured_is_refused_with_the_way_out() {
-    let refusal = |arguments: &[&str]| {
-        let output = run(&[&["bench", "capacity"], arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    assert!(refusal(&["--payloads", "65508"]).contains("from 1 to 65507, not 65508"));
-    assert!(refusal(&["--threading-models", "forked"]).contains("own-processes"));
-    assert!(refusal(&["--structures", "forked"]).contains("own-processes"), "the earlier spelling");
-    assert!(refusal(&["--workers", "0"]).contains("--workers must be from 1"));
+    let refusals = [
+        ("--workers 0", "--workers must be from 1"),
+        ("--threading-models forked", "own-processes"),
+        // The earlier spelling.
+        ("--structures forked", "own-processes"),
+    ];
+    check_refusals("bench capacity", &refusals);
 }
 
 #[test]
 fn files_are_written_with_the_report() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (html, png, csv) = (path("a.html"), path("a.png"), path("a.csv"));
-    let files = ["--html", &html, "--png", &png, "--csv", &csv];
+    let files = Files::new();
     let small = ["--payloads", "100", "--workers", "1", "--threading-models", "own-threads"];
-    let (report, code) = report(&[&small[..], &files].concat());
-    assert_eq!(code, Some(0));
-    assert!(std::fs::read_to_string(&html).unwrap().contains("<svg"));
-    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
-    let rows = std::fs::read_to_string(&csv).unwrap();
-    assert_eq!(rows.lines().count(), 1 + report.points[0].runs.len());
+    let report = report(&[&small[..], &files.options()].concat());
+    assert!(files.check(1 + report.points[0].runs.len()).contains("<svg"));
 }

@@ -6,21 +6,12 @@ use std::collections::BTreeSet;
 use bench::cost::{Metric, Report, Run};
 use bench::report::{Reproduction, State};
 use bench::throughput::AccountState;
-use rustix::process::Signal;
-use serde_json::Value;
-use support::wait_until;
 
-use crate::program::{Running, run};
+use crate::measured::{Files, check_refusals, complete, has_server, interrupted};
 
 /// Two runs of each transport. What comes before each end has begun to measure has no cost, and one may be stopped for a
 /// moment when the other begins: a run lasts longer than that, and sends little.
 const SHORT: [&str; 8] = ["bench", "cost", "--runs", "2", "-t", "3s", "-b", "8M"];
-
-/// Reads a report that the schema accepts.
-fn read(value: &Value) -> Report {
-    assert_eq!(published::check("bench-cost", value), Ok(()));
-    serde_json::from_value(value.clone()).unwrap()
-}
 
 fn check_run(run: &Run) {
     assert!(!run.accounts.is_empty() && run.bytes_received > 0, "{run:?}");
@@ -45,13 +36,8 @@ fn check_run(run: &Run) {
 
 #[test]
 fn costs_follow_from_processor_time_frequency_and_what_went_through() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (csv, html, png) = (path("a.csv"), path("a.html"), path("a.png"));
-    let output = run(&[&SHORT[..], &["-J", "--csv", &csv, "--html", &html, "--png", &png]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let report = read(&serde_json::from_slice(&output.stdout).unwrap());
+    let files = Files::new();
+    let report: Report = complete(&[&SHORT[..], &["-J"], &files.options()].concat());
     let names: Vec<&str> = report.transports.iter().map(|it| it.transport.as_str()).collect();
     assert_eq!((names, report.end.state), (vec!["UDP", "TCP", "stream"], State::Complete));
     for measured in &report.transports {
@@ -64,50 +50,32 @@ fn costs_follow_from_processor_time_frequency_and_what_went_through() {
     }
     let systems: BTreeSet<&str> = report.rows.iter().map(|row| row.system.as_str()).collect();
     assert_eq!(systems, BTreeSet::from(["stream", "tcp", "udp"]));
-    let text = |path: &str| std::fs::read_to_string(path).unwrap();
-    assert_eq!(text(&csv).lines().count(), 1 + 3 * 2);
-    assert!(text(&html).contains("sara77") && !text(&html).contains("NaN"));
-    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
+    assert!(files.check(1 + 3 * 2).contains("sara77"));
 }
 
 #[test]
 fn a_measurement_that_is_ended_early_prints_what_it_has() {
-    let bench = Running::start(&["bench", "cost", "-t", "600", "-b", "1M", "-J"]);
-    // Its server is started after it has begun to listen for signals.
-    wait_until("its server", || (!bench.children().is_empty()).then_some(()));
-    bench.signal(Signal::INT);
-    let (status, lines) = bench.wait();
-    assert_eq!(read(lines.last().unwrap()).end.state, State::Interrupted);
-    assert!(matches!(status.code(), Some(1 | 2)), "2 if nothing had arrived yet: {status}");
+    let (report, code) = interrupted::<Report>(&["bench", "cost", "-t", "600", "-b", "1M", "-J"], has_server);
+    assert_eq!(report.end.state, State::Interrupted);
+    assert!(matches!(code, Some(1 | 2)), "2 if nothing had arrived yet: {code:?}");
 }
 
 #[test]
 fn a_reproduction_that_is_ended_early_prints_what_it_has() {
-    let bench = Running::start(&["bench", "reproduce", "gu-grossman-2005", "--full", "-J"]);
-    wait_until("its server", || (!bench.children().is_empty()).then_some(()));
-    bench.signal(Signal::INT);
-    let (_, lines) = bench.wait();
-    let line = lines.last().unwrap();
-    assert_eq!(published::check("bench-reproduce", line), Ok(()));
-    let it: Reproduction = serde_json::from_value(line.clone()).unwrap();
+    let endless = ["bench", "reproduce", "gu-grossman-2005", "--full", "-J"];
+    let (it, _) = interrupted::<Reproduction>(&endless, has_server);
     assert_eq!((it.document.as_str(), it.state), ("001", State::Interrupted));
     assert!(it.conclusions.iter().any(|it| it.source.contains("as large as the MTU")));
 }
 
 #[test]
 fn what_cannot_be_is_refused_with_the_way_out() {
-    let refusal = |arguments: &[&str]| {
-        let output = run(&[&["bench", "cost"], arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    assert!(
-        refusal(&["-l", "99"]).contains("-l in bytes must be from 20"),
-        "less than a stream's header leaves"
-    );
-    assert!(refusal(&["-b", "0"]).contains("-b in bits a second must be from 1"));
-    assert!(refusal(&["--transports", "sctp"]).contains("udp, tcp, stream"));
-    let output = run(&["bench", "reproduce", "petri-2007", "--netns", "--mtu", "9000"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("fixed MTUs"), "{output:?}");
+    let refusals = [
+        // Less than a stream's header leaves.
+        ("cost -l 99", "-l in bytes must be from 20"),
+        ("cost -b 0", "-b in bits a second must be from 1"),
+        ("cost --transports sctp", "udp, tcp, stream"),
+        ("reproduce petri-2007 --netns --mtu 9000", "fixed MTUs"),
+    ];
+    check_refusals("bench", &refusals);
 }

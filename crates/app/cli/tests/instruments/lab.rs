@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::measured::{Files, check_refusals};
 use crate::program::run;
 
 /// Runs the laboratory, which must find nothing to complain about; returns its standard output.
@@ -13,36 +14,24 @@ fn lab(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn refusal(arguments: &[&str]) -> String {
-    let output = run(&[&["lab"], arguments].concat());
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
-
 const SHORT: [&str; 10] =
     ["--rate", "20m", "--rtt", "10ms", "--duration", "3s", "--seeds", "2", "--loss", "1e-3"];
 
 #[test]
 fn controls_are_compared_in_a_table_in_rows_and_in_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let [html, png, csv, saved] = ["c.html", "c.png", "c.csv", "c.json"].map(|name| folder.path().join(name));
-    let files = [("--html", &html), ("--png", &png), ("--csv", &csv), ("--save", &saved)];
-    let mut arguments = vec!["compare", "--cc", "reno,fast?alpha=10&gamma=0.4", "--flows", "2"];
-    arguments.extend(SHORT);
-    arguments.extend(files.iter().flat_map(|(option, path)| [*option, path.to_str().unwrap()]));
-    let table = lab(&arguments);
+    let (files, saved) = (Files::new(), tempfile::NamedTempFile::new().unwrap());
+    let compare = ["compare", "--cc", "reno,fast?alpha=10&gamma=0.4", "--flows", "2"];
+    let compare = [&compare[..], &SHORT].concat();
+    let save = ["--save", saved.path().to_str().unwrap()];
+    let table = lab(&[&compare[..], &files.options(), &save].concat());
     assert!(table.contains("20.0 Mbit/s, round-trip time 10ms") && table.contains("loss 0.10%"), "{table}");
     assert!(table.contains("fast?alpha=10&gamma=0.4  "), "{table}");
-    let page = std::fs::read_to_string(&html).unwrap();
-    assert_eq!(page.matches("<svg").count(), 6);
-    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
-    assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 3);
-    let saved: Value = serde_json::from_str(&std::fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(files.check(1 + 2).matches("<svg").count(), 6);
+    let saved: Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
     assert_eq!(saved["conditions"]["seeds"], serde_json::json!([1, 2]));
 
-    arguments.truncate(5 + SHORT.len());
-    arguments.push("--json");
-    let rows: Vec<Value> = lab(&arguments).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rows = lab(&[&compare[..], &["--json"]].concat());
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(
         (rows[0]["cc"].as_str(), rows[1]["options"].as_str()),
         (Some("reno"), Some("alpha=10&gamma=0.4"))
@@ -83,15 +72,18 @@ fn a_sweep_has_a_cell_for_each_loss_and_round_trip() {
 
 #[test]
 fn what_cannot_be_played_is_refused_with_a_way_out() {
-    assert!(refusal(&["compare", "--cc", "turbo"]).contains("unknown congestion control `turbo`; known are"));
-    assert!(refusal(&["compare", "--cc", "fast?beta=1"]).contains("unknown option `beta`"));
-    assert!(refusal(&["compare", "--queue", "much"]).contains("write 64KiB, 5ms or 1bdp"));
-    assert!(refusal(&["compare", "--mtu", "40"]).contains("write --mtu from"));
-    assert!(refusal(&["compare", "--rtt", "0s"]).contains("write --rtt 100us"));
-    assert!(refusal(&["compare", "--flows", "0"]).contains("write --flows from 1"));
-    assert!(refusal(&["compare", "--seeds", "0"]).contains("write --seeds 1"));
-    assert!(refusal(&["compare", "--duration", "100ms"]).contains("write a longer --duration"));
-    assert!(refusal(&["compare", "--warm-up", "1h"]).contains("give a shorter --warm-up"));
-    assert!(refusal(&["sweep", "--rtts", "1"]).contains("a duration"));
-    assert!(refusal(&["compare", "--html", "/nowhere/c.html"]).contains("name a file in a writable folder"));
+    let refusals = [
+        ("compare --cc turbo", "unknown congestion control `turbo`; known are"),
+        ("compare --cc fast?beta=1", "unknown option `beta`"),
+        ("compare --queue much", "write 64KiB, 5ms or 1bdp"),
+        ("compare --mtu 40", "write --mtu from"),
+        ("compare --rtt 0s", "write --rtt 100us"),
+        ("compare --flows 0", "write --flows from 1"),
+        ("compare --seeds 0", "write --seeds 1"),
+        ("compare --duration 100ms", "write a longer --duration"),
+        ("compare --warm-up 1h", "give a shorter --warm-up"),
+        ("sweep --rtts 1", "a duration"),
+        ("compare --html /nowhere/c.html", "name a file in a writable folder"),
+    ];
+    check_refusals("lab", &refusals);
 }

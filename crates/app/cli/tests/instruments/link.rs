@@ -6,6 +6,7 @@ use std::net::UdpSocket;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::measured::check_refusals;
 use crate::program::{Running, run, run_as_nobody};
 
 /// Starts a relay to a target; returns it and its port.
@@ -116,35 +117,30 @@ fn a_run_ends_by_itself_and_says_whether_it_is_valid() {
 fn a_path_that_cannot_be_is_told_with_a_way_out() {
     let holder = UdpSocket::bind("127.0.0.1:0").unwrap();
     let held = holder.local_addr().unwrap().to_string();
-    let usual = ["link", "--relay", "127.0.0.1:0", "--to", "127.0.0.1:9"];
-    let refused = |words: &[&str], wanted: &str| {
-        let output = run(words);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains(wanted), "{words:?}: {said}");
-    };
-    refused(&["link"], "--relay <ADDRESS>");
-    refused(&["link", "--relay", &held], "--to <ADDRESS>");
-    refused(&["link", "--relay", &held, "--to", "127.0.0.1:9"], "choose another port");
-    refused(&["link", "--relay", &held, "--to", &held], "both the relay's own address and its target");
-    refused(&["link", "--relay", &held, "--to", &held, "--between", "a", "b"], "cannot be used with");
-    refused(&["link", "--between", "a"], "2 values required");
-    refused(&["link", "--between", "a", "b", "--addresses", "10.0.0.1", "10.0.0.2"], "write 10.84.7.1/24");
-    refused(&["link", "--relay", "nowhere", "--to", &held], "write host:port");
-    refused(&["link", "--relay", "127.0.0.1:0", "--to", "[::1]:9"], "differ in IP version");
-    for (condition, wanted) in [
-        (["--loss", "110%"], "probability"),
-        (["--burst", "50%:0.5"], "1%:4"),
-        (["--queue", "64KiB"], "give a rate too"),
-        (["--queue", "20ms"], "give --rate too"),
-        (["--outage", "3s..2s"], "has no duration"),
-        (["--reverse", "loss=two"], "write them as in"),
-        (["--back", "loss=two"], "write them as in"),
-        (["--there", "loss=two"], "write them as in"),
-        (["--clients", "0"], "at least one"),
-    ] {
-        refused(&[&usual[..], &condition].concat(), wanted);
-    }
+    let refusals = [
+        ("", "--relay <ADDRESS>"),
+        (&format!("--relay {held}"), "--to <ADDRESS>"),
+        (&format!("--relay {held} --to 127.0.0.1:9"), "choose another port"),
+        (&format!("--relay {held} --to {held}"), "both the relay's own address and its target"),
+        (&format!("--relay {held} --to {held} --between a b"), "cannot be used with"),
+        ("--between a", "2 values required"),
+        ("--between a b --addresses 10.0.0.1 10.0.0.2", "write 10.84.7.1/24"),
+        (&format!("--relay nowhere --to {held}"), "write host:port"),
+        ("--relay 127.0.0.1:0 --to [::1]:9", "differ in IP version"),
+    ];
+    check_refusals("link", &refusals);
+    let conditions = [
+        ("--loss 110%", "probability"),
+        ("--burst 50%:0.5", "1%:4"),
+        ("--queue 64KiB", "give a rate too"),
+        ("--queue 20ms", "give --rate too"),
+        ("--outage 3s..2s", "has no duration"),
+        ("--reverse loss=two", "write them as in"),
+        ("--back loss=two", "write them as in"),
+        ("--there loss=two", "write them as in"),
+        ("--clients 0", "at least one"),
+    ];
+    check_refusals("link --relay 127.0.0.1:0 --to 127.0.0.1:9", &conditions);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod cost;
 mod iperf3;
 mod lab;
 mod link;
+mod measured;
 mod multicast;
 mod pingpong;
 #[path = "../cli/program.rs"]

@@ -3,33 +3,16 @@
 
 use bench::pingpong::Report;
 use bench::report::{Reproduction, State};
-use rustix::process::Signal;
-use serde_json::Value;
-use support::wait_until;
 
-use crate::program::{Running, run};
+use crate::measured::{self, Files, between_namespaces, check_refusals, has_server, interrupted, refusal};
+use crate::program::run;
 
 /// As short as it can be.
 const SHORT: [&str; 10] =
     ["bench", "pingpong", "-t", "10ms", "--exchanges", "5", "--repeat", "2", "--sizes", "1,3000,100000"];
 
-fn read(value: &Value) -> Report {
-    assert_eq!(published::check("bench-pingpong", value), Ok(()));
-    serde_json::from_value(value.clone()).unwrap()
-}
-
 fn report(arguments: &[&str]) -> (Report, Option<i32>) {
-    let output = run(&[&SHORT[..], arguments, &["--json"]].concat());
-    let text = String::from_utf8(output.stdout).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    (read(&value), output.status.code())
-}
-
-fn refusal(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stderr).unwrap()
+    measured::report(&[&SHORT[..], arguments, &["--json"]].concat())
 }
 
 /// Checks that every exchange is counted once, and that TCP lost none.
@@ -77,43 +60,26 @@ fn every_congestion_control_is_measured_or_left_out_with_its_reason() {
 
 #[test]
 fn files_hold_the_whole_report() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (csv, html, png) = (path("a.csv"), path("a.html"), path("a.png"));
-    let output = run(&[&SHORT[..], &["--csv", &csv, "--html", &html, "--png", &png]].concat());
+    let files = Files::new();
+    let output = run(&[&SHORT[..], &files.options()].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("size/Δt at 100000 B") && text.contains("account of udp in exchanges"), "{text}");
-    let text = |path: &str| std::fs::read_to_string(path).unwrap();
-    assert_eq!(text(&csv).lines().count(), 1 + 2 * 2 * 3);
-    let page = text(&html);
-    assert_eq!(page.matches("<svg").count(), 2);
-    assert!(["<script", "<link", "src=", "href=", "NaN"].iter().all(|word| !page.contains(word)));
-    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
+    assert_eq!(files.check(1 + 2 * 2 * 3).matches("<svg").count(), 2);
 }
 
 #[test]
 fn a_ping_pong_that_is_ended_early_reports_what_it_has() {
-    let arguments = ["bench", "pingpong", "-t", "600", "--exchanges", "10000000", "--sizes", "1", "--json"];
-    let bench = Running::start(&arguments);
-    // It handles signals before it starts its server.
-    wait_until("the server of the bench", || (!bench.children().is_empty()).then_some(()));
-    bench.signal(Signal::INT);
-    let (status, lines) = bench.wait();
-    let report = read(&lines[0]);
-    assert_eq!((status.code(), report.end.state), (Some(1), State::Interrupted));
+    let endless = ["bench", "pingpong", "-t", "600", "--exchanges", "10000000", "--sizes", "1", "--json"];
+    let (report, code) = interrupted::<Report>(&endless, has_server);
+    assert_eq!((code, report.end.state), (Some(1), State::Interrupted));
     assert!(report.size_steps.iter().all(|size_step| size_step.account.adds_up()));
 }
 
 #[test]
 fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions() {
-    let bench = Running::start(&["bench", "reproduce", "003", "--json"]);
-    wait_until("the first path", || (!bench.children().is_empty()).then_some(()));
-    bench.signal(Signal::INT);
-    let (status, lines) = bench.wait();
-    assert_eq!(published::check("bench-reproduce", &lines[0]), Ok(()));
-    let report: Reproduction = serde_json::from_value(lines[0].clone()).unwrap();
-    assert_eq!((status.code(), report.state), (Some(1), State::Interrupted));
+    let (report, code) = interrupted::<Reproduction>(&["bench", "reproduce", "003", "--json"], has_server);
+    assert_eq!((code, report.state), (Some(1), State::Interrupted));
     let udt: Vec<_> = report.table.iter().filter(|line| line.what.starts_with("udtpp")).collect();
     assert!(udt.len() == 4 && udt.iter().all(|line| line.remark.contains("not yet here")), "{udt:?}");
     assert_eq!(report.conclusions.len(), 8);
@@ -124,29 +90,24 @@ fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions()
 
 #[test]
 fn what_cannot_be_is_said_with_the_way_out() {
-    let said = |arguments: &[&str]| refusal(&[&["bench", "pingpong"], arguments].concat());
-    assert!(said(&["--sizes", "0"]).contains("a size in bytes must be from 1"));
-    assert!(said(&["--datagram", "24"]).contains("--datagram in bytes must be from 25"));
-    assert!(said(&["--protocols", "udt"]).contains("possible values: tcp, udp"));
-    assert!(said(&["--mtu", "9000"]).contains("--netns"));
-    let over_tcp = ["--protocols", "tcp"];
-    assert!(said(&[&over_tcp[..], &["--timeout", "1s"]].concat()).contains("--timeout has no effect"));
-    assert!(said(&[&over_tcp[..], &["--datagram", "1472"]].concat()).contains("--datagram has no effect"));
-    assert!(said(&["--protocols", "udp", "-C", "cubic"]).contains("-C has no effect without TCP"));
-    let nonesuch = said(&["-C", "nonesuch", "--protocols", "tcp", "--sizes", "1"]);
-    assert!(nonesuch.contains("has no congestion control `nonesuch`"), "{nonesuch}");
+    let refusals = [
+        ("--sizes 0", "a size in bytes must be from 1"),
+        ("--datagram 24", "--datagram in bytes must be from 25"),
+        ("--protocols udt", "possible values: tcp, udp"),
+        ("--mtu 9000", "--netns"),
+        ("--protocols tcp --timeout 1s", "--timeout has no effect"),
+        ("--protocols tcp --datagram 1472", "--datagram has no effect"),
+        ("--protocols udp -C cubic", "-C has no effect without TCP"),
+        ("-C nonesuch --protocols tcp --sizes 1", "has no congestion control `nonesuch`"),
+    ];
+    check_refusals("bench pingpong", &refusals);
 }
 
 #[test]
 fn a_jumbo_cable_takes_jumbo_datagrams() {
-    let output = run(&[&SHORT[..], &["--netns", "--mtu", "9000", "--json"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    if ["only root can", "cannot be started", "Operation not"].iter().any(|words| said.contains(words)) {
-        println!("SKIPPED: {said}");
-        return;
-    }
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let report = read(&serde_json::from_slice(&output.stdout).unwrap());
+    let between = between_namespaces::<Report>(&[&SHORT[..], &["--mtu", "9000"]].concat());
+    let Some((report, code)) = between else { return };
+    assert_eq!(code, Some(0));
     check_accounts(&report);
     assert_eq!(report.start.test_start.datagram_bytes, 9_000 - 28);
     assert_eq!(report.start.server.interface.as_ref().map(|link| link.mtu_bytes), Some(9_000));

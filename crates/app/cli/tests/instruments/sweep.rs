@@ -3,22 +3,11 @@
 
 use bench::report::State;
 use bench::sweep::Report;
-use serde_json::Value;
 
-use crate::program::run;
+use crate::measured::{Files, check_refusals, complete, refusal};
 
 /// Minimal runs, at a rate that any host can handle.
 const SHORT: [&str; 9] = ["bench", "sweep", "-t", "50ms", "--repeat", "1", "--rates", "500pps", "--json"];
-
-/// Runs a sweep to its end; returns its report, which the schema has accepted, and its exit code.
-fn report(arguments: &[&str]) -> (Report, Option<i32>) {
-    let output = run(arguments);
-    let text = String::from_utf8(output.stdout).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    assert_eq!(published::check("bench-sweep", &value), Ok(()));
-    (serde_json::from_str(&text).unwrap(), output.status.code())
-}
 
 fn check_accounts(report: &Report) {
     for run in report.points.iter().flat_map(|point| &point.runs) {
@@ -30,8 +19,8 @@ fn check_accounts(report: &Report) {
 #[test]
 fn every_combination_is_measured_and_its_load_is_told_as_it_was() {
     let grid = ["--payloads", "64,1472", "--receive-buffers", "system,256K", "--cpu-load", "0%,20%"];
-    let (report, code) = report(&[&SHORT[..], &grid].concat());
-    assert_eq!((code, report.end.state, report.points.len()), (Some(0), State::Complete, 8));
+    let report = complete::<Report>(&[&SHORT[..], &grid].concat());
+    assert_eq!((report.end.state, report.points.len()), (State::Complete, 8));
     check_accounts(&report);
     for point in &report.points {
         let applied_load = point.runs[0].applied_load;
@@ -59,8 +48,7 @@ fn every_combination_is_measured_and_its_load_is_told_as_it_was() {
 fn a_search_ends_with_a_rate_at_which_no_more_was_lost_than_allowed() {
     let grid = ["--payloads", "500", "--loss-below", "1%", "--rates", "2M", "--step", "1M"];
     let arguments = [&SHORT[..6], &["--json", "--gso", "--gro"], &grid].concat();
-    let (report, code) = report(&arguments);
-    assert_eq!(code, Some(0));
+    let report = complete::<Report>(&arguments);
     check_accounts(&report);
     let point = &report.points[0];
     let found = point.highest.unwrap();
@@ -71,29 +59,15 @@ fn a_search_ends_with_a_rate_at_which_no_more_was_lost_than_allowed() {
 
 #[test]
 fn files_are_written_with_the_report_and_what_cannot_be_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (html, png, csv) = (path("a.html"), path("a.png"), path("a.csv"));
-    let files = ["--html", &html, "--png", &png, "--csv", &csv, "--payloads", "64,256"];
-    let (_, code) = report(&[&SHORT[..], &files].concat());
-    assert_eq!(code, Some(0));
-    assert!(std::fs::read_to_string(&html).unwrap().contains("Throughput over the size of datagrams"));
-    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
-    assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 1 + 2);
+    let files = Files::new();
+    complete::<Report>(&[&SHORT[..], &["--payloads", "64,256"], &files.options()].concat());
+    assert!(files.check(1 + 2).contains("Throughput over the size of datagrams"));
 
-    let refusal = |arguments: &[&str]| {
-        let output = run(&[&["bench", "sweep"], arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    assert!(refusal(&["--payloads", "65508"]).contains("not 65508"));
-    assert!(refusal(&["--loss-below", "0.1%"]).contains("needs its limit"));
-    assert!(refusal(&["--cpu-load", "50%", "--cpu-load-workers", "0"]).contains("--cpu-load"));
-    assert!(
-        refusal(&["--burn", "50%", "--burn-workers", "0"]).contains("--cpu-load"),
-        "the earlier spelling"
-    );
-    assert!(
-        refusal(&["--cpu-load-workers", "2"]).contains("--cpu-load-workers has no effect without a load")
-    );
+    let refusals = [
+        ("--cpu-load 50% --cpu-load-workers 0", "--cpu-load"),
+        ("--cpu-load-workers 2", "--cpu-load-workers has no effect without a load"),
+    ];
+    check_refusals("bench sweep", &refusals);
+    let earlier_spelling = refusal(&["bench", "sweep", "--burn", "50%", "--burn-workers", "0"]);
+    assert!(earlier_spelling.contains("--cpu-load"), "{earlier_spelling}");
 }

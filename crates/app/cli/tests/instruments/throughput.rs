@@ -1,8 +1,8 @@
 //! `tallycast bench`, `tallycast bench throughput`: real flows between two processes, small ones. Their rate depends on
 //! the machine, so the tests check only that the account closes and that the report follows from it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::BufRead;
+use std::net::SocketAddr;
 use std::process::Stdio;
 
 use bench::throughput::{Account, AccountState, Report, State, Unit};
@@ -10,24 +10,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{or_skip, wait_until};
 
+use crate::measured::{self, Files, between_namespaces, check_refusals, check_schema, read, refusal};
 use crate::program::{Running, command, run, run_as_nobody};
 
 /// One run, as short as it can be.
 const SHORT: [&str; 8] = ["bench", "throughput", "-t", "100ms", "-i", "50ms", "--repeat", "1"];
 
-/// Reads a report that the schema accepts.
-fn read(value: &Value) -> Report {
-    assert_eq!(published::check("bench", value), Ok(()));
-    serde_json::from_value(value.clone()).unwrap()
-}
-
-/// Runs a measurement to its end; returns its report and its exit code.
-fn report(arguments: &[&str]) -> (Report, Option<i32>) {
-    let output = run(&[&SHORT[..], arguments, &["--json"]].concat());
-    let text = String::from_utf8(output.stdout).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
-    (read(&value), output.status.code())
+fn report(arguments: &[&str]) -> Report {
+    measured::complete(&[&SHORT[..], arguments, &["--json"]].concat())
 }
 
 fn accounts(report: &Report) -> Vec<&Account> {
@@ -74,7 +64,7 @@ fn interrupt(bench: Running, mut lines: Vec<Value>) -> Report {
         let of_name = lines.iter().filter(|line| line["event"] == name);
         of_name.map(|line| line["data"].clone()).collect::<Vec<_>>()
     };
-    let report = read(&serde_json::json!({
+    let report: Report = read(&serde_json::json!({
         "format": "tallycast.bench.throughput", "version": 1,
         "start": data("start")[0], "intervals": data("interval"), "end": data("end")[0],
     }));
@@ -82,21 +72,33 @@ fn interrupt(bench: Running, mut lines: Vec<Value>) -> Report {
     report
 }
 
+/// Waits for the end of a measurement that is broken off, as its server ends; returns the data of its event `end`.
+fn broken_off(bench: Running) -> Value {
+    let (status, lines) = bench.wait();
+    let end = &lines.last().unwrap()["data"];
+    assert_eq!((status.code(), end["state"].as_str()), (Some(1), Some("broken_off")));
+    end.clone()
+}
+
+/// Kills the server of a measurement, and waits for the measurement's end; `None`, with a note, if the server is unknown.
+fn end_without_server(bench: Running) -> Option<Value> {
+    let [server] = &bench.children()[..] else {
+        println!("SKIPPED: the kernel does not list the children of a process");
+        return None;
+    };
+    kill_process(Pid::from_raw(server.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    Some(broken_off(bench))
+}
+
 /// Returns whether something was sent in an interval.
 fn has_sent(interval: &Value) -> bool {
     interval["sum_sent"]["bytes"].as_u64() > Some(0)
 }
 
-fn refusal(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
-
 #[test]
 fn datagrams_are_accounted_for_and_both_ends_are_seen_live() {
-    let (report, code) = report(&["-u", "-b", "10M", "-P", "2"]);
-    assert_eq!((code, report.end.state, accounts(&report).len()), (Some(0), State::Complete, 2));
+    let report = report(&["-u", "-b", "10M", "-P", "2"]);
+    assert_eq!((report.end.state, accounts(&report).len()), (State::Complete, 2));
     check_accounts(&report);
     assert!(accounts(&report).iter().all(|account| account.unit == Unit::Datagrams));
     assert_eq!(report.intervals.len(), 2);
@@ -122,8 +124,7 @@ fn the_rows_of_datagrams_say_how_fast_and_how_evenly_they_came_and_what_was_lost
 
 #[test]
 fn tcp_brings_every_byte_both_ways() {
-    let (report, code) = report(&["--bidir", "-P", "2", "-w", "64K"]);
-    assert_eq!(code, Some(0));
+    let report = report(&["--bidir", "-P", "2", "-w", "64K"]);
     check_accounts(&report);
     assert_eq!(accounts(&report).len(), 4);
     assert!(accounts(&report).iter().all(|it| it.unit == Unit::Bytes && it.is_loss_free()));
@@ -134,8 +135,7 @@ fn tcp_brings_every_byte_both_ways() {
 #[test]
 fn datagrams_that_leave_and_arrive_in_trains_are_the_same_to_the_account() {
     for way in [&["-u"][..], &["-u", "--bidir"], &["--multicast", "--receivers", "2"]] {
-        let (report, code) = report(&[way, &["-b", "200M", "--gso", "--gro", "-w", "4M"]].concat());
-        assert_eq!(code, Some(0), "{way:?}: {:?}", report.end.runs);
+        let report = report(&[way, &["-b", "200M", "--gso", "--gro", "-w", "4M"]].concat());
         check_accounts(&report);
         assert!(accounts(&report).iter().all(|account| account.unit == Unit::Datagrams));
         assert!(report.start.test_start.gso && report.start.test_start.gro);
@@ -146,8 +146,7 @@ fn datagrams_that_leave_and_arrive_in_trains_are_the_same_to_the_account() {
 #[test]
 fn a_stream_is_accounted_for_to_the_byte_whichever_way_it_goes() {
     for way in [&["--bidir", "-P", "2"][..], &["-R"], &["--multicast", "--receivers", "2"]] {
-        let (report, code) = report(&[&["--stream", "-b", "4M"], way].concat());
-        assert_eq!(code, Some(0), "{way:?}: {:?} {:?}", report.end.runs, report.end.notes);
+        let report = report(&[&["--stream", "-b", "4M"], way].concat());
         check_accounts(&report);
         assert!(accounts(&report).iter().all(|account| account.unit == Unit::Bytes));
         let received = report.end.sums.sum_received.unwrap();
@@ -164,22 +163,15 @@ fn a_stream_is_accounted_for_to_the_byte_whichever_way_it_goes() {
 #[test]
 fn a_stream_whose_publisher_is_killed_leaves_the_reader_with_what_it_has() {
     let (bench, _) = running_until(&["--stream", "-R", "-b", "5M"], |_| true);
-    let [server] = &bench.children()[..] else {
-        println!("SKIPPED: the kernel does not list the children of a process");
-        return;
-    };
-    kill_process(Pid::from_raw(server.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
-    let (status, lines) = bench.wait();
-    let end = &lines.last().unwrap()["data"];
-    assert_eq!((status.code(), end["state"].as_str()), (Some(1), Some("broken_off")));
+    let Some(end) = end_without_server(bench) else { return };
     let account: Account = serde_json::from_value(end["streams"][0]["account"].clone()).unwrap();
     assert!(account.adds_up() && account.state == AccountState::Unconfirmed, "{account:?}");
 }
 
 #[test]
 fn the_server_sends_where_the_way_is_turned() {
-    let (report, code) = report(&["-u", "-R", "-b", "5M"]);
-    assert_eq!((code, report.start.test_start.reverse), (Some(0), 1));
+    let report = report(&["-u", "-R", "-b", "5M"]);
+    assert_eq!(report.start.test_start.reverse, 1);
     check_accounts(&report);
     let flow = &report.end.streams[0];
     assert_eq!(serde_json::to_value(flow.way).unwrap(), "reverse");
@@ -205,8 +197,8 @@ fn what_is_omitted_is_in_the_account_and_not_in_the_rate() {
 
 #[test]
 fn every_member_of_a_group_has_an_account_of_its_own() {
-    let (report, code) = report(&["--multicast", "--receivers", "3", "-b", "5M"]);
-    assert_eq!((code, accounts(&report).len()), (Some(0), 3));
+    let report = report(&["--multicast", "--receivers", "3", "-b", "5M"]);
+    assert_eq!(accounts(&report).len(), 3);
     check_accounts(&report);
     let sent: Vec<u64> = accounts(&report).iter().map(|account| account.sent).collect();
     assert!(sent.iter().all(|count| *count == sent[0]), "{sent:?}");
@@ -215,29 +207,26 @@ fn every_member_of_a_group_has_an_account_of_its_own() {
 #[test]
 fn the_smallest_and_the_largest_datagram_go_and_one_more_byte_does_not() {
     for length in ["0", "27", "28", "65507"] {
-        let (report, code) = report(&["-u", "-b", "500pps", "-l", length]);
-        assert_eq!(code, Some(0), "{length}");
+        let report = report(&["-u", "-b", "500pps", "-l", length]);
         check_accounts(&report);
         assert_eq!(report.start.test_start.blksize.to_string(), length);
     }
-    let too_large = refusal(&[&SHORT[..], &["-u", "-l", "65508"]].concat());
-    assert!(too_large.contains("-l in bytes must be from 0 to 65507, not 65508"), "{too_large}");
-    let no_bits = refusal(&[&SHORT[..], &["-u", "-l", "0", "-b", "1M"]].concat());
-    assert!(no_bits.contains("-b 1000pps"), "{no_bits}");
+    let refusals =
+        [("-u -l 65508", "-l in bytes must be from 0 to 65507, not 65508"), ("-u -l 0 -b 1M", "-b 1000pps")];
+    check_refusals("bench throughput", &refusals);
 }
 
 #[test]
 fn datagrams_that_must_not_be_cut_are_refused_and_accounted_for() {
-    let (report, code) = report(&["-u", "-b", "200pps", "-l", "65507", "--dont-fragment"]);
+    let report = report(&["-u", "-b", "200pps", "-l", "65507", "--dont-fragment"]);
     // The loopback interface takes 65,536 bytes: a datagram of that size and its headers just fits.
-    assert_eq!(code, Some(0));
     check_accounts(&report);
 }
 
 #[test]
 fn repeats_have_a_median_and_a_spread() {
-    let output = run(&["bench", "throughput", "-u", "-t", "50ms", "--repeat", "3", "-J"]);
-    let report = read(&serde_json::from_slice(&output.stdout).unwrap());
+    let report: Report =
+        measured::complete(&["bench", "throughput", "-u", "-t", "50ms", "--repeat", "3", "-J"]);
     assert_eq!((report.end.runs.len(), report.end.rows[0].runs), (3, 3));
     let row = &report.end.rows[0];
     assert!(row.min <= row.median && row.median <= row.max);
@@ -246,8 +235,7 @@ fn repeats_have_a_median_and_a_spread() {
 
 #[test]
 fn a_search_finds_a_rate_that_held_as_often_as_was_asked() {
-    let (report, code) = report(&["-u", "-b", "4M", "--loss-free", "--step", "2M"]);
-    assert_eq!(code, Some(0));
+    let report = report(&["-u", "-b", "4M", "--loss-free", "--step", "2M"]);
     check_accounts(&report);
     let found = report.end.loss_free.unwrap();
     let at_it = report.end.runs.iter().filter(|run| run.target_bitrate == found.bits_per_second);
@@ -257,8 +245,7 @@ fn a_search_finds_a_rate_that_held_as_often_as_was_asked() {
     });
     let is_nothing = found.found == bench::throughput::Found::Nothing;
     assert!(is_nothing || held.count() >= found.confirmations as usize, "{found:?}");
-    let no_limit = refusal(&[&SHORT[..], &["-u", "--loss-free"]].concat());
-    assert!(no_limit.contains("give it with -b"), "{no_limit}");
+    check_refusals("bench throughput", &[("-u --loss-free", "give it with -b")]);
 }
 
 #[test]
@@ -285,60 +272,32 @@ fn a_measurement_that_is_ended_early_reports_what_it_has() {
 #[test]
 fn a_server_that_is_killed_leaves_the_client_with_what_it_has() {
     let (bench, _) = running_until(&["-u", "-b", "5M"], has_sent);
-    let [server] = &bench.children()[..] else {
-        println!("SKIPPED: the kernel does not list the children of a process");
-        return;
-    };
-    kill_process(Pid::from_raw(server.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
-    let (status, lines) = bench.wait();
-    let end = &lines.last().unwrap()["data"];
-    assert_eq!((status.code(), end["state"].as_str()), (Some(1), Some("broken_off")));
+    let Some(end) = end_without_server(bench) else { return };
     let trouble = end["runs"][0]["trouble"].as_str().unwrap();
     assert!(trouble.contains("is gone"), "{trouble}");
     assert!(end["streams"][0]["sender"]["bytes"].as_u64() > Some(0));
 }
 
-/// A server process for clients of this test. Dropping it ends it.
-struct Server {
-    process: std::process::Child,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn start() -> Self {
-        let mut process = command(&["bench", "-s", "-p", "0"]).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(process.stderr.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        let address = line.split_whitespace().nth(2).and_then(|word| word.trim_end_matches(';').parse().ok());
-        // Otherwise its next message would find a closed pipe.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Self { process, address: address.unwrap_or_else(|| panic!("{line}")) }
-    }
-
-    fn port(&self) -> String {
-        self.address.port().to_string()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Starts a server for clients of a test; returns it and its port.
+fn server() -> (Running, String) {
+    let arguments = ["bench", "-s", "-p", "0"];
+    let mut server = Running::of(command(&arguments).stderr(Stdio::piped()), &arguments);
+    let (mut said, mut line) = (server.take_errors(), String::new());
+    said.read_line(&mut line).unwrap();
+    // Otherwise its next message would find a closed pipe.
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    let address = line.split_whitespace().nth(2).and_then(|word| word.trim_end_matches(';').parse().ok());
+    let address: SocketAddr = address.unwrap_or_else(|| panic!("{line}"));
+    (server, address.port().to_string())
 }
 
 #[test]
 fn a_server_serves_one_client_after_the_other_and_a_taken_port_is_said() {
-    let server = Server::start();
-    let port = server.port();
+    let (_server, port) = server();
     for protocol in [&[][..], &["-u"]] {
         let client = ["bench", "-c", "127.0.0.1", "-p", &port, "-t", "50ms", "--repeat", "1", "-J"];
-        let output = run(&[&client[..], protocol].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        check_accounts(&read(&serde_json::from_slice(&output.stdout).unwrap()));
+        let report = measured::complete(&[&client[..], protocol].concat());
+        check_accounts(&report);
     }
     let taken = refusal(&["bench", "-s", "-p", &port]);
     assert!(taken.contains("cannot listen on") && taken.contains("choose another port"), "{taken}");
@@ -346,13 +305,10 @@ fn a_server_serves_one_client_after_the_other_and_a_taken_port_is_said() {
 
 #[test]
 fn a_server_that_is_ended_ends_the_run_in_order() {
-    let server = Server::start();
-    let port = server.port();
+    let (server, port) = server();
     let (bench, _) = running_until(&["-c", "127.0.0.1", "-p", &port, "-u"], has_sent);
-    kill_process(Pid::from_child(&server.process), Signal::INT).unwrap();
-    let (status, lines) = bench.wait();
-    let end = &lines.last().unwrap()["data"];
-    assert_eq!((status.code(), end["state"].as_str()), (Some(1), Some("broken_off")));
+    server.signal(Signal::INT);
+    let end = broken_off(bench);
     assert_eq!(end["runs"][0]["trouble"].as_str(), Some("the server was ended"));
     let account: Account = serde_json::from_value(end["streams"][0]["account"].clone()).unwrap();
     assert!(account.adds_up() && account.state == AccountState::Closed && account.sent > 0, "{account:?}");
@@ -360,8 +316,7 @@ fn a_server_that_is_ended_ends_the_run_in_order() {
 
 #[test]
 fn a_client_that_is_killed_leaves_the_server_free() {
-    let server = Server::start();
-    let port = server.port();
+    let (_server, port) = server();
     let (first, _) = running_until(&["-c", "127.0.0.1", "-p", &port, "-u", "-R"], |_| true);
     let busy = refusal(&["bench", "-c", "127.0.0.1", "-p", &port, "-t", "50ms"]);
     assert!(busy.contains("is busy measuring with 127.0.0.1"), "{busy}");
@@ -374,77 +329,47 @@ fn a_client_that_is_killed_leaves_the_server_free() {
 }
 
 #[test]
-fn a_server_of_another_version_is_told_with_both_versions() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
-    let host = serde_json::to_value(bench::HostState::look("127.0.0.1".parse().unwrap())).unwrap();
-    let welcome = serde_json::json!({ "welcome": { "protocol": 9, "tallycast": "9.9.9", "host": host } });
-    let thread = std::thread::spawn(move || {
-        let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
-        let text = welcome.to_string();
-        stream.write_all(&u32::try_from(text.len()).unwrap().to_be_bytes()).unwrap();
-        stream.write_all(text.as_bytes()).unwrap();
-        let _ = stream.read_to_end(&mut Vec::new());
-    });
-    let output = run(&["bench", "-c", "127.0.0.1", "-p", &port, "-J"]);
-    thread.join().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("version 9 ") && said.contains("same version of tallycast"), "{said}");
-    let error: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(error["error"].as_str().unwrap().contains("version 9 "), "{error}");
-}
-
-#[test]
 fn nobody_there_and_what_cannot_be_are_said_with_the_way_out() {
     let unused = support::ports::free().to_string();
-    let nobody = refusal(&["bench", "-c", "127.0.0.1", "-p", &unused]);
-    assert!(
-        nobody.contains("no answer from a bench server") && nobody.contains("tallycast bench -s"),
-        "{nobody}"
-    );
-    let said = |arguments: &[&str]| refusal(&[&["bench", "throughput"], arguments].concat());
-    assert!(said(&["-C", "nonesuch", "-t", "50ms"]).contains("has no congestion control `nonesuch`"));
-    assert!(said(&["-u", "-C", "cubic"]).contains("-C has no effect without TCP"));
-    assert!(said(&["-b", "fast"]).contains("write 100M"));
-    assert!(said(&["-t", "1ms"]).contains("-t in ms must be from 10"));
-    assert!(said(&["--csv", "/nonexistent/x.csv"]).contains("name a file in a writable folder"));
-    assert!(said(&["--client", "no such host.invalid"]).contains("unknown host"));
+    let output = run(&["bench", "-c", "127.0.0.1", "-p", &unused, "-J"]);
+    let (nobody, json) =
+        (String::from_utf8(output.stderr).unwrap(), String::from_utf8(output.stdout).unwrap());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(nobody.contains("no answer from a bench server"), "{nobody}");
+    assert!(json.starts_with(r#"{"error":"no answer from a bench server"#), "{json}");
+    let refusals = [
+        ("-C nonesuch -t 50ms", "has no congestion control `nonesuch`"),
+        ("-u -C cubic", "-C has no effect without TCP"),
+        ("-b fast", "write 100M"),
+        ("-t 1ms", "-t in ms must be from 10"),
+        ("--csv /nonexistent/x.csv", "name a file in a writable folder"),
+    ];
+    check_refusals("bench throughput", &refusals);
+    let stranger = refusal(&["bench", "throughput", "--client", "no such host.invalid"]);
+    assert!(stranger.contains("unknown host"), "{stranger}");
 }
 
 #[test]
 fn files_hold_the_whole_report() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (csv, html, png, log) = (path("a.csv"), path("a.html"), path("a.png"), path("a.log"));
-    let files = ["--csv", &csv, "--html", &html, "--png", &png, "--logfile", &log];
-    let output = run(&[&SHORT[..], &files, &["-u", "-b", "5M"]].concat());
+    let (files, log) = (Files::new(), tempfile::NamedTempFile::new().unwrap());
+    let logfile = ["--logfile", log.path().to_str().unwrap()];
+    let output = run(&[&SHORT[..], &files.options(), &logfile, &["-u", "-b", "5M"]].concat());
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
-    let text = |path: &str| std::fs::read_to_string(path).unwrap();
-    let table = text(&csv);
-    let columns = table.lines().next().unwrap().split(',').count();
     // Two intervals, each with a flow and a sum at both ends.
-    assert_eq!(table.lines().count(), 1 + 2 * 4);
+    let (page, table) = (files.check(1 + 2 * 4), files.table());
+    let columns = table.lines().next().unwrap().split(',').count();
     assert!(table.lines().all(|line| line.split(',').count() == columns), "{table}");
-    let page = text(&html);
     assert_eq!(page.matches("<svg").count(), 2);
-    assert!(["<script", "<link", "src=", "href=", "NaN"].iter().all(|word| !page.contains(word)));
     assert!(page.contains("The accounts") && page.contains("closed"));
-    assert_eq!(&std::fs::read(&png).unwrap()[1..4], b"PNG");
-    let log = text(&log);
+    let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("account in datagrams") && log.contains("lost"), "{log}");
 }
 
 #[test]
 fn two_namespaces_are_made_measured_between_and_removed() {
-    let output = run(&[&SHORT[..], &["--netns", "-u", "-b", "5M", "-J"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    if ["only root can", "cannot be started", "Operation not"].iter().any(|words| said.contains(words)) {
-        println!("SKIPPED: {said}");
-        return;
-    }
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let report = read(&serde_json::from_slice(&output.stdout).unwrap());
+    let between = between_namespaces::<Report>(&[&SHORT[..], &["-u", "-b", "5M"]].concat());
+    let Some((report, code)) = between else { return };
+    assert_eq!(code, Some(0));
     check_accounts(&report);
     assert_eq!(report.start.connecting_to.host, "10.84.7.1");
     assert_eq!(report.start.client.interface.as_ref().map(|link| link.mtu_bytes), Some(1_500));
@@ -499,40 +424,23 @@ fn a_user_without_rights_is_told_who_may_make_namespaces() {
 
 #[test]
 fn an_interval_of_0_is_the_whole_run() {
-    let output = run(&["bench", "throughput", "-u", "-t", "50ms", "-i", "0", "--repeat", "1", "-J"]);
-    let report = read(&serde_json::from_slice(&output.stdout).unwrap());
-    assert_eq!(report.intervals.len(), 1);
+    let whole = ["bench", "throughput", "-u", "-t", "50ms", "-i", "0", "--repeat", "1", "-J"];
+    assert_eq!(measured::complete::<Report>(&whole).intervals.len(), 1);
 }
 
 #[test]
 fn a_processor_that_there_is_not_is_said_whichever_end_it_is_of() {
-    for cpus in ["4095", "0,4095"] {
-        let said = refusal(&[&SHORT[..], &["-A", cpus]].concat());
-        assert!(said.contains("processor 4095 cannot be used"), "{said}");
-    }
-    let (report, code) = report(&["-u", "-A", "0,0"]);
-    assert_eq!(code, Some(0));
+    let refusals = ["-A 4095", "-A 0,4095"].map(|cpus| (cpus, "processor 4095 cannot be used"));
+    check_refusals("bench throughput", &refusals);
+    let report = report(&["-u", "-A", "0,0"]);
     check_accounts(&report);
 }
 
 #[test]
 fn in_namespaces_a_datagram_larger_than_the_path_is_refused_where_it_must_not_be_cut() {
-    let output = run(&[
-        &SHORT[..],
-        &["--netns", "-u", "-b", "200pps", "-l", "1473", "--dont-fragment", "-J"],
-    ]
-    .concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.stdout.is_empty() || said.contains("only root can") {
-        println!("SKIPPED: {said}");
-        return;
-    }
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    if let Some(error) = value["error"].as_str() {
-        println!("SKIPPED: {error}");
-        return;
-    }
-    let report = read(&value);
+    let larger = ["-u", "-b", "200pps", "-l", "1473", "--dont-fragment"];
+    let between = between_namespaces::<Report>(&[&SHORT[..], &larger].concat());
+    let Some((report, _)) = between else { return };
     check_accounts(&report);
     let account = accounts(&report)[0];
     assert_eq!((account.received, account.lost.get("sender_ip")), (0, Some(&account.sent)), "{account:?}");
@@ -541,17 +449,13 @@ fn in_namespaces_a_datagram_larger_than_the_path_is_refused_where_it_must_not_be
 
 #[test]
 fn the_schema_accepts_nothing_that_is_not_in_it() {
-    let (report, _) = report(&["-u"]);
-    let whole = serde_json::to_value(&report).unwrap();
-    let broken = |change: fn(&mut Value)| {
-        let mut value = whole.clone();
-        change(&mut value);
-        published::check("bench", &value).is_err()
-    };
-    assert!(broken(|it| it["version"] = 2.into()));
-    assert!(broken(|it| it["end"]["more"] = 1.into()));
-    assert!(broken(|it| it["intervals"][0]["sum_sent"]["bytes"] = (-1).into()));
-    assert!(broken(|it| drop(it["end"]["streams"][0].as_object_mut().unwrap().remove("account"))));
+    let changes: [fn(&mut Value); 4] = [
+        |it| it["version"] = 2.into(),
+        |it| it["end"]["more"] = 1.into(),
+        |it| it["intervals"][0]["sum_sent"]["bytes"] = (-1).into(),
+        |it| drop(it["end"]["streams"][0].as_object_mut().unwrap().remove("account")),
+    ];
+    check_schema("bench", &report(&["-u"]), &changes);
 }
 
 #[test]
