@@ -127,29 +127,36 @@ fn the_account_of_every_flow_adds_up_and_is_what_the_log_says() {
     assert!(whole > 0 && lossy > 0, "{whole} whole, {lossy} lossy");
 }
 
+/// Payload of the datagrams of a search, and time of each of its runs.
+const PAYLOAD_BYTES: usize = 1_000;
+const TIME: Duration = Duration::from_millis(500);
+
+/// Searches the highest rate without loss over a link; every run has its own seed.
+fn search(mut search: RateSearch, link: impl Fn() -> Link) -> Found {
+    let mut seed = 0;
+    loop {
+        match search.next() {
+            NextRate::Done(found) => return found,
+            NextRate::Try(rate) | NextRate::Confirm(rate) => {
+                let flow = FlowRate::of_bits(rate, PAYLOAD_BYTES as u64);
+                let (account, _) = play(seed, link(), flow, PAYLOAD_BYTES, TIME);
+                search.tell(if account.is_loss_free() { Answer::Good } else { Answer::Bad });
+                seed += 1;
+            }
+        }
+    }
+}
+
 #[test]
 fn the_search_finds_the_bottleneck_to_within_its_step() {
-    let (payload_bytes, time) = (1_000, Duration::from_millis(500));
     for (bottleneck, queue_bytes) in [(1_000_000, 4_000), (20_000_000, 8_000), (300_000_000, 60_000)] {
         let link = || Link::lan().rate(bottleneck, queue_bytes);
         let (limit, step) = (bottleneck * 2, bottleneck / 100);
-        let mut search = RateSearch::new(limit, step, 3);
-        let mut seed = 0;
-        let found = loop {
-            match search.next() {
-                NextRate::Done(found) => break found,
-                NextRate::Try(rate) | NextRate::Confirm(rate) => {
-                    let flow = FlowRate::of_bits(rate, payload_bytes as u64);
-                    let (account, _) = play(seed, link(), flow, payload_bytes, time);
-                    search.tell(if account.is_loss_free() { Answer::Good } else { Answer::Bad });
-                    seed += 1;
-                }
-            }
-        };
+        let found = search(RateSearch::new(limit, step, 3), link);
         // Link headers take their share of the rate; datagrams still queued at the end of a run do not count as lost.
-        let wire_bytes = payload_bytes as u64 + WIRE_OVERHEAD_BYTES;
-        let edge = bottleneck * payload_bytes as u64 / wire_bytes;
-        let gift = queue_bytes * 8 * 1_000 / u64::try_from(time.as_millis()).expect("small");
+        let wire_bytes = PAYLOAD_BYTES as u64 + WIRE_OVERHEAD_BYTES;
+        let edge = bottleneck * PAYLOAD_BYTES as u64 / wire_bytes;
+        let gift = queue_bytes * 8 * 1_000 / u64::try_from(TIME.as_millis()).expect("small");
         let rate = found.size();
         assert!(matches!(found, Found::Largest(_)), "{found:?}");
         assert!(rate + step >= edge && rate <= edge + gift + step, "{rate} of {edge}, {gift} in the queue");
@@ -158,19 +165,6 @@ fn the_search_finds_the_bottleneck_to_within_its_step() {
 
 #[test]
 fn a_lossy_link_has_no_rate_without_loss() {
-    let mut search = RateSearch::new(50_000_000, 500_000, 3);
-    let mut seed = 0;
-    let found = loop {
-        match search.next() {
-            NextRate::Done(found) => break found,
-            NextRate::Try(rate) | NextRate::Confirm(rate) => {
-                let flow = FlowRate::of_bits(rate, 1_000);
-                let link = Link::lan().loss(0.2);
-                let (account, _) = play(seed, link, flow, 1_000, Duration::from_millis(500));
-                search.tell(if account.is_loss_free() { Answer::Good } else { Answer::Bad });
-                seed += 1;
-            }
-        }
-    };
+    let found = search(RateSearch::new(50_000_000, 500_000, 3), || Link::lan().loss(0.2));
     assert_eq!(found, Found::Nothing);
 }
