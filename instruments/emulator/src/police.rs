@@ -1,6 +1,5 @@
 //! Lateness of the emulator itself, and whether it makes a run invalid.
 
-use core::fmt;
 use core::time::Duration;
 
 use units::{Histogram, Instant};
@@ -24,10 +23,11 @@ pub struct Lateness {
 }
 
 /// Reason why a run is invalid.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidReason {
     /// Copies were forwarded too late.
+    #[error("one datagram in a thousand was more than {p999:.1?} late; the limit is {limit:?}")]
     Late {
         /// 999 of 1,000 were no later.
         p999: Duration,
@@ -35,14 +35,19 @@ pub enum InvalidReason {
         limit: Duration,
     },
     /// Datagrams were dropped before the emulator read them.
+    #[error("{0} datagrams were dropped before the emulator read them")]
     Unseen(u64),
     /// The far device dropped datagrams after they were forwarded.
+    #[error("{0} datagrams were dropped by the far device after they were forwarded")]
     Undelivered(u64),
     /// This host refused datagrams that the model let through.
+    #[error("this host refused {0} datagrams that the model let through")]
     Refused(u64),
     /// The emulator had no memory for datagrams that the model let through.
+    #[error("the emulator had no memory for {0} datagrams that the model let through")]
     Overrun(u64),
     /// A copy is unaccounted for: a defect of the emulator.
+    #[error("the account does not close: this is a defect of the emulator")]
     Unbalanced,
 }
 
@@ -95,40 +100,6 @@ impl Report {
         note(sum(|account| account.refused), InvalidReason::Refused);
         note(sum(|account| account.overrun), InvalidReason::Overrun);
         invalid
-    }
-}
-
-impl fmt::Display for InvalidReason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Late { p999, limit } => {
-                write!(
-                    formatter,
-                    "one datagram in a thousand was more than {p999:.1?} late; the limit is {limit:?}"
-                )
-            }
-            Self::Unseen(count) => {
-                write!(formatter, "{count} datagrams were dropped before the emulator read them")
-            }
-            Self::Undelivered(count) => {
-                write!(
-                    formatter,
-                    "{count} datagrams were dropped by the far device after they were forwarded"
-                )
-            }
-            Self::Refused(count) => {
-                write!(formatter, "this host refused {count} datagrams that the model let through")
-            }
-            Self::Overrun(count) => {
-                write!(
-                    formatter,
-                    "the emulator had no memory for {count} datagrams that the model let through"
-                )
-            }
-            Self::Unbalanced => {
-                formatter.write_str("the account does not close: this is a defect of the emulator")
-            }
-        }
     }
 }
 
