@@ -16,5 +16,6 @@ mod window;
 pub use account::{FlowAccount, FlowLawError, FlowSent, FlowState};
 pub use delay::{Delays, stamps};
 pub use pace::{Due, FlowRate, Pace};
-pub use receiver::{Arrival, FlowReceiver, FlowTotals, Numbering, SocketDrops};
+pub use receiver::{Arrival, FlowReceiver, FlowTotals, Jitter, Numbering, SocketDrops};
 pub use stamp::{STAMP_BYTES, Stamp};
+pub use window::{Seen, SeenNumbers, WINDOW_NUMBERS};

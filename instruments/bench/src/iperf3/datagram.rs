@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use probe::flow::{Jitter, Seen, SeenNumbers};
 use units::Instant;
 
 use super::results::MOST;
@@ -21,10 +22,6 @@ pub(super) const ANSWER: [u8; 4] = 0x3938_3736_u32.to_ne_bytes();
 /// Answer of servers older than 3.10: 987654321.
 pub(super) const OLD_ANSWER: [u8; 4] = 987_654_321_u32.to_ne_bytes();
 
-/// Number of newest sequence numbers that are remembered individually; an older one cannot be told from a
-/// duplicate, and counts as one. A link of 10 Gbit/s carries as many large datagrams in 80 ms.
-const WINDOW: u64 = 65_536;
-
 /// Maximum distance of a number above the highest so far; one beyond it is damaged or forged, and would count
 /// datagrams as missing that were never sent. Ten minutes of the smallest datagrams at 100 Gbit/s are fewer.
 const MOST_AHEAD: u64 = 1 << 36;
@@ -33,7 +30,7 @@ const MOST_AHEAD: u64 = 1 << 36;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     /// Sending time, by the sender's clock.
-    pub(super) sent: Duration,
+    pub(super) sent: Instant,
     /// Number in the header: the lower 32 bits, if the header has no more.
     pub(super) number: u64,
 }
@@ -41,10 +38,11 @@ pub(super) struct Header {
 impl Header {
     /// Writes the header at the beginning of a datagram, which has room for it.
     pub(super) fn write(self, wide: bool, datagram: &mut [u8]) {
+        let sent = self.sent.since(Instant::ORIGIN);
         #[expect(clippy::cast_possible_truncation, reason = "seconds wrap, as they do in iperf3")]
-        let seconds = self.sent.as_secs() as u32;
+        let seconds = sent.as_secs() as u32;
         datagram[..4].copy_from_slice(&seconds.to_be_bytes());
-        datagram[4..8].copy_from_slice(&self.sent.subsec_micros().to_be_bytes());
+        datagram[4..8].copy_from_slice(&sent.subsec_micros().to_be_bytes());
         let number = self.number.to_be_bytes();
         if wide {
             datagram[8..16].copy_from_slice(&number);
@@ -64,23 +62,23 @@ impl Header {
         };
         let sent = Duration::from_secs(u64::from(u32::from_be_bytes(*seconds)))
             + Duration::from_micros(u64::from(u32::from_be_bytes(*micros)));
-        Some(Self { sent, number })
+        Some(Self { sent: Instant::ORIGIN + sent, number })
     }
 }
 
 /// Relation of a datagram's number to those seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Seen {
-    /// Higher than all before it.
+pub(super) enum Arrived {
+    /// Above all before it.
     New,
-    /// Lower than one before it, and not seen yet.
+    /// Below one before it, and not seen yet.
     OutOfOrder,
     /// Seen already, or too old to decide.
     Duplicate,
 }
 
 /// Record of the numbers that arrived, and of those missing below the highest.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SequenceTracker {
     /// The highest number seen.
     pub(super) highest: u64,
@@ -91,39 +89,27 @@ pub(super) struct SequenceTracker {
     pub(super) missing: u64,
     pub(super) out_of_order: u64,
     pub(super) duplicates: u64,
-    /// One bit for each of the newest numbers: bit `n % WINDOW` is set if `n` arrived.
-    came: Box<[u64]>,
+    seen: SeenNumbers,
     jitter: Jitter,
 }
 
 impl SequenceTracker {
-    pub(super) fn new() -> Self {
-        let came = vec![0; usize::try_from(WINDOW / 64).expect("a small number")].into_boxed_slice();
-        Self {
-            highest: 0,
-            received: 0,
-            missing: 0,
-            out_of_order: 0,
-            duplicates: 0,
-            came,
-            jitter: Jitter::default(),
-        }
-    }
-
     /// Counts a datagram that arrived at `now`; `None` if no datagram of this test can have its number.
-    pub(super) fn record(&mut self, wide: bool, header: Header, now: Instant) -> Option<Seen> {
+    pub(super) fn record(&mut self, wide: bool, header: Header, now: Instant) -> Option<Arrived> {
         let number = if wide { header.number } else { self.widened(header.number) };
-        let seen = self.is_believed(number).then(|| self.classify(number))?;
-        if seen != Seen::Duplicate {
+        let arrived = self.is_believed(number).then(|| self.classify(number))?;
+        if arrived == Arrived::Duplicate {
+            self.duplicates += 1;
+        } else {
             self.received += 1;
-            self.jitter.record(header.sent, now);
+            self.jitter.take(now, header.sent);
         }
-        Some(seen)
+        Some(arrived)
     }
 
     /// Returns the smoothed difference of transit times. Units: seconds.
-    pub(super) const fn jitter_s(&self) -> f64 {
-        self.jitter.smoothed_s
+    pub(super) fn jitter_s(&self) -> f64 {
+        self.jitter.nanos().unwrap_or(0.0) / 1e9
     }
 
     /// Returns whether a number is plausible. Numbers begin with 1, do not leap, and stay below the limit of a
@@ -132,46 +118,18 @@ impl SequenceTracker {
         (1..=MOST.min(self.highest + MOST_AHEAD)).contains(&number)
     }
 
-    fn classify(&mut self, number: u64) -> Seen {
+    fn classify(&mut self, number: u64) -> Arrived {
+        if self.seen.mark(number) != Seen::First {
+            return Arrived::Duplicate;
+        }
         if number > self.highest {
-            self.advance(number);
-            return Seen::New;
+            self.missing += number - self.highest - 1;
+            self.highest = number;
+            return Arrived::New;
         }
-        if self.highest - number >= WINDOW || self.has(number) {
-            self.duplicates += 1;
-            return Seen::Duplicate;
-        }
-        self.mark(number);
         self.missing -= 1;
         self.out_of_order += 1;
-        Seen::OutOfOrder
-    }
-
-    fn advance(&mut self, number: u64) {
-        let skipped = number - self.highest - 1;
-        if skipped >= WINDOW {
-            self.came.fill(0);
-        } else {
-            (self.highest + 1..number).for_each(|number| self.forget(number));
-        }
-        self.missing += skipped;
-        self.highest = number;
-        self.mark(number);
-    }
-
-    fn has(&self, number: u64) -> bool {
-        let (word, bit) = place(number);
-        self.came[word] & bit != 0
-    }
-
-    fn mark(&mut self, number: u64) {
-        let (word, bit) = place(number);
-        self.came[word] |= bit;
-    }
-
-    fn forget(&mut self, number: u64) {
-        let (word, bit) = place(number);
-        self.came[word] &= !bit;
+        Arrived::OutOfOrder
     }
 
     /// Returns the number nearest to the highest that has these lower 32 bits: iperf3's counters wrap in long tests.
@@ -184,37 +142,17 @@ impl SequenceTracker {
     }
 }
 
-fn place(number: u64) -> (usize, u64) {
-    let position = number % WINDOW;
-    (usize::try_from(position / 64).expect("below the window"), 1 << (position % 64))
-}
-
-/// Jitter between arrivals, smoothed. Source: RFC 3550, section 6.4.1 and appendix A.8.
-#[derive(Debug, Default)]
-struct Jitter {
-    transit_s: Option<f64>,
-    smoothed_s: f64,
-}
-
-impl Jitter {
-    fn record(&mut self, sent: Duration, now: Instant) {
-        let transit = now.since(Instant::ORIGIN).as_secs_f64() - sent.as_secs_f64();
-        if let Some(before) = self.transit_s.replace(transit) {
-            self.smoothed_s += ((transit - before).abs() - self.smoothed_s) / 16.0;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use probe::flow::WINDOW_NUMBERS;
     use std::collections::BTreeSet;
 
     const NOW: Instant = Instant::ORIGIN;
 
     fn header(number: u64) -> Header {
-        Header { sent: Duration::ZERO, number }
+        Header { sent: NOW, number }
     }
 
     /// The beginning of a datagram of iperf 3.12, with 32 bits and with 64.
@@ -223,7 +161,7 @@ mod tests {
 
     #[test]
     fn headers_are_read_as_observed() {
-        let sent = Duration::from_secs(59_811) + Duration::from_micros(0xd1094);
+        let sent = NOW + Duration::from_secs(59_811) + Duration::from_micros(0xd1094);
         assert_eq!(Header::parse(false, &OBSERVED), Some(Header { sent, number: 1 }));
         assert_eq!(Header::parse(true, &OBSERVED_WIDE).map(|it| it.number), Some(1));
         assert_eq!(HELLO.map(u32::from).iter().sum::<u32>(), 0x36 + 0x37 + 0x38 + 0x39);
@@ -235,35 +173,35 @@ mod tests {
 
     #[test]
     fn counters_of_32_bits_may_wrap() {
-        let mut tracker = SequenceTracker::new();
+        let mut tracker = SequenceTracker::default();
         let top = u64::from(u32::MAX);
         // Without the numbers before, all of which are missing.
         tracker.record(false, header(top / 2), NOW);
         assert_eq!(tracker.record(false, header(0), NOW), None, "no datagram has the number 0");
         for low in [top - 1, top, 0, 1, 2] {
-            assert_eq!(tracker.record(false, header(low), NOW), Some(Seen::New), "{low}");
+            assert_eq!(tracker.record(false, header(low), NOW), Some(Arrived::New), "{low}");
         }
         assert_eq!(tracker.highest, top + 3);
-        assert_eq!(tracker.record(false, header(top), NOW), Some(Seen::Duplicate));
+        assert_eq!(tracker.record(false, header(top), NOW), Some(Arrived::Duplicate));
         assert_eq!(tracker.highest, tracker.received + tracker.missing);
     }
 
     #[test]
     fn an_absurd_number_changes_nothing() {
-        let mut tracker = SequenceTracker::new();
+        let mut tracker = SequenceTracker::default();
         for absurd in [0, MOST_AHEAD + 1, u64::MAX] {
             assert_eq!(tracker.record(true, header(absurd), NOW), None, "{absurd}");
         }
         assert_eq!((tracker.highest, tracker.received, tracker.missing), (0, 0, 0));
-        assert_eq!(tracker.record(true, header(MOST_AHEAD), NOW), Some(Seen::New));
+        assert_eq!(tracker.record(true, header(MOST_AHEAD), NOW), Some(Arrived::New));
         assert_eq!((tracker.received, tracker.missing), (1, MOST_AHEAD - 1));
     }
 
     #[test]
     fn many_leaps_end_at_the_largest_number_that_is_believed() {
-        let mut tracker = SequenceTracker::new();
+        let mut tracker = SequenceTracker::default();
         for leap in 1..=MOST / MOST_AHEAD {
-            assert_eq!(tracker.record(true, header(leap * MOST_AHEAD), NOW), Some(Seen::New), "{leap}");
+            assert_eq!(tracker.record(true, header(leap * MOST_AHEAD), NOW), Some(Arrived::New), "{leap}");
         }
         assert_eq!((tracker.highest, tracker.record(true, header(MOST + 1), NOW)), (MOST, None));
         assert_eq!(tracker.highest, tracker.received + tracker.missing);
@@ -271,34 +209,33 @@ mod tests {
 
     #[test]
     fn what_comes_too_late_to_tell_is_a_duplicate() {
-        for (number, seen) in [(2, Seen::OutOfOrder), (1, Seen::Duplicate)] {
-            let mut tracker = SequenceTracker::new();
-            tracker.record(true, header(WINDOW + 1), NOW);
+        for (number, seen) in [(64, Arrived::OutOfOrder), (63, Arrived::Duplicate)] {
+            let mut tracker = SequenceTracker::default();
+            tracker.record(true, header(WINDOW_NUMBERS), NOW);
             assert_eq!(tracker.record(true, header(number), NOW), Some(seen), "{number}");
         }
     }
 
     #[test]
     fn jitter_of_an_even_stream_is_zero_and_grows_by_a_sixteenth() {
-        let mut jitter = Jitter::default();
-        let millis = Duration::from_millis;
-        jitter.record(millis(0), NOW + millis(7));
-        jitter.record(millis(10), NOW + millis(17));
-        assert!(jitter.smoothed_s.abs() < 1e-12);
-        jitter.record(millis(20), NOW + millis(43));
-        assert!((jitter.smoothed_s - 0.001).abs() < 1e-12, "{jitter:?}");
+        let mut tracker = SequenceTracker::default();
+        let moment = |millis: u64| NOW + Duration::from_millis(millis);
+        for (number, sent, came, jitter_s) in [(1, 0, 7, 0.0), (2, 10, 17, 0.0), (3, 20, 43, 0.001)] {
+            tracker.record(true, Header { sent: moment(sent), number }, moment(came));
+            assert!((tracker.jitter_s() - jitter_s).abs() < 1e-12, "{tracker:?}");
+        }
     }
 
     proptest! {
         #[test]
         fn the_tracker_agrees_with_a_set(numbers in prop::collection::vec(1..200_u64, 0..400), wide in any::<bool>()) {
-            let (mut tracker, mut set) = (SequenceTracker::new(), BTreeSet::new());
+            let (mut tracker, mut set) = (SequenceTracker::default(), BTreeSet::new());
             for number in &numbers {
                 let before = set.last().copied().unwrap_or(0);
                 let expected = match (set.insert(*number), *number > before) {
-                    (true, true) => Seen::New,
-                    (true, false) => Seen::OutOfOrder,
-                    (false, _) => Seen::Duplicate,
+                    (true, true) => Arrived::New,
+                    (true, false) => Arrived::OutOfOrder,
+                    (false, _) => Arrived::Duplicate,
                 };
                 prop_assert_eq!(tracker.record(wide, header(*number), NOW), Some(expected));
                 prop_assert_eq!(tracker.highest, tracker.received + tracker.missing);
@@ -309,7 +246,7 @@ mod tests {
 
         #[test]
         fn a_header_is_read_as_written(seconds in any::<u32>(), micros in 0..1_000_000_u64, number in 1..=u32::MAX, wide in any::<bool>()) {
-            let sent = Duration::from_secs(u64::from(seconds)) + Duration::from_micros(micros);
+            let sent = NOW + Duration::from_secs(u64::from(seconds)) + Duration::from_micros(micros);
             let header = Header { sent, number: u64::from(number) };
             let mut datagram = [0; 16];
             header.write(wide, &mut datagram);
@@ -318,7 +255,7 @@ mod tests {
 
         #[test]
         fn no_datagram_is_a_panic(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..50), wide in any::<bool>()) {
-            let mut tracker = SequenceTracker::new();
+            let mut tracker = SequenceTracker::default();
             for header in datagrams.iter().filter_map(|it| Header::parse(wide, it)) {
                 tracker.record(wide, header, NOW);
                 prop_assert_eq!(tracker.highest, tracker.received + tracker.missing);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use sys::{MemInfo, TcpInfo, clock};
 use units::Instant;
 
-use super::datagram::{Header, Seen, SequenceTracker};
+use super::datagram::{Arrived, Header, SequenceTracker};
 use super::goal::Goal;
 use super::pace::Pacer;
 use super::parameters::{Flow, Place, Test};
@@ -390,8 +390,7 @@ impl Worker {
     fn send_datagram(&mut self, number: u64) -> io::Result<()> {
         let Socket::Udp(socket) = &*self.socket else { return Ok(()) };
         while !self.shared.is_stopped() {
-            let sent = clock::monotonic().since(Instant::ORIGIN);
-            Header { sent, number }.write(self.wide, &mut self.block);
+            Header { sent: clock::monotonic(), number }.write(self.wide, &mut self.block);
             match socket.send(&self.block[..self.block_bytes]) {
                 Ok(bytes) => {
                     self.shared.update(|counts| {
@@ -413,7 +412,7 @@ impl Worker {
     }
 
     fn receive(&mut self) -> io::Result<()> {
-        let mut tracker = SequenceTracker::new();
+        let mut tracker = SequenceTracker::default();
         let mut last_arrival = clock::monotonic();
         while !self.shared.is_stopped() && !self.has_all() {
             match self.read(&mut tracker) {
@@ -452,8 +451,9 @@ impl Worker {
                 let read = socket.recv(&mut self.block)?;
                 let now = clock::monotonic();
                 let header = Header::parse(self.wide, &self.block[..read]);
-                let seen = header.and_then(|header| tracker.record(self.wide, header, now));
-                let bytes = if matches!(seen, Some(Seen::New | Seen::OutOfOrder)) { read as u64 } else { 0 };
+                let arrived = header.and_then(|header| tracker.record(self.wide, header, now));
+                let counts = matches!(arrived, Some(Arrived::New | Arrived::OutOfOrder));
+                let bytes = if counts { read as u64 } else { 0 };
                 self.shared.update(|counts| {
                     counts.bytes += bytes;
                     counts.packets = tracker.received;
@@ -461,7 +461,7 @@ impl Worker {
                     counts.missing = tracker.missing;
                     counts.out_of_order = tracker.out_of_order;
                     counts.duplicates = tracker.duplicates;
-                    counts.foreign += u64::from(seen.is_none());
+                    counts.foreign += u64::from(arrived.is_none());
                     counts.jitter_s = tracker.jitter_s();
                     counts.last_arrival = Some(now);
                 });

@@ -501,7 +501,7 @@ mod tests {
         }
         assert!(!traffic.has_moved());
         let mut datagram = [0; 100];
-        super::super::datagram::Header { sent: Duration::ZERO, number: 1 }.write(false, &mut datagram);
+        super::super::datagram::Header { sent: Instant::ORIGIN, number: 1 }.write(false, &mut datagram);
         from.send(&datagram).unwrap();
         while traffic.streams[0].counts().packets < 1 {
             std::thread::yield_now();

@@ -134,7 +134,7 @@ impl FlowReceiver {
             run,
             flow,
             numbering,
-            seen: SeenNumbers::new(),
+            seen: SeenNumbers::default(),
             received_end: 0,
             received: 0,
             bytes: 0,
@@ -265,14 +265,15 @@ impl FlowReceiver {
 /// Source: RFC 3550 §6.4.1 and A.8: `J += (|D| − J) / 16`, where `D` is the difference of the transit times of two
 /// successive datagrams. The clocks of both hosts may differ: only their drift between two datagrams matters.
 #[derive(Clone, Copy, Debug, Default)]
-struct Jitter {
+pub struct Jitter {
     transit_before_ns: Option<i128>,
     /// `None` until two datagrams have arrived.
     nanos: Option<f64>,
 }
 
 impl Jitter {
-    fn take(&mut self, arrival: Instant, sent: Instant) {
+    /// Takes a datagram's times, each by the clock of its own host.
+    pub fn take(&mut self, arrival: Instant, sent: Instant) {
         let transit = i128::from(arrival.as_nanos()) - i128::from(sent.as_nanos());
         if let Some(before) = self.transit_before_ns.replace(transit) {
             #[expect(
@@ -285,7 +286,9 @@ impl Jitter {
         }
     }
 
-    const fn nanos(&self) -> Option<f64> {
+    /// Returns the jitter; `None` until two datagrams have arrived. Units: nanoseconds.
+    #[must_use]
+    pub const fn nanos(&self) -> Option<f64> {
         self.nanos
     }
 }

@@ -3,13 +3,13 @@
 /// Maximum distance behind the newest number at which a datagram can be told from one seen before.
 ///
 /// 2¹⁷ numbers take 16 KiB; at a million datagrams per second they cover an eighth of a second of reordering.
-const WINDOW_NUMBERS: u64 = 1 << 17;
+pub const WINDOW_NUMBERS: u64 = 1 << 17;
 const WORDS: u64 = WINDOW_NUMBERS / WORD_NUMBERS;
 const WORD_NUMBERS: u64 = 64;
 
 /// Result of marking a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Seen {
+pub enum Seen {
     /// Not seen before.
     First,
     /// Seen before.
@@ -20,7 +20,7 @@ pub(super) enum Seen {
 
 /// Numbers seen, in bounded memory.
 #[derive(Clone, Debug)]
-pub(super) struct SeenNumbers {
+pub struct SeenNumbers {
     /// Ring of bits: number `n` is in word `n / 64 % WORDS`.
     words: Box<[u64]>,
     /// First number of the window, a multiple of 64.
@@ -29,14 +29,16 @@ pub(super) struct SeenNumbers {
     unseen_before: u64,
 }
 
-impl SeenNumbers {
-    pub(super) fn new() -> Self {
+impl Default for SeenNumbers {
+    fn default() -> Self {
         let words = usize::try_from(WORDS).expect("a small constant");
         Self { words: vec![0; words].into_boxed_slice(), first: 0, unseen_before: 0 }
     }
+}
 
+impl SeenNumbers {
     /// Marks a number as seen.
-    pub(super) fn mark(&mut self, number: u64) -> Seen {
+    pub fn mark(&mut self, number: u64) -> Seen {
         if number < self.first {
             return Seen::Unknown;
         }
@@ -50,7 +52,8 @@ impl SeenNumbers {
     /// Returns how many numbers below `end` were not seen.
     ///
     /// Cost: at most one pass over the window.
-    pub(super) fn unseen_below(&self, end: u64) -> u64 {
+    #[must_use]
+    pub fn unseen_below(&self, end: u64) -> u64 {
         let window_end = self.first + WINDOW_NUMBERS;
         let beyond = end.saturating_sub(window_end);
         let end = end.clamp(self.first, window_end);
@@ -95,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_first_and_the_last_number_of_the_window_are_known() {
-        let mut seen = SeenNumbers::new();
+        let mut seen = SeenNumbers::default();
         assert_eq!(seen.mark(WINDOW_NUMBERS - 1), Seen::First);
         assert_eq!((seen.mark(0), seen.mark(0)), (Seen::First, Seen::Again));
         assert_eq!(seen.mark(WINDOW_NUMBERS), Seen::First);
@@ -108,7 +111,7 @@ mod tests {
             steps in prop::collection::vec((0_u64..200_000, 0_u64..3_000), 1..60),
             beyond in 0_u64..300_000,
         ) {
-            let (mut seen, mut plain, mut newest) = (SeenNumbers::new(), BTreeSet::new(), 0_u64);
+            let (mut seen, mut plain, mut newest) = (SeenNumbers::default(), BTreeSet::new(), 0_u64);
             for (forward, back) in steps {
                 let number = (newest + forward).saturating_sub(back * 50);
                 newest = newest.max(number);
