@@ -1,14 +1,15 @@
 //! The protocol of iperf3: [`serve`]s its clients, and [`run`]s tests against its servers.
 //!
-//! The conversation of either side is a machine without sockets (`server`, `client`); `serve` with `session`,
-//! and `run`, give them sockets and threads; `traffic` is the data, the same on both sides. The result of a
-//! test is a [`Report`], which has the counts of both sides, the check of its account, and all of it in JSON of
+//! The conversation of either side is a machine without sockets (`conversation` with `client` and `server`);
+//! `session`, with `run` and `serve`, gives them sockets; `traffic` is the data, the same on both sides. The result
+//! of a test is a [`Report`], which has the counts of both sides, the check of its account, and all of it in JSON of
 //! iperf3's shape.
 //!
 //! Learnt from two programs of iperf 3.12 that communicated through a relay which recorded every byte;
 //! `docs/guide/bench.md` lists what works, what is refused, and what differs.
 
 mod client;
+mod conversation;
 mod cpu;
 mod datagram;
 mod error;

@@ -1,5 +1,4 @@
-//! The client's side of a conversation, without sockets: takes bytes of the control connection, returns
-//! actions.
+//! The client's side of a conversation.
 //!
 //! ```text
 //! Greeting --ParamExchange--> Offered --CreateStreams--> Streams --TestStart--> Starting --TestRunning--> Running
@@ -7,70 +6,23 @@
 //!      |--DisplayResults--> Over
 //! ```
 //!
-//! Streams are opened in `Streams`; a server sends [`State::TestStart`] only once it has all of them. Every
-//! state leads to `Over` if the server refuses, leaves, sends an unexpected state, or is silent for too long.
-
-use std::collections::VecDeque;
+//! Streams are opened in `Streams`; a server sends [`State::TestStart`] only once it has all of them.
 
 use units::Instant;
 
+use super::conversation::{self, Conversation, Cookie, Input, Output, STALL};
 use super::error::ProtocolError;
-use super::inbox::{Inbox, framed};
 use super::parameters::Test;
 use super::results::Results;
-use super::server::{PATIENCE, STALL};
 use super::state::State;
 
-/// Length of the cookie, with a zero at its end.
-pub(super) const COOKIE_BYTES: usize = 37;
+/// The client's side of one conversation.
+pub(super) type Client = Conversation<Phase>;
 
-/// Identifier of a client, by which its connections are recognised.
-pub(super) type Cookie = [u8; COOKIE_BYTES];
-
-/// Events for a client.
-#[derive(Debug)]
-pub(super) enum Input<'a> {
-    /// Bytes from the control connection.
-    Bytes(&'a [u8]),
-    /// The control connection was closed.
-    Closed,
-    /// Time has passed.
-    Tick,
-    /// Data moved since the last check.
-    Progress,
-    /// A stream could not be opened, or failed.
-    Failed(ProtocolError),
-    /// The test has reached its end: time, bytes or blocks.
-    Over,
-    /// The results requested by [`Output::Collect`].
-    Collected(Results),
-    /// The client is to end.
-    Interrupt,
-}
-
-/// Actions of a client.
-#[derive(Debug)]
-pub(super) enum Output {
-    /// Write these bytes to the control connection.
-    Write(Vec<u8>),
-    /// Open the streams.
-    Open,
-    /// Begin: data may flow.
-    Start,
-    /// Receive what is still in flight, and count.
-    Collect,
-    /// The test is over; these are the server's results.
-    Finished(Results),
-    /// The test ends with this error.
-    Failed(ProtocolError),
-    /// Nothing to do before this time.
-    Idle { deadline: Option<Instant> },
-}
-
-#[derive(Clone, PartialEq, Debug)]
-enum Phase {
-    Greeting,
-    Offered,
+#[derive(PartialEq, Debug)]
+pub(super) enum Phase {
+    Greeting(Box<Test>),
+    Offered(Box<Test>),
     Streams,
     Starting,
     Running,
@@ -82,11 +34,17 @@ enum Phase {
     Over,
 }
 
-impl Phase {
-    const fn during(&self) -> &'static str {
+impl conversation::Phase for Phase {
+    const OVER: Self = Self::Over;
+
+    fn is_running(&self) -> bool {
+        matches!(self, Self::Running)
+    }
+
+    fn during(&self) -> &'static str {
         match self {
-            Self::Greeting => "its greeting was awaited",
-            Self::Offered => "its answer to the parameters was awaited",
+            Self::Greeting(_) => "its greeting was awaited",
+            Self::Offered(_) => "its answer to the parameters was awaited",
             Self::Streams | Self::Starting => "it was to begin",
             Self::Running => "the test ran",
             Self::Ending => "it was to end the test",
@@ -95,57 +53,43 @@ impl Phase {
             Self::Over => "nothing was awaited",
         }
     }
-}
 
-/// The client's side of one conversation.
-#[derive(Debug)]
-pub(super) struct Client {
-    test: Test,
-    phase: Phase,
-    inbox: Inbox,
-    outputs: VecDeque<Output>,
-    deadline: Option<Instant>,
+    fn on_input(client: &mut Client, now: Instant, input: Input<'_>) {
+        match (input, &client.phase) {
+            (Input::Bytes(bytes), _) => client.on_bytes(now, bytes),
+            (Input::Closed, _) => client.fail(client.closed()),
+            (Input::Tick, _) if client.is_late(now) => client.leave(client.silence()),
+            (Input::Failed(error), _) => client.leave(error),
+            (Input::Interrupt, _) => client.leave(ProtocolError::Interrupted),
+            (Input::Progress, Self::Running) => client.deadline = Some(now + STALL),
+            (Input::Over, Self::Running) => {
+                client.say(State::TestEnd);
+                client.enter(Self::Ending, now);
+            }
+            (Input::Collected(results), Self::Collecting) => {
+                client.send(&results.to_bytes());
+                client.enter(Self::Results, now);
+                client.on_bytes(now, &[]);
+            }
+            // It learns from its server that all streams are there, or an event came too late.
+            _ => {}
+        }
+    }
 }
 
 impl Client {
     /// Begins on an established control connection.
     pub(super) fn new(now: Instant, test: Test, cookie: &Cookie) -> Self {
-        let outputs = VecDeque::from([Output::Write(cookie.to_vec())]);
-        let deadline = Some(now + PATIENCE);
-        Self { test, phase: Phase::Greeting, inbox: Inbox::default(), outputs, deadline }
+        Self::begin(now, Phase::Greeting(Box::new(test)), cookie.to_vec())
     }
 
-    /// Handles an event.
-    pub(super) fn handle(&mut self, now: Instant, input: Input<'_>) {
-        if self.phase == Phase::Over {
-            return;
-        }
-        match input {
-            Input::Bytes(bytes) => {
-                if let Err(error) = self.inbox.push(bytes).and_then(|()| self.understand(now)) {
-                    self.fail(error);
-                }
-            }
-            Input::Closed => self.fail(ProtocolError::Closed { during: self.phase.during() }),
-            Input::Tick => self.on_time(now),
-            Input::Progress => self.on_progress(now),
-            Input::Failed(error) => self.leave(error),
-            Input::Over => self.on_over(now),
-            Input::Collected(results) => self.on_collected(now, &results),
-            Input::Interrupt => self.leave(ProtocolError::Interrupted),
+    fn on_bytes(&mut self, now: Instant, bytes: &[u8]) {
+        if let Err(error) = self.inbox.push(bytes).and_then(|()| self.understand(now)) {
+            self.fail(error);
         }
     }
 
-    /// Returns the next action.
-    pub(super) fn poll(&mut self) -> Output {
-        self.outputs.pop_front().unwrap_or(Output::Idle { deadline: self.deadline })
-    }
-
-    /// Returns whether data may flow.
-    pub(super) fn is_running(&self) -> bool {
-        self.phase == Phase::Running
-    }
-
+    /// Takes messages out of the inbox while there are complete ones that this phase expects.
     fn understand(&mut self, now: Instant) -> Result<(), ProtocolError> {
         loop {
             match self.phase {
@@ -170,83 +114,34 @@ impl Client {
     }
 
     fn on_state(&mut self, now: Instant, byte: u8) -> Result<(), ProtocolError> {
-        let unexpected = ProtocolError::Unexpected { byte, during: self.phase.during() };
-        let state = State::from_byte(byte).ok_or(unexpected)?;
-        match (&self.phase, state) {
-            (_, State::AccessDenied) => Err(ProtocolError::Busy),
-            (_, State::ServerTerminate) => Err(ProtocolError::Terminated),
-            (_, State::ServerError) => {
-                self.enter(Phase::Fault, now);
-                Ok(())
+        match (&self.phase, State::from_byte(byte)) {
+            (_, Some(State::AccessDenied)) => return Err(ProtocolError::Busy),
+            (_, Some(State::ServerTerminate)) => return Err(ProtocolError::Terminated),
+            (_, Some(State::ServerError)) => self.enter(Phase::Fault, now),
+            (Phase::Greeting(test), Some(State::ParamExchange)) => {
+                let test = test.clone();
+                self.send(&test.to_parameters());
+                self.enter(Phase::Offered(test), now);
             }
-            (Phase::Greeting, State::ParamExchange) => {
-                self.outputs.push_back(Output::Write(framed(&self.test.to_parameters())));
-                self.enter(Phase::Offered, now);
-                Ok(())
-            }
-            (Phase::Offered, State::CreateStreams) => {
-                self.outputs.push_back(Output::Open);
+            (Phase::Offered(test), Some(State::CreateStreams)) => {
+                self.request(Output::Open(test.clone()));
                 self.enter(Phase::Streams, now);
-                Ok(())
             }
-            (Phase::Streams, State::TestStart) => {
-                self.enter(Phase::Starting, now);
-                Ok(())
-            }
-            (Phase::Starting, State::TestRunning) => {
-                self.outputs.push_back(Output::Start);
+            (Phase::Streams, Some(State::TestStart)) => self.enter(Phase::Starting, now),
+            (Phase::Starting, Some(State::TestRunning)) => {
+                self.request(Output::Start);
                 self.phase = Phase::Running;
                 self.deadline = Some(now + STALL);
-                Ok(())
             }
-            (Phase::Ending, State::ExchangeResults) => {
-                self.outputs.push_back(Output::Collect);
-                self.phase = Phase::Collecting;
-                self.deadline = None;
-                Ok(())
-            }
-            (Phase::Farewell(results), State::DisplayResults) => {
+            (Phase::Ending, Some(State::ExchangeResults)) => self.collect(Phase::Collecting, None),
+            (Phase::Farewell(results), Some(State::DisplayResults)) => {
                 let results = results.clone();
                 self.say(State::IperfDone);
                 self.end(Output::Finished(results));
-                Ok(())
             }
-            (phase, state) => Err(ProtocolError::unexpected(state, phase.during())),
+            _ => return Err(self.unexpected(byte)),
         }
-    }
-
-    fn on_over(&mut self, now: Instant) {
-        if self.phase == Phase::Running {
-            self.say(State::TestEnd);
-            self.enter(Phase::Ending, now);
-        }
-    }
-
-    fn on_collected(&mut self, now: Instant, results: &Results) {
-        if self.phase == Phase::Collecting {
-            self.outputs.push_back(Output::Write(framed(&results.to_bytes())));
-            self.enter(Phase::Results, now);
-            if let Err(error) = self.understand(now) {
-                self.fail(error);
-            }
-        }
-    }
-
-    fn on_progress(&mut self, now: Instant) {
-        if self.phase == Phase::Running {
-            self.deadline = Some(now + STALL);
-        }
-    }
-
-    fn on_time(&mut self, now: Instant) {
-        if self.deadline.is_none_or(|deadline| now < deadline) {
-            return;
-        }
-        let error = match &self.phase {
-            Phase::Running => ProtocolError::Stalled { silence: STALL },
-            phase => ProtocolError::Silent { during: phase.during(), silence: PATIENCE },
-        };
-        self.leave(error);
+        Ok(())
     }
 
     /// Ends, and notifies the server.
@@ -254,47 +149,16 @@ impl Client {
         self.say(State::ClientTerminate);
         self.fail(error);
     }
-
-    fn say(&mut self, state: State) {
-        self.outputs.push_back(Output::Write(vec![state.byte()]));
-    }
-
-    fn enter(&mut self, phase: Phase, now: Instant) {
-        self.phase = phase;
-        self.deadline = Some(now + PATIENCE);
-    }
-
-    fn fail(&mut self, error: ProtocolError) {
-        self.end(Output::Failed(error));
-    }
-
-    fn end(&mut self, output: Output) {
-        self.outputs.push_back(output);
-        self.phase = Phase::Over;
-        self.deadline = None;
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iperf3::conversation::tests::{NOW, drain, verdicts};
+    use crate::iperf3::conversation::{COOKIE_BYTES, PATIENCE};
+    use crate::iperf3::inbox::framed;
     use crate::iperf3::parameters::tests::plain;
     use proptest::prelude::*;
-
-    const NOW: Instant = Instant::ORIGIN;
-
-    fn drain(client: &mut Client) -> (Vec<u8>, Vec<String>) {
-        let (mut written, mut told) = (Vec::new(), Vec::new());
-        loop {
-            match client.poll() {
-                Output::Write(bytes) => written.extend(bytes),
-                Output::Idle { .. } => return (written, told),
-                Output::Failed(error) => told.push(format!("failed: {error}")),
-                Output::Finished(results) => told.push(format!("finished {}", results.streams.len())),
-                other => told.push(format!("{other:?}")),
-            }
-        }
-    }
 
     fn client() -> Client {
         let mut client = Client::new(NOW, plain(), &[b'a'; COOKIE_BYTES]);
@@ -305,7 +169,7 @@ mod tests {
     fn running() -> Client {
         let mut client = client();
         client.handle(NOW, Input::Bytes(&[9, 10, 1, 2]));
-        assert_eq!(drain(&mut client).1, ["Open", "Start"]);
+        assert_eq!(drain(&mut client).1, ["open 1", "Start"]);
         client
     }
 
@@ -315,11 +179,11 @@ mod tests {
         client.handle(NOW, Input::Bytes(&[9]));
         assert_eq!(drain(&mut client).0, framed(&plain().to_parameters()));
         client.handle(NOW, Input::Bytes(&[10, 1, 2]));
-        assert_eq!(drain(&mut client).1, ["Open", "Start"]);
+        assert_eq!(drain(&mut client).1, ["open 1", "Start"]);
         client.handle(NOW, Input::Over);
         assert_eq!(drain(&mut client).0, [4]);
         client.handle(NOW, Input::Bytes(&[13]));
-        assert_eq!(drain(&mut client).1, ["Collect"]);
+        assert_eq!(drain(&mut client).1, ["Collect(None)"]);
         client.handle(NOW, Input::Collected(Results::default()));
         assert_eq!(drain(&mut client).0, framed(&Results::default().to_bytes()));
         client.handle(NOW, Input::Bytes(&[&framed(b"{\"streams\":[{}]}")[..], &[14]].concat()));
@@ -374,8 +238,7 @@ mod tests {
             }
             client.handle(NOW, Input::Closed);
             let (_, told) = drain(&mut client);
-            let verdicts = told.iter().filter(|it| it.starts_with("failed") || it.starts_with("finished"));
-            prop_assert_eq!(verdicts.count(), 1, "{:?}", told);
+            prop_assert_eq!(verdicts(&told), 1, "{:?}", told);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::parameters::Refusal;
-use super::state::{State, meaning};
+use super::state::meaning;
 
 /// Reasons why the conversation of a test ended early.
 #[derive(Debug, thiserror::Error)]
@@ -98,12 +98,6 @@ pub enum ProtocolError {
         /// Error of the system.
         source: io::Error,
     },
-}
-
-impl ProtocolError {
-    pub(super) fn unexpected(state: State, during: &'static str) -> Self {
-        Self::Unexpected { byte: state.byte(), during }
-    }
 }
 
 /// Reasons why a server cannot serve.

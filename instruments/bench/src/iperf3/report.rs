@@ -9,9 +9,11 @@ use std::net::SocketAddr;
 
 use units::WallTime;
 
+use super::conversation::COOKIE_BYTES;
 use super::cpu::CpuPercent;
 use super::parameters::{Flow, Protocol, Test};
 use super::results::{Results, StreamResults};
+use super::session::{self, Session};
 use super::traffic::{Interval, Role, Totals, Traffic};
 
 /// Counts of one side of a stream, for what it sent or received.
@@ -131,15 +133,6 @@ pub struct Report {
     pub peer_congestion: Option<String>,
 }
 
-/// Participants of a test, and its start time.
-#[derive(Clone, Debug)]
-pub(super) struct Parties {
-    pub(super) peer: SocketAddr,
-    pub(super) cookie: String,
-    pub(super) began: WallTime,
-    pub(super) control_mss: Option<u32>,
-}
-
 /// Sums over the streams of one direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sum {
@@ -159,7 +152,7 @@ pub struct Sum {
 
 impl Report {
     /// Combines both sides.
-    pub(super) fn new(parties: Parties, traffic: &mut Traffic, told: &Results) -> Self {
+    pub(super) fn new<S: session::Side>(session: &Session<S>, mut traffic: Traffic, told: &Results) -> Self {
         let test = traffic.test.clone();
         let streams = traffic.streams.iter().zip(traffic.totals());
         let streams = streams.map(|(stream, totals)| {
@@ -190,10 +183,10 @@ impl Report {
         let first = traffic.streams.first();
         Self {
             role: traffic.role,
-            peer: canonical(parties.peer),
-            cookie: parties.cookie,
-            began: parties.began,
-            control_mss: parties.control_mss,
+            peer: canonical(session.control.peer),
+            cookie: String::from_utf8_lossy(&session.control.cookie[..COOKIE_BYTES - 1]).into_owned(),
+            began: session.began,
+            control_mss: session.control_mss,
             buffers: first.map_or((0, 0), |stream| stream.buffers()),
             streams: streams.collect(),
             intervals: std::mem::take(&mut traffic.intervals),

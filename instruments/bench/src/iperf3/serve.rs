@@ -4,24 +4,27 @@
 //! show whether it is a new client or a stream of the present one, so that no connection blocks the others.
 
 use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use socket2::SockRef;
 use sys::{Interest, Poller, clock};
 use tallycast::udt::Source;
 use units::Instant;
 
-use super::client::{COOKIE_BYTES, Cookie};
+use super::conversation::{COOKIE_BYTES, Cookie, Input};
 use super::error::ServeError;
 use super::options::{self, Repeat, ServerOptions};
+use super::parameters::{Protocol, Test};
 use super::report::canonical;
-use super::session::{Ending, Session};
+use super::server::{Phase, Server};
+use super::session::{Around, CANCELLED, CONTROL, Control, Ending, GOAL, HELLO, Session, Side};
 use super::sockets;
 use super::state::State;
+use super::stream::Socket;
+use super::traffic::Role;
 use super::watch::{Notice, Watch};
 
-/// Interval at which a session is checked: its streams count and fail on threads of their own.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time a connection may take to send its cookie.
 const COOKIE_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause of accepting after the system could not give a connection: the next attempt would fail at once.
@@ -32,12 +35,8 @@ const MOST_STRANGERS: usize = 256;
 /// keep others out.
 const MOST_STRANGERS_OF_ONE: usize = MOST_STRANGERS / 2;
 
+/// Poller tokens beside those of a session.
 const LISTENER: u64 = 0;
-/// Poller tokens of a session: see there.
-pub(super) const CONTROL: u64 = 1;
-pub(super) const HELLO: u64 = 2;
-pub(super) const GOAL: u64 = 3;
-const CANCELLED: u64 = 4;
 const FIRST_STRANGER: u64 = 16;
 
 /// A connection that has not sent its cookie yet.
@@ -79,14 +78,13 @@ impl AfterRefusal {
 
 struct Host<'a> {
     options: &'a ServerOptions,
-    watch: &'a mut dyn Watch,
-    poller: Poller,
+    around: Around<'a>,
     listener: TcpListener,
     /// End of a pause of accepting, where the system could not give a connection.
     paused_until: Option<Instant>,
     strangers: Vec<Stranger>,
     next_token: u64,
-    session: Option<Session>,
+    session: Option<Session<Accepting>>,
     served: u64,
 }
 
@@ -106,26 +104,26 @@ pub fn serve(options: &ServerOptions, watch: &mut dyn Watch) -> Result<(), Serve
     watch.notice(Notice::Listening(listener.local_addr()?));
     let (strangers, next_token) = (Vec::new(), FIRST_STRANGER);
     let (paused_until, session, served) = (None, None, 0);
-    let mut host =
-        Host { options, watch, poller, listener, paused_until, strangers, next_token, session, served };
+    let around = Around { watch, poller };
+    let mut host = Host { options, around, listener, paused_until, strangers, next_token, session, served };
     host.run()
 }
 
 impl Host<'_> {
     fn run(&mut self) -> Result<(), ServeError> {
         while self.served == 0 || self.options.repeat == Repeat::Forever {
-            if self.watch.cancellation().is_cancelled() {
-                self.with_session(Session::interrupt);
+            if self.around.watch.cancellation().is_cancelled() {
+                self.with_session(|session, around| session.on_input(Input::Interrupt, around));
                 return Ok(());
             }
             let deadline = self.next_look();
-            let ready: Vec<u64> = self.poller.wait(deadline)?.iter().map(|ready| ready.token).collect();
+            let ready: Vec<u64> = self.around.poller.wait(deadline)?.iter().map(|ready| ready.token).collect();
             for token in ready {
                 match token {
                     LISTENER => self.accept()?,
                     CONTROL => self.with_session(Session::on_control),
                     HELLO => self.with_session(Session::on_hello),
-                    GOAL => self.with_session(|session, _, _| session.on_goal()),
+                    GOAL => self.session.iter().for_each(Session::on_goal),
                     CANCELLED => {}
                     token => self.on_stranger(token),
                 }
@@ -133,27 +131,30 @@ impl Host<'_> {
             let now = clock::monotonic();
             self.resume_accepting(now)?;
             self.strangers.retain(|stranger| stranger.deadline > now);
-            self.with_session(|session, watch, poller| session.on_time(watch, poller, now));
+            self.with_session(|session, around| session.on_time(around, now));
         }
         Ok(())
     }
 
     /// Returns the next time at which there is something to do; `None` without a client.
     fn next_look(&self) -> Option<Instant> {
-        let poll = self.session.as_ref().map(|_| clock::monotonic() + POLL_INTERVAL);
-        let session = self.session.as_ref().and_then(Session::next_look);
+        let session = self.session.as_ref().map(Session::next_look);
         let strangers = self.strangers.iter().map(|stranger| stranger.deadline);
-        strangers.chain(poll).chain(session).chain(self.paused_until).min()
+        strangers.chain(session).chain(self.paused_until).min()
     }
 
     /// Passes an event to the session, and removes the session if that ended it.
-    fn with_session(&mut self, act: impl FnOnce(&mut Session, &mut dyn Watch, &Poller) -> Option<Ending>) {
+    fn with_session(
+        &mut self,
+        act: impl FnOnce(&mut Session<Accepting>, &mut Around<'_>) -> Option<Ending>,
+    ) {
         let Some(session) = &mut self.session else { return };
-        if let Some(ending) = act(session, self.watch, &self.poller) {
-            match &ending {
-                Ending::Report(report) => self.watch.notice(Notice::Ended(report)),
-                Ending::Failed { peer, error } => self.watch.notice(Notice::Failed { peer: *peer, error }),
-            }
+        if let Some(ending) = act(session, &mut self.around) {
+            let peer = canonical(session.control.peer);
+            self.around.watch.notice(match &ending {
+                Ok(report) => Notice::Ended(report),
+                Err(error) => Notice::Failed { peer, error },
+            });
             self.session = None;
             self.served += 1;
         }
@@ -180,30 +181,30 @@ impl Host<'_> {
     /// Ignores the listener for a moment; the present client, and connections without a cookie yet, are still
     /// served.
     fn pause_accepting(&mut self, error: &io::Error) -> io::Result<()> {
-        self.watch.notice(Notice::Warning(format!(
+        self.around.watch.notice(Notice::Warning(format!(
             "a connection could not be accepted: {error}\nsee how many files this process may open: ulimit -n"
         )));
         self.paused_until = Some(clock::monotonic() + ACCEPT_PAUSE);
-        self.poller.remove(&self.listener)
+        self.around.poller.remove(&self.listener)
     }
 
     fn resume_accepting(&mut self, now: Instant) -> io::Result<()> {
         if self.paused_until.is_some_and(|until| now >= until) {
             self.paused_until = None;
-            self.poller.add(&self.listener, LISTENER, Interest::Read)?;
+            self.around.poller.add(&self.listener, LISTENER, Interest::Read)?;
         }
         Ok(())
     }
 
     fn refuse(&mut self, peer: SocketAddr, reason: &'static str) {
-        self.watch.notice(Notice::Refused { peer: canonical(peer), reason });
+        self.around.watch.notice(Notice::Refused { peer: canonical(peer), reason });
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), &'static str> {
         has_room(self.strangers.iter().map(|stranger| stranger.peer), peer)?;
         let token = self.next_token;
         socket.set_nonblocking(true).map_err(|_| "its connection cannot be used")?;
-        self.poller.add(&socket, token, Interest::Read).map_err(|_| "its connection cannot be used")?;
+        self.around.poller.add(&socket, token, Interest::Read).map_err(|_| "its connection cannot be used")?;
         self.next_token += 1;
         let deadline = clock::monotonic() + COOKIE_PATIENCE;
         self.strangers.push(Stranger { token, socket, peer, cookie: Vec::new(), deadline });
@@ -228,12 +229,12 @@ impl Host<'_> {
     /// Handles a connection whose cookie is complete: a stream of the present client, or a new client.
     fn on_cookie(&mut self, stranger: Stranger, cookie: Cookie) {
         // The socket stays open: the poller must release it, or its next owner cannot add it.
-        let _ = self.poller.remove(&stranger.socket);
+        let _ = self.around.poller.remove(&stranger.socket);
         let Stranger { token, socket, peer, .. } = stranger;
         match &self.session {
             None => self.begin(socket, peer, cookie),
             Some(session) if session.wants_stream(&cookie) => {
-                self.with_session(|session, watch, poller| session.on_stream(token, socket, watch, poller));
+                self.with_session(|session, around| session.on_stream(token, socket, around));
             }
             Some(_) => {
                 // One byte always fits into an empty buffer; a peer that is gone does not need it.
@@ -245,15 +246,82 @@ impl Host<'_> {
 
     fn begin(&mut self, control: TcpStream, peer: SocketAddr, cookie: Cookie) {
         let watched = sockets::watch_control(&control);
-        let added = watched.and_then(|()| self.poller.add(&control, CONTROL, Interest::Read));
+        let added = watched.and_then(|()| self.around.poller.add(&control, CONTROL, Interest::Read));
         let local = self.listener.local_addr();
         let Ok((local, ())) = local.and_then(|local| added.map(|()| (local, ()))) else {
             self.refuse(peer, "its connection cannot be used");
             return;
         };
-        self.watch.notice(Notice::Accepted(canonical(peer)));
-        self.session = Some(Session::new(control, peer, local, cookie, self.options.interval));
+        self.around.watch.notice(Notice::Accepted(canonical(peer)));
+        let (side, server) = (Accepting { local, hello: None }, Server::new(clock::monotonic()));
+        let control = Control { socket: control, peer, cookie };
+        self.session = Some(Session::new(side, control, server, self.options.interval));
         self.with_session(Session::on_control);
+    }
+}
+
+/// The server accepts the streams of its client.
+struct Accepting {
+    /// Address at which the server listens; streams over UDP send their hello there.
+    local: SocketAddr,
+    /// Socket for the hello of the next stream over UDP.
+    hello: Option<UdpSocket>,
+}
+
+impl Side for Accepting {
+    type Phase = Phase;
+    const ROLE: Role = Role::Server;
+
+    fn open(session: &mut Session<Self>, test: &Test, poller: &Poller) -> io::Result<()> {
+        if test.protocol == Protocol::Tcp { Ok(()) } else { session.listen_for_hello(test, poller) }
+    }
+}
+
+impl Session<Accepting> {
+    /// Returns whether a connection with this cookie is one of its streams.
+    fn wants_stream(&self, cookie: &Cookie) -> bool {
+        let is_tcp = self.test.as_ref().is_some_and(|test| test.protocol == Protocol::Tcp);
+        *cookie == self.control.cookie && is_tcp && self.awaits_streams()
+    }
+
+    /// Adds a stream over TCP.
+    fn on_stream(&mut self, order: u64, socket: TcpStream, around: &mut Around<'_>) -> Option<Ending> {
+        let dressed = sockets::dress(&SockRef::from(&socket), self.control.peer, self.test.as_ref()?);
+        let opened = dressed.map(|()| self.sockets.push((order, Socket::Tcp(socket))));
+        self.on_opened(opened, around)
+    }
+
+    /// Adds a stream over UDP: its socket becomes the client's alone, and another waits for the next hello. No
+    /// other host is answered: a hello with a forged address would direct the test at the owner of that
+    /// address.
+    fn on_hello(&mut self, around: &mut Around<'_>) -> Option<Ending> {
+        let mut datagram = [0; 64];
+        let (read, from) = self.side.hello.as_ref()?.recv_from(&mut datagram).ok()?;
+        let answer = sockets::answer_to(&datagram[..read], from, self.control.peer)?;
+        let opened = self.take_hello(from, answer, &around.poller);
+        self.on_opened(opened, around)
+    }
+
+    fn take_hello(&mut self, from: SocketAddr, answer: [u8; 4], poller: &Poller) -> io::Result<()> {
+        let (Some(socket), Some(test)) = (self.side.hello.take(), self.test.clone()) else { return Ok(()) };
+        poller.remove(&socket)?;
+        socket.connect(from)?;
+        sockets::set_type_of_service(&SockRef::from(&socket), from, &test)?;
+        // Before the answer, after which the client sends its next hello.
+        if self.sockets.len() + 1 < test.places().len() {
+            self.listen_for_hello(&test, poller)?;
+        }
+        socket.send(&answer)?;
+        let order = self.sockets.len() as u64;
+        self.sockets.push((order, Socket::Udp(socket)));
+        Ok(())
+    }
+
+    fn listen_for_hello(&mut self, test: &Test, poller: &Poller) -> io::Result<()> {
+        let socket = sockets::listen_for_hello(self.side.local, test)?;
+        poller.add(&socket, HELLO, Interest::Read)?;
+        self.side.hello = Some(socket);
+        Ok(())
     }
 }
 

@@ -1,250 +1,178 @@
-//! One client of a server: its control connection, its machine, and the streams of its test.
+//! One test with its sockets, on either side: the control connection, the conversation, and the streams.
+//!
+//! Client and server differ in their [`Side`]: the phases of the conversation, and the way in which streams come
+//! to be (`run`, `serve`).
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use socket2::SockRef;
 use sys::{Interest, Poller, clock};
 use units::{Instant, WallTime};
 
-use super::client::Cookie;
+use super::conversation::{Conversation, Cookie, Input, Output, Phase};
 use super::error::ProtocolError;
-use super::parameters::{Protocol, Test};
-use super::report::{Parties, Report, canonical};
+use super::parameters::Test;
+use super::report::{Report, canonical};
 use super::results::Results;
-use super::serve::{GOAL, HELLO};
-use super::server::{Input, Output, Server};
 use super::sockets;
-use super::state::Fault;
 use super::stream::Socket;
 use super::traffic::{Role, Traffic};
 use super::watch::{Notice, Watch};
 
-/// Outcome of a session.
-pub(super) enum Ending {
-    Report(Box<Report>),
-    Failed { peer: SocketAddr, error: ProtocolError },
+/// Interval at which a session is checked: its streams count and fail on threads of their own.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Poller tokens of a session, and of the request to end.
+pub(super) const CONTROL: u64 = 1;
+pub(super) const HELLO: u64 = 2;
+pub(super) const GOAL: u64 = 3;
+pub(super) const CANCELLED: u64 = 4;
+
+/// Surroundings of a session: its observer, and what waits for its sockets.
+pub(super) struct Around<'a> {
+    pub(super) watch: &'a mut dyn Watch,
+    pub(super) poller: Poller,
 }
 
-/// The client that is served.
-pub(super) struct Session {
-    control: TcpStream,
-    peer: SocketAddr,
-    /// Address at which the server listens; streams over UDP send their hello there.
-    local: SocketAddr,
-    cookie: Cookie,
-    began: WallTime,
-    machine: Server,
-    /// Time of the machine's next deadline.
+/// Outcome of a session.
+pub(super) type Ending = Result<Report, ProtocolError>;
+
+/// The part of a session in which client and server differ.
+pub(super) trait Side: Sized {
+    type Phase: Phase;
+    const ROLE: Role;
+
+    /// Opens the streams of a test, or prepares for those that the client opens.
+    fn open(session: &mut Session<Self>, test: &Test, poller: &Poller) -> std::io::Result<()>;
+}
+
+/// The control connection of a test.
+pub(super) struct Control {
+    pub(super) socket: TcpStream,
+    pub(super) peer: SocketAddr,
+    /// Identifies the client.
+    pub(super) cookie: Cookie,
+}
+
+/// One test, from its first message to its report.
+pub(super) struct Session<S: Side> {
+    pub(super) side: S,
+    pub(super) control: Control,
+    pub(super) began: WallTime,
+    /// Maximum segment size of the control connection, where the system reports it.
+    pub(super) control_mss: Option<u32>,
+    pub(super) test: Option<Test>,
+    /// Sockets of streams, each with its place in the order in which they were opened.
+    pub(super) sockets: Vec<(u64, Socket)>,
+    conversation: Conversation<S::Phase>,
+    /// Time of the conversation's next deadline.
     deadline: Option<Instant>,
     every: Duration,
     /// Bytes that the control connection had no room for yet.
     unwritten: Vec<u8>,
-    test: Option<Test>,
-    /// Sockets of streams, each with its place in the order in which they were accepted.
-    sockets: Vec<(u64, Socket)>,
-    /// Socket for the hello of the next stream over UDP.
-    hello: Option<UdpSocket>,
+    /// The streams, once all of them are there.
     traffic: Option<Traffic>,
-    told: Results,
 }
 
-impl Session {
+impl<S: Side> Session<S> {
     pub(super) fn new(
-        control: TcpStream,
-        peer: SocketAddr,
-        local: SocketAddr,
-        cookie: Cookie,
+        side: S,
+        control: Control,
+        conversation: Conversation<S::Phase>,
         every: Duration,
     ) -> Self {
+        let control_mss = sockets::segment_bytes(&control.socket);
         Self {
+            side,
             control,
-            peer,
-            local,
-            cookie,
             began: clock::wall(),
-            machine: Server::new(clock::monotonic()),
+            control_mss,
+            test: None,
+            sockets: Vec::new(),
+            conversation,
             deadline: None,
             every,
             unwritten: Vec::new(),
-            test: None,
-            sockets: Vec::new(),
-            hello: None,
             traffic: None,
-            told: Results::default(),
         }
     }
 
-    /// Returns whether a connection with this cookie is one of its streams.
-    pub(super) fn wants_stream(&self, cookie: &Cookie) -> bool {
-        let is_tcp = self.test.as_ref().is_some_and(|test| test.protocol == Protocol::Tcp);
-        *cookie == self.cookie && is_tcp && self.machine.awaits_streams()
-    }
-
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        let traffic = self.traffic.as_ref().filter(|_| self.machine.is_running());
-        traffic.map(Traffic::next_look).into_iter().chain(self.deadline).min()
+    /// Returns the next time at which there is something to do.
+    pub(super) fn next_look(&self) -> Instant {
+        let poll = clock::monotonic() + POLL_INTERVAL;
+        let traffic = self.traffic.as_ref().filter(|_| self.conversation.phase.is_running());
+        let next = traffic.map(Traffic::next_look).into_iter().chain(self.deadline);
+        next.fold(poll, Instant::min)
     }
 
     /// Reads the control connection, and executes the resulting actions.
-    pub(super) fn on_control(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
+    pub(super) fn on_control(&mut self, around: &mut Around<'_>) -> Option<Ending> {
         let mut bytes = [0; 4_096];
         loop {
-            let now = clock::monotonic();
-            match self.control.read(&mut bytes) {
-                Ok(0) => self.machine.handle(now, Input::Closed),
-                Ok(read) => self.machine.handle(now, Input::Bytes(&bytes[..read])),
+            let input = match self.control.socket.read(&mut bytes) {
+                Ok(0) => Input::Closed,
+                Ok(read) => Input::Bytes(&bytes[..read]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.drive(watch, poller),
-                Err(_) => self.machine.handle(now, Input::Closed),
-            }
-            if let Some(ending) = self.drive(watch, poller) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.drive(around),
+                Err(_) => Input::Closed,
+            };
+            if let Some(ending) = self.on_input(input, around) {
                 return Some(ending);
             }
         }
     }
 
-    /// Adds a stream over TCP.
-    pub(super) fn on_stream(
-        &mut self,
-        order: u64,
-        socket: TcpStream,
-        watch: &mut dyn Watch,
-        poller: &Poller,
-    ) -> Option<Ending> {
-        let test = self.test.as_ref()?;
-        match sockets::dress(&SockRef::from(&socket), self.peer, test) {
-            Ok(()) => self.sockets.push((order, Socket::Tcp(socket))),
-            Err(source) => self.fail_stream(self.next_stream(), source),
-        }
-        self.begin_once_all_are_there(watch, poller)
-    }
-
-    /// Adds a stream over UDP: its socket becomes the client's alone, and another waits for the next hello. No
-    /// other host is answered: a hello with a forged address would direct the test at the owner of that
-    /// address.
-    pub(super) fn on_hello(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
-        let mut datagram = [0; 64];
-        let (read, from) = self.hello.as_ref()?.recv_from(&mut datagram).ok()?;
-        let answer = sockets::answer_to(&datagram[..read], from, self.peer)?;
-        if let Err(source) = self.take_hello(from, answer, poller) {
-            self.fail_stream(self.next_stream(), source);
-        }
-        self.begin_once_all_are_there(watch, poller)
-    }
-
-    fn take_hello(&mut self, from: SocketAddr, answer: [u8; 4], poller: &Poller) -> std::io::Result<()> {
-        let (Some(socket), Some(test)) = (self.hello.take(), self.test.clone()) else { return Ok(()) };
-        poller.remove(&socket)?;
-        socket.connect(from)?;
-        sockets::set_type_of_service(&SockRef::from(&socket), from, &test)?;
-        // Before the answer, after which the client sends its next hello.
-        if self.sockets.len() + 1 < test.places().len() {
-            self.listen_for_hello(&test, poller)?;
-        }
-        socket.send(&answer)?;
-        let order = self.sockets.len() as u64;
-        self.sockets.push((order, Socket::Udp(socket)));
-        Ok(())
-    }
-
-    fn listen_for_hello(&mut self, test: &Test, poller: &Poller) -> std::io::Result<()> {
-        let socket = sockets::listen_for_hello(self.local, test)?;
-        poller.add(&socket, HELLO, Interest::Read)?;
-        self.hello = Some(socket);
-        Ok(())
-    }
-
-    fn begin_once_all_are_there(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
-        let test = self.test.clone()?;
-        if self.machine.awaits_streams() && self.sockets.len() == test.places().len() {
-            self.sockets.sort_by_key(|(order, _)| *order);
-            let sockets = self.sockets.drain(..).map(|(_, socket)| socket).collect();
-            let traffic = Traffic::new(test, Role::Server, sockets, self.every);
-            let added = traffic
-                .and_then(|traffic| poller.add(&traffic.goal.wakeup, GOAL, Interest::Read).map(|()| traffic));
-            match added {
-                Ok(traffic) => {
-                    self.tell_streams(&traffic, watch);
-                    self.traffic = Some(traffic);
-                    self.machine.handle(clock::monotonic(), Input::Opened);
-                }
-                Err(source) => self.fail_stream(self.next_stream(), source),
-            }
-        }
-        self.drive(watch, poller)
-    }
-
-    fn tell_streams(&self, traffic: &Traffic, watch: &mut dyn Watch) {
-        for stream in &traffic.streams {
-            let (local, remote) = (canonical(stream.local), canonical(stream.remote));
-            watch.notice(Notice::Connected { id: stream.place.id, local, remote });
-        }
-        if let Some(warning) = traffic.clamped() {
-            watch.notice(Notice::Warning(warning));
-        }
+    /// Passes an event to the conversation, and executes the resulting actions.
+    pub(super) fn on_input(&mut self, input: Input<'_>, around: &mut Around<'_>) -> Option<Ending> {
+        self.conversation.handle(clock::monotonic(), input);
+        self.drive(around)
     }
 
     /// A stream's thread has ended; the consequences are handled with the next tick.
-    pub(super) fn on_goal(&mut self) -> Option<Ending> {
-        if let Some(traffic) = &self.traffic {
-            traffic.goal.wakeup.clear();
-        }
-        None
+    pub(super) fn on_goal(&self) {
+        self.traffic.iter().for_each(|traffic| traffic.goal.wakeup.clear());
     }
 
-    /// Closes intervals, handles failures, and passes the time to the machine.
-    pub(super) fn on_time(&mut self, watch: &mut dyn Watch, poller: &Poller, now: Instant) -> Option<Ending> {
-        if self.machine.is_running()
-            && let Some(traffic) = &mut self.traffic
-        {
-            if let Some(interval) = traffic.look(now) {
-                watch.notice(Notice::Interval(&interval));
+    /// Closes intervals, handles failures and the end, and passes the time to the conversation.
+    pub(super) fn on_time(&mut self, around: &mut Around<'_>, now: Instant) -> Option<Ending> {
+        if let Some(traffic) = self.traffic.as_mut().filter(|_| self.conversation.phase.is_running()) {
+            if traffic.is_over(now) {
+                traffic.halt();
+                traffic.flush();
+                self.conversation.handle(clock::monotonic(), Input::Over);
+            } else if let Some(interval) = traffic.look(now) {
+                around.watch.notice(Notice::Interval(&interval));
                 if traffic.has_moved() {
-                    self.machine.handle(now, Input::Progress);
+                    self.conversation.handle(now, Input::Progress);
                 }
             }
             if let Some((stream, source)) = traffic.take_failure() {
                 self.fail_stream(stream, source);
             }
         }
-        if self.machine.awaits_results()
-            && let Some(traffic) = &mut self.traffic
-        {
-            traffic.nudge(now);
-        }
-        self.machine.handle(now, Input::Tick);
-        self.drive(watch, poller)
+        self.conversation.handle(now, Input::Tick);
+        self.drive(around)
     }
 
-    /// Ends the session, and notifies the client.
-    pub(super) fn interrupt(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
-        self.machine.handle(clock::monotonic(), Input::Interrupt);
-        self.drive(watch, poller)
-    }
-
-    /// Executes the machine's actions, until there is nothing more to do.
-    fn drive(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
+    /// Executes the actions of the conversation, until there is nothing more to do.
+    fn drive(&mut self, around: &mut Around<'_>) -> Option<Ending> {
         loop {
-            match self.machine.poll() {
+            match self.conversation.poll() {
                 Output::Write(bytes) => self.unwritten.extend(bytes),
-                Output::Open(test) => self.open(*test, poller),
+                Output::Open(test) => self.open(*test, around),
                 Output::Start => self.start(),
-                Output::Halt => {
-                    if let Some(traffic) = &mut self.traffic {
-                        traffic.halt();
-                    }
-                }
-                Output::Collect(told) => self.collect(told, watch),
-                Output::Finished => {
+                Output::Halt => self.traffic.iter_mut().for_each(Traffic::halt),
+                Output::Nudge => self.traffic.iter_mut().for_each(|it| it.nudge(clock::monotonic())),
+                Output::Collect(told) => self.collect(told.as_ref(), around),
+                Output::Finished(told) => {
                     self.write();
-                    let report = self.report().expect("results were collected, and from streams");
-                    return Some(Ending::Report(Box::new(report)));
+                    let traffic = self.traffic.take().expect("a test that finished had streams");
+                    return Some(Ok(Report::new(self, traffic, &told)));
                 }
                 Output::Failed(error) => {
                     self.write();
-                    return Some(Ending::Failed { peer: canonical(self.peer), error });
+                    return Some(Err(error));
                 }
                 Output::Idle { deadline } => {
                     self.deadline = deadline;
@@ -255,14 +183,48 @@ impl Session {
         }
     }
 
-    fn open(&mut self, test: Test, poller: &Poller) {
-        let is_udp = test.protocol == Protocol::Udp;
+    fn open(&mut self, test: Test, around: &mut Around<'_>) {
         self.test = Some(test.clone());
-        let listening = if is_udp { self.listen_for_hello(&test, poller) } else { Ok(()) };
-        match listening {
-            Ok(()) => self.machine.handle(clock::monotonic(), Input::Ready),
+        match S::open(self, &test, &around.poller) {
+            Ok(()) => self.conversation.handle(clock::monotonic(), Input::Ready),
             Err(source) => self.fail_stream(self.next_stream(), source),
         }
+        self.begin_once_all_are_there(around);
+    }
+
+    /// Handles the outcome of opening one more stream.
+    pub(super) fn on_opened(&mut self, opened: std::io::Result<()>, around: &mut Around<'_>) -> Option<Ending> {
+        match opened {
+            Ok(()) => self.begin_once_all_are_there(around),
+            Err(source) => self.fail_stream(self.next_stream(), source),
+        }
+        self.drive(around)
+    }
+
+    fn begin_once_all_are_there(&mut self, around: &mut Around<'_>) {
+        let Some(test) = self.test.clone() else { return };
+        if self.traffic.is_some() || self.sockets.len() < test.places().len() {
+            return;
+        }
+        self.sockets.sort_by_key(|(order, _)| *order);
+        let sockets = self.sockets.drain(..).map(|(_, socket)| socket).collect();
+        let traffic = Traffic::new(test, S::ROLE, sockets, self.every).and_then(|traffic| {
+            around.poller.add(&traffic.goal.wakeup, GOAL, Interest::Read)?;
+            Ok(traffic)
+        });
+        match traffic {
+            Ok(traffic) => {
+                tell_streams(&traffic, around.watch);
+                self.traffic = Some(traffic);
+                self.conversation.handle(clock::monotonic(), Input::Opened);
+            }
+            Err(source) => self.fail_stream(self.next_stream(), source),
+        }
+    }
+
+    /// Returns whether streams are awaited.
+    pub(super) const fn awaits_streams(&self) -> bool {
+        self.test.is_some() && self.traffic.is_none()
     }
 
     /// Returns the number of the stream that is opened next.
@@ -272,51 +234,47 @@ impl Session {
     }
 
     fn fail_stream(&mut self, stream: u32, source: std::io::Error) {
-        let fault = Fault::stream(&source);
         let error = ProtocolError::Stream { stream, source };
-        self.machine.handle(clock::monotonic(), Input::Failed(error, fault));
+        self.conversation.handle(clock::monotonic(), Input::Failed(error));
     }
 
     fn start(&mut self) {
         // The client learns first that data may flow: its clock begins with that message.
         self.write();
-        let Some(traffic) = &mut self.traffic else { return };
-        if let Err((stream, source)) = traffic.start() {
+        if let Some(Err((stream, source))) = self.traffic.as_mut().map(Traffic::start) {
             self.fail_stream(stream, source);
         }
     }
 
-    fn collect(&mut self, told: Results, watch: &mut dyn Watch) {
+    fn collect(&mut self, told: Option<&Results>, around: &mut Around<'_>) {
         let Some(traffic) = &mut self.traffic else { return };
-        traffic.drain(Some(&told));
+        traffic.drain(told);
         if let Some(last) = traffic.intervals.last() {
-            watch.notice(Notice::Interval(last));
+            around.watch.notice(Notice::Interval(last));
         }
-        let results = traffic.results(Some(&told));
-        self.told = told;
-        self.machine.handle(clock::monotonic(), Input::Collected(results));
-    }
-
-    fn report(&mut self) -> Option<Report> {
-        let letters = self.cookie[..self.cookie.len() - 1].to_vec();
-        let parties = Parties {
-            peer: self.peer,
-            cookie: String::from_utf8_lossy(&letters).into_owned(),
-            began: self.began,
-            control_mss: SockRef::from(&self.control).tcp_mss().ok(),
-        };
-        Some(Report::new(parties, self.traffic.as_mut()?, &self.told))
+        let results = traffic.results(told);
+        self.conversation.handle(clock::monotonic(), Input::Collected(results));
     }
 
     /// Writes as much as the control connection has room for; the rest waits for the next attempt.
     fn write(&mut self) {
         while !self.unwritten.is_empty() {
-            match self.control.write(&self.unwritten) {
+            match self.control.socket.write(&self.unwritten) {
                 Ok(written) => drop(self.unwritten.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // No room, or the peer is gone, which reading will show.
                 Err(_) => return,
             }
         }
+    }
+}
+
+fn tell_streams(traffic: &Traffic, watch: &mut dyn Watch) {
+    for stream in &traffic.streams {
+        let (local, remote) = (canonical(stream.local), canonical(stream.remote));
+        watch.notice(Notice::Connected { id: stream.place.id, local, remote });
+    }
+    if let Some(warning) = traffic.clamped() {
+        watch.notice(Notice::Warning(warning));
     }
 }

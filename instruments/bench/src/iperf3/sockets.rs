@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket as RawSocket, TcpKeepalive, Type};
 
-use super::client::Cookie;
+use super::conversation::{Cookie, STALL};
 use super::datagram::{ANSWER, HELLO, OLD_ANSWER};
 use super::parameters::Test;
-use super::server::STALL;
 
 /// Maximum number of connections that wait to be accepted: those of one test, and some that are refused.
 const BACKLOG: i32 = 512;
@@ -125,6 +124,11 @@ pub(super) fn watch_control(control: &TcpStream) -> io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(IDLE).with_interval(BETWEEN_PROBES))?;
     // It limits the number of probes, too.
     socket.set_tcp_user_timeout(Some(STALL))
+}
+
+/// Returns the maximum segment size of a connection, where the system reports it.
+pub(super) fn segment_bytes(connection: &TcpStream) -> Option<u32> {
+    SockRef::from(connection).tcp_mss().ok()
 }
 
 /// Opens a stream over TCP, as a client: its first bytes are the cookie.

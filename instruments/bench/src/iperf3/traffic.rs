@@ -254,6 +254,9 @@ impl Traffic {
 
     /// Returns whether a client's test has reached its end.
     pub(super) fn is_over(&self, now: Instant) -> bool {
+        if self.role == Role::Server {
+            return false;
+        }
         if self.end_by_time().is_some_and(|end| now >= end) || self.goal.is_received() {
             return true;
         }
