@@ -157,11 +157,10 @@ mod tests {
     use crate::iperf3::conversation::tests::{NOW, drain, verdicts};
     use crate::iperf3::conversation::{COOKIE_BYTES, PATIENCE};
     use crate::iperf3::inbox::framed;
-    use crate::iperf3::parameters::tests::plain;
     use proptest::prelude::*;
 
     fn client() -> Client {
-        let mut client = Client::new(NOW, plain(), &[b'a'; COOKIE_BYTES]);
+        let mut client = Client::new(NOW, Test::default(), &[b'a'; COOKIE_BYTES]);
         assert_eq!(drain(&mut client).0, [b'a'; COOKIE_BYTES]);
         client
     }
@@ -177,7 +176,7 @@ mod tests {
     fn a_whole_conversation_says_what_iperf3_says() {
         let mut client = client();
         client.handle(NOW, Input::Bytes(&[9]));
-        assert_eq!(drain(&mut client).0, framed(&plain().to_parameters()));
+        assert_eq!(drain(&mut client).0, framed(&Test::default().to_parameters()));
         client.handle(NOW, Input::Bytes(&[10, 1, 2]));
         assert_eq!(drain(&mut client).1, ["open 1", "Start"]);
         client.handle(NOW, Input::Over);

@@ -3,18 +3,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::parameters::{
-    Direction, End, LEAST_DATAGRAM_BYTES, MOST_BLOCK_BYTES, MOST_DATAGRAM_BYTES, MOST_OMIT, MOST_STREAMS,
-    MOST_TIME, Protocol, Refusal, Test, in_range,
-};
-use super::results::MOST;
+use super::parameters::{DEFAULT_BLOCK_BYTES, End, Protocol, Test};
+use crate::range::OutOfRange;
 
 /// Default port of an iperf3 server.
 pub const DEFAULT_PORT: u16 = 5_201;
 /// Default rate of a stream over UDP. Units: bits per second.
 const DEFAULT_UDP_RATE: u64 = 1_000_000;
-/// Default size of a block over TCP.
-const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
 /// Size of a datagram where the path MTU is not known.
 const DEFAULT_DATAGRAM_BYTES: u32 = 1_460;
 
@@ -52,7 +47,7 @@ pub enum Family {
     V6,
 }
 
-/// The options of a client. `Default` is what iperf3 does without options.
+/// The options of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The server's name or address.
@@ -67,67 +62,12 @@ pub struct ClientOptions {
     pub client_port: Option<u16>,
     /// Length of an interval.
     pub interval: Duration,
-    /// Transport protocol.
-    pub protocol: Protocol,
-    /// Direction of the data.
-    pub direction: Direction,
-    /// Number of streams in each direction.
-    pub parallel: u32,
+    /// The test, apart from its block size and rate.
+    pub test: Test,
     /// Bytes of a block or datagram; `None` takes 128 KiB over TCP, and the path's maximum over UDP.
     pub block_bytes: Option<usize>,
-    /// Criterion for the end of the test.
-    pub end: End,
-    /// Time at the beginning that the figures omit.
-    pub omit: Duration,
     /// The rate of each stream, 0 for none; `None` takes 1 Mbit/s over UDP and none over TCP.
     pub rate_bits_per_s: Option<u64>,
-    /// Number of blocks per burst.
-    pub burst: u32,
-    /// True if datagrams are numbered with 64 bits.
-    pub wide_counters: bool,
-    /// The buffers of the sockets.
-    pub window_bytes: Option<usize>,
-    /// Maximum segment size.
-    pub mss_bytes: Option<u32>,
-    /// True if small writes are sent at once (`TCP_NODELAY`).
-    pub no_delay: bool,
-    /// The type of service.
-    pub type_of_service: u32,
-    /// The congestion control.
-    pub congestion: Option<String>,
-    /// A title for the report.
-    pub title: Option<String>,
-    /// A text for the reports of both sides.
-    pub extra_data: Option<String>,
-}
-
-impl Default for ClientOptions {
-    fn default() -> Self {
-        Self {
-            host: "localhost".to_owned(),
-            port: DEFAULT_PORT,
-            family: Family::Any,
-            bind: None,
-            client_port: None,
-            interval: Duration::from_secs(1),
-            protocol: Protocol::Tcp,
-            direction: Direction::Forward,
-            parallel: 1,
-            block_bytes: None,
-            end: End::Time(Duration::from_secs(10)),
-            omit: Duration::ZERO,
-            rate_bits_per_s: None,
-            burst: 1,
-            wide_counters: false,
-            window_bytes: None,
-            mss_bytes: None,
-            no_delay: false,
-            type_of_service: 0,
-            congestion: None,
-            title: None,
-            extra_data: None,
-        }
-    }
 }
 
 /// Reasons why an option is invalid.
@@ -135,17 +75,8 @@ impl Default for ClientOptions {
 #[non_exhaustive]
 pub enum OptionsError {
     /// A number is out of range.
-    #[error("{name} {value} is not from {least} to {most}")]
-    OutOfRange {
-        /// The option.
-        name: &'static str,
-        /// Its value.
-        value: u64,
-        /// The minimum.
-        least: u64,
-        /// The maximum.
-        most: u64,
-    },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
     /// iperf3 counts times in whole seconds.
     #[error("{name} {value:?} is not a whole number of seconds, in which iperf3 counts")]
     NotWhole {
@@ -157,15 +88,6 @@ pub enum OptionsError {
     /// An interval that is too long or too short.
     #[error("an interval of {0:?} is not from 100ms to 60s")]
     Interval(Duration),
-}
-
-impl From<Refusal> for OptionsError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::OutOfRange { name, value, least, most } => Self::OutOfRange { name, value, least, most },
-            other => unreachable!("only ranges are checked: {other}"),
-        }
-    }
 }
 
 /// Checks the length of an interval.
@@ -181,57 +103,31 @@ impl ClientOptions {
     /// [`OptionsError`] names the invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         check_interval(self.interval)?;
-        in_range("-P", self.parallel.into(), 1, MOST_STREAMS)?;
-        let block = |bytes: usize| bytes as u64;
-        match (self.protocol, self.block_bytes.map(block)) {
-            (Protocol::Tcp, Some(bytes)) => in_range("-l", bytes, 1, MOST_BLOCK_BYTES)?,
-            (Protocol::Udp, Some(bytes)) => in_range("-l", bytes, LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES)?,
-            (_, None) => 0,
-        };
-        in_range("-O", whole_seconds("-O", self.omit)?, 0, MOST_OMIT.as_secs())?;
-        match self.end {
-            End::Time(time) => in_range("-t", whole_seconds("-t", time)?, 0, MOST_TIME.as_secs())?,
-            End::Bytes(bytes) => in_range("-n", bytes, 1, MOST)?,
-            End::Blocks(blocks) => in_range("-k", blocks, 1, MOST)?,
-        };
-        in_range("-b …/burst", self.burst.into(), 1, 1_000)?;
-        in_range("-b", self.rate_bits_per_s.unwrap_or(0), 0, MOST)?;
-        in_range("-M", self.mss_bytes.unwrap_or(0).into(), 0, 9_216)?;
-        in_range("-S", self.type_of_service.into(), 0, 255)?;
-        Ok(())
+        check_whole("-O", self.test.omit)?;
+        if let End::Time(time) = self.test.end {
+            check_whole("-t", time)?;
+        }
+        Ok(self.test(None).check()?)
     }
 
     /// Returns the test, given the maximum segment size of the control connection, from which the datagram size
     /// follows.
     pub(super) fn test(&self, control_mss: Option<u32>) -> Test {
         let datagram = control_mss.unwrap_or(DEFAULT_DATAGRAM_BYTES).min(u32::from(u16::MAX) - 28) as usize;
-        let (block_bytes, rate) = match self.protocol {
+        let (block_bytes, rate) = match self.test.protocol {
             Protocol::Tcp => (DEFAULT_BLOCK_BYTES, None),
             Protocol::Udp => (datagram, Some(DEFAULT_UDP_RATE)),
         };
         Test {
-            protocol: self.protocol,
-            direction: self.direction,
-            parallel: self.parallel,
             block_bytes: self.block_bytes.unwrap_or(block_bytes),
-            end: self.end,
-            omit: self.omit,
             rate_bits_per_s: self.rate_bits_per_s.or(rate).filter(|rate| *rate > 0),
-            burst: self.burst,
-            wide_counters: self.wide_counters,
-            window_bytes: self.window_bytes,
-            mss_bytes: self.mss_bytes,
-            no_delay: self.no_delay,
-            type_of_service: self.type_of_service,
-            congestion: self.congestion.clone(),
-            title: self.title.clone(),
-            extra_data: self.extra_data.clone(),
+            ..self.test.clone()
         }
     }
 }
 
-fn whole_seconds(name: &'static str, value: Duration) -> Result<u64, OptionsError> {
-    if value.subsec_nanos() == 0 { Ok(value.as_secs()) } else { Err(OptionsError::NotWhole { name, value }) }
+fn check_whole(name: &'static str, value: Duration) -> Result<(), OptionsError> {
+    if value.subsec_nanos() == 0 { Ok(()) } else { Err(OptionsError::NotWhole { name, value }) }
 }
 
 /// Reads a size as iperf3 does: `128K` and `1M` are powers of 1,024.
@@ -278,15 +174,25 @@ mod tests {
     #[test]
     fn options_out_of_range_are_named() {
         let error = |change: fn(&mut ClientOptions)| {
-            let mut options = ClientOptions::default();
+            let mut options = ClientOptions {
+                host: "localhost".to_owned(),
+                port: DEFAULT_PORT,
+                family: Family::Any,
+                bind: None,
+                client_port: None,
+                interval: Duration::from_secs(1),
+                test: Test::default(),
+                block_bytes: None,
+                rate_bits_per_s: None,
+            };
             change(&mut options);
             options.check().map_err(|error| error.to_string())
         };
         assert_eq!(error(|_| {}), Ok(()));
-        assert!(error(|it| it.parallel = 129).unwrap_err().starts_with("-P 129"));
-        assert!(error(|it| it.block_bytes = Some(0)).unwrap_err().starts_with("-l 0"));
-        assert!(error(|it| it.omit = Duration::from_millis(1_500)).unwrap_err().contains("whole number"));
-        assert!(error(|it| it.end = End::Bytes(0)).unwrap_err().starts_with("-n 0"));
+        assert!(error(|it| it.test.parallel = 129).unwrap_err().contains("-P must be from 1 to 128, not 129"));
+        assert!(error(|it| it.block_bytes = Some(0)).unwrap_err().contains("-l must be from 1 to"));
+        assert!(error(|it| it.test.omit = Duration::from_millis(1_500)).unwrap_err().contains("whole number"));
+        assert!(error(|it| it.test.end = End::Bytes(0)).unwrap_err().contains("-n must be from 1 to"));
         assert!(error(|it| it.interval = Duration::from_millis(99)).is_err());
         assert_eq!(error(|it| it.interval = Duration::from_millis(100)), Ok(()));
     }

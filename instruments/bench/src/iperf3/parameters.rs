@@ -5,25 +5,17 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+use serde_with::skip_serializing_none;
 
 use super::error::ProtocolError;
-use super::results::whole;
+use super::results::{MOST, to_count};
 use super::state::Fault;
+use crate::range::{OutOfRange, in_range};
 
-/// Maximum number of streams in one direction, as in iperf3.
-pub(super) const MOST_STREAMS: u64 = 128;
-/// Maximum size of a block over TCP, as in iperf3.
-pub(super) const MOST_BLOCK_BYTES: u64 = 1 << 20;
-/// Maximum payload of a datagram over IPv4.
-pub(super) const MOST_DATAGRAM_BYTES: u64 = 65_507;
-/// Minimum payload of a datagram: the header with 64-bit counters, the larger one.
-pub(super) const LEAST_DATAGRAM_BYTES: u64 = 16;
-/// Maximum omission, as in iperf3.
-pub(super) const MOST_OMIT: Duration = Duration::from_secs(60);
-/// Maximum time of a test, as in iperf3: a day.
-pub(super) const MOST_TIME: Duration = Duration::from_secs(86_400);
+/// Default size of a block over TCP.
+pub(super) const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
 
 /// Transport protocol of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +58,7 @@ pub enum End {
     Blocks(u64),
 }
 
-/// One test, as both sides understand it.
+/// One test, as both sides understand it. `Default` is the test of iperf3 without options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Test {
     /// Transport protocol.
@@ -111,7 +103,58 @@ pub(super) struct Place {
     pub(super) flow: Flow,
 }
 
+impl Default for Test {
+    fn default() -> Self {
+        Self {
+            protocol: Protocol::Tcp,
+            direction: Direction::Forward,
+            parallel: 1,
+            block_bytes: DEFAULT_BLOCK_BYTES,
+            end: End::Time(Duration::from_secs(10)),
+            omit: Duration::ZERO,
+            rate_bits_per_s: None,
+            burst: 1,
+            wide_counters: false,
+            window_bytes: None,
+            mss_bytes: None,
+            no_delay: false,
+            type_of_service: 0,
+            congestion: None,
+            title: None,
+            extra_data: None,
+        }
+    }
+}
+
 impl Test {
+    /// Checks every number against the limits of iperf3.
+    pub(super) fn check(&self) -> Result<(), OutOfRange> {
+        let blocks = match self.protocol {
+            Protocol::Tcp => 1..=1 << 20,
+            // The header with 64-bit counters, and what a datagram over IPv4 carries.
+            Protocol::Udp => 16..=65_507,
+        };
+        let end = match self.end {
+            End::Time(time) => ("-t", time.as_secs(), 0..=86_400),
+            End::Bytes(bytes) => ("-n", bytes, 1..=MOST),
+            End::Blocks(blocks) => ("-k", blocks, 1..=MOST),
+        };
+        for (name, value, range) in [
+            ("-P", u64::from(self.parallel), 1..=128),
+            ("-l", self.block_bytes as u64, blocks),
+            end,
+            ("-O", self.omit.as_secs(), 0..=60),
+            ("-b", self.rate_bits_per_s.unwrap_or(0), 0..=MOST),
+            ("-b …/burst", self.burst.into(), 1..=1_000),
+            ("-w", self.window_bytes.unwrap_or(0) as u64, 0..=512 << 20),
+            ("-M", self.mss_bytes.unwrap_or(0).into(), 0..=9_216),
+            ("-S", self.type_of_service.into(), 0..=255),
+        ] {
+            in_range(name, value.into(), u128::from(*range.start())..=u128::from(*range.end()))?;
+        }
+        Ok(())
+    }
+
     /// Returns the streams in the order in which a client opens them.
     ///
     /// Source: observed; the second stream is number 3, the number 2 is not used.
@@ -155,17 +198,8 @@ pub enum Refusal {
         option: &'static str,
     },
     /// A number is out of range.
-    #[error("the client asks for {name} {value}, which is not from {least} to {most}")]
-    OutOfRange {
-        /// Name of the parameter.
-        name: &'static str,
-        /// Its value.
-        value: u64,
-        /// The minimum.
-        least: u64,
-        /// The maximum.
-        most: u64,
-    },
+    #[error("the client's {0}")]
+    OutOfRange(#[from] OutOfRange),
     /// Neither TCP nor UDP, or both.
     #[error("the client names neither TCP nor UDP, or both\nsee whether it is iperf3")]
     Protocol,
@@ -179,59 +213,41 @@ impl Refusal {
         match self {
             Self::Authentication => Fault::NOT_AUTHORISED,
             Self::Unsupported { .. } => Fault::NOT_IMPLEMENTED,
-            Self::OutOfRange { .. } | Self::Protocol | Self::Direction => Fault::BAD_PARAMETERS,
+            Self::OutOfRange(_) | Self::Protocol | Self::Direction => Fault::BAD_PARAMETERS,
         }
     }
 }
 
-/// The parameters on the wire.
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// The parameters on the wire, in iperf3's order; flags and most numbers that are not set are left out.
+#[skip_serializing_none]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Parameters {
-    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
-    tcp: bool,
-    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
-    udp: bool,
-    #[serde(deserialize_with = "whole")]
-    omit: u64,
-    #[serde(deserialize_with = "whole")]
-    time: u64,
-    #[serde(deserialize_with = "whole")]
-    num: u64,
-    #[serde(deserialize_with = "whole")]
-    blockcount: u64,
-    #[serde(rename = "MSS", deserialize_with = "whole", skip_serializing_if = "is_zero")]
-    mss: u64,
-    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
-    nodelay: bool,
-    #[serde(deserialize_with = "whole")]
-    parallel: u64,
-    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
-    reverse: bool,
-    #[serde(deserialize_with = "truth", skip_serializing_if = "is_false")]
-    bidirectional: bool,
-    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
-    window: u64,
-    #[serde(deserialize_with = "whole")]
-    len: u64,
-    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
-    bandwidth: u64,
+    tcp: Option<Value>,
+    udp: Option<Value>,
+    omit: Option<Number>,
+    time: Option<Number>,
+    num: Option<Number>,
+    blockcount: Option<Number>,
+    #[serde(rename = "MSS")]
+    mss: Option<Number>,
+    nodelay: Option<Value>,
+    parallel: Option<Number>,
+    reverse: Option<Value>,
+    bidirectional: Option<Value>,
+    window: Option<Number>,
+    len: Option<Number>,
+    bandwidth: Option<Number>,
     /// Microseconds between two checks of iperf3's pacing; ours sleeps until each block's own time.
-    #[serde(deserialize_with = "whole")]
-    pacing_timer: u64,
-    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
-    burst: u64,
-    #[serde(rename = "TOS", deserialize_with = "whole", skip_serializing_if = "is_zero")]
-    tos: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    pacing_timer: Option<Number>,
+    burst: Option<Number>,
+    #[serde(rename = "TOS")]
+    tos: Option<Number>,
     title: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     extra_data: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     congestion: Option<String>,
-    #[serde(deserialize_with = "truth", serialize_with = "as_one", skip_serializing_if = "is_false")]
-    udp_counters_64bit: bool,
-    client_version: String,
+    udp_counters_64bit: Option<Value>,
+    client_version: Option<String>,
     #[serde(flatten, skip_serializing)]
     others: serde_json::Map<String, Value>,
 }
@@ -262,37 +278,47 @@ impl Test {
 
     /// Returns the parameters as a client sends them.
     pub(super) fn to_parameters(&self) -> Vec<u8> {
-        let (time, num, blockcount) = match self.end {
-            End::Time(time) => (time.as_secs(), 0, 0),
-            End::Bytes(bytes) => (0, bytes, 0),
-            End::Blocks(blocks) => (0, 0, blocks),
-        };
+        let (time, num, blockcount) = self.end.numbers();
+        let flag = |is_set: bool| is_set.then_some(Value::Bool(true));
+        let number = |number: u64| Some(Number::from(number));
+        let positive = |value: u64| number(value).filter(|_| value > 0);
         let parameters = Parameters {
-            tcp: self.protocol == Protocol::Tcp,
-            udp: self.protocol == Protocol::Udp,
-            omit: self.omit.as_secs(),
-            time,
-            num,
-            blockcount,
-            mss: self.mss_bytes.map_or(0, u64::from),
-            nodelay: self.no_delay,
-            parallel: u64::from(self.parallel),
-            reverse: self.direction == Direction::Reverse,
-            bidirectional: self.direction == Direction::Both,
-            window: self.window_bytes.map_or(0, |bytes| bytes as u64),
-            len: self.block_bytes as u64,
-            bandwidth: self.rate_bits_per_s.unwrap_or(0),
-            pacing_timer: 1_000,
-            burst: if self.burst > 1 { u64::from(self.burst) } else { 0 },
-            tos: u64::from(self.type_of_service),
+            tcp: flag(self.protocol == Protocol::Tcp),
+            udp: flag(self.protocol == Protocol::Udp),
+            omit: number(self.omit.as_secs()),
+            time: number(time),
+            num: number(num),
+            blockcount: number(blockcount),
+            mss: positive(self.mss_bytes.unwrap_or(0).into()),
+            nodelay: flag(self.no_delay),
+            parallel: number(self.parallel.into()),
+            reverse: flag(self.direction == Direction::Reverse),
+            bidirectional: flag(self.direction == Direction::Both),
+            window: positive(self.window_bytes.unwrap_or(0) as u64),
+            len: number(self.block_bytes as u64),
+            bandwidth: self.rate_bits_per_s.map(Number::from),
+            pacing_timer: number(1_000),
+            burst: Some(Number::from(self.burst)).filter(|_| self.burst > 1),
+            tos: positive(self.type_of_service.into()),
             title: self.title.clone(),
             extra_data: self.extra_data.clone(),
             congestion: self.congestion.clone(),
-            udp_counters_64bit: self.wide_counters,
-            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            udp_counters_64bit: self.wide_counters.then(|| Value::from(1)),
+            client_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             others: serde_json::Map::new(),
         };
         serde_json::to_vec(&parameters).expect("numbers and texts become JSON")
+    }
+}
+
+impl End {
+    /// Returns seconds, bytes and blocks as iperf3 writes them: one of them, and zeros.
+    pub(super) const fn numbers(self) -> (u64, u64, u64) {
+        match self {
+            Self::Time(time) => (time.as_secs(), 0, 0),
+            Self::Bytes(bytes) => (0, bytes, 0),
+            Self::Blocks(blocks) => (0, 0, blocks),
+        }
     }
 }
 
@@ -303,42 +329,43 @@ impl Parameters {
         }
         let direction = self.direction()?;
         self.refuse_others(direction)?;
-        let protocol = self.protocol()?;
-        let len = match protocol {
-            Protocol::Tcp => in_range("-l", self.len, 1, MOST_BLOCK_BYTES)?,
-            Protocol::Udp => in_range("-l", self.len, LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES)?,
-        };
-        Ok(Test {
-            protocol,
+        let test = Test {
+            protocol: self.protocol()?,
             direction,
-            parallel: small(in_range("-P", self.parallel, 1, MOST_STREAMS)?),
-            block_bytes: small(len) as usize,
-            end: self.end()?,
-            omit: Duration::from_secs(in_range("-O", self.omit, 0, MOST_OMIT.as_secs())?),
-            rate_bits_per_s: Some(self.bandwidth).filter(|rate| *rate > 0),
-            burst: small(in_range("burst", self.burst, 0, 1_000)?.max(1)),
-            wide_counters: self.udp_counters_64bit,
-            window_bytes: Some(in_range("-w", self.window, 0, 512 << 20)? as usize).filter(|it| *it > 0),
-            mss_bytes: Some(small(in_range("-M", self.mss, 0, 9_216)?)).filter(|mss| *mss > 0),
-            no_delay: self.nodelay,
-            type_of_service: small(in_range("-S", self.tos, 0, 255)?),
+            parallel: small(self.parallel),
+            block_bytes: small(self.len) as usize,
+            end: match (count(self.num), count(self.blockcount)) {
+                (0, 0) => End::Time(Duration::from_secs(count(self.time))),
+                (0, blocks) => End::Blocks(blocks),
+                (bytes, _) => End::Bytes(bytes),
+            },
+            omit: Duration::from_secs(count(self.omit)),
+            rate_bits_per_s: Some(count(self.bandwidth)).filter(|rate| *rate > 0),
+            burst: small(self.burst).max(1),
+            wide_counters: is_set(self.udp_counters_64bit.as_ref()),
+            window_bytes: Some(small(self.window) as usize).filter(|bytes| *bytes > 0),
+            mss_bytes: Some(small(self.mss)).filter(|mss| *mss > 0),
+            no_delay: is_set(self.nodelay.as_ref()),
+            type_of_service: small(self.tos),
             congestion: self.congestion,
             title: self.title,
             extra_data: self.extra_data,
-        })
+        };
+        test.check()?;
+        Ok(test)
     }
 
     fn refuse_others(&self, direction: Direction) -> Result<(), Refusal> {
         let of_senders = REFUSED_OF_SENDERS.iter().filter(|_| direction != Direction::Forward);
         let mut refused = REFUSED.iter().chain(of_senders);
-        match refused.find(|(key, _)| self.others.get(*key).is_some_and(is_set)) {
+        match refused.find(|(key, _)| is_set(self.others.get(*key))) {
             Some((_, option)) => Err(Refusal::Unsupported { option }),
             None => Ok(()),
         }
     }
 
-    const fn direction(&self) -> Result<Direction, Refusal> {
-        match (self.reverse, self.bidirectional) {
+    fn direction(&self) -> Result<Direction, Refusal> {
+        match (is_set(self.reverse.as_ref()), is_set(self.bidirectional.as_ref())) {
             (false, false) => Ok(Direction::Forward),
             (true, false) => Ok(Direction::Reverse),
             (false, true) => Ok(Direction::Both),
@@ -346,90 +373,39 @@ impl Parameters {
         }
     }
 
-    const fn protocol(&self) -> Result<Protocol, Refusal> {
-        match (self.tcp, self.udp) {
+    fn protocol(&self) -> Result<Protocol, Refusal> {
+        match (is_set(self.tcp.as_ref()), is_set(self.udp.as_ref())) {
             (true, false) => Ok(Protocol::Tcp),
             (false, true) => Ok(Protocol::Udp),
             _ => Err(Refusal::Protocol),
         }
     }
-
-    fn end(&self) -> Result<End, Refusal> {
-        Ok(match (self.num, self.blockcount) {
-            (0, 0) => End::Time(Duration::from_secs(in_range("-t", self.time, 0, MOST_TIME.as_secs())?)),
-            (0, blocks) => End::Blocks(blocks),
-            (bytes, _) => End::Bytes(bytes),
-        })
-    }
 }
 
-pub(super) const fn in_range(name: &'static str, value: u64, least: u64, most: u64) -> Result<u64, Refusal> {
-    if value < least || value > most {
-        return Err(Refusal::OutOfRange { name, value, least, most });
-    }
-    Ok(value)
+/// Returns a count; 0 if it is not given.
+fn count(number: Option<Number>) -> u64 {
+    number.map_or(0, |number| to_count(&number))
 }
 
-fn small(value: u64) -> u32 {
-    u32::try_from(value).expect("the range was checked")
+/// Returns a count whose range is far below the largest number.
+fn small(number: Option<Number>) -> u32 {
+    u32::try_from(count(number)).unwrap_or(u32::MAX)
 }
 
 /// Returns whether a value is true: iperf3 writes `true` or a number.
-fn is_set(value: &Value) -> bool {
+fn is_set(value: Option<&Value>) -> bool {
     match value {
-        Value::Bool(set) => *set,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::Null => false,
-        Value::String(_) | Value::Array(_) | Value::Object(_) => true,
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(set)) => *set,
+        Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+        Some(Value::String(_) | Value::Array(_) | Value::Object(_)) => true,
     }
-}
-
-fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Ok(is_set(&Value::deserialize(deserializer)?))
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
-fn as_one<S: serde::Serializer>(set: &bool, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u8(u8::from(*set))
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
-const fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use crate::iperf3::results::MOST;
     use proptest::prelude::*;
-
-    /// A second of one stream over TCP.
-    pub(crate) fn plain() -> Test {
-        Test {
-            protocol: Protocol::Tcp,
-            direction: Direction::Forward,
-            parallel: 1,
-            block_bytes: 131_072,
-            end: End::Time(Duration::from_secs(1)),
-            omit: Duration::ZERO,
-            rate_bits_per_s: None,
-            burst: 1,
-            wide_counters: false,
-            window_bytes: None,
-            mss_bytes: None,
-            no_delay: false,
-            type_of_service: 0,
-            congestion: None,
-            title: None,
-            extra_data: None,
-        }
-    }
 
     /// Written by iperf 3.12.
     const OBSERVED: &str = r#"{"tcp":true,"omit":1,"time":1,"num":0,"blockcount":0,"MSS":1000,"nodelay":true,"parallel":1,"window":102400,"len":1000,"bandwidth":10000000,"fqrate":100000000,"pacing_timer":2000,"burst":5,"TOS":16,"title":"hello","extra_data":"foo","repeating_payload":1,"zerocopy":1,"client_version":"3.12"}"#;
@@ -438,6 +414,7 @@ pub(super) mod tests {
     fn parameters_of_another_program_are_read() {
         let expected = Test {
             block_bytes: 1_000,
+            end: End::Time(Duration::from_secs(1)),
             omit: Duration::from_secs(1),
             rate_bits_per_s: Some(10_000_000),
             burst: 5,
@@ -447,7 +424,7 @@ pub(super) mod tests {
             type_of_service: 16,
             title: Some("hello".to_owned()),
             extra_data: Some("foo".to_owned()),
-            ..plain()
+            ..Test::default()
         };
         assert_eq!(Test::parse(OBSERVED.as_bytes()).unwrap(), expected);
     }
@@ -504,7 +481,7 @@ pub(super) mod tests {
 
     #[test]
     fn streams_are_numbered_as_observed() {
-        let test = Test { parallel: 2, direction: Direction::Both, ..plain() };
+        let test = Test { parallel: 2, direction: Direction::Both, ..Test::default() };
         let numbers: Vec<_> = test.places().iter().map(|place| (place.id, place.flow)).collect();
         let (up, down) = (Flow::ToServer, Flow::ToClient);
         assert_eq!(numbers, [(1, up), (3, up), (4, down), (5, down)]);
@@ -537,7 +514,7 @@ pub(super) mod tests {
                 burst,
                 wide_counters: udp,
                 type_of_service,
-                ..plain()
+                ..Test::default()
             },
         )
     }

@@ -339,13 +339,12 @@ pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::iperf3::parameters::tests::plain;
     use crate::iperf3::results::MOST;
     use crate::iperf3::stream::Counts;
     use proptest::prelude::*;
 
     fn udp() -> Test {
-        Test { protocol: Protocol::Udp, block_bytes: 100, ..plain() }
+        Test { protocol: Protocol::Udp, block_bytes: 100, ..Test::default() }
     }
 
     fn received(packets: u64, missing: u64, highest: u64) -> Totals {
@@ -399,7 +398,7 @@ pub(super) mod tests {
     proptest! {
         #[test]
         fn whatever_a_peer_tells_a_closed_account_adds_up(peer in told(), is_udp in any::<bool>(), sends in any::<bool>()) {
-            let test = if is_udp { udp() } else { plain() };
+            let test = if is_udp { udp() } else { Test::default() };
             let account = account(&test, sends, &received(6, 2, 8), &peer);
             let parts = account.received + account.missing + account.after_last;
             prop_assert!(account.verdict != Verdict::Closed || account.sent == parts, "{:?}", account);

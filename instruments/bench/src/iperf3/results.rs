@@ -4,6 +4,7 @@
 //! where the number is unknown, which iperf 3.12 writes as 18446744073709551615.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Number;
 
 use super::error::ProtocolError;
 
@@ -67,20 +68,20 @@ impl Results {
 /// sum over all streams of a test fits.
 pub(super) const MOST: u64 = 1 << 53;
 
-/// Reads a count that may be written as a number with a point or an exponent; anything else is 0.
-pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    let number = serde_json::Number::deserialize(deserializer)?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "`as` saturates, as is meant"
-    )]
-    Ok(number.as_u64().unwrap_or_else(|| number.as_f64().map_or(0, |number| number as u64)).min(MOST))
+/// Reads a count that may be written as a number with a point or an exponent.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(to_count(&Number::deserialize(deserializer)?))
+}
+
+/// Returns a number as a count; what is none is 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, as is meant")]
+pub(super) fn to_count(number: &Number) -> u64 {
+    number.as_u64().unwrap_or_else(|| number.as_f64().map_or(0, |number| number as u64)).min(MOST)
 }
 
 /// Reads a count that is negative, or negative and wrapped, where it is unknown.
 fn signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let number = serde_json::Number::deserialize(deserializer)?;
+    let number = Number::deserialize(deserializer)?;
     Ok(number.as_u64().filter(|count| *count <= MOST))
 }
 

@@ -213,11 +213,10 @@ mod tests {
     use super::*;
     use crate::iperf3::conversation::tests::{NOW, drain, verdicts};
     use crate::iperf3::inbox::framed;
-    use crate::iperf3::parameters::tests::plain;
     use proptest::prelude::*;
 
     fn running() -> Server {
-        running_test(&Test { end: End::Time(Duration::ZERO), ..plain() })
+        running_test(&Test { end: End::Time(Duration::ZERO), ..Test::default() })
     }
 
     fn running_test(test: &Test) -> Server {
@@ -233,7 +232,7 @@ mod tests {
     fn a_whole_conversation_says_what_iperf3_says() {
         let mut server = Server::new(NOW);
         assert_eq!(drain(&mut server).0, [9]);
-        server.handle(NOW, Input::Bytes(&framed(&plain().to_parameters())));
+        server.handle(NOW, Input::Bytes(&framed(&Test::default().to_parameters())));
         assert_eq!(drain(&mut server), (vec![], vec!["open 1".to_owned()]));
         server.handle(NOW, Input::Ready);
         assert_eq!(drain(&mut server).0, [10]);
@@ -294,7 +293,7 @@ mod tests {
     #[test]
     fn a_test_that_its_client_never_ends_is_ended_although_data_moves() {
         let (omit, time) = (Duration::from_secs(2), Duration::from_secs(300));
-        let mut server = running_test(&Test { end: End::Time(time), omit, ..plain() });
+        let mut server = running_test(&Test { end: End::Time(time), omit, ..Test::default() });
         let end = NOW + (omit + time + PATIENCE);
         for second in 0..(omit + time + PATIENCE).as_secs() {
             server.handle(NOW + Duration::from_secs(second), Input::Progress);
@@ -324,7 +323,7 @@ mod tests {
 
         #[test]
         fn pieces_do_not_matter(cut in 1..200_usize) {
-            let conversation = framed(&plain().to_parameters());
+            let conversation = framed(&Test::default().to_parameters());
             let (mut whole, mut pieces) = (Server::new(NOW), Server::new(NOW));
             whole.handle(NOW, Input::Bytes(&conversation));
             conversation.chunks(cut).for_each(|piece| pieces.handle(NOW, Input::Bytes(piece)));

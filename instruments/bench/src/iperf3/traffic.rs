@@ -475,7 +475,6 @@ impl Connection {
 mod tests {
     use super::*;
     use crate::iperf3::parameters::Direction;
-    use crate::iperf3::parameters::tests::plain;
     use std::net::UdpSocket;
 
     /// Two sockets that are connected to each other.
@@ -493,7 +492,7 @@ mod tests {
             direction: Direction::Both,
             block_bytes: 100,
             rate_bits_per_s: Some(1_000_000),
-            ..plain()
+            ..Test::default()
         };
         let ((receiving, from), (sending, _to)) = (pair(), pair());
         let sockets = vec![Socket::Udp(receiving), Socket::Udp(sending)];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bench::iperf3::{
     ClientOptions, DEFAULT_PORT, Direction, End, Family, Interval, Notice, Protocol, Repeat, Report,
-    ServerOptions, Watch, failure_to_json, rate, size,
+    ServerOptions, Test, Watch, failure_to_json, rate, size,
 };
 use clap::{ArgGroup, Args};
 use sys::Cancellation;
@@ -170,26 +170,29 @@ impl Arguments {
             bind: self.bind,
             client_port: test.cport,
             interval: self.interval,
-            protocol: if test.udp { Protocol::Udp } else { Protocol::Tcp },
-            direction: match (test.reverse, test.bidir) {
-                (true, _) => Direction::Reverse,
-                (_, true) => Direction::Both,
-                _ => Direction::Forward,
+            test: Test {
+                protocol: if test.udp { Protocol::Udp } else { Protocol::Tcp },
+                direction: match (test.reverse, test.bidir) {
+                    (true, _) => Direction::Reverse,
+                    (_, true) => Direction::Both,
+                    _ => Direction::Forward,
+                },
+                parallel: test.parallel,
+                end: test.bytes.map(End::Bytes).or(test.blockcount.map(End::Blocks)).unwrap_or(time),
+                omit: test.omit,
+                burst: test.bitrate.map_or(1, |(_, burst)| burst),
+                wide_counters: test.udp_counters_64bit,
+                window_bytes: test.window.map(bytes),
+                mss_bytes: test.set_mss,
+                no_delay: test.no_delay,
+                type_of_service: test.tos,
+                congestion: test.congestion.clone(),
+                title: test.title.clone(),
+                extra_data: test.extra_data.clone(),
+                ..Test::default()
             },
-            parallel: test.parallel,
             block_bytes: test.length.map(bytes),
-            end: test.bytes.map(End::Bytes).or(test.blockcount.map(End::Blocks)).unwrap_or(time),
-            omit: test.omit,
             rate_bits_per_s: test.bitrate.map(|(rate, _)| rate),
-            burst: test.bitrate.map_or(1, |(_, burst)| burst),
-            wide_counters: test.udp_counters_64bit,
-            window_bytes: test.window.map(bytes),
-            mss_bytes: test.set_mss,
-            no_delay: test.no_delay,
-            type_of_service: test.tos,
-            congestion: test.congestion.clone(),
-            title: test.title.clone(),
-            extra_data: test.extra_data.clone(),
         }
     }
 }
