@@ -2,20 +2,20 @@
 //!
 //! The conversation of either side is a machine without sockets (`conversation` with `client` and `server`);
 //! `session`, with `run` and `serve`, gives them sockets; `traffic` is the data, the same on both sides. The result
-//! of a test is a [`Report`], which has the counts of both sides, the check of its account, and all of it in JSON of
-//! iperf3's shape.
+//! of a test is a [`Report`], which has the counts of both sides and the check of its account.
 //!
 //! Learnt from two programs of iperf 3.12 that communicated through a relay which recorded every byte;
 //! `docs/guide/bench.md` lists what works, what is refused, and what differs.
 
+mod account;
 mod client;
 mod conversation;
 mod cpu;
 mod datagram;
 mod error;
+mod figures;
 mod goal;
 mod inbox;
-mod json;
 mod options;
 mod pace;
 mod parameters;
@@ -28,17 +28,14 @@ mod session;
 mod sockets;
 mod state;
 mod stream;
-mod table;
 mod traffic;
 mod watch;
 
-pub use cpu::CpuPercent;
 pub use error::{ProtocolError, RunError, ServeError};
-pub use json::failure_to_json;
+pub use figures::Interval;
 pub use options::{ClientOptions, DEFAULT_PORT, Family, OptionsError, Repeat, ServerOptions, rate, size};
-pub use parameters::{Direction, End, Flow, Protocol, Refusal, Test};
-pub use report::{Account, Connection, Report, Side, StreamReport, Sum, Verdict};
+pub use parameters::{Direction, End, Protocol, Refusal, Test};
+pub use report::{Report, failure_to_json};
 pub use run::run;
 pub use serve::serve;
-pub use traffic::{Interval, Role, StreamInterval};
 pub use watch::{Notice, Watch};

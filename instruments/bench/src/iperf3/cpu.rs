@@ -17,13 +17,13 @@ pub(super) struct Cpu {
 
 /// Shares of one processor. Units: percent.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct CpuPercent {
+pub(super) struct CpuPercent {
     /// User and kernel mode together.
-    pub total: f64,
+    pub(super) total: f64,
     /// User mode.
-    pub user: f64,
+    pub(super) user: f64,
     /// Kernel mode.
-    pub system: f64,
+    pub(super) system: f64,
 }
 
 impl Cpu {

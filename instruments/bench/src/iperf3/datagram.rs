@@ -145,8 +145,8 @@ impl SequenceTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
     use probe::flow::WINDOW_NUMBERS;
+    use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     const NOW: Instant = Instant::ORIGIN;

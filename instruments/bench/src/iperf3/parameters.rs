@@ -18,7 +18,8 @@ use crate::range::{OutOfRange, in_range};
 pub(super) const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
 
 /// Transport protocol of a test.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Protocol {
     /// A stream of bytes.
     Tcp,
@@ -39,9 +40,10 @@ pub enum Direction {
 }
 
 /// Direction of a stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flow {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Flow {
     /// From the client to the server.
+    #[default]
     ToServer,
     /// From the server to the client.
     ToClient,
@@ -96,7 +98,7 @@ pub struct Test {
 }
 
 /// Identity of a stream, the same on both sides.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Place {
     /// Number of the stream in results.
     pub(super) id: u32,

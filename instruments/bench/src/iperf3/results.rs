@@ -21,8 +21,6 @@ pub(super) struct Results {
     pub(super) sender_has_retransmits: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) congestion_used: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) server_output_text: Option<String>,
     pub(super) streams: Vec<StreamResults>,
 }
 

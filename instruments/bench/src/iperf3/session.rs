@@ -167,8 +167,8 @@ impl<S: Side> Session<S> {
                 Output::Collect(told) => self.collect(told.as_ref(), around),
                 Output::Finished(told) => {
                     self.write();
-                    let traffic = self.traffic.take().expect("a test that finished had streams");
-                    return Some(Ok(Report::new(self, traffic, &told)));
+                    let mut traffic = self.traffic.take().expect("a test that finished had streams");
+                    return Some(Ok(Report::new(self, &mut traffic, &told)));
                 }
                 Output::Failed(error) => {
                     self.write();

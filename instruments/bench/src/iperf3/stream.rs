@@ -15,9 +15,10 @@ use sys::{MemInfo, TcpInfo, clock};
 use units::Instant;
 
 use super::datagram::{Arrived, Header, SequenceTracker};
+use super::figures::Figures;
 use super::goal::Goal;
 use super::pace::Pacer;
-use super::parameters::{Flow, Place, Test};
+use super::parameters::{Flow, Place, Protocol, Test};
 
 /// Interval at which a thread checks whether the test is over: its blocking calls wait for one socket alone.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -198,6 +199,19 @@ impl Stream {
         let name = format!("iperf3 stream {}", self.place.id);
         self.thread = Some(std::thread::Builder::new().name(name).spawn(move || worker.run(sends))?);
         Ok(())
+    }
+
+    pub(super) fn protocol(&self) -> Protocol {
+        match *self.socket {
+            Socket::Tcp(_) => Protocol::Tcp,
+            Socket::Udp(_) => Protocol::Udp,
+        }
+    }
+
+    /// Returns figures that name the stream, and no more.
+    pub(super) fn figures(&self) -> Figures {
+        let socket = Some(self.descriptor());
+        Figures { place: self.place, socket, sender: self.sends, ..Figures::default() }
     }
 
     /// Returns the counts so far.

@@ -8,8 +8,9 @@ use sys::{TcpInfo, clock};
 use units::Instant;
 
 use super::cpu::{Cpu, CpuPercent};
+use super::figures::{Figures, Interval};
 use super::goal::Goal;
-use super::parameters::{End, Flow, Place, Protocol, Test};
+use super::parameters::{End, Place, Protocol, Test};
 use super::results::{Results, StreamResults};
 use super::stream::{AfterEnd, Counts, Socket, Stream, client_sends};
 
@@ -28,53 +29,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Side of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub(super) enum Role {
     /// The side that requests the test.
     Client,
     /// The side that serves it.
     Server,
-}
-
-/// Counts of a stream in an interval.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct StreamInterval {
-    /// Number of the stream.
-    pub id: u32,
-    /// Descriptor of the socket on this side.
-    pub socket: i32,
-    /// Direction of the stream.
-    pub flow: Flow,
-    /// True if this side sends.
-    pub sends: bool,
-    /// Bytes sent or received.
-    pub bytes: u64,
-    /// Datagrams sent; of a receiver those that arrived or are missing.
-    pub packets: u64,
-    /// Datagrams that became missing, less those that arrived late after all.
-    pub missing: i64,
-    /// Datagrams that arrived out of order.
-    pub out_of_order: u64,
-    /// Smoothed difference of transit times. Units: seconds.
-    pub jitter_s: f64,
-    /// Segments that the kernel sent again; zero except of a sender over TCP.
-    pub retransmits: u64,
-    /// Statistics of the connection at the end of the interval; only of a sender over TCP.
-    pub tcp: Option<TcpInfo>,
-}
-
-/// Counts of all streams in an interval.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Interval {
-    /// Start, since the test, or its omitted part, began. Units: seconds.
-    pub start_s: f64,
-    /// End. Units: seconds.
-    pub end_s: f64,
-    /// True if the figures leave this interval out.
-    pub is_omitted: bool,
-    /// Transport protocol.
-    pub protocol: Protocol,
-    /// The streams.
-    pub streams: Vec<StreamInterval>,
 }
 
 /// Totals of a stream on this side.
@@ -86,10 +45,7 @@ pub(super) struct Totals {
     pub(super) seconds: f64,
     pub(super) retransmits: Option<u64>,
     pub(super) dropped_by_socket: Option<u64>,
-    pub(super) most_window_bytes: u64,
-    pub(super) least_rtt_us: u32,
-    pub(super) most_rtt_us: u32,
-    pub(super) mean_rtt_us: u32,
+    pub(super) connection: Connection,
 }
 
 /// State of a stream at some moment.
@@ -100,14 +56,14 @@ struct Look {
     drops: Option<u64>,
 }
 
-/// Round trips and windows of a sender.
-#[derive(Clone, Copy, Default)]
-struct Connection {
-    looks: u64,
-    rtt_sum_us: u64,
-    least_rtt_us: u32,
-    most_rtt_us: u32,
-    most_window_bytes: u64,
+/// Round trips and windows of a sender over TCP, as far as this side knows.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Connection {
+    pub(super) looks: u64,
+    pub(super) rtt_sum_us: u64,
+    pub(super) least_rtt_us: u32,
+    pub(super) most_rtt_us: u32,
+    pub(super) most_window_bytes: u64,
 }
 
 /// The streams of a test and their counts.
@@ -226,13 +182,12 @@ impl Traffic {
     fn close_interval(&mut self, now: Instant) -> Interval {
         let looks: Vec<Look> = self.streams.iter().map(look_at).collect();
         let streams = self.streams.iter().zip(self.last.iter().zip(&looks));
-        let interval = Interval {
-            start_s: self.last_at.since(self.began).as_secs_f64(),
-            end_s: now.since(self.began).as_secs_f64(),
-            is_omitted: self.omits,
-            protocol: self.test.protocol,
-            streams: streams.map(|(stream, (before, after))| difference(stream, before, after)).collect(),
-        };
+        let between = (self.last_at.since(self.began).as_secs_f64(), now.since(self.began).as_secs_f64());
+        let figures = streams.map(|(stream, (before, after))| {
+            let figures = difference(stream, before, after, between);
+            Figures { omitted: Some(self.omits), ..figures }
+        });
+        let interval = Interval::of(figures.collect());
         for (connection, look) in self.connections.iter_mut().zip(&looks) {
             look.tcp.iter().for_each(|tcp| connection.add(tcp));
         }
@@ -351,10 +306,7 @@ impl Traffic {
                     seconds: until.since(self.began).as_secs_f64(),
                     retransmits: last.tcp.map(|tcp| u64::from(retransmits(base.tcp.as_ref(), &tcp))),
                     dropped_by_socket: last.drops.map(|drops| drops.saturating_sub(base.drops.unwrap_or(0))),
-                    most_window_bytes: connection.most_window_bytes,
-                    least_rtt_us: connection.least_rtt_us,
-                    most_rtt_us: connection.most_rtt_us,
-                    mean_rtt_us: u32::try_from(connection.rtt_sum_us / connection.looks.max(1)).unwrap_or(0),
+                    connection: *connection,
                 }
             })
             .collect()
@@ -373,7 +325,6 @@ impl Traffic {
             cpu_util_system: cpu.system,
             sender_has_retransmits: sends.then_some(u64::from(sends_tcp)),
             congestion_used: self.streams.first().and_then(Stream::congestion),
-            server_output_text: None,
             streams: streams
                 .map(|(stream, totals)| {
                     let expected = told.and_then(|told| self.expected(told, stream.place));
@@ -423,21 +374,30 @@ fn retransmits(before: Option<&TcpInfo>, after: &TcpInfo) -> u32 {
     after.retransmitted_segments.wrapping_sub(before.map_or(0, |tcp| tcp.retransmitted_segments))
 }
 
-fn difference(stream: &Stream, before: &Look, after: &Look) -> StreamInterval {
+/// Returns the figures of a stream between two looks at it.
+fn difference(stream: &Stream, before: &Look, after: &Look, between: (f64, f64)) -> Figures {
     let counts = after.counts.since(&before.counts);
+    let figures = stream.figures().carrying(counts.bytes, between);
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    StreamInterval {
-        id: stream.place.id,
-        socket: stream.descriptor(),
-        flow: stream.place.flow,
-        sends: stream.sends,
-        bytes: counts.bytes,
-        packets: if stream.sends { counts.packets } else { counts.highest },
-        missing: signed(after.counts.missing) - signed(before.counts.missing),
-        out_of_order: counts.out_of_order,
-        jitter_s: counts.jitter_s,
-        retransmits: after.tcp.map_or(0, |tcp| u64::from(retransmits(before.tcp.as_ref(), &tcp))),
-        tcp: after.tcp,
+    match (stream.protocol(), stream.sends) {
+        (Protocol::Tcp, true) => {
+            let again = after.tcp.map_or(0, |tcp| retransmits(before.tcp.as_ref(), &tcp));
+            Figures {
+                retransmits: Some(again.into()),
+                snd_cwnd: after.tcp.map(|tcp| tcp.congestion_window_bytes()),
+                rtt: after.tcp.map(|tcp| tcp.rtt_us),
+                rttvar: after.tcp.map(|tcp| tcp.rtt_variance_us),
+                pmtu: after.tcp.map(|tcp| tcp.path_mtu_bytes),
+                ..figures
+            }
+        }
+        (Protocol::Tcp, false) => figures,
+        (Protocol::Udp, true) => Figures { packets: Some(counts.packets), ..figures },
+        (Protocol::Udp, false) => {
+            let lost = signed(after.counts.missing) - signed(before.counts.missing);
+            let figures = figures.losing(lost, counts.highest, counts.jitter_s * 1e3);
+            Figures { out_of_order: Some(counts.out_of_order), ..figures }
+        }
     }
 }
 
@@ -462,12 +422,23 @@ impl Counts {
 impl Connection {
     fn add(&mut self, tcp: &TcpInfo) {
         let least = if self.looks == 0 { tcp.rtt_us } else { self.least_rtt_us.min(tcp.rtt_us) };
-        let window = u64::from(tcp.congestion_window_segments) * u64::from(tcp.send_mss_bytes);
         self.looks += 1;
         self.rtt_sum_us += u64::from(tcp.rtt_us);
         self.least_rtt_us = least;
         self.most_rtt_us = self.most_rtt_us.max(tcp.rtt_us);
-        self.most_window_bytes = self.most_window_bytes.max(window);
+        self.most_window_bytes = self.most_window_bytes.max(tcp.congestion_window_bytes());
+    }
+
+    /// Adds round trips and window to the figures of a sender; of a receiver there are none.
+    pub(super) fn figures(&self, figures: Figures) -> Figures {
+        let known = |value: u32| Some(value).filter(|_| figures.sender);
+        Figures {
+            max_snd_cwnd: Some(self.most_window_bytes).filter(|_| figures.sender),
+            max_rtt: known(self.most_rtt_us),
+            min_rtt: known(self.least_rtt_us),
+            mean_rtt: known(u32::try_from(self.rtt_sum_us / self.looks.max(1)).unwrap_or(0)),
+            ..figures
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use sys::Cancellation;
 
 use super::error::ProtocolError;
+use super::figures::Interval;
 use super::report::Report;
-use super::traffic::Interval;
 
 /// Observer of running tests.
 pub trait Watch {
