@@ -9,11 +9,10 @@ use super::client::{Client, Phase};
 use super::conversation::{COOKIE_BYTES, Cookie, Input};
 use super::error::RunError;
 use super::options::{ClientOptions, Family};
-use super::parameters::{Protocol, Test};
+use super::parameters::Test;
 use super::report::Report;
 use super::session::{Around, CANCELLED, CONTROL, Control, Session, Side};
 use super::sockets::{self, Origin};
-use super::stream::Socket;
 use super::traffic::Role;
 use super::watch::Watch;
 
@@ -25,14 +24,10 @@ impl Side for Connecting {
     const ROLE: Role = Role::Client;
 
     fn open(session: &mut Session<Self>, test: &Test, _: &Poller) -> std::io::Result<()> {
-        for index in 0..test.places().len() {
+        for (index, _) in (0_u16..).zip(test.places()) {
             let Control { peer: remote, ref cookie, .. } = session.control;
-            let local = sockets::origin_of_stream(session.side.0, remote, index);
-            let socket = match test.protocol {
-                Protocol::Tcp => sockets::open_tcp(remote, local, test, cookie).map(Socket::Tcp),
-                Protocol::Udp => sockets::open_udp(remote, local, test).map(Socket::Udp),
-            };
-            session.sockets.push((index as u64, socket?));
+            let local = session.side.0.of_stream(remote, index);
+            session.sockets.push((index.into(), sockets::open_stream(remote, local, test, cookie)?));
         }
         Ok(())
     }

@@ -21,7 +21,6 @@ use super::server::{Phase, Server};
 use super::session::{Around, CANCELLED, CONTROL, Control, Ending, GOAL, HELLO, Session, Side};
 use super::sockets;
 use super::state::State;
-use super::stream::Socket;
 use super::traffic::Role;
 use super::watch::{Notice, Watch};
 
@@ -117,7 +116,8 @@ impl Host<'_> {
                 return Ok(());
             }
             let deadline = self.next_look();
-            let ready: Vec<u64> = self.around.poller.wait(deadline)?.iter().map(|ready| ready.token).collect();
+            let ready: Vec<u64> =
+                self.around.poller.wait(deadline)?.iter().map(|ready| ready.token).collect();
             for token in ready {
                 match token {
                     LISTENER => self.accept()?,
@@ -144,10 +144,7 @@ impl Host<'_> {
     }
 
     /// Passes an event to the session, and removes the session if that ended it.
-    fn with_session(
-        &mut self,
-        act: impl FnOnce(&mut Session<Accepting>, &mut Around<'_>) -> Option<Ending>,
-    ) {
+    fn with_session(&mut self, act: impl FnOnce(&mut Session<Accepting>, &mut Around<'_>) -> Option<Ending>) {
         let Some(session) = &mut self.session else { return };
         if let Some(ending) = act(session, &mut self.around) {
             let peer = canonical(session.control.peer);
@@ -204,7 +201,10 @@ impl Host<'_> {
         has_room(self.strangers.iter().map(|stranger| stranger.peer), peer)?;
         let token = self.next_token;
         socket.set_nonblocking(true).map_err(|_| "its connection cannot be used")?;
-        self.around.poller.add(&socket, token, Interest::Read).map_err(|_| "its connection cannot be used")?;
+        self.around
+            .poller
+            .add(&socket, token, Interest::Read)
+            .map_err(|_| "its connection cannot be used")?;
         self.next_token += 1;
         let deadline = clock::monotonic() + COOKIE_PATIENCE;
         self.strangers.push(Stranger { token, socket, peer, cookie: Vec::new(), deadline });
@@ -287,7 +287,7 @@ impl Session<Accepting> {
     /// Adds a stream over TCP.
     fn on_stream(&mut self, order: u64, socket: TcpStream, around: &mut Around<'_>) -> Option<Ending> {
         let dressed = sockets::dress(&SockRef::from(&socket), self.control.peer, self.test.as_ref()?);
-        let opened = dressed.map(|()| self.sockets.push((order, Socket::Tcp(socket))));
+        let opened = dressed.map(|()| self.sockets.push((order, socket.into())));
         self.on_opened(opened, around)
     }
 
@@ -313,7 +313,7 @@ impl Session<Accepting> {
         }
         socket.send(&answer)?;
         let order = self.sockets.len() as u64;
-        self.sockets.push((order, Socket::Udp(socket)));
+        self.sockets.push((order, socket.into()));
         Ok(())
     }
 

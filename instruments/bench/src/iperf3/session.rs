@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use socket2::Socket;
 use sys::{Interest, Poller, clock};
 use units::{Instant, WallTime};
 
@@ -16,7 +17,6 @@ use super::parameters::Test;
 use super::report::{Report, canonical};
 use super::results::Results;
 use super::sockets;
-use super::stream::Socket;
 use super::traffic::{Role, Traffic};
 use super::watch::{Notice, Watch};
 
@@ -193,7 +193,11 @@ impl<S: Side> Session<S> {
     }
 
     /// Handles the outcome of opening one more stream.
-    pub(super) fn on_opened(&mut self, opened: std::io::Result<()>, around: &mut Around<'_>) -> Option<Ending> {
+    pub(super) fn on_opened(
+        &mut self,
+        opened: std::io::Result<()>,
+        around: &mut Around<'_>,
+    ) -> Option<Ending> {
         match opened {
             Ok(()) => self.begin_once_all_are_there(around),
             Err(source) => self.fail_stream(self.next_stream(), source),

@@ -1,14 +1,14 @@
 //! The sockets of a test: the server's listener, the opening of streams, and their options.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use socket2::{Domain, SockRef, Socket as RawSocket, TcpKeepalive, Type};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use super::conversation::{Cookie, STALL};
 use super::datagram::{ANSWER, HELLO, OLD_ANSWER};
-use super::parameters::Test;
+use super::parameters::{Protocol, Test};
 
 /// Maximum number of connections that wait to be accepted: those of one test, and some that are refused.
 const BACKLOG: i32 = 512;
@@ -48,8 +48,8 @@ pub(super) fn listen_for_hello(address: SocketAddr, test: &Test) -> io::Result<U
     Ok(socket.into())
 }
 
-fn bound(address: SocketAddr, kind: Type) -> io::Result<RawSocket> {
-    let socket = RawSocket::new(Domain::for_address(address), kind, None)?;
+fn bound(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), kind, None)?;
     if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
         socket.set_only_v6(false)?;
     }
@@ -87,7 +87,8 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    fn of_stream(self, remote: SocketAddr, index: u16) -> Option<SocketAddr> {
+    /// Returns the local address of a stream; `None` if the system is to choose.
+    pub(super) fn of_stream(self, remote: SocketAddr, index: u16) -> Option<SocketAddr> {
         if self.address.is_none() && self.port.is_none() {
             return None;
         }
@@ -103,7 +104,7 @@ impl Origin {
 
 /// Connects the control connection.
 pub(super) fn connect_control(remote: SocketAddr, origin: Origin) -> io::Result<TcpStream> {
-    let socket = RawSocket::new(Domain::for_address(remote), Type::STREAM, None)?;
+    let socket = Socket::new(Domain::for_address(remote), Type::STREAM, None)?;
     let without_port = Origin { port: None, ..origin };
     if let Some(local) = without_port.of_stream(remote, 0) {
         socket.bind(&local.into())?;
@@ -131,42 +132,38 @@ pub(super) fn segment_bytes(connection: &TcpStream) -> Option<u32> {
     SockRef::from(connection).tcp_mss().ok()
 }
 
-/// Opens a stream over TCP, as a client: its first bytes are the cookie.
-pub(super) fn open_tcp(
+/// Opens a stream, as a client: over TCP its first bytes are the cookie, over UDP there is a hello and its answer.
+pub(super) fn open_stream(
     remote: SocketAddr,
     origin: Option<SocketAddr>,
     test: &Test,
     cookie: &Cookie,
-) -> io::Result<TcpStream> {
-    let socket = RawSocket::new(Domain::for_address(remote), Type::STREAM, None)?;
+) -> io::Result<Socket> {
+    let is_tcp = test.protocol == Protocol::Tcp;
+    let kind = if is_tcp { Type::STREAM } else { Type::DGRAM };
+    let socket = Socket::new(Domain::for_address(remote), kind, None)?;
     // Before connecting: window scale and maximum segment size are agreed on then.
     dress(&socket, remote, test)?;
     if let Some(local) = origin {
-        socket.set_reuse_address(true)?;
+        socket.set_reuse_address(is_tcp)?;
         socket.bind(&local.into())?;
     }
     socket.connect_timeout(&remote.into(), CONNECT_PATIENCE)?;
-    let mut stream = TcpStream::from(socket);
-    stream.write_all(cookie)?;
-    Ok(stream)
+    if is_tcp {
+        (&socket).write_all(cookie)?
+    } else {
+        greet(&socket)?
+    }
+    Ok(socket)
 }
 
-/// Opens a stream over UDP, as a client: hello and answer.
-pub(super) fn open_udp(remote: SocketAddr, origin: Option<SocketAddr>, test: &Test) -> io::Result<UdpSocket> {
-    let socket = RawSocket::new(Domain::for_address(remote), Type::DGRAM, None)?;
-    set_buffers(&socket, test)?;
-    set_type_of_service(&socket, remote, test)?;
-    if let Some(local) = origin {
-        socket.bind(&local.into())?;
-    }
-    socket.connect(&remote.into())?;
-    let socket = UdpSocket::from(socket);
+fn greet(mut socket: &Socket) -> io::Result<()> {
     socket.set_read_timeout(Some(HELLO_PATIENCE))?;
     for _ in 0..HELLOS {
         socket.send(&HELLO)?;
         let mut answer = [0; 4];
-        match socket.recv(&mut answer) {
-            Ok(4) if answer == ANSWER || answer == OLD_ANSWER => return Ok(socket),
+        match socket.read(&mut answer) {
+            Ok(4) if answer == ANSWER || answer == OLD_ANSWER => return Ok(()),
             // Another datagram, or silence: repeat the hello.
             Ok(_) => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
@@ -176,28 +173,25 @@ pub(super) fn open_udp(remote: SocketAddr, origin: Option<SocketAddr>, test: &Te
     Err(io::Error::new(io::ErrorKind::TimedOut, "no answer from its UDP port"))
 }
 
-/// Returns the local address of a client's stream.
-pub(super) fn origin_of_stream(origin: Origin, remote: SocketAddr, index: usize) -> Option<SocketAddr> {
-    origin.of_stream(remote, u16::try_from(index).unwrap_or(0))
-}
-
-/// Sets the options of a test on a TCP socket.
-pub(super) fn dress(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::Result<()> {
-    if test.no_delay {
-        socket.set_tcp_nodelay(true)?;
-    }
-    if let Some(mss) = test.mss_bytes {
-        socket.set_tcp_mss(mss)?;
-    }
-    if let Some(congestion) = &test.congestion {
-        socket.set_tcp_congestion(congestion.as_bytes())?;
+/// Sets the options of a test on the socket of a stream.
+pub(super) fn dress(socket: &Socket, remote: SocketAddr, test: &Test) -> io::Result<()> {
+    if test.protocol == Protocol::Tcp {
+        if test.no_delay {
+            socket.set_tcp_nodelay(true)?;
+        }
+        if let Some(mss) = test.mss_bytes {
+            socket.set_tcp_mss(mss)?;
+        }
+        if let Some(congestion) = &test.congestion {
+            socket.set_tcp_congestion(congestion.as_bytes())?;
+        }
     }
     set_type_of_service(socket, remote, test)?;
     set_buffers(socket, test)
 }
 
 /// Sets the type of service, with the option of the protocol version used with the other end.
-pub(super) fn set_type_of_service(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::Result<()> {
+pub(super) fn set_type_of_service(socket: &Socket, remote: SocketAddr, test: &Test) -> io::Result<()> {
     if test.type_of_service == 0 {
         return Ok(());
     }
@@ -208,7 +202,7 @@ pub(super) fn set_type_of_service(socket: &RawSocket, remote: SocketAddr, test: 
     }
 }
 
-fn set_buffers(socket: &RawSocket, test: &Test) -> io::Result<()> {
+fn set_buffers(socket: &Socket, test: &Test) -> io::Result<()> {
     if let Some(bytes) = test.window_bytes {
         socket.set_send_buffer_size(bytes)?;
         socket.set_recv_buffer_size(bytes)?;

@@ -3,14 +3,15 @@
 //! A thread checks at least every [`POLL_INTERVAL`] whether it is to continue: sockets wait no longer than that
 //! for data or room.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use socket2::{SockAddr, Socket};
 use sys::{MemInfo, TcpInfo, clock};
 use units::Instant;
 
@@ -18,7 +19,7 @@ use super::datagram::{Arrived, Header, SequenceTracker};
 use super::figures::Figures;
 use super::goal::Goal;
 use super::pace::Pacer;
-use super::parameters::{Flow, Place, Protocol, Test};
+use super::parameters::{Place, Protocol, Test};
 
 /// Interval at which a thread checks whether the test is over: its blocking calls wait for one socket alone.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -48,53 +49,6 @@ pub(super) struct Counts {
     pub(super) jitter_s: f64,
     /// Time of a receiver's last datagram or bytes.
     pub(super) last_arrival: Option<Instant>,
-}
-
-/// The socket of a stream.
-#[derive(Debug)]
-pub(super) enum Socket {
-    Tcp(TcpStream),
-    Udp(UdpSocket),
-}
-
-impl Socket {
-    pub(super) fn local(&self) -> io::Result<SocketAddr> {
-        match self {
-            Self::Tcp(socket) => socket.local_addr(),
-            Self::Udp(socket) => socket.local_addr(),
-        }
-    }
-
-    pub(super) fn remote(&self) -> io::Result<SocketAddr> {
-        match self {
-            Self::Tcp(socket) => socket.peer_addr(),
-            Self::Udp(socket) => socket.peer_addr(),
-        }
-    }
-
-    fn wait_at_most(&self, wait: Duration) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => {
-                socket.set_nonblocking(false)?;
-                socket.set_read_timeout(Some(wait))?;
-                socket.set_write_timeout(Some(wait))
-            }
-            Self::Udp(socket) => {
-                socket.set_nonblocking(false)?;
-                socket.set_read_timeout(Some(wait))?;
-                socket.set_write_timeout(Some(wait))
-            }
-        }
-    }
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(socket) => socket.as_fd(),
-            Self::Udp(socket) => socket.as_fd(),
-        }
-    }
 }
 
 /// Behaviour of a sender once its test is over.
@@ -155,6 +109,7 @@ pub(super) struct Stream {
     pub(super) sends: bool,
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
+    pub(super) protocol: Protocol,
     socket: Arc<Socket>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -162,8 +117,10 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Takes a connected socket; nothing flows yet.
-    pub(super) fn new(place: Place, sends: bool, socket: Socket) -> io::Result<Self> {
-        socket.wait_at_most(POLL_INTERVAL)?;
+    pub(super) fn new(place: Place, sends: bool, protocol: Protocol, socket: Socket) -> io::Result<Self> {
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(POLL_INTERVAL))?;
+        socket.set_write_timeout(Some(POLL_INTERVAL))?;
         let shared = Shared {
             counts: Mutex::default(),
             order: AtomicU8::new(Order::GoOn as u8),
@@ -171,9 +128,10 @@ impl Stream {
             failure: Mutex::default(),
             nudges: AtomicU64::new(0),
         };
-        let (local, remote) = (socket.local()?, socket.remote()?);
-        let socket = Arc::new(socket);
-        Ok(Self { place, sends, local, remote, socket, shared: Arc::new(shared), thread: None })
+        let internet = |address: SockAddr| address.as_socket().expect("it was opened at an internet address");
+        let (local, remote) = (internet(socket.local_addr()?), internet(socket.peer_addr()?));
+        let (socket, shared) = (Arc::new(socket), Arc::new(shared));
+        Ok(Self { place, sends, local, remote, protocol, socket, shared, thread: None })
     }
 
     /// Begins to send or to receive.
@@ -188,6 +146,7 @@ impl Stream {
             socket: Arc::clone(&self.socket),
             shared: Arc::clone(&self.shared),
             goal: Arc::clone(goal),
+            protocol: self.protocol,
             after_end,
             nudged: 0,
             wide: test.wide_counters,
@@ -199,13 +158,6 @@ impl Stream {
         let name = format!("iperf3 stream {}", self.place.id);
         self.thread = Some(std::thread::Builder::new().name(name).spawn(move || worker.run(sends))?);
         Ok(())
-    }
-
-    pub(super) fn protocol(&self) -> Protocol {
-        match *self.socket {
-            Socket::Tcp(_) => Protocol::Tcp,
-            Socket::Udp(_) => Protocol::Udp,
-        }
     }
 
     /// Returns figures that name the stream, and no more.
@@ -221,46 +173,42 @@ impl Stream {
 
     /// Returns the kernel's statistics of the connection, if there is one.
     pub(super) fn tcp(&self) -> Option<TcpInfo> {
-        matches!(*self.socket, Socket::Tcp(_)).then(|| TcpInfo::of(&*self.socket).ok()).flatten()
+        (self.protocol == Protocol::Tcp).then(|| TcpInfo::of(&*self.socket).ok()).flatten()
     }
 
     /// Returns the number of bytes that are known to have arrived: received, or acknowledged. `None` for
     /// datagrams that this side sends.
     pub(super) fn arrived_bytes(&self) -> Option<u64> {
         let bytes = self.counts().bytes;
-        match (self.sends, &*self.socket) {
+        match (self.sends, self.protocol) {
             (false, _) => Some(bytes),
-            (true, Socket::Tcp(_)) => Some(self.tcp().map_or(bytes, |tcp| acknowledged(bytes, &tcp))),
-            (true, Socket::Udp(_)) => None,
+            (true, Protocol::Tcp) => Some(self.tcp().map_or(bytes, |tcp| acknowledged(bytes, &tcp))),
+            (true, Protocol::Udp) => None,
         }
     }
 
     /// Returns the number of datagrams that found the socket's receive buffer full.
     pub(super) fn dropped_by_socket(&self) -> Option<u64> {
-        let receives_datagrams = !self.sends && matches!(*self.socket, Socket::Udp(_));
-        receives_datagrams
-            .then(|| MemInfo::of(&*self.socket).ok())
-            .flatten()
-            .map(|info| u64::from(info.drops))
+        let receives_datagrams = !self.sends && self.protocol == Protocol::Udp;
+        let info = receives_datagrams.then(|| MemInfo::of(&*self.socket).ok()).flatten();
+        info.map(|info| u64::from(info.drops))
     }
 
     /// Returns the congestion control of the connection.
     pub(super) fn congestion(&self) -> Option<String> {
-        let Socket::Tcp(socket) = &*self.socket else { return None };
-        let name = socket2::SockRef::from(socket).tcp_congestion().ok()?;
+        let name = self.socket.tcp_congestion().ok().filter(|_| self.protocol == Protocol::Tcp)?;
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
     /// Returns the buffers that the kernel gave: for sending and for receiving.
     pub(super) fn buffers(&self) -> (u64, u64) {
-        let socket = socket2::SockRef::from(&*self.socket);
         let bytes = |size: io::Result<usize>| size.map_or(0, |bytes| bytes as u64);
-        (bytes(socket.send_buffer_size()), bytes(socket.recv_buffer_size()))
+        (bytes(self.socket.send_buffer_size()), bytes(self.socket.recv_buffer_size()))
     }
 
     pub(super) fn descriptor(&self) -> i32 {
-        self.socket.as_fd().as_raw_fd()
+        self.socket.as_raw_fd()
     }
 
     /// Lets a sender end with the block that it has begun. iperf3 waits for whole blocks and for nothing else
@@ -317,16 +265,12 @@ impl Drop for Stream {
     }
 }
 
-/// Returns whether the client sends into a stream of this direction; the server does the opposite.
-pub(super) fn client_sends(place: Place) -> bool {
-    place.flow == Flow::ToServer
-}
-
 /// State owned by a stream's thread.
 struct Worker {
     socket: Arc<Socket>,
     shared: Arc<Shared>,
     goal: Arc<Goal>,
+    protocol: Protocol,
     after_end: AfterEnd,
     nudged: u64,
     wide: bool,
@@ -361,9 +305,9 @@ impl Worker {
     }
 
     fn send_one(&mut self, number: u64) -> io::Result<()> {
-        match &*self.socket {
-            Socket::Tcp(_) => self.send_block(),
-            Socket::Udp(_) => self.send_datagram(number),
+        match self.protocol {
+            Protocol::Tcp => self.send_block(),
+            Protocol::Udp => self.send_datagram(number),
         }
     }
 
@@ -383,10 +327,9 @@ impl Worker {
 
     /// Writes a whole block, or as much of it as there is room for until the stream is stopped.
     fn send_block(&self) -> io::Result<()> {
-        let Socket::Tcp(socket) = &*self.socket else { return Ok(()) };
         let mut rest = &self.block[..self.block_bytes];
         while !rest.is_empty() && !self.shared.is_stopped() {
-            match { socket }.write(rest) {
+            match self.socket.send(rest) {
                 Ok(written) => {
                     self.shared.update(|counts| counts.bytes += written as u64);
                     rest = &rest[written..];
@@ -402,10 +345,9 @@ impl Worker {
 
     /// Sends one datagram; tries again, with the same number, while the kernel has no room for it.
     fn send_datagram(&mut self, number: u64) -> io::Result<()> {
-        let Socket::Udp(socket) = &*self.socket else { return Ok(()) };
         while !self.shared.is_stopped() {
             Header { sent: clock::monotonic(), number }.write(self.wide, &mut self.block);
-            match socket.send(&self.block[..self.block_bytes]) {
+            match self.socket.send(&self.block[..self.block_bytes]) {
                 Ok(bytes) => {
                     self.shared.update(|counts| {
                         counts.bytes += bytes as u64;
@@ -452,17 +394,17 @@ impl Worker {
 
     /// Reads once; returns the number of bytes that count, `None` at the end of the stream.
     fn read(&mut self, tracker: &mut SequenceTracker) -> io::Result<Option<u64>> {
-        match &*self.socket {
-            Socket::Tcp(socket) => {
-                let read = { socket }.read(&mut self.block[..self.block_bytes])? as u64;
+        match self.protocol {
+            Protocol::Tcp => {
+                let read = (&*self.socket).read(&mut self.block[..self.block_bytes])? as u64;
                 self.shared.update(|counts| {
                     counts.bytes += read;
                     counts.last_arrival = Some(clock::monotonic());
                 });
                 Ok((read > 0).then_some(read))
             }
-            Socket::Udp(socket) => {
-                let read = socket.recv(&mut self.block)?;
+            Protocol::Udp => {
+                let read = (&*self.socket).read(&mut self.block)?;
                 let now = clock::monotonic();
                 let header = Header::parse(self.wide, &self.block[..read]);
                 let arrived = header.and_then(|header| tracker.record(self.wide, header, now));
@@ -487,7 +429,7 @@ impl Worker {
     /// Returns whether more is sure to come: for a stream of bytes whose total is known, also after a silence
     /// as long as the sender's kernel takes to send a lost segment again.
     fn will_come(&self) -> bool {
-        matches!(*self.socket, Socket::Tcp(_)) && self.shared.expected.load(Ordering::Relaxed) != u64::MAX
+        self.protocol == Protocol::Tcp && self.shared.expected.load(Ordering::Relaxed) != u64::MAX
     }
 
     /// Returns whether everything that the sender reported has arrived.
@@ -497,9 +439,9 @@ impl Worker {
         }
         let expected = self.shared.expected.load(Ordering::Relaxed);
         let counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        match *self.socket {
-            Socket::Tcp(_) => counts.bytes >= expected,
-            Socket::Udp(_) => counts.packets >= expected,
+        match self.protocol {
+            Protocol::Tcp => counts.bytes >= expected,
+            Protocol::Udp => counts.packets >= expected,
         }
     }
 }

@@ -4,15 +4,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use socket2::Socket;
 use sys::{TcpInfo, clock};
 use units::Instant;
 
 use super::cpu::{Cpu, CpuPercent};
 use super::figures::{Figures, Interval};
 use super::goal::Goal;
-use super::parameters::{End, Place, Protocol, Test};
+use super::parameters::{End, Flow, Place, Protocol, Test};
 use super::results::{Results, StreamResults};
-use super::stream::{AfterEnd, Counts, Socket, Stream, client_sends};
+use super::stream::{AfterEnd, Counts, Stream};
 
 /// Maximum time receivers wait for data in flight once the sender has stopped.
 const MOST_DRAIN: Duration = Duration::from_secs(5);
@@ -95,9 +96,10 @@ impl Traffic {
     pub(super) fn new(test: Test, role: Role, sockets: Vec<Socket>, every: Duration) -> io::Result<Self> {
         let end_bytes = if role == Role::Client { test.end_bytes() } else { None };
         let goal = Arc::new(Goal::new(end_bytes, test.block_bytes)?);
+        let sender = |flow: Flow| if flow == Flow::ToServer { Role::Client } else { Role::Server };
         let streams = test.places().into_iter().zip(sockets);
         let streams = streams
-            .map(|(place, socket)| Stream::new(place, client_sends(place) == (role == Role::Client), socket))
+            .map(|(place, socket)| Stream::new(place, sender(place.flow) == role, test.protocol, socket))
             .collect::<io::Result<Vec<_>>>()?;
         let now = clock::monotonic();
         let nothing = vec![Look::default(); streams.len()];
@@ -379,7 +381,7 @@ fn difference(stream: &Stream, before: &Look, after: &Look, between: (f64, f64))
     let counts = after.counts.since(&before.counts);
     let figures = stream.figures().carrying(counts.bytes, between);
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    match (stream.protocol(), stream.sends) {
+    match (stream.protocol, stream.sends) {
         (Protocol::Tcp, true) => {
             let again = after.tcp.map_or(0, |tcp| retransmits(before.tcp.as_ref(), &tcp));
             Figures {
@@ -466,7 +468,7 @@ mod tests {
             ..Test::default()
         };
         let ((receiving, from), (sending, _to)) = (pair(), pair());
-        let sockets = vec![Socket::Udp(receiving), Socket::Udp(sending)];
+        let sockets = vec![receiving.into(), sending.into()];
         let mut traffic = Traffic::new(test, Role::Server, sockets, Duration::from_secs(1)).unwrap();
         traffic.start().unwrap();
         while traffic.streams[1].counts().packets < 3 {
