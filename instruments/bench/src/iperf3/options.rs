@@ -1,4 +1,4 @@
-//! The options of a server and a client, and quantities as iperf3's short options take them.
+//! The options of a server and a client.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -130,46 +130,9 @@ fn check_whole(name: &'static str, value: Duration) -> Result<(), OptionsError> 
     if value.subsec_nanos() == 0 { Ok(()) } else { Err(OptionsError::NotWhole { name, value }) }
 }
 
-/// Reads a size as iperf3 does: `128K` and `1M` are powers of 1,024.
-#[must_use]
-pub fn size(text: &str) -> Option<u64> {
-    scaled(text, 1_024)
-}
-
-/// Reads a rate as iperf3 does: `10M` is 10⁷ bits per second.
-#[must_use]
-pub fn rate(text: &str) -> Option<u64> {
-    scaled(text, 1_000)
-}
-
-fn scaled(text: &str, step: u64) -> Option<u64> {
-    let power = match text.chars().last()?.to_ascii_uppercase() {
-        'K' => 1,
-        'M' => 2,
-        'G' => 3,
-        'T' => 4,
-        _ => 0,
-    };
-    let number = if power == 0 { text } else { &text[..text.len() - 1] };
-    let scaled = number.parse::<f64>().ok()? * step.pow(power) as f64;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
-    (0.0..1e18).contains(&scaled).then_some(scaled as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_binary_and_rates_decimal() {
-        assert_eq!(size("128K"), Some(131_072));
-        assert_eq!(size("1m"), Some(1_048_576));
-        assert_eq!(rate("1.5G"), Some(1_500_000_000));
-        assert_eq!(rate("0"), Some(0));
-        for text in ["", "K", "-1", "1X", "nan", "inf", "1e30", "1KM"] {
-            assert_eq!(size(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn options_out_of_range_are_named() {
@@ -189,9 +152,13 @@ mod tests {
             options.check().map_err(|error| error.to_string())
         };
         assert_eq!(error(|_| {}), Ok(()));
-        assert!(error(|it| it.test.parallel = 129).unwrap_err().contains("-P must be from 1 to 128, not 129"));
+        assert!(
+            error(|it| it.test.parallel = 129).unwrap_err().contains("-P must be from 1 to 128, not 129")
+        );
         assert!(error(|it| it.block_bytes = Some(0)).unwrap_err().contains("-l must be from 1 to"));
-        assert!(error(|it| it.test.omit = Duration::from_millis(1_500)).unwrap_err().contains("whole number"));
+        assert!(
+            error(|it| it.test.omit = Duration::from_millis(1_500)).unwrap_err().contains("whole number")
+        );
         assert!(error(|it| it.test.end = End::Bytes(0)).unwrap_err().contains("-n must be from 1 to"));
         assert!(error(|it| it.interval = Duration::from_millis(99)).is_err());
         assert_eq!(error(|it| it.interval = Duration::from_millis(100)), Ok(()));

@@ -179,7 +179,9 @@ impl Start {
     fn of<S: Side>(session: &Session<S>, traffic: &Traffic) -> Self {
         let test = &traffic.test;
         let peer = canonical(session.control.peer);
-        let peer = |role: Role| (S::ROLE == role).then(|| Address { host: peer.ip().to_string(), port: peer.port() });
+        let peer = |role: Role| {
+            (S::ROLE == role).then(|| Address { host: peer.ip().to_string(), port: peer.port() })
+        };
         let buffers = traffic.streams.first().map(Stream::buffers).unwrap_or_default();
         Self {
             connected: traffic.streams.iter().map(Connected::of).collect(),
@@ -256,7 +258,8 @@ impl End {
         let own = first.and_then(Stream::congestion).filter(|_| is_tcp);
         let peers = told.congestion_used.clone().filter(|_| is_tcp);
         let sends = first.is_some_and(|stream| stream.sends);
-        let (sender_tcp_congestion, receiver_tcp_congestion) = if sends { (own, peers) } else { (peers, own) };
+        let (sender_tcp_congestion, receiver_tcp_congestion) =
+            if sends { (own, peers) } else { (peers, own) };
         let CpuPercent { total: host_total, user: host_user, system: host_system } = traffic.cpu();
         Self {
             sums: Sums::of(&streams),
@@ -378,7 +381,10 @@ impl Report {
             let lost: u64 = streams.map(|stream| stream.account.lost()).sum();
             let (sent, received) = (sent.rate(), received.rate());
             writeln!(formatter, "[SUM]                   {sent} sent by the {sender}")?;
-            writeln!(formatter, "[SUM]                   {received} received by the {receiver}, {lost} {unit}")?;
+            writeln!(
+                formatter,
+                "[SUM]                   {received} received by the {receiver}, {lost} {unit}"
+            )?;
         }
         Ok(())
     }
@@ -422,13 +428,28 @@ mod tests {
 
     /// Returns the report of a client's test in both directions, with the same counts for every stream.
     fn report(protocol: Protocol) -> Report {
-        let test = Test { protocol, direction: Direction::Both, parallel: 2, block_bytes: 100, ..Test::default() };
-        let counts = Counts { bytes: 800, packets: 8, highest: 10, missing: 2, out_of_order: 1, ..Counts::default() };
+        let test =
+            Test { protocol, direction: Direction::Both, parallel: 2, block_bytes: 100, ..Test::default() };
+        let counts =
+            Counts { bytes: 800, packets: 8, highest: 10, missing: 2, out_of_order: 1, ..Counts::default() };
         let retransmits = (protocol == Protocol::Tcp).then_some(3);
-        let connection = Connection { looks: 2, rtt_sum_us: 50, least_rtt_us: 20, most_rtt_us: 30, most_window_bytes: 7 };
+        let connection =
+            Connection { looks: 2, rtt_sum_us: 50, least_rtt_us: 20, most_rtt_us: 30, most_window_bytes: 7 };
         let ours = Totals { counts, seconds: 2.0, retransmits, connection, ..Totals::default() };
-        let peer = StreamResults { bytes: 900, packets: 11, jitter: 0.001, end_time: 1.5, errors: 2, ..StreamResults::default() };
-        let lines = [line(1, Flow::ToServer, true), line(3, Flow::ToServer, true), line(4, Flow::ToClient, false), line(5, Flow::ToClient, false)];
+        let peer = StreamResults {
+            bytes: 900,
+            packets: 11,
+            jitter: 0.001,
+            end_time: 1.5,
+            errors: 2,
+            ..StreamResults::default()
+        };
+        let lines = [
+            line(1, Flow::ToServer, true),
+            line(3, Flow::ToServer, true),
+            line(4, Flow::ToClient, false),
+            line(5, Flow::ToClient, false),
+        ];
         let streams: Vec<_> = lines.iter().map(|line| StreamEnd::of(&test, *line, &ours, &peer)).collect();
         let interval = lines.map(|line| {
             let line = Figures { omitted: Some(true), ..line.carrying(800, (1.0, 2.0)) };
@@ -453,7 +474,14 @@ mod tests {
             end: End {
                 sums: Sums::of(&streams),
                 streams,
-                cpu_utilization_percent: Processor { host_total: 3.0, host_user: 1.0, host_system: 2.0, remote_total: 6.0, remote_user: 4.0, remote_system: 2.0 },
+                cpu_utilization_percent: Processor {
+                    host_total: 3.0,
+                    host_user: 1.0,
+                    host_system: 2.0,
+                    remote_total: 6.0,
+                    remote_user: 4.0,
+                    remote_system: 2.0,
+                },
                 sender_tcp_congestion: None,
                 receiver_tcp_congestion: Some("cubic".to_owned()),
             },

@@ -5,12 +5,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use bench::iperf3::{
-    ClientOptions, DEFAULT_PORT, Direction, End, Family, Interval, Notice, Protocol, Repeat, Report,
-    ServerOptions, Test, Watch, failure_to_json, rate, size,
+    ClientOptions, DEFAULT_PORT, Direction, End, Family, Interval, Notice, Protocol, Repeat, ServerOptions,
+    Test, Watch, failure_to_json,
 };
+use bench::throughput::Rate;
 use clap::{ArgGroup, Args};
 use sys::Cancellation;
 
+use super::notation;
 use crate::Outcome;
 use crate::signals;
 
@@ -38,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, short = 'B', visible_alias = "listen", value_name = "ADDRESS")]
     bind: Option<IpAddr>,
     /// Interval between reports, in seconds
-    #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = notation::time)]
     interval: Duration,
     /// Print one JSON object of iperf3's shape for each test
     #[arg(long, short = 'J')]
@@ -60,17 +62,17 @@ struct TestArguments {
     #[arg(long, short, value_name = "RATE[KMG][/N]", value_parser = paced, conflicts_with = "server")]
     bitrate: Option<(u64, u32)>,
     /// Duration in seconds; 0 is unlimited
-    #[arg(long, short, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["server", "bytes", "blockcount"])]
+    #[arg(long, short, value_name = "SECONDS", value_parser = notation::time, conflicts_with_all = ["server", "bytes", "blockcount"])]
     time: Option<Duration>,
     /// Number of bytes, over all streams
-    #[arg(long, short = 'n', value_name = "SIZE[KMG]", value_parser = amount, conflicts_with_all = ["server", "blockcount"])]
-    bytes: Option<u64>,
+    #[arg(long, short = 'n', value_name = "SIZE[KMG]", value_parser = notation::size, conflicts_with_all = ["server", "blockcount"])]
+    bytes: Option<usize>,
     /// Number of blocks, over all streams
-    #[arg(long, short = 'k', value_name = "COUNT[KMG]", value_parser = amount, conflicts_with = "server")]
-    blockcount: Option<u64>,
+    #[arg(long, short = 'k', value_name = "COUNT[KMG]", value_parser = notation::size, conflicts_with = "server")]
+    blockcount: Option<usize>,
     /// Bytes of a block or datagram
-    #[arg(long, short, value_name = "SIZE[KMG]", value_parser = amount, conflicts_with = "server")]
-    length: Option<u64>,
+    #[arg(long, short, value_name = "SIZE[KMG]", value_parser = notation::size, conflicts_with = "server")]
+    length: Option<usize>,
     /// Number of streams
     #[arg(long, short = 'P', value_name = "COUNT", default_value_t = 1, conflicts_with = "server")]
     parallel: u32,
@@ -81,11 +83,11 @@ struct TestArguments {
     #[arg(long, conflicts_with = "server")]
     bidir: bool,
     /// Leave out the first seconds
-    #[arg(long, short = 'O', value_name = "SECONDS", value_parser = seconds, default_value = "0", conflicts_with = "server")]
+    #[arg(long, short = 'O', value_name = "SECONDS", value_parser = notation::time, default_value = "0", conflicts_with = "server")]
     omit: Duration,
     /// The buffers of the sockets
-    #[arg(long, short, value_name = "SIZE[KMG]", value_parser = amount, conflicts_with = "server")]
-    window: Option<u64>,
+    #[arg(long, short, value_name = "SIZE[KMG]", value_parser = notation::size, conflicts_with = "server")]
+    window: Option<usize>,
     /// The largest segment
     #[arg(long, short = 'M', value_name = "BYTES", conflicts_with = "server")]
     set_mss: Option<u32>,
@@ -157,8 +159,11 @@ impl Arguments {
 
     fn client_options(&self, host: &str) -> ClientOptions {
         let test = &self.test;
-        let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
-        let time = End::Time(test.time.unwrap_or(Duration::from_secs(10)));
+        let end = match (test.bytes, test.blockcount) {
+            (Some(bytes), _) => End::Bytes(bytes as u64),
+            (None, Some(blocks)) => End::Blocks(blocks as u64),
+            (None, None) => End::Time(test.time.unwrap_or(Duration::from_secs(10))),
+        };
         ClientOptions {
             host: host.to_owned(),
             port: self.port,
@@ -178,11 +183,11 @@ impl Arguments {
                     _ => Direction::Forward,
                 },
                 parallel: test.parallel,
-                end: test.bytes.map(End::Bytes).or(test.blockcount.map(End::Blocks)).unwrap_or(time),
+                end,
                 omit: test.omit,
                 burst: test.bitrate.map_or(1, |(_, burst)| burst),
                 wide_counters: test.udp_counters_64bit,
-                window_bytes: test.window.map(bytes),
+                window_bytes: test.window,
                 mss_bytes: test.set_mss,
                 no_delay: test.no_delay,
                 type_of_service: test.tos,
@@ -191,25 +196,18 @@ impl Arguments {
                 extra_data: test.extra_data.clone(),
                 ..Test::default()
             },
-            block_bytes: test.length.map(bytes),
+            block_bytes: test.length,
             rate_bits_per_s: test.bitrate.map(|(rate, _)| rate),
         }
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| "write seconds: 10 or 0.5".to_owned())
-}
-
-fn amount(text: &str) -> Result<u64, String> {
-    size(text).ok_or_else(|| "write a size: 1460, 128K or 1M".to_owned())
-}
-
 fn paced(text: &str) -> Result<(u64, u32), String> {
     let (speed, burst) = text.split_once('/').unwrap_or((text, "1"));
-    let both = rate(speed).zip(burst.parse().ok());
-    both.ok_or_else(|| "write a rate: 10M, 1.5G or 10M/8".to_owned())
+    match (notation::rate(speed), burst.parse()) {
+        (Ok(Rate::Bits(bits)), Ok(burst)) => Ok((bits, burst)),
+        _ => Err("write a rate: 10M, 1.5G or 10M/8".to_owned()),
+    }
 }
 
 /// Prints the progress, and handles Ctrl-C.
@@ -223,29 +221,23 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn print(&self, report: &Report) {
+    /// Prints a text; the reader of the output may have closed it, and a server continues.
+    fn print(text: &str) {
         let mut output = std::io::stdout().lock();
-        // The reader of the output may have closed it; a server continues.
-        let _ = if self.json {
-            writeln!(output, "{}", report.to_json()).and_then(|()| output.flush())
-        } else {
-            write!(output, "{report}").and_then(|()| output.flush())
-        };
+        let _ = writeln!(output, "{text}").and_then(|()| output.flush());
     }
 
     /// Prints the data of an aborted test as JSON.
     fn print_failure(&mut self, error: &str) {
         let intervals = std::mem::take(&mut self.intervals);
         if self.json {
-            let mut output = std::io::stdout().lock();
-            let _ = writeln!(output, "{}", failure_to_json(&intervals, error)).and_then(|()| output.flush());
+            Self::print(&failure_to_json(&intervals, error));
         }
     }
 
     fn say(&self, line: &str) {
         if !self.json {
-            let mut output = std::io::stdout().lock();
-            let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+            Self::print(line);
         }
     }
 }
@@ -265,7 +257,8 @@ impl Watch for Terminal {
             Notice::Ended(report) => {
                 self.intervals.clear();
                 self.in_order &= report.is_in_order();
-                self.print(report);
+                let text = if self.json { report.to_json() } else { report.to_string() };
+                Self::print(text.trim_end());
             }
             Notice::Failed { peer, error } => {
                 self.failed = true;
@@ -289,6 +282,9 @@ mod tests {
     fn rates_may_have_bursts() {
         assert_eq!(paced("10M"), Ok((10_000_000, 1)));
         assert_eq!(paced("1K/8"), Ok((1_000, 8)));
-        assert!(paced("1K/x").is_err() && paced("/8").is_err());
+        assert_eq!(paced("0"), Ok((0, 1)));
+        for text in ["1K/x", "/8", "", "-1", "1e30", "10pps"] {
+            assert!(paced(text).is_err(), "{text}");
+        }
     }
 }
