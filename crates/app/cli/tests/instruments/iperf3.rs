@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -17,13 +17,60 @@ use crate::program::{Running, run};
 /// Duration of timed tests: each end sends something even if it is delayed by a second.
 const SECONDS: &str = "2";
 
-/// Returns whether iperf3 is installed; prints a note if not.
-fn has_iperf3() -> bool {
-    let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).status();
-    if found.is_err() {
-        println!("SKIPPED: iperf3 is missing (Debian package iperf3)");
+/// The real iperf3, if it is installed.
+struct Stock;
+
+impl Stock {
+    /// Prints a note if it is not.
+    fn find() -> Option<Self> {
+        let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).status();
+        if found.is_err() {
+            println!("SKIPPED: iperf3 is missing (Debian package iperf3)");
+        }
+        found.is_ok().then_some(Self)
     }
-    found.is_ok()
+
+    /// Begins a command that tests against a port of this host.
+    fn command(&self, port: &str, options: &[&str]) -> Command {
+        let mut command = Command::new("iperf3");
+        command.args(["-c", "127.0.0.1", "-p", port]).args(options);
+        command
+    }
+
+    /// Runs it against our server; returns its JSON and ours.
+    fn client(&self, options: &[&str]) -> (Value, Value) {
+        let server = Server::ours(&[]);
+        let output = self.command(&server.port, options).arg("-J").output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let theirs: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        assert_eq!(theirs.get("error"), None, "{options:?}");
+        // Our report comes after the client's own: only then may the server be ended.
+        server.wait_until_free();
+        let text = server.end();
+        let first = text.lines().next().unwrap_or_else(|| panic!("the server printed nothing"));
+        (theirs, serde_json::from_str(first).unwrap())
+    }
+
+    /// Runs it against our server, which refuses; returns what it says.
+    fn refused(&self, server: &Server, options: &[&str]) -> String {
+        let output = self.command(&server.port, options).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Runs our client against it; returns our JSON.
+    fn server(&self, options: &[&str]) -> Value {
+        let server = Server::of(Command::new("iperf3"));
+        let output = our_client(&server.port, &[&["-J"], options].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// Runs our client against a port of this host.
+fn our_client(port: &str, options: &[&str]) -> Output {
+    run(&[&["bench", "iperf3", "-c", "127.0.0.1", "-p", port], options].concat())
 }
 
 /// A server, ended when it is dropped.
@@ -45,31 +92,14 @@ impl Server {
         said.read_line(&mut line).unwrap();
         let port = line.split_whitespace().find_map(|word| word.strip_prefix("127.0.0.1:"));
         let port = port.unwrap_or_else(|| panic!("no port in `{line}`")).to_owned();
-        // Read to its end, or it would stop at a full pipe.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        let mut output = child.stdout.take().unwrap();
-        let output = std::thread::spawn(move || {
-            let mut text = String::new();
-            output.read_to_string(&mut text).unwrap();
-            text
-        });
-        Self { child, port, output: Some(output) }
+        read_to_end(said);
+        let output = Some(read_to_end(child.stdout.take().unwrap()));
+        Self { child, port, output }
     }
 
-    /// Starts iperf3 at its own port.
-    fn stock() -> Self {
-        Self::of(Command::new("iperf3"))
-    }
-
-    /// Starts it on a processor where it runs only when nothing else does.
-    fn stock_behind_all_else(cpu: usize) -> Self {
-        let mut command = on(cpu);
-        command.args(["chrt", "--idle", "0", "iperf3"]);
-        Self::of(command)
-    }
-
+    /// Starts iperf3 with a command, at its own port, outside the range of automatic ports.
     fn of(mut command: Command) -> Self {
-        let port = free_port();
+        let port = support::ports::free().to_string();
         command.args(["-s", "--forceflush", "-B", "127.0.0.1", "-p", &port]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap());
@@ -78,12 +108,13 @@ impl Server {
             line.clear();
             assert!(said.read_line(&mut line).unwrap() > 0, "iperf3 does not listen at {port}");
         }
-        let output = std::thread::spawn(move || {
-            let mut text = String::new();
-            said.read_to_string(&mut text).unwrap();
-            text
-        });
-        Self { child, port, output: Some(output) }
+        Self { child, port, output: Some(read_to_end(said)) }
+    }
+
+    /// Waits until another client would be served.
+    fn wait_until_free(&self) {
+        let answer = || first_byte(&mut connect(&self.port, b'k'));
+        wait_until("the server to be free", || answer().filter(|byte| *byte == PARAM_EXCHANGE));
     }
 
     /// Ends it as Ctrl-C does; returns what it printed.
@@ -108,9 +139,13 @@ impl Drop for Server {
     }
 }
 
-/// Returns a port outside the range of automatic ports.
-fn free_port() -> String {
-    support::ports::free().to_string()
+/// Reads an output to its end: its program would stop at a full pipe.
+fn read_to_end(mut output: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        text
+    })
 }
 
 /// Begins a command that runs on one processor.
@@ -118,38 +153,6 @@ fn on(cpu: usize) -> Command {
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", &cpu.to_string()]);
     command
-}
-
-/// Runs the real client against our server; returns its JSON and ours.
-fn stock_client(options: &[&str]) -> (Value, Value) {
-    let server = Server::ours(&[]);
-    let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &server.port, "-J"]).args(options);
-    let output = command.output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    let theirs: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-    assert_eq!(theirs.get("error"), None, "{options:?}");
-    // This program prints once the client has said goodbye; only then may it be ended.
-    let ours = wait_for_report(server);
-    (theirs, ours)
-}
-
-/// Waits for the report of a server; it comes after the client's own.
-fn wait_for_report(server: Server) -> Value {
-    // A second client is served only after the first one.
-    wait_until("the first test's end", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
-    let text = server.end();
-    let first = text.lines().next().unwrap_or_else(|| panic!("the server printed nothing"));
-    serde_json::from_str(first).unwrap()
-}
-
-/// Runs our client against the real server; returns our JSON.
-fn our_client(options: &[&str]) -> Value {
-    let server = Server::stock();
-    let output = run(&[&["bench", "iperf3", "-c", "127.0.0.1", "-p", &server.port, "-J"], options].concat());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 const TEST_START: u8 = 1;
@@ -160,11 +163,20 @@ const EXCHANGE_RESULTS: u8 = 13;
 const IPERF_DONE: u8 = 16;
 const ACCESS_DENIED: u8 = 0xff;
 
-/// Sends a cookie to a port; returns the first byte of the answer.
-fn knock(port: &str) -> Option<u8> {
-    let mut control = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    control.write_all(&[&[b'k'; 36][..], &[0]].concat()).unwrap();
-    first_byte(&mut control)
+/// Connects to a server with a cookie of one letter.
+fn connect(port: &str, letter: u8) -> TcpStream {
+    let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    socket.write_all(&cookie(letter)).unwrap();
+    socket
+}
+
+fn cookie(letter: u8) -> Vec<u8> {
+    [&[letter; 36][..], &[0]].concat()
+}
+
+/// Returns a text with its length before it.
+fn framed(text: &str) -> Vec<u8> {
+    [&u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat()
 }
 
 fn first_byte(control: &mut TcpStream) -> Option<u8> {
@@ -200,11 +212,9 @@ fn closes(report: &Value) -> usize {
 
 #[test]
 fn a_stock_client_over_tcp_gets_what_it_sent_counted_to_the_byte() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     for options in [&["-n", "1M"][..], &["-t", SECONDS, "-P", "2"], &["-k", "7", "-l", "1000"]] {
-        let (theirs, ours) = stock_client(options);
+        let (theirs, ours) = iperf3.client(options);
         assert_eq!(closes(&ours), theirs["end"]["streams"].as_array().unwrap().len());
         for index in 0..closes(&ours) {
             let sent = number(&theirs, &format!("/end/streams/{index}/sender/bytes"));
@@ -217,11 +227,9 @@ fn a_stock_client_over_tcp_gets_what_it_sent_counted_to_the_byte() {
 
 #[test]
 fn a_stock_client_may_have_the_server_send() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     for options in [&["-n", "1M", "-R"][..], &["-t", SECONDS, "--bidir"], &["-t", SECONDS, "-R", "-P", "2"]] {
-        let (theirs, ours) = stock_client(options);
+        let (theirs, ours) = iperf3.client(options);
         for index in 0..closes(&ours) {
             // Each side reports what the other measured unchanged.
             for side in ["sender", "receiver"] {
@@ -234,13 +242,11 @@ fn a_stock_client_may_have_the_server_send() {
 
 #[test]
 fn a_test_that_ends_within_a_block_is_heard_by_iperf3() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     // The largest blocks through the smallest buffers: nearly every check of the clock falls in the middle of one.
     let options = ["-n", "3M", "-l", "1M", "-w", "8K"];
-    closes(&stock_client(&[&options[..], &["-R"]].concat()).1);
-    let ours = our_client(&["-t", SECONDS, "-l", "1M", "-w", "8K"]);
+    closes(&iperf3.client(&[&options[..], &["-R"]].concat()).1);
+    let ours = iperf3.server(&["-t", SECONDS, "-l", "1M", "-w", "8K"]);
     closes(&ours);
     assert_eq!(number(&ours, "/end/sum_sent/bytes") % (1 << 20), 0, "only whole blocks were sent");
 }
@@ -249,19 +255,13 @@ fn a_test_that_ends_within_a_block_is_heard_by_iperf3() {
 fn a_client_that_reads_once_more_than_there_is_gets_another_block() {
     // Like iperf3 under load, but reproducible: the test is over, and it waits for a whole block.
     let server = Server::ours(&["-1"]);
-    let connect = || {
-        let mut socket = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
-        socket.write_all(&[&[b'a'; 36][..], &[0]].concat()).unwrap();
-        socket
-    };
-    let text = |text: &str| [&u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
-    let mut control = connect();
+    let mut control = connect(&server.port, b'a');
     assert_eq!(first_byte(&mut control), Some(PARAM_EXCHANGE));
     // One block at once, and the next one two hours later.
     let parameters = r#"{"tcp":true,"reverse":true,"parallel":1,"len":1000,"bandwidth":1}"#;
-    control.write_all(&text(parameters)).unwrap();
+    control.write_all(&framed(parameters)).unwrap();
     assert_eq!(first_byte(&mut control), Some(CREATE_STREAMS));
-    let mut stream = connect();
+    let mut stream = connect(&server.port, b'a');
     let mut begun = [0; 2];
     control.read_exact(&mut begun).unwrap();
     let mut block = [0; 1_000];
@@ -269,7 +269,7 @@ fn a_client_that_reads_once_more_than_there_is_gets_another_block() {
     control.write_all(&[TEST_END]).unwrap();
     assert_eq!(first_byte(&mut control), Some(EXCHANGE_RESULTS));
     stream.read_exact(&mut block).unwrap();
-    control.write_all(&text(r#"{"streams":[{"id":1,"bytes":2000,"end_time":1}]}"#)).unwrap();
+    control.write_all(&framed(r#"{"streams":[{"id":1,"bytes":2000,"end_time":1}]}"#)).unwrap();
     let mut rest = vec![0; 4];
     control.read_exact(&mut rest).unwrap();
     let len = u32::from_be_bytes(rest[..].try_into().unwrap());
@@ -283,16 +283,14 @@ fn a_client_that_reads_once_more_than_there_is_gets_another_block() {
 
 #[test]
 fn datagrams_of_a_stock_client_are_counted_one_by_one() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     let wide = "--udp-counters-64bit";
     for options in [
         &["-u", "-b", "20M", "-n", "1M", "-l", "1000"][..],
         &["-u", "-b", "20M", "-t", SECONDS, "-l", "1000", "-R", wide],
         &["-u", "-b", "5M", "-t", SECONDS, "-l", "500", "--bidir", "-P", "2", wide],
     ] {
-        let (theirs, ours) = stock_client(options);
+        let (theirs, ours) = iperf3.client(options);
         for index in 0..closes(&ours) {
             let account = &ours["end"]["streams"][index]["account"];
             let udp = &theirs["end"]["streams"][index]["udp"];
@@ -312,16 +310,14 @@ fn datagrams_of_a_stock_client_are_counted_one_by_one() {
 
 #[test]
 fn a_stock_server_counts_what_we_send_and_sends_what_we_count() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     for options in [
         &["-n", "1M"][..],
         &["-t", SECONDS, "-P", "2", "-C", "reno", "-N", "-M", "1000", "-w", "64K"],
         &["-n", "1M", "-R"],
         &["-t", SECONDS, "--bidir"],
     ] {
-        let ours = our_client(options);
+        let ours = iperf3.server(options);
         closes(&ours);
         if options.contains(&"-n") && !options.contains(&"-R") {
             assert_eq!(number(&ours, "/end/sum_sent/bytes"), 1 << 20);
@@ -331,15 +327,13 @@ fn a_stock_server_counts_what_we_send_and_sends_what_we_count() {
 
 #[test]
 fn a_stock_server_and_we_agree_on_datagrams() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     for (options, streams) in [
         (&["-u", "-b", "20M", "-n", "1M", "-l", "1000"][..], 1),
         (&["-u", "-b", "5M", "-t", SECONDS, "-l", "1000", "-R", "-P", "2"], 2),
         (&["-u", "-b", "5M/5", "-t", SECONDS, "-l", "1000", "--bidir", "--udp-counters-64bit"], 2),
     ] {
-        let ours = our_client(options);
+        let ours = iperf3.server(options);
         assert_eq!(closes(&ours), streams, "{options:?}");
         let udp = &ours["end"]["streams"][0]["udp"];
         assert_eq!(number(udp, "/packets"), number(&ours["end"]["streams"][0]["account"], "/sent"));
@@ -348,10 +342,8 @@ fn a_stock_server_and_we_agree_on_datagrams() {
 
 #[test]
 fn what_is_omitted_is_in_the_intervals_and_not_in_the_sums() {
-    if !has_iperf3() {
-        return;
-    }
-    let ours = our_client(&["-u", "-b", "1M", "-t", SECONDS, "-O", SECONDS, "-l", "1000"]);
+    let Some(iperf3) = Stock::find() else { return };
+    let ours = iperf3.server(&["-u", "-b", "1M", "-t", SECONDS, "-O", SECONDS, "-l", "1000"]);
     let intervals = ours["intervals"].as_array().unwrap().iter();
     let (omitted, counted): (Vec<_>, Vec<_>) = intervals.partition(|it| it["sum"]["omitted"] == true);
     let packets = |intervals: &[&Value]| intervals.iter().map(|it| number(it, "/sum/packets")).sum::<u64>();
@@ -366,12 +358,11 @@ fn our_client_and_our_server_agree_on_everything() {
     for options in
         [&["-t", SECONDS, "-P", "2"][..], &["-u", "-t", SECONDS, "-l", "1000", "-b", "20M", "--bidir"]]
     {
-        let arguments = [&["bench", "iperf3", "-c", "127.0.0.1", "-p", &server.port, "-J"], options].concat();
-        let output = run(&arguments);
+        let output = our_client(&server.port, &[&["-J"], options].concat());
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let client: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(closes(&client), 2);
-        wait_until("the test's end", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+        server.wait_until_free();
     }
     let text = server.end();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -382,32 +373,28 @@ fn our_client_and_our_server_agree_on_everything() {
 #[test]
 fn a_second_client_is_told_that_the_server_is_busy() {
     let server = Server::ours(&[]);
-    let mut first = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
-    first.write_all(&[&[b'a'; 36][..], &[0]].concat()).unwrap();
+    let mut first = connect(&server.port, b'a');
     assert_eq!(first_byte(&mut first), Some(PARAM_EXCHANGE));
-    assert_eq!(knock(&server.port), Some(ACCESS_DENIED));
-    let second = run(&["bench", "iperf3", "-c", "127.0.0.1", "-p", &server.port]);
+    assert_eq!(first_byte(&mut connect(&server.port, b'k')), Some(ACCESS_DENIED));
+    let second = our_client(&server.port, &[]);
     assert_eq!(second.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&second.stderr).contains("busy with another test"));
     // The first one vanishes, and the next is served.
     drop(first);
-    wait_until("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+    server.wait_until_free();
 }
 
 #[test]
 fn a_client_that_vanishes_in_the_middle_does_not_keep_the_server() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     let server = Server::ours(&[]);
-    let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &server.port, "-t", "60", "-R", "--forceflush", "-i", "0.1"]);
+    let mut command = iperf3.command(&server.port, &["-t", "60", "-R", "--forceflush", "-i", "0.1"]);
     let mut client = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("bits/sec")), "data flow");
     client.kill().unwrap();
     client.wait().unwrap();
-    wait_until("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+    server.wait_until_free();
     let text = server.end();
     let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert!(first["error"].is_string() && first["intervals"].is_array(), "{first}");
@@ -417,12 +404,9 @@ fn a_client_that_vanishes_in_the_middle_does_not_keep_the_server() {
 fn a_hello_from_another_host_is_not_answered() {
     let server = Server::ours(&[]);
     let address = format!("127.0.0.1:{}", server.port);
-    let mut control = TcpStream::connect(&address).unwrap();
-    control.write_all(&[&[b'a'; 36][..], &[0]].concat()).unwrap();
+    let mut control = connect(&server.port, b'a');
     assert_eq!(first_byte(&mut control), Some(PARAM_EXCHANGE));
-    let parameters = br#"{"udp":true,"time":1,"parallel":1,"len":1000}"#;
-    control.write_all(&u32::try_from(parameters.len()).unwrap().to_be_bytes()).unwrap();
-    control.write_all(parameters).unwrap();
+    control.write_all(&framed(r#"{"udp":true,"time":1,"parallel":1,"len":1000}"#)).unwrap();
     assert_eq!(first_byte(&mut control), Some(CREATE_STREAMS));
 
     let [stranger, client] = ["127.0.0.2:0", "127.0.0.1:0"].map(|local| {
@@ -446,8 +430,7 @@ fn a_hello_from_another_host_is_not_answered() {
 #[test]
 fn garbage_at_the_port_of_a_server_is_closed_and_the_next_is_served() {
     let server = Server::ours(&[]);
-    let cookie = [&[b'a'; 36][..], &[0]].concat();
-    let too_long = [&cookie[..], b"\xff\xff\xff\xff"].concat();
+    let too_long = [&cookie(b'a')[..], b"\xff\xff\xff\xff"].concat();
     for garbage in [&b"GET / HTTP/1.1\r\nHost: somewhere.example\r\n\r\n"[..], &[0xff; 64], &too_long] {
         let mut stranger = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
         stranger.write_all(garbage).unwrap();
@@ -455,35 +438,29 @@ fn garbage_at_the_port_of_a_server_is_closed_and_the_next_is_served() {
         // It is closed, or reset if it had sent more than was read.
         let _ = stranger.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer[0] == PARAM_EXCHANGE && answer[1] == 0xfe, "{answer:?}");
-        wait_until("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
+        server.wait_until_free();
     }
 }
 
 #[test]
 fn what_is_not_supported_is_refused_on_both_sides() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     let server = Server::ours(&[]);
-    let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &server.port, "-t", SECONDS, "--get-server-output"]);
-    let output = command.output().unwrap();
-    assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = iperf3.refused(&server, &["-t", SECONDS, "--get-server-output"]);
     assert!(said.contains("not implemented"), "{said}");
 }
 
 #[test]
 fn a_server_that_is_gone_or_is_none_is_an_error_with_a_way_out() {
     let said = |port: &str| {
-        let output = run(&["bench", "iperf3", "-c", "127.0.0.1", "-p", port, "-n", "1K", "-J"]);
+        let output = our_client(port, &["-n", "1K", "-J"]);
         assert_eq!(output.status.code(), Some(2));
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(json["error"].as_str().unwrap().lines().next().unwrap()), "{json}");
         said
     };
-    let nobody = said(&free_port());
+    let nobody = said(&support::ports::free().to_string());
     assert!(nobody.contains("no server at 127.0.0.1") && nobody.contains("iperf3 -s"), "{nobody}");
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port().to_string();
@@ -509,29 +486,24 @@ fn a_port_that_is_taken_is_an_error_with_a_way_out() {
 
 #[test]
 fn a_taken_udp_port_is_told_to_the_client() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(iperf3) = Stock::find() else { return };
     let server = Server::ours(&[]);
     let _taken = UdpSocket::bind(format!("127.0.0.1:{}", server.port)).unwrap();
-    let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &server.port, "-u", "-t", SECONDS]);
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("Address already in use"), "{said}");
+    let said = iperf3.refused(&server, &["-u", "-t", SECONDS]);
+    assert!(said.contains("Address already in use"), "{said}");
 }
 
 #[test]
 fn every_datagram_that_iperf3_loses_is_named_by_the_doctor() {
-    if !has_iperf3() {
-        return;
-    }
+    let Some(_) = Stock::find() else { return };
     // Client and server share a processor, which the server gets when the client rests: of what is sent at once the server's
     // buffer holds a small part, and the rest is lost. All that is sent is little: the watcher has room for all it loses,
     // however late it looks.
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
     let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
-    let server = Server::stock_behind_all_else(cpu);
+    let mut idle = on(cpu);
+    idle.args(["chrt", "--idle", "0", "iperf3"]);
+    let server = Server::of(idle);
     // Its datagrams carry seconds, microseconds and their number.
     let profile = ["--profile", "number=8:4,order=big", "--port", &server.port];
     let watcher =
