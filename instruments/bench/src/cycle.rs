@@ -17,7 +17,6 @@ mod worker;
 
 pub use figure::Panel;
 pub use options::{Buffer, CpuLimit, EndOfRun, Options, OptionsError};
-pub use pair::PairError;
 pub use report::{
     End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Spread, Start, State, VERSION,
 };
@@ -25,7 +24,7 @@ pub use search::{Progress, Watch, run};
 pub use transport::{Transport, TransportError};
 pub use worker::{WorkerError, serve};
 
-pub use crate::child::Program;
+pub use crate::child::{ProcessError, Program};
 pub use crate::report::Row;
 pub use drawing::FigureError;
 pub use probe::cycle::{Limits, Verdict};

@@ -1,8 +1,8 @@
 //! The receivers of a run: threads of this process, or processes of their own.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,12 +11,15 @@ use sys::ReceiveSocket;
 use super::message::{Counted, FromWorker, Place, Plan, SocketCount, ToWorker};
 use super::options::{Calls, Places};
 use super::receive;
-use crate::child::{self, OwnedProcess, Program};
+use crate::child::{ProcessError, Program, Workers};
 use crate::flow::Ending;
 use crate::flow::udp::said_if_clamped;
 
 /// Time a process may take to open its socket, and to count the tail of a run.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Name of a process in errors.
+const NAME: &str = "a receiving process";
 
 /// Reasons why there are no receivers.
 #[derive(Debug, thiserror::Error)]
@@ -27,28 +30,15 @@ pub(super) enum CrewError {
     /// The system refused a thread, or failed while one received.
     #[error("a receiving thread failed: {0}\nlower --workers, or raise the limit with: ulimit -u")]
     Thread(std::io::Error),
-    /// A process cannot be started or written to.
-    #[error("a receiving process cannot be reached: {source}\nsee whether `{program}` can be started")]
-    Unreachable {
-        /// Program that should have been started.
-        program: String,
-        /// Error of the system.
-        source: std::io::Error,
-    },
-    /// A process reported why it could not continue.
-    #[error("a receiving process failed: {0}")]
-    Failed(String),
-    /// A process ended unasked, or stopped responding.
-    #[error(
-        "a receiving process ended unexpectedly or did not respond for {PATIENCE:?}\nsee the lines above, and `dmesg` for whether it was killed"
-    )]
-    Lost,
+    /// A process failed.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
 }
 
 /// Receivers at work. Dropping them ends them.
 pub(super) enum Crew {
     Threads(Threads),
-    Processes(Vec<Process>),
+    Processes(Workers<FromWorker>),
 }
 
 /// Parameters common to all receivers of a run.
@@ -85,8 +75,16 @@ impl Crew {
             Self::Threads(threads) => threads.end(),
             Self::Processes(mut processes) => {
                 // All are notified before any is waited for, so that their quiet times overlap.
-                processes.iter_mut().try_for_each(|process| process.tell(&ToWorker::Over))?;
-                processes.iter().map(Process::wait_for_count).collect()
+                let count = processes.ids().len();
+                (0..count).try_for_each(|index| processes.tell(index, &ToWorker::Over))?;
+                let mut counts = BTreeMap::new();
+                while counts.len() < count {
+                    match hear(&processes)? {
+                        (index, FromWorker::Done(count)) => drop(counts.insert(index, count)),
+                        (index, other) => return Err(processes.unexpected(index, &other).into()),
+                    }
+                }
+                Ok(counts.into_values().collect())
             }
         }
     }
@@ -173,71 +171,24 @@ impl Drop for Threads {
     }
 }
 
-/// A receiving process.
-pub(super) struct Process {
-    process: OwnedProcess,
-    program: String,
-    heard: Receiver<FromWorker>,
-}
-
 /// Starts processes; each opens its socket before the next receives its place.
-fn begin_processes(task: &Task) -> Result<(Vec<Process>, Ready), CrewError> {
-    let unreachable = |source| CrewError::Unreachable { program: "/proc/self/exe".to_owned(), source };
-    let program = Program::this(&["bench", "capacity-worker"]).map_err(unreachable)?;
+fn begin_processes(task: &Task) -> Result<(Workers<FromWorker>, Ready), CrewError> {
+    let program = Program::this(&["bench", "capacity-worker"]).map_err(|source| {
+        ProcessError::Unreachable { name: NAME, program: "/proc/self/exe".to_owned(), source }
+    })?;
     // Started together, then given their places in turn: starting is what takes long.
-    let mut processes =
-        (0..task.plan.workers).map(|_| Process::start(&program)).collect::<Result<Vec<_>, _>>()?;
+    let mut processes = Workers::start(&program, vec![NAME; task.plan.workers as usize])?;
     let mut ready = Ready::default();
-    for process in &mut processes {
-        process.tell(&ToWorker::Receive(task.place(ready.endpoints.first().copied())))?;
-        match process.hear()? {
-            FromWorker::Ready { address, note } => ready.add(address, note),
-            other => return Err(unexpected(&other)),
+    for index in 0..task.plan.workers as usize {
+        processes.tell(index, &ToWorker::Receive(task.place(ready.endpoints.first().copied())))?;
+        match hear(&processes)? {
+            (_, FromWorker::Ready { address, note }) => ready.add(address, note),
+            (index, other) => return Err(processes.unexpected(index, &other).into()),
         }
     }
     Ok((processes, ready))
 }
 
-impl Process {
-    fn start(program: &Program) -> Result<Self, CrewError> {
-        let name = program.path.display().to_string();
-        let unreachable = |source| CrewError::Unreachable { program: name.clone(), source };
-        let (process, output) = OwnedProcess::spawn(program.command()).map_err(unreachable)?;
-        let (sender, heard) = channel();
-        std::thread::spawn(move || {
-            for message in child::messages(output) {
-                // The receiver of the channel is gone: the process is being dropped.
-                let _ = sender.send(message);
-            }
-        });
-        Ok(Self { process, program: name, heard })
-    }
-
-    fn tell(&mut self, message: &ToWorker) -> Result<(), CrewError> {
-        self.process
-            .tell(message)
-            .map_err(|source| CrewError::Unreachable { program: self.program.clone(), source })
-    }
-
-    fn wait_for_count(&self) -> Result<SocketCount, CrewError> {
-        match self.hear()? {
-            FromWorker::Done(count) => Ok(count),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    fn hear(&self) -> Result<FromWorker, CrewError> {
-        match self.heard.recv_timeout(PATIENCE) {
-            Ok(FromWorker::Failed(reason)) => Err(CrewError::Failed(reason)),
-            Ok(message) => Ok(message),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(CrewError::Lost),
-        }
-    }
-}
-
-fn unexpected(message: &FromWorker) -> CrewError {
-    CrewError::Failed(format!(
-        "unexpected message `{}`\nstart the bench again; if this recurs, report it",
-        serde_json::to_string(message).unwrap_or_default()
-    ))
+fn hear(processes: &Workers<FromWorker>) -> Result<(usize, FromWorker), ProcessError> {
+    processes.hear(PATIENCE)?.ok_or(ProcessError::Silent(PATIENCE))
 }

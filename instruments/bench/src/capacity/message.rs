@@ -11,7 +11,7 @@
 //!
 //! bench                                    receiving process
 //!   Receive(place)                    ─▶
-//!                                     ◀─   Ready { address, note }    or Failed, at any time
+//!                                     ◀─   Ready { address, note }    or a failure, at any time
 //!   Over                              ─▶             nothing more comes
 //!                                     ◀─   Done(..)
 //! ```
@@ -108,5 +108,4 @@ pub(super) struct Place {
 pub(super) enum FromWorker {
     Ready { address: SocketAddr, note: Option<String> },
     Done(SocketCount),
-    Failed(String),
 }

@@ -1,13 +1,11 @@
 //! The receiving process itself: this program, started again, with its instructions on standard input.
-//!
-//! It ends when its standard input does, however the bench ended.
 
-use std::io::BufRead;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
-use super::message::{FromWorker, Place, SocketCount, ToWorker};
+use super::message::{FromWorker, SocketCount, ToWorker};
 use super::receive;
-use crate::child::say;
+use crate::child::{self, say};
 use crate::flow::Ending;
 use crate::flow::udp::said_if_clamped;
 
@@ -21,11 +19,6 @@ pub enum WorkerError {
     /// The system refused a call, or the bench no longer reads.
     #[error("{0}\nrun `tallycast bench capacity` again")]
     System(#[from] std::io::Error),
-    /// An unexpected message.
-    #[error(
-        "unexpected message `{0}` for a process of the bench\nthis command is for the bench itself: run `tallycast bench capacity`"
-    )]
-    Unexpected(String),
 }
 
 /// Runs as one receiver of one run.
@@ -33,41 +26,26 @@ pub enum WorkerError {
 /// # Errors
 /// [`WorkerError`], which is also reported to the bench if it still reads.
 pub fn serve() -> Result<(), WorkerError> {
-    let outcome = serve_run();
-    if let Err(error) = &outcome {
-        say(&FromWorker::Failed(error.to_string()))?;
-    }
-    outcome
+    child::serve(serve_run)
 }
 
-fn serve_run() -> Result<(), WorkerError> {
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    let place: Place = match serde_json::from_str(&line) {
-        Ok(ToWorker::Receive(place)) => place,
-        // The bench is gone.
-        Err(_) if line.is_empty() => return Ok(()),
-        _ => return Err(WorkerError::Unexpected(line)),
-    };
+fn serve_run(told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
+    // Otherwise the bench is gone.
+    let Ok(ToWorker::Receive(place)) = told.recv() else { return Ok(()) };
     let socket = Arc::new(receive::open(&place)?);
     let address = socket.local_address();
     say(&FromWorker::Ready { address, note: said_if_clamped(socket.granted_buffer()) })?;
-    let ending = Arc::new(Ending::new()?);
-    listen(Arc::clone(&ending));
-    let counted = receive::receive(&socket, place.payload_bytes, &ending)?;
-    let drops = u64::from(socket.meminfo()?.drops);
-    Ok(say(&FromWorker::Done(SocketCount { address, drops, workers: vec![counted] }))?)
-}
-
-/// Reads standard input on its own thread, so that receiving never waits for it.
-fn listen(ending: Arc<Ending<()>>) {
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = std::io::stdin().lock().read_line(&mut line);
-        match read.ok().and_then(|_| serde_json::from_str(&line).ok()) {
-            Some(ToWorker::Over) => ending.tell_sent(()),
+    let ending = Ending::new()?;
+    let counted = std::thread::scope(|scope| {
+        // On its own thread, so that receiving never waits for standard input.
+        let receiving = scope.spawn(|| receive::receive(&socket, place.payload_bytes, &ending));
+        match told.recv() {
+            Ok(ToWorker::Over) => ending.tell_sent(()),
             // End of input or nonsense: either way the bench does not need the counts.
             _ => ending.give_up(),
         }
-    });
+        receiving.join().expect("a receiving thread returns its errors")
+    })?;
+    let drops = u64::from(socket.meminfo()?.drops);
+    Ok(say(&FromWorker::Done(SocketCount { address, drops, workers: vec![counted] }))?)
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! bench                                writer, reader
 //!   Prepare(task)               ─▶
-//!                               ◀─     Ready { endpoint, notes }     or Failed, at any time
+//!                               ◀─     Ready { endpoint, notes }     or a failure, at any time
 //!   Start { start_ns }          ─▶
 //!                               ◀─     Settled                       reader: the run has failed already
 //!   Stop                        ─▶                                   to the writer: send no further cycle
@@ -86,7 +86,6 @@ pub(super) enum FromWorker {
         cpu_ns: u64,
         dropped_by_socket: Option<u64>,
     },
-    Failed(String),
 }
 
 impl Task {

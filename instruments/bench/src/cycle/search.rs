@@ -10,12 +10,12 @@ use sys::{Cancellation, clock};
 
 use super::message::{EndBeyond, Role, Task};
 use super::options::{self, CpuLimit, EndOfRun, Options, OptionsError};
-use super::pair::{Measured, Pair, PairError};
+use super::pair::{Measured, Pair};
 use super::report::{
     End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Start, State, VERSION,
 };
 use super::transport::Transport;
-use crate::child::Program;
+use crate::child::{ProcessError, Program};
 use crate::host::{self, Elsewhere, Host};
 use crate::host_state::Link;
 use crate::quota::{self, CpuGroup, Quota, QuotaError};
@@ -54,7 +54,7 @@ pub struct Progress {
 #[derive(Debug, thiserror::Error)]
 enum SearchError {
     #[error(transparent)]
-    Pair(#[from] PairError),
+    Process(#[from] ProcessError),
     #[error(transparent)]
     Quota(#[from] QuotaError),
     #[error(transparent)]
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_fails_takes_nothing_from_the_repeats_before_it() {
-        let ended = || Some(SearchError::Pair(PairError::Ended { side: "writer" }));
+        let ended = || Some(SearchError::Process(ProcessError::Ended("the writer of a run")));
         let found = outcome(vec![search(), search()], ended()).unwrap();
         let Outcome::Measured { searches, broken_off, .. } = found else { panic!("{found:?}") };
         assert_eq!(searches.len(), 2);

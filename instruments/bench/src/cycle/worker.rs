@@ -3,8 +3,7 @@
 //! Both are this program, started again, and both follow messages on standard input. They end when it does,
 //! however the bench ended.
 
-use std::io::BufRead;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use probe::cycle::{Assembly, Cut, CutError, Limits, Sending, Sent};
@@ -14,7 +13,7 @@ use units::Instant;
 
 use super::message::{FromWorker, Role, Task, ToWorker};
 use super::transport::{self, Opened, ReceiveEnd, SendEnd, TransportError};
-use crate::child::say;
+use crate::child::{self, say};
 
 /// Interval at which the reader checks for messages of the bench: a ring has no descriptor that could be waited
 /// for together with standard input.
@@ -47,26 +46,7 @@ pub enum WorkerError {
 pub fn serve() -> Result<(), WorkerError> {
     // Refused on some kernels; sleeps then end up to 50 µs late, which is part of the measurement.
     let _ = clock::lower_timer_slack();
-    let told = listen();
-    let outcome = serve_runs(&told);
-    if let Err(error) = &outcome {
-        say(&FromWorker::Failed(with_causes(error)))?;
-    }
-    outcome
-}
-
-/// Reads standard input on its own thread, so that a run can check for messages without waiting.
-fn listen() -> Receiver<ToWorker> {
-    let (sender, told) = channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let Ok(message) = serde_json::from_str(&line) else { break };
-            if sender.send(message).is_err() {
-                break;
-            }
-        }
-    });
-    told
+    child::serve(serve_runs)
 }
 
 fn serve_runs(told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
@@ -185,20 +165,6 @@ fn is_told_to_stop(told: &Receiver<ToWorker>) -> Result<bool, WorkerError> {
 /// Returns whether the writer's own callbacks have settled the run.
 fn is_too_late(task: &Task, sent: &Sent) -> bool {
     task.end_beyond.is_some_and(|limits| sent.callback.late > limits.late_allowed)
-}
-
-/// Joins an error and its causes, except those that its own text already contains.
-fn with_causes(error: &WorkerError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 fn unexpected(message: &ToWorker) -> WorkerError {
