@@ -15,7 +15,6 @@ mod table;
 mod transport;
 mod worker;
 
-pub use figure::Panel;
 pub use options::{Buffer, CpuLimit, EndOfRun, Options, OptionsError};
 pub use report::{
     End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Spread, Start, State, VERSION,

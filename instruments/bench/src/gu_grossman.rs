@@ -139,7 +139,7 @@ fn chart(sizes: &[OfSize]) -> Option<Chart> {
     #[expect(clippy::cast_precision_loss, reason = "a datagram is small")]
     let point = |it: &OfSize| {
         let cost = it.cost?;
-        Some(Point { x: it.payload as f64, y: cost.median, extremes: Some((cost.min, cost.max)) })
+        Some(Point::spread(it.payload as f64, cost.median, cost.min, cost.max))
     };
     let points: Vec<Point> = sizes.iter().filter_map(point).collect();
     (!points.is_empty()).then(|| Chart {

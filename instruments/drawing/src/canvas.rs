@@ -8,17 +8,17 @@ use plotters::prelude::{DrawingBackend, Text};
 use plotters::style::{FontStyle, IntoFont, RGBColor, WHITE, register_font};
 
 /// PNG pixels per pixel of the drawing: sharp on high-resolution screens and on paper.
-pub const PIXELS: u32 = 2;
+pub(crate) const PIXELS: u32 = 2;
 
 /// Height of a header line above a picture's figures. Units: pixels of the drawing.
-pub const LINE: u32 = 18;
+pub(crate) const LINE: u32 = 18;
 /// Margin around the header. Units: pixels of the drawing.
-pub const ROOM: u32 = 14;
+pub(crate) const ROOM: u32 = 14;
 /// Maximum average width of a letter in header lines. Units: pixels of the drawing.
-pub const LETTER: u32 = 7;
+pub(crate) const LETTER: u32 = 7;
 
 /// Style sheet of a page.
-pub const STYLE: &str = "\
+pub(crate) const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1280px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
 table { border-collapse: collapse; } td, th { padding: .15em .8em; text-align: right; border-bottom: 1px solid #ddd; }
@@ -27,9 +27,9 @@ figure { margin: 0; display: grid; grid-template-columns: repeat(auto-fit, minma
 svg { width: 100%; max-width: 560px; height: auto; } figcaption { grid-column: 1 / -1; color: #666; }";
 
 /// Colour of lines and letters.
-pub const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
+pub(crate) const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
 /// Colour of the grid, faint behind the data.
-pub const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+pub(crate) const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
 /// Reason why a figure could not be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub enum FigureError {
 ///
 /// # Panics
 /// If the lines exceed the pixel range of an `i32`.
-pub fn draw_header<B: DrawingBackend>(
+pub(crate) fn draw_header<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     lines: &[String],
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
@@ -66,7 +66,7 @@ pub fn draw_header<B: DrawingBackend>(
 
 /// Wraps text at word boundaries into lines of at most `letters` letters.
 #[must_use]
-pub fn wrapped(text: &str, letters: u32) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, letters: u32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {
         lines.push(String::new());
@@ -86,7 +86,7 @@ pub fn wrapped(text: &str, letters: u32) -> Vec<String> {
 }
 
 /// Registers the embedded font, so that pictures do not depend on installed fonts.
-pub fn use_font() {
+pub(crate) fn use_font() {
     static REGISTERED: OnceLock<()> = OnceLock::new();
     REGISTERED.get_or_init(|| {
         let fonts = [(FontStyle::Normal, dejavu::sans::regular()), (FontStyle::Bold, dejavu::sans::bold())];
@@ -101,7 +101,7 @@ pub fn use_font() {
 ///
 /// # Errors
 /// [`FigureError::Drawing`], only on a defect.
-pub fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, FigureError> {
+pub(crate) fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, FigureError> {
     let failed = |error: png::EncodingError| FigureError::Drawing(error.to_string());
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -115,7 +115,7 @@ pub fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, Fig
 
 /// Escapes text for HTML.
 #[must_use]
-pub fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

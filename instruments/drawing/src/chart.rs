@@ -7,7 +7,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
-use plotters::element::PathElement;
+use plotters::element::{Circle, PathElement};
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, LineSeries, SVGBackend};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TRANSPARENT, WHITE};
 
@@ -63,6 +63,8 @@ pub struct Axis {
     pub title: String,
     /// Scale of the axis.
     pub scale: Scale,
+    /// Beginning of a linear axis.
+    pub from: f64,
     /// Minimum extent of a linear axis, which needs a length even if all values are zero.
     pub shortest: f64,
 }
@@ -70,7 +72,7 @@ pub struct Axis {
 /// Scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
-    /// Linear, from zero.
+    /// Linear.
     Linear,
     /// Logarithmic; values that are not above zero are left out.
     Logarithmic,
@@ -96,6 +98,8 @@ pub struct Point {
     pub y: f64,
     /// Smallest and largest of the repeats that the point represents.
     pub extremes: Option<(f64, f64)>,
+    /// True if its dot is hollow: it stands out from the others.
+    pub is_hollow: bool,
 }
 
 impl Chart {
@@ -118,25 +122,30 @@ impl Point {
     /// Returns a median with its extremes.
     #[must_use]
     pub const fn spread(x: f64, median: f64, least: f64, most: f64) -> Self {
-        Self { x, y: median, extremes: Some((least, most)) }
+        Self { extremes: Some((least, most)), ..Self::plain(x, median) }
     }
 
     /// Returns a point without extremes.
     #[must_use]
     pub const fn plain(x: f64, y: f64) -> Self {
-        Self { x, y, extremes: None }
+        Self { x, y, extremes: None, is_hollow: false }
     }
 }
 
 impl Axis {
-    /// Returns a linear axis that extends at least to `shortest`.
+    /// Returns a linear axis from zero that extends at least to `shortest`.
     pub fn linear(title: impl Into<String>, shortest: f64) -> Self {
-        Self { title: title.into(), scale: Scale::Linear, shortest }
+        Self::linear_from(0.0, title, shortest)
+    }
+
+    /// Returns a linear axis that begins at `from`.
+    pub fn linear_from(from: f64, title: impl Into<String>, shortest: f64) -> Self {
+        Self { title: title.into(), scale: Scale::Linear, from, shortest }
     }
 
     /// Returns a logarithmic axis.
     pub fn logarithmic(title: impl Into<String>) -> Self {
-        Self { title: title.into(), scale: Scale::Logarithmic, shortest: 0.0 }
+        Self { title: title.into(), scale: Scale::Logarithmic, from: 0.0, shortest: 0.0 }
     }
 
     /// Returns the part of the axis that contains all values, with room above the largest on a linear one.
@@ -145,7 +154,7 @@ impl Axis {
         match scale {
             Scale::Linear => {
                 let most = values.fold(self.shortest, f64::max) * room;
-                Extent { least: 0.0, most, scale }
+                Extent { least: self.from, most, scale }
             }
             Scale::Logarithmic => {
                 let (least, most) = values
@@ -202,15 +211,22 @@ pub fn svgs(charts: &[Chart]) -> Result<Vec<String>, FigureError> {
 /// # Panics
 /// If the charts exceed the pixel range.
 pub fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
+    png_of_rows(&charts.chunks(COLUMNS).collect::<Vec<_>>(), header)
+}
+
+/// Draws charts as [`png`] does, in given rows.
+///
+/// # Errors
+/// [`FigureError`]; above all [`FigureError::Empty`] if there is no chart.
+///
+/// # Panics
+/// If the charts exceed the pixel range.
+pub fn png_of_rows(rows: &[&[Chart]], header: &str) -> Result<Vec<u8>, FigureError> {
     let small = |count: usize| u32::try_from(count).expect("a picture has few charts and lines");
-    if charts.is_empty() {
-        return Err(FigureError::Empty);
-    }
-    let columns = charts.len().min(COLUMNS);
-    let rows = charts.len().div_ceil(columns);
+    let columns = rows.iter().map(|row| row.len()).max().ok_or(FigureError::Empty)?;
     let lines = wrapped(header, small(columns) * WIDTH / LETTER);
     let header_height = (small(lines.len()) * LINE + ROOM) * PIXELS;
-    let size = (WIDTH * small(columns) * PIXELS, HEIGHT * small(rows) * PIXELS + header_height);
+    let size = (WIDTH * small(columns) * PIXELS, HEIGHT * small(rows.len()) * PIXELS + header_height);
     let mut pixels = vec![0xff; size.0 as usize * size.1 as usize * 3];
     {
         use_font();
@@ -218,8 +234,8 @@ pub fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
         let area = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
         let (header, figures) = area.split_vertically(header_height);
         draw_header(&header, &lines).map_err(failed)?;
-        for (cell, chart) in figures.split_evenly((rows, columns)).iter().zip(charts) {
-            chart.draw(cell, PIXELS).map_err(failed)?;
+        for (cells, row) in figures.split_evenly((rows.len(), columns)).chunks(columns).zip(rows) {
+            cells.iter().zip(*row).try_for_each(|(cell, chart)| chart.draw(cell, PIXELS)).map_err(failed)?;
         }
         area.present().map_err(failed)?;
     }
@@ -280,6 +296,12 @@ impl Chart {
                 Some(PathElement::new([(x, least), (x, most)], thin(series.colour)))
             });
             chart.draw_series(whiskers)?;
+            let hollow = self.placed(&series.points).filter(|point| point.is_hollow);
+            let dots = hollow.flat_map(|Point { x, y, .. }| {
+                let dot = |size: u32, colour: RGBColor| Circle::new((x, y), size * scale, colour.filled());
+                [dot(4, series.colour), dot(3, WHITE)]
+            });
+            chart.draw_series(dots)?;
         }
         if self.series.iter().all(|series| series.name.is_empty()) {
             // Without names the legend would be an empty box.
@@ -380,8 +402,8 @@ mod tests {
     use super::*;
 
     fn chart(scale: Scale) -> Chart {
-        let axis = |title: &str| Axis { title: title.to_owned(), scale, shortest: 0.01 };
-        let point = |x, y: f64| Point { x, y, extremes: Some((y * 0.5, y * 2.0)) };
+        let axis = |title: &str| Axis { title: title.to_owned(), scale, from: 0.0, shortest: 0.01 };
+        let point = |x, y: f64| Point::spread(x, y, y * 0.5, y * 2.0);
         let series = Series {
             name: "a <line>".to_owned(),
             colour: COLOURS[0],
@@ -448,10 +470,20 @@ mod tests {
     }
 
     #[test]
-    fn a_linear_axis_where_all_is_zero_still_has_a_length() {
+    fn a_linear_axis_where_all_is_zero_still_has_a_length_and_begins_where_it_is_told() {
         let extent = Axis::linear("lost", 0.01).extent([0.0].into_iter(), HEADROOM);
         assert!(extent.most > 0.0);
         assert_eq!(extent.map(&0.0, (10, 20)), 10);
+        let from = Axis::linear_from(9.0, "time", 15.0).extent([10.0].into_iter(), 1.0);
+        assert_eq!((from.range(), from.map(&9.0, (10, 20))), (9.0..15.0, 10));
+    }
+
+    #[test]
+    fn a_hollow_dot_is_white_within_its_rim() {
+        let mut chart = chart(Scale::Linear);
+        chart.series[0].points[0].is_hollow = true;
+        let svg = svgs(&[chart]).unwrap().remove(0);
+        assert_eq!(svg.matches("<circle").count(), 3 + 2);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Charts and pages for reports: SVG and PNG of the same drawing, and self-contained HTML.
 //!
-//! A report for people implements [`Forms`]. Start with [`Chart`] and [`Page`]; custom drawings find font, colours
-//! and header in [`canvas`]. What to draw is decided by the crate that measured it.
+//! A report for people implements [`Forms`]. Start with [`Chart`] and [`Page`]. What to draw is decided by the crate
+//! that measured it.
 
-pub mod canvas;
+mod canvas;
 mod chart;
 mod forms;
 mod page;
 
 pub use canvas::FigureError;
-pub use chart::{Axis, COLOURS, Chart, Point, Scale, Series, png, svgs};
+pub use chart::{Axis, COLOURS, Chart, Point, Scale, Series, png, png_of_rows, svgs};
 pub use forms::Forms;
 pub use page::{Column, Page, Tone};

@@ -1,109 +1,147 @@
 //! Figures of a report: the largest array over the cycle time, with a dot for every search and a line through
 //! the medians.
 //!
-//! Drawn like figures 2 to 8 of Scollo: for each processor quota one panel with all transports, and one for
-//! each transport alone, where its spread is visible. The same drawing becomes SVG for pages and PNG for all
-//! other uses.
+//! Drawn like figures 2 to 8 of Scollo: for each processor quota one chart with all transports, and one for
+//! each transport alone, where its spread is visible.
 
-mod panel;
+use drawing::{Axis, COLOURS, Chart, Point, Series};
 
-use plotters::prelude::{BitMapBackend, IntoDrawingArea, SVGBackend};
+use super::report::{Found, Report};
+use super::transport::Transport;
 
-pub use panel::Panel;
+/// Distance between the points of two transports, so that neither hides the other. Units: parts of the x axis.
+const APART: f64 = 0.012;
 
-use super::report::Report;
-use drawing::FigureError;
-use drawing::canvas::{self, LETTER, LINE, PIXELS, ROOM, draw_header, use_font, wrapped};
-use panel::{HEIGHT, WIDTH};
+/// Charts of a processor quota.
+pub(super) struct Figures {
+    /// The quota; `None` without one.
+    pub(super) cpus: Option<f64>,
+    pub(super) charts: Vec<Chart>,
+}
 
 impl Report {
-    /// Returns the panels of each processor quota, in the order of measuring; quotas without a measured point
+    /// Returns the charts of each processor quota, in the order of measuring; quotas without a measured point
     /// have none.
-    #[must_use]
-    pub fn panels(&self) -> Vec<Vec<Panel>> {
-        let cpus = &self.start.options.cpus;
-        cpus.iter().map(|cpus| Panel::of_quota(self, *cpus)).filter(|panels| !panels.is_empty()).collect()
+    pub(super) fn figures(&self) -> Vec<Figures> {
+        let of = |cpus: &Option<f64>| Figures { cpus: *cpus, charts: self.charts_of(*cpus) };
+        self.start.options.cpus.iter().map(of).filter(|figures| !figures.charts.is_empty()).collect()
+    }
+
+    /// Returns the charts of a quota: all transports together, then each alone.
+    fn charts_of(&self, cpus: Option<f64>) -> Vec<Chart> {
+        let measured: Vec<Transport> =
+            Transport::ALL.into_iter().filter(|it| !self.medians(cpus, *it).is_empty()).collect();
+        let together = Some(&measured[..]).filter(|all| all.len() > 1);
+        together.into_iter().chain(measured.chunks(1)).map(|these| self.chart(cpus, these)).collect()
+    }
+
+    fn chart(&self, cpus: Option<f64>, transports: &[Transport]) -> Chart {
+        let names: Vec<String> = transports.iter().map(|it| it.name().to_uppercase()).collect();
+        let quota = cpus.map_or("without a CPU quota".to_owned(), |cpus| format!("at {cpus} CPUs"));
+        let times = || transports.iter().flat_map(|it| self.medians(cpus, *it)).map(|median| median.x);
+        let (first, last) = (times().fold(f64::MAX, f64::min), times().fold(0.0, f64::max));
+        let room = if last > first { (last - first) * 0.06 } else { last * 0.5 };
+        let (from, to) = ((first - room).max(0.0), last + room);
+        let mut series = Vec::new();
+        if self.has_reached_limit(cpus, transports) {
+            let points = [from, to].map(|x| Point::plain(x, self.start.options.limit.into())).to_vec();
+            series.push(Series { name: "limit of the search".to_owned(), colour: COLOURS[6], points });
+        }
+        for (index, transport) in transports.iter().enumerate() {
+            // The middle one of an odd number is at its exact place.
+            let place = index as f64 - (transports.len() - 1) as f64 / 2.0;
+            let aside = place * APART * (to - from);
+            let moved = |points: Vec<Point>| {
+                points.into_iter().map(|point| Point { x: point.x + aside, ..point }).collect()
+            };
+            let [strong, faint] = match transport {
+                Transport::Udp => [COLOURS[1], COLOURS[0]],
+                Transport::Shm => [COLOURS[3], COLOURS[2]],
+            };
+            let name = format!("{}: medians, and every search", transport.name().to_uppercase());
+            let searches = moved(self.searches(cpus, *transport));
+            series.push(Series { name: String::new(), colour: faint, points: searches });
+            series.push(Series { name, colour: strong, points: moved(self.medians(cpus, *transport)) });
+        }
+        let x = Axis::linear_from(from, "cycle time [ms]", to);
+        let y = Axis::linear("largest array [u32 elements]", 10.0);
+        Chart { title: format!("{} {quota}", names.join(" and ")), x, y, series }
+    }
+
+    /// Returns the medians of a transport in the order of cycle times; noisy ones are hollow.
+    fn medians(&self, cpus: Option<f64>, transport: Transport) -> Vec<Point> {
+        let points = self.points_of(cpus, transport).filter_map(|point| {
+            let is_hollow = !point.noise().is_empty();
+            Some(Point { is_hollow, ..Point::plain(point.cycle_time_ms(), point.elements()?.median) })
+        });
+        let mut points: Vec<Point> = points.collect();
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        points
+    }
+
+    /// Returns every search of a transport, with a hole behind each: no line joins them.
+    fn searches(&self, cpus: Option<f64>, transport: Transport) -> Vec<Point> {
+        let of_point = |point: &super::report::Point| {
+            let x = point.cycle_time_ms();
+            let sizes: Vec<f64> = point.searches().iter().map(|search| search.elements as f64).collect();
+            sizes.into_iter().flat_map(move |size| [Point::plain(x, size), Point::plain(x, f64::NAN)])
+        };
+        self.points_of(cpus, transport).flat_map(of_point).collect()
+    }
+
+    fn has_reached_limit(&self, cpus: Option<f64>, transports: &[Transport]) -> bool {
+        let points = transports.iter().flat_map(|transport| self.points_of(cpus, *transport));
+        points.flat_map(super::report::Point::searches).any(|search| search.found == Found::Limit)
+    }
+
+    fn points_of(
+        &self,
+        cpus: Option<f64>,
+        transport: Transport,
+    ) -> impl Iterator<Item = &super::report::Point> {
+        self.points.iter().filter(move |it| it.cpus == cpus && it.transport == transport)
     }
 
     /// Returns the header of a picture, as on a page: every figure names its host and its rules.
-    fn header(&self) -> String {
+    pub(super) fn header(&self) -> String {
         let noise = self.noise_in_short().map(|points| format!("; {points} are noisy (hollow medians)"));
         let noise = noise.unwrap_or_default();
         format!("{}\n{}{noise}", self.host_in_words(), self.rules_in_words())
     }
 }
 
-/// Draws all panels as one picture in PNG, a row for each quota.
-///
-/// # Errors
-/// [`FigureError`]; above all if nothing was measured.
-pub(super) fn picture(report: &Report) -> Result<Vec<u8>, FigureError> {
-    let rows = report.panels();
-    let columns = rows.iter().map(Vec::len).max().ok_or(FigureError::Empty)?;
-    let count = |len: usize| u32::try_from(len).expect("a report has few quotas and fewer transports");
-    let (width, height) = (WIDTH * PIXELS, HEIGHT * PIXELS);
-    let lines = wrapped(&report.header(), count(columns) * WIDTH / LETTER);
-    let header_height = (count(lines.len()) * LINE + ROOM) * PIXELS;
-    let size = (width * count(columns), height * count(rows.len()) + header_height);
-    let mut pixels = vec![0xff; size.0 as usize * size.1 as usize * 3];
-    {
-        use_font();
-        let area = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
-        let (header, figures) = area.split_vertically(header_height);
-        draw_header(&header, &lines).map_err(|error| FigureError::Drawing(error.to_string()))?;
-        let cells = figures.split_evenly((rows.len(), columns));
-        for (row, panels) in cells.chunks(columns).zip(&rows) {
-            row.iter().zip(panels).try_for_each(|(cell, panel)| panel.draw(cell, PIXELS))?;
-        }
-        area.present().map_err(|error| FigureError::Drawing(error.to_string()))?;
-    }
-    canvas::encode(&pixels, size)
-}
-
-impl Panel {
-    /// Draws it as an SVG element for a page.
-    ///
-    /// # Errors
-    /// [`FigureError::Drawing`], only for a defect.
-    pub fn to_svg(&self) -> Result<String, FigureError> {
-        use_font();
-        let mut svg = String::new();
-        {
-            let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-            self.draw(&area, 1)?;
-            area.present().map_err(|error| FigureError::Drawing(error.to_string()))?;
-        }
-        Ok(svg)
+impl super::report::Point {
+    #[expect(clippy::cast_precision_loss, reason = "times are far below 2^53")]
+    fn cycle_time_ms(&self) -> f64 {
+        self.cycle_time_ns as f64 / 1e6
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::FigureError;
     use crate::cycle::report::tests::example;
     use crate::report::Forms as _;
 
     #[test]
-    fn a_quota_has_a_panel_for_all_and_one_for_each_transport() {
-        let titles: Vec<Vec<String>> = example()
-            .panels()
-            .into_iter()
-            .map(|panels| panels.into_iter().map(|panel| panel.title().to_owned()).collect())
-            .collect();
+    fn a_quota_has_a_chart_for_all_and_one_for_each_transport() {
+        let figures = example().figures();
+        let titles = figures.iter().map(|it| it.charts.iter().map(|chart| chart.title.clone()).collect());
+        let titles: Vec<Vec<String>> = titles.collect();
         assert_eq!(titles, [["UDP and SHM at 0.3 CPUs", "UDP at 0.3 CPUs", "SHM at 0.3 CPUs"]]);
     }
 
     #[test]
     fn an_svg_has_its_axes_with_units_and_a_mark_for_every_search() {
         let report = example();
-        let svg = report.panels()[0][0].to_svg().unwrap();
+        let svg = drawing::svgs(&report.figures()[0].charts).unwrap().remove(0);
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("cycle time [ms]") && svg.contains("largest array [u32 elements]"));
         let searches: usize = report.points.iter().map(|point| point.searches().len()).sum();
         let medians = report.points.iter().filter(|point| point.elements().is_some()).count();
-        // In the example all points are noisy: a median is a dot with a hole.
-        let in_legend = 2;
-        assert_eq!(svg.matches("<circle").count(), searches + 2 * medians + in_legend);
+        // In the example all points are noisy: a median is a dot, a rim and a hole.
+        let at_limit = 2;
+        assert_eq!(svg.matches("<circle").count(), searches + 3 * medians + at_limit);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use drawing::{FigureError, Page};
 use units::text::{counted, grouped};
 
-use super::figure;
+use super::figure::Figures;
 use super::report::{Found, Outcome, Point, Report, Run, Search, Spread, State};
 use crate::report::table::{Value, decimals, plain};
 use crate::report::{Columns, Document, Forms, Report as _, Section};
@@ -20,16 +20,17 @@ impl fmt::Display for Report {
 
 impl Forms for Report {
     fn to_html(&self) -> Result<String, FigureError> {
-        let draw = |panels: &Vec<figure::Panel>| panels.iter().map(figure::Panel::to_svg).collect();
-        let panels = self.panels();
-        let svgs = panels.iter().map(draw).collect::<Result<Vec<Vec<String>>, _>>()?;
+        let draw = |it: Figures| Ok((it.cpus, drawing::svgs(&it.charts)?));
+        let figures = self.figures().into_iter().map(draw).collect::<Result<Vec<_>, FigureError>>()?;
         Ok(self.document().page(|page| {
-            panels.iter().zip(svgs).for_each(|(panels, svgs)| self.add_figures(page, panels, &svgs));
+            figures.iter().for_each(|(cpus, svgs)| self.add_figures(page, *cpus, svgs));
         }))
     }
 
     fn to_png(&self) -> Result<Vec<u8>, FigureError> {
-        figure::picture(self)
+        let figures = self.figures();
+        let rows: Vec<_> = figures.iter().map(|it| &it.charts[..]).collect();
+        drawing::png_of_rows(&rows, &self.header())
     }
 
     fn to_csv(&self) -> String {
@@ -187,10 +188,10 @@ impl Report {
         self.source.as_ref().map_or_else(Vec::new, Comparison::notes)
     }
 
-    fn add_figures(&self, page: &mut Page, panels: &[figure::Panel], svgs: &[String]) {
+    fn add_figures(&self, page: &mut Page, cpus: Option<f64>, svgs: &[String]) {
         page.figures(svgs);
-        if let (Some(_), [panel, ..]) = (&self.source, panels) {
-            page.paragraph(scollo::figures(panel.cpus()));
+        if self.source.is_some() {
+            page.paragraph(scollo::figures(cpus));
         }
     }
 
