@@ -18,16 +18,22 @@ mod table;
 mod transport;
 mod worker;
 
+pub(crate) use client::{Counts, Runs};
 pub use client::{ThroughputError, Watch, measure};
 pub use loss_free::{Found, LossFree, LossFreeFound};
 pub use message::{Account, AccountState, Unit};
+pub(crate) use options::MOST_DELAYS;
 pub use options::{
     Fragments, LARGEST_DATAGRAM_BYTES, Options, OptionsError, Protocol, Rate, Way, Ways, payload_of_datagram,
 };
+pub(crate) use report::Ending;
 pub use report::{FORMAT, Figures, FlowReport, Interval, Report, RunReport, Settings, Start, State, VERSION};
+pub(crate) use server::Throughput;
 pub use server::{TEST, TEST_WITH_LOAD};
 pub use side::SideError;
 pub use transport::TransportError;
 
+#[cfg(test)]
+pub(crate) use message::{FlowResult, SideResult, Word};
 #[cfg(test)]
 pub(crate) use report::tests::cut_search;

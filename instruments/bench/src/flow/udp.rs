@@ -4,7 +4,7 @@ mod outcomes;
 mod receiver;
 mod sender;
 
-pub(crate) use outcomes::{LOWER_THE_RATE, Outcomes};
+pub(crate) use outcomes::Outcomes;
 pub(crate) use receiver::{Counting, Receiver, receive_buffer_bytes};
 pub(crate) use sender::{Sender, to};
 

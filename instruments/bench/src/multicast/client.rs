@@ -1,21 +1,13 @@
-//! The client's end: it sends to the group, and builds the report.
+//! The client's end: runs of one flow to the group, and the report of them.
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
 
-use sys::{Cancellation, clock};
-
-use super::message::{Done, Word, sent};
 use super::options::{Options, OptionsError};
 use super::report::{Builder, Ended, Report};
-use super::sender::Sender;
-use super::server::Multicast;
-use crate::control::{Begun, Connection, ControlError, Patience, begin};
-use crate::report::{Meter, Watch};
-
-/// Interval at which the request to end and the sending thread are checked: the control connection is read by a
-/// thread, whose channel has no descriptor to wait for.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+use crate::control::{Begun, ControlError, Patience, begin};
+use crate::host;
+use crate::report::{Times, Watch};
+use crate::throughput::{self, Account, Counts, Ending, Protocol, Runs, SideError, Throughput};
 
 /// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -24,17 +16,12 @@ pub enum MulticastError {
     /// An option is invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The server cannot be reached, or is gone.
+    /// The server cannot be reached.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The sending socket cannot be opened.
+    /// The first run could not be begun.
     #[error(transparent)]
-    Open(#[from] sys::OpenError),
-    /// The server asks for datagrams to another address than the group.
-    #[error(
-        "the server asks for datagrams at {0}, which is not the group\ninstall the same version of tallycast on both hosts"
-    )]
-    Stranger(SocketAddr),
+    Side(#[from] SideError),
 }
 
 /// Measures with the server at an address and returns the report.
@@ -48,123 +35,125 @@ pub fn measure(
     watch: &mut dyn Watch,
 ) -> Result<Report, MulticastError> {
     options.check()?;
-    let Begun { mut connection, client, server } =
-        begin::<Multicast>(options, server, options.from, patience)?;
+    let flow = flow(options);
+    let Begun { connection, client, server } = begin::<Throughput>(&flow, server, options.from, patience)?;
     let mut builder = Builder::new(options, connection.peer_address(), client, server);
+    let mut runs = Runs { options: &flow, connection, unit_bytes: options.payload_bytes };
     let mut has_begun = false;
     for run in 0..options.repeats {
         if watch.cancellation().is_cancelled() {
             break;
         }
         watch.progress(&|| format!("run {} of {}", run + 1, options.repeats));
-        let ended = prepare(options, run, &mut connection).and_then(|sender| {
+        let ended = runs.prepare(run, options.rate).and_then(|flows| {
             has_begun = true;
-            run_once(options, sender, &mut connection, watch)
+            runs.run(flows, options.rate, watch.cancellation(), &mut |_, _, _| {})
         });
-        match ended {
-            Ok(ended) => builder.add(run, ended),
-            Err(error) if !has_begun => return Err(error),
+        match ended.map(Ended::of) {
+            Ok(Ok(ended)) => builder.add(run, ended),
+            Err(error) if !has_begun => return Err(error.into()),
+            Ok(Err(reason)) => {
+                builder.break_off(&reason);
+                break;
+            }
             Err(error) => {
                 builder.break_off(&error.to_string());
                 break;
             }
         }
     }
-    connection.part();
+    runs.connection.part();
     Ok(builder.finish(watch.cancellation().is_cancelled()))
 }
 
-/// Makes the members join, and opens the socket that sends to them.
-fn prepare(options: &Options, run: u32, connection: &mut Connection) -> Result<Sender, MulticastError> {
-    connection.say(&Word::Prepare { run })?;
-    let (endpoint, token) = match connection.hear_word_surely()? {
-        Word::Ready { endpoint, token } => (endpoint, token),
-        other => return Err(connection.unexpected_word(&other).into()),
-    };
-    if endpoint.ip() != IpAddr::V4(options.group) {
-        return Err(MulticastError::Stranger(endpoint));
+/// Returns the flow to the group.
+fn flow(options: &Options) -> throughput::Options {
+    throughput::Options {
+        protocol: Protocol::Multicast,
+        receivers: options.receivers,
+        group: options.group,
+        rate: Some(options.rate),
+        payload_bytes: Some(options.payload_bytes),
+        buffer_bytes: options.buffer_bytes,
+        // What is requested are the members' buffers.
+        send_buffer_bytes: host::send_buffer_default(),
+        duration: options.duration,
+        interval: options.duration,
+        repeats: options.repeats,
+        from: options.from,
+        delay_percentiles: true,
+        ..throughput::Options::default()
     }
-    let local = connection.local_address().ip();
-    Ok(Sender::open(endpoint, local, token, options.payload_bytes)?)
 }
 
-fn run_once(
-    options: &Options,
-    mut sender: Sender,
-    connection: &mut Connection,
-    watch: &dyn Watch,
-) -> Result<Ended, MulticastError> {
-    let meter = Meter::begin();
-    let skipped = send(options, &mut sender, connection, watch)?;
-    let ours = meter.used();
-    connection.say(&sent(sender.sent()))?;
-    let Done { members, used, failures, mut notes } = match connection.hear_word_surely()? {
-        Word::Done(done) => *done,
-        other => return Err(connection.unexpected_word(&other).into()),
-    };
-    notes.extend(sender.note());
-    let was_stopped = watch.cancellation().is_cancelled();
-    Ok(Ended { members, ours, theirs: used, skipped, failures, notes, was_stopped })
+/// Counts of a member.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct MemberResult {
+    pub(super) account: Account,
+    pub(super) reordered: u64,
+    /// Latencies since the sender's call, on the server's clock: meaningful only if the sender has the same
+    /// clock.
+    pub(super) latency: Option<Times>,
 }
 
-/// Sends for the duration of a run, with heartbeats to the server in between; returns the number of datagrams
-/// that a stall kept from being sent.
-fn send(
-    options: &Options,
-    sender: &mut Sender,
-    connection: &mut Connection,
-    watch: &dyn Watch,
-) -> Result<u64, MulticastError> {
-    let rate = options.rate.of_units(options.payload_bytes);
-    let cancellation = &Cancellation::new().map_err(ControlError::from)?;
-    let end = clock::monotonic() + options.duration;
-    std::thread::scope(|scope| {
-        // On its own thread: a message to the server must not delay a datagram.
-        let sending = scope.spawn(move || {
-            // Refused on some kernels; pauses then end up to 50 µs late.
-            let _ = clock::lower_timer_slack();
-            sender.send(rate, end, &|| cancellation.is_cancelled())
+impl Ended {
+    /// Returns the counts of a run; if the server is gone, the reason why there are none.
+    fn of(counts: Counts) -> Result<Self, String> {
+        let Counts { ours, theirs, ending } = counts;
+        let was_stopped = ending == Ending::Stopped;
+        let failures = match ending {
+            Ending::Trouble(trouble) => vec![trouble],
+            Ending::Whole | Ending::Stopped => Vec::new(),
+        };
+        let Some(theirs) = theirs else { return Err(failures.concat()) };
+        let members = theirs.flows.into_iter().filter_map(|flow| {
+            let (account, reordered, latency) = (flow.account?, flow.total.out_of_order, flow.delays);
+            Some((flow.key.receiver?, MemberResult { account, reordered, latency }))
         });
-        let mut outcome = Ok(());
-        while !sending.is_finished() && outcome.is_ok() {
-            let until = Instant::now() + POLL_INTERVAL.min(options.duration);
-            outcome = match connection.hear(until) {
-                Ok(None) => Ok(()),
-                Ok(Some(other)) => Err(connection.unexpected(&other)),
-                Err(error) => Err(error),
-            };
-            if watch.cancellation().is_cancelled() || outcome.is_err() {
-                cancellation.cancel();
-            }
-        }
-        let skipped = sending.join().expect("a sender does not panic");
-        outcome?;
-        Ok(skipped)
-    })
+        Ok(Self {
+            members: members.collect(),
+            ours: ours.used,
+            theirs: theirs.used,
+            skipped: ours.flows.iter().map(|flow| flow.skipped).sum(),
+            failures,
+            notes: [theirs.notes, ours.notes].concat(),
+            was_stopped,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::time::Duration;
 
     use super::*;
     use crate::control::Message;
     use crate::control::scene::{PATIENT, Unwatched, by_hand};
-    use crate::report::{State, Used};
+    use crate::report::State;
+    use crate::throughput::{FlowResult, SideResult, Word};
+
+    /// Returns the counts of a server that has these members.
+    fn side(members: &[u32], failures: &[&str]) -> SideResult {
+        let flow = |receiver: &u32| {
+            let sent = u64::from(*receiver) + 1;
+            let account = Some(Account { sent, received: sent, ..Account::sum(&[]) });
+            FlowResult { account, ..FlowResult::example(Some(*receiver)) }
+        };
+        let failures = failures.iter().map(ToString::to_string).collect();
+        SideResult { flows: members.iter().map(flow).collect(), failures, ..SideResult::default() }
+    }
 
     /// Measures with a server that survives `runs` runs, and is gone in the next.
     fn gone_after(runs: usize) -> Report {
         let (server, thread) = by_hand(move |mut connection| {
-            let endpoint = SocketAddr::new(Options::default().group.into(), 9);
+            let endpoints = vec![SocketAddr::new(Options::default().group.into(), 9)];
             for run in 0..=runs {
                 assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "prepare");
-                connection.say(&Word::Ready { endpoint, token: 1 }).unwrap();
+                connection.say(&Word::Ready { endpoints: endpoints.clone(), token: 1 }).unwrap();
+                assert_eq!(connection.hear_word_surely::<Word>().unwrap(), Word::Start);
                 if run < runs {
-                    while !matches!(connection.hear_surely().unwrap(), Message::Word(_)) {}
-                    let (members, failures, notes) = (BTreeMap::new(), Vec::new(), Vec::new());
-                    let done = Done { members, used: Used::default(), failures, notes };
-                    connection.say(&Word::Done(Box::new(done))).unwrap();
+                    while !matches!(connection.hear_word_surely().unwrap(), Word::Sent(_)) {}
+                    connection.say(&Word::Done(Box::new(side(&[], &[])))).unwrap();
                 }
             }
         });
@@ -185,5 +174,16 @@ mod tests {
                 "{notes}"
             );
         }
+    }
+
+    #[test]
+    fn a_member_that_fails_leaves_the_others_their_numbers_also_across_the_connection() {
+        let word = serde_json::to_value(side(&[0, 2], &["no memory"])).unwrap();
+        let (ours, theirs) = (side(&[], &[]), serde_json::from_value(word).unwrap());
+        let ending = Ending::Trouble("at the server: no memory".to_owned());
+        let ended = Ended::of(Counts { ours, theirs: Some(theirs), ending }).unwrap();
+        let sent: Vec<_> = ended.members.iter().map(|(receiver, it)| (*receiver, it.account.sent)).collect();
+        assert_eq!(sent, [(0, 1), (2, 3)]);
+        assert_eq!(ended.failures, ["at the server: no memory"]);
     }
 }

@@ -7,11 +7,7 @@ use probe::flow::STAMP_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::range::{OutOfRange, in_range};
-use crate::throughput::{LARGEST_DATAGRAM_BYTES, Rate};
-
-/// Maximum number of latencies of a run, over all its members: 8 bytes each are kept until the run is
-/// summarised.
-pub(super) const MOST_LATENCIES: usize = 16_000_000;
+use crate::throughput::{LARGEST_DATAGRAM_BYTES, MOST_DELAYS, Rate};
 
 /// Options of a multicast measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -95,7 +91,7 @@ impl Options {
         in_range(
             "the datagrams of a run times --receivers",
             in_run * u128::from(self.receivers),
-            0..=MOST_LATENCIES as u128,
+            0..=MOST_DELAYS as u128,
         )?;
         Ok(())
     }

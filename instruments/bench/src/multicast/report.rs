@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::message::MemberResult;
+use super::client::MemberResult;
 use super::options::Options;
 use crate::day_clock::Moment;
 use crate::host_state::HostState;

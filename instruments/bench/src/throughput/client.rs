@@ -11,8 +11,8 @@ use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, OptionsError, Rate};
 use super::report::{Begun, Builder, Ending, Interval, Report, RunReport, Start};
 use super::server::Throughput;
-use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
-use super::transport::{self, Task};
+use super::side::{GRACE, Heard, Partner, Run, Side, SideError, check_cpu};
+use super::transport::{self, Flow, Task};
 use crate::control::{self, Connection, ControlError, Patience, begin};
 
 /// Observer of a measurement.
@@ -76,9 +76,8 @@ const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
 
 struct Client<'a> {
     options: &'a Options,
-    connection: Connection,
+    runs: Runs<'a>,
     builder: Builder,
-    unit_bytes: usize,
 }
 
 impl<'a> Client<'a> {
@@ -88,7 +87,8 @@ impl<'a> Client<'a> {
         let more_headers = if connection.peer_address().is_ipv6() { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
         let unit_bytes = options.unit_bytes(mtus.min().map(|mtu| mtu.saturating_sub(more_headers)));
         let begun = Begun { peer: connection.peer_address(), client, server, unit_bytes };
-        Self { options, builder: Builder::new(options, begun), connection, unit_bytes }
+        let builder = Builder::new(options, begun);
+        Self { options, runs: Runs { options, connection, unit_bytes }, builder }
     }
 
     /// Measures the requested number of runs.
@@ -142,6 +142,41 @@ impl<'a> Client<'a> {
 
     /// Executes one run; returns whether it was complete.
     fn run(&mut self, run: u32, rate: Rate, watch: &mut dyn Watch) -> Result<bool, SideError> {
+        let flows = self.runs.prepare(run, rate)?;
+        self.builder.begin_run(run, rate);
+        let cancellation = watch.cancellation().clone();
+        let builder = &mut self.builder;
+        let mut interval = |mark, ours, theirs| watch.interval(builder.interval(mark, ours, theirs));
+        let Counts { ours, theirs, ending } = self.runs.run(flows, rate, &cancellation, &mut interval)?;
+        let is_whole = ending == Ending::Whole;
+        self.builder.end_run(run, ours, theirs, ending);
+        Ok(is_whole)
+    }
+
+    fn end(self, watch: &dyn Watch) -> Result<Report, ThroughputError> {
+        self.runs.connection.part();
+        Ok(self.builder.finish(watch.cancellation().is_cancelled()))
+    }
+}
+
+/// The client's end of runs, without a report of them.
+pub(crate) struct Runs<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) connection: Connection,
+    pub(crate) unit_bytes: usize,
+}
+
+/// Counts of both ends for a run.
+pub(crate) struct Counts {
+    pub(crate) ours: SideResult,
+    /// Counts of the server; none if it is gone.
+    pub(crate) theirs: Option<SideResult>,
+    pub(crate) ending: Ending,
+}
+
+impl Runs<'_> {
+    /// Opens the flows of a run, at both ends.
+    pub(crate) fn prepare(&mut self, run: u32, rate: Rate) -> Result<Vec<Flow>, SideError> {
         let task = Task {
             options: self.options,
             end: End::Client,
@@ -164,21 +199,29 @@ impl<'a> Client<'a> {
         task.check_endpoints(&theirs)?;
         let flows = listening.connect(&task, &theirs)?;
         self.connection.say(&Word::Start)?;
-        self.builder.begin_run(run, rate);
-        let settings =
-            Run { options: self.options, rate, unit_bytes: self.unit_bytes, cpu: self.options.client_cpu };
-        let side = Side::start(&settings, flows)?;
-        let cancellation = watch.cancellation().clone();
+        Ok(flows)
+    }
+
+    /// Executes a run; `interval` gets the counts of both ends at each mark.
+    pub(crate) fn run(
+        &mut self,
+        flows: Vec<Flow>,
+        rate: Rate,
+        cancellation: &Cancellation,
+        interval: &mut OnInterval<'_>,
+    ) -> Result<Counts, SideError> {
+        let Self { options, connection, unit_bytes } = self;
+        let (cpu, unit_bytes) = (options.client_cpu, *unit_bytes);
+        let side = Side::start(&Run { options, rate, unit_bytes, cpu, grace: GRACE }, flows)?;
         let mut measuring = Measuring {
-            builder: &mut self.builder,
-            watch,
+            interval,
             ours: BTreeMap::new(),
             theirs: BTreeMap::new(),
             done: None,
             is_server_ending: false,
         };
-        let (outcome, ours) = side.run(&mut self.connection, &cancellation, &mut measuring);
-        let outcome = outcome.and_then(|()| measuring.wait_for_done(&mut self.connection, task.patience));
+        let (outcome, ours) = side.run(connection, cancellation, &mut measuring);
+        let outcome = outcome.and_then(|()| measuring.wait_for_done(connection));
         let theirs = measuring.done.take();
         measuring.flush(&ours, theirs.as_ref());
         let ended_by_server = measuring.is_server_ending.then(|| "the server was ended".to_owned());
@@ -190,16 +233,12 @@ impl<'a> Client<'a> {
             None if was_stopped => Ending::Stopped,
             None => Ending::Whole,
         };
-        let is_whole = ending == Ending::Whole;
-        self.builder.end_run(run, ours, theirs, ending);
-        Ok(is_whole)
-    }
-
-    fn end(self, watch: &dyn Watch) -> Result<Report, ThroughputError> {
-        self.connection.part();
-        Ok(self.builder.finish(watch.cancellation().is_cancelled()))
+        Ok(Counts { ours, theirs, ending })
     }
 }
+
+/// Observer of a mark: its index, and the counts of the client and of the server up to it.
+type OnInterval<'a> = dyn FnMut(usize, Option<Live>, Option<Live>) + 'a;
 
 /// Describes the failures at either end; `None` if there are none.
 fn failures(ours: &SideResult, theirs: Option<&SideResult>) -> Option<String> {
@@ -213,8 +252,7 @@ fn failures(ours: &SideResult, theirs: Option<&SideResult>) -> Option<String> {
 
 /// Joins the intervals of both ends.
 struct Measuring<'a> {
-    builder: &'a mut Builder,
-    watch: &'a mut dyn Watch,
+    interval: &'a mut OnInterval<'a>,
     ours: BTreeMap<usize, Live>,
     theirs: BTreeMap<usize, Live>,
     done: Option<SideResult>,
@@ -252,15 +290,11 @@ impl Measuring<'_> {
 
     fn hand_on(&mut self, mark: usize) {
         let (ours, theirs) = (self.ours.remove(&mark), self.theirs.remove(&mark));
-        let interval = self.builder.interval(mark, ours, theirs);
-        self.watch.interval(interval);
+        (self.interval)(mark, ours, theirs);
     }
 
-    fn wait_for_done(
-        &mut self,
-        connection: &mut Connection,
-        patience: std::time::Duration,
-    ) -> Result<(), SideError> {
+    fn wait_for_done(&mut self, connection: &mut Connection) -> Result<(), SideError> {
+        let patience = connection.patience().silence;
         let until = std::time::Instant::now() + patience;
         while self.done.is_none() {
             match connection.hear_word(until)? {
@@ -310,40 +344,12 @@ impl Partner for Measuring<'_> {
 mod tests {
     use super::*;
     use crate::host_state::HostState;
-    use crate::report::Used;
     use crate::throughput::message::{Count, FlowKey, FlowResult};
     use crate::throughput::options::Way;
     use crate::throughput::report::Figures;
 
     fn side(failures: &[&str]) -> SideResult {
-        SideResult {
-            applied_load: None,
-            flows: Vec::new(),
-            used: Used::default(),
-            processor: crate::processor::Processor::default(),
-            failures: failures.iter().map(ToString::to_string).collect(),
-            notes: vec!["a clamped buffer".to_owned()],
-        }
-    }
-
-    /// Counts the intervals that it receives.
-    struct Counting {
-        intervals: usize,
-        cancellation: Cancellation,
-    }
-
-    impl Watch for Counting {
-        fn began(&mut self, _: &Start) {}
-
-        fn interval(&mut self, _: &Interval) {
-            self.intervals += 1;
-        }
-
-        fn run_ended(&mut self, _: &RunReport) {}
-
-        fn cancellation(&self) -> &Cancellation {
-            &self.cancellation
-        }
+        SideResult { failures: failures.iter().map(ToString::to_string).collect(), ..SideResult::default() }
     }
 
     /// Returns the sent and received amounts of each interval, when the client's end counted up to the marks
@@ -358,10 +364,7 @@ mod tests {
             server: host,
             unit_bytes: 100,
         };
-        let (mut builder, mut watch) = (
-            Builder::new(&options, begun),
-            Counting { intervals: 0, cancellation: Cancellation::new().unwrap() },
-        );
+        let mut builder = Builder::new(&options, begun);
         builder.begin_run(0, options.rate());
         let sender = FlowKey::sender(Way::Forward, 0);
         let receiver = FlowKey { receiver: Some(0), ..sender };
@@ -374,23 +377,17 @@ mod tests {
             bytes.iter().enumerate().map(of).collect::<BTreeMap<_, _>>()
         };
         let result = |key: FlowKey, bytes: u64| {
-            let flow = FlowResult {
-                key,
-                local: SocketAddr::from(([127, 0, 0, 1], 2)),
-                remote: None,
-                total: Count { bytes, ..Count::default() },
-                omitted: Count::default(),
-                measured_ns: None,
-                skipped: 0,
-                congestion_control: None,
-                buffer_bytes: None,
-                account: None,
-            };
-            SideResult { flows: vec![flow], ..side(&[]) }
+            let total = Count { bytes, ..Count::default() };
+            let flow = FlowResult { total, ..FlowResult::example(key.receiver) };
+            SideResult { flows: vec![flow], ..SideResult::default() }
+        };
+        let mut count = 0;
+        let mut interval = |mark, ours, theirs| {
+            builder.interval(mark, ours, theirs);
+            count += 1;
         };
         let mut measuring = Measuring {
-            builder: &mut builder,
-            watch: &mut watch,
+            interval: &mut interval,
             ours: figures(sender, ours),
             theirs: figures(receiver, theirs),
             done: None,
@@ -401,7 +398,7 @@ mod tests {
         measuring.join();
         measuring.flush(&ours, theirs.as_ref());
         let report = builder.finish(false);
-        assert_eq!(watch.intervals, report.intervals.len());
+        assert_eq!(count, report.intervals.len());
         let bytes = |figures: Option<Figures>| figures.map(|it| it.bytes);
         let of = |it: &Interval| (bytes(it.sums.sum_sent), bytes(it.sums.sum_received));
         report.intervals.iter().map(of).collect()

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::options::{Rate, Way};
 use crate::cpu_load::AppliedLoad;
 use crate::processor::Processor;
-use crate::report::Used;
+use crate::report::{Times, Used};
 
 /// One of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ pub(super) enum End {
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Word {
+pub(crate) enum Word {
     Prepare { run: u32, rate: Rate, unit_bytes: usize, endpoints: Vec<SocketAddr> },
     Ready { endpoints: Vec<SocketAddr>, token: u64 },
     Start,
@@ -47,16 +47,16 @@ pub(super) enum Word {
 
 /// Key of a flow and one of its receivers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub(super) struct FlowKey {
+pub(crate) struct FlowKey {
     pub(super) way: Way,
     pub(super) stream: u32,
     /// Index of the receiver; none at the sender.
-    pub(super) receiver: Option<u32>,
+    pub(crate) receiver: Option<u32>,
 }
 
 /// Counts of one end at a mark.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Live {
+pub(crate) struct Live {
     pub(super) mark: usize,
     /// Time of the mark, since this end began.
     pub(super) at_ns: u64,
@@ -65,13 +65,13 @@ pub(super) struct Live {
 
 /// Counts of a flow, at its sender or at one of its receivers.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Count {
+pub(crate) struct Count {
     /// Datagrams; calls of TCP's sender; 0 at TCP's receiver; units of a stream, each of which fills a datagram.
     pub(super) units: u64,
     pub(super) bytes: u64,
     /// Missing so far; null if unknown until the end.
     pub(super) lost: Option<u64>,
-    pub(super) out_of_order: u64,
+    pub(crate) out_of_order: u64,
     pub(super) duplicates: u64,
     pub(super) jitter_ns: Option<f64>,
     pub(super) retransmits: Option<u64>,
@@ -85,7 +85,7 @@ pub(super) struct Count {
 
 /// Final counts of a flow's sender for its receivers.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     /// Datagrams that were numbered; 0 over TCP.
     pub(super) units: u64,
     pub(super) bytes: u64,
@@ -94,41 +94,43 @@ pub(super) struct Sent {
 }
 
 /// Results of one end for a run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct SideResult {
-    pub(super) flows: Vec<FlowResult>,
-    pub(super) used: Used,
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct SideResult {
+    pub(crate) flows: Vec<FlowResult>,
+    pub(crate) used: Used,
     /// Processor use in the terms of a cost.
-    pub(super) processor: Processor,
+    pub(crate) processor: Processor,
     /// Artificial load that was applied on the host; it is part of the resources used.
     #[serde(default)]
     #[serde(rename = "burned")]
-    pub(super) applied_load: Option<AppliedLoad>,
+    pub(crate) applied_load: Option<AppliedLoad>,
     /// Failures that make the run incomplete: flows that failed, accounts that do not balance. Each once.
-    pub(super) failures: Vec<String>,
-    pub(super) notes: Vec<String>,
+    pub(crate) failures: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Results of one end for a flow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct FlowResult {
-    pub(super) key: FlowKey,
-    pub(super) local: SocketAddr,
-    pub(super) remote: Option<SocketAddr>,
+pub(crate) struct FlowResult {
+    pub(crate) key: FlowKey,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: Option<SocketAddr>,
     /// Counts of the whole run.
-    pub(super) total: Count,
+    pub(crate) total: Count,
     /// Counts before the measured part began.
-    pub(super) omitted: Count,
+    pub(crate) omitted: Count,
     /// Time from the end of the omitted part to the end of the flow; none if the flow ended before that.
-    pub(super) measured_ns: Option<u64>,
+    pub(crate) measured_ns: Option<u64>,
     /// Units that a stall of the sender kept from being sent.
-    pub(super) skipped: u64,
-    pub(super) congestion_control: Option<String>,
+    pub(crate) skipped: u64,
+    pub(crate) congestion_control: Option<String>,
     /// Socket buffer that the kernel granted this end, before it doubles it.
     #[serde(default)]
-    pub(super) buffer_bytes: Option<u64>,
+    pub(crate) buffer_bytes: Option<u64>,
     /// Account of the flow; at receivers only.
-    pub(super) account: Option<Account>,
+    pub(crate) account: Option<Account>,
+    /// Delays of its units by the sender's clock; only at receivers that were to keep them.
+    pub(crate) delays: Option<Times>,
 }
 
 /// Account of everything that a flow sent: `sent = received + Σ lost + unexplained`.
@@ -195,6 +197,26 @@ impl Live {
     /// Returns the counts of an end that has ended, at any later mark.
     pub(super) fn at_end(side: &SideResult, mark: usize, at_ns: u64) -> Self {
         Self { mark, at_ns, flows: side.flows.iter().map(|flow| (flow.key, flow.total)).collect() }
+    }
+}
+
+#[cfg(test)]
+impl FlowResult {
+    /// Returns the counts of a forward flow that moved nothing, at its sender or at a receiver.
+    pub(crate) fn example(receiver: Option<u32>) -> Self {
+        Self {
+            key: FlowKey { way: Way::Forward, stream: 0, receiver },
+            local: SocketAddr::from(([127, 0, 0, 1], 2)),
+            remote: None,
+            total: Count::default(),
+            omitted: Count::default(),
+            measured_ns: None,
+            skipped: 0,
+            congestion_control: None,
+            buffer_bytes: None,
+            account: None,
+            delays: None,
+        }
     }
 }
 

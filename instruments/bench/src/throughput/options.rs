@@ -29,6 +29,9 @@ const USUAL_DATAGRAM_RATE: Rate = Rate::Bits(1_000_000);
 /// Default rate of empty datagrams, which have no bit rate.
 const USUAL_EMPTY_RATE: Rate = Rate::Units(1_000);
 
+/// Maximum number of delays that are kept in a run, over all its receivers: 8 bytes each.
+pub(crate) const MOST_DELAYS: usize = 16_000_000;
+
 /// Maximum number of intervals of a run: one per second for a day.
 const MOST_INTERVALS: u128 = 86_400;
 
@@ -78,6 +81,8 @@ pub struct Options {
     pub gso: bool,
     /// True if trains are received whole (`UDP_GRO`).
     pub gro: bool,
+    /// True if the receivers of datagrams keep every delay, for its percentiles.
+    pub delay_percentiles: bool,
 }
 
 /// Transport of the data.
@@ -202,6 +207,7 @@ impl Default for Options {
             // As in iperf3, so that figures can be compared.
             gso: false,
             gro: false,
+            delay_percentiles: false,
         }
     }
 }

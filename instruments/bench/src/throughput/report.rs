@@ -290,7 +290,7 @@ pub struct CpuUtilization {
 
 /// Outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// As planned.
     Whole,
     /// Early, by request.

@@ -1,21 +1,25 @@
 //! The server's end of a throughput measurement.
 
+use std::time::Duration;
+
 use super::message::{End, Live, SideResult, Word};
 use super::options::Options;
-use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
+use super::side::{GRACE, Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
 use crate::control::{Connection, ControlError, Outcome, RunResult, Serve, ServeError, Session, Test};
 use crate::cpu_load::LoadGenerator;
 use crate::greeting::token;
 
 /// The server's part of the test.
-pub const TEST: &dyn Serve = &Throughput { admits_load: false };
+pub const TEST: &dyn Serve = &Throughput { admits_load: false, grace: GRACE };
 /// The server's part of the test, with CPU load for clients that request it: any client can then slow down
 /// everything on the host.
-pub const TEST_WITH_LOAD: &dyn Serve = &Throughput { admits_load: true };
+pub const TEST_WITH_LOAD: &dyn Serve = &Throughput { admits_load: true, grace: GRACE };
 
-pub(super) struct Throughput {
+pub(crate) struct Throughput {
     admits_load: bool,
+    /// Time a client may take to end a run.
+    grace: Duration,
 }
 
 impl Test for Throughput {
@@ -35,7 +39,7 @@ impl Test for Throughput {
     }
 
     fn run(&self, options: &Options, request: Word, session: &mut Session<'_>) -> RunResult<Word> {
-        match serve_run(options, request, session) {
+        match serve_run(options, self.grace, request, session) {
             Ok(Some(result)) => Ok(Outcome::Done(Word::Done(Box::new(result)))),
             Ok(None) => Ok(Outcome::GivenUp),
             Err(SideError::Control(error)) => Err(error.into()),
@@ -47,6 +51,7 @@ impl Test for Throughput {
 /// Serves a run; returns `None` if the client could not open its ends, or gave up.
 fn serve_run(
     options: &Options,
+    grace: Duration,
     request: Word,
     session: &mut Session<'_>,
 ) -> Result<Option<SideResult>, SideError> {
@@ -78,7 +83,7 @@ fn serve_run(
         other => return Err(connection.unexpected_word(&other).into()),
     }
     let flows = listening.connect(&task, &endpoints)?;
-    let run = Run { options: &sized, rate, unit_bytes, cpu: options.server_cpu };
+    let run = Run { options: &sized, rate, unit_bytes, cpu: options.server_cpu, grace };
     let generator = options.load.map(LoadGenerator::begin).transpose().map_err(SideError::Thread)?;
     let side = Side::start(&run, flows)?;
     let (outcome, result) = side.run(connection, session.cancellation, &mut Serving);
@@ -105,10 +110,16 @@ impl Partner for Serving {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
-    use crate::control::scene::{PATIENT, Scene};
+    use crate::control::Message;
+    use crate::control::scene::{PATIENT, Scene, WATCHDOG};
     use crate::cpu_load::CpuLoad;
-    use crate::throughput::Protocol;
+    use crate::throughput::{Protocol, Rate};
+
+    const HEARTBEAT: Duration = Duration::from_millis(50);
+    const IMPATIENT: &dyn Serve = &Throughput { admits_load: false, grace: HEARTBEAT };
 
     /// Begins a measurement with load, and says good-bye; returns why the server broke it off, if it did.
     fn trouble(tests: &'static [&'static dyn Serve]) -> Option<String> {
@@ -124,5 +135,27 @@ mod tests {
         let refused = trouble(&[TEST]).unwrap();
         assert!(refused.contains("--allow-load"), "{refused}");
         assert_eq!(trouble(&[TEST_WITH_LOAD]), None);
+    }
+
+    #[test]
+    fn a_client_that_stays_alive_and_never_finishes_is_not_waited_for() {
+        let scene = Scene::new(&[IMPATIENT], PATIENT);
+        let duration = Duration::from_millis(10);
+        let options = Options { protocol: Protocol::Multicast, duration, ..Options::default() };
+        let mut client = scene.begin(Throughput::NAME, serde_json::to_value(options).unwrap());
+        let (rate, endpoints) = (Rate::Units(1), Vec::new());
+        client.say(&Word::Prepare { run: 0, rate, unit_bytes: 100, endpoints }).unwrap();
+        let word = client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap();
+        assert!(matches!(word, Word::Ready { .. }), "{word:?}");
+        client.say(&Word::Start).unwrap();
+        let refusal = loop {
+            match client.tell(&Message::Alive).and_then(|()| client.hear(Instant::now() + HEARTBEAT)) {
+                Ok(None | Some(Message::Word(_))) => {}
+                Ok(Some(other)) => panic!("{other:?}"),
+                Err(error) => break error,
+            }
+        };
+        let ControlError::Failed { reason, .. } = refusal else { panic!("{refusal}") };
+        assert!(reason.contains("has not ended the run 50ms after it should have"), "{reason}");
     }
 }

@@ -20,8 +20,8 @@ use crate::report::Meter;
 /// Maximum time this end waits for a message before it checks its own flows.
 const LISTEN: Duration = Duration::from_millis(10);
 
-/// Time a run may take after its planned end: longer than receivers wait for a tail.
-const GRACE: Duration = Duration::from_secs(20);
+/// Usual time a run may take after its planned end: longer than receivers wait for a tail.
+pub(super) const GRACE: Duration = Duration::from_secs(20);
 
 /// Reasons why a run could not continue.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,8 @@ pub(super) struct Run<'a> {
     pub(super) rate: Rate,
     pub(super) unit_bytes: usize,
     pub(super) cpu: Option<usize>,
+    /// Time it may take after its planned end.
+    pub(super) grace: Duration,
 }
 
 /// The part of a run in which client and server differ.
@@ -82,6 +84,7 @@ pub(super) struct Side {
     workers: Vec<Worker>,
     start: Instant,
     run_time: Duration,
+    grace: Duration,
     omit: Duration,
     marks: std::iter::Peekable<std::iter::Enumerate<std::vec::IntoIter<Duration>>>,
     /// Counts at the beginning of the measured part.
@@ -107,6 +110,7 @@ impl Side {
             workers: Vec::new(),
             start,
             run_time,
+            grace: run.grace,
             omit: run.options.omit,
             marks: run.options.marks().into_iter().enumerate().peekable(),
             omitted: Vec::new(),
@@ -149,7 +153,7 @@ impl Side {
         cancellation: &Cancellation,
         partner: &mut dyn Partner,
     ) -> Result<(), SideError> {
-        let latest = self.start + self.run_time + GRACE;
+        let latest = self.start + self.run_time + self.grace;
         loop {
             self.pass_marks(connection, partner)?;
             self.processor.look();
@@ -170,7 +174,7 @@ impl Side {
                 },
             }
             if clock::monotonic() > latest {
-                return Err(SideError::Endless(GRACE));
+                return Err(SideError::Endless(self.grace));
             }
         }
     }
@@ -260,7 +264,7 @@ impl Side {
             match ended {
                 Ok(ended) => {
                     let before = omitted.iter().find(|(key, _)| *key == flow.key).map(|(_, count)| *count);
-                    let Ended { count, account, last, skipped, failure, notes: more } = ended;
+                    let Ended { count, account, delays, last, skipped, failure, notes: more } = ended;
                     notes.extend(more);
                     failures.extend(failure);
                     failures.extend(account.as_ref().and_then(imbalance));
@@ -275,6 +279,7 @@ impl Side {
                         congestion_control: flow.congestion_control,
                         buffer_bytes: flow.buffer_bytes,
                         account,
+                        delays,
                     });
                 }
                 Err(error) => failures.push(error.to_string()),

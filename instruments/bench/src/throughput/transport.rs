@@ -21,10 +21,11 @@ use std::time::Duration;
 use units::Instant;
 
 use super::message::{Account, Count, End, FlowKey, Sent};
-use super::options::{Options, Protocol, Rate};
+use super::options::{MOST_DELAYS, Options, Protocol, Rate};
 use crate::control::reached_from;
 use crate::flow::{Paced, Tail};
 use crate::greeting::AcceptError;
+use crate::report::Times;
 
 /// Parameters of a run for a transport.
 pub(super) struct Task<'a> {
@@ -94,6 +95,12 @@ impl Task<'_> {
         address
     }
 
+    /// Returns the number of delays that each receiver keeps: a client that sends more does not fill the memory.
+    fn kept_delays(&self) -> usize {
+        let receivers = self.options.streams.max(1) as usize * self.options.receivers.max(1) as usize;
+        if self.options.delay_percentiles { MOST_DELAYS / receivers } else { 0 }
+    }
+
     /// Returns the processor for this end's threads.
     const fn cpu(&self) -> Option<usize> {
         match self.end {
@@ -125,7 +132,7 @@ pub(super) trait Listening {
 }
 
 /// One end of a flow.
-pub(super) struct Flow {
+pub(crate) struct Flow {
     pub(super) key: FlowKey,
     pub(super) local: SocketAddr,
     pub(super) remote: Option<SocketAddr>,
@@ -196,6 +203,11 @@ pub(super) trait ReceiveEnd: Send {
     /// Received units are this end's own count, missing ones its own record: no term is computed from the
     /// others.
     fn close(&mut self, sent: Option<&Sent>) -> Result<Account, TransportError>;
+
+    /// Returns the delays, if it was to keep them; called once.
+    fn delays(&mut self) -> Option<Times> {
+        None
+    }
 
     fn notes(&self) -> Vec<String> {
         Vec::new()

@@ -10,6 +10,7 @@ use units::Instant;
 use super::message::{Account, Count, Sent};
 use super::transport::{Arrived, Flow, FlowEnd, ReceiveEnd, SendEnd, TransportError};
 use crate::flow::{self, Ending, News, Paced, Room, Timetable};
+use crate::report::Times;
 
 /// Interval at which a receiver checks whether it is to end: the connections of some transports have no
 /// descriptor to wait for.
@@ -40,6 +41,7 @@ pub(super) struct Ended {
     pub(super) count: Count,
     /// Account, at receivers.
     pub(super) account: Option<Account>,
+    pub(super) delays: Option<Times>,
     /// End of the sender; at receivers the arrival of the last unit, but not before the sender ended.
     pub(super) last: Option<Instant>,
     pub(super) skipped: u64,
@@ -178,7 +180,7 @@ fn send(end: Box<dyn SendEnd>, timetable: Timetable, cancellation: &Cancellation
     *lock(&shared.sent) = Some(end.sent());
     let failure = sending.outcome.and(finished).err().map(|error| error.to_string());
     let (last, skipped) = (Some(sending.ended), sending.skipped);
-    Ended { count, account: None, last, skipped, failure, notes: end.notes() }
+    Ended { count, account: None, delays: None, last, skipped, failure, notes: end.notes() }
 }
 
 /// Receives a flow until all of it has arrived, or missing data is lost.
@@ -224,7 +226,8 @@ fn receive(
     let ended = sent.as_ref().map(|(_, at)| (*at).min(planned_end));
     let last = last.map(|last| ended.map_or(last, |ended| last.max(ended)));
     let account = Some(end.close(sent.as_ref().map(|(sent, _)| sent))?);
-    Ok(Ended { count, account, last, skipped: 0, failure: None, notes: end.notes() })
+    let delays = end.delays();
+    Ok(Ended { count, account, delays, last, skipped: 0, failure: None, notes: end.notes() })
 }
 
 #[cfg(test)]

@@ -17,12 +17,13 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Records a unit. A unit that arrived before it was sent has a stamp from another clock and is left out.
-    pub fn take(&mut self, sent: Instant, delivered: Instant) {
-        if let Some(nanos) = delivered.as_nanos().checked_sub(sent.as_nanos()) {
-            self.count += 1;
-            self.sum_ns = self.sum_ns.saturating_add(nanos);
-        }
+    /// Records a unit, and returns its delay. A unit that arrived before it was sent has a stamp from another clock
+    /// and is left out.
+    pub fn take(&mut self, sent: Instant, delivered: Instant) -> Option<u64> {
+        let nanos = delivered.as_nanos().checked_sub(sent.as_nanos())?;
+        self.count += 1;
+        self.sum_ns = self.sum_ns.saturating_add(nanos);
+        Some(nanos)
     }
 }
 

@@ -6,6 +6,7 @@ use super::account::{FlowAccount, FlowSent, FlowState};
 use super::delay::Delays;
 use super::stamp::{STAMP_BYTES, Stamp};
 use super::window::{Seen, SeenNumbers};
+use crate::Percentiles;
 use ledger::{DropUnit, MAX_TRAIN, Stage, StageCounts};
 
 /// Maximum distance of a number from all before it: hours of the fastest flow. A larger one is invalid.
@@ -46,6 +47,9 @@ pub struct FlowReceiver {
     foreign: u64,
     jitter: Jitter,
     delays: Delays,
+    /// Each delay, for percentiles: at most so many.
+    each_delay_ns: Vec<u64>,
+    most_delays: usize,
 }
 
 /// Arrival times of a datagram.
@@ -144,7 +148,20 @@ impl FlowReceiver {
             foreign: 0,
             jitter: Jitter::default(),
             delays: Delays::default(),
+            each_delay_ns: Vec::new(),
+            most_delays: 0,
         }
+    }
+
+    /// Keeps the first `most` delays, for their percentiles. Cost: 8 bytes each.
+    #[must_use]
+    pub fn keeping_delays(self, most: usize) -> Self {
+        Self { most_delays: most, ..self }
+    }
+
+    /// Summarises the delays that were kept; `None` if there are none. Cost: sorts them.
+    pub fn delay_percentiles(&mut self) -> Option<Percentiles> {
+        Percentiles::of(&mut self.each_delay_ns)
     }
 
     /// Counts a datagram.
@@ -243,7 +260,8 @@ impl FlowReceiver {
             Seen::First => {
                 self.count(datagram);
                 self.jitter.take(arrival.host, stamp.sent);
-                self.delays.take(stamp.sent, arrival.reader);
+                let delay_ns = self.delays.take(stamp.sent, arrival.reader);
+                self.each_delay_ns.extend(delay_ns.filter(|_| self.each_delay_ns.len() < self.most_delays));
                 if stamp.number < self.received_end {
                     self.reordered += 1;
                 }
@@ -428,6 +446,17 @@ mod tests {
             receiver.accept(at(3_000), &datagram(number, 2));
         }
         assert_eq!(receiver.totals().delays, Delays { count: 2, sum_ns: 2 * 1_050 });
+        assert_eq!(receiver.delay_percentiles(), None, "none was to be kept");
+    }
+
+    #[test]
+    fn as_many_delays_are_kept_as_were_asked_for() {
+        let mut receiver = receiver().keeping_delays(2);
+        for (number, arrival_ns) in [(0, 2_000), (0, 2_500), (1, 3_000), (2, 9_000)] {
+            receiver.accept(at(arrival_ns), &datagram(number, 1));
+        }
+        let delays = receiver.delay_percentiles().unwrap();
+        assert_eq!((delays.count, delays.min_ns, delays.max_ns), (2, 1_050, 2_050));
     }
 
     #[test]

@@ -7,9 +7,6 @@ use sys::{Outcome, Refusal};
 
 use crate::refusal::stage_of;
 
-/// Remedy against refusals by a queue, a route or a firewall.
-pub(crate) const LOWER_THE_RATE: &str = "lower the rate with -b, or see `ip route get` and the firewall";
-
 /// Counts of a sender's datagrams by their outcome; the sender numbers them itself.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Outcomes {
@@ -53,7 +50,7 @@ impl Outcomes {
                 "lower -l to the MTU of the path less 28 bytes, or leave --dont-fragment out"
             }
             Refusal::Peer => "see whether the receiver was ended",
-            _ => LOWER_THE_RATE,
+            _ => "lower the rate with -b, or see `ip route get` and the firewall",
         };
         self.refused(to).map(|refused| format!("{refused}\n{remedy}"))
     }

@@ -53,6 +53,7 @@ fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) ->
         congestion_control: None,
         buffer_bytes: Some(106_496),
         account,
+        delays: None,
     };
     let used = Used { cpu_ns: 30_000_000, elapsed_ns: 300_000_000, elsewhere_cpus: Some(0.15) };
     let processor = Processor::default();

@@ -16,6 +16,7 @@ use super::{
 use crate::day_clock::{DayClock, Moment};
 use crate::flow::udp::{self, Outcomes, receive_buffer_bytes, said_if_clamped};
 use crate::flow::{Paced, Room};
+use crate::report::Times;
 use crate::throughput::message::{Account, Count, FlowKey, Sent};
 use crate::throughput::options::Fragments;
 
@@ -226,7 +227,8 @@ impl Receiver {
             receiver: udp::Receiver::open(&options, task.unit_bytes.max(STAMP_BYTES))?,
             day_clock: DayClock::new(Moment::now()),
             is_to_take_trains: task.options.gro,
-            flow: FlowReceiver::new(task.run, key.flow(), Numbering::of_payload(task.unit_bytes)),
+            flow: FlowReceiver::new(task.run, key.flow(), Numbering::of_payload(task.unit_bytes))
+                .keeping_delays(task.kept_delays()),
         })
     }
 
@@ -286,6 +288,10 @@ impl ReceiveEnd for Receiver {
         let account = self.flow.close(sent.map(Sent::to_flow).as_ref(), self.drops());
         account.check()?;
         Ok(Account::of_datagrams(&account))
+    }
+
+    fn delays(&mut self) -> Option<Times> {
+        self.flow.delay_percentiles().as_ref().map(Times::of)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -19,8 +19,8 @@ const TESTS: &[&dyn Serve] = &of(bench::throughput::TEST);
 /// Tests including a CPU load for clients that request it.
 const TESTS_WITH_LOAD: &[&dyn Serve] = &of(bench::throughput::TEST_WITH_LOAD);
 
-const fn of(throughput: &'static dyn Serve) -> [&'static dyn Serve; 5] {
-    [throughput, bench::pingpong::TEST, bench::multicast::TEST, bench::path_mtu::TEST, bench::capacity::TEST]
+const fn of(throughput: &'static dyn Serve) -> [&'static dyn Serve; 4] {
+    [throughput, bench::pingpong::TEST, bench::path_mtu::TEST, bench::capacity::TEST]
 }
 
 #[derive(Args, Debug)]

@@ -197,8 +197,6 @@ impl Arguments {
             rate: self.bitrate,
             payload_bytes: self.length,
             buffer_bytes: self.window,
-            send_buffer_bytes: None,
-            load: None,
             duration: self.time,
             omit: self.omit,
             // As with iperf3's -i 0: nothing is printed before the end of a run.
@@ -211,6 +209,7 @@ impl Arguments {
             fragments: if self.dont_fragment { Fragments::Forbidden } else { Fragments::Allowed },
             gso: self.gso,
             gro: self.gro,
+            ..usual
         }
     }
 
