@@ -7,13 +7,13 @@ use probe::pingpong::{ExchangeCounts, ExchangeLawError, SizeStep, Until};
 use sys::{clock, scheduling};
 
 use super::attendance::Attendance;
-use super::link::{Attending as _, Exchanged, LinkError, Near, Task, TcpNear, UdpNear};
-use super::message::{Evidence, Word};
+use super::link::{Attending as _, Exchanged, LinkError, Near, Task, TcpEnd, UdpListening};
+use super::message::{Finished, Word};
 use super::options::{Options, OptionsError, System};
 use super::report::{Builder, Measured, Report, Way};
 use super::server::Pingpong;
 use crate::control::{Begun, Connection, ControlError, Patience, begin};
-use crate::report::{Meter, Used, Watch};
+use crate::report::{Meter, Watch};
 
 /// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -165,7 +165,7 @@ impl<'a> Client<'a> {
         };
         let listening = match system {
             System::Tcp(_) => None,
-            System::Udp => match UdpNear::listen(&task) {
+            System::Udp => match UdpListening::open(&task) {
                 Ok(listening) => Some(listening),
                 Err(error) => return Ok(Err(error.to_string())),
             },
@@ -179,7 +179,7 @@ impl<'a> Client<'a> {
             other => return Err(self.connection.unexpected_word(&other).into()),
         };
         let near: Result<Box<dyn Near>, LinkError> = match listening {
-            None => TcpNear::connect(&task, endpoint, token).map(|near| Box::new(near) as _),
+            None => TcpEnd::connect(&task, endpoint, token).map(|near| Box::new(near) as _),
             Some(listening) => listening.connect(&task, endpoint, token).map(|near| Box::new(near) as _),
         };
         match near {
@@ -266,9 +266,7 @@ impl<'a> Client<'a> {
 
     fn finished(&mut self) -> Result<Finished, PingpongError> {
         match self.connection.hear_word_surely()? {
-            Word::Finished { used, evidence, failure, notes } => {
-                Ok(Finished { used, evidence, failure, notes })
-            }
+            Word::Finished(finished) => Ok(finished),
             other => Err(self.connection.unexpected_word(&other).into()),
         }
     }
@@ -280,19 +278,11 @@ impl<'a> Client<'a> {
             match self.connection.hear_word_surely()? {
                 // It crossed the message that this end gave up.
                 Word::Refused { .. } => {}
-                Word::Finished { .. } => return Ok(()),
+                Word::Finished(_) => return Ok(()),
                 other => return Err(self.connection.unexpected_word(&other).into()),
             }
         }
     }
-}
-
-/// The server's results at the end of a connection.
-struct Finished {
-    used: Used,
-    evidence: Evidence,
-    failure: Option<String>,
-    notes: Vec<String>,
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use super::options::{Options, System, Wait};
 use crate::control::reached_from;
 use crate::greeting::AcceptError;
 
-pub(super) use tcp::{TcpFar, TcpNear};
-pub(super) use udp::{UdpFar, UdpNear};
+pub(super) use tcp::{TcpEnd, TcpListening};
+pub(super) use udp::{UdpEnd, UdpListening};
 
 /// Interval at which an end checks for other work: the control connection is read by a thread, whose channel has
 /// no descriptor to wait for.
@@ -55,8 +55,18 @@ pub(super) trait Attending {
     fn goes_on(&mut self) -> bool;
 }
 
+/// Either end of a connection.
+pub(super) trait End {
+    /// Returns the datagram counters since the connection began; all zero over TCP.
+    fn evidence(&self) -> Evidence {
+        Evidence::default()
+    }
+
+    fn notes(&self) -> Vec<String>;
+}
+
 /// The end that begins an exchange.
-pub(super) trait Near {
+pub(super) trait Near: End {
     /// Sends a message of a given size and waits for its answer.
     fn exchange(
         &mut self,
@@ -64,9 +74,6 @@ pub(super) trait Near {
         message_bytes: u32,
         meanwhile: &mut dyn Attending,
     ) -> Result<Exchanged, LinkError>;
-
-    /// Returns the datagram counters since the connection began.
-    fn evidence(&self) -> Evidence;
 
     /// Returns the number of segments that TCP sent again since the connection began.
     fn retransmits(&self) -> Option<u64> {
@@ -77,19 +84,13 @@ pub(super) trait Near {
     fn congestion_control(&self) -> Option<String> {
         None
     }
-
-    fn notes(&self) -> Vec<String>;
 }
 
 /// The end that answers an exchange.
-pub(super) trait Far: Send {
+pub(super) trait Far: End + Send {
     /// Answers a message if one arrives before the next check; `size_step` gives its size, and is notified of a
     /// complete message before the answer is sent.
     fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError>;
-
-    fn evidence(&self) -> Evidence;
-
-    fn notes(&self) -> Vec<String>;
 }
 
 /// The current size step, as the far end sees it.

@@ -54,20 +54,16 @@ pub(super) enum Word {
         answered: u64,
     },
     Finish,
-    Finished {
-        used: Used,
-        evidence: Evidence,
-        failure: Option<String>,
-        notes: Vec<String>,
-    },
+    Finished(Finished),
 }
 
-impl Word {
-    /// Returns the message for a connection that ended before any message could arrive.
-    pub(super) fn nothing_answered() -> Self {
-        let (used, evidence) = (Used::default(), Evidence::default());
-        Self::Finished { used, evidence, failure: None, notes: Vec::new() }
-    }
+/// The server's results at the end of a connection; all zero if that ended before any message could arrive.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Finished {
+    pub(super) used: Used,
+    pub(super) evidence: Evidence,
+    pub(super) failure: Option<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Datagram counters of an end's socket and assembly; all zero over TCP.

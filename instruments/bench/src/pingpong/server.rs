@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use sys::{clock, scheduling};
 
-use super::link::{Answering, Attending, Far, LinkError, Task, TcpFar, UdpFar};
-use super::message::{Evidence, Word};
+use super::link::{Answering, Attending, Far, LinkError, Task, TcpListening, UdpEnd};
+use super::message::{Finished, Word};
 use super::options::{Options, System};
 use crate::control::{ControlError, Outcome, RunResult, Serve, ServeError, Session, Test};
 use crate::greeting::token;
@@ -28,7 +28,7 @@ impl Test for Pingpong {
     }
 
     fn run(&self, options: &Options, request: Word, session: &mut Session<'_>) -> RunResult<Word> {
-        let result = match request {
+        let finished = match request {
             Word::Prepare { system, piece_bytes, endpoint, .. } => {
                 let task = Task {
                     options,
@@ -39,13 +39,20 @@ impl Test for Pingpong {
                     peer: session.connection.peer_address().ip(),
                     patience: session.connection.patience().silence,
                 };
-                serve_way(&task, endpoint, session)?
+                match serve_way(&task, endpoint, session) {
+                    Ok(finished) => finished,
+                    // A congestion control that this host does not have must not end the others.
+                    Err(WayError::Link(error)) => {
+                        return Ok(Outcome::Done(Word::Refused { reason: error.to_string() }));
+                    }
+                    Err(WayError::Serve(error)) => return Err(error),
+                }
             }
             // It crossed the message that the connection was refused.
-            Word::Finish => Word::nothing_answered(),
+            Word::Finish => Finished::default(),
             other => return Err(session.unexpected(&other)),
         };
-        Ok(Outcome::Done(result))
+        Ok(Outcome::Done(Word::Finished(finished)))
     }
 }
 
@@ -54,37 +61,30 @@ fn serve_way(
     task: &Task<'_>,
     endpoint: Option<SocketAddr>,
     session: &mut Session<'_>,
-) -> Result<Word, ServeError> {
-    let far = match make(task, endpoint, session) {
-        Ok(Some(far)) => far,
-        Ok(None) => return Ok(Word::nothing_answered()),
-        // A congestion control that this host does not have must not end the others.
-        Err(MakeError::Link(error)) => return Ok(Word::Refused { reason: error.to_string() }),
-        Err(MakeError::Serve(error)) => return Err(error),
-    };
+) -> Result<Finished, WayError> {
+    let Some(far) = make(task, endpoint, session)? else { return Ok(Finished::default()) };
     let shared = SharedState::default();
     std::thread::scope(|scope| {
         let meter = Meter::begin();
         let answering = scope.spawn(|| answer(far, &shared, task.options.server_cpu));
         let outcome = tend(&shared, session);
         shared.is_to_end.store(true, Ordering::Relaxed);
-        let Ended { evidence, failure, notes } =
-            answering.join().expect("a thread that answers returns its errors");
+        let finished = answering.join().expect("a thread that answers returns its errors");
         outcome?;
-        Ok(Word::Finished { used: meter.used(), evidence, failure, notes })
+        Ok(Finished { used: meter.used(), ..finished })
     })
 }
 
-/// Reasons why a connection could not be opened.
+/// Reasons why a connection could not be served.
 #[derive(Debug, thiserror::Error)]
-enum MakeError {
+enum WayError {
     #[error(transparent)]
     Link(#[from] LinkError),
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
 
-impl From<ControlError> for MakeError {
+impl From<ControlError> for WayError {
     fn from(error: ControlError) -> Self {
         Self::Serve(error.into())
     }
@@ -96,11 +96,11 @@ fn make(
     task: &Task<'_>,
     endpoint: Option<SocketAddr>,
     session: &mut Session<'_>,
-) -> Result<Option<Box<dyn Far>>, MakeError> {
+) -> Result<Option<Box<dyn Far>>, WayError> {
     let token = token();
     match (task.system, endpoint) {
         (System::Tcp(_), _) => {
-            let far = TcpFar::listen(task, token)?;
+            let far = TcpListening::listen(task, token)?;
             session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
             let mut reception = Reception { session, outcome: None };
             let far = far.accept(task, &mut reception)?;
@@ -108,11 +108,11 @@ fn make(
             Ok(far)
         }
         (System::Udp, Some(endpoint)) => {
-            let far = UdpFar::open(task, endpoint, token)?;
+            let far = UdpEnd::open(task, endpoint, token)?;
             session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
             Ok(Some(Box::new(far)))
         }
-        (System::Udp, None) => Err(MakeError::Serve(session.unexpected(&Value::Null))),
+        (System::Udp, None) => Err(WayError::Serve(session.unexpected(&Value::Null))),
     }
 }
 
@@ -153,15 +153,8 @@ fn tend(shared: &SharedState, session: &mut Session<'_>) -> Result<(), ServeErro
     }
 }
 
-/// Results of the answering thread.
-struct Ended {
-    evidence: Evidence,
-    failure: Option<String>,
-    notes: Vec<String>,
-}
-
 /// Answers until asked to end.
-fn answer(mut far: Box<dyn Far>, shared: &SharedState, cpu: Option<usize>) -> Ended {
+fn answer(mut far: Box<dyn Far>, shared: &SharedState, cpu: Option<usize>) -> Finished {
     // Refused on some kernels; pauses then end up to 50 µs late.
     let _ = clock::lower_timer_slack();
     let pinned = cpu.map_or(Ok(()), scheduling::pin_to_cpu);
@@ -174,7 +167,7 @@ fn answer(mut far: Box<dyn Far>, shared: &SharedState, cpu: Option<usize>) -> En
             Err(error) => failure = Some(error.to_string()),
         }
     }
-    Ended { evidence: far.evidence(), failure, notes: far.notes() }
+    Finished { evidence: far.evidence(), failure, notes: far.notes(), ..Finished::default() }
 }
 
 /// State shared by the two threads of a server.
@@ -238,7 +231,7 @@ mod tests {
             assert!(matches!(hear(&mut client), Word::Ready { .. }));
             // No client connects.
             client.say(&Word::Finish).unwrap();
-            assert_eq!(hear(&mut client), Word::nothing_answered());
+            assert_eq!(hear(&mut client), Word::Finished(Finished::default()));
         }
         client.part();
         assert_eq!(scene.ended(), None);

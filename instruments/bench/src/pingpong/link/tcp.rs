@@ -8,18 +8,17 @@ use sys::{Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, clock};
 use units::Instant;
 
 use super::{
-    Answerer, Answering, Attending, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, since, wait,
+    Answerer, Answering, Attending, End, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, since, wait,
 };
 use crate::flow::udp::said_if_clamped;
 use crate::greeting::{Accepted, accept, greeting};
-use crate::pingpong::message::Evidence;
 use crate::pingpong::options::{System, Wait};
 
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
 
-/// A connection whose messages are read and written whole.
-struct Messages {
+/// Either end of a connection, whose messages are read and written whole.
+pub(in crate::pingpong) struct TcpEnd {
     connection: TcpConnection,
     readable: Poller,
     writable: Poller,
@@ -46,7 +45,7 @@ struct Expected<'a> {
     begins_by: Option<Instant>,
 }
 
-impl Messages {
+impl TcpEnd {
     fn over(connection: TcpConnection, task: &Task<'_>) -> Result<Self, LinkError> {
         let (readable, writable) = (Poller::new()?, Poller::new()?);
         readable.add(&connection, SOCKET, Interest::Read)?;
@@ -110,10 +109,6 @@ impl Messages {
             }
         }
     }
-
-    fn notes(&self) -> Vec<String> {
-        self.connection.granted_buffers().iter().copied().filter_map(said_if_clamped).collect()
-    }
 }
 
 fn closed(error: std::io::Error) -> LinkError {
@@ -132,10 +127,8 @@ fn tcp_options(task: &Task<'_>, from: Option<SocketAddr>) -> TcpOptions {
     TcpOptions { buffer_bytes: task.options.buffer_bytes, congestion_control, from }
 }
 
-/// The client's end of a connection.
-pub(in crate::pingpong) struct TcpNear(Messages);
-
-impl TcpNear {
+impl TcpEnd {
+    /// Connects the client's end.
     pub(in crate::pingpong) fn connect(
         task: &Task<'_>,
         to: SocketAddr,
@@ -148,54 +141,17 @@ impl TcpNear {
         let connection = TcpConnection::connect(to, &tcp_options(task, from), task.patience / 2)?;
         // A new connection has room for these few bytes.
         connection.send(&greeting(token, 0)).map_err(closed)?;
-        Ok(Self(Messages::over(connection, task)?))
+        Self::over(connection, task)
     }
 }
 
-impl Near for TcpNear {
-    fn exchange(
-        &mut self,
-        _exchange: u64,
-        message_bytes: u32,
-        meanwhile: &mut dyn Attending,
-    ) -> Result<Exchanged, LinkError> {
-        let began = clock::monotonic();
-        if self.0.send(message_bytes, meanwhile)? == Moved::Cut {
-            return Ok(Exchanged::Cut);
-        }
-        // TCP loses nothing: an answer that does not begin within this time does not come.
-        let begins_by = Some(clock::monotonic() + self.0.patience);
-        match self.0.receive(&Expected { message_bytes: &|| message_bytes, begins_by }, meanwhile)? {
-            Moved::Whole => Ok(Exchanged::Completed(since(began))),
-            Moved::Nothing => Err(LinkError::Stuck(self.0.patience)),
-            Moved::Cut => Ok(Exchanged::Cut),
-        }
-    }
-
-    fn evidence(&self) -> Evidence {
-        Evidence::default()
-    }
-
-    fn retransmits(&self) -> Option<u64> {
-        Some(self.0.connection.info().ok()?.retransmitted_segments.into())
-    }
-
-    fn congestion_control(&self) -> Option<String> {
-        self.0.connection.congestion_control().ok()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.0.notes()
-    }
-}
-
-/// The server's end: first it waits for its connection.
-pub(in crate::pingpong) struct TcpFar {
+/// The server's end, which waits for its connection.
+pub(in crate::pingpong) struct TcpListening {
     acceptor: TcpAcceptor,
     token: u64,
 }
 
-impl TcpFar {
+impl TcpListening {
     pub(in crate::pingpong) fn listen(task: &Task<'_>, token: u64) -> Result<Self, LinkError> {
         Ok(Self { acceptor: TcpAcceptor::listen(task.local, &tcp_options(task, None))?, token })
     }
@@ -216,7 +172,7 @@ impl TcpFar {
         loop {
             match accept(&self.acceptor, task.peer, self.token)? {
                 Some(Accepted::OfRun(_, connection)) => {
-                    return Ok(Some(Box::new(TcpAnswering(Messages::over(connection, task)?))));
+                    return Ok(Some(Box::new(TcpEnd::over(connection, task)?)));
                 }
                 Some(Accepted::Stranger) => {}
                 None if clock::monotonic() >= deadline => {
@@ -229,22 +185,47 @@ impl TcpFar {
     }
 }
 
-struct TcpAnswering(Messages);
+impl End for TcpEnd {
+    fn notes(&self) -> Vec<String> {
+        self.connection.granted_buffers().iter().copied().filter_map(said_if_clamped).collect()
+    }
+}
 
-impl Far for TcpAnswering {
+impl Near for TcpEnd {
+    fn exchange(
+        &mut self,
+        _exchange: u64,
+        message_bytes: u32,
+        meanwhile: &mut dyn Attending,
+    ) -> Result<Exchanged, LinkError> {
+        let began = clock::monotonic();
+        if self.send(message_bytes, meanwhile)? == Moved::Cut {
+            return Ok(Exchanged::Cut);
+        }
+        // TCP loses nothing: an answer that does not begin within this time does not come.
+        let begins_by = Some(clock::monotonic() + self.patience);
+        match self.receive(&Expected { message_bytes: &|| message_bytes, begins_by }, meanwhile)? {
+            Moved::Whole => Ok(Exchanged::Completed(since(began))),
+            Moved::Nothing => Err(LinkError::Stuck(self.patience)),
+            Moved::Cut => Ok(Exchanged::Cut),
+        }
+    }
+
+    fn retransmits(&self) -> Option<u64> {
+        Some(self.connection.info().ok()?.retransmitted_segments.into())
+    }
+
+    fn congestion_control(&self) -> Option<String> {
+        self.connection.congestion_control().ok()
+    }
+}
+
+impl Far for TcpEnd {
     fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError> {
         let expected = Expected { message_bytes: &|| size_step.message_bytes(), begins_by: None };
-        if self.0.receive(&expected, &mut Answerer(size_step))? == Moved::Whole && size_step.came(None) {
-            self.0.send(size_step.message_bytes(), &mut Answerer(size_step))?;
+        if self.receive(&expected, &mut Answerer(size_step))? == Moved::Whole && size_step.came(None) {
+            self.send(size_step.message_bytes(), &mut Answerer(size_step))?;
         }
         Ok(())
-    }
-
-    fn evidence(&self) -> Evidence {
-        Evidence::default()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.0.notes()
     }
 }

@@ -95,8 +95,8 @@ fn every_message_comes_back_over_tcp_asleep_and_spinning() {
         let options = Options { wait, ..options() };
         let system = System::Tcp(None);
         let task = task(&options, &system);
-        let far = TcpFar::listen(&task, TOKEN).unwrap();
-        let mut near = TcpNear::connect(&task, far.endpoint(), TOKEN).unwrap();
+        let far = TcpListening::listen(&task, TOKEN).unwrap();
+        let mut near = TcpEnd::connect(&task, far.endpoint(), TOKEN).unwrap();
         let far = far.accept(&task, &mut always()).unwrap().unwrap();
         assert_eq!(exchange_all(&mut near, far), 3 * SIZES.len() as u64);
         assert!(near.congestion_control().is_some() && near.retransmits().is_some());
@@ -107,8 +107,8 @@ fn every_message_comes_back_over_tcp_asleep_and_spinning() {
 fn every_message_comes_back_in_datagrams() {
     let options = options();
     let task = task(&options, &System::Udp);
-    let listening = UdpNear::listen(&task).unwrap();
-    let far = UdpFar::open(&task, listening.endpoint(), TOKEN).unwrap();
+    let listening = UdpListening::open(&task).unwrap();
+    let far = UdpEnd::open(&task, listening.endpoint(), TOKEN).unwrap();
     let to = far.endpoint();
     let mut near = listening.connect(&task, to, TOKEN).unwrap();
     assert_eq!(exchange_all(&mut near, Box::new(far)), 3 * SIZES.len() as u64);
@@ -118,8 +118,8 @@ fn every_message_comes_back_in_datagrams() {
 fn a_message_without_an_answer_is_given_up() {
     let options = Options { timeout: Duration::from_millis(10), ..options() };
     let task = task(&options, &System::Udp);
-    let listening = UdpNear::listen(&task).unwrap();
-    let mute = UdpNear::listen(&task).unwrap();
+    let listening = UdpListening::open(&task).unwrap();
+    let mute = UdpListening::open(&task).unwrap();
     let mut near = listening.connect(&task, mute.endpoint(), TOKEN).unwrap();
     assert_eq!(near.exchange(0, 5_000, &mut always()).unwrap(), Exchanged::GivenUp);
 }
@@ -128,8 +128,8 @@ fn a_message_without_an_answer_is_given_up() {
 fn a_far_end_of_another_token_answers_nothing() {
     let options = Options { timeout: Duration::from_millis(10), ..options() };
     let task = task(&options, &System::Udp);
-    let listening = UdpNear::listen(&task).unwrap();
-    let far = UdpFar::open(&task, listening.endpoint(), !TOKEN).unwrap();
+    let listening = UdpListening::open(&task).unwrap();
+    let far = UdpEnd::open(&task, listening.endpoint(), !TOKEN).unwrap();
     let mut near = listening.connect(&task, far.endpoint(), TOKEN).unwrap();
     let counter = AnswerCounter::default();
     assert_eq!(near.exchange(0, 1, &mut always()).unwrap(), Exchanged::GivenUp);
@@ -144,7 +144,7 @@ fn messages_go_to_who_asks_for_them_and_to_no_third_host() {
     let options = options();
     let task = task(&options, &System::Udp);
     let elsewhere: SocketAddr = "192.0.2.8:9".parse().unwrap();
-    let refused = UdpFar::open(&task, elsewhere, TOKEN).err().unwrap();
+    let refused = UdpEnd::open(&task, elsewhere, TOKEN).err().unwrap();
     assert!(refused.to_string().contains("another host"), "{refused}");
 }
 
@@ -153,8 +153,8 @@ fn a_connection_that_closes_ends_the_exchange() {
     let options = options();
     let system = System::Tcp(None);
     let task = task(&options, &system);
-    let far = TcpFar::listen(&task, TOKEN).unwrap();
-    let mut near = TcpNear::connect(&task, far.endpoint(), TOKEN).unwrap();
+    let far = TcpListening::listen(&task, TOKEN).unwrap();
+    let mut near = TcpEnd::connect(&task, far.endpoint(), TOKEN).unwrap();
     drop(far.accept(&task, &mut always()).unwrap().unwrap());
     assert!(matches!(near.exchange(0, 1, &mut always()), Err(LinkError::Closed)));
 }
@@ -164,8 +164,8 @@ fn an_end_looks_up_in_the_middle_of_a_message() {
     let options = Options { sizes: vec![50_000_000], timeout: Duration::from_secs(20), ..Options::default() };
     let system = System::Tcp(None);
     let over_tcp = task(&options, &system);
-    let far = TcpFar::listen(&over_tcp, TOKEN).unwrap();
-    let mut near = TcpNear::connect(&over_tcp, far.endpoint(), TOKEN).unwrap();
+    let far = TcpListening::listen(&over_tcp, TOKEN).unwrap();
+    let mut near = TcpEnd::connect(&over_tcp, far.endpoint(), TOKEN).unwrap();
     // More than any buffer holds, and the peer does not read.
     let mut far = far.accept(&over_tcp, &mut always()).unwrap().unwrap();
     assert_eq!(near.exchange(0, 50_000_000, &mut Until(3)).unwrap(), Exchanged::Cut);
@@ -178,7 +178,7 @@ fn an_end_looks_up_in_the_middle_of_a_message() {
 
     let in_datagrams = task(&options, &System::Udp);
     let (listening, mute) =
-        (UdpNear::listen(&in_datagrams).unwrap(), UdpNear::listen(&in_datagrams).unwrap());
+        (UdpListening::open(&in_datagrams).unwrap(), UdpListening::open(&in_datagrams).unwrap());
     let mut near = listening.connect(&in_datagrams, mute.endpoint(), TOKEN).unwrap();
     assert_eq!(near.exchange(0, 1, &mut Until(3)).unwrap(), Exchanged::Cut);
 }
@@ -188,6 +188,6 @@ fn a_far_end_waits_for_its_connection_no_longer_than_it_is_to() {
     let options = options();
     let system = System::Tcp(None);
     let task = task(&options, &system);
-    let far = TcpFar::listen(&task, TOKEN).unwrap();
+    let far = TcpListening::listen(&task, TOKEN).unwrap();
     assert!(far.accept(&task, &mut Until(2)).unwrap().is_none());
 }

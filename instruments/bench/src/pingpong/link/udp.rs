@@ -7,7 +7,7 @@ use sys::{ReceiveOptions, ReceiveTechniques, SendOptions, clock};
 use units::Instant;
 
 use super::{
-    Answerer, Answering, Attending, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, since, wait,
+    Answerer, Answering, Attending, End, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, since, wait,
 };
 use crate::flow::udp::{self, Outcomes, said_if_clamped};
 use crate::pingpong::message::Evidence;
@@ -64,18 +64,6 @@ impl MessageReceiver {
 
     fn wait(&mut self, until: Instant) -> Result<(), LinkError> {
         Ok(wait(self.how, until, |until| self.receiver.wait(until))?)
-    }
-
-    fn evidence(&self) -> Evidence {
-        Evidence {
-            dropped_by_socket: self.receiver.drops().unwrap_or(0),
-            late: self.assembly.late(),
-            duplicates: self.assembly.duplicates(),
-        }
-    }
-
-    fn notes(&self) -> Vec<String> {
-        said_if_clamped(self.receiver.buffer()).into_iter().collect()
     }
 }
 
@@ -135,24 +123,42 @@ impl MessageSender {
         }
         Ok(())
     }
-
-    fn notes(&self) -> Vec<String> {
-        said_if_clamped(self.socket.buffer()).into_iter().chain(self.outcomes.refused(self.to)).collect()
-    }
 }
 
-/// The client's end of a connection.
-pub(in crate::pingpong) struct UdpNear {
+/// Either end of a connection.
+pub(in crate::pingpong) struct UdpEnd {
     receiver: MessageReceiver,
     sender: MessageSender,
     timeout: std::time::Duration,
 }
 
-impl UdpNear {
-    /// Opens the socket for answers; pieces of another run carry another number.
-    pub(in crate::pingpong) fn listen(task: &Task<'_>) -> Result<UdpListening, LinkError> {
-        // The run is known only with the token, but answers cannot arrive before that.
-        Ok(UdpListening { receiver: MessageReceiver::open(task, 0)? })
+impl UdpEnd {
+    /// Opens the server's end.
+    pub(in crate::pingpong) fn open(task: &Task<'_>, to: SocketAddr, token: u64) -> Result<Self, LinkError> {
+        let run = run_of(token);
+        let (receiver, sender) = (MessageReceiver::open(task, run)?, MessageSender::open(task, to, run)?);
+        Ok(Self { receiver, sender, timeout: task.options.timeout })
+    }
+
+    pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
+        self.receiver.receiver.address()
+    }
+}
+
+impl End for UdpEnd {
+    fn evidence(&self) -> Evidence {
+        let MessageReceiver { receiver, assembly, .. } = &self.receiver;
+        Evidence {
+            dropped_by_socket: receiver.drops().unwrap_or(0),
+            late: assembly.late(),
+            duplicates: assembly.duplicates(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let MessageSender { socket, outcomes, to, .. } = &self.sender;
+        let buffers = [self.receiver.receiver.buffer(), socket.buffer()];
+        buffers.into_iter().filter_map(said_if_clamped).chain(outcomes.refused(*to)).collect()
     }
 }
 
@@ -162,6 +168,12 @@ pub(in crate::pingpong) struct UdpListening {
 }
 
 impl UdpListening {
+    /// Opens the socket for answers; pieces of another run carry another number.
+    pub(in crate::pingpong) fn open(task: &Task<'_>) -> Result<Self, LinkError> {
+        // The run is known only with the token, but answers cannot arrive before that.
+        Ok(Self { receiver: MessageReceiver::open(task, 0)? })
+    }
+
     pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
         self.receiver.receiver.address()
     }
@@ -171,11 +183,11 @@ impl UdpListening {
         task: &Task<'_>,
         to: SocketAddr,
         token: u64,
-    ) -> Result<UdpNear, LinkError> {
+    ) -> Result<UdpEnd, LinkError> {
         let run = run_of(token);
         self.receiver.assembly = Assembly::new(run, task.piece_bytes, task.options.largest_bytes());
         let sender = MessageSender::open(task, to, run)?;
-        Ok(UdpNear { receiver: self.receiver, sender, timeout: task.options.timeout })
+        Ok(UdpEnd { receiver: self.receiver, sender, timeout: task.options.timeout })
     }
 }
 
@@ -184,7 +196,7 @@ const fn run_of(token: u64) -> u32 {
     (token >> 32) as u32
 }
 
-impl Near for UdpNear {
+impl Near for UdpEnd {
     fn exchange(
         &mut self,
         exchange: u64,
@@ -209,36 +221,9 @@ impl Near for UdpNear {
             }
         }
     }
-
-    fn evidence(&self) -> Evidence {
-        self.receiver.evidence()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        [self.receiver.notes(), self.sender.notes()].concat()
-    }
 }
 
-/// The server's end of a connection.
-pub(in crate::pingpong) struct UdpFar {
-    receiver: MessageReceiver,
-    sender: MessageSender,
-    timeout: std::time::Duration,
-}
-
-impl UdpFar {
-    pub(in crate::pingpong) fn open(task: &Task<'_>, to: SocketAddr, token: u64) -> Result<Self, LinkError> {
-        let run = run_of(token);
-        let (receiver, sender) = (MessageReceiver::open(task, run)?, MessageSender::open(task, to, run)?);
-        Ok(Self { receiver, sender, timeout: task.options.timeout })
-    }
-
-    pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
-        self.receiver.receiver.address()
-    }
-}
-
-impl Far for UdpFar {
+impl Far for UdpEnd {
     fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError> {
         loop {
             if let Some((exchange, message_bytes)) = self.receiver.take()? {
@@ -255,13 +240,5 @@ impl Far for UdpFar {
                 self.receiver.wait(clock::monotonic() + POLL_INTERVAL)?;
             }
         }
-    }
-
-    fn evidence(&self) -> Evidence {
-        self.receiver.evidence()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        [self.receiver.notes(), self.sender.notes()].concat()
     }
 }
