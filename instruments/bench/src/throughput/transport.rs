@@ -110,6 +110,17 @@ impl Task<'_> {
     }
 }
 
+#[cfg(test)]
+impl<'a> Task<'a> {
+    /// Returns the task of a client whose server is on this host too.
+    fn example(options: &'a Options) -> Self {
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        let (end, rate, patience) = (End::Client, Rate::Bits(0), Duration::from_secs(30));
+        let local = (peer, 0).into();
+        Self { options, end, run: 0, token: 0, rate, unit_bytes: 1_000, local, peer, patience }
+    }
+}
+
 /// Factory of flow ends, for one run after the other.
 pub(super) trait Transport {
     /// Opens the ends that the other side connects or sends to; none if this side has no such ends.
@@ -310,10 +321,7 @@ mod tests {
         let [peer, other]: [IpAddr; 2] = ["192.0.2.7", "192.0.2.8"].map(|text| text.parse().unwrap());
         let check = |protocol, to: IpAddr| {
             let options = Options { protocol, ..Options::default() };
-            let (end, patience, token) = (End::Server, Duration::ZERO, 0);
-            let (run, unit_bytes, local) = (0, 1, (other, 0).into());
-            let rate = Rate::Bits(0);
-            let task = Task { options: &options, end, run, token, rate, unit_bytes, local, peer, patience };
+            let task = Task { end: End::Server, local: (other, 0).into(), peer, ..Task::example(&options) };
             task.check_endpoints(&[SocketAddr::new(to, 2)])
         };
         assert!(check(Protocol::Udp, peer).is_ok());

@@ -405,24 +405,13 @@ impl ReceiveEnd for Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::throughput::message::End;
     use crate::throughput::options::{Options, Protocol, Way};
 
     const UNIT_BYTES: usize = 1_000;
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     fn task(options: &Options) -> Task<'_> {
-        Task {
-            options,
-            end: End::Client,
-            run: 0,
-            token: 0,
-            rate: Rate::Bits(100_000_000),
-            unit_bytes: UNIT_BYTES,
-            local: (LOCAL, 0).into(),
-            peer: LOCAL,
-            patience: Duration::from_secs(1),
-        }
+        Task { rate: Rate::Bits(100_000_000), unit_bytes: UNIT_BYTES, ..Task::example(options) }
     }
 
     fn open(task: &Task<'_>) -> (Sender, Receiver) {

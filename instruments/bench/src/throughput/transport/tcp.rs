@@ -276,11 +276,9 @@ impl ReceiveEnd for Receiver {
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
-    use std::time::Duration;
 
     use super::*;
     use crate::greeting::GREETING_BYTES;
-    use crate::throughput::options::Rate;
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const TOKEN: u64 = 0x0123_4567_89ab_cdef;
@@ -288,17 +286,7 @@ mod tests {
     #[test]
     fn only_connections_of_the_client_that_know_the_token_carry_a_flow() {
         let options = Options { streams: 2, ..Options::default() };
-        let task = Task {
-            options: &options,
-            end: End::Server,
-            run: 0,
-            token: TOKEN,
-            rate: Rate::Bits(0),
-            unit_bytes: 1,
-            local: (LOCAL, 0).into(),
-            peer: LOCAL,
-            patience: Duration::from_secs(30),
-        };
+        let task = Task { end: End::Server, token: TOKEN, ..Task::example(&options) };
         let acceptor = TcpAcceptor::listen((LOCAL, 0).into(), &TcpOptions::default()).unwrap();
         let connect = |from: IpAddr, says: &[u8]| {
             let from = TcpOptions { from: Some((from, 0).into()), ..TcpOptions::default() };

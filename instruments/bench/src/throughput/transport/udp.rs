@@ -320,12 +320,9 @@ fn arrival(now: Instant, wall: WallTime, kernel_time: Option<WallTime>) -> Insta
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-    use std::time::Duration;
-
     use super::*;
-    use crate::throughput::message::{AccountState, End};
-    use crate::throughput::options::{Options, Protocol, Rate, Way};
+    use crate::throughput::message::AccountState;
+    use crate::throughput::options::{Options, Protocol, Way};
 
     #[test]
     fn trains_are_cut_into_the_datagrams_that_they_were_made_of() {
@@ -338,20 +335,9 @@ mod tests {
             buffer_bytes: Some(1 << 18),
             ..Options::default()
         };
-        let local = IpAddr::from(Ipv4Addr::LOCALHOST);
-        let task = Task {
-            options: &options,
-            end: End::Client,
-            run: 0,
-            token: 0,
-            rate: Rate::Bits(0),
-            unit_bytes: UNIT_BYTES,
-            local: (local, 0).into(),
-            peer: local,
-            patience: Duration::from_secs(1),
-        };
+        let task = Task { unit_bytes: UNIT_BYTES, ..Task::example(&options) };
         let key = FlowKey::sender(Way::Forward, 0);
-        let mut receiver = Receiver::open(&task, key, (local, 0).into()).unwrap();
+        let mut receiver = Receiver::open(&task, key, task.local).unwrap();
         let mut sender = Sender::open(&task, key, receiver.receiver.address()).unwrap();
         let mut longest = 0;
         // A sender sends no train before a thousand datagrams were received individually.
@@ -376,11 +362,8 @@ mod tests {
     #[test]
     fn a_sender_whose_trains_ended_says_why() {
         let options = Options { protocol: Protocol::Udp, gso: true, ..Options::default() };
-        let (local, rate) = (SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Rate::Bits(0));
-        let (end, run, token, unit_bytes, patience) = (End::Client, 0, 0, 100, Duration::from_secs(1));
-        let task =
-            Task { options: &options, end, run, token, rate, unit_bytes, local, peer: local.ip(), patience };
-        let to = (local.ip(), 9).into();
+        let task = Task::example(&options);
+        let to = (task.peer, 9).into();
         let mut sender = Sender::open(&task, FlowKey::sender(Way::Forward, 0), to).unwrap();
         sender.socket.without_trains = None;
         assert_eq!(sender.notes(), Vec::<String>::new());
