@@ -23,6 +23,7 @@ use units::Instant;
 use super::message::{Account, Count, End, FlowKey, Sent};
 use super::options::{MOST_DELAYS, Options, Protocol, Rate};
 use crate::control::reached_from;
+use crate::flow::udp::said_if_clamped;
 use crate::flow::{Paced, Tail};
 use crate::greeting::AcceptError;
 use crate::report::Times;
@@ -142,8 +143,40 @@ pub(super) trait Listening {
     ) -> Result<Vec<Flow>, TransportError>;
 }
 
+/// Receiving ends of datagrams: the other side sends to them without a connection.
+struct Receivers {
+    /// Destination of each flow's datagrams.
+    endpoints: Vec<SocketAddr>,
+    flows: Vec<Flow>,
+    /// Opens a sending end, towards an endpoint of the other side.
+    sender: fn(&Task<'_>, FlowKey, SocketAddr) -> Result<Flow, TransportError>,
+}
+
+impl Listening for Receivers {
+    fn endpoints(&self) -> Vec<SocketAddr> {
+        self.endpoints.clone()
+    }
+
+    fn connect(
+        mut self: Box<Self>,
+        task: &Task<'_>,
+        endpoints: &[SocketAddr],
+    ) -> Result<Vec<Flow>, TransportError> {
+        for (key, to) in task.sending_flows_to(endpoints)? {
+            self.flows.push((self.sender)(task, key, to)?);
+        }
+        Ok(self.flows)
+    }
+}
+
 /// One end of a flow.
 pub(crate) struct Flow {
+    pub(super) about: Description,
+    pub(super) end: FlowEnd,
+}
+
+/// A flow without its end.
+pub(super) struct Description {
     pub(super) key: FlowKey,
     pub(super) local: SocketAddr,
     pub(super) remote: Option<SocketAddr>,
@@ -152,7 +185,16 @@ pub(crate) struct Flow {
     pub(super) buffer_bytes: Option<u64>,
     /// Notes on the flow, such as clamped buffers.
     pub(super) notes: Vec<String>,
-    pub(super) end: FlowEnd,
+}
+
+impl Description {
+    /// Describes an end with a socket buffer, or one whose buffer is unknown.
+    fn new(key: FlowKey, local: SocketAddr, buffer: Option<sys::Buffer>) -> Self {
+        // The granted size is comparable with a requested one.
+        let buffer_bytes = buffer.map(|buffer| buffer.effective_bytes / 2);
+        let notes = buffer.and_then(said_if_clamped).into_iter().collect();
+        Self { key, local, remote: None, congestion_control: None, buffer_bytes, notes }
+    }
 }
 
 pub(super) enum FlowEnd {
@@ -305,11 +347,6 @@ pub(super) fn of(protocol: Protocol) -> &'static dyn Transport {
         Protocol::Udp | Protocol::Multicast => &udp::Udp,
         Protocol::Stream | Protocol::StreamMulticast => &stream::Stream,
     }
-}
-
-/// Returns the granted size of a buffer, comparable with a requested one.
-const fn granted_bytes(buffer: sys::Buffer) -> u64 {
-    buffer.effective_bytes / 2
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use sys::{Cancellation, clock, scheduling};
 use units::Instant;
 
 use super::message::{Account, Count, Sent};
-use super::transport::{Arrived, Flow, FlowEnd, ReceiveEnd, SendEnd, TransportError};
+use super::transport::{Arrived, Description, Flow, FlowEnd, ReceiveEnd, SendEnd, TransportError};
 use crate::flow::{self, Ending, News, Paced, Room, Timetable};
 use crate::report::Times;
 
@@ -24,16 +24,6 @@ pub(super) struct Worker {
     pub(super) flow: Description,
     shared: Arc<Shared>,
     thread: JoinHandle<Result<Ended, TransportError>>,
-}
-
-/// A flow without its end, which the thread owns.
-pub(super) struct Description {
-    pub(super) key: super::message::FlowKey,
-    pub(super) local: std::net::SocketAddr,
-    pub(super) remote: Option<std::net::SocketAddr>,
-    pub(super) congestion_control: Option<String>,
-    pub(super) buffer_bytes: Option<u64>,
-    pub(super) notes: Vec<String>,
 }
 
 /// Results of a thread.
@@ -66,7 +56,7 @@ impl Worker {
         cpu: Option<usize>,
         cancellation: &Cancellation,
     ) -> std::io::Result<Self> {
-        let Flow { key, local, remote, congestion_control, buffer_bytes, notes, end } = flow;
+        let Flow { about, end } = flow;
         // The counts are initialised before the thread first runs.
         let count = match &end {
             FlowEnd::Send(end) => end.count(),
@@ -85,11 +75,7 @@ impl Worker {
                 FlowEnd::Receive(end) => receive(end, timetable.end, &theirs),
             }
         })?;
-        Ok(Self {
-            flow: Description { key, local, remote, congestion_control, buffer_bytes, notes },
-            shared,
-            thread,
-        })
+        Ok(Self { flow: about, shared, thread })
     }
 
     pub(super) fn is_sender(&self) -> bool {

@@ -17,7 +17,10 @@ use tallycast::{
 };
 use units::Instant;
 
-use super::{Arrived, Flow, FlowEnd, Listening, ReceiveEnd, SendEnd, TAIL, Task, Transport, TransportError};
+use super::{
+    Arrived, Description, Flow, FlowEnd, Listening, ReceiveEnd, Receivers, SendEnd, TAIL, Task, Transport,
+    TransportError,
+};
 use crate::flow::udp::said_if_clamped;
 use crate::flow::{Paced, Room, Tail};
 use crate::throughput::message::{Account, AccountState, Count, FlowKey, Sent, Unit, by_name};
@@ -43,12 +46,6 @@ const MOST_BYTES_PER_SECOND: u32 = u32::MAX;
 
 pub(super) struct Stream;
 
-struct Subscribed {
-    /// Destination of each flow's datagrams.
-    endpoints: Vec<SocketAddr>,
-    flows: Vec<Flow>,
-}
-
 impl Transport for Stream {
     fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError> {
         let keys: Vec<FlowKey> = task.receiving_flows().collect();
@@ -61,24 +58,8 @@ impl Transport for Stream {
                 flows.push(end.into_flow(FlowKey { receiver: Some(receiver), ..key }, *address));
             }
         }
-        Ok(Box::new(Subscribed { endpoints, flows }))
-    }
-}
-
-impl Listening for Subscribed {
-    fn endpoints(&self) -> Vec<SocketAddr> {
-        self.endpoints.clone()
-    }
-
-    fn connect(
-        mut self: Box<Self>,
-        task: &Task<'_>,
-        endpoints: &[SocketAddr],
-    ) -> Result<Vec<Flow>, TransportError> {
-        for (key, to) in task.sending_flows_to(endpoints)? {
-            self.flows.push(Sender::open(task, key, to)?.into_flow(task, key, to));
-        }
-        Ok(self.flows)
+        let sender = |task: &Task<'_>, key, to| Ok(Sender::open(task, key, to)?.into_flow(task, key, to));
+        Ok(Box::new(Receivers { endpoints, flows, sender }))
     }
 }
 
@@ -155,16 +136,9 @@ impl Sender {
     }
 
     fn into_flow(self, task: &Task<'_>, key: FlowKey, to: SocketAddr) -> Flow {
-        Flow {
-            key,
-            // The publisher does not report the port of its socket.
-            local: task.local,
-            remote: Some(to),
-            congestion_control: None,
-            buffer_bytes: None,
-            notes: Vec::new(),
-            end: FlowEnd::Send(Box::new(self)),
-        }
+        // The publisher does not report the port of its socket.
+        let about = Description { remote: Some(to), ..Description::new(key, task.local, None) };
+        Flow { about, end: FlowEnd::Send(Box::new(self)) }
     }
 
     const fn units(&self) -> u64 {
@@ -265,15 +239,7 @@ impl Receiver {
     }
 
     fn into_flow(self, key: FlowKey, address: SocketAddr) -> Flow {
-        Flow {
-            key,
-            local: address,
-            remote: None,
-            congestion_control: None,
-            buffer_bytes: None,
-            notes: Vec::new(),
-            end: FlowEnd::Receive(Box::new(self)),
-        }
+        Flow { about: Description::new(key, address, None), end: FlowEnd::Receive(Box::new(self)) }
     }
 
     /// Leaves the stream; returns its accounts, empty if no datagram of it ever arrived.

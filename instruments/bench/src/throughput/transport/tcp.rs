@@ -7,7 +7,7 @@ use sys::{Direction, Interest, Poller, TcpAcceptor, TcpConnection, TcpOptions, c
 use units::Instant;
 
 use super::{
-    Arrived, Flow, FlowEnd, Listening, ReceiveEnd, SendEnd, Task, Transport, TransportError, granted_bytes,
+    Arrived, Description, Flow, FlowEnd, Listening, ReceiveEnd, SendEnd, Task, Transport, TransportError,
 };
 use crate::control::reached_from;
 use crate::flow::udp::said_if_clamped;
@@ -118,8 +118,7 @@ fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow
     let (local, remote) = (connection.local_address(), connection.peer_address());
     let notes = connection.granted_buffers().iter().copied().filter_map(said_if_clamped).collect();
     let of_this_end = if sends { Direction::Send } else { Direction::Receive };
-    let granted = connection.granted_buffers().iter().find(|buffer| buffer.direction == of_this_end);
-    let buffer_bytes = granted.copied().map(granted_bytes);
+    let granted = connection.granted_buffers().iter().copied().find(|it| it.direction == of_this_end);
     let congestion_control = connection.congestion_control().ok();
     let (key, end): (_, FlowEnd) = if sends {
         (key, FlowEnd::Send(Box::new(Sender::new(task, key, connection, poller))))
@@ -127,7 +126,8 @@ fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow
         let key = FlowKey { receiver: Some(0), ..key };
         (key, FlowEnd::Receive(Box::new(Receiver::new(task, connection, poller))))
     };
-    Ok(Flow { key, local, remote: Some(remote), congestion_control, buffer_bytes, notes, end })
+    let about = Description::new(key, local, granted);
+    Ok(Flow { about: Description { remote: Some(remote), congestion_control, notes, ..about }, end })
 }
 
 /// Minimum size of a receiver's read, however small the sent pieces are.

@@ -11,10 +11,11 @@ use sys::{Interface, ReceiveOptions, ReceiveTechniques, SendOptions, SendTechniq
 use units::{Instant, WallTime};
 
 use super::{
-    Arrived, Flow, FlowEnd, Listening, ReceiveEnd, SendEnd, Task, Transport, TransportError, granted_bytes,
+    Arrived, Description, Flow, FlowEnd, Listening, ReceiveEnd, Receivers, SendEnd, Task, Transport,
+    TransportError,
 };
 use crate::day_clock::{DayClock, Moment};
-use crate::flow::udp::{self, Outcomes, receive_buffer_bytes, said_if_clamped};
+use crate::flow::udp::{self, Outcomes, receive_buffer_bytes};
 use crate::flow::{Paced, Room};
 use crate::report::Times;
 use crate::throughput::message::{Account, Count, FlowKey, Sent};
@@ -25,15 +26,10 @@ const OLDEST_ARRIVAL_NS: i64 = 1_000_000_000;
 
 pub(super) struct Udp;
 
-struct Receivers {
-    /// Destination of each flow's datagrams.
-    endpoints: Vec<SocketAddr>,
-    flows: Vec<Flow>,
-}
-
 impl Transport for Udp {
     fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError> {
-        let mut receivers = Receivers { endpoints: Vec::new(), flows: Vec::new() };
+        let sender = |task: &Task<'_>, key, to| Ok(Sender::open(task, key, to)?.into_flow(key));
+        let mut receivers = Receivers { endpoints: Vec::new(), flows: Vec::new(), sender };
         for key in task.receiving_flows() {
             let mut address = task.receive_address(0);
             for receiver in 0..task.options.receivers {
@@ -45,23 +41,6 @@ impl Transport for Udp {
             receivers.endpoints.push(address);
         }
         Ok(Box::new(receivers))
-    }
-}
-
-impl Listening for Receivers {
-    fn endpoints(&self) -> Vec<SocketAddr> {
-        self.endpoints.clone()
-    }
-
-    fn connect(
-        mut self: Box<Self>,
-        task: &Task<'_>,
-        endpoints: &[SocketAddr],
-    ) -> Result<Vec<Flow>, TransportError> {
-        for (key, to) in task.sending_flows_to(endpoints)? {
-            self.flows.push(Sender::open(task, key, to)?.into_flow(key));
-        }
-        Ok(self.flows)
     }
 }
 
@@ -131,15 +110,10 @@ impl Sender {
     }
 
     fn into_flow(self, key: FlowKey) -> Flow {
-        Flow {
-            key,
-            local: self.socket.socket.local_address(),
-            remote: Some(self.to),
-            congestion_control: None,
-            buffer_bytes: Some(granted_bytes(self.socket.buffer())),
-            notes: said_if_clamped(self.socket.buffer()).into_iter().collect(),
-            end: FlowEnd::Send(Box::new(self)),
-        }
+        let local = self.socket.socket.local_address();
+        let about = Description::new(key, local, Some(self.socket.buffer()));
+        let about = Description { remote: Some(self.to), ..about };
+        Flow { about, end: FlowEnd::Send(Box::new(self)) }
     }
 
     /// Writes `count` new datagrams into memory.
@@ -233,15 +207,8 @@ impl Receiver {
     }
 
     fn into_flow(self, key: FlowKey) -> Flow {
-        Flow {
-            key,
-            local: self.receiver.address(),
-            remote: None,
-            congestion_control: None,
-            buffer_bytes: Some(granted_bytes(self.receiver.buffer())),
-            notes: said_if_clamped(self.receiver.buffer()).into_iter().collect(),
-            end: FlowEnd::Receive(Box::new(self)),
-        }
+        let about = Description::new(key, self.receiver.address(), Some(self.receiver.buffer()));
+        Flow { about, end: FlowEnd::Receive(Box::new(self)) }
     }
 
     /// Returns the socket's drops since it was opened.
