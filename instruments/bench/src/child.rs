@@ -167,6 +167,11 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Workers<M> {
         }
     }
 
+    /// Waits for a message; there must be one in time.
+    pub(crate) fn hear_surely(&self, patience: Duration) -> Result<(usize, M), ProcessError> {
+        self.hear(patience)?.ok_or(ProcessError::Silent(patience))
+    }
+
     /// Returns the error for a message that is invalid at this point.
     pub(crate) fn unexpected(&self, index: usize, message: &M) -> ProcessError {
         let reason = format!(
@@ -245,5 +250,38 @@ impl Drop for OwnedProcess {
         // An error means that it has ended already.
         drop(self.process.kill());
         drop(self.process.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a shell that runs a script.
+    fn shell(script: &str) -> Program {
+        Program { path: "/bin/sh".into(), arguments: vec!["-c".to_owned(), script.to_owned()] }
+    }
+
+    #[test]
+    fn a_process_is_heard_until_it_fails_and_its_end_is_an_error_too() {
+        let says = r#"read line; printf '{"Word":%s}\n{"Failed":"no room"}\n' "$line""#;
+        let mut workers = Workers::<u32>::start(&shell(says), vec!["the first", "the second"]).unwrap();
+        workers.tell(1, &7).unwrap();
+        assert_eq!(workers.hear_surely(support::WATCHDOG).unwrap(), (1, 7));
+        let hear = || workers.hear_surely(support::WATCHDOG).unwrap_err().to_string();
+        assert_eq!(hear(), "the second failed: no room");
+        assert!(hear().starts_with("the second ended unexpectedly"));
+        let silent = workers.hear_surely(Duration::from_millis(1)).unwrap_err();
+        assert!(matches!(silent, ProcessError::Silent(_)), "{silent}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let missing = Program { path: "/nonexistent".into(), arguments: Vec::new() };
+        let error = Workers::<u32>::start(&missing, vec!["the first"]).err().unwrap().to_string();
+        assert!(
+            error.starts_with("the first cannot be reached") && error.contains("`/nonexistent`"),
+            "{error}"
+        );
     }
 }

@@ -79,7 +79,7 @@ impl Crew {
                 (0..count).try_for_each(|index| processes.tell(index, &ToWorker::Over))?;
                 let mut counts = BTreeMap::new();
                 while counts.len() < count {
-                    match hear(&processes)? {
+                    match processes.hear_surely(PATIENCE)? {
                         (index, FromWorker::Done(count)) => drop(counts.insert(index, count)),
                         (index, other) => return Err(processes.unexpected(index, &other).into()),
                     }
@@ -181,14 +181,10 @@ fn begin_processes(task: &Task) -> Result<(Workers<FromWorker>, Ready), CrewErro
     let mut ready = Ready::default();
     for index in 0..task.plan.workers as usize {
         processes.tell(index, &ToWorker::Receive(task.place(ready.endpoints.first().copied())))?;
-        match hear(&processes)? {
+        match processes.hear_surely(PATIENCE)? {
             (_, FromWorker::Ready { address, note }) => ready.add(address, note),
             (index, other) => return Err(processes.unexpected(index, &other).into()),
         }
     }
     Ok((processes, ready))
-}
-
-fn hear(processes: &Workers<FromWorker>) -> Result<(usize, FromWorker), ProcessError> {
-    processes.hear(PATIENCE)?.ok_or(ProcessError::Silent(PATIENCE))
 }

@@ -78,7 +78,8 @@ impl Pair {
         let deadline = Instant::now() + planned + PATIENCE;
         let (mut stopped, mut writer_cpu_ns) = (false, 0);
         loop {
-            match self.hear(deadline, planned)? {
+            match self.ends.hear(POLL_INTERVAL)? {
+                None if Instant::now() >= deadline => return Err(ProcessError::Silent(planned + PATIENCE)),
                 None | Some((_, FromWorker::Settled)) if stopped => {}
                 None if !cancellation.is_cancelled() => {}
                 None | Some((_, FromWorker::Settled)) => {
@@ -111,29 +112,13 @@ impl Pair {
 
     fn prepare_end(&mut self, task: Task) -> Result<(String, Vec<String>), ProcessError> {
         self.tell(task.role, &ToWorker::Prepare(task))?;
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.hear(deadline, Duration::ZERO)? {
-                None => {}
-                Some((_, FromWorker::Ready { endpoint, notes })) => return Ok((endpoint, notes)),
-                Some((end, other)) => return Err(self.ends.unexpected(end, &other)),
-            }
+        match self.ends.hear_surely(PATIENCE)? {
+            (_, FromWorker::Ready { endpoint, notes }) => Ok((endpoint, notes)),
+            (end, other) => Err(self.ends.unexpected(end, &other)),
         }
     }
 
     fn tell(&mut self, role: Role, message: &ToWorker) -> Result<(), ProcessError> {
         self.ends.tell(role as usize, message)
-    }
-
-    /// Waits a moment for a message of either process; `None` if there was none.
-    fn hear(
-        &self,
-        deadline: Instant,
-        planned: Duration,
-    ) -> Result<Option<(usize, FromWorker)>, ProcessError> {
-        match self.ends.hear(POLL_INTERVAL)? {
-            None if Instant::now() >= deadline => Err(ProcessError::Silent(planned + PATIENCE)),
-            heard => Ok(heard),
-        }
     }
 }
