@@ -12,7 +12,7 @@ mod source;
 mod table;
 
 pub(crate) use figure::charts;
-pub use measure::{CostError, measure};
+pub use measure::measure;
 pub use options::Options;
 pub use report::{FORMAT, Figure, Measured, Metric, Report, Run, Settings, VERSION};
 pub use source::{SourceCosts, SourceHost, hosts};

@@ -8,25 +8,17 @@ use super::options::Options;
 use super::report::{Builder, Report};
 use crate::control::Patience;
 use crate::report::Watch;
-use crate::throughput::{self, Interval, OptionsError, Protocol, RunReport, ThroughputError};
-
-/// Reasons why nothing could be measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CostError {
-    /// An option is invalid.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    /// The first transport could not be measured.
-    #[error(transparent)]
-    Throughput(#[from] ThroughputError),
-}
+use crate::throughput::{self, Interval, Protocol, RunReport, ThroughputError};
 
 /// Measures with the server at an address and returns the report.
 ///
 /// # Errors
-/// [`CostError`] if nothing could be measured. Later failures are in the report.
-pub fn measure(options: &Options, server: SocketAddr, watch: &mut dyn Watch) -> Result<Report, CostError> {
+/// [`ThroughputError`] if nothing could be measured. Later failures are in the report.
+pub fn measure(
+    options: &Options,
+    server: SocketAddr,
+    watch: &mut dyn Watch,
+) -> Result<Report, ThroughputError> {
     options.check()?;
     let mut builder: Option<Builder> = None;
     for transport in &options.transports {
@@ -37,7 +29,7 @@ pub fn measure(options: &Options, server: SocketAddr, watch: &mut dyn Watch) -> 
             (Ok(report), Some(builder)) => builder.add(*transport, report),
             (Ok(report), none) => none.insert(Builder::new(options, &report.start)).add(*transport, report),
             (Err(error), Some(builder)) => builder.skip(*transport, &error.to_string()),
-            (Err(error), None) => return Err(error.into()),
+            (Err(error), None) => return Err(error),
         }
     }
     let builder = builder.expect("there is a transport, and the first was measured or is an error");
