@@ -19,7 +19,7 @@ mod worker;
 
 pub use client::{CapacityError, measure};
 pub(crate) use figure::charts;
-pub use options::{Calls, MOST_WORKERS, Options, OptionsError, ThreadingModel};
+pub use options::{Calls, MOST_WORKERS, Options, ThreadingModel};
 pub use report::{FORMAT, Point, Port, Report, Run, Settings, Socket, VERSION};
 pub use server::TEST;
 pub use worker::{WorkerError, serve as serve_worker};

@@ -33,7 +33,7 @@ mod watch;
 
 pub use error::{ProtocolError, RunError, ServeError};
 pub use figures::Interval;
-pub use options::{ClientOptions, DEFAULT_PORT, Family, OptionsError, Repeat, ServerOptions};
+pub use options::{ClientOptions, DEFAULT_PORT, Family, Repeat, ServerOptions};
 pub use parameters::{Direction, End, Protocol, Refusal, Test};
 pub use report::{Report, failure_to_json};
 pub use run::run;

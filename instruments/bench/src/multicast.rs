@@ -12,5 +12,5 @@ mod report;
 mod table;
 
 pub use client::{MulticastError, measure};
-pub use options::{Options, OptionsError};
+pub use options::Options;
 pub use report::{FORMAT, MemberReport, Report, RunReport, Settings, Start, VERSION};

@@ -18,6 +18,7 @@ use sys::{Cancellation, fragments, header_bytes};
 
 use crate::control::{Connection, ControlError, Message, Patience, Serve, ServeError, Session};
 use crate::greeting::token;
+use crate::options::LARGEST_DATAGRAM_BYTES;
 
 /// The server's part of the test.
 pub const TEST: &dyn Serve = &PathMtuTest;
@@ -35,8 +36,6 @@ const WAIT: Duration = Duration::from_millis(250);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Length of token and attempt number at the start of each datagram.
 const HEAD_BYTES: usize = 8 + 4;
-/// Maximum payload of UDP over IPv4.
-const MAX_PAYLOAD_BYTES: usize = 65_507;
 
 /// Result of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -102,7 +101,7 @@ pub fn find(
     let failed = |source| PathMtuError::Socket { to, source };
     let mut sender = Echoing::open(connection.local_address(), to, token).map_err(failed)?;
     let known_mtu_bytes = sys::path_mtu(to, None).map_err(failed)?;
-    let limit = known_mtu_bytes.saturating_sub(header_bytes(&to)).clamp(HEAD_BYTES, MAX_PAYLOAD_BYTES);
+    let limit = known_mtu_bytes.saturating_sub(header_bytes(&to)).clamp(HEAD_BYTES, LARGEST_DATAGRAM_BYTES);
     let mut search = Bisection::new(limit as u64, 1);
     let found = loop {
         match search.next() {
@@ -111,7 +110,7 @@ pub fn find(
                 return Err(PathMtuError::Ended);
             }
             Next::Try(bytes) => {
-                let size_bytes = usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
+                let size_bytes = usize::try_from(bytes).unwrap_or(LARGEST_DATAGRAM_BYTES);
                 // Also shows the server that this end is alive.
                 connection.tell(&Message::Alive)?;
                 match sender.comes_back(size_bytes).map_err(failed)? {
@@ -121,7 +120,7 @@ pub fn find(
                 }
             }
             Next::Done(Found::Largest(bytes) | Found::Limit(bytes)) if bytes > HEAD_BYTES as u64 => {
-                break usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
+                break usize::try_from(bytes).unwrap_or(LARGEST_DATAGRAM_BYTES);
             }
             Next::Done(_) => return Err(PathMtuError::NothingCameBack(to)),
         }
@@ -143,7 +142,7 @@ impl Echoing {
         let socket = UdpSocket::bind(SocketAddr::new(local.ip(), 0))?;
         socket.connect(to)?;
         fragments::forbid(&socket, to)?;
-        Ok(Self { socket, token, attempt: 0, buffer: vec![0; MAX_PAYLOAD_BYTES] })
+        Ok(Self { socket, token, attempt: 0, buffer: vec![0; LARGEST_DATAGRAM_BYTES] })
     }
 
     /// Returns whether a datagram of `size_bytes` passes to the server and back.
@@ -259,7 +258,7 @@ impl Serve for PathMtuTest {
         let (port, socket) = open()
             .map_err(|error: io::Error| ServeError::Refused(format!("no socket for datagrams: {error}")))?;
         connection.say(&Word::Ready { port, token })?;
-        let mut buffer = vec![0; MAX_PAYLOAD_BYTES];
+        let mut buffer = vec![0; LARGEST_DATAGRAM_BYTES];
         while !session.cancellation.is_cancelled() {
             if let Ok((len, from)) = socket.recv_from(&mut buffer)
                 && from.ip() == peer.ip()

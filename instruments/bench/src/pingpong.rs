@@ -19,7 +19,7 @@ pub use client::{PingpongError, measure};
 pub(crate) use figure::charts;
 pub use link::LinkError;
 pub use message::Evidence;
-pub use options::{Options, OptionsError, System, Wait};
+pub use options::{Options, System, Wait};
 #[cfg(test)]
 pub(crate) use report::tests::report_of;
 pub use report::{Account, End, FORMAT, Report, Session, Settings, SizeStepReport, Skipped, Start, VERSION};

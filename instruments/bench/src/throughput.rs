@@ -23,9 +23,7 @@ pub use client::{ThroughputError, Watch, measure};
 pub use loss_free::{Found, LossFree, LossFreeFound};
 pub use message::{Account, AccountState, Unit};
 pub(crate) use options::MOST_DELAYS;
-pub use options::{
-    Fragments, LARGEST_DATAGRAM_BYTES, Options, OptionsError, Protocol, Rate, Way, Ways, payload_of_datagram,
-};
+pub use options::{Fragments, Options, Protocol, Rate, Way, Ways, payload_of_datagram};
 pub(crate) use report::Ending;
 pub use report::{FORMAT, Figures, FlowReport, Interval, Report, RunReport, Settings, Start, State, VERSION};
 pub(crate) use server::Throughput;

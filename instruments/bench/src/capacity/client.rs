@@ -7,12 +7,13 @@ use probe::flow::{FlowReceiver, Numbering, SocketDrops};
 use sys::OpenError;
 
 use super::message::{Plan, Received, SocketCount, Word};
-use super::options::{Options, OptionsError, Places, ThreadingModel};
+use super::options::{Options, Places, ThreadingModel};
 use super::report::{Builder, Report, Run};
 use super::send::{Senders, Sent, Task};
 use super::server::Capacity;
 use crate::control::{Begun, Connection, ControlError, Patience, begin};
 use crate::host_state::HostState;
+use crate::options::OptionsError;
 use crate::report::{Meter, Watch};
 use crate::throughput::{Account, Rate};
 

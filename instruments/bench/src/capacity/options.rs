@@ -6,8 +6,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::range::{OutOfRange, in_range};
-use crate::throughput::{LARGEST_DATAGRAM_BYTES, Rate};
+use crate::options::{
+    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_grid, check_repeats, in_range,
+};
+use crate::throughput::Rate;
 
 /// Maximum number of receivers: each is a thread or a process with a receive area of up to 4 MiB.
 pub const MOST_WORKERS: u32 = 64;
@@ -82,18 +84,6 @@ pub(super) enum Places {
     OnePort,
 }
 
-/// Reasons why an option is invalid.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// A number is out of its range.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRange),
-    /// A list is empty.
-    #[error("{0} is empty\nname at least one value")]
-    Empty(&'static str),
-}
-
 impl Default for Options {
     /// The grid of the UDP notes and the largest datagram of an Ethernet, in runs of one second; three of each,
     /// because a single figure has no spread.
@@ -127,28 +117,17 @@ impl Options {
             ("--workers", self.workers.len()),
             ("--threading-models", self.threading_models.len()),
         ];
-        for (name, len) in lists {
-            if len == 0 {
-                return Err(OptionsError::Empty(name));
-            }
-        }
+        check_grid(&lists, MOST_POINTS)?;
         for payload in &self.payloads {
             in_range("a payload in bytes", *payload as u128, 1..=LARGEST_DATAGRAM_BYTES as u128)?;
         }
         for workers in &self.workers {
-            in_range("--workers", (*workers).into(), 1..=MOST_WORKERS.into())?;
+            in_range("--workers", *workers, 1..=MOST_WORKERS.into())?;
         }
-        let points = lists.iter().map(|(_, len)| *len as u128).product();
-        in_range("the number of points", points, 1..=MOST_POINTS)?;
-        if let Some(senders) = self.senders {
-            in_range("--senders", senders.into(), 1..=MOST_SENDERS.into())?;
-        }
-        if let Some(bytes) = self.receive_buffer_bytes {
-            in_range("-w in bytes", bytes as u128, 1..=1 << 30)?;
-        }
+        in_range("--senders", self.senders.unwrap_or(1), 1..=MOST_SENDERS.into())?;
+        check_buffer("-w in bytes", self.receive_buffer_bytes)?;
         in_range("-t in ms", self.duration.as_millis(), 10..=3_600_000)?;
-        in_range("--repeat", self.repeats.into(), 1..=10_000)?;
-        Ok(())
+        check_repeats(self.repeats)
     }
 
     /// Returns the maximum duration of the whole measurement, if nothing fails.
@@ -218,23 +197,19 @@ impl fmt::Display for ThreadingModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::bounds;
 
     #[test]
-    fn the_limits_are_the_last_accepted_and_beyond_them_is_refused() {
-        let of = |change: fn(&mut Options)| {
-            let mut options = Options::default();
-            change(&mut options);
-            options.check().map_err(|error| error.to_string())
-        };
-        assert_eq!(of(|_| {}), Ok(()));
-        assert_eq!(of(|it| it.payloads = vec![1, 65_507]), Ok(()));
-        assert!(of(|it| it.payloads = vec![65_508]).unwrap_err().contains("from 1 to 65507, not 65508"));
-        assert!(of(|it| it.payloads = vec![0]).is_err());
-        assert_eq!(of(|it| it.workers = vec![MOST_WORKERS]), Ok(()));
-        assert!(of(|it| it.workers = vec![MOST_WORKERS + 1]).is_err());
-        assert!(of(|it| it.threading_models.clear()).unwrap_err().contains("--threading-models is empty"));
-        assert!(of(|it| it.duration = Duration::from_millis(9)).is_err());
-        assert!(of(|it| it.senders = Some(0)).is_err());
+    fn both_ends_of_every_range() {
+        bounds! {
+            payloads: [vec![1, 65_507]], not [vec![65_508], vec![0]];
+            workers: [vec![MOST_WORKERS]], not [vec![MOST_WORKERS + 1]];
+            threading_models: [ThreadingModel::ALL.to_vec()], not [vec![]];
+            duration: [Duration::from_millis(10)], not [Duration::from_millis(9)];
+            senders: [Some(1)], not [Some(0)];
+        }
+        let options = Options { payloads: vec![65_508], ..Options::default() };
+        assert!(options.check().unwrap_err().to_string().contains("from 1 to 65507, not 65508"));
     }
 
     #[test]

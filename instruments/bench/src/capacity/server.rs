@@ -2,8 +2,9 @@
 
 use super::crew::{Crew, Task};
 use super::message::{Plan, Received, SocketCount, Word};
-use super::options::{Options, OptionsError};
+use super::options::Options;
 use crate::control::{Message, Outcome, RunResult, Serve, ServeError, Session, Test};
+use crate::options::OptionsError;
 use crate::processor_time::ProcessorTime;
 use crate::report::Meter;
 use crate::udp_counters::RcvbufErrors;

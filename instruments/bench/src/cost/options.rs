@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::range::in_range;
-use crate::throughput::{self, OptionsError, Protocol, Rate};
+use crate::options::{OptionsError, in_range};
+use crate::throughput::{self, Protocol, Rate};
 
 /// Time of a run before it is measured: start-up costs, above all memory that is touched for the first time,
 /// are not costs of the data.
@@ -57,7 +57,7 @@ impl Options {
     /// # Errors
     /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
-        in_range("-b in bits a second", self.bits_per_second.into(), 1..=u64::MAX.into())?;
+        in_range("-b in bits a second", self.bits_per_second, 1..=u64::MAX.into())?;
         self.transports.iter().try_for_each(|transport| self.of(*transport).check())
     }
 

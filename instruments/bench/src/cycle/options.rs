@@ -8,12 +8,11 @@ use probe::Bisection;
 use probe::cycle::{HEADER_BYTES, Limits};
 
 use super::transport::Transport;
+use crate::options::{
+    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_effects, check_grid, check_repeats, in_range,
+};
 use crate::quota::Quota;
-use crate::range::{OutOfRange, in_range};
-use crate::without_effect::WithoutEffect;
 
-/// The largest datagram of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
-const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 /// The smallest datagram that holds an element.
 const SMALLEST_DATAGRAM_BYTES: usize = HEADER_BYTES + 4;
 
@@ -85,25 +84,10 @@ pub enum EndOfRun {
     LastCycle,
 }
 
-/// Reasons why an option is invalid.
+/// Error of a text that is not a number of processors.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// A list is empty.
-    #[error("nothing to measure: no {0} is named\nname at least one")]
-    Nothing(&'static str),
-    /// A number is out of its range.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRange),
-    /// An option without effect on this measurement.
-    #[error(transparent)]
-    WithoutEffect(#[from] WithoutEffect),
-    /// The text is not a number of processors.
-    #[error(
-        "invalid number of CPUs `{0}`\nwrite one such as 0.3, down to thousandths, or `max` for no limit"
-    )]
-    Cpus(String),
-}
+#[error("invalid number of CPUs `{0}`\nwrite one such as 0.3, down to thousandths, or `max` for no limit")]
+pub struct CpuLimitError(String);
 
 impl Default for Options {
     /// The exchange of Scollo at the default cycle time of its middleware, without a quota.
@@ -131,43 +115,40 @@ impl Options {
     /// # Errors
     /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
-        let nothing = |what, is_empty| if is_empty { Err(OptionsError::Nothing(what)) } else { Ok(()) };
-        nothing("transport", self.transports.is_empty())?;
-        nothing("cycle time", self.cycle_times.is_empty())?;
-        nothing("number of CPUs", self.cpus.is_empty())?;
-
+        let lists = [
+            ("--transports", self.transports.len()),
+            ("--cycle-times", self.cycle_times.len()),
+            ("--cpus", self.cpus.len()),
+        ];
+        check_grid(&lists, u128::MAX)?;
         for cycle_time in &self.cycle_times {
             in_range("a cycle time in µs", cycle_time.as_micros(), 50..=60_000_000)?;
         }
         in_range("the quota's period in µs", self.quota_period.as_micros(), 1_000..=1_000_000)?;
-        in_range("--cycles", self.cycles.into(), 1..=MOST_CYCLES.into())?;
-        in_range("--repeat", self.repeats.into(), 1..=10_000)?;
-        in_range("--limit", self.limit.into(), 1..=MAX_ELEMENTS.into())?;
-        in_range("--step", self.step.into(), 1..=self.limit.max(2).into())?;
-        in_range("the complete share in millionths", self.limits.complete_ppm.into(), 0..=1_000_000)?;
+        in_range("--cycles", self.cycles, 1..=MOST_CYCLES.into())?;
+        check_repeats(self.repeats)?;
+        in_range("--limit", self.limit, 1..=MAX_ELEMENTS.into())?;
+        in_range("--step", self.step, 1..=self.limit.max(2).into())?;
+        in_range("the complete share in millionths", self.limits.complete_ppm, 0..=1_000_000)?;
         let datagrams = SMALLEST_DATAGRAM_BYTES as u128..=LARGEST_DATAGRAM_BYTES as u128;
         in_range("--datagram", self.datagram_bytes as u128, datagrams)?;
         if let Buffer::Bytes(bytes) = self.receive_buffer {
-            in_range("--receive-buffer in bytes", bytes as u128, 1..=1 << 30)?;
+            check_buffer("--receive-buffer in bytes", Some(bytes))?;
         }
         self.check_effects()
     }
 
     /// Refuses options that would be ignored; an option given with its default value does no harm.
     fn check_effects(&self) -> Result<(), OptionsError> {
-        let udp = |option| WithoutEffect { option, when: "without UDP", remedy: "add udp to --transports" };
-        let has_udp = self.transports.contains(&Transport::Udp);
-        if !has_udp && self.datagram_bytes != LARGEST_DATAGRAM_BYTES {
-            return Err(udp("--datagram").into());
-        }
-        if !has_udp && self.receive_buffer != Buffer::System {
-            return Err(udp("--receive-buffer").into());
-        }
-        if self.quota_period != QUOTA_PERIOD && self.cpus.iter().all(|cpus| *cpus == CpuLimit::Max) {
-            let (option, when) = ("--quota-period", "without a quota");
-            return Err(WithoutEffect { option, when, remedy: "give one with --cpus, such as 0.3" }.into());
-        }
-        Ok(())
+        let (no_udp, remedy) = (!self.transports.contains(&Transport::Udp), "add udp to --transports");
+        let no_quota = self.cpus.iter().all(|cpus| *cpus == CpuLimit::Max);
+        let of_udp = [
+            ("--datagram", self.datagram_bytes != LARGEST_DATAGRAM_BYTES),
+            ("--receive-buffer", self.receive_buffer != Buffer::System),
+        ];
+        check_effects(&of_udp.map(|(option, is_given)| (no_udp && is_given, option, "without UDP", remedy)))?;
+        let period = no_quota && self.quota_period != QUOTA_PERIOD;
+        check_effects(&[(period, "--quota-period", "without a quota", "give one with --cpus, such as 0.3")])
     }
 
     /// Returns the maximum duration of the whole measurement, if every run continues to its end.
@@ -226,10 +207,10 @@ impl CpuLimit {
 }
 
 impl FromStr for CpuLimit {
-    type Err = OptionsError;
+    type Err = CpuLimitError;
 
-    fn from_str(text: &str) -> Result<Self, OptionsError> {
-        let error = || OptionsError::Cpus(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, CpuLimitError> {
+        let error = || CpuLimitError(text.to_owned());
         if text == "max" {
             return Ok(Self::Max);
         }
@@ -257,6 +238,7 @@ impl fmt::Display for CpuLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{bounds, ignored};
 
     #[test]
     fn numbers_of_cpus_are_exact_to_a_thousandth() {
@@ -282,58 +264,40 @@ mod tests {
 
     #[test]
     fn both_ends_of_every_range() {
-        let check = |change: fn(&mut Options)| {
-            let mut options = Options::default();
-            change(&mut options);
-            options.check().is_ok()
-        };
-        assert!(check(|it| it.datagram_bytes = 65_507) && !check(|it| it.datagram_bytes = 65_508));
-        assert!(check(|it| it.datagram_bytes = 20) && !check(|it| it.datagram_bytes = 19));
-        assert!(check(|it| it.cycles = 1) && !check(|it| it.cycles = 0));
-        assert!(check(|it| it.cycles = 1_000_000) && !check(|it| it.cycles = 1_000_001));
-        assert!(check(|it| it.repeats = 1) && !check(|it| it.repeats = 0));
-        assert!(check(|it| it.limit = 1 << 26) && !check(|it| it.limit = (1 << 26) + 1));
-        assert!(!check(|it| it.limit = 0) && !check(|it| it.step = 0));
-        assert!(check(|it| it.step = 1_000_000) && !check(|it| it.step = 1_000_001));
-        assert!(!check(|it| it.cpus.clear()) && !check(|it| it.transports.clear()));
-        assert!(!check(|it| it.cycle_times.clear()));
-        assert!(!check(|it| it.cycle_times = vec![Duration::from_micros(49)]));
-        assert!(!check(|it| it.limits.complete_ppm = 1_000_001));
-        assert!(!check(|it| it.receive_buffer = Buffer::Bytes(0)));
-        assert!(!check(|it| it.quota_period = Duration::from_micros(999)));
+        bounds! {
+            datagram_bytes: [20, 65_507], not [19, 65_508];
+            cycles: [1, 1_000_000], not [0, 1_000_001];
+            repeats: [1], not [0];
+            limit: [1 << 26], not [0, (1 << 26) + 1];
+            step: [1_000_000], not [0, 1_000_001];
+            cpus: [], not [vec![]];
+            transports: [], not [vec![]];
+            cycle_times: [], not [vec![], vec![Duration::from_micros(49)]];
+            limits: [], not [Limits { complete_ppm: 1_000_001, ..Limits::SCOLLO }];
+            receive_buffer: [], not [Buffer::Bytes(0)];
+            quota_period: [], not [Duration::from_micros(999)];
+        }
     }
 
     #[test]
     fn options_that_nothing_heeds_are_refused() {
-        let refused = |change: fn(&mut Options)| {
-            let mut options = Options::default();
+        let refused = |transport, change: fn(&mut Options)| {
+            let mut options = Options { transports: vec![transport], ..Options::default() };
             change(&mut options);
-            match options.check() {
-                Ok(()) => None,
-                Err(OptionsError::WithoutEffect(it)) => Some(it.option),
-                Err(error) => panic!("{error}"),
-            }
+            ignored(options.check())
         };
         let datagram = |it: &mut Options| it.datagram_bytes = 1_472;
-        assert_eq!(refused(datagram), None);
-        assert_eq!(refused(|it| it.receive_buffer = Buffer::Bytes(1)), None);
-        assert_eq!(refused(|it| it.transports = vec![Transport::Shm]), None);
-        let through_memory = |it: &mut Options| {
-            it.transports = vec![Transport::Shm];
-            it.datagram_bytes = 1_472;
-        };
-        assert_eq!(refused(through_memory), Some("--datagram"));
-        let through_memory = |it: &mut Options| {
-            it.transports = vec![Transport::Shm];
-            it.receive_buffer = Buffer::Bytes(1);
-        };
-        assert_eq!(refused(through_memory), Some("--receive-buffer"));
-        let unlimited = |it: &mut Options| it.quota_period = Duration::from_millis(50);
-        assert_eq!(refused(unlimited), Some("--quota-period"));
+        let buffer = |it: &mut Options| it.receive_buffer = Buffer::Bytes(1);
+        let period = |it: &mut Options| it.quota_period = Duration::from_millis(50);
         let partly_limited = |it: &mut Options| {
             it.quota_period = Duration::from_millis(50);
             it.cpus = vec![CpuLimit::Max, CpuLimit::Millicpus(300)];
         };
-        assert_eq!(refused(partly_limited), None);
+        let (udp, shm) = (Transport::Udp, Transport::Shm);
+        assert_eq!([refused(udp, datagram), refused(udp, buffer), refused(shm, |_| {})], [None; 3]);
+        assert_eq!(refused(shm, datagram), Some("--datagram"));
+        assert_eq!(refused(shm, buffer), Some("--receive-buffer"));
+        assert_eq!(refused(udp, period), Some("--quota-period"));
+        assert_eq!(refused(udp, partly_limited), None);
     }
 }

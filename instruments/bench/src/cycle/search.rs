@@ -9,7 +9,7 @@ use probe::{Answer, Bisection, Next};
 use sys::{Cancellation, clock};
 
 use super::message::{EndBeyond, Role, Task};
-use super::options::{self, CpuLimit, EndOfRun, Options, OptionsError};
+use super::options::{self, CpuLimit, EndOfRun, Options};
 use super::pair::{Measured, Pair};
 use super::report::{
     End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Start, State, VERSION,
@@ -18,6 +18,7 @@ use super::transport::Transport;
 use crate::child::{ProcessError, Program};
 use crate::host::{self, Elsewhere, Host};
 use crate::host_state::Link;
+use crate::options::OptionsError;
 use crate::quota::{self, CpuGroup, Quota, QuotaError};
 
 /// Time before a run at which the throttling so far is read: the preparation is a whole period back by then, so

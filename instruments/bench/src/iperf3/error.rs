@@ -106,7 +106,7 @@ pub enum ProtocolError {
 pub enum ServeError {
     /// An option is invalid.
     #[error(transparent)]
-    Options(#[from] super::options::OptionsError),
+    Options(#[from] crate::options::OptionsError),
     /// The port is not available.
     #[error(
         "cannot listen on {address}: {source}\nstop what listens there (`ss -ltnp`), or choose another port with -p"
@@ -128,7 +128,7 @@ pub enum ServeError {
 pub enum RunError {
     /// The options contradict each other.
     #[error(transparent)]
-    Options(#[from] super::options::OptionsError),
+    Options(#[from] crate::options::OptionsError),
     /// The name is unknown.
     #[error("unknown host {host}: {source}\ngive an address, or check the spelling of the name")]
     Resolve {

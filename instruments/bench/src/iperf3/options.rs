@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::parameters::{DEFAULT_BLOCK_BYTES, End, Protocol, Test};
-use crate::range::OutOfRange;
+use crate::options::OptionsError;
 
 /// Default port of an iperf3 server.
 pub const DEFAULT_PORT: u16 = 5_201;
@@ -70,26 +70,6 @@ pub struct ClientOptions {
     pub rate_bits_per_s: Option<u64>,
 }
 
-/// Reasons why an option is invalid.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// A number is out of range.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRange),
-    /// iperf3 counts times in whole seconds.
-    #[error("{name} {value:?} is not a whole number of seconds, in which iperf3 counts")]
-    NotWhole {
-        /// The option.
-        name: &'static str,
-        /// Its value.
-        value: Duration,
-    },
-    /// An interval that is too long or too short.
-    #[error("an interval of {0:?} is not from 100ms to 60s")]
-    Interval(Duration),
-}
-
 /// Checks the length of an interval.
 pub(super) fn check_interval(interval: Duration) -> Result<(), OptionsError> {
     let range = Duration::from_millis(100)..=Duration::from_secs(60);
@@ -107,7 +87,7 @@ impl ClientOptions {
         if let End::Time(time) = self.test.end {
             check_whole("-t", time)?;
         }
-        Ok(self.test(None).check()?)
+        self.test(None).check()
     }
 
     /// Returns the test, given the maximum segment size of the control connection, from which the datagram size

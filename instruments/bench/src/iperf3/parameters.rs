@@ -12,7 +12,7 @@ use serde_with::skip_serializing_none;
 use super::error::ProtocolError;
 use super::results::{MOST, to_count};
 use super::state::Fault;
-use crate::range::{OutOfRange, in_range};
+use crate::options::{OptionsError, in_range};
 
 /// Default size of a block over TCP.
 pub(super) const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
@@ -130,7 +130,7 @@ impl Default for Test {
 
 impl Test {
     /// Checks every number against the limits of iperf3.
-    pub(super) fn check(&self) -> Result<(), OutOfRange> {
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
         let blocks = match self.protocol {
             Protocol::Tcp => 1..=1 << 20,
             // The header with 64-bit counters, and what a datagram over IPv4 carries.
@@ -152,7 +152,7 @@ impl Test {
             ("-M", self.mss_bytes.unwrap_or(0).into(), 0..=9_216),
             ("-S", self.type_of_service.into(), 0..=255),
         ] {
-            in_range(name, value.into(), u128::from(*range.start())..=u128::from(*range.end()))?;
+            in_range(name, value, u128::from(*range.start())..=u128::from(*range.end()))?;
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ pub enum Refusal {
     },
     /// A number is out of range.
     #[error("the client's {0}")]
-    OutOfRange(#[from] OutOfRange),
+    OutOfRange(#[from] OptionsError),
     /// Neither TCP nor UDP, or both.
     #[error("the client names neither TCP nor UDP, or both\nsee whether it is iperf3")]
     Protocol,

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use super::options::{Options, OptionsError};
+use super::options::Options;
 use super::report::{Builder, Ended, Report};
 use crate::control::{Begun, ControlError, Patience, begin};
 use crate::host;
+use crate::options::OptionsError;
 use crate::report::{Times, Watch};
 use crate::throughput::{self, Account, Counts, Ending, Protocol, Runs, SideError, Throughput};
 

@@ -9,10 +9,11 @@ use sys::{clock, scheduling};
 use super::attendance::Attendance;
 use super::link::{Attending as _, Exchanged, LinkError, Near, Task, TcpEnd, UdpListening};
 use super::message::{Finished, Word};
-use super::options::{Options, OptionsError, System};
+use super::options::{Options, System};
 use super::report::{Builder, Measured, Report, Way};
 use super::server::Pingpong;
 use crate::control::{Begun, Connection, ControlError, Patience, begin};
+use crate::options::OptionsError;
 use crate::report::{Meter, Watch};
 
 /// Reasons why nothing could be measured.

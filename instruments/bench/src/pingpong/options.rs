@@ -8,11 +8,10 @@ use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_PETRI_2007, PIECE_HEADER
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::range::{OutOfRange, in_range};
-use crate::without_effect::WithoutEffect;
+use crate::options::{
+    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_effects, check_grid, check_repeats, in_range,
+};
 
-/// Maximum payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
-const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 /// The headers of IPv4 and UDP, and those of IPv6, which are longer.
 const HEADERS_BYTES: u32 = 28;
 const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
@@ -73,21 +72,6 @@ pub enum Wait {
     Spin,
 }
 
-/// Reasons why an option is invalid.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// A list is empty.
-    #[error("nothing to measure: no {0} is named\nname at least one")]
-    Nothing(&'static str),
-    /// A number is out of its range.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRange),
-    /// An option without effect on this measurement.
-    #[error(transparent)]
-    WithoutEffect(#[from] WithoutEffect),
-}
-
 impl Default for Options {
     /// The sizes of Petri 2007 over the system's TCP and in datagrams; three times, because a single figure has no
     /// spread.
@@ -115,45 +99,29 @@ impl Options {
     /// # Errors
     /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
-        let nothing = |what, is_empty| if is_empty { Err(OptionsError::Nothing(what)) } else { Ok(()) };
-        nothing("protocol", self.systems.is_empty())?;
-        nothing("size", self.sizes.is_empty())?;
+        check_grid(&[("--protocols", self.systems.len()), ("--sizes", self.sizes.len())], u128::MAX)?;
         in_range("the number of protocols", self.systems.len() as u128, 1..=64)?;
         in_range("the number of sizes", self.sizes.len() as u128, 1..=1_000)?;
         for size in &self.sizes {
-            in_range("a size in bytes", (*size).into(), 1..=LARGEST_MESSAGE_BYTES.into())?;
+            in_range("a size in bytes", *size, 1..=LARGEST_MESSAGE_BYTES.into())?;
         }
         in_range("-t in ms", self.time.as_millis(), 1..=86_400_000)?;
         // Eight bytes of each exchange are kept until its run is summarised.
-        in_range("--exchanges", self.exchanges.into(), 1..=10_000_000)?;
-        in_range("--repeat", self.repeats.into(), 1..=10_000)?;
+        in_range("--exchanges", self.exchanges, 1..=10_000_000)?;
+        check_repeats(self.repeats)?;
         in_range("--timeout in ms", self.timeout.as_millis(), 1..=60_000)?;
-        if let Some(bytes) = self.buffer_bytes {
-            in_range("-w in bytes", bytes as u128, 1..=1 << 30)?;
-        }
+        check_buffer("-w in bytes", self.buffer_bytes)?;
         if let Some(bytes) = self.datagram_bytes {
             let range = PIECE_HEADER_BYTES as u128 + 1..=LARGEST_DATAGRAM_BYTES as u128;
             in_range("--datagram in bytes", bytes as u128, range)?;
         }
-        self.check_effects()
-    }
-
-    /// Refuses options that would be ignored; an option given with its default value does no harm.
-    fn check_effects(&self) -> Result<(), OptionsError> {
-        let without_datagrams = |option| {
-            let (when, remedy) = ("without datagrams", "add udp to --protocols");
-            Err(WithoutEffect { option, when, remedy }.into())
-        };
-        if self.systems.contains(&System::Udp) {
-            return Ok(());
-        }
-        if self.datagram_bytes.is_some() {
-            return without_datagrams("--datagram");
-        }
-        if self.timeout != USUAL_TIMEOUT {
-            return without_datagrams("--timeout");
-        }
-        Ok(())
+        // An option given with its default value does no harm.
+        let of_datagrams =
+            [("--datagram", self.datagram_bytes.is_some()), ("--timeout", self.timeout != USUAL_TIMEOUT)];
+        let (none, remedy) = (!self.systems.contains(&System::Udp), "add udp to --protocols");
+        check_effects(
+            &of_datagrams.map(|(option, is_given)| (none && is_given, option, "without datagrams", remedy)),
+        )
     }
 
     /// Returns the largest message.
@@ -191,46 +159,33 @@ impl fmt::Display for System {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{bounds, ignored};
 
     #[test]
     fn both_ends_of_every_range() {
-        let check = |change: fn(&mut Options)| {
-            let mut options = Options::default();
-            change(&mut options);
-            options.check().is_ok()
-        };
-        assert!(check(|_| {}));
-        assert!(check(|it| it.sizes = vec![1, 1 << 30]) && !check(|it| it.sizes = vec![0]));
-        assert!(!check(|it| it.sizes = vec![(1 << 30) + 1]) && !check(|it| it.sizes.clear()));
-        assert!(check(|it| it.datagram_bytes = Some(25)) && !check(|it| it.datagram_bytes = Some(24)));
-        assert!(
-            check(|it| it.datagram_bytes = Some(65_507)) && !check(|it| it.datagram_bytes = Some(65_508))
-        );
-        assert!(check(|it| it.exchanges = 1) && !check(|it| it.exchanges = 0));
-        assert!(!check(|it| it.systems.clear()) && !check(|it| it.repeats = 0));
+        bounds! {
+            sizes: [vec![1, 1 << 30]], not [vec![0], vec![(1 << 30) + 1], vec![]];
+            datagram_bytes: [Some(25), Some(65_507)], not [Some(24), Some(65_508)];
+            exchanges: [1], not [0];
+            systems: [], not [vec![]];
+            repeats: [], not [0];
+        }
     }
 
     #[test]
     fn options_that_nothing_heeds_are_refused() {
-        let refused = |systems: Vec<System>, change: fn(&mut Options)| {
-            let mut options = Options { systems, ..Options::default() };
+        let refused = |system: System, change: fn(&mut Options)| {
+            let mut options = Options { systems: vec![system], ..Options::default() };
             change(&mut options);
-            match options.check() {
-                Ok(()) => None,
-                Err(OptionsError::WithoutEffect(it)) => Some(it.option),
-                Err(error) => panic!("{error}"),
-            }
+            ignored(options.check())
         };
-        let (tcp, udp) = (vec![System::Tcp(None)], vec![System::Udp]);
         let datagram = |it: &mut Options| it.datagram_bytes = Some(1_472);
         let timeout = |it: &mut Options| it.timeout = Duration::from_secs(1);
         let default = |it: &mut Options| it.timeout = Duration::from_millis(500);
-        assert_eq!(refused(tcp.clone(), datagram), Some("--datagram"));
-        assert_eq!(refused(tcp.clone(), timeout), Some("--timeout"));
-        assert_eq!(
-            (refused(tcp, default), refused(udp.clone(), datagram), refused(udp, timeout)),
-            (None, None, None)
-        );
+        assert_eq!(refused(System::Tcp(None), datagram), Some("--datagram"));
+        assert_eq!(refused(System::Tcp(None), timeout), Some("--timeout"));
+        assert_eq!(refused(System::Tcp(None), default), None);
+        assert_eq!([refused(System::Udp, datagram), refused(System::Udp, timeout)], [None; 2]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::cpu_load::CpuLoad;
+use crate::options::{OptionsError, check_effects, check_grid};
 use crate::throughput::{self, LossFree, Protocol, Rate};
 
 /// Maximum number of points of a grid.
@@ -62,24 +63,6 @@ pub struct Place {
     pub cpu_load_ppm: u32,
 }
 
-/// Reasons why an option is invalid.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// A list is empty.
-    #[error("{0} is empty\nname at least one value")]
-    Empty(&'static str),
-    /// There are too many points.
-    #[error("the grid has {0} points, more than {MOST_POINTS}\nname fewer buffers, payloads, rates or loads")]
-    TooMany(u128),
-    /// A number of threads without a CPU load.
-    #[error("--cpu-load-workers has no effect without a load\nadd --cpu-load 50%, or leave it out")]
-    WorkersWithoutLoad,
-    /// A point of the grid cannot be measured.
-    #[error("a point of the grid cannot be measured: {0}")]
-    Point(#[from] throughput::OptionsError),
-}
-
 impl Default for Options {
     /// The sizes of the Wendelstein 7-X monitoring paper at full speed, with the system's buffers; three runs
     /// of one second each.
@@ -113,25 +96,20 @@ impl Options {
             ("--rates", self.rates.len()),
             ("--cpu-load", self.cpu_loads_ppm.len()),
         ];
-        for (name, len) in lists {
-            if len == 0 {
-                return Err(OptionsError::Empty(name));
-            }
-        }
-        let points = lists.iter().map(|(_, len)| *len as u128).product();
-        if points > MOST_POINTS {
-            return Err(OptionsError::TooMany(points));
-        }
-        if self.cpu_load_workers.is_some() && self.cpu_loads_ppm.iter().all(|ppm| *ppm == 0) {
-            return Err(OptionsError::WorkersWithoutLoad);
-        }
-        for place in self.places() {
-            self.flow(&place).check()?;
-            if let Some(search) = self.search(&place)? {
-                search.check(&self.flow(&place))?;
-            }
-        }
-        Ok(())
+        check_grid(&lists, MOST_POINTS)?;
+        let is_loaded = self.cpu_loads_ppm.iter().any(|ppm| *ppm > 0);
+        let ignores_workers = self.cpu_load_workers.is_some() && !is_loaded;
+        check_effects(&[(ignores_workers, "--cpu-load-workers", "without a load", "add --cpu-load 50%")])?;
+        let mut places = self.places().into_iter();
+        places
+            .try_for_each(|place| self.check_point(&place))
+            .map_err(|error| OptionsError::Point(error.into()))
+    }
+
+    fn check_point(&self, place: &Place) -> Result<(), OptionsError> {
+        let flow = self.flow(place);
+        flow.check()?;
+        self.search(place)?.map_or(Ok(()), |search| search.check(&flow))
     }
 
     /// Returns every point, in the order of measuring: points that are compared follow each other.
@@ -187,7 +165,7 @@ impl Options {
     }
 
     /// Returns the search at a point, if one was requested.
-    pub(super) fn search(&self, place: &Place) -> Result<Option<LossFree>, throughput::OptionsError> {
+    pub(super) fn search(&self, place: &Place) -> Result<Option<LossFree>, OptionsError> {
         let of = |below: LossBelow| {
             let search = LossFree::of(&self.flow(place), below.step)?;
             Ok(LossFree { most_lost_ppm: below.most_ppm, ..search })
@@ -207,6 +185,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::ignored;
 
     #[test]
     fn every_combination_is_a_point_and_with_and_without_load_follow_each_other() {
@@ -233,7 +212,7 @@ mod tests {
         assert!(refused(|it| it.payloads = vec![65_508]).contains("from 0 to 65507, not 65508"));
         assert!(refused(|it| it.rates.clear()).contains("--rates is empty"));
         assert!(refused(|it| it.cpu_loads_ppm = vec![1_000_001]).contains("--cpu-load"));
-        assert!(refused(|it| it.payloads = vec![100; 10_001]).contains("10001 points"));
+        assert!(refused(|it| it.payloads = vec![100; 10_001]).contains("from 1 to 10000, not 10001"));
         let below = LossBelow { most_ppm: 1_000, step: None };
         let search = Options { loss_below: Some(below), ..Options::default() };
         assert!(search.check().unwrap_err().to_string().contains("needs its limit"));
@@ -244,7 +223,7 @@ mod tests {
             cpu_loads_ppm: vec![0, cpu_load],
             ..Options::default()
         };
-        assert_eq!(workers(0).check(), Err(OptionsError::WorkersWithoutLoad));
+        assert_eq!(ignored(workers(0).check()), Some("--cpu-load-workers"));
         assert_eq!(workers(1).check(), Ok(()));
     }
 

@@ -4,10 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use sys::Cancellation;
 
-use super::options::{Options, OptionsError, Place};
+use super::options::{Options, Place};
 use super::report::{Builder, Report};
 use crate::control::{ControlError, Patience};
 use crate::host;
+use crate::options::OptionsError;
 use crate::report::{State, Watch};
 use crate::throughput::{self, Interval, RunReport, SideError, Start, ThroughputError};
 

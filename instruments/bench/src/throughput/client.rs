@@ -8,12 +8,13 @@ use sys::Cancellation;
 
 use super::loss_free::{LossFree, LossFreeFound};
 use super::message::{End, Live, SideResult, Word};
-use super::options::{Options, OptionsError, Rate};
+use super::options::{Options, Rate};
 use super::report::{Begun, Builder, Ending, Interval, Report, RunReport, Start};
 use super::server::Throughput;
 use super::side::{GRACE, Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Flow, Task};
 use crate::control::{self, Connection, ControlError, Patience, begin};
+use crate::options::OptionsError;
 
 /// Observer of a measurement.
 pub trait Watch {

@@ -4,11 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::text;
 
-use super::options::{Options, OptionsError, Protocol, Rate};
+use super::options::{Options, Protocol, Rate};
 use super::report::Settings;
-use crate::range::in_range;
+use crate::options::{OptionsError, check_effects, in_range};
 use crate::report::Row;
-use crate::without_effect::WithoutEffect;
 
 /// Default resolution of a search, as a part of its limit.
 const USUAL_PARTS: u64 = 100;
@@ -70,12 +69,9 @@ impl LossFree {
     }
 
     pub(crate) fn check(&self, options: &Options) -> Result<(), OptionsError> {
-        in_range("--step in bits a second", self.step.into(), 1..=self.limit.into())?;
-        if options.protocol == Protocol::Tcp {
-            let (option, when) = ("--loss-free", "with TCP, which sends again what is lost");
-            return Err(WithoutEffect { option, when, remedy: "add -u" }.into());
-        }
-        Ok(())
+        in_range("--step in bits a second", self.step, 1..=self.limit.into())?;
+        let (is_tcp, when) = (options.protocol == Protocol::Tcp, "with TCP, which sends again what is lost");
+        check_effects(&[(is_tcp, "--loss-free", when, "add -u")])
     }
 }
 

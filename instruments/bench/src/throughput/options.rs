@@ -9,11 +9,10 @@ use serde::{Deserialize, Serialize};
 use sys::MAX_TRAIN_BYTES;
 
 use crate::cpu_load::{CpuLoad, LARGEST_SHARE_PPM, MOST_LOAD_THREADS};
-use crate::range::{OutOfRange, in_range};
-use crate::without_effect::WithoutEffect;
+use crate::options::{
+    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_effects, check_group, check_repeats, in_range,
+};
 
-/// Maximum payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
-pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 /// Payload of a packet of 1,500 bytes, the MTU of most networks, with the headers of IPv4 and UDP.
 const USUAL_DATAGRAM_BYTES: usize = 1_472;
 /// Length of the stream protocol's header in a datagram.
@@ -157,29 +156,6 @@ pub enum Fragments {
     Forbidden,
 }
 
-/// Reasons why an option is invalid.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// A number is out of its range.
-    #[error(transparent)]
-    OutOfRange(#[from] OutOfRange),
-    /// An option without effect on this measurement.
-    #[error(transparent)]
-    WithoutEffect(#[from] WithoutEffect),
-    /// Empty datagrams have no bit rate.
-    #[error(
-        "datagrams of 0 bytes have no bit rate\ngive a rate such as -b 1000pps, or -b 0 for as fast as possible"
-    )]
-    EmptyBits,
-    /// A search for the highest rate needs an upper limit.
-    #[error("a search for the highest rate without loss needs its limit\ngive it with -b, such as -b 1G")]
-    NoLimit,
-    /// The address is not a multicast group.
-    #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
-    NoGroup(Ipv4Addr),
-}
-
 impl Default for Options {
     /// One TCP connection from the client to the server, as in iperf3; three times, because a single figure has
     /// no spread.
@@ -218,22 +194,21 @@ impl Options {
     /// # Errors
     /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
-        in_range("-P", self.streams.into(), 1..=128)?;
-        in_range("--receivers", self.receivers.into(), 1..=64)?;
+        in_range("-P", self.streams, 1..=128)?;
+        in_range("--receivers", self.receivers, 1..=64)?;
         // Each has a socket and a receive area of up to 4 MiB.
         in_range("-P times --receivers", u128::from(self.streams) * u128::from(self.receivers), 1..=256)?;
-        in_range("--repeat", self.repeats.into(), 1..=10_000)?;
+        check_repeats(self.repeats)?;
         in_range("-t in ms", self.duration.as_millis(), 10..=86_400_000)?;
         in_range("-O in ms", self.omit.as_millis(), 0..=600_000)?;
         in_range("-i in ms", self.interval.as_millis(), 10..=86_400_000)?;
         let intervals = (self.duration + self.omit).as_millis() / self.interval.as_millis();
         in_range("the number of intervals", intervals, 0..=MOST_INTERVALS)?;
-        for bytes in [self.buffer_bytes, self.send_buffer_bytes].into_iter().flatten() {
-            in_range("a socket buffer in bytes", bytes as u128, 1..=1 << 30)?;
-        }
+        check_buffer("a socket buffer in bytes", self.buffer_bytes)?;
+        check_buffer("a socket buffer in bytes", self.send_buffer_bytes)?;
         if let Some(load) = self.load {
-            in_range("--cpu-load in millionths", load.share_ppm.into(), 0..=LARGEST_SHARE_PPM.into())?;
-            in_range("--cpu-load-workers", load.workers.unwrap_or(1).into(), 1..=MOST_LOAD_THREADS.into())?;
+            in_range("--cpu-load in millionths", load.share_ppm, 0..=LARGEST_SHARE_PPM.into())?;
+            in_range("--cpu-load-workers", load.workers.unwrap_or(1), 1..=MOST_LOAD_THREADS.into())?;
         }
         if let Some(bytes) = self.payload_bytes {
             let range = match self.protocol {
@@ -248,41 +223,29 @@ impl Options {
         if self.payload_bytes == Some(0) && matches!(self.rate, Some(Rate::Bits(1..))) {
             return Err(OptionsError::EmptyBits);
         }
-        if !self.group.is_multicast() {
-            return Err(OptionsError::NoGroup(self.group));
-        }
+        check_group(self.group)?;
         self.check_effects()
     }
 
     /// Refuses options that would be ignored.
     fn check_effects(&self) -> Result<(), OptionsError> {
-        let without_effect = |option, when, remedy| Err(WithoutEffect { option, when, remedy }.into());
-        if !self.protocol.is_multicast() && self.receivers > 1 {
-            return without_effect("--receivers", "without multicast", "add --multicast");
-        }
-        if self.protocol != Protocol::Tcp && self.congestion_control.is_some() {
-            return without_effect("-C", "without TCP", "measure TCP");
-        }
-        if self.protocol == Protocol::Tcp && self.fragments == Fragments::Forbidden {
-            return without_effect("--dont-fragment", "with TCP, which never fragments", "add -u");
-        }
-        if self.protocol.is_stream() && self.fragments == Fragments::Forbidden {
-            return without_effect("--dont-fragment", "with a stream", "take the size of datagrams with -l");
-        }
+        let (is_tcp, is_stream) = (self.protocol == Protocol::Tcp, self.protocol.is_stream());
+        let (several, congestion) = (self.receivers > 1, self.congestion_control.is_some());
+        let is_whole = self.fragments == Fragments::Forbidden;
+        let no_train = self.payload_bytes.is_some_and(|bytes| !(1..=MAX_TRAIN_BYTES / 2).contains(&bytes));
+        check_effects(&[
+            (several && !self.protocol.is_multicast(), "--receivers", "without multicast", "add --multicast"),
+            (congestion && !is_tcp, "-C", "without TCP", "measure TCP"),
+            (is_whole && is_tcp, "--dont-fragment", "with TCP, which never fragments", "add -u"),
+            (is_whole && is_stream, "--dont-fragment", "with a stream", "take the size of datagrams with -l"),
+        ])?;
         for (option, is_on) in [("--gso", self.gso), ("--gro", self.gro)] {
-            if is_on && self.protocol.is_stream() {
-                return without_effect(option, "with a stream, which uses trains in any case", "add -u");
-            }
-            if is_on && self.protocol == Protocol::Tcp {
-                return without_effect(option, "with TCP, whose trains are the system's", "add -u");
-            }
-            if is_on && self.payload_bytes.is_some_and(|bytes| !(1..=MAX_TRAIN_BYTES / 2).contains(&bytes)) {
-                return without_effect(
-                    option,
-                    "with datagrams of which no train holds two",
-                    "take a size from 1 to 32753 with -l",
-                );
-            }
+            let size = "take a size from 1 to 32753 with -l";
+            check_effects(&[
+                (is_on && is_stream, option, "with a stream, which uses trains in any case", "add -u"),
+                (is_on && is_tcp, option, "with TCP, whose trains are the system's", "add -u"),
+                (is_on && no_train, option, "with datagrams of which no train holds two", size),
+            ])?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use super::transport::{Flow, TransportError};
 use super::worker::{Ended, Worker};
 use crate::control::{Connection, ControlError};
 use crate::flow::Timetable;
+use crate::options::OptionsError;
 use crate::processor::ProcessorMeter;
 use crate::report::Meter;
 
@@ -35,7 +36,7 @@ pub enum SideError {
     Transport(#[from] TransportError),
     /// An option is invalid.
     #[error(transparent)]
-    Options(#[from] super::options::OptionsError),
+    Options(#[from] OptionsError),
     /// The processor does not exist, or is not available to this program.
     #[error("processor {cpu} cannot be used: {source}\nchoose one that `taskset -cp $$` lists")]
     Cpu {

@@ -7,8 +7,8 @@ use sys::{Interface, Outcome, ReceiveOptions, Refusal, SendOptions, SendSocket, 
 
 use crate::capacity::{Point, Run};
 use crate::flow::udp;
+use crate::options::LARGEST_DATAGRAM_BYTES;
 use crate::report::{Agreement, Conclusion};
-use crate::throughput::LARGEST_DATAGRAM_BYTES;
 
 /// MTU of the loopback interface according to the notes.
 const LOOPBACK_MTU_BYTES: u32 = 65_536;
