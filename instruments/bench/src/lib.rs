@@ -26,6 +26,7 @@ pub mod iperf3;
 mod local_server;
 pub mod multicast;
 mod namespaces;
+pub mod notation;
 mod options;
 pub mod path_mtu;
 pub mod petri_2007;

@@ -112,6 +112,13 @@ pub(crate) fn check_effects(
     })
 }
 
+/// Returns what a command line without options asks for.
+pub(crate) fn defaults<O: clap::Args>() -> O {
+    let command = O::augment_args(clap::Command::new("bench"));
+    let parsed = command.try_get_matches_from(["bench"]).and_then(|matches| O::from_arg_matches(&matches));
+    parsed.expect("every option is optional or has a default")
+}
+
 /// Tests both ends of ranges: each field of the default `Options` takes the first values and refuses the second.
 #[cfg(test)]
 macro_rules! bounds {

@@ -3,50 +3,51 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use clap::Args;
 use probe::flow::STAMP_BYTES;
 use serde::{Deserialize, Serialize};
 
+use crate::notation::{size, time};
 use crate::options::{
-    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_group, check_repeats, in_range,
+    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_group, check_repeats, defaults, in_range,
 };
 use crate::throughput::{MOST_DELAYS, Rate};
 
-/// Options of a multicast measurement.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Options of a multicast measurement. The default is a thousand small datagrams per second to three members, three
+/// times, because a single figure has no spread.
+#[derive(Args, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[group(skip)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// The group.
+    /// Multicast group.
+    #[arg(long, value_name = "GROUP", default_value = "239.84.7.2")]
     pub group: Ipv4Addr,
-    /// Number of members, at the server.
+    /// Number of receivers at the other end.
+    #[arg(long, value_name = "COUNT", default_value = "3")]
     pub receivers: u32,
-    /// Rate of the sender.
+    /// Sending rate: 1000pps, 100M.
+    #[arg(short = 'b', long = "bitrate", value_name = "RATE", default_value = "1000pps")]
     pub rate: Rate,
     /// Bytes in a datagram.
+    #[arg(short = 'l', long = "length", value_name = "SIZE", default_value = "1000", value_parser = size)]
     pub payload_bytes: usize,
-    /// The members' receive buffers; by default the system's.
+    /// Receive buffers [default: the system's].
+    #[arg(short = 'w', long = "window", value_name = "SIZE", value_parser = size)]
     pub buffer_bytes: Option<usize>,
-    /// Duration of a run.
+    /// Duration of a run: seconds, or a duration such as 500ms.
+    #[arg(short = 't', long = "time", value_name = "TIME", default_value = "5", value_parser = time)]
     pub duration: Duration,
     /// Number of runs.
+    #[arg(long = "repeat", value_name = "COUNT", default_value = "3")]
     pub repeats: u32,
     /// The client's address, which all traffic uses.
+    #[arg(skip)]
     pub from: Option<IpAddr>,
 }
 
 impl Default for Options {
-    /// A thousand small datagrams per second to three members; three times, because a single figure has no
-    /// spread.
     fn default() -> Self {
-        Self {
-            group: Ipv4Addr::new(239, 84, 7, 2),
-            receivers: 3,
-            rate: Rate::Units(1_000),
-            payload_bytes: 1_000,
-            buffer_bytes: None,
-            duration: Duration::from_secs(5),
-            repeats: 3,
-            from: None,
-        }
+        defaults()
     }
 }
 

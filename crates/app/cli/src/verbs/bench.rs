@@ -6,7 +6,6 @@ mod cycle;
 mod handout;
 mod iperf3;
 mod multicast;
-mod notation;
 mod output;
 mod pingpong;
 mod reproduce;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::bail;
 use bench::capacity::{self, Calls, Options, Report, ThreadingModel};
 use bench::control::Patience;
+use bench::notation;
 use bench::report::State;
 use bench::throughput::Rate;
 use clap::Args;
 
 use super::handout::Handout;
-use super::notation;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     )]
     threading_models: Vec<ThreadingModel>,
     /// Rate of all senders together: 100M, or 200kpps; 0 is as fast as possible
-    #[arg(short, long, value_name = "RATE", value_parser = notation::rate)]
+    #[arg(short, long, value_name = "RATE")]
     bitrate: Option<Rate>,
     /// Sending threads [default: one per processor, half as many where both ends are on this host]
     #[arg(long, value_name = "COUNT")]

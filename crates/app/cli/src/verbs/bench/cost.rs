@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bench::cost::{self, Options, Report};
+use bench::notation::{self, CpuPair};
 use bench::throughput::{Protocol, Rate};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
-use super::notation::{self, CpuPair};
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "udp,tcp,stream")]
     transports: Vec<Transport>,
     /// Rate of each flow
-    #[arg(short, long, value_name = "RATE", default_value = "100M", value_parser = notation::rate)]
+    #[arg(short, long, value_name = "RATE", default_value = "100M")]
     bitrate: Rate,
     /// Bytes per datagram, or per write to TCP
     #[arg(short, long, value_name = "SIZE", default_value = "1472", value_parser = notation::size)]

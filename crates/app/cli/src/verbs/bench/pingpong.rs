@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bench::control::Patience;
+use bench::notation::{self, CpuPair};
 use bench::pingpong::{self, Options, Report, System, Wait};
 use bench::report::State;
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
-use super::notation::{self, CpuPair};
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bench::control::Patience;
+use bench::notation;
 use bench::report::State;
 use bench::sweep::{self, LossBelow, Options, Report};
 use bench::throughput::Rate;
 use clap::Args;
 
 use super::handout::Handout;
-use super::notation;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 use crate::quantity::Probability;
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = notation::size, default_value = "64,256,1024,1472")]
     payloads: Vec<usize>,
     /// Sending rates: 100M, or 200kpps; 0 is as fast as possible
-    #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = notation::rate, default_value = "0")]
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', default_value = "0")]
     rates: Vec<Rate>,
     /// CPU load to put on the receiver's host, as a share of the time
     #[arg(long, alias = "burn", value_name = "PART,…", value_delimiter = ',', default_value = "0%")]
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PART")]
     loss_below: Option<Probability>,
     /// Resolution of the search [default: a hundredth of the rate]
-    #[arg(long, value_name = "RATE", value_parser = notation::rate, requires = "loss_below")]
+    #[arg(long, value_name = "RATE", requires = "loss_below")]
     step: Option<Rate>,
     /// Duration of a run: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]

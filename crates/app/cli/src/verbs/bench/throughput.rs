@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bench::control::Patience;
+use bench::notation::{self, CpuPair};
 use bench::path_mtu::{self, PathMtu};
 use bench::throughput::{
     self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Watch as _, Ways,
@@ -13,7 +14,6 @@ use bench::throughput::{
 use clap::Args;
 use sys::Cancellation;
 
-use super::notation::{self, CpuPair};
 use super::scene::{OtherEnd, Scene};
 use super::watching::{Form, Watching};
 use crate::Outcome;
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value = "1")]
     receivers: u32,
     /// Rate of each flow: 100M, 2.5G, or 1000pps; 0 is as fast as possible [default: 1M for datagrams, else 0]
-    #[arg(short, long, value_name = "RATE", value_parser = notation::rate)]
+    #[arg(short, long, value_name = "RATE")]
     bitrate: Option<Rate>,
     /// Bytes per datagram, or per write [default: path MTU up to 1472 for datagrams, 128K for TCP]
     #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "bisect")]
     loss_free: bool,
     /// Resolution of the search [default: a hundredth of -b]
-    #[arg(long, value_name = "RATE", value_parser = notation::rate, requires = "loss_free")]
+    #[arg(long, value_name = "RATE", requires = "loss_free")]
     step: Option<Rate>,
     /// Processor of this end's threads, and of the server's: 2 or 2,3
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]

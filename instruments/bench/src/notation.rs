@@ -3,43 +3,56 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use bench::throughput::Rate;
 use units::text;
+
+use crate::throughput::Rate;
 
 /// Error for a text that is not a quantity of the expected kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
-pub(super) struct NotationError {
+pub struct NotationError {
     text: String,
     wanted: &'static str,
 }
 
 /// The processors of both ends' threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct CpuPair {
-    pub(super) client: usize,
-    pub(super) server: Option<usize>,
+pub struct CpuPair {
+    /// The processor of the client's threads.
+    pub client: usize,
+    /// The processor of the server's threads.
+    pub server: Option<usize>,
 }
 
-/// Reads a rate: decimal bits a second such as `100M`, or datagrams a second such as `1000pps`.
-pub(super) fn rate(text: &str) -> Result<Rate, NotationError> {
-    let wanted = "a rate: write 100M, 2.5G, 64K, 1000pps, or 0 for as fast as possible";
-    let error = || NotationError { text: text.to_owned(), wanted };
-    match text.strip_suffix("pps") {
-        Some(units) => scaled(units, 1_000).map(Rate::Units).ok_or_else(error),
-        None => scaled(text, 1_000).map(Rate::Bits).ok_or_else(error),
+impl FromStr for Rate {
+    type Err = NotationError;
+
+    /// Reads decimal bits a second such as `100M`, or datagrams a second such as `1000pps`.
+    fn from_str(text: &str) -> Result<Self, NotationError> {
+        let wanted = "a rate: write 100M, 2.5G, 64K, 1000pps, or 0 for as fast as possible";
+        let rate = match text.strip_suffix("pps") {
+            Some(units) => scaled(units, 1_000).map(Self::Units),
+            None => scaled(text, 1_000).map(Self::Bits),
+        };
+        rate.ok_or_else(|| NotationError { text: text.to_owned(), wanted })
     }
 }
 
 /// Reads a size: binary bytes such as `64K` or `4M`, or with a full unit as elsewhere.
-pub(super) fn size(text: &str) -> Result<usize, NotationError> {
+///
+/// # Errors
+/// [`NotationError`] for anything else.
+pub fn size(text: &str) -> Result<usize, NotationError> {
     let error = || NotationError { text: text.to_owned(), wanted: "a size: write 1472, 64K, 4M or 8MiB" };
     let plain = scaled(text, 1_024).and_then(|bytes| usize::try_from(bytes).ok());
     plain.or_else(|| text::size_bytes(text).ok()).ok_or_else(error)
 }
 
 /// Reads a time: seconds such as `10` or `0.5`, or with its unit as elsewhere.
-pub(super) fn time(text: &str) -> Result<Duration, NotationError> {
+///
+/// # Errors
+/// [`NotationError`] for anything else.
+pub fn time(text: &str) -> Result<Duration, NotationError> {
     let error = || NotationError { text: text.to_owned(), wanted: "a time: write 10, 0.5 or 500ms" };
     let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.or_else(|| text::duration(text).ok()).ok_or_else(error)
@@ -82,17 +95,17 @@ mod tests {
 
     #[test]
     fn rates_are_decimal_and_may_be_datagrams() {
-        for (text, rate_) in [
+        for (text, rate) in [
             ("0", Rate::Bits(0)),
             ("100M", Rate::Bits(100_000_000)),
             ("2.5g", Rate::Bits(2_500_000_000)),
             ("64K", Rate::Bits(64_000)),
             ("10kpps", Rate::Units(10_000)),
         ] {
-            assert_eq!(rate(text), Ok(rate_), "{text}");
+            assert_eq!(text.parse(), Ok(rate), "{text}");
         }
         for text in ["", "M", "-1M", "fast", "1e300", "NaN", "inf", "1 MB", "pps", "é"] {
-            assert!(rate(text).is_err(), "{text}");
+            assert!(text.parse::<Rate>().is_err(), "{text}");
         }
     }
 
