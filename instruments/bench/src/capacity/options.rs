@@ -1,13 +1,16 @@
 //! Options of a capacity measurement; both ends check them, since a server does not trust its clients.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
+use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::notation::{size, time};
 use crate::options::{
-    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_grid, check_repeats, in_range,
+    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_grid, check_repeats, defaults, in_range,
 };
 use crate::throughput::Rate;
 
@@ -18,29 +21,45 @@ const MOST_SENDERS: u32 = 64;
 /// Maximum number of points of a grid.
 const MOST_POINTS: u128 = 1_000;
 
-/// Options of a capacity measurement.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Options of a capacity measurement. The default is the grid of the UDP notes and the largest datagram of an Ethernet,
+/// in runs of one second; three of each, because a single figure has no spread.
+#[derive(Args, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[group(skip)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
     /// Bytes in each datagram.
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size, default_value = "1,100,1472")]
     pub payloads: Vec<usize>,
-    /// Numbers of receivers.
+    /// Number of receivers.
+    #[arg(long, value_name = "COUNT,…", value_delimiter = ',', default_value = "1,2,4,8")]
     pub workers: Vec<u32>,
-    /// The threading models of the receivers.
+    /// Threading models of the receivers.
+    #[arg(
+        long,
+        alias = "structures",
+        value_name = "MODEL,…",
+        value_delimiter = ',',
+        default_value = "own-processes,shared-threads,reuseport-threads"
+    )]
     #[serde(rename = "structures")]
     pub threading_models: Vec<ThreadingModel>,
-    /// Rate of all senders together; none is as fast as possible.
+    /// Rate of all senders together: 100M, or 200kpps; 0 is as fast as possible.
+    #[arg(short = 'b', long = "bitrate", value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// Sending threads; by default one for each processor of the client's host, or for every two if the host
-    /// has both ends.
+    /// Sending threads [default: one per processor, half as many where both ends are on this host].
+    #[arg(long, value_name = "COUNT")]
     pub senders: Option<u32>,
-    /// Duration of sending in a run.
+    /// Receive buffer of each socket [default: the system's].
+    #[arg(short = 'w', long = "window", value_name = "SIZE", value_parser = size)]
+    pub receive_buffer_bytes: Option<usize>,
+    /// Duration of a run: seconds, or a duration such as 500ms.
+    #[arg(short = 't', long = "time", value_name = "TIME", default_value = "1", value_parser = time)]
     pub duration: Duration,
     /// Runs of each point.
+    #[arg(long = "repeat", value_name = "COUNT", default_value = "3")]
     pub repeats: u32,
-    /// The receive buffer of each socket; by default the system's.
-    pub receive_buffer_bytes: Option<usize>,
     /// Number of datagrams per system call.
+    #[arg(skip = Calls::Batches)]
     pub calls: Calls,
 }
 
@@ -85,24 +104,8 @@ pub(super) enum Places {
 }
 
 impl Default for Options {
-    /// The grid of the UDP notes and the largest datagram of an Ethernet, in runs of one second; three of each,
-    /// because a single figure has no spread.
     fn default() -> Self {
-        Self {
-            payloads: vec![1, 100, 1_472],
-            workers: vec![1, 2, 4, 8],
-            threading_models: vec![
-                ThreadingModel::OwnProcesses,
-                ThreadingModel::SharedThreads,
-                ThreadingModel::ReuseportThreads,
-            ],
-            rate: None,
-            senders: None,
-            duration: Duration::from_secs(1),
-            repeats: 3,
-            receive_buffer_bytes: None,
-            calls: Calls::Batches,
-        }
+        defaults()
     }
 }
 
@@ -185,6 +188,16 @@ impl ThreadingModel {
 
     pub(super) const fn is_of_processes(self) -> bool {
         matches!(self, Self::OwnProcesses | Self::ReuseportProcesses)
+    }
+}
+
+impl FromStr for ThreadingModel {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|threading_model| threading_model.name() == name);
+        found.ok_or_else(|| format!("unknown threading model\nchoose one of: {}", names()))
     }
 }
 

@@ -1,13 +1,9 @@
 //! `tallycast bench capacity`: datagrams received per second, by number of receivers and threading model.
 
-use std::time::Duration;
-
 use anyhow::bail;
-use bench::capacity::{self, Calls, Options, Report, ThreadingModel};
+use bench::capacity::{self, Calls, Options, Report};
 use bench::control::Patience;
-use bench::notation;
 use bench::report::State;
-use bench::throughput::Rate;
 use clap::Args;
 
 use super::handout::Handout;
@@ -29,37 +25,8 @@ reuseport-threads a socket each at one port. docs/guide/bench.md says how to rea
 pub(crate) struct Arguments {
     #[command(flatten)]
     other_end: OtherEnd,
-    /// Bytes in each datagram
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = notation::size, default_value = "1,100,1472")]
-    payloads: Vec<usize>,
-    /// Number of receivers
-    #[arg(long, value_name = "COUNT,…", value_delimiter = ',', default_value = "1,2,4,8")]
-    workers: Vec<u32>,
-    /// Threading models of the receivers
-    #[arg(
-        long,
-        alias = "structures",
-        value_name = "MODEL,…",
-        value_delimiter = ',',
-        value_parser = threading_model,
-        default_value = "own-processes,shared-threads,reuseport-threads"
-    )]
-    threading_models: Vec<ThreadingModel>,
-    /// Rate of all senders together: 100M, or 200kpps; 0 is as fast as possible
-    #[arg(short, long, value_name = "RATE")]
-    bitrate: Option<Rate>,
-    /// Sending threads [default: one per processor, half as many where both ends are on this host]
-    #[arg(long, value_name = "COUNT")]
-    senders: Option<u32>,
-    /// Receive buffer of each socket [default: the system's]
-    #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
-    window: Option<usize>,
-    /// Duration of a run: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
-    time: Duration,
-    /// Runs of each point
-    #[arg(long, value_name = "COUNT", default_value = "3")]
-    repeat: u32,
+    #[command(flatten)]
+    options: Options,
     /// Send trains of datagrams that the kernel segments (UDP_SEGMENT)
     #[arg(long)]
     gso: bool,
@@ -84,28 +51,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 impl Arguments {
     fn options(&self) -> Options {
-        Options {
-            payloads: self.payloads.clone(),
-            workers: self.workers.clone(),
-            threading_models: self.threading_models.clone(),
-            rate: self.bitrate,
-            senders: self.senders,
-            duration: self.time,
-            repeats: self.repeat,
-            receive_buffer_bytes: self.window,
-            calls: match (self.gso, self.single_calls) {
-                (true, _) => Calls::Trains,
-                (_, true) => Calls::Single,
-                _ => Calls::Batches,
-            },
-        }
+        let calls = match (self.gso, self.single_calls) {
+            (true, _) => Calls::Trains,
+            (_, true) => Calls::Single,
+            _ => Calls::Batches,
+        };
+        Options { calls, ..self.options.clone() }
     }
-}
-
-fn threading_model(name: &str) -> Result<ThreadingModel, String> {
-    let names = || ThreadingModel::ALL.map(ThreadingModel::name).join(", ");
-    let found = ThreadingModel::ALL.into_iter().find(|threading_model| threading_model.name() == name);
-    found.ok_or_else(|| format!("unknown threading model\nchoose one of: {}", names()))
 }
 
 fn judge(report: &Report) -> anyhow::Result<Outcome> {
