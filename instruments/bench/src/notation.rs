@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use units::text;
+use units::text::{self, QuantityError};
 
 use crate::throughput::Rate;
 
@@ -56,6 +56,15 @@ pub fn time(text: &str) -> Result<Duration, NotationError> {
     let error = || NotationError { text: text.to_owned(), wanted: "a time: write 10, 0.5 or 500ms" };
     let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.or_else(|| text::duration(text).ok()).ok_or_else(error)
+}
+
+/// Reads a part of a whole, such as `0.01` or `1%`, in millionths.
+///
+/// # Errors
+/// [`QuantityError`] for anything else.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a probability is from 0 to 1")]
+pub fn millionths(text: &str) -> Result<u32, QuantityError> {
+    text::probability(text).map(|part| (part * 1e6).round() as u32)
 }
 
 impl FromStr for CpuPair {

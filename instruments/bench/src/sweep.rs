@@ -12,7 +12,7 @@ mod runner;
 mod table;
 
 pub(crate) use figure::charts;
-pub use options::{LossBelow, Options, Place};
+pub use options::{Options, Place};
 pub use report::{FORMAT, Point, Report, Run, Settings, VERSION};
 pub use runner::{SweepError, measure};
 

@@ -15,7 +15,7 @@ use units::text;
 
 use super::{MTU_PAYLOAD, PAYLOADS};
 use crate::report::{Agreement, Comparisons, Conclusion, Grid, ReferenceFigure};
-use crate::sweep::{self, LossBelow, Options, Point, Report};
+use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::{Found, Rate};
 
 /// Maximum loss in the paper: a thousandth.
@@ -59,7 +59,7 @@ fn searching(grid: Grid) -> Options {
     };
     Options {
         rates: vec![LIMIT],
-        loss_below: Some(LossBelow { most_ppm: MOST_LOST_PPM, step: None }),
+        loss_below_ppm: Some(MOST_LOST_PPM),
         duration,
         repeats,
         ..Options::default()

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::cpu_load::CpuLoad;
-use crate::options::{OptionsError, check_effects, check_grid};
+use crate::notation::{NotationError, millionths, size, time};
+use crate::options::{OptionsError, check_effects, check_grid, defaults};
 use crate::throughput::{self, LossFree, Protocol, Rate};
 
 /// Maximum number of points of a grid.
@@ -12,40 +15,54 @@ const MOST_POINTS: u128 = 10_000;
 /// The time a run takes on top of its duration: waiting for the last datagrams, and the control messages.
 const RUN_OVERHEAD: Duration = Duration::from_millis(400);
 
-/// A grid: every combination of the listed values is a point.
-#[derive(Clone, PartialEq, Debug)]
+/// A grid: every combination of the listed values is a point. The default is the sizes of the Wendelstein 7-X monitoring
+/// paper at full speed, with the system's buffers; three runs of one second each.
+#[derive(Args, Clone, PartialEq, Debug)]
+#[group(skip)]
 pub struct Options {
-    /// Send buffers; none is the system's.
+    /// Send buffers; `system` keeps the system's.
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = buffer, default_value = "system")]
     pub send_buffers: Vec<Option<usize>>,
-    /// Receive buffers; none is the system's.
+    /// Receive buffers; `system` keeps the system's.
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = buffer, default_value = "system")]
     pub receive_buffers: Vec<Option<usize>>,
     /// Bytes in each datagram.
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size, default_value = "64,256,1024,1472")]
     pub payloads: Vec<usize>,
-    /// Rates of the sender.
+    /// Sending rates: 100M, or 200kpps; 0 is as fast as possible.
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', default_value = "0")]
     pub rates: Vec<Rate>,
-    /// The CPU load to apply on the receiver's host, in millionths of the time.
+    /// CPU load to put on the receiver's host, as a share of the time.
+    #[arg(
+        long = "cpu-load",
+        alias = "burn",
+        value_name = "PART,…",
+        value_delimiter = ',',
+        value_parser = millionths,
+        default_value = "0%"
+    )]
     pub cpu_loads_ppm: Vec<u32>,
-    /// The number of threads that generate this load; none is one per processor.
+    /// Threads that generate the CPU load [default: one per processor].
+    #[arg(long, alias = "burn-workers", value_name = "COUNT")]
     pub cpu_load_workers: Option<u32>,
-    /// Measured duration of a run.
+    /// Send trains of datagrams that the kernel handles as one packet (UDP_SEGMENT).
+    #[arg(long)]
+    pub gso: bool,
+    /// Receive trains of datagrams as one packet (UDP_GRO); drops are then counted in trains.
+    #[arg(long)]
+    pub gro: bool,
+    /// Search the highest rate, up to each of --rates, with no more loss than this.
+    #[arg(long = "loss-below", value_name = "PART", value_parser = millionths)]
+    pub loss_below_ppm: Option<u32>,
+    /// Resolution of the search [default: a hundredth of the rate].
+    #[arg(long, value_name = "RATE", requires = "loss_below_ppm")]
+    pub step: Option<Rate>,
+    /// Duration of a run: seconds, or a duration such as 500ms.
+    #[arg(short = 't', long = "time", value_name = "TIME", default_value = "1", value_parser = time)]
     pub duration: Duration,
     /// Runs of each point.
+    #[arg(long = "repeat", value_name = "COUNT", default_value = "3")]
     pub repeats: u32,
-    /// Search for the highest rate, up to each of the rates, at which less is lost than this.
-    pub loss_below: Option<LossBelow>,
-    /// Datagrams leave in trains (`UDP_SEGMENT`).
-    pub gso: bool,
-    /// Trains are received whole (`UDP_GRO`).
-    pub gro: bool,
-}
-
-/// Criterion of a search for a rate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LossBelow {
-    /// Maximum lost part of the datagrams, in millionths.
-    pub most_ppm: u32,
-    /// Resolution of the search; by default a hundredth of the rate it begins from.
-    pub step: Option<u64>,
 }
 
 /// Settings of a point of the grid.
@@ -64,22 +81,8 @@ pub struct Place {
 }
 
 impl Default for Options {
-    /// The sizes of the Wendelstein 7-X monitoring paper at full speed, with the system's buffers; three runs
-    /// of one second each.
     fn default() -> Self {
-        Self {
-            send_buffers: vec![None],
-            receive_buffers: vec![None],
-            payloads: vec![64, 256, 1_024, 1_472],
-            rates: vec![Rate::Bits(0)],
-            cpu_loads_ppm: vec![0],
-            cpu_load_workers: None,
-            duration: Duration::from_secs(1),
-            repeats: 3,
-            loss_below: None,
-            gso: false,
-            gro: false,
-        }
+        defaults()
     }
 }
 
@@ -158,7 +161,7 @@ impl Options {
 
     /// Returns the rate of a flow. A search uses bits per second, whatever the unit of its limit.
     fn rate_of_flow(&self, place: &Place) -> Rate {
-        match self.loss_below {
+        match self.loss_below_ppm {
             Some(_) => Rate::Bits(place.rate.bits_per_second(place.payload)),
             None => place.rate,
         }
@@ -166,11 +169,13 @@ impl Options {
 
     /// Returns the search at a point, if one was requested.
     pub(super) fn search(&self, place: &Place) -> Result<Option<LossFree>, OptionsError> {
-        let of = |below: LossBelow| {
-            let search = LossFree::of(&self.flow(place), below.step)?;
-            Ok(LossFree { most_lost_ppm: below.most_ppm, ..search })
+        let smallest = self.payloads.iter().copied().min().unwrap_or(1);
+        let step = self.step.map(|step| step.bits_per_second(smallest));
+        let of = |most_lost_ppm| {
+            let search = LossFree::of(&self.flow(place), step)?;
+            Ok(LossFree { most_lost_ppm, ..search })
         };
-        self.loss_below.map(of).transpose()
+        self.loss_below_ppm.map(of).transpose()
     }
 
     /// Returns the approximate duration of the whole, if nothing fails; a search takes as long as its host lets
@@ -180,6 +185,11 @@ impl Options {
         let runs = u32::try_from(self.places().len()).unwrap_or(u32::MAX).saturating_mul(self.repeats);
         (self.duration + RUN_OVERHEAD).saturating_mul(runs)
     }
+}
+
+/// Reads a socket buffer: a size, or `system`.
+fn buffer(text: &str) -> Result<Option<usize>, NotationError> {
+    if text == "system" { Ok(None) } else { size(text).map(Some) }
 }
 
 #[cfg(test)]
@@ -213,8 +223,7 @@ mod tests {
         assert!(refused(|it| it.rates.clear()).contains("--rates is empty"));
         assert!(refused(|it| it.cpu_loads_ppm = vec![1_000_001]).contains("--cpu-load"));
         assert!(refused(|it| it.payloads = vec![100; 10_001]).contains("from 1 to 10000, not 10001"));
-        let below = LossBelow { most_ppm: 1_000, step: None };
-        let search = Options { loss_below: Some(below), ..Options::default() };
+        let search = Options { loss_below_ppm: Some(1_000), ..Options::default() };
         assert!(search.check().unwrap_err().to_string().contains("needs its limit"));
         let limited = Options { rates: vec![Rate::Bits(1_000_000)], ..search };
         assert_eq!(limited.check(), Ok(()));
@@ -229,18 +238,17 @@ mod tests {
 
     #[test]
     fn a_limit_in_datagrams_is_one_in_bits_for_a_search_and_trains_are_passed_on() {
-        let below = LossBelow { most_ppm: 1_000, step: None };
         let options = Options {
             rates: vec![Rate::Units(1_000)],
             payloads: vec![100],
-            loss_below: Some(below),
+            loss_below_ppm: Some(1_000),
             gro: true,
             ..Options::default()
         };
         let flow = options.flow(&options.places()[0]);
         assert_eq!((flow.rate, flow.gso, flow.gro), (Some(Rate::Bits(800_000)), false, true));
         assert_eq!(options.check(), Ok(()));
-        let plain = Options { loss_below: None, ..options };
+        let plain = Options { loss_below_ppm: None, ..options };
         assert_eq!(plain.flow(&plain.places()[0]).rate, Some(Rate::Units(1_000)));
     }
 }

@@ -398,7 +398,7 @@ impl Settings {
             cpu_load_workers: options.cpu_load_workers,
             duration: options.duration.as_secs_f64(),
             repeats: options.repeats,
-            loss_below_ppm: options.loss_below.map(|below| below.most_ppm),
+            loss_below_ppm: options.loss_below_ppm,
             gso: options.gso,
             gro: options.gro,
         }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::sweep::LossBelow;
 use crate::throughput::{AccountState, Unit};
 
 /// Returns a run of a second that sent `sent` of 1,000 bits and lost `lost` of them.
@@ -129,13 +128,13 @@ fn nothing_sent_has_no_loss() {
 #[test]
 fn a_search_that_was_cut_has_no_runs_at_a_rate_and_its_notes_are_those_of_the_sweep() {
     const NOTE: &str = "datagrams left one by one although --gso was asked for";
-    let add = |loss_below| {
-        let options = Options { rates: vec![Rate::Bits(80_000)], loss_below, ..Options::default() };
+    let add = |loss_below_ppm| {
+        let options = Options { rates: vec![Rate::Bits(80_000)], loss_below_ppm, ..Options::default() };
         let mut builder = Builder::new(&options);
         builder.add(&options.places()[0], throughput::cut_search(NOTE));
         builder.finish(true)
     };
-    let report = add(Some(LossBelow { most_ppm: 1_000, step: None }));
+    let report = add(Some(1_000));
     let point = &report.points[0];
     assert_eq!((point.runs.len(), point.highest, report.rows.len()), (0, None, 0));
     assert!(point.noise.iter().any(|noise| noise.contains("did not come to its end")), "{:?}", point.noise);
