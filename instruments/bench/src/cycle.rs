@@ -15,7 +15,7 @@ mod table;
 mod transport;
 mod worker;
 
-pub use options::{Buffer, CpuLimit, CpuLimitError, EndOfRun, Options};
+pub use options::{CpuLimit, CpuLimitError, Options};
 pub use report::{
     End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Spread, Start, State, VERSION,
 };

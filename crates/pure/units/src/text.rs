@@ -1,12 +1,12 @@
 //! Quantities as text: one grammar and one notation for the command, the bus, the page and Python.
 //!
 //! [`duration`], [`size_bytes`], [`bits_per_second`] and [`probability`] read quantities; [`rate`], [`size`],
-//! [`seconds`] and others write them. Options of `bench` that follow iperf3 have their own notation, in the command.
+//! [`seconds`] and others write them. Options of `bench` that follow iperf3 have their own notation, in `bench`.
 
 mod read;
 mod write;
 
-pub use read::{QuantityError, bits_per_second, duration, probability, size_bytes};
+pub use read::{Durations, QuantityError, bits_per_second, duration, durations, probability, size_bytes};
 pub use write::{
     counted, decimal_size, exact_size, grouped, percent, rate, rate_range, seconds, size, waiting,
 };

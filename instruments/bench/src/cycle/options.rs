@@ -4,12 +4,16 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::Args;
 use probe::Bisection;
 use probe::cycle::{HEADER_BYTES, Limits};
+use units::text;
 
 use super::transport::Transport;
+use crate::notation::millionths;
 use crate::options::{
-    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_effects, check_grid, check_repeats, in_range,
+    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_effects, check_grid, check_repeats, defaults,
+    in_range,
 };
 use crate::quota::Quota;
 
@@ -28,33 +32,49 @@ const MOST_CYCLES: u32 = 1_000_000;
 /// Time from the start message until cycle 0: both processes have read it and sleep by then.
 pub(super) const LEAD: Duration = Duration::from_millis(20);
 
-/// Options of a bench.
-#[derive(Clone, PartialEq, Debug)]
+/// Options of a bench. The default is the exchange of Scollo at the cycle time of its middleware, without a quota.
+#[derive(Args, Clone, PartialEq, Debug)]
+#[group(skip)]
 pub struct Options {
-    /// The transports to compare.
+    /// Transports to compare.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "udp,shm")]
     pub transports: Vec<Transport>,
-    /// The cycle times.
-    pub cycle_times: Vec<Duration>,
-    /// The processor quotas.
+    /// Cycle times: 10ms, 1ms,2ms,5ms or 1..14ms.
+    #[arg(long, value_name = "DURATIONS", default_value = "10ms", value_parser = text::durations)]
+    pub cycle_times: text::Durations,
+    /// CPU quota of writer and reader together: 0.05,0.3 or max; enforced by a control group.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "max")]
     pub cpus: Vec<CpuLimit>,
-    /// Period of the quotas.
+    /// Period of the quota.
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = text::duration)]
     pub quota_period: Duration,
-    /// Cycles in each run.
+    /// Cycles per run.
+    #[arg(long, value_name = "COUNT", default_value = "1000")]
     pub cycles: u32,
-    /// Searches at each point.
+    /// Searches per point.
+    #[arg(long = "repeat", value_name = "COUNT", default_value = "3")]
     pub repeats: u32,
-    /// The largest number of elements to try. Units: elements of four bytes each.
+    /// Largest array to try, in elements of four bytes.
+    #[arg(long, value_name = "ELEMENTS", default_value = "1000000")]
     pub limit: u32,
-    /// A search ends when the distance between values that hold and that do not is this small. Units: elements.
+    /// Resolution of a search, in elements.
+    #[arg(long, value_name = "ELEMENTS", default_value = "2")]
     pub step: u32,
-    /// Criterion of a run.
-    pub limits: Limits,
-    /// The largest datagram, the header of 16 bytes included.
+    /// Callbacks of a run that may miss their deadline.
+    #[arg(long = "max-late", value_name = "COUNT", default_value = "0")]
+    pub late_allowed: u64,
+    /// Share of a run's cycles that must arrive complete, rounded down to whole cycles.
+    #[arg(long = "min-complete", value_name = "PART", default_value = "99.95%", value_parser = millionths)]
+    pub complete_ppm: u32,
+    /// Largest datagram, including its header of 16 bytes.
+    #[arg(long = "datagram", value_name = "SIZE", default_value = "65507", value_parser = text::size_bytes)]
     pub datagram_bytes: usize,
-    /// The reader's socket buffer.
-    pub receive_buffer: Buffer,
-    /// The time at which a run that has failed already ends.
-    pub end_of_run: EndOfRun,
+    /// Receive buffer of the reader [default: the system's].
+    #[arg(long, value_name = "SIZE", value_parser = text::size_bytes)]
+    pub receive_buffer: Option<usize>,
+    /// Continue runs to the last cycle even when they have already failed.
+    #[arg(long)]
+    pub whole_runs: bool,
 }
 
 /// Processor time that writer and reader may take together.
@@ -66,46 +86,14 @@ pub enum CpuLimit {
     Max,
 }
 
-/// A socket buffer to request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Buffer {
-    /// The kernel's default.
-    System,
-    /// A number of bytes.
-    Bytes(usize),
-}
-
-/// The time at which a run that has failed already ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EndOfRun {
-    /// At once, which saves about half the time.
-    WhenSettled,
-    /// With its last cycle, which shows how badly it failed.
-    LastCycle,
-}
-
 /// Error of a text that is not a number of processors.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("invalid number of CPUs `{0}`\nwrite one such as 0.3, down to thousandths, or `max` for no limit")]
 pub struct CpuLimitError(String);
 
 impl Default for Options {
-    /// The exchange of Scollo at the default cycle time of its middleware, without a quota.
     fn default() -> Self {
-        Self {
-            transports: Transport::ALL.to_vec(),
-            cycle_times: vec![Duration::from_millis(10)],
-            cpus: vec![CpuLimit::Max],
-            quota_period: QUOTA_PERIOD,
-            cycles: 1_000,
-            repeats: 3,
-            limit: 1_000_000,
-            step: 2,
-            limits: Limits::SCOLLO,
-            datagram_bytes: LARGEST_DATAGRAM_BYTES,
-            receive_buffer: Buffer::System,
-            end_of_run: EndOfRun::WhenSettled,
-        }
+        defaults()
     }
 }
 
@@ -129,12 +117,10 @@ impl Options {
         check_repeats(self.repeats)?;
         in_range("--limit", self.limit, 1..=MAX_ELEMENTS.into())?;
         in_range("--step", self.step, 1..=self.limit.max(2).into())?;
-        in_range("the complete share in millionths", self.limits.complete_ppm, 0..=1_000_000)?;
+        in_range("the complete share in millionths", self.complete_ppm, 0..=1_000_000)?;
         let datagrams = SMALLEST_DATAGRAM_BYTES as u128..=LARGEST_DATAGRAM_BYTES as u128;
         in_range("--datagram", self.datagram_bytes as u128, datagrams)?;
-        if let Buffer::Bytes(bytes) = self.receive_buffer {
-            check_buffer("--receive-buffer in bytes", Some(bytes))?;
-        }
+        check_buffer("--receive-buffer in bytes", self.receive_buffer)?;
         self.check_effects()
     }
 
@@ -144,11 +130,26 @@ impl Options {
         let no_quota = self.cpus.iter().all(|cpus| *cpus == CpuLimit::Max);
         let of_udp = [
             ("--datagram", self.datagram_bytes != LARGEST_DATAGRAM_BYTES),
-            ("--receive-buffer", self.receive_buffer != Buffer::System),
+            ("--receive-buffer", self.receive_buffer.is_some()),
         ];
         check_effects(&of_udp.map(|(option, is_given)| (no_udp && is_given, option, "without UDP", remedy)))?;
         let period = no_quota && self.quota_period != QUOTA_PERIOD;
         check_effects(&[(period, "--quota-period", "without a quota", "give one with --cpus, such as 0.3")])
+    }
+
+    /// Returns the criterion of a run.
+    pub(super) const fn limits(&self) -> Limits {
+        Limits { late_allowed: self.late_allowed, complete_ppm: self.complete_ppm }
+    }
+
+    /// Returns the size of the reader's socket buffer to request from the kernel.
+    pub(super) fn receive_buffer_bytes(&self) -> usize {
+        // The kernel doubles a requested size, and reports its default doubled; 208 KiB is that of every
+        // kernel since 2.6, for where it cannot be read.
+        self.receive_buffer.unwrap_or_else(|| {
+            let default = sys::host::receive_buffer_default().unwrap_or(212_992);
+            usize::try_from(default / 2).unwrap_or(usize::MAX)
+        })
     }
 
     /// Returns the maximum duration of the whole measurement, if every run continues to its end.
@@ -168,21 +169,6 @@ impl Options {
             .map(of_curve)
             .fold(Duration::ZERO, Duration::saturating_add)
             .saturating_mul(transports)
-    }
-}
-
-impl Buffer {
-    /// Returns the size to request from the kernel.
-    pub(super) fn asked_bytes(self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            // The kernel doubles a requested size, and reports its default doubled; 208 KiB is that of every
-            // kernel since 2.6, for where it cannot be read.
-            Self::System => {
-                let default = sys::host::receive_buffer_default().unwrap_or(212_992);
-                usize::try_from(default / 2).unwrap_or(usize::MAX)
-            }
-        }
     }
 }
 
@@ -256,7 +242,7 @@ mod tests {
     #[test]
     fn the_default_is_in_order_and_takes_at_most_so_long() {
         let options = Options::default();
-        assert_eq!(options.check(), Ok(()));
+        assert_eq!((options.check(), options.limits()), (Ok(()), Limits::SCOLLO));
         let searches = 3 * u32::try_from(options.transports.len()).unwrap();
         let run = Duration::from_secs(10) + Duration::from_millis(20);
         assert_eq!(options.longest(), run * 20 * searches);
@@ -273,8 +259,8 @@ mod tests {
             cpus: [], not [vec![]];
             transports: [], not [vec![]];
             cycle_times: [], not [vec![], vec![Duration::from_micros(49)]];
-            limits: [], not [Limits { complete_ppm: 1_000_001, ..Limits::SCOLLO }];
-            receive_buffer: [], not [Buffer::Bytes(0)];
+            complete_ppm: [], not [1_000_001];
+            receive_buffer: [], not [Some(0)];
             quota_period: [], not [Duration::from_micros(999)];
         }
     }
@@ -287,7 +273,7 @@ mod tests {
             ignored(options.check())
         };
         let datagram = |it: &mut Options| it.datagram_bytes = 1_472;
-        let buffer = |it: &mut Options| it.receive_buffer = Buffer::Bytes(1);
+        let buffer = |it: &mut Options| it.receive_buffer = Some(1);
         let period = |it: &mut Options| it.quota_period = Duration::from_millis(50);
         let partly_limited = |it: &mut Options| {
             it.quota_period = Duration::from_millis(50);

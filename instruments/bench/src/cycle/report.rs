@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::AccountWords;
-use super::options::{Buffer, EndOfRun, Options};
+use super::options::Options;
 use super::transport::Transport;
 use crate::host::Host;
 use crate::host_state::Link;
@@ -248,14 +248,6 @@ enum VerdictWords {
 impl Settings {
     pub(super) fn of(options: &Options) -> Self {
         let nanos = |duration: &std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let receive_buffer_bytes = match options.receive_buffer {
-            Buffer::System => None,
-            Buffer::Bytes(bytes) => Some(bytes as u64),
-        };
-        let end_of_run = match options.end_of_run {
-            EndOfRun::WhenSettled => "settled",
-            EndOfRun::LastCycle => "last_cycle",
-        };
         Self {
             transports: options.transports.clone(),
             cycle_times_ns: options.cycle_times.iter().map(nanos).collect(),
@@ -265,11 +257,11 @@ impl Settings {
             repeats: options.repeats,
             limit: options.limit,
             step: options.step,
-            late_allowed: options.limits.late_allowed,
-            complete_ppm: options.limits.complete_ppm,
+            late_allowed: options.late_allowed,
+            complete_ppm: options.complete_ppm,
             datagram_bytes: options.datagram_bytes as u64,
-            receive_buffer_bytes,
-            end_of_run: end_of_run.to_owned(),
+            receive_buffer_bytes: options.receive_buffer.map(|bytes| bytes as u64),
+            end_of_run: if options.whole_runs { "last_cycle" } else { "settled" }.to_owned(),
         }
     }
 }

@@ -4,12 +4,12 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use probe::cycle::{Cut, CutError, Imbalance, Verdict};
+use probe::cycle::{Cut, CutError, Imbalance, Limits, Verdict};
 use probe::{Answer, Bisection, Next};
 use sys::{Cancellation, clock};
 
 use super::message::{EndBeyond, Role, Task};
-use super::options::{self, CpuLimit, EndOfRun, Options};
+use super::options::{self, CpuLimit, Options};
 use super::pair::{Measured, Pair};
 use super::report::{
     End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Start, State, VERSION,
@@ -245,7 +245,7 @@ impl Bench<'_> {
         }
         let periods = before.zip(group.as_ref().and_then(CpuGroup::throttled_periods));
         let throttled_periods = periods.map(|(before, after)| after.saturating_sub(before));
-        let verdict = self.options.limits.judge(&account);
+        let verdict = self.options.limits().judge(&account);
         Ok(Run {
             elements,
             verdict,
@@ -261,7 +261,7 @@ impl Bench<'_> {
         self.runs_begun = self.runs_begun.wrapping_add(1);
         let unit_bytes = place.transport.unit_bytes(self.options, elements);
         let cut = Cut::new(self.runs_begun, elements, unit_bytes)?;
-        let limits = &self.options.limits;
+        let Limits { late_allowed, complete_ppm } = self.options.limits();
         Ok(Task {
             role: Role::Writer,
             run: self.runs_begun,
@@ -272,12 +272,8 @@ impl Bench<'_> {
             cycle_time: place.cycle_time,
             unit_bytes,
             buffer_bytes: place.transport.buffer_bytes(self.options, &cut),
-            end_beyond: match self.options.end_of_run {
-                EndOfRun::LastCycle => None,
-                EndOfRun::WhenSettled => {
-                    Some(EndBeyond { late_allowed: limits.late_allowed, complete_ppm: limits.complete_ppm })
-                }
-            },
+            // At once, which saves about half the time, unless the last cycle is to show how badly it failed.
+            end_beyond: (!self.options.whole_runs).then_some(EndBeyond { late_allowed, complete_ppm }),
         })
     }
 }

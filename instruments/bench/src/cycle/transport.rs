@@ -7,6 +7,7 @@ mod udp;
 
 use std::fmt;
 
+use clap::ValueEnum;
 use probe::cycle::{Cut, HEADER_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,9 @@ use super::message::{Role, Task};
 use super::options::Options;
 
 /// The transport of the array.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, JsonSchema, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// Datagrams over the loopback interface.
@@ -112,7 +115,7 @@ impl Transport {
     /// Returns the size of the buffer for data that the reader has not taken yet.
     pub(super) fn buffer_bytes(self, options: &Options, cut: &Cut) -> usize {
         match self {
-            Self::Udp => options.receive_buffer.asked_bytes(),
+            Self::Udp => options.receive_buffer_bytes(),
             Self::Shm => shm::ring_bytes(cut),
         }
     }
@@ -196,7 +199,7 @@ mod tests {
     }
 
     fn task(transport: Transport, run: u32) -> Task {
-        let options = Options { receive_buffer: crate::cycle::Buffer::Bytes(1 << 16), ..Options::default() };
+        let options = Options { receive_buffer: Some(1 << 16), ..Options::default() };
         let elements = 20_000;
         let unit_bytes = transport.unit_bytes(&options, elements);
         let cut = Cut::new(run, elements, unit_bytes).unwrap();

@@ -16,6 +16,9 @@ const TIME_UNITS: [(&str, u128); 10] = [
     ("ns", 1),
 ];
 
+/// Maximum number of durations in a range: more are a typing error.
+const MOST_IN_RANGE: u32 = 1_000;
+
 /// Units of size: binary ones for buffers, decimal ones for files and rates.
 const SIZE_UNITS: [(&str, u64); 9] = [
     ("", 1),
@@ -58,6 +61,33 @@ pub fn duration(text: &str) -> Result<Duration, QuantityError> {
         Some(Duration::new(seconds, u32::try_from(nanos % 1_000_000_000).ok()?))
     };
     read().ok_or_else(|| QuantityError::new(text, "a duration: write 30s, 500ms, 2m, 1h or 1d"))
+}
+
+/// Durations that one text names; the name lets an argument take them whole.
+pub type Durations = Vec<Duration>;
+
+/// Reads durations in a list or a range of whole numbers: `1ms,2.5ms` or `1..14ms`, both ends included.
+///
+/// # Errors
+/// [`QuantityError`] for anything else.
+pub fn durations(text: &str) -> Result<Durations, QuantityError> {
+    let parts = text.split(',').map(|part| {
+        part.split_once("..")
+            .map_or_else(|| duration(part).map(|one| vec![one]), |(first, last)| range(first, last))
+    });
+    Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+fn range(first: &str, last: &str) -> Result<Durations, QuantityError> {
+    let expected = "a range of durations: write 1..14ms, both ends included";
+    let error = || QuantityError::new(&format!("{first}..{last}"), expected);
+    let (number, unit) = split(last);
+    let (first, last): (u32, u32) =
+        (first.trim().parse().map_err(|_| error())?, number.parse().map_err(|_| error())?);
+    if first > last || last - first >= MOST_IN_RANGE {
+        return Err(error());
+    }
+    (first..=last).map(|number| duration(&format!("{number}{unit}")).map_err(|_| error())).collect()
 }
 
 /// Reads a size in bytes: a whole number and, if it is not in bytes, `kB`, `MB`, `GB`, `KiB`, `MiB`, `GiB` or `TiB`.
@@ -170,6 +200,22 @@ mod tests {
         assert_eq!(duration("365.000000000000001d"), Ok(Duration::from_secs(365 * 86_400)));
         assert_eq!(duration("31536000.123456789s"), Ok(Duration::new(31_536_000, 123_456_789)));
         assert_eq!(duration("1µs"), duration("1us"));
+    }
+
+    #[test]
+    fn durations_come_in_lists_and_ranges() {
+        let millis = |text: &str| {
+            let durations = durations(text).expect(text);
+            durations.into_iter().map(|it| it.as_secs_f64() * 1e3).collect::<Vec<_>>()
+        };
+        assert_eq!(millis("5ms"), [5.0]);
+        assert_eq!(millis("1ms,2.5ms"), [1.0, 2.5]);
+        assert_eq!(millis("1..3ms,10ms"), [1.0, 2.0, 3.0, 10.0]);
+        assert_eq!(millis("7..7ms"), [7.0]);
+        assert_eq!(millis("1..1000us").len(), 1_000);
+        for text in ["", "3..1ms", "1..14", "1ms..2ms", "0..1000us", "1..", "..2ms", "1,2ms"] {
+            assert!(durations(text).is_err(), "{text}");
+        }
     }
 
     #[test]

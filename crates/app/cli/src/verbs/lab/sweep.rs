@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use cc_lab::Sweep;
 use clap::Args;
+use units::text;
 
 use super::Results;
 use super::setting::Setting;
 use crate::Outcome;
-use crate::quantity::{Durations, Probability};
+use crate::quantity::Probability;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -24,15 +25,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PART,…", value_delimiter = ',', default_value = "0,1e-5,1e-4,1e-3,1e-2")]
     losses: Vec<Probability>,
     /// Round-trip times without queueing
-    #[arg(long, value_name = "DURATION,…", default_value = "2ms,20ms,100ms")]
-    rtts: Durations,
+    #[arg(long, value_name = "DURATION,…", default_value = "2ms,20ms,100ms", value_parser = text::durations)]
+    rtts: text::Durations,
     #[command(flatten)]
     results: Results,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let comparison = |round_trip: &Duration| arguments.setting.comparison(*round_trip, 0.0);
-    let comparisons = arguments.rtts.0.iter().map(comparison).collect::<anyhow::Result<Vec<_>>>()?;
+    let comparisons = arguments.rtts.iter().map(comparison).collect::<anyhow::Result<Vec<_>>>()?;
     let losses = arguments.losses.iter().map(|loss| loss.0).collect();
     let sweep = Sweep { comparisons, losses };
     arguments.results.of(|goes_on| sweep.play(goes_on), |report| &report.cells)
