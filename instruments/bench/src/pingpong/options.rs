@@ -4,12 +4,16 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use clap::builder::{BoolValueParser, TypedValueParser as _};
+use clap::{ArgAction, Args};
 use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_PETRI_2007, PIECE_HEADER_BYTES, sizes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::notation::{NotationError, size, time};
 use crate::options::{
-    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_effects, check_grid, check_repeats, in_range,
+    LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_effects, check_grid, check_repeats, defaults,
+    in_range,
 };
 
 /// The headers of IPv4 and UDP, and those of IPv6, which are longer.
@@ -22,33 +26,54 @@ const USUAL_BUFFER_BYTES: usize = 33_554_432;
 /// Default time to wait for an answer over datagrams.
 const USUAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Options of a ping-pong.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// Options of a ping-pong. The default is the sizes of Petri 2007 over the system's TCP and in datagrams; three times,
+/// because a single figure has no spread.
+#[derive(Args, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[group(skip)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
     /// Systems that carry the messages.
+    #[arg(skip = [System::Tcp(None), System::Udp])]
     pub systems: Vec<System>,
-    /// Sizes of the messages. Units: bytes.
+    /// Message sizes [default: powers of four from 1 byte on, and 9288586].
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = message_size,
+        default_values_t = sizes(LARGEST_OF_PETRI_2007),
+        hide_default_value = true
+    )]
     pub sizes: Vec<u64>,
-    /// Maximum time of a size in each run.
+    /// Time spent on each size in each run: seconds, or a duration such as 500ms.
+    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub time: Duration,
-    /// Maximum number of exchanges of a size in each run.
+    /// Maximum number of exchanges per size and run.
+    #[arg(long, value_name = "COUNT", default_value = "100000")]
     pub exchanges: u64,
     /// Number of runs.
+    #[arg(long = "repeat", value_name = "COUNT", default_value = "3")]
     pub repeats: u32,
-    /// Socket buffers; by default the system's for TCP, and room for a message for datagrams.
+    /// Socket buffers [default: the system's for TCP; room for the largest message, 32M at most, for datagrams].
+    #[arg(short = 'w', long = "window", value_name = "SIZE", value_parser = size)]
     pub buffer_bytes: Option<usize>,
-    /// Maximum size of a datagram; by default the path MTU's.
+    /// Largest datagram, including its header of 24 bytes [default: the path MTU].
+    #[arg(long = "datagram", value_name = "SIZE", value_parser = size)]
     pub datagram_bytes: Option<usize>,
-    /// Maximum time to wait for an answer over datagrams.
+    /// Maximum wait for a reply in datagrams.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub timeout: Duration,
-    /// Way in which both ends wait.
+    /// Poll for messages at both ends instead of sleeping; uses a whole processor at each.
+    #[arg(long = "busy-poll", action = ArgAction::SetTrue, value_parser = BoolValueParser::new().map(Wait::of))]
     pub wait: Wait,
     /// The processor of the client's end.
+    #[arg(skip)]
     pub client_cpu: Option<usize>,
     /// The processor of the server's end.
+    #[arg(skip)]
     pub server_cpu: Option<usize>,
     /// The client's address, which all traffic uses.
+    #[arg(skip)]
     pub from: Option<IpAddr>,
 }
 
@@ -73,23 +98,8 @@ pub enum Wait {
 }
 
 impl Default for Options {
-    /// The sizes of Petri 2007 over the system's TCP and in datagrams; three times, because a single figure has no
-    /// spread.
     fn default() -> Self {
-        Self {
-            systems: vec![System::Tcp(None), System::Udp],
-            sizes: sizes(LARGEST_OF_PETRI_2007),
-            time: Duration::from_millis(500),
-            exchanges: 100_000,
-            repeats: 3,
-            buffer_bytes: None,
-            datagram_bytes: None,
-            timeout: USUAL_TIMEOUT,
-            wait: Wait::Sleep,
-            client_cpu: None,
-            server_cpu: None,
-            from: None,
-        }
+        defaults()
     }
 }
 
@@ -144,6 +154,16 @@ impl Options {
         let of_message = (self.largest_bytes() as usize).saturating_mul(2);
         self.buffer_bytes.unwrap_or(of_message.clamp(1 << 20, USUAL_BUFFER_BYTES))
     }
+}
+
+impl Wait {
+    const fn of(is_busy: bool) -> Self {
+        if is_busy { Self::Spin } else { Self::Sleep }
+    }
+}
+
+fn message_size(text: &str) -> Result<u64, NotationError> {
+    size(text).map(|bytes| bytes as u64)
 }
 
 impl fmt::Display for System {

@@ -1,11 +1,9 @@
 //! `tallycast bench pingpong`: the arguments of the round-trip measurement.
 
-use std::time::Duration;
-
 use anyhow::{Context, bail};
 use bench::control::Patience;
-use bench::notation::{self, CpuPair};
-use bench::pingpong::{self, Options, Report, System, Wait};
+use bench::notation::CpuPair;
+use bench::pingpong::{self, Options, Report, System};
 use bench::report::State;
 use clap::{Args, ValueEnum};
 
@@ -36,30 +34,8 @@ pub(crate) struct Arguments {
     /// Congestion controls of TCP, or `all` of this host [default: the system's]
     #[arg(short = 'C', long, value_name = "LIST", value_delimiter = ',')]
     congestion: Vec<String>,
-    /// Message sizes [default: powers of four from 1 byte on, and 9288586]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = notation::size)]
-    sizes: Vec<usize>,
-    /// Time spent on each size in each run: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = notation::time)]
-    time: Duration,
-    /// Maximum number of exchanges per size and run
-    #[arg(long, value_name = "COUNT", default_value = "100000")]
-    exchanges: u64,
-    /// Number of runs
-    #[arg(long, value_name = "COUNT", default_value = "3")]
-    repeat: u32,
-    /// Socket buffers [default: the system's for TCP; room for the largest message, 32M at most, for datagrams]
-    #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
-    window: Option<usize>,
-    /// Largest datagram, including its header of 24 bytes [default: the path MTU]
-    #[arg(long, value_name = "SIZE", value_parser = notation::size)]
-    datagram: Option<usize>,
-    /// Maximum wait for a reply in datagrams
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = notation::time)]
-    timeout: Duration,
-    /// Poll for messages at both ends instead of sleeping; uses a whole processor at each
-    #[arg(long)]
-    busy_poll: bool,
+    #[command(flatten)]
+    options: Options,
     /// Processor of this end, and of the server: 2 or 2,3
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]
     affinity: Option<CpuPair>,
@@ -93,21 +69,12 @@ fn judge(report: &Report) -> Outcome {
 
 impl Arguments {
     fn options(&self) -> anyhow::Result<Options> {
-        let usual = Options::default();
-        let sizes = self.sizes.iter().map(|size| *size as u64).collect::<Vec<_>>();
         Ok(Options {
             systems: self.systems()?,
-            sizes: if sizes.is_empty() { usual.sizes } else { sizes },
-            time: self.time,
-            exchanges: self.exchanges,
-            repeats: self.repeat,
-            buffer_bytes: self.window,
-            datagram_bytes: self.datagram,
-            timeout: self.timeout,
-            wait: if self.busy_poll { Wait::Spin } else { Wait::Sleep },
             client_cpu: self.affinity.map(|cpus| cpus.client),
             server_cpu: self.affinity.and_then(|cpus| cpus.server),
             from: self.other_end.bind,
+            ..self.options.clone()
         })
     }
 
