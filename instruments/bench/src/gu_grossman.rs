@@ -16,7 +16,7 @@ use probe::Summary;
 use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
 use crate::report::{Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, State, Watch};
 use crate::sweep;
-use crate::throughput::Protocol;
+use crate::throughput::{Protocol, Rate};
 
 pub use curves::{options_of_buffers, options_of_packets};
 
@@ -49,7 +49,7 @@ pub fn options_of_size(grid: Grid, payload: usize) -> cost::Options {
     cost::Options {
         transports: vec![Protocol::Udp],
         datagram_bytes: payload,
-        bits_per_second: RATE_OF_SIZES,
+        rate: Rate::Bits(RATE_OF_SIZES),
         runs,
         duration,
         ..cost::Options::default()

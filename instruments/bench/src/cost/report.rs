@@ -272,7 +272,7 @@ impl Builder {
     pub(super) fn new(options: &Options, start: &throughput::Start) -> Self {
         let settings = Settings {
             transports: options.transports.iter().map(|it| it.name().to_owned()).collect(),
-            target_bitrate: options.bits_per_second,
+            target_bitrate: options.bits_per_second(),
             datagram_bytes: options.datagram_bytes as u64,
             sock_bufsize: options.buffer_bytes as u64,
             duration: options.duration.as_secs_f64(),

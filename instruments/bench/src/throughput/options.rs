@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use probe::flow::FlowRate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,18 +86,23 @@ pub struct Options {
 }
 
 /// Transport of the data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// TCP connections.
-    Tcp,
     /// Datagrams to one receiver.
+    #[value(help = "Datagrams")]
     Udp,
-    /// Datagrams to all members of a group.
-    Multicast,
+    /// TCP connections.
+    #[value(help = "A connection")]
+    Tcp,
     /// A stream of this system, from its publisher to one subscriber.
+    #[value(help = "A Tallycast stream")]
     Stream,
+    /// Datagrams to all members of a group.
+    #[value(skip)]
+    Multicast,
     /// A stream of this system, to all members of a group.
+    #[value(skip)]
     StreamMulticast,
 }
 

@@ -56,7 +56,7 @@ fn report(transports: Vec<Measured>, is_broken_off: bool) -> Report {
     let options = Options::default();
     let settings = Settings {
         transports: vec!["UDP".to_owned()],
-        target_bitrate: options.bits_per_second,
+        target_bitrate: options.bits_per_second(),
         datagram_bytes: 1_472,
         sock_bufsize: 1 << 20,
         duration: 1.0,
