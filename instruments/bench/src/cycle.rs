@@ -19,7 +19,7 @@ pub use options::{CpuLimit, CpuLimitError, Options};
 pub use report::{
     End, FORMAT, Found, Outcome, Point, Report, Run, Search, Settings, Spread, Start, State, VERSION,
 };
-pub use search::{Progress, Watch, run};
+pub use search::run;
 pub use transport::{Transport, TransportError};
 pub use worker::{WorkerError, serve};
 

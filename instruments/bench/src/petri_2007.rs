@@ -8,15 +8,14 @@
 use std::time::Duration;
 
 use probe::{Contrast, Summary};
-use sys::Cancellation;
 use units::text;
 
 use crate::control::Patience;
 use crate::pingpong::{self, HALF_ROUND_TRIP, RATE, System};
 use crate::report::{
-    Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, State, Watch,
+    Agreement, Comparisons, Conclusion, Ends, Grid, PartOf, ReferenceFigure, Reproduction, Row, State, Watch,
 };
-use crate::throughput::{self, Interval, RunReport};
+use crate::throughput;
 
 /// The largest message of the report's programs. Units: bytes.
 const LARGEST: u64 = probe::pingpong::LARGEST_OF_PETRI_2007;
@@ -164,9 +163,9 @@ impl Measuring<'_> {
         let name = format!("{} over {}", text::counted(streams, "TCP stream"), over(mtu));
         let options = throughput_options(self.grid, streams);
         let measure = |Ends { server, from }| {
-            let (options, mut quiet) =
-                (throughput::Options { from, ..options }, Quiet { watch, name: &name });
-            throughput::measure(&options, None, server, Patience::default(), &mut quiet)
+            let options = throughput::Options { from, ..options };
+            let mut watch = PartOf { watch, part: name.clone() };
+            throughput::measure(&options, None, server, Patience::default(), &mut watch)
                 .map_err(|error| error.to_string())
         };
         let measured = self.over(lay(mtu), measure);
@@ -204,26 +203,6 @@ fn throughput_options(grid: Grid, streams: u32) -> throughput::Options {
         Grid::Full => Duration::from_secs(60),
     };
     throughput::Options { streams, duration, ..throughput::Options::default() }
-}
-
-/// Shows the progress by measurement, not its intervals.
-struct Quiet<'a> {
-    watch: &'a mut dyn Watch,
-    name: &'a str,
-}
-
-impl throughput::Watch for Quiet<'_> {
-    fn began(&mut self, _start: &throughput::Start) {}
-
-    fn interval(&mut self, interval: &Interval) {
-        self.watch.progress(&|| format!("run {}: {}", interval.run + 1, self.name));
-    }
-
-    fn run_ended(&mut self, _run: &RunReport) {}
-
-    fn cancellation(&self) -> &Cancellation {
-        self.watch.cancellation()
-    }
 }
 
 /// Returns the name of a path.

@@ -30,6 +30,7 @@ pub(crate) use table::Columns;
 pub use times::Times;
 pub(crate) use used::Meter;
 pub use used::Used;
+pub(crate) use watch::PartOf;
 pub use watch::Watch;
 
 #[cfg(test)]

@@ -2,13 +2,11 @@
 
 use std::net::SocketAddr;
 
-use sys::Cancellation;
-
 use super::options::Options;
 use super::report::{Builder, Report};
 use crate::control::Patience;
-use crate::report::Watch;
-use crate::throughput::{self, Interval, Protocol, RunReport, ThroughputError};
+use crate::report::{PartOf, Watch};
+use crate::throughput::{self, Protocol, ThroughputError};
 
 /// Measures with the server at an address and returns the report.
 ///
@@ -43,39 +41,6 @@ fn runs_of(
     server: SocketAddr,
     watch: &mut dyn Watch,
 ) -> Result<throughput::Report, ThroughputError> {
-    let mut watching = Watching { transport, runs: options.runs, done: 0, watch };
-    throughput::measure(&options.of(transport), None, server, Patience::default(), &mut watching)
-}
-
-/// Reports the overall progress to the observer.
-struct Watching<'a> {
-    transport: Protocol,
-    runs: u32,
-    done: u32,
-    watch: &'a mut dyn Watch,
-}
-
-impl Watching<'_> {
-    fn tell(&mut self) {
-        let Self { transport, runs, done, .. } = self;
-        let run = (*done + 1).min(*runs);
-        self.watch.progress(&|| format!("{}: run {run} of {runs}", transport.name()));
-    }
-}
-
-impl throughput::Watch for Watching<'_> {
-    fn began(&mut self, _start: &throughput::Start) {
-        self.tell();
-    }
-
-    fn interval(&mut self, _interval: &Interval) {}
-
-    fn run_ended(&mut self, _run: &RunReport) {
-        self.done += 1;
-        self.tell();
-    }
-
-    fn cancellation(&self) -> &Cancellation {
-        self.watch.cancellation()
-    }
+    let mut watch = PartOf { watch, part: transport.name().to_owned() };
+    throughput::measure(&options.of(transport), None, server, Patience::default(), &mut watch)
 }

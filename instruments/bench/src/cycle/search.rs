@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use probe::cycle::{Cut, CutError, Imbalance, Limits, Verdict};
 use probe::{Answer, Bisection, Next};
-use sys::{Cancellation, clock};
+use sys::clock;
 
 use super::message::{EndBeyond, Role, Task};
 use super::options::{self, CpuLimit, Options};
@@ -20,35 +20,24 @@ use crate::host::{self, Elsewhere, Host};
 use crate::host_state::Link;
 use crate::options::OptionsError;
 use crate::quota::{self, CpuGroup, Quota, QuotaError};
+use crate::report::Watch;
 
 /// Time before a run at which the throttling so far is read: the preparation is a whole period back by then, so
 /// that it is counted already, and reading does not disturb cycle 0.
 const BEFORE_START: Duration = Duration::from_millis(10);
 
-/// Observer of a running bench.
-pub trait Watch {
-    /// Receives the progress.
-    fn progress(&mut self, progress: &Progress);
-
-    /// Returns the request to end; what was measured so far is reported.
-    fn cancellation(&self) -> &Cancellation;
-}
-
 /// Progress of a bench. `Display` formats it in a line.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Progress {
+struct Progress {
     /// Index of the point, and number of points.
-    pub point: (usize, usize),
+    point: (usize, usize),
     /// Index of the repeat, and number of repeats.
-    pub repeat: (u32, u32),
-    /// The transport.
-    pub transport: Transport,
-    /// The cycle time.
-    pub cycle_time: Duration,
-    /// The quota.
-    pub cpus: CpuLimit,
+    repeat: (u32, u32),
+    transport: Transport,
+    cycle_time: Duration,
+    cpus: CpuLimit,
     /// Size under test. Units: elements.
-    pub elements: u64,
+    elements: u64,
 }
 
 /// Reasons why a point could not be measured.
@@ -198,7 +187,7 @@ impl Bench<'_> {
                 Next::Done(found) => break found,
             };
             progress.elements = elements;
-            self.watch.progress(progress);
+            self.watch.progress(&|| progress.to_string());
             let run = self.run(place, elements, &mut limited)?;
             let verdict = run.verdict;
             runs.push(run);

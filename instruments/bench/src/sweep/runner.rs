@@ -2,15 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use sys::Cancellation;
-
 use super::options::{Options, Place};
 use super::report::{Builder, Report};
 use crate::control::{ControlError, Patience};
 use crate::host;
 use crate::options::OptionsError;
-use crate::report::{State, Watch};
-use crate::throughput::{self, Interval, RunReport, SideError, Start, ThroughputError};
+use crate::report::{PartOf, State, Watch};
+use crate::throughput::{self, SideError, ThroughputError};
 
 /// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -44,10 +42,8 @@ pub fn measure(
         if watch.cancellation().is_cancelled() {
             break;
         }
-        let words = format!("point {} of {}: {}", index + 1, places.len(), place.in_words());
-        let mut passing_on = PassingOn { watch, words };
-        passing_on.tell("");
-        match measure_point(options, place, (server, from), patience, &mut passing_on) {
+        let part = format!("point {} of {}: {}", index + 1, places.len(), place.in_words());
+        match measure_point(options, place, (server, from), patience, &mut PartOf { watch, part }) {
             Ok(report) => {
                 let state = report.end.state;
                 builder.add(place, report);
@@ -86,39 +82,12 @@ fn measure_point(
     place: &Place,
     (server, from): (SocketAddr, Option<IpAddr>),
     patience: Patience,
-    watch: &mut PassingOn<'_>,
+    watch: &mut PartOf<'_>,
 ) -> Result<throughput::Report, ThroughputError> {
     // A buffer that was not requested is the system's, whatever is requested at the other end.
     let send_buffer_bytes = place.send_buffer.or_else(host::send_buffer_default);
     let flow = throughput::Options { from, send_buffer_bytes, ..options.flow(place) };
     throughput::measure(&flow, options.search(place)?.as_ref(), server, patience, watch)
-}
-
-/// Reports the progress of the present point to the observer of the sweep.
-struct PassingOn<'a> {
-    watch: &'a mut dyn Watch,
-    words: String,
-}
-
-impl PassingOn<'_> {
-    fn tell(&mut self, more: &str) {
-        let words = &self.words;
-        self.watch.progress(&|| format!("{words}{more}"));
-    }
-}
-
-impl throughput::Watch for PassingOn<'_> {
-    fn began(&mut self, _: &Start) {}
-
-    fn interval(&mut self, _: &Interval) {}
-
-    fn run_ended(&mut self, run: &RunReport) {
-        self.tell(&format!(", run {} is there", run.run + 1));
-    }
-
-    fn cancellation(&self) -> &Cancellation {
-        self.watch.cancellation()
-    }
 }
 
 #[cfg(test)]

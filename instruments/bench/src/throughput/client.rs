@@ -15,21 +15,21 @@ use super::side::{GRACE, Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Flow, Task};
 use crate::control::{self, Connection, ControlError, Patience, begin};
 use crate::options::OptionsError;
+use crate::report::{self, PartOf};
 
-/// Observer of a measurement.
-pub trait Watch {
+/// Observer also of what happens within a measurement.
+pub trait Watch: report::Watch {
     /// Handles the start of the measurement, once both ends are ready.
-    fn began(&mut self, start: &Start);
+    fn began(&mut self, _start: &Start) {}
 
     /// Handles an interval, with the counts of both ends.
-    fn interval(&mut self, interval: &Interval);
+    fn interval(&mut self, _interval: &Interval) {}
 
     /// Handles the end of a run.
-    fn run_ended(&mut self, run: &RunReport);
-
-    /// Returns the request to end early.
-    fn cancellation(&self) -> &Cancellation;
+    fn run_ended(&mut self, _run: &RunReport) {}
 }
+
+impl Watch for PartOf<'_> {}
 
 /// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +94,9 @@ impl<'a> Client<'a> {
 
     /// Measures the requested number of runs.
     fn repeat(&mut self, watch: &mut dyn Watch) -> Result<(), SideError> {
-        for run in 0..self.options.repeats {
+        let repeats = self.options.repeats;
+        for run in 0..repeats {
+            watch.progress(&|| format!("run {} of {repeats}", run + 1));
             if !self.run_watched(run, self.options.rate(), watch)? {
                 break;
             }
@@ -113,6 +115,7 @@ impl<'a> Client<'a> {
                     break;
                 }
             };
+            watch.progress(&|| format!("run {}", run + 1));
             if !self.run_watched(run, Rate::Bits(rate), watch)? {
                 break;
             }

@@ -13,7 +13,6 @@ mod scene;
 mod server;
 mod sweep;
 mod throughput;
-mod watching;
 
 use std::ffi::OsString;
 use std::net::IpAddr;

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use bench::cycle::{self, Options, Program, Progress, Report, State};
-use bench::report::Watch;
-use sys::Cancellation;
+use anyhow::bail;
+use bench::cycle::{self, Options, Report, State};
 
 use super::handout::Handout;
+use super::server::this_program;
 use crate::Outcome;
 
 /// Measures and prints the report; `finish` completes the report before.
@@ -17,9 +16,10 @@ pub(super) fn measure(
     finish: impl FnOnce(&mut Report),
 ) -> anyhow::Result<Outcome> {
     options.check()?;
+    let program = this_program("cycle-worker")?;
     let report = handout.of(|watch| {
         watch.say(&format!("this takes at most {}", in_words(options.longest())));
-        let mut report = cycle::run(options, &this_program()?, &mut Looking(watch))?;
+        let mut report = cycle::run(options, &program, watch)?;
         finish(&mut report);
         Ok(report)
     })?;
@@ -43,25 +43,6 @@ fn outcome(report: &Report) -> anyhow::Result<Outcome> {
     let whole = report.points.iter().all(|point| point.elements().is_some() && point.broken_off().is_none());
     let is_whole = whole && report.end.state == State::Complete;
     Ok(if is_whole { Outcome::Fine } else { Outcome::Found })
-}
-
-/// Returns the command that starts this program as one of the two processes.
-fn this_program() -> anyhow::Result<Program> {
-    let path = std::env::current_exe().context("the path of this program cannot be determined")?;
-    Ok(Program { path, arguments: vec!["bench".to_owned(), "cycle-worker".to_owned()] })
-}
-
-/// Looks on while the exchange runs.
-struct Looking<'a>(&'a mut dyn Watch);
-
-impl cycle::Watch for Looking<'_> {
-    fn progress(&mut self, progress: &Progress) {
-        self.0.progress(&|| progress.to_string());
-    }
-
-    fn cancellation(&self) -> &Cancellation {
-        self.0.cancellation()
-    }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl Scene {
     }
 
     fn on_loopback() -> anyhow::Result<Self> {
-        let own = LocalServer::start(&this_program()?, Ipv4Addr::LOCALHOST.into())?;
+        let own = LocalServer::start(&this_program("server-worker")?, Ipv4Addr::LOCALHOST.into())?;
         let server = own.address();
         Ok(Self { server, _stay: None, _own_server: Some(own), namespaces: None })
     }
@@ -80,7 +80,7 @@ impl Scene {
     /// Creates two namespaces with a cable.
     pub(super) fn in_namespaces(cable: Cable) -> anyhow::Result<Self> {
         let namespaces = Namespaces::make(cable)?;
-        let own = namespaces.start_server(&this_program()?)?;
+        let own = namespaces.start_server(&this_program("server-worker")?)?;
         let stay = namespaces.enter()?;
         let server = own.address();
         Ok(Self { server, _stay: Some(stay), _own_server: Some(own), namespaces: Some(namespaces) })

@@ -68,10 +68,9 @@ pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Returns the command that starts this program as a server.
-pub(super) fn this_program() -> anyhow::Result<Program> {
-    let path = std::env::current_exe().context("the path of this program cannot be determined")?;
-    Ok(Program { path, arguments: vec!["bench".to_owned(), "server-worker".to_owned()] })
+/// Returns the command that starts this program in another role.
+pub(super) fn this_program(role: &str) -> anyhow::Result<Program> {
+    Program::this(&["bench", role]).context("the path of this program cannot be determined")
 }
 
 fn tell(event: ServerEvent) {

@@ -8,16 +8,16 @@ use anyhow::bail;
 use bench::control::Patience;
 use bench::notation::{self, CpuPair};
 use bench::path_mtu::{self, PathMtu};
-use bench::throughput::{
-    self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Watch as _, Ways,
-};
+use bench::report::Watch as _;
+use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Ways};
 use clap::Args;
 use sys::Cancellation;
 
+use super::handout::{Form, Terminal};
 use super::scene::{OtherEnd, Scene};
-use super::watching::{Form, Watching};
 use crate::Outcome;
-use crate::verbs::files::{FileArguments, Files};
+use crate::status_line::StatusLine;
+use crate::verbs::files::FileArguments;
 use crate::verbs::pending::Pending;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -126,30 +126,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let loss_free = arguments.loss_free.then(|| LossFree::of(&options, step)).transpose()?;
     // Opened before the measurement, so that a folder that cannot be written is reported now.
     let logfile = arguments.logfile.as_deref().map(Pending::new).transpose()?;
-    let files = Files::begin(&arguments.files)?;
-    let mut watching = Watching::new(arguments.form(), logfile)?;
-    let measured = Scene::set(&arguments.other_end).and_then(|scene| {
+    let terminal = Terminal::new(arguments.form(), logfile, StatusLine::new(true))?;
+    let report = terminal.hand_out(&arguments.files, |terminal| {
+        let scene = Scene::set(&arguments.other_end)?;
         if arguments.probe_mtu {
-            options.payload_bytes = Some(probe_mtu(arguments, &scene, watching.cancellation())?);
+            options.payload_bytes = Some(probe_mtu(arguments, &scene, terminal.cancellation())?);
             options.fragments = Fragments::Forbidden;
             options.check()?;
         }
-        Ok(throughput::measure(
-            &options,
-            loss_free.as_ref(),
-            scene.server(),
-            Patience::default(),
-            &mut watching,
-        )?)
-    });
-    let report = match measured {
-        Ok(report) => report,
-        Err(error) => return watching.fail(error),
-    };
-    // Files first, each independently, so that a closed pipe does not lose the measurement.
-    let written = files.write(&report);
-    watching.end(&report)?;
-    written?;
+        let (server, patience) = (scene.server(), Patience::default());
+        Ok(throughput::measure(&options, loss_free.as_ref(), server, patience, terminal)?)
+    })?;
     judge(&report)
 }
 
