@@ -21,7 +21,7 @@ mod message;
 mod server;
 mod session;
 
-pub use connection::{Connection, ControlError, Patience};
+pub use connection::{Connection, ControlError, Patience, Stranger};
 pub(crate) use connection::{program_version, reached_from};
 pub use message::{Message, PROTOCOL};
 pub use server::{Lifetime, ServerEvent, ServerOptions, serve};

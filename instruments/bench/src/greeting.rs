@@ -32,11 +32,11 @@ pub(crate) fn greeting(token: u64, number: u32) -> [u8; GREETING_BYTES] {
 }
 
 /// Accepts a pending connection: with its number if it is of the run, `Stranger` otherwise.
-pub(crate) fn accept(
+pub(crate) fn accept<E: From<TcpError> + From<io::Error>>(
     acceptor: &TcpAcceptor,
     peer: IpAddr,
     token: u64,
-) -> Result<Option<Accepted>, AcceptError> {
+) -> Result<Option<Accepted>, E> {
     let Some(connection) = acceptor.accept()? else { return Ok(None) };
     if connection.peer_address().ip().to_canonical() != peer.to_canonical() {
         return Ok(Some(Accepted::Stranger));
@@ -51,15 +51,6 @@ pub(crate) enum Accepted {
     OfRun(u32, TcpConnection),
     /// A connection from another host, or without the token; it was closed.
     Stranger,
-}
-
-/// Reasons why no connection can be accepted.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AcceptError {
-    #[error(transparent)]
-    Tcp(#[from] TcpError),
-    #[error(transparent)]
-    System(#[from] io::Error),
 }
 
 /// Reads the number of a connection; `None` if it is not of this run.

@@ -11,7 +11,7 @@ use super::options::{Options, Places, ThreadingModel};
 use super::report::{Builder, Report, Run};
 use super::send::{Senders, Sent, Task};
 use super::server::Capacity;
-use crate::control::{Begun, Connection, ControlError, Patience, begin};
+use crate::control::{Begun, Connection, ControlError, Patience, Stranger, begin};
 use crate::host_state::HostState;
 use crate::options::OptionsError;
 use crate::report::{Meter, Watch};
@@ -44,15 +44,8 @@ pub enum CapacityError {
     #[error("a sending thread failed: {0}\nlower --senders, or raise the limit with: ulimit -u")]
     Thread(#[from] std::io::Error),
     /// The server asks for data to be sent to a third host.
-    #[error(
-        "{peer} asks for data at {endpoint}, which is another host\nmeasure without address translation in between"
-    )]
-    Stranger {
-        /// Destination that the server asked for.
-        endpoint: SocketAddr,
-        /// Address of the server.
-        peer: SocketAddr,
-    },
+    #[error(transparent)]
+    Stranger(#[from] Stranger),
     /// An account does not balance.
     #[error(transparent)]
     Law(#[from] probe::flow::FlowLawError),
@@ -162,14 +155,11 @@ impl Client<'_> {
         match self.connection.hear_word_surely()? {
             Word::Ready { endpoints, notes } => {
                 notes.iter().for_each(|note| self.builder.note(note));
-                let peer = self.connection.peer_address();
-                match endpoints.iter().find(|endpoint| endpoint.ip() != peer.ip()) {
-                    Some(endpoint) => Err(CapacityError::Stranger { endpoint: *endpoint, peer }),
-                    None if endpoints.is_empty() => {
-                        Err(self.connection.unexpected_word(&Word::Ready { endpoints, notes }).into())
-                    }
-                    None => Ok(endpoints),
+                if endpoints.is_empty() {
+                    return Err(self.connection.unexpected_word(&Word::Ready { endpoints, notes }).into());
                 }
+                Stranger::check(&endpoints, self.connection.peer_address().ip())?;
+                Ok(endpoints)
             }
             other => Err(self.connection.unexpected_word(&other).into()),
         }

@@ -1,7 +1,7 @@
 //! One end of a control connection.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -390,6 +390,26 @@ pub(crate) fn reached_from(local: SocketAddr, mut endpoint: SocketAddr) -> Socke
         endpoint.set_scope_id(local.scope_id());
     }
     endpoint
+}
+
+/// Error of an end that is asked for data to a third host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the other end asks for data at {endpoint}, which is another host than {wanted}\nmeasure without address translation in between"
+)]
+pub struct Stranger {
+    /// Destination that the other end asked for.
+    pub endpoint: SocketAddr,
+    /// The only allowed address: the other end's own, or that of the group.
+    pub wanted: IpAddr,
+}
+
+impl Stranger {
+    /// Checks that all endpoints have the wanted address.
+    pub(crate) fn check(endpoints: &[SocketAddr], wanted: IpAddr) -> Result<(), Self> {
+        let is_stranger = |it: &&SocketAddr| it.ip().to_canonical() != wanted.to_canonical();
+        endpoints.iter().find(is_stranger).map_or(Ok(()), |it| Err(Self { endpoint: *it, wanted }))
+    }
 }
 
 impl Drop for Connection {

@@ -14,8 +14,7 @@ use units::Instant;
 
 use super::message::Evidence;
 use super::options::{Options, System, Wait};
-use crate::control::reached_from;
-use crate::greeting::AcceptError;
+use crate::control::{Stranger, reached_from};
 
 pub(super) use tcp::{TcpEnd, TcpListening};
 pub(super) use udp::{UdpEnd, UdpListening};
@@ -138,33 +137,15 @@ pub enum LinkError {
         port: u16,
     },
     /// The other end asks for messages to a third host.
-    #[error(
-        "{peer} asks for messages at {endpoint}, which is another host\nmeasure without address translation in between"
-    )]
-    Stranger {
-        /// Destination that the other end asked for.
-        endpoint: SocketAddr,
-        /// Address of the other end.
-        peer: IpAddr,
-    },
-}
-
-impl From<AcceptError> for LinkError {
-    fn from(error: AcceptError) -> Self {
-        match error {
-            AcceptError::Tcp(error) => Self::Tcp(error),
-            AcceptError::System(error) => Self::System(error),
-        }
-    }
+    #[error(transparent)]
+    Stranger(#[from] Stranger),
 }
 
 impl Task<'_> {
     /// Checks that the other end asks for messages to itself; returns the endpoint as this end reaches it.
-    fn check_endpoint(&self, endpoint: SocketAddr) -> Result<SocketAddr, LinkError> {
-        let is_peer = endpoint.ip().to_canonical() == self.peer.to_canonical();
-        is_peer
-            .then_some(reached_from(self.local, endpoint))
-            .ok_or(LinkError::Stranger { endpoint, peer: self.peer })
+    fn check_endpoint(&self, endpoint: SocketAddr) -> Result<SocketAddr, Stranger> {
+        Stranger::check(&[endpoint], self.peer)?;
+        Ok(reached_from(self.local, endpoint))
     }
 }
 

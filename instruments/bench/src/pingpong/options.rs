@@ -1,7 +1,7 @@
 //! Options of a ping-pong; both ends check them, since a server does not trust its clients.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::builder::{BoolValueParser, TypedValueParser as _};
@@ -9,16 +9,13 @@ use clap::{ArgAction, Args};
 use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_PETRI_2007, PIECE_HEADER_BYTES, sizes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sys::header_bytes;
 
 use crate::notation::{NotationError, size, time};
 use crate::options::{
     LARGEST_DATAGRAM_BYTES, OptionsError, check_buffer, check_effects, check_grid, check_repeats, defaults,
     in_range,
 };
-
-/// The headers of IPv4 and UDP, and those of IPv6, which are longer.
-const HEADERS_BYTES: u32 = 28;
-const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
 
 /// Default receive buffer of datagrams: the setting of Petri 2007 (§2.2.2).
 const USUAL_BUFFER_BYTES: usize = 33_554_432;
@@ -140,10 +137,9 @@ impl Options {
         u32::try_from(largest).expect("sizes were checked")
     }
 
-    /// Returns the message bytes that one datagram holds, on a path with this MTU.
-    pub(super) fn piece_bytes(&self, mtu_bytes: Option<u32>, is_ipv6: bool) -> u32 {
-        let headers = HEADERS_BYTES + if is_ipv6 { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
-        let of_path = mtu_bytes.unwrap_or(1_500).saturating_sub(headers) as usize;
+    /// Returns the message bytes that one datagram to `peer` holds, on a path with this MTU.
+    pub(super) fn piece_bytes(&self, mtu_bytes: Option<u32>, peer: &SocketAddr) -> u32 {
+        let of_path = (mtu_bytes.unwrap_or(1_500) as usize).saturating_sub(header_bytes(peer));
         let datagram = self.datagram_bytes.unwrap_or(of_path.min(LARGEST_DATAGRAM_BYTES));
         u32::try_from(datagram.saturating_sub(PIECE_HEADER_BYTES).max(1)).expect("a datagram is small")
     }
@@ -211,10 +207,11 @@ mod tests {
     #[test]
     fn a_datagram_fills_the_path_and_holds_its_head() {
         let options = Options::default();
-        assert_eq!(options.piece_bytes(Some(1_500), false), 1_500 - 28 - 24);
-        assert_eq!(options.piece_bytes(Some(9_000), true), 9_000 - 48 - 24);
-        assert_eq!(options.piece_bytes(Some(65_536), false), 65_507 - 24);
+        let [v4, v6] = ["192.0.2.7:1", "[2001:db8::1]:1"].map(|text| text.parse().unwrap());
+        assert_eq!(options.piece_bytes(Some(1_500), &v4), 1_500 - 28 - 24);
+        assert_eq!(options.piece_bytes(Some(9_000), &v6), 9_000 - 48 - 24);
+        assert_eq!(options.piece_bytes(Some(65_536), &v4), 65_507 - 24);
         let told = Options { datagram_bytes: Some(25), ..options };
-        assert_eq!(told.piece_bytes(Some(1_500), false), 1);
+        assert_eq!(told.piece_bytes(Some(1_500), &v4), 1);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use probe::{Answer, NextRate, RateSearch};
-use sys::Cancellation;
+use sys::{Cancellation, header_bytes};
 
 use super::loss_free::{LossFree, LossFreeFound};
 use super::message::{End, Live, SideResult, Word};
@@ -12,7 +12,7 @@ use super::options::{Options, Rate};
 use super::report::{Begun, Builder, Ending, Interval, Report, RunReport, Start};
 use super::server::Throughput;
 use super::side::{GRACE, Heard, Partner, Run, Side, SideError, check_cpu};
-use super::transport::{self, Flow, Task};
+use super::transport::{self, Flow, Task, TransportError};
 use crate::control::{self, Connection, ControlError, Patience, begin};
 use crate::options::OptionsError;
 use crate::report::{self, PartOf};
@@ -72,9 +72,6 @@ pub fn measure(
     client.end(watch)
 }
 
-/// Difference between the header lengths of IPv6 and IPv4.
-const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
-
 struct Client<'a> {
     options: &'a Options,
     runs: Runs<'a>,
@@ -85,8 +82,8 @@ impl<'a> Client<'a> {
     fn new(options: &'a Options, begun: control::Begun) -> Self {
         let control::Begun { connection, client, server } = begun;
         let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
-        let more_headers = if connection.peer_address().is_ipv6() { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
-        let unit_bytes = options.unit_bytes(mtus.min().map(|mtu| mtu.saturating_sub(more_headers)));
+        let headers = header_bytes(&connection.peer_address());
+        let unit_bytes = options.unit_bytes(mtus.min().map(|mtu| (mtu as usize).saturating_sub(headers)));
         let begun = Begun { peer: connection.peer_address(), client, server, unit_bytes };
         let builder = Builder::new(options, begun);
         Self { options, runs: Runs { options, connection, unit_bytes }, builder }
@@ -200,7 +197,7 @@ impl Runs<'_> {
             other => return Err(self.connection.unexpected_word(&other).into()),
         };
         let task = Task { token, ..task };
-        task.check_endpoints(&theirs)?;
+        task.check_endpoints(&theirs).map_err(TransportError::from)?;
         let flows = listening.connect(&task, &theirs)?;
         self.connection.say(&Word::Start)?;
         Ok(flows)

@@ -266,11 +266,10 @@ impl Options {
         }
     }
 
-    /// Returns the bytes of a unit on a path with this MTU.
+    /// Returns the bytes of a unit on a path whose packets have room for this payload.
     #[must_use]
-    pub fn unit_bytes(&self, mtu_bytes: Option<u32>) -> usize {
-        const HEADERS_BYTES: usize = 28;
-        let fits = mtu_bytes.map_or(USUAL_DATAGRAM_BYTES, |mtu| (mtu as usize).saturating_sub(HEADERS_BYTES));
+    pub fn unit_bytes(&self, room_bytes: Option<usize>) -> usize {
+        let fits = room_bytes.unwrap_or(USUAL_DATAGRAM_BYTES);
         self.payload_bytes.unwrap_or(match self.protocol {
             Protocol::Tcp => USUAL_BLOCK_BYTES,
             Protocol::Udp | Protocol::Multicast => fits.clamp(1, USUAL_DATAGRAM_BYTES),
@@ -412,9 +411,9 @@ mod tests {
 
     #[test]
     fn a_datagram_fits_the_path_unless_told_otherwise() {
-        assert_eq!(udp().unit_bytes(Some(65_536)), 1_472);
-        assert_eq!(udp().unit_bytes(Some(1_280)), 1_252);
-        assert_eq!((stream().unit_bytes(Some(65_536)), stream().unit_bytes(Some(100))), (1_392, 20));
-        assert_eq!(Options { payload_bytes: Some(9_000), ..udp() }.unit_bytes(Some(1_500)), 9_000);
+        assert_eq!(udp().unit_bytes(Some(65_508)), 1_472);
+        assert_eq!(udp().unit_bytes(Some(1_252)), 1_252);
+        assert_eq!((stream().unit_bytes(Some(65_508)), stream().unit_bytes(Some(72))), (1_392, 20));
+        assert_eq!(Options { payload_bytes: Some(9_000), ..udp() }.unit_bytes(Some(1_472)), 9_000);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::message::{End, Live, SideResult, Word};
 use super::options::Options;
 use super::side::{GRACE, Heard, Partner, Run, Side, SideError, check_cpu};
-use super::transport::{self, Task};
+use super::transport::{self, Task, TransportError};
 use crate::control::{Connection, ControlError, Outcome, RunResult, Serve, ServeError, Session, Test};
 use crate::cpu_load::LoadGenerator;
 use crate::greeting::token;
@@ -74,7 +74,7 @@ fn serve_run(
         peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
     };
-    task.check_endpoints(&endpoints)?;
+    task.check_endpoints(&endpoints).map_err(TransportError::from)?;
     let listening = transport::of(options.protocol).listen(&task)?;
     connection.say(&Word::Ready { endpoints: listening.endpoints(), token: task.token })?;
     match connection.hear_word_surely()? {

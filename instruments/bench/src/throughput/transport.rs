@@ -22,10 +22,9 @@ use units::Instant;
 
 use super::message::{Account, Count, End, FlowKey, Sent};
 use super::options::{MOST_DELAYS, Options, Protocol, Rate};
-use crate::control::reached_from;
+use crate::control::{Stranger, reached_from};
 use crate::flow::udp::said_if_clamped;
 use crate::flow::{Paced, Tail};
-use crate::greeting::AcceptError;
 use crate::report::Times;
 
 /// Parameters of a run for a transport.
@@ -48,18 +47,9 @@ pub(super) struct Task<'a> {
 
 impl Task<'_> {
     /// Checks that the other end asks for data to itself or to the group, not to an uninvolved host.
-    pub(super) fn check_endpoints(&self, endpoints: &[SocketAddr]) -> Result<(), TransportError> {
-        let is_allowed = |address: IpAddr| {
-            if self.options.protocol.is_multicast() {
-                address == IpAddr::V4(self.options.group)
-            } else {
-                address == self.peer
-            }
-        };
-        match endpoints.iter().find(|endpoint| !is_allowed(endpoint.ip())) {
-            None => Ok(()),
-            Some(endpoint) => Err(TransportError::Stranger { endpoint: *endpoint, peer: self.peer }),
-        }
+    pub(super) fn check_endpoints(&self, endpoints: &[SocketAddr]) -> Result<(), Stranger> {
+        let is_multicast = self.options.protocol.is_multicast();
+        Stranger::check(endpoints, if is_multicast { self.options.group.into() } else { self.peer })
     }
 
     /// Returns all flows, in an order that both ends know.
@@ -303,15 +293,8 @@ pub enum TransportError {
         wanted: usize,
     },
     /// The other end asks for data to be sent to a third host.
-    #[error(
-        "{peer} asks for data at {endpoint}, which is another host\nmeasure without address translation in between"
-    )]
-    Stranger {
-        /// Destination that the other end asked for.
-        endpoint: SocketAddr,
-        /// Address of the other end.
-        peer: IpAddr,
-    },
+    #[error(transparent)]
+    Stranger(#[from] Stranger),
     /// Some connections did not arrive.
     #[error(
         "of {wanted} connections {came} arrived within {patience:?}\nsee whether a firewall lets the port {port} through"
@@ -329,15 +312,6 @@ pub enum TransportError {
     /// The receiver of a connection is gone.
     #[error("the other end closed a connection that was being sent to: {0}\nsee whether it was ended")]
     Broken(io::Error),
-}
-
-impl From<AcceptError> for TransportError {
-    fn from(error: AcceptError) -> Self {
-        match error {
-            AcceptError::Tcp(error) => Self::Tcp(error),
-            AcceptError::System(error) => Self::System(error),
-        }
-    }
 }
 
 /// Returns the factory of a protocol's ends.

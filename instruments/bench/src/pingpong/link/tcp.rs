@@ -170,7 +170,7 @@ impl TcpListening {
         let mut poller = Poller::new()?;
         poller.add(&self.acceptor, SOCKET, Interest::Read)?;
         loop {
-            match accept(&self.acceptor, task.peer, self.token)? {
+            match accept::<LinkError>(&self.acceptor, task.peer, self.token)? {
                 Some(Accepted::OfRun(_, connection)) => {
                     return Ok(Some(Box::new(TcpEnd::over(connection, task)?)));
                 }

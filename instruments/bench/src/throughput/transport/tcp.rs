@@ -86,7 +86,7 @@ fn accept_all(
     let mut poller = Poller::new()?;
     poller.add(acceptor, SOCKET, Interest::Read)?;
     while !wanted.is_empty() {
-        match accept(acceptor, task.peer, task.token)? {
+        match accept::<TransportError>(acceptor, task.peer, task.token)? {
             Some(Accepted::OfRun(flow, connection)) => {
                 if let Some(place) = wanted.iter().position(|key| key.flow() == flow) {
                     came.push((wanted.swap_remove(place), connection));
