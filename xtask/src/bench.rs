@@ -16,7 +16,7 @@ const PEERS: &str = "instruments/peers";
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Name of the measurement, such as `cast`.
+    /// Name of the measurement, such as `net`.
     name: String,
     /// Print rows, one JSON object per line, instead of a table.
     #[arg(long)]

@@ -4,8 +4,12 @@ use std::ffi::OsStr;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use serde::Serialize;
 use sys::Namespace;
+
+use crate::process::{Process, this_program};
+use crate::{Bench, Standing};
 
 /// Name of the interface in each of the two namespaces.
 const VETH: &str = "veth0";
@@ -57,14 +61,15 @@ impl Place {
         })
     }
 
-    /// Creates two namespaces and the pair between them; returns the reason if this is not permitted here.
+    /// Creates two namespaces and the pair between them; `None`, and a note, if this is not permitted here.
     ///
     /// # Errors
     /// If no port is free.
-    pub fn veth(name: &'static str, mtu: u16) -> Result<Result<Self, String>> {
+    pub fn veth(bench: &Bench, name: &'static str, mtu: u16) -> Result<Option<Self>> {
         let port = free_port()?;
         let pair = Namespace::pair([name; 2], VETH, [SOURCE, READER], Some(mtu.into()));
-        Ok(pair.map_err(|reason| reason.to_string()).map(|namespaces| Self {
+        let pair = pair.inspect_err(|reason| bench.note(&format!("{name}: not measured: {reason}")));
+        Ok(pair.ok().map(|namespaces| Self {
             name,
             interface: VETH,
             port,
@@ -74,18 +79,23 @@ impl Place {
         }))
     }
 
-    /// Returns a command that starts this program again on one side.
+    /// Starts this program again in a role on one side.
     ///
     /// # Errors
-    /// If this program's own path is unknown.
-    pub fn command(&self, side: Side) -> Result<Command> {
-        let program = std::env::current_exe().context("cannot find this program's own path")?;
-        Ok(self.command_of(side, program))
+    /// If this program cannot be started.
+    pub fn start(
+        &self,
+        side: Side,
+        role: &'static str,
+        standing: Standing,
+        order: &impl Serialize,
+    ) -> Result<Process> {
+        Process::start_by(self.command(side, this_program()?), role, standing, order)
     }
 
     /// Returns a command that starts a program on one side.
     #[must_use]
-    pub fn command_of(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
+    pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
         let Some(namespaces) = &self.namespaces else { return Command::new(program) };
         namespaces[usize::from(side == Side::Reader)].command(program)
     }

@@ -3,17 +3,17 @@
 //! A ring overwrites, so its writer needs the progress of its readers: each reader writes its position to a small
 //! ring of its own every sixteenth of the large one. A run in which a reader was lapped is a measurement error.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use peers::Row;
+use peers::process::{stand_by, tell};
+use peers::ratios;
 use ring::{Idle, Read};
+use serde::{Deserialize, Serialize};
 
 use crate::latency::{RING_BYTES, RingReader, make_ring};
-use crate::place::{Standing, stand_on};
-use crate::side::{Side, argument, stand_by, tell};
-use crate::{Bench, PATIENCE, size_name};
+use crate::{PATIENCE, READER, Rings, Task, WRITER, readers_name, size_name, start};
 
 /// Duration of writing in one run.
 pub(crate) const DURATION: Duration = Duration::from_millis(250);
@@ -37,7 +37,7 @@ const POSITIONS_BYTES: usize = 4096;
 const RECORDS_PER_CLOCK: usize = 16;
 
 /// Number of messages that arrived, and the time they took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Rate {
     pub(crate) messages: f64,
     pub(crate) seconds: f64,
@@ -50,95 +50,76 @@ impl Rate {
 }
 
 /// Measures every size: the ring alone with several readers, all systems with one reader.
-pub(crate) fn measure(bench: &Bench) -> Result<()> {
+pub(crate) fn measure(rings: &Rings) -> Result<()> {
     for message_bytes in MESSAGE_BYTES {
         for readers in READERS {
-            measure_case(bench, message_bytes, readers)?;
+            measure_case(rings, &Task { readers, ..rings.task(message_bytes) })?;
         }
     }
     Ok(())
 }
 
-fn measure_case(bench: &Bench, message_bytes: usize, readers: usize) -> Result<()> {
-    let plural = if readers == 1 { "" } else { "s" };
-    let case = format!("bandwidth/{}/{readers}-reader{plural}", size_name(message_bytes));
-    if bench.leaves_out(&case) {
-        return Ok(());
-    }
-    let systems: &[&str] = if readers == 1 { &["tallycast", "iceoryx2", "limit"] } else { &["tallycast"] };
-    let mut rates = vec![Vec::new(); systems.len()];
-    for _ in 0..bench.runs {
-        for (system, rates) in systems.iter().zip(&mut rates) {
-            bench.check()?;
-            let rate = match *system {
-                "tallycast" => run(bench, message_bytes, readers)?,
-                "iceoryx2" => run_iceoryx(bench, message_bytes)?,
-                _ => bench.limit.bandwidth(message_bytes, RING_BYTES)?,
-            };
-            rates.push(rate.per_second());
-        }
-    }
-    for (system, rates_of) in systems.iter().zip(&rates) {
-        let row =
-            |metric, unit, runs: &[f64]| bench.report.row(&Row { case: &case, system, metric, unit, runs });
-        row("messages/s", "/s", rates_of);
-        let gigabytes: Vec<f64> = rates_of.iter().map(|rate| rate * message_bytes as f64 / 1e9).collect();
-        row("GB/s", "GB/s", &gigabytes);
-        if let (1, "tallycast" | "iceoryx2") = (readers, *system) {
-            let ratios: Vec<f64> = rates_of.iter().zip(&rates[2]).map(|(rate, limit)| rate / limit).collect();
-            row("ratio_to_limit", "x", &ratios);
+fn measure_case(rings: &Rings, task: &Task) -> Result<()> {
+    let message_bytes = task.message_bytes;
+    let name = format!("bandwidth/{}/{}", size_name(message_bytes), readers_name(task.readers));
+    let Some(case) = rings.bench.case(name) else { return Ok(()) };
+    let (ours, iceoryx) = (|| run(task), || run_iceoryx(task));
+    let limit = || rings.limit.bandwidth(message_bytes, RING_BYTES);
+    let mut systems: [(_, &dyn Fn() -> Result<Rate>); 3] =
+        [("tallycast", &ours), ("iceoryx2", &iceoryx), ("limit", &limit)];
+    let systems = if task.readers == 1 { &mut systems[..] } else { &mut systems[..1] };
+    let taken = case.in_turn(systems, |run| run())?;
+    let rates = |runs: &[Rate]| runs.iter().map(|rate| rate.per_second()).collect::<Vec<_>>();
+    for it in &taken {
+        let these = rates(&it.runs);
+        case.row(it.system, "messages/s", "/s", these.clone());
+        case.row(it.system, "GB/s", "GB/s", these.iter().map(|rate| rate * message_bytes as f64 / 1e9));
+        if let ("tallycast" | "iceoryx2", [_, _, limit]) = (it.system, &taken[..]) {
+            case.row(it.system, "ratio_to_limit", "x", ratios(&these, &rates(&limit.runs)));
         }
     }
     Ok(())
 }
 
 /// Runs one writer and its readers; returns the rate of the slowest reader.
-fn run(bench: &Bench, message_bytes: usize, readers: usize) -> Result<Rate> {
-    let directory = bench.place.directory().display().to_string();
-    let mut writer =
-        Side::start("write", &[directory.clone(), message_bytes.to_string(), readers.to_string()])?;
+fn run(task: &Task) -> Result<Rate> {
+    let mut writer = start("write", WRITER, task)?;
     let mut sides = Vec::new();
-    for index in 0..readers {
-        let mut side = Side::start("read", &[directory.clone(), index.to_string(), readers.to_string()])?;
+    for index in 0..task.readers {
+        let mut side = start("read", READER, &Task { index, ..task.clone() })?;
         side.go()?;
         sides.push(side);
     }
     writer.go()?;
-    let mut slowest: Option<Rate> = None;
+    let mut rates = Vec::new();
     for mut side in sides {
-        let [messages, seconds] = side.figures()?;
+        rates.push(side.hear::<Rate>("rate")?);
         side.end()?;
-        let rate = Rate { messages, seconds };
-        if slowest.is_none_or(|slowest| rate.per_second() < slowest.per_second()) {
-            slowest = Some(rate);
-        }
     }
     writer.end()?;
+    let slowest = rates.into_iter().min_by(|one, other| one.per_second().total_cmp(&other.per_second()));
     slowest.context("there is a reader")
 }
 
-fn run_iceoryx(bench: &Bench, message_bytes: usize) -> Result<Rate> {
-    let arguments = [bench.place.directory().display().to_string(), message_bytes.to_string()];
-    let mut publisher = Side::start("iceoryx-publish", &arguments)?;
-    let mut subscriber = Side::start("iceoryx-subscribe", &arguments)?;
+fn run_iceoryx(task: &Task) -> Result<Rate> {
+    let mut publisher = start("iceoryx-publish", WRITER, task)?;
+    let mut subscriber = start("iceoryx-subscribe", READER, task)?;
     subscriber.go()?;
     publisher.go()?;
-    let [messages, seconds] = subscriber.figures()?;
+    let rate = subscriber.hear("rate")?;
     subscriber.end()?;
     // The publisher keeps its memory until its subscriber has read the last sample.
     publisher.go()?;
     publisher.end()?;
-    Ok(Rate { messages, seconds })
+    Ok(rate)
 }
 
 /// Writes as fast as the slowest reader allows.
-pub(crate) fn write(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::First)?;
-    let directory: PathBuf = argument(arguments, 0)?;
-    let (message_bytes, readers): (usize, usize) = (argument(arguments, 1)?, argument(arguments, 2)?);
-    let mut writer = make_ring(&directory, "data", RING_BYTES)?;
+pub(crate) fn write(task: Task) -> Result<()> {
+    let message_bytes = task.message_bytes;
+    let mut writer = make_ring(&task.directory, "data", RING_BYTES)?;
     stand_by()?;
-    let mut followers = Followers::open(&directory, readers)?;
+    let mut followers = Followers::open(&task.directory, task.readers)?;
     let message = vec![3_u8; message_bytes];
     let end = Instant::now() + DURATION;
     let mut published = 0;
@@ -196,10 +177,8 @@ impl Followers {
 }
 
 /// Reads, and reports its position.
-pub(crate) fn read(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::Second)?;
-    let directory: PathBuf = argument(arguments, 0)?;
-    let (index, readers): (usize, usize) = (argument(arguments, 1)?, argument(arguments, 2)?);
+pub(crate) fn read(task: Task) -> Result<()> {
+    let Task { directory, index, readers, .. } = task;
     // Several readers share a processor, so one that spins would block the others.
     let idle = if readers == 1 { Idle::Spin } else { Idle::Yield };
     let mut data = RingReader::open(&directory, "data", idle)?;
@@ -226,5 +205,5 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
         }
     }
     let begun = begun.context("nothing was written")?;
-    tell(&[messages as f64, begun.elapsed().as_secs_f64()])
+    tell("rate", &Rate { messages: messages as f64, seconds: begun.elapsed().as_secs_f64() })
 }

@@ -5,18 +5,15 @@
 //! here.
 
 use std::io::Read as _;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use peers::Row;
+use peers::process::{Process, stand_by, this_program};
 use ring::{Idle, Read};
 
 use crate::bandwidth::BATCH_BYTES;
 use crate::latency::{RING_BYTES, RingReader, make_ring};
-use crate::place::{Standing, stand_on};
-use crate::side::{Side, argument, stand_by, this_program};
-use crate::{Bench, size_name};
+use crate::{READER, Rings, Task, WRITER, readers_name, size_name, start};
 
 const MESSAGE_BYTES: [usize; 2] = [64, 1 << 10];
 const READERS: [usize; 3] = [0, 1, 8];
@@ -25,45 +22,36 @@ const READERS: [usize; 3] = [0, 1, 8];
 const RECORDS: usize = 20_000;
 
 /// Counts instructions if valgrind is installed. The counts are deterministic: one run is enough.
-pub(crate) fn measure(bench: &Bench) -> Result<()> {
+pub(crate) fn measure(rings: &Rings) -> Result<()> {
+    let bench = &rings.bench;
     if Command::new("valgrind").arg("--version").output().is_err() {
-        bench.report.note("cost: not measured: there is no valgrind (Debian: apt-get install valgrind)");
+        bench.note("cost: not measured: there is no valgrind (Debian: apt-get install valgrind)");
         return Ok(());
     }
     for message_bytes in MESSAGE_BYTES {
         for readers in READERS {
             bench.check()?;
-            let plural = if readers == 1 { "" } else { "s" };
-            let case = format!("cost/{}/{readers}-reader{plural}", size_name(message_bytes));
-            if bench.leaves_out(&case) {
-                continue;
-            }
-            let count = |records| count(bench, [message_bytes, records, readers]);
+            let name = format!("cost/{}/{}", size_name(message_bytes), readers_name(readers));
+            let Some(case) = bench.case(name) else { continue };
+            let count = |records| count(&Task { records, readers, ..rings.task(message_bytes) });
             let per_record = (count(2 * RECORDS)? - count(RECORDS)?) / RECORDS as f64;
-            bench.report.row(&Row {
-                case: &case,
-                system: "tallycast",
-                metric: "instructions",
-                unit: "1/record",
-                runs: &[per_record],
-            });
+            case.row("tallycast", "instructions", "1/record", [per_record]);
         }
     }
     Ok(())
 }
 
-/// Returns the instructions of a whole writer: message size, records, readers.
-fn count(bench: &Bench, [message_bytes, records, readers]: [usize; 3]) -> Result<f64> {
-    let directory = bench.place.directory().display().to_string();
+/// Returns the instructions of a whole writer.
+fn count(task: &Task) -> Result<f64> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(this_program()?);
     command.stderr(Stdio::piped());
-    let arguments = [directory.clone(), message_bytes.to_string(), records.to_string()];
-    let mut writer = Side::start_by(command, "cost-write", &arguments)?;
+    let mut writer = Process::start_by(command, "cost-write", WRITER, task)?;
+    writer.hear::<()>("ready")?;
     let mut errors = writer.take_errors().context("its standard error is a pipe")?;
     let mut sides = Vec::new();
-    for _ in 0..readers {
-        let mut side = Side::start("cost-read", std::slice::from_ref(&directory))?;
+    for _ in 0..task.readers {
+        let mut side = start("cost-read", READER, task)?;
         side.go()?;
         sides.push(side);
     }
@@ -71,7 +59,7 @@ fn count(bench: &Bench, [message_bytes, records, readers]: [usize; 3]) -> Result
     let mut said = String::new();
     errors.read_to_string(&mut said)?;
     writer.end().with_context(|| said.clone())?;
-    sides.into_iter().try_for_each(Side::end)?;
+    sides.into_iter().try_for_each(Process::end)?;
     let collected =
         said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
     let collected = collected.with_context(|| format!("callgrind reported no count: {said}"))?;
@@ -79,15 +67,12 @@ fn count(bench: &Bench, [message_bytes, records, readers]: [usize; 3]) -> Result
 }
 
 /// Writes `records` records without waiting for readers.
-pub(crate) fn write(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::First)?;
-    let directory: PathBuf = argument(arguments, 0)?;
-    let (message_bytes, records): (usize, usize) = (argument(arguments, 1)?, argument(arguments, 2)?);
-    let mut writer = make_ring(&directory, "data", RING_BYTES)?;
+pub(crate) fn write(task: Task) -> Result<()> {
+    let mut writer = make_ring(&task.directory, "data", RING_BYTES)?;
     stand_by()?;
-    let message = vec![3_u8; message_bytes];
+    let message = vec![3_u8; task.message_bytes];
     let mut published = 0;
-    for _ in 0..records {
+    for _ in 0..task.records {
         writer.stage(0, [0, 0], &[&message])?;
         if writer.head() - published >= BATCH_BYTES {
             writer.publish();
@@ -99,10 +84,8 @@ pub(crate) fn write(arguments: &[String]) -> Result<()> {
 }
 
 /// Reads, and ignores losses.
-pub(crate) fn read(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::Second)?;
-    let directory: PathBuf = argument(arguments, 0)?;
-    let mut data = RingReader::open(&directory, "data", Idle::Yield)?;
+pub(crate) fn read(task: Task) -> Result<()> {
+    let mut data = RingReader::open(&task.directory, "data", Idle::Yield)?;
     stand_by()?;
     loop {
         match data.next()? {

@@ -4,7 +4,7 @@
 //! by default. A sleeping subscriber is woken by its event service, a second call in addition to the sample's.
 
 use std::hint::{black_box, spin_loop};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
@@ -13,12 +13,11 @@ use iceoryx2::port::notifier::Notifier;
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
+use peers::process::{stand_by, tell, wait_for_go};
 
-use crate::PATIENCE;
-use crate::bandwidth::DURATION;
+use crate::bandwidth::{DURATION, Rate};
 use crate::latency::{Exchange, RING_BYTES, Wait};
-use crate::place::{Standing, stand_on};
-use crate::side::{argument, stand_by, tell, wait_for_word};
+use crate::{PATIENCE, Task};
 
 /// Maximum number of subscriber slots: as many messages as a ring holds, within the limits of its queues.
 const MAX_SLOTS: usize = 4096;
@@ -54,10 +53,8 @@ struct MessageReceiver {
 }
 
 /// Sends every message, and measures.
-pub(crate) fn ping(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::First)?;
-    let (directory, exchange) = Exchange::from_arguments(arguments)?;
-    let [there, back] = channels(&directory, &exchange)?;
+pub(crate) fn ping(exchange: Exchange) -> Result<()> {
+    let [there, back] = channels(&exchange)?;
     let (sender, mut receiver) = (there.sender(exchange.wait)?, back.receiver(exchange.wait)?);
     stand_by()?;
     let message = vec![3_u8; exchange.message_bytes];
@@ -65,27 +62,24 @@ pub(crate) fn ping(arguments: &[String]) -> Result<()> {
         sender.send(&message)?;
         receiver.receive().map(|_| ())
     })?;
-    tell(&figures)
+    tell("figures", &figures)
 }
 
 /// Sends every message back.
-pub(crate) fn pong(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::Second)?;
-    let (directory, exchange) = Exchange::from_arguments(arguments)?;
-    let [there, back] = channels(&directory, &exchange)?;
+pub(crate) fn pong(exchange: Exchange) -> Result<()> {
+    let [there, back] = channels(&exchange)?;
     let (mut receiver, sender) = (there.receiver(exchange.wait)?, back.sender(exchange.wait)?);
     stand_by()?;
     for _ in 0..exchange.total() {
         sender.send(receiver.receive()?)?;
     }
     // Messages that the other side has not read are lost when their publisher exits.
-    wait_for_word()
+    wait_for_go()
 }
 
 /// Publishes as fast as the subscriber allows.
-pub(crate) fn publish(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::First)?;
-    let channel = bandwidth_channel(arguments)?;
+pub(crate) fn publish(task: Task) -> Result<()> {
+    let channel = bandwidth_channel(&task)?;
     let sender = channel.sender(Wait::Spin)?;
     stand_by()?;
     let mut message = vec![3_u8; channel.message_bytes];
@@ -97,13 +91,12 @@ pub(crate) fn publish(arguments: &[String]) -> Result<()> {
     }
     message[0] = LAST;
     sender.send(&message)?;
-    wait_for_word()
+    wait_for_go()
 }
 
 /// Reads until the last message.
-pub(crate) fn subscribe(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::Second)?;
-    let mut receiver = bandwidth_channel(arguments)?.receiver(Wait::Spin)?;
+pub(crate) fn subscribe(task: Task) -> Result<()> {
+    let mut receiver = bandwidth_channel(&task)?.receiver(Wait::Spin)?;
     stand_by()?;
     let (mut messages, mut begun) = (0_u64, None);
     loop {
@@ -111,36 +104,30 @@ pub(crate) fn subscribe(arguments: &[String]) -> Result<()> {
         messages += 1;
         let begun = begun.get_or_insert_with(Instant::now);
         if last {
-            return tell(&[messages as f64, begun.elapsed().as_secs_f64()]);
+            return tell("rate", &Rate { messages: messages as f64, seconds: begun.elapsed().as_secs_f64() });
         }
     }
 }
 
 /// Creates both directions; the measurement's own directory makes their names unique.
-fn channels(directory: &std::path::Path, exchange: &Exchange) -> Result<[Channel; 2]> {
-    let named = |direction: &str| {
-        Channel::new(
-            &format!("{}/{direction}", directory.display()),
-            exchange.message_bytes,
-            exchange.ring_bytes,
-        )
-    };
-    Ok([named("there")?, named("back")?])
+fn channels(exchange: &Exchange) -> Result<[Channel; 2]> {
+    let Exchange { directory, message_bytes, ring_bytes, .. } = exchange;
+    let channel = |direction| Channel::new(directory, direction, *message_bytes, *ring_bytes);
+    Ok([channel("there")?, channel("back")?])
 }
 
-fn bandwidth_channel(arguments: &[String]) -> Result<Channel> {
-    let (directory, message_bytes): (PathBuf, usize) = (argument(arguments, 0)?, argument(arguments, 1)?);
-    Channel::new(&format!("{}/rate", directory.display()), message_bytes, RING_BYTES)
+fn bandwidth_channel(task: &Task) -> Result<Channel> {
+    Channel::new(&task.directory, "rate", task.message_bytes, RING_BYTES)
 }
 
 impl Channel {
-    fn new(name: &str, message_bytes: usize, ring_bytes: usize) -> Result<Self> {
+    fn new(directory: &Path, name: &str, message_bytes: usize, ring_bytes: usize) -> Result<Self> {
         set_log_level(LogLevel::Error);
         let node = NodeBuilder::new()
             .signal_handling_mode(SignalHandlingMode::Disabled)
             .create::<ipc::Service>()
             .map_err(said)?;
-        Ok(Self { node, name: name.to_owned(), message_bytes, ring_bytes })
+        Ok(Self { node, name: format!("{}/{name}", directory.display()), message_bytes, ring_bytes })
     }
 
     fn sender(&self, wait: Wait) -> Result<MessageSender> {

@@ -1,18 +1,16 @@
 //! Latency of a message: half of the round-trip time over two rings.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use peers::{Row, percentile};
+use peers::process::{stand_by, tell};
+use peers::{quantiles, ratios};
 use ring::shared::{Options, SharedRing};
 use ring::{Idle, Read, Reader, Writer, wait_any};
+use serde::{Deserialize, Serialize};
 
-use crate::place::{Standing, stand_on};
-use crate::side::{Side, argument, stand_by, tell};
-use crate::{Bench, PATIENCE, size_name};
+use crate::{PATIENCE, READER, Rings, WRITER, size_name, start};
 
 /// Default size of `ring::shared`, within the second-level cache of most processors.
 pub(crate) const RING_BYTES: usize = 1 << 20;
@@ -32,18 +30,19 @@ const MIN_WARM_UP: usize = 200;
 /// The median, the 99th and the 99.9th percentile. Units: microseconds, one way.
 pub(crate) type Quantiles = [f64; 3];
 
-const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// Waiting mode of a side: spinning or asleep.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Wait {
     Spin,
     Futex,
 }
 
 /// One run of round trips.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Exchange {
+    pub(crate) directory: PathBuf,
     pub(crate) wait: Wait,
     pub(crate) message_bytes: usize,
     pub(crate) ring_bytes: usize,
@@ -52,56 +51,45 @@ pub(crate) struct Exchange {
 }
 
 /// Measures every size, spinning and asleep.
-pub(crate) fn measure(bench: &Bench) -> Result<()> {
+pub(crate) fn measure(rings: &Rings) -> Result<()> {
     for (message_bytes, ring_bytes, count) in CASES {
         for wait in [Wait::Spin, Wait::Futex] {
             let warm_up = (2 * ring_bytes / message_bytes).max(MIN_WARM_UP);
-            measure_case(bench, &Exchange { wait, message_bytes, ring_bytes, warm_up, count })?;
+            let directory = rings.directory.path().to_owned();
+            measure_case(rings, &Exchange { directory, wait, message_bytes, ring_bytes, warm_up, count })?;
         }
     }
     Ok(())
 }
 
-fn measure_case(bench: &Bench, exchange: &Exchange) -> Result<()> {
-    let case = format!("latency/{}/{}", size_name(exchange.message_bytes), exchange.wait.name());
-    if bench.leaves_out(&case) {
-        return Ok(());
-    }
-    let mut runs: [(&str, Vec<Quantiles>); 3] =
-        ["tallycast", "iceoryx2", "limit"].map(|name| (name, Vec::new()));
-    for _ in 0..bench.runs {
-        for (system, runs) in &mut runs {
-            bench.check()?;
-            runs.push(match *system {
-                "tallycast" => between(bench, ["ping", "pong"], exchange)?,
-                "iceoryx2" => between(bench, ["iceoryx-ping", "iceoryx-pong"], exchange)?,
-                _ => bench.limit.latency(exchange)?,
-            });
+fn measure_case(rings: &Rings, exchange: &Exchange) -> Result<()> {
+    let name = format!("latency/{}/{}", size_name(exchange.message_bytes), exchange.wait.name());
+    let Some(case) = rings.bench.case(name) else { return Ok(()) };
+    let mut systems: [(_, &dyn Fn() -> Result<Quantiles>); 3] = [
+        ("tallycast", &|| between(["ping", "pong"], exchange)),
+        ("iceoryx2", &|| between(["iceoryx-ping", "iceoryx-pong"], exchange)),
+        ("limit", &|| rings.limit.latency(exchange)),
+    ];
+    let taken = case.in_turn(&mut systems, |run| run())?;
+    let medians = |runs: &[Quantiles]| runs.iter().map(|run| run[0]).collect::<Vec<_>>();
+    for it in &taken {
+        for (index, metric) in ["p50", "p99", "p99.9"].into_iter().enumerate() {
+            case.row(it.system, metric, "us", it.runs.iter().map(|run| run[index]));
         }
-    }
-    let limit = runs[2].1.clone();
-    for (system, runs) in &runs {
-        let row =
-            |metric, unit, runs: &[f64]| bench.report.row(&Row { case: &case, system, metric, unit, runs });
-        for (at, (metric, _)) in QUANTILES.into_iter().enumerate() {
-            row(metric, "us", &runs.iter().map(|run| run[at]).collect::<Vec<_>>());
-        }
-        if *system != "limit" {
-            let ratios: Vec<f64> = runs.iter().zip(&limit).map(|(run, limit)| run[0] / limit[0]).collect();
-            row("ratio_to_limit", "x", &ratios);
+        if it.system != "limit" {
+            case.row(it.system, "ratio_to_limit", "x", ratios(&medians(&it.runs), &medians(&taken[2].runs)));
         }
     }
     Ok(())
 }
 
 /// Runs two roles against each other; the first reports the figures.
-fn between(bench: &Bench, [ping, pong]: [&str; 2], exchange: &Exchange) -> Result<Quantiles> {
-    let arguments = exchange.arguments(bench.place.directory());
-    let mut first = Side::start(ping, &arguments)?;
-    let mut second = Side::start(pong, &arguments)?;
+fn between([ping, pong]: [&'static str; 2], exchange: &Exchange) -> Result<Quantiles> {
+    let mut first = start(ping, WRITER, exchange)?;
+    let mut second = start(pong, READER, exchange)?;
     second.go()?;
     first.go()?;
-    let figures = first.figures()?;
+    let figures = first.hear("figures")?;
     first.end()?;
     // The publisher may need to keep its messages until they were read.
     second.go().ok();
@@ -110,26 +98,22 @@ fn between(bench: &Bench, [ping, pong]: [&str; 2], exchange: &Exchange) -> Resul
 }
 
 /// Sends every message, and measures.
-pub(crate) fn ping(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::First)?;
-    let (directory, exchange) = Exchange::from_arguments(arguments)?;
-    let mut writer = make_ring(&directory, "ping", exchange.ring_bytes)?;
+pub(crate) fn ping(exchange: Exchange) -> Result<()> {
+    let mut writer = make_ring(&exchange.directory, "ping", exchange.ring_bytes)?;
     stand_by()?;
-    let mut reader = RingReader::open(&directory, "pong", exchange.wait.idle())?;
+    let mut reader = RingReader::open(&exchange.directory, "pong", exchange.wait.idle())?;
     let message = vec![3_u8; exchange.message_bytes];
     let figures = exchange.time(|| {
         send(&mut writer, &message)?;
         reader.expect().map(|_| ())
     })?;
-    tell(&figures)
+    tell("figures", &figures)
 }
 
 /// Sends every message back.
-pub(crate) fn pong(arguments: &[String]) -> Result<()> {
-    stand_on(Standing::Second)?;
-    let (directory, exchange) = Exchange::from_arguments(arguments)?;
-    let mut reader = RingReader::open(&directory, "ping", exchange.wait.idle())?;
-    let mut writer = make_ring(&directory, "pong", exchange.ring_bytes)?;
+pub(crate) fn pong(exchange: Exchange) -> Result<()> {
+    let mut reader = RingReader::open(&exchange.directory, "ping", exchange.wait.idle())?;
+    let mut writer = make_ring(&exchange.directory, "pong", exchange.ring_bytes)?;
     stand_by()?;
     for _ in 0..exchange.total() {
         send(&mut writer, reader.expect()?)?;
@@ -211,29 +195,11 @@ impl Exchange {
             exchange()?;
             one_way_us.push(begun.elapsed().as_secs_f64() * 1e6 / 2.0);
         }
-        one_way_us.sort_by(f64::total_cmp);
-        Ok(QUANTILES.map(|(_, share)| percentile(&one_way_us, share)))
+        Ok(quantiles(one_way_us, SHARES))
     }
 
     pub(crate) const fn total(&self) -> usize {
         self.warm_up + self.count
-    }
-
-    fn arguments(&self, directory: &Path) -> Vec<String> {
-        let numbers = [self.message_bytes, self.ring_bytes, self.warm_up, self.count];
-        let words = [directory.display().to_string(), self.wait.to_string()];
-        words.into_iter().chain(numbers.map(|number| number.to_string())).collect()
-    }
-
-    pub(crate) fn from_arguments(arguments: &[String]) -> Result<(PathBuf, Self)> {
-        let exchange = Self {
-            wait: argument(arguments, 1)?,
-            message_bytes: argument(arguments, 2)?,
-            ring_bytes: argument(arguments, 3)?,
-            warm_up: argument(arguments, 4)?,
-            count: argument(arguments, 5)?,
-        };
-        Ok((argument(arguments, 0)?, exchange))
     }
 }
 
@@ -250,19 +216,5 @@ impl Wait {
             Self::Spin => Idle::Spin,
             Self::Futex => Idle::Sleep,
         }
-    }
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-impl FromStr for Wait {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        [Self::Spin, Self::Futex].into_iter().find(|wait| wait.name() == name).ok_or(())
     }
 }

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::bandwidth::Rate;
 use crate::latency::{Exchange, Quantiles};
-use crate::side::numbers;
 
 /// Source of the program, which is embedded in the binary and compiled on each machine.
 const SOURCE: &str = include_str!("../limit.c");
@@ -52,6 +51,8 @@ impl Limit {
             format!("cannot start `limit`\n{} must be executable", self.program.display())
         })?;
         let line = String::from_utf8_lossy(&output.stdout);
-        numbers(&line).with_context(|| format!("`limit` printed `{line}` instead of its figures"))
+        let numbers: Option<Vec<f64>> = line.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
+        let numbers = numbers.and_then(|numbers| numbers.try_into().ok());
+        numbers.with_context(|| format!("`limit` printed `{line}` instead of its figures"))
     }
 }

@@ -3,109 +3,109 @@
 //!
 //! The references, measured alternately with it in every run, are `limit`, a bare ring of two processes and two
 //! copies (`limit.c`), and `iceoryx2`, another library of this kind. All copy in and copy out. Each side is a
-//! process of its own (this program starts itself again in either role), pinned to a processor of its own.
-//!
-//! `--json` prints rows as objects; `--quick` takes fewer runs, for trying; `--only TEXT` takes the cases whose
-//! names contain it.
+//! process of its own (this program starts itself again in either role), pinned to a processor of its own. Options:
+//! [`Bench`].
 
 mod bandwidth;
 mod cost;
 mod iceoryx;
 mod latency;
 mod limit;
-mod place;
-mod side;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use peers::Report;
+use anyhow::{Context, Result};
+use peers::process::{Process, Role, plays};
+use peers::{Bench, Extent, Standing};
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 use limit::Limit;
-use place::Place;
 
 /// Maximum time one side waits for the other: far longer than any scheduling delay.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// File system of the rings.
+const MEMORY: &str = "/dev/shm";
+/// Processors of the sides.
+const WRITER: Standing = Standing::Source;
+const READER: Standing = Standing::Reader { index: 0 };
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(at) = arguments.iter().position(|argument| argument == "--role") {
-        return play(&arguments[at + 1..]);
+    let is_role = plays(&[
+        Role::new("ping", latency::ping),
+        Role::new("pong", latency::pong),
+        Role::new("write", bandwidth::write),
+        Role::new("read", bandwidth::read),
+        Role::new("cost-write", cost::write),
+        Role::new("cost-read", cost::read),
+        Role::new("iceoryx-ping", iceoryx::ping),
+        Role::new("iceoryx-pong", iceoryx::pong),
+        Role::new("iceoryx-publish", iceoryx::publish),
+        Role::new("iceoryx-subscribe", iceoryx::subscribe),
+    ])?;
+    if is_role {
+        return Ok(());
     }
-    let bench = Bench::prepare(&arguments)?;
-    latency::measure(&bench)?;
-    bandwidth::measure(&bench)?;
-    cost::measure(&bench)
+    let rings = Rings::prepare()?;
+    latency::measure(&rings)?;
+    bandwidth::measure(&rings)?;
+    cost::measure(&rings)
 }
 
 /// State shared by all cases.
-struct Bench {
-    report: Report,
-    place: Place,
+struct Rings {
+    bench: Bench,
+    /// Directory in memory for the rings; dropping it removes it.
+    directory: TempDir,
     limit: Limit,
-    /// Number of runs per figure.
-    runs: usize,
-    /// Text that the names of measured cases contain.
-    only: String,
-    interrupted: Arc<AtomicBool>,
 }
 
-impl Bench {
-    fn prepare(arguments: &[String]) -> Result<Self> {
-        let report = Report::from_arguments("ring");
-        let quick = arguments.iter().any(|argument| argument == "--quick");
-        let runs = if quick { 2 } else { 5 };
-        let only = arguments.iter().position(|argument| argument == "--only");
-        let only = only.and_then(|at| arguments.get(at + 1)).cloned().unwrap_or_default();
-        let place = Place::new()?;
-        let limit = Limit::build(place.directory())?;
-        // Ctrl-C ends the sides directly; this program then reports it and cleans up.
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .context("cannot install signal handlers")?;
-        }
-        report.note(&format!(
-            "medians of {runs} runs (smallest – largest), the systems in turn; ratio_to_limit within each run: \
-             of delays less is better, of rates more"
+/// Task of a side that writes or reads one ring.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Task {
+    directory: PathBuf,
+    message_bytes: usize,
+    records: usize,
+    readers: usize,
+    /// Index of this reader.
+    index: usize,
+}
+
+impl Rings {
+    fn prepare() -> Result<Self> {
+        let seconds = bandwidth::DURATION.as_secs_f64();
+        let bench = Bench::begin("ring", Extent { runs: 5, seconds }, Extent { runs: 2, seconds })?;
+        let directory = tempfile::Builder::new().prefix("tallycast-bench-ring-").tempdir_in(MEMORY);
+        let directory = directory.with_context(|| {
+            format!("cannot create a directory\nthe rings need a memory file system at {MEMORY} that this user may write to")
+        })?;
+        let limit = Limit::build(directory.path())?;
+        bench.introduce(&format!(
+            "medians of {} runs (smallest – largest), the systems in turn; ratio_to_limit within each run: \
+             of delays less is better, of rates more",
+            bench.extent.runs
         ));
-        if quick {
-            report.note("quick: too few runs to be quoted");
-        }
-        report.note(&place.describe());
-        Ok(Self { report, place, limit, runs, only, interrupted })
+        bench.note(&Standing::describe()?);
+        Ok(Self { bench, directory, limit })
     }
 
-    fn leaves_out(&self, case: &str) -> bool {
-        !case.contains(&self.only)
-    }
-
-    fn check(&self) -> Result<()> {
-        if self.interrupted.load(Ordering::Relaxed) {
-            bail!("interrupted");
-        }
-        Ok(())
+    /// Returns a task without records and readers.
+    fn task(&self, message_bytes: usize) -> Task {
+        Task { directory: self.directory.path().to_owned(), message_bytes, ..Task::default() }
     }
 }
 
-/// Runs one side of a pair.
-fn play(arguments: &[String]) -> Result<()> {
-    let [role, arguments @ ..] = arguments else { bail!("missing role") };
-    match role.as_str() {
-        "ping" => latency::ping(arguments),
-        "pong" => latency::pong(arguments),
-        "write" => bandwidth::write(arguments),
-        "read" => bandwidth::read(arguments),
-        "cost-write" => cost::write(arguments),
-        "cost-read" => cost::read(arguments),
-        "iceoryx-ping" => iceoryx::ping(arguments),
-        "iceoryx-pong" => iceoryx::pong(arguments),
-        "iceoryx-publish" => iceoryx::publish(arguments),
-        "iceoryx-subscribe" => iceoryx::subscribe(arguments),
-        other => bail!("unknown role `{other}`"),
-    }
+/// Starts a side; returns when it is ready.
+fn start(role: &'static str, standing: Standing, order: &impl Serialize) -> Result<Process> {
+    let mut side = Process::start(role, standing, order)?;
+    side.hear::<()>("ready")?;
+    Ok(side)
+}
+
+/// Formats a number of readers as in case names.
+fn readers_name(readers: usize) -> String {
+    format!("{readers}-reader{}", if readers == 1 { "" } else { "s" })
 }
 
 /// Formats a size as in case names.

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use peers::process;
 
-use crate::{Role, Task, Told};
+use crate::Task;
+use crate::meter::Told;
 
 /// Builds the program; returns false if there is no libudt or no compiler.
 pub(crate) fn build() -> Result<bool> {
@@ -32,13 +33,17 @@ fn program() -> Result<PathBuf> {
     Ok(here.with_file_name("udt_peer"))
 }
 
+pub(crate) fn send(task: &Task) -> Result<Told> {
+    side(task, "connect", "blast")
+}
+
+pub(crate) fn receive(task: &Task) -> Result<Told> {
+    side(task, "listen", "drain")
+}
+
 /// Runs one side of a run with libudt.
-pub(crate) fn side(task: &Task) -> Result<Told> {
+fn side(task: &Task, mode: &str, action: &str) -> Result<Told> {
     let (ip, port) = (task.address.ip().to_string(), task.address.port().to_string());
-    let (mode, action) = match task.role {
-        Role::Source => ("connect", "blast"),
-        Role::Reader => ("listen", "drain"),
-    };
     // Its sockets' buffers are small, and hold few larger packets.
     let packet_bytes = task.mtu.min(9_000).to_string();
     let milliseconds = format!("{:.0}", task.seconds * 1e3);

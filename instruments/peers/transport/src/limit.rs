@@ -2,16 +2,17 @@
 //!
 //! Lost datagrams are not retransmitted, so the reader's bytes are fewer than the source's.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
-use peers::{Whose, cpu_seconds, process};
+use peers::process;
 use sys::{
     Interest, Loopback, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, SendOptions,
     SendSocket, SendTechniques, clock,
 };
 
-use crate::{Task, Told};
+use crate::Task;
+use crate::meter::{Meter, Told};
 
 /// Size of the UDP and IPv4 headers. Units: bytes.
 const HEADERS_BYTES: usize = 28;
@@ -36,22 +37,16 @@ pub(crate) fn send(task: &Task) -> Result<Told> {
     poller.add(&socket, 0, Interest::Write)?;
     let segment_bytes = (task.mtu as usize - HEADERS_BYTES).min(MOST_BYTES);
     let train = vec![7_u8; MOST_BYTES / segment_bytes * segment_bytes];
-    let (began, before) = (Instant::now(), cpu_seconds(Whose::Process));
-    let mut bytes = 0;
-    while began.elapsed() < Duration::from_secs_f64(task.seconds) {
+    let mut meter = Meter::begin();
+    while meter.goes_on(task) {
         let outcomes = socket.send_train(&train, segment_bytes, task.address);
         let sent = outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count();
-        bytes += sent * segment_bytes;
+        meter.sent(sent * segment_bytes);
         if sent < outcomes.len() {
             poller.wait(Some(clock::monotonic() + Duration::from_millis(1)))?;
         }
     }
-    Ok(Told {
-        bytes: bytes as f64,
-        seconds: began.elapsed().as_secs_f64(),
-        cpu_seconds: cpu_seconds(Whose::Process) - before,
-        again: 0.0,
-    })
+    Ok(meter.of_source(0))
 }
 
 pub(crate) fn receive(task: &Task) -> Result<Told> {
@@ -61,20 +56,13 @@ pub(crate) fn receive(task: &Task) -> Result<Told> {
     process::tell("ready", &())?;
     let mut batch = ReceiveBatch::for_trains();
     poller.wait(None)?;
-    let (began, before) = (Instant::now(), cpu_seconds(Whose::Process));
-    let (mut last, mut bytes) = (began, 0);
-    while last.elapsed() < END {
+    let mut meter = Meter::begin();
+    while meter.silence() < END {
         if socket.receive_batch(&mut batch)? == 0 {
             poller.wait(Some(clock::monotonic() + END))?;
             continue;
         }
-        bytes += batch.iter().map(|received| received.bytes.len()).sum::<usize>();
-        last = Instant::now();
+        meter.received(batch.iter().map(|received| received.bytes.len()).sum());
     }
-    Ok(Told {
-        bytes: bytes as f64,
-        seconds: (last - began).as_secs_f64(),
-        cpu_seconds: cpu_seconds(Whose::Process) - before,
-        again: 0.0,
-    })
+    Ok(meter.of_reader())
 }

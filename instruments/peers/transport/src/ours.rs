@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use peers::{Whose, cpu_seconds, process};
 use engine::{PortOptions, ReliablePort};
+use peers::process;
 use udt::{SocketConfig, SocketType};
 
-use crate::{BLOCK_BYTES, System, Task, Told};
+use crate::meter::{Meter, Told};
+use crate::{System, Task};
 
 /// Requested size of the kernel's buffers, granted as far as its limits allow. Units: bytes.
 const KERNEL_BUFFER_BYTES: usize = 8 << 20;
@@ -42,24 +42,15 @@ pub(crate) fn send(task: &Task) -> Result<Told> {
     let any = SocketAddr::from(([0, 0, 0, 0], 0));
     let port = port(any, task)?;
     let socket = port.connect(task.address, config(task)?)?;
-    let block = vec![7_u8; BLOCK_BYTES];
-    let (began, before) = (Instant::now(), cpu_seconds(Whose::Process));
-    let mut bytes = 0;
-    while began.elapsed() < Duration::from_secs_f64(task.seconds) {
-        bytes += port.send(socket, &block, None)?;
-    }
+    let mut meter = Meter::begin();
+    meter.send(task, |block| Ok(port.send(socket, block, None)?))?;
     port.flush(socket, None)?;
     let stats = port.stats(socket).context("the connection is still open")?;
     if std::env::var_os("TALLYCAST_BENCH_STATS").is_some() {
         eprintln!("{stats:?}");
     }
     port.close(socket);
-    Ok(Told {
-        bytes: bytes as f64,
-        seconds: began.elapsed().as_secs_f64(),
-        cpu_seconds: cpu_seconds(Whose::Process) - before,
-        again: stats.retransmitted_packets as f64,
-    })
+    Ok(meter.of_source(stats.retransmitted_packets))
 }
 
 pub(crate) fn receive(task: &Task) -> Result<Told> {
@@ -67,26 +58,10 @@ pub(crate) fn receive(task: &Task) -> Result<Told> {
     port.listen(config(task)?, 4).context("the only listener")?;
     process::tell("ready", &())?;
     let socket = port.accept(None)?;
-    let mut block = vec![0; BLOCK_BYTES];
-    let mut bytes = port.receive(socket, &mut block, None)?;
-    let (began, before) = (Instant::now(), cpu_seconds(Whose::Process));
-    let mut last = began;
-    loop {
-        let count = port.receive(socket, &mut block, None)?;
-        if count == 0 {
-            break;
-        }
-        last = Instant::now();
-        bytes += count;
-    }
+    let meter = Meter::receive(|block| Ok(port.receive(socket, block, None)?))?;
     if std::env::var_os("TALLYCAST_BENCH_STATS").is_some() {
         eprintln!("{:?}", port.stats(socket));
     }
     port.close(socket);
-    Ok(Told {
-        bytes: bytes as f64,
-        seconds: (last - began).as_secs_f64(),
-        cpu_seconds: cpu_seconds(Whose::Process) - before,
-        again: 0.0,
-    })
+    Ok(meter.of_reader())
 }

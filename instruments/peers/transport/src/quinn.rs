@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use peers::{Whose, cpu_seconds, process};
+use peers::process;
 use quinn::{ClientConfig, Endpoint, ServerConfig, TransportConfig, VarInt};
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-use crate::{BLOCK_BYTES, Task, Told};
+use crate::meter::{Meter, Told};
+use crate::{BLOCK_BYTES, Task};
 
 /// Window size, as for our transport. Units: bytes.
 const WINDOW_BYTES: u32 = 12 << 20;
@@ -53,20 +53,14 @@ pub(crate) fn send(task: &Task) -> Result<Told> {
         let connection = endpoint.connect(task.address, NAME)?.await?;
         let mut stream = connection.open_uni().await?;
         let block = vec![7_u8; BLOCK_BYTES];
-        let (began, before) = (Instant::now(), cpu_seconds(Whose::Process));
-        let mut bytes = 0;
-        while began.elapsed() < Duration::from_secs_f64(task.seconds) {
+        let mut meter = Meter::begin();
+        while meter.goes_on(task) {
             stream.write_all(&block).await?;
-            bytes += block.len();
+            meter.sent(block.len());
         }
         stream.finish()?;
         stream.stopped().await?;
-        let told = Told {
-            bytes: bytes as f64,
-            seconds: began.elapsed().as_secs_f64(),
-            cpu_seconds: cpu_seconds(Whose::Process) - before,
-            again: connection.stats().path.lost_packets as f64,
-        };
+        let told = meter.of_source(connection.stats().path.lost_packets);
         connection.close(VarInt::from_u32(0), b"");
         endpoint.wait_idle().await;
         Ok(told)
@@ -86,16 +80,15 @@ pub(crate) fn receive(task: &Task) -> Result<Told> {
         std::fs::remove_file(certificate_path(task))?;
         let mut stream = connection.accept_uni().await?;
         let mut block = vec![0; BLOCK_BYTES];
-        let mut bytes = stream.read(&mut block).await?.context("something is sent")?;
-        let (began, before) = (Instant::now(), cpu_seconds(Whose::Process));
-        let mut last = began;
+        let first = stream.read(&mut block).await?.context("something is sent")?;
+        let mut meter = Meter::begin();
+        meter.received(first);
         while let Some(count) = stream.read(&mut block).await? {
-            last = Instant::now();
-            bytes += count;
+            meter.received(count);
         }
-        let cpu_seconds = cpu_seconds(Whose::Process) - before;
+        let told = meter.of_reader();
         // The source learns that everything was read before this end closes.
         connection.closed().await;
-        Ok(Told { bytes: bytes as f64, seconds: (last - began).as_secs_f64(), cpu_seconds, again: 0.0 })
+        Ok(told)
     })
 }

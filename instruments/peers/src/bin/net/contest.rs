@@ -1,9 +1,9 @@
 //! One case: its systems take turns within every run, so that disturbances affect all of them.
 
-use anyhow::{Context, Result};
-use peers::Row;
+use anyhow::Result;
+use peers::{Bench, Case, Taken, ratios};
 
-use crate::Bench;
+use crate::limit;
 use crate::search::highest_that_holds;
 
 /// Requested rate of a run.
@@ -15,20 +15,22 @@ pub(crate) struct Pace {
 }
 
 /// Result of a run. Units: datagrams, or bytes of whole datagrams.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) datagram_bytes: usize,
     pub(crate) sent: u64,
     /// Datagrams at the reader that received fewest.
     pub(crate) received: u64,
     pub(crate) seconds: f64,
-    pub(crate) source_cpu_s: Option<f64>,
+    pub(crate) source_cpu_s: f64,
     /// Processor time of the reader that used most.
-    pub(crate) reader_cpu_s: Option<f64>,
+    pub(crate) reader_cpu_s: f64,
     /// Receive buffer granted to a reader's socket, as the kernel counts it.
     pub(crate) receive_buffer_bytes: Option<usize>,
     /// Datagrams missing without a known reason; zero for systems that keep no account of reasons.
     pub(crate) unexplained: u64,
+    /// Delays of stamped datagrams.
+    pub(crate) delays_us: Vec<f64>,
 }
 
 /// A system that moves datagrams from a source to readers.
@@ -45,13 +47,19 @@ pub(crate) trait Contestant {
     }
 }
 
+/// Figures of one system in one run of a case.
+pub(crate) struct Repeat {
+    unpaced: Run,
+    /// Run at the highest loss-free rate: `None` if it was not searched for, or no rate was loss-free.
+    pub(crate) loss_free: Option<Option<Run>>,
+}
+
 /// Share of the requested rate from which it counts as reached; below, the source was too slow.
 const REACHED: f64 = 0.95;
 /// Share of the highest rate at which a search begins: paced senders cannot reach more.
 const UNPACED_SHARE: f64 = 0.98;
 
 impl Run {
-    #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
     pub(crate) fn datagrams_per_second(&self) -> f64 {
         self.received as f64 / self.seconds
     }
@@ -60,123 +68,106 @@ impl Run {
         self.datagrams_per_second() * self.datagram_bytes as f64 * 8.0 / 1e9
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
     fn sent_per_second(&self) -> f64 {
         self.sent as f64 / self.seconds
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
     fn loss_percent(&self) -> f64 {
         (1.0 - self.received as f64 / self.sent as f64) * 100.0
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
-    fn source_cpu_ns(&self) -> Option<f64> {
-        Some(self.source_cpu_s? / self.sent as f64 * 1e9)
+    pub(crate) fn source_cpu_ns(&self) -> f64 {
+        self.source_cpu_s / self.sent as f64 * 1e9
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
-    fn reader_cpu_ns(&self) -> Option<f64> {
-        Some(self.reader_cpu_s? / self.received as f64 * 1e9)
+    pub(crate) fn reader_cpu_ns(&self) -> f64 {
+        self.reader_cpu_s / self.received as f64 * 1e9
     }
-}
-
-/// Results of one system in all runs of a case.
-struct Record {
-    system: &'static str,
-    unpaced: Vec<Run>,
-    /// Loss-free runs; `None` if no rate was loss-free.
-    loss_free: Vec<Option<Run>>,
-    /// Start rate of the next search.
-    rate: Option<f64>,
 }
 
 /// Measures a case and prints its rows; the first system is the reference of the others.
-pub(crate) fn measure(bench: &Bench, case: &str, contestants: &mut [Box<dyn Contestant + '_>]) -> Result<()> {
-    let mut records: Vec<Record> = contestants.iter().map(|contestant| Record::new(&**contestant)).collect();
-    for repeat in 1..=bench.runs {
-        for (contestant, record) in contestants.iter_mut().zip(&mut records) {
-            bench.interrupt.check()?;
-            bench.progress(&format!("{case}: {} ({repeat} of {})", record.system, bench.runs));
-            record
-                .repeat(bench, &mut **contestant)
-                .with_context(|| format!("{case}: cannot measure {}", record.system))?;
-        }
-    }
-    for record in &records {
-        record.print(bench, case);
-    }
+pub(crate) fn measure(
+    bench: &Bench,
+    case: &Case<'_>,
+    contestants: Vec<Box<dyn Contestant + '_>>,
+) -> Result<()> {
+    let mut systems = searched(contestants);
+    let records = case.in_turn(&mut systems, |it| it.repeat(bench, bench.extent.seconds))?;
+    records.iter().for_each(|record| print(case, record));
     if let [limit, others @ ..] = &records[..] {
-        others.iter().for_each(|other| other.compare(bench, case, limit));
+        others.iter().for_each(|other| compare(case, other, limit));
     }
     Ok(())
 }
 
-impl Record {
-    fn new(contestant: &dyn Contestant) -> Self {
-        Self { system: contestant.system(), unpaced: Vec::new(), loss_free: Vec::new(), rate: None }
-    }
+/// A contestant, and the rate at which its next search begins.
+pub(crate) struct Searched<'a> {
+    pub(crate) contestant: Box<dyn Contestant + 'a>,
+    rate: Option<f64>,
+}
 
+/// Returns contestants with their names, before their first search.
+pub(crate) fn searched<'a>(contestants: Vec<Box<dyn Contestant + 'a>>) -> Vec<(&'static str, Searched<'a>)> {
+    contestants.into_iter().map(|it| (it.system(), Searched { contestant: it, rate: None })).collect()
+}
+
+impl Searched<'_> {
     /// Takes each figure once.
-    fn repeat(&mut self, bench: &Bench, contestant: &mut dyn Contestant) -> Result<()> {
-        let unpaced = contestant.run(Pace { datagrams_per_second: None, seconds: bench.seconds })?;
+    pub(crate) fn repeat(&mut self, bench: &Bench, seconds: f64) -> Result<Repeat> {
+        let Self { contestant, rate: last } = self;
+        let unpaced = contestant.run(Pace { datagrams_per_second: None, seconds })?;
         if let Some(granted_bytes) = unpaced.receive_buffer_bytes {
-            bench.say_granted(granted_bytes);
+            note_granted(bench, granted_bytes);
         }
-        if contestant.is_paced() {
-            let highest = unpaced.sent_per_second() * UNPACED_SHARE;
-            let found = highest_that_holds(highest, self.rate, |rate| {
-                bench.interrupt.check()?;
-                let run =
-                    contestant.run(Pace { datagrams_per_second: Some(rate), seconds: bench.seconds })?;
-                Ok((run.received == run.sent && run.sent_per_second() >= rate * REACHED).then_some(run))
-            })?;
-            self.rate = found.as_ref().map(|(rate, _)| *rate).or(self.rate);
-            self.loss_free.push(found.map(|(_, run)| run));
+        if !contestant.is_paced() {
+            return Ok(Repeat { unpaced, loss_free: None });
         }
-        self.unpaced.push(unpaced);
-        Ok(())
+        let highest = unpaced.sent_per_second() * UNPACED_SHARE;
+        let found = highest_that_holds(highest, *last, |rate| {
+            bench.check()?;
+            let run = contestant.run(Pace { datagrams_per_second: Some(rate), seconds })?;
+            Ok((run.received == run.sent && run.sent_per_second() >= rate * REACHED).then_some(run))
+        })?;
+        *last = found.as_ref().map(|(rate, _)| *rate).or(*last);
+        Ok(Repeat { unpaced, loss_free: Some(found.map(|(_, run)| run)) })
     }
+}
 
-    fn print(&self, bench: &Bench, case: &str) {
-        let row = |metric, unit, runs: &[f64]| {
-            if !runs.is_empty() {
-                bench.report.row(&Row { case, system: self.system, metric, unit, runs });
-            }
-        };
-        let unpaced = |value: &dyn Fn(&Run) -> Option<f64>| -> Vec<f64> {
-            self.unpaced.iter().filter_map(value).collect()
-        };
-        row("datagrams", "/s", &unpaced(&|run| Some(run.datagrams_per_second())));
-        row("goodput", "Gbit/s", &unpaced(&|run| Some(run.gigabits_per_second())));
-        row("loss", "%", &unpaced(&|run| Some(run.loss_percent())));
-        if self.unpaced.iter().any(|run| run.unexplained > 0) {
-            row("unexplained", "/run", &unpaced(&|run| Some(run.unexplained as f64)));
-        }
-        row("cpu_per_datagram_source", "ns", &unpaced(&Run::source_cpu_ns));
-        row("cpu_per_datagram_reader", "ns", &unpaced(&Run::reader_cpu_ns));
-        row("loss_free_datagrams", "/s", &self.loss_free(Run::datagrams_per_second));
-        row("loss_free_goodput", "Gbit/s", &self.loss_free(Run::gigabits_per_second));
-    }
+fn note_granted(bench: &Bench, granted_bytes: usize) {
+    let (asked, granted) = (limit::BUFFER_BYTES >> 20, granted_bytes as f64 / f64::from(1 << 20));
+    bench.note(&format!(
+        "receive buffers: {asked} MiB requested, which the kernel doubles; {granted:.2} MiB granted"
+    ));
+}
 
-    /// Returns a figure of every run; empty if no rate was loss-free.
-    fn loss_free(&self, value: impl Fn(&Run) -> f64) -> Vec<f64> {
-        self.loss_free.iter().map(|run| run.as_ref().map_or(0.0, &value)).collect()
+fn print(case: &Case<'_>, record: &Taken<Repeat>) {
+    let unpaced = |metric, unit, value: &dyn Fn(&Run) -> f64| {
+        case.row(record.system, metric, unit, record.runs.iter().map(|repeat| value(&repeat.unpaced)));
+    };
+    unpaced("datagrams", "/s", &Run::datagrams_per_second);
+    unpaced("goodput", "Gbit/s", &Run::gigabits_per_second);
+    unpaced("loss", "%", &Run::loss_percent);
+    if record.runs.iter().any(|repeat| repeat.unpaced.unexplained > 0) {
+        unpaced("unexplained", "/run", &|run| run.unexplained as f64);
     }
+    unpaced("cpu_per_datagram_source", "ns", &Run::source_cpu_ns);
+    unpaced("cpu_per_datagram_reader", "ns", &Run::reader_cpu_ns);
+    case.row(record.system, "loss_free_datagrams", "/s", loss_free(record, Run::datagrams_per_second));
+    case.row(record.system, "loss_free_goodput", "Gbit/s", loss_free(record, Run::gigabits_per_second));
+}
 
-    /// Prints the figures of this system as a share of the limit's in the same run.
-    fn compare(&self, bench: &Bench, case: &str, limit: &Self) {
-        let row = |metric, these: &[f64], those: &[f64]| {
-            let pairs = these.iter().zip(those).filter(|(_, that)| **that > 0.0);
-            let runs: Vec<f64> = pairs.map(|(this, that)| this / that).collect();
-            if !runs.is_empty() {
-                bench.report.row(&Row { case, system: self.system, metric, unit: "x", runs: &runs });
-            }
-        };
-        let goodput =
-            |record: &Self| -> Vec<f64> { record.unpaced.iter().map(Run::gigabits_per_second).collect() };
-        row("goodput_to_limit", &goodput(self), &goodput(limit));
-        let loss_free = |record: &Self| record.loss_free(Run::gigabits_per_second);
-        row("loss_free_to_limit", &loss_free(self), &loss_free(limit));
-    }
+/// Returns a figure of every search; zero where no rate was loss-free.
+pub(crate) fn loss_free(record: &Taken<Repeat>, value: impl Fn(&Run) -> f64) -> Vec<f64> {
+    let searched = record.runs.iter().filter_map(|repeat| repeat.loss_free.as_ref());
+    searched.map(|run| run.as_ref().map_or(0.0, &value)).collect()
+}
+
+/// Prints the figures of a system as a share of the limit's in the same run.
+fn compare(case: &Case<'_>, record: &Taken<Repeat>, limit: &Taken<Repeat>) {
+    let goodput = |record: &Taken<Repeat>| -> Vec<f64> {
+        record.runs.iter().map(|repeat| repeat.unpaced.gigabits_per_second()).collect()
+    };
+    case.row(record.system, "goodput_to_limit", "x", ratios(&goodput(record), &goodput(limit)));
+    let [these, those] = [record, limit].map(|record| loss_free(record, Run::gigabits_per_second));
+    case.row(record.system, "loss_free_to_limit", "x", ratios(&these, &those));
 }

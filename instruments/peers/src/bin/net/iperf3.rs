@@ -1,12 +1,13 @@
 //! `iperf3`: datagrams, one per call, and the kernel's TCP.
 
 use anyhow::{Context, Result};
+use peers::Server;
 use peers::place::{Place, Side};
 use serde::Deserialize;
 
 use crate::contest::{Contestant, Pace, Run};
 use crate::limit::BUFFER_BYTES;
-use crate::peer::{self, Server};
+use crate::peer;
 
 pub(crate) const PROGRAM: &str = "iperf3";
 
@@ -63,6 +64,15 @@ struct Utilization {
     remote_total: f64,
 }
 
+impl Utilization {
+    /// Returns the times of a run, without its counts.
+    fn over(&self, seconds: f64) -> Run {
+        let [source_cpu_s, reader_cpu_s] =
+            [self.host_total, self.remote_total].map(|percent| percent / 100.0 * seconds);
+        Run { seconds, source_cpu_s, reader_cpu_s, ..Run::default() }
+    }
+}
+
 impl Contestant for Udp<'_> {
     fn system(&self) -> &'static str {
         PROGRAM
@@ -80,15 +90,12 @@ impl Contestant for Udp<'_> {
         let sum = end.sum.context("iperf3 reported no sum of datagrams")?;
         let lost = u64::try_from(sum.lost_packets).unwrap_or(0);
         let received = sum.packets.checked_sub(lost).context("iperf3 lost more than it sent")?;
+        let datagram_bytes = self.datagram_bytes;
         Ok(Run {
-            datagram_bytes: self.datagram_bytes,
+            datagram_bytes,
             sent: sum.packets,
             received,
-            seconds: sum.seconds,
-            source_cpu_s: Some(end.cpu_utilization_percent.host_total / 100.0 * sum.seconds),
-            reader_cpu_s: Some(end.cpu_utilization_percent.remote_total / 100.0 * sum.seconds),
-            receive_buffer_bytes: None,
-            unexplained: 0,
+            ..end.cpu_utilization_percent.over(sum.seconds)
         })
     }
 }
@@ -106,15 +113,12 @@ impl Contestant for Tcp<'_> {
         let end = run(self.place, &["--length", &TCP_BLOCK_BYTES.to_string()])?;
         let sum = end.sum_received.context("iperf3 reported no sum of bytes")?;
         let pieces = sum.bytes / self.datagram_bytes as u64;
+        let datagram_bytes = self.datagram_bytes;
         Ok(Run {
-            datagram_bytes: self.datagram_bytes,
+            datagram_bytes,
             sent: pieces,
             received: pieces,
-            seconds: sum.seconds,
-            source_cpu_s: Some(end.cpu_utilization_percent.host_total / 100.0 * sum.seconds),
-            reader_cpu_s: Some(end.cpu_utilization_percent.remote_total / 100.0 * sum.seconds),
-            receive_buffer_bytes: None,
-            unexplained: 0,
+            ..end.cpu_utilization_percent.over(sum.seconds)
         })
     }
 }
@@ -124,7 +128,7 @@ fn run(place: &Place, arguments: &[&str]) -> Result<End> {
     let port = peer::port(place).to_string();
     let mut serve = peer::command(place, Side::Reader, PROGRAM)?;
     serve.args(["--server", "--one-off", "--forceflush", "--port", &port]);
-    let server = Server::start(serve, "Server listening")?;
+    let _server = Server::start(&mut serve, "Server listening")?;
     let mut call = peer::command(place, Side::Source, PROGRAM)?;
     call.args(["--client", &place.reader.to_string(), "--port", &port, "--json"]);
     call.args(["--time", &SECONDS.to_string()]).args(arguments);
@@ -132,7 +136,6 @@ fn run(place: &Place, arguments: &[&str]) -> Result<End> {
         call.args(["--window", &BUFFER_BYTES.to_string()]);
     }
     let said = peer::output(call)?;
-    drop(server);
     let said: Said =
         serde_json::from_str(&said).with_context(|| format!("unexpected output of iperf3: {said}"))?;
     Ok(said.end)

@@ -13,14 +13,15 @@ mod train;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use anyhow::{Context, Result, ensure};
+use peers::Standing;
 use peers::place::{Place, Side};
 use peers::process::Process;
 use serde::{Deserialize, Serialize};
 
+use crate::FRAME_BYTES;
 use crate::contest::{Contestant, Pace, Run};
-use crate::standing::Standing;
 
-pub(crate) use latency::{Waiting, delays, ping, pong};
+pub(crate) use latency::{Ping, Waiting, ping, pong};
 pub(crate) use reader::reader;
 pub(crate) use source::source;
 
@@ -56,13 +57,17 @@ pub(crate) struct Line {
     pub(crate) destination: SocketAddrV4,
     pub(crate) datagram_bytes: usize,
     pub(crate) calls: Calls,
+    /// True if the datagrams carry the time at which they were sent.
+    is_stamped: bool,
 }
 
 /// Task of a source.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Order {
+pub(crate) struct Order {
     line: Line,
     datagrams_per_second: Option<f64>,
+    /// The way to wait until a datagram is due.
+    waiting: Waiting,
     seconds: f64,
 }
 
@@ -75,7 +80,7 @@ struct Sent {
 }
 
 /// Final report of a reader. Units: datagrams, except for the socket's drops.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Received {
     datagrams: u64,
     /// Numbers that were skipped; modulo their range if numbers are narrow.
@@ -86,13 +91,17 @@ struct Received {
     dropped_messages: u64,
     seconds: f64,
     cpu_s: f64,
+    /// Delays of stamped datagrams.
+    delays_us: Vec<f64>,
 }
 
 /// The bare sockets of one case.
 pub(crate) struct Limit<'a> {
+    system: &'static str,
     place: &'a Place,
     line: Line,
     readers: usize,
+    waiting: Waiting,
 }
 
 impl Line {
@@ -100,7 +109,7 @@ impl Line {
         let (source, reader) = (place.source, place.reader);
         let address = if addressing == Addressing::Unicast { reader } else { GROUP };
         let destination = SocketAddrV4::new(address, place.port);
-        Self { source, reader, destination, datagram_bytes, calls }
+        Self { source, reader, destination, datagram_bytes, calls, is_stamped: false }
     }
 
     /// Returns the number of datagrams that cross the stack as one message.
@@ -126,24 +135,37 @@ impl Addressing {
 }
 
 impl<'a> Limit<'a> {
+    /// Returns sockets that do nothing else, each side on its processor.
     pub(crate) fn new(place: &'a Place, addressing: Addressing, datagram_bytes: usize, calls: Calls) -> Self {
-        Self {
-            place,
-            line: Line::new(place, addressing, datagram_bytes, calls),
-            readers: addressing.readers(),
-        }
+        let line = Line::new(place, addressing, datagram_bytes, calls);
+        Self { system: "limit", place, line, readers: addressing.readers(), waiting: Waiting::Spinning }
     }
 
-    fn start(&self, side: Side, role: &str, standing: Standing, order: &impl Serialize) -> Result<Process> {
-        let mut command = self.place.command(side)?;
-        command.args(["--role", role, &standing.to_string(), &serde_json::to_string(order)?]);
-        Process::start(command)
+    /// Returns sockets that wait as a stream does, on any processor; datagrams smaller than a frame are alone, and
+    /// stamped.
+    pub(crate) fn plain(place: &'a Place, datagram_bytes: usize) -> Self {
+        let is_stamped = datagram_bytes < FRAME_BYTES;
+        let calls = if is_stamped { Calls::Plain } else { Calls::Batched };
+        let it = Self::new(place, Addressing::Multicast { readers: 1 }, datagram_bytes, calls);
+        let line = Line { is_stamped, ..it.line };
+        Self { system: "plain", line, waiting: Waiting::Blocking, ..it }
+    }
+
+    fn start(
+        &self,
+        side: Side,
+        role: &'static str,
+        standing: Standing,
+        order: &impl Serialize,
+    ) -> Result<Process> {
+        let standing = if self.waiting == Waiting::Spinning { standing } else { Standing::Anywhere };
+        self.place.start(side, role, standing, order)
     }
 }
 
 impl Contestant for Limit<'_> {
     fn system(&self) -> &'static str {
-        "limit"
+        self.system
     }
 
     fn run(&mut self, pace: Pace) -> Result<Run> {
@@ -157,6 +179,7 @@ impl Contestant for Limit<'_> {
         let order = Order {
             line: self.line.clone(),
             datagrams_per_second: pace.datagrams_per_second,
+            waiting: self.waiting,
             seconds: pace.seconds,
         };
         let mut source = self.start(Side::Source, "limit-source", Standing::Source, &order)?;
@@ -173,10 +196,11 @@ impl Contestant for Limit<'_> {
             sent: sent.datagrams,
             received: least,
             seconds: slowest,
-            source_cpu_s: Some(sent.cpu_s),
-            reader_cpu_s: received.iter().map(|received| received.cpu_s).max_by(f64::total_cmp),
+            source_cpu_s: sent.cpu_s,
+            reader_cpu_s: received.iter().map(|received| received.cpu_s).fold(0.0, f64::max),
             receive_buffer_bytes: readers.first().map(|(_, granted_bytes)| *granted_bytes),
             unexplained: 0,
+            delays_us: received.into_iter().flat_map(|received| received.delays_us).collect(),
         })
     }
 }

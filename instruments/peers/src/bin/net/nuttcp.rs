@@ -1,11 +1,12 @@
 //! `nuttcp`: datagrams, one per call, at a precise rate.
 
 use anyhow::{Context, Result};
+use peers::Server;
 use peers::place::{Place, Side};
 
 use crate::contest::{Contestant, Pace, Run};
 use crate::limit::BUFFER_BYTES;
-use crate::peer::{self, Server};
+use crate::peer;
 
 pub(crate) const PROGRAM: &str = "nuttcp";
 
@@ -27,8 +28,7 @@ impl Contestant for Udp<'_> {
         let ports = [format!("-P{control}"), format!("-p{data}")];
         let mut serve = peer::command(self.place, Side::Reader, PROGRAM)?;
         // Otherwise it would continue in the background, as a process unknown to this bench.
-        serve.args(["-1", "--nofork"]).args(&ports);
-        let server = Server::start_silent(self.place, serve)?;
+        let _server = Server::start_silent(serve.args(["-1", "--nofork"]).args(&ports), control)?;
         let mut call = peer::command(self.place, Side::Source, PROGRAM)?;
         call.args(["-u", "-fparse", &format!("-l{}", self.datagram_bytes), &format!("-T{SECONDS}")]);
         call.arg(format!("-w{}", BUFFER_BYTES / 1024)).args(&ports);
@@ -41,7 +41,6 @@ impl Contestant for Udp<'_> {
         }
         call.arg(self.place.reader.to_string());
         let said = peer::output(call)?;
-        drop(server);
         self.read(&said).with_context(|| format!("unexpected output of nuttcp: `{}`", said.trim()))
     }
 }
@@ -62,10 +61,9 @@ impl Udp<'_> {
             sent,
             received: sent.checked_sub(dropped).context("it dropped more than it sent")?,
             seconds,
-            source_cpu_s: Some(word("tx_cpu")? / 100.0 * seconds),
-            reader_cpu_s: Some(word("rx_cpu")? / 100.0 * seconds),
-            receive_buffer_bytes: None,
-            unexplained: 0,
+            source_cpu_s: word("tx_cpu")? / 100.0 * seconds,
+            reader_cpu_s: word("rx_cpu")? / 100.0 * seconds,
+            ..Run::default()
         })
     }
 }

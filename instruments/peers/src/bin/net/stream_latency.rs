@@ -8,12 +8,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use peers::place::{Place, Side};
-use peers::process::{Process, end_with_leader, tell};
+use peers::place::Place;
+use peers::process::{end_with_leader, tell};
 use serde::{Deserialize, Serialize};
 use tallycast::{Bus, Dtype, Event, Node, OnFull, Pacing, Publisher, Subscriber};
-
-use crate::standing::Standing;
 
 /// Number of round trips before the measured ones, to warm caches and clocks.
 const WARM_UP: u64 = 1_000;
@@ -24,34 +22,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Settings that both sides share.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Meeting {
+pub(crate) struct Meeting {
     bus: String,
     there: SocketAddr,
     back: SocketAddr,
     seconds: f64,
 }
 
-/// Returns the delays one way, sorted. Units: microseconds.
-pub(crate) fn delays(place: &Place, seconds: f64) -> Result<Vec<f64>> {
-    let (port, interface) = (place.port, place.interface);
-    let meeting = Meeting {
-        bus: format!("udp://239.84.0.0:{port}?iface={interface}"),
-        there: (place.reader, port.wrapping_add(5)).into(),
-        back: (place.source, port.wrapping_add(6)).into(),
-        seconds,
-    };
-    let start = |side, role, standing: Standing| {
-        let mut command = place.command(side)?;
-        command.args(["--role", role, &standing.to_string(), &serde_json::to_string(&meeting)?]);
-        Process::start(command)
-    };
-    let mut other = start(Side::Reader, "stream-pong", Standing::Reader { index: 0 })?;
-    other.hear::<()>("ready")?;
-    let mut one = start(Side::Source, "stream-ping", Standing::Source)?;
-    let mut delays: Vec<f64> = one.hear("delays")?;
-    delays.sort_by(f64::total_cmp);
-    ensure!(!delays.is_empty(), "no round trip completed in time");
-    Ok(delays)
+impl Meeting {
+    pub(crate) fn new(place: &Place, seconds: f64) -> Self {
+        let (port, interface) = (place.port, place.interface);
+        Self {
+            bus: format!("udp://239.84.0.0:{port}?iface={interface}"),
+            there: (place.reader, port.wrapping_add(5)).into(),
+            back: (place.source, port.wrapping_add(6)).into(),
+            seconds,
+        }
+    }
 }
 
 /// One end of both streams.
@@ -89,8 +76,7 @@ impl End {
 }
 
 /// Sends samples, each after the previous one has returned.
-pub(crate) fn ping(meeting: &str) -> Result<()> {
-    let meeting: Meeting = serde_json::from_str(meeting)?;
+pub(crate) fn ping(meeting: Meeting) -> Result<()> {
     let mut end = End::open(&meeting, ("bench/there", meeting.there), ("bench/back", meeting.back))?;
     let joined = Instant::now() + PATIENCE;
     while end.receive(JOINING)?.is_none() {
@@ -115,8 +101,7 @@ pub(crate) fn ping(meeting: &str) -> Result<()> {
 }
 
 /// Sends samples back until this process is ended.
-pub(crate) fn pong(meeting: &str) -> Result<()> {
-    let meeting: Meeting = serde_json::from_str(meeting)?;
+pub(crate) fn pong(meeting: Meeting) -> Result<()> {
     let mut end = End::open(&meeting, ("bench/back", meeting.back), ("bench/there", meeting.there))?;
     end_with_leader();
     tell("ready", &())?;

@@ -4,11 +4,9 @@ use std::net::{SocketAddrV4, UdpSocket};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use peers::place::{Place, Side};
-use peers::process::{Process, end_with_leader, tell};
+use peers::place::Place;
+use peers::process::{end_with_leader, tell};
 use serde::{Deserialize, Serialize};
-
-use crate::standing::Standing;
 
 /// Message size: the minimum of sockperf. Units: bytes.
 const MESSAGE_BYTES: usize = 14;
@@ -26,32 +24,20 @@ pub(crate) enum Waiting {
 
 /// Settings that both sides share.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-struct Ping {
+pub(crate) struct Ping {
     reader: SocketAddrV4,
     waiting: Waiting,
     seconds: f64,
 }
 
-/// Returns the delays one way, sorted. Units: microseconds.
-pub(crate) fn delays(place: &Place, waiting: Waiting, seconds: f64) -> Result<Vec<f64>> {
-    let ping = Ping { reader: SocketAddrV4::new(place.reader, place.port), waiting, seconds };
-    let start = |side, role, standing: Standing| {
-        let mut command = place.command(side)?;
-        command.args(["--role", role, &standing.to_string(), &serde_json::to_string(&ping)?]);
-        Process::start(command)
-    };
-    let mut other = start(Side::Reader, "limit-pong", Standing::Reader { index: 0 })?;
-    other.hear::<()>("ready")?;
-    let mut one = start(Side::Source, "limit-ping", Standing::Source)?;
-    let mut delays: Vec<f64> = one.hear("delays")?;
-    delays.sort_by(f64::total_cmp);
-    ensure!(!delays.is_empty(), "no round trip completed in time");
-    Ok(delays)
+impl Ping {
+    pub(crate) fn new(place: &Place, waiting: Waiting, seconds: f64) -> Self {
+        Self { reader: SocketAddrV4::new(place.reader, place.port), waiting, seconds }
+    }
 }
 
 /// Sends datagrams, each after the previous one has returned.
-pub(crate) fn ping(ping: &str) -> Result<()> {
-    let ping: Ping = serde_json::from_str(ping)?;
+pub(crate) fn ping(ping: Ping) -> Result<()> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect(ping.reader)?;
     ping.waiting.prepare(&socket)?;
@@ -75,8 +61,7 @@ pub(crate) fn ping(ping: &str) -> Result<()> {
 }
 
 /// Sends datagrams back until this process is ended.
-pub(crate) fn pong(ping: &str) -> Result<()> {
-    let ping: Ping = serde_json::from_str(ping)?;
+pub(crate) fn pong(ping: Ping) -> Result<()> {
     let socket = UdpSocket::bind(ping.reader).with_context(|| format!("cannot bind {}", ping.reader))?;
     ping.waiting.prepare(&socket)?;
     end_with_leader();

@@ -13,7 +13,7 @@ use peers::process::{end_with_leader, tell};
 use peers::{Whose, cpu_seconds};
 
 use super::socket::receiving;
-use super::train::{END_BYTES, Message, Tally, turn_of};
+use super::train::{END_BYTES, Message, Tally, delay_us, turn_of};
 use super::{Calls, Line, Received};
 
 /// Maximum number of messages per call.
@@ -34,8 +34,7 @@ struct Reader {
 }
 
 /// Reads one run and reports its counts.
-pub(crate) fn reader(line: &str) -> Result<()> {
-    let line: Line = serde_json::from_str(line)?;
+pub(crate) fn reader(line: Line) -> Result<()> {
     let (socket, granted_bytes) = receiving(&line)?;
     let mut reader = Reader::new(socket, &line);
     let mut tally = Tally::new(line.datagram_bytes);
@@ -43,7 +42,15 @@ pub(crate) fn reader(line: &str) -> Result<()> {
     tell("ready", &granted_bytes)?;
     let mut messages = reader.receive()?;
     let (began, cpu) = (Instant::now(), cpu_seconds(Whose::Thread));
-    while reader.messages(messages).all(|message| tally.take(message) == Message::Datagrams) {
+    let mut delays_us = Vec::new();
+    let mut take = |message: &[u8]| {
+        let message_is = tally.take(message);
+        if line.is_stamped && message_is == Message::Datagrams {
+            delays_us.push(delay_us(message));
+        }
+        message_is == Message::Datagrams
+    };
+    while reader.messages(messages).all(&mut take) {
         messages = reader.receive()?;
     }
     let (seconds, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(Whose::Thread) - cpu);
@@ -52,7 +59,8 @@ pub(crate) fn reader(line: &str) -> Result<()> {
     // End markers may be dropped, too, and are not datagrams of the run.
     let dropped_messages = drops - (turn - ends - 1);
     let Tally { received: datagrams, missing, out_of_turn, .. } = tally;
-    tell("received", &Received { datagrams, missing, out_of_turn, dropped_messages, seconds, cpu_s })?;
+    let received = Received { datagrams, missing, out_of_turn, dropped_messages, seconds, cpu_s, delays_us };
+    tell("received", &received)?;
     // Waits to be ended, so that the leader finds both sides in their final state.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())

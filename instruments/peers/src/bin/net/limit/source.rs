@@ -10,10 +10,11 @@ use anyhow::{Result, ensure};
 use nix::sys::socket::{MsgFlags, MultiHeaders, sendmmsg};
 use peers::process::{end_with_leader, tell};
 use peers::{Whose, cpu_seconds};
+use sys::clock;
 
 use super::socket::sending;
-use super::train::{end, write_numbers};
-use super::{Calls, Line, Order, Sent};
+use super::train::{end, write_numbers, write_stamp};
+use super::{Calls, Line, Order, Sent, Waiting};
 
 /// Maximum number of messages per call.
 const MAX_BATCH: usize = 64;
@@ -35,9 +36,9 @@ struct Source {
 }
 
 /// Sends as ordered, then repeats the end marker until this process is ended.
-pub(crate) fn source(order: &str) -> Result<()> {
-    let order: Order = serde_json::from_str(order)?;
+pub(crate) fn source(order: Order) -> Result<()> {
     let mut source = Source::open(&order)?;
+    clock::lower_timer_slack()?;
     let (began, cpu) = (Instant::now(), cpu_seconds(Whose::Thread));
     source.send_for(began, &order)?;
     let (seconds, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(Whose::Thread) - cpu);
@@ -70,9 +71,12 @@ impl Source {
         let duration = Duration::from_secs_f64(order.seconds);
         while began.elapsed() < duration {
             if let Some(datagrams_per_second) = order.datagrams_per_second {
-                self.wait_until_due(began, datagrams_per_second);
+                self.wait_until_due(began, datagrams_per_second, order.waiting);
             }
             write_numbers(&mut self.bytes, self.line.datagram_bytes, self.sent);
+            if self.line.is_stamped {
+                write_stamp(&mut self.bytes);
+            }
             let messages =
                 if self.line.calls == Calls::Plain { self.send_one()? } else { self.send_batch()? };
             self.sent += (messages * self.line.datagrams_per_message()) as u64;
@@ -80,10 +84,12 @@ impl Source {
         Ok(())
     }
 
-    /// Waits without sleeping: this is the most precise, and this processor has nothing else to do.
-    #[expect(clippy::cast_precision_loss, reason = "a count of a short run")]
-    fn wait_until_due(&self, began: Instant, datagrams_per_second: f64) {
+    /// Spinning is the most precise way, where this processor has nothing else to do.
+    fn wait_until_due(&self, began: Instant, datagrams_per_second: f64, waiting: Waiting) {
         let due = began + Duration::from_secs_f64(self.sent as f64 / datagrams_per_second);
+        if waiting == Waiting::Blocking {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
         while Instant::now() < due {
             std::hint::spin_loop();
         }

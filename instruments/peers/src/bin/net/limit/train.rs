@@ -1,11 +1,16 @@
 //! Content of the bare sockets: datagrams that carry their numbers, in trains or alone, and the end marker of a
 //! run.
 
+use std::ops::Range;
+
 /// Maximum number of bytes of a datagram's number.
 const NUMBER_BYTES: usize = 8;
 /// Length of the datagram that ends a run. No message of datagrams has it: it is a multiple of no size but 1, and
 /// trains of that size have 16 or 64.
 pub(super) const END_BYTES: usize = 11;
+
+/// Position of the time stamp in a datagram that has one.
+const STAMP: Range<usize> = NUMBER_BYTES..NUMBER_BYTES + 8;
 
 /// Returns how many numbers a datagram of this size can distinguish; `None` if all are different.
 pub(super) const fn number_range(datagram_bytes: usize) -> Option<u64> {
@@ -18,6 +23,16 @@ pub(super) fn write_numbers(message: &mut [u8], datagram_bytes: usize, first: u6
     for (datagram, number) in message.chunks_exact_mut(datagram_bytes).zip(first..) {
         datagram[..width].copy_from_slice(&number.to_le_bytes()[..width]);
     }
+}
+
+/// Writes the time into a message that is one datagram.
+pub(super) fn write_stamp(datagram: &mut [u8]) {
+    datagram[STAMP].copy_from_slice(&sys::clock::monotonic().as_nanos().to_le_bytes());
+}
+
+/// Returns the time since the stamp of a datagram of this host. Units: microseconds.
+pub(super) fn delay_us(datagram: &[u8]) -> f64 {
+    sys::clock::monotonic().as_nanos().saturating_sub(read_number(&datagram[STAMP])) as f64 / 1e3
 }
 
 /// Creates the end marker of a run of `sent` datagrams, for the `turn`-th time, from 1.

@@ -4,18 +4,15 @@
 //! The values are the samples' numbers, and every frame names its newest value; so each frame shows which samples
 //! it contains.
 
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use peers::interrupt::Interrupt;
 use peers::place::Place;
-use peers::{Report, Row, percentile};
+use peers::{Bench, Server, quantiles};
 use serde_json::{Value, json};
 use tallycast::{Dtype, Node, Publisher};
 use tungstenite::client::IntoClientRequest;
@@ -23,7 +20,7 @@ use tungstenite::{Message, WebSocket};
 use units::Instant;
 use wire::ViewFrame;
 
-use crate::RUNS;
+use crate::latency::{SHARES, rows};
 
 const STREAM: &str = "bench/page";
 const RATE_HZ: u32 = 1_000;
@@ -34,45 +31,39 @@ const WARM_UP: usize = 3_000;
 /// Watchdog: time limit for everything that must arrive.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
-/// A monitor server in its own process.
-struct Monitor {
-    child: Child,
-    address: SocketAddr,
-}
-
 /// Publication time of each sample. Units: nanoseconds on the monotonic clock, 0 for not yet.
 type Published = Arc<[AtomicU64]>;
 
-pub(crate) fn measure(report: &Report, command: &Path, interrupt: &Interrupt) -> Result<()> {
+pub(crate) fn measure(bench: &Bench) -> Result<()> {
+    let Some(case) = bench.case("loopback/to-page".to_owned()) else { return Ok(()) };
+    let Ok(command) = bench.command() else {
+        bench.note("page: not measured: --command PATH names the tallycast to measure");
+        return Ok(());
+    };
     let place = Place::loopback()?;
     let bus = format!("udp://239.84.0.0:{}?iface={}", place.port, place.interface);
-    let monitor = Monitor::start(command, &bus)?;
+    let arguments = ["--bus", &bus, "monitor", STREAM, "--listen", "127.0.0.1:0", "--json"];
+    let (_monitor, said) = Server::start(Command::new(command).args(arguments), "address")?;
+    let said: Value = serde_json::from_str(&said)?;
+    let address = said["address"].as_str().context("the monitor server printed no address")?.parse()?;
     let node = Node::open(bus.parse()?)?;
     let publisher = node.publisher(STREAM).dtype(Dtype::F8).rate(RATE_HZ).channel(("x", "")).open()?;
-    let published: Published = (0..WARM_UP + RUNS * SAMPLES + SAMPLES).map(|_| AtomicU64::new(0)).collect();
+    let samples = bench.extent.runs * SAMPLES;
+    let published: Published = (0..WARM_UP + samples + SAMPLES).map(|_| AtomicU64::new(0)).collect();
     let stop = Arc::new(AtomicBool::new(false));
     let publishing = {
         let (published, stop) = (Arc::clone(&published), Arc::clone(&stop));
         std::thread::spawn(move || publish(publisher, &published, &stop))
     };
-    let delays = watch(monitor.address, &published, interrupt);
+    let delays = watch(address, &published, samples, bench);
     stop.store(true, Ordering::Relaxed);
     publishing.join().map_err(|_| anyhow::anyhow!("the publishing thread panicked"))??;
-    let (mut p50, mut p99) = (Vec::new(), Vec::new());
-    for run in delays?.chunks_exact(SAMPLES) {
-        let mut run = run.to_vec();
-        run.sort_by(f64::total_cmp);
-        p50.push(percentile(&run, 0.5));
-        p99.push(percentile(&run, 0.99));
-    }
-    let case = "loopback/to-page";
-    report.row(&Row { case, system: "tallycast", metric: "p50", unit: "ms", runs: &p50 });
-    report.row(&Row { case, system: "tallycast", metric: "p99", unit: "ms", runs: &p99 });
+    let runs: Vec<_> = delays?.chunks_exact(SAMPLES).map(|run| quantiles(run.to_vec(), SHARES)).collect();
+    rows(&case, "tallycast", "ms", &runs);
     Ok(())
 }
 
 /// Publishes sample after sample, each with its number as its value.
-#[expect(clippy::cast_precision_loss, reason = "numbers of some ten thousand samples")]
 fn publish(mut publisher: Publisher, published: &[AtomicU64], stop: &AtomicBool) -> Result<()> {
     let start = sys::clock::monotonic();
     for (number, time) in published.iter().enumerate() {
@@ -88,12 +79,7 @@ fn publish(mut publisher: Publisher, published: &[AtomicU64], stop: &AtomicBool)
 }
 
 /// Follows the stream as a page does; returns each sample's delay in milliseconds, without the warm-up.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "numbers of some ten thousand samples"
-)]
-fn watch(server: SocketAddr, published: &[AtomicU64], interrupt: &Interrupt) -> Result<Vec<f64>> {
+fn watch(server: SocketAddr, published: &[AtomicU64], samples: usize, bench: &Bench) -> Result<Vec<f64>> {
     let mut socket = open(server)?;
     let request = json!({
         "type": "view", "view": 1, "traces": [{"stream": STREAM, "channel": "x"}],
@@ -101,8 +87,8 @@ fn watch(server: SocketAddr, published: &[AtomicU64], interrupt: &Interrupt) -> 
     });
     socket.send(Message::text(request.to_string()))?;
     let (mut delays, mut next) = (Vec::new(), 0);
-    while delays.len() < RUNS * SAMPLES {
-        interrupt.check()?;
+    while delays.len() < samples {
+        bench.check()?;
         let frame = match socket.read().context("the monitor server fell silent")? {
             Message::Binary(bytes) => ViewFrame::decode(&bytes)?,
             Message::Close(_) => bail!("the monitor server closed the connection"),
@@ -130,35 +116,4 @@ fn open(server: SocketAddr) -> Result<WebSocket<TcpStream>> {
     let (socket, _) =
         tungstenite::client(request, stream).context("the monitor server refused the page's connection")?;
     Ok(socket)
-}
-
-impl Monitor {
-    fn start(command: &Path, bus: &str) -> Result<Self> {
-        let arguments = ["--bus", bus, "monitor", STREAM, "--listen", "127.0.0.1:0", "--json"];
-        let mut child = Command::new(command)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", command.display()))?;
-        let mut line = String::new();
-        let read = child.stdout.take().map(|output| BufReader::new(output).read_line(&mut line));
-        read.context("a pipe was asked for")??;
-        let said: Value = serde_json::from_str(&line).unwrap_or_default();
-        match said["address"].as_str().and_then(|address| address.parse().ok()) {
-            Some(address) => Ok(Self { child, address }),
-            None => {
-                let _ = child.kill();
-                let _ = child.wait();
-                bail!("the monitor server printed `{}` instead of its address", line.trim())
-            }
-        }
-    }
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

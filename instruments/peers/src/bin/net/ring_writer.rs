@@ -1,8 +1,6 @@
 //! Cost of one record for a ring's writer, by number of readers.
 
-use peers::{Report, Row, Whose, cpu_seconds};
-
-use crate::RUNS;
+use peers::{Bench, Whose, cpu_seconds};
 
 const RECORDS: u32 = 1_000_000;
 /// Ring size: large enough for readers to follow, small enough for a core's cache.
@@ -12,18 +10,12 @@ const RING_BYTES: usize = 1 << 20;
 ///
 /// Measures the processor time of the writer's thread, not elapsed time: with fewer cores than threads the latter
 /// would depend on the scheduling.
-pub(crate) fn measure(report: &Report) {
+pub(crate) fn measure(bench: &Bench) {
     for payload_bytes in [64_usize, 1_392] {
         for readers in [0_usize, 1, 3] {
-            let runs: Vec<f64> = (0..RUNS).map(|_| nanos_per_record(payload_bytes, readers)).collect();
-            let case = format!("ring/{payload_bytes}B/{readers}-readers");
-            report.row(&Row {
-                case: &case,
-                system: "tallycast",
-                metric: "writer_cpu",
-                unit: "ns",
-                runs: &runs,
-            });
+            let Some(case) = bench.case(format!("ring/{payload_bytes}B/{readers}-readers")) else { continue };
+            let runs = (0..bench.extent.runs).map(|_| nanos_per_record(payload_bytes, readers));
+            case.row("tallycast", "writer_cpu", "ns", runs);
         }
     }
 }

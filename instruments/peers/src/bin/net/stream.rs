@@ -9,22 +9,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use peers::place::{Place, Side};
-use peers::process::{Process, end_with_leader, next_line, tell};
-use peers::{Whose, cpu_seconds};
+use peers::process::{Process, end_with_leader, next, tell, wait_for_go};
+use peers::{Standing, Whose, cpu_seconds};
 use serde::{Deserialize, Serialize};
 use tallycast::{AccountState, Bus, Dtype, Event, Node, OnFull, Pacing, Publisher, StreamAccount};
 
 use crate::contest::{Contestant, Pace, Run};
 use crate::limit::{Addressing, BUFFER_BYTES};
-use crate::standing::Standing;
 
-/// Size of a data datagram's header (`docs/protocol/stream.md`). Units: bytes.
-const HEADER_BYTES: usize = 80;
 /// Size of the IP and UDP headers. Units: bytes.
 const AROUND_BYTES: usize = 28;
+/// Size of a datagram with one time stamp. Units: bytes.
+pub(crate) const STAMP_BYTES: usize = wire::DATA_HEADER_BYTES + 8;
 const ELEMENT_BYTES: usize = 4;
 /// Size of a block: many datagrams of any size. Units: bytes.
 const BLOCK_BYTES: usize = 64 << 10;
+/// Blocks per second of a paced stream with default options.
+const BLOCKS_HZ: u32 = 1_000;
 /// Longest train, as for the limit.
 const TRAIN: usize = 64;
 /// Size of the queue between publisher and network: it fits the second-level cache with the rest. Units: bytes.
@@ -44,13 +45,25 @@ pub(crate) struct Stream {
     readers: Vec<Process>,
 }
 
+/// Content of a stream, and its options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Content {
+    /// Samples in the longest trains, from a queue that fits the cache, as fast as possible if no rate is given.
+    Trains,
+    /// Samples with the default options.
+    Samples,
+    /// The send time, at the rate of the run; small blocks wait `linger_ms` for others.
+    Stamps { linger_ms: u64 },
+}
+
 /// Settings by which the two sides find each other.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Meeting {
+pub(crate) struct Meeting {
     bus: String,
     /// Destination of the data; `None` for the group of the bus.
     address: Option<SocketAddr>,
     datagram_bytes: usize,
+    content: Content,
 }
 
 /// Task of a source.
@@ -68,7 +81,7 @@ struct Sent {
 }
 
 /// Final report of a reader.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Received {
     elements: u64,
     /// True if the publisher's last tally did not arrive.
@@ -79,25 +92,32 @@ struct Received {
     span: u64,
     seconds: f64,
     cpu_s: f64,
+    delays_us: Vec<f64>,
 }
 
 impl Stream {
-    /// Starts publisher and subscribers.
-    pub(crate) fn start(place: &Place, addressing: Addressing, datagram_bytes: usize) -> Result<Self> {
-        let mtu = datagram_bytes + AROUND_BYTES;
+    /// Starts publisher and subscribers; with trains, each on its processor.
+    pub(crate) fn start(
+        place: &Place,
+        addressing: Addressing,
+        datagram_bytes: usize,
+        content: Content,
+    ) -> Result<Self> {
         let (port, interface) = (place.port, place.interface);
+        let mut bus = format!("udp://239.84.0.0:{port}?iface={interface}&rcvbuf={BUFFER_BYTES}");
+        if content == Content::Trains {
+            bus += &format!("&mtu={}&train={TRAIN}", datagram_bytes + AROUND_BYTES);
+        }
         let meeting = Meeting {
-            bus: format!(
-                "udp://239.84.0.0:{port}?iface={interface}&mtu={mtu}&rcvbuf={BUFFER_BYTES}&train={TRAIN}"
-            ),
+            bus,
             address: (addressing == Addressing::Unicast)
                 .then(|| (place.reader, place.port.wrapping_add(3)).into()),
             datagram_bytes,
+            content,
         };
-        let start = |side, role, standing: Standing| {
-            let mut command = place.command(side)?;
-            command.args(["--role", role, &standing.to_string(), &serde_json::to_string(&meeting)?]);
-            Process::start(command)
+        let start = |side, role, standing| {
+            let standing = if content == Content::Trains { standing } else { Standing::Anywhere };
+            place.start(side, role, standing, &meeting)
         };
         let reader = |index| {
             let mut reader = start(Side::Reader, "stream-reader", Standing::Reader { index })?;
@@ -118,7 +138,7 @@ impl Contestant for Stream {
         let Pace { datagrams_per_second, seconds } = pace;
         self.source.say(&Order { datagrams_per_second, seconds })?;
         self.readers.iter_mut().try_for_each(|reader| reader.hear::<()>("began"))?;
-        self.source.say(&"go")?;
+        self.source.go()?;
         let sent: Sent = self.source.hear("sent")?;
         let hear = |reader: &mut Process| reader.hear("ended");
         let received = self.readers.iter_mut().map(hear).collect::<Result<Vec<Received>>>()?;
@@ -139,32 +159,31 @@ impl Contestant for Stream {
             sent: sent.elements.div_ceil(per_datagram),
             received: least.div_ceil(per_datagram),
             seconds: received.iter().map(|received| received.seconds).fold(f64::MIN_POSITIVE, f64::max),
-            source_cpu_s: Some(sent.cpu_s),
-            reader_cpu_s: received.iter().map(|received| received.cpu_s).max_by(f64::total_cmp),
+            source_cpu_s: sent.cpu_s,
+            reader_cpu_s: received.iter().map(|received| received.cpu_s).fold(0.0, f64::max),
             receive_buffer_bytes: None,
             unexplained: received
                 .iter()
                 .map(|received| received.unexplained)
                 .sum::<u64>()
                 .div_ceil(per_datagram),
+            delays_us: received.into_iter().flat_map(|received| received.delays_us).collect(),
         })
     }
 }
 
-const fn elements_per_datagram(datagram_bytes: usize) -> usize {
-    (datagram_bytes - HEADER_BYTES) / ELEMENT_BYTES
+pub(crate) const fn elements_per_datagram(datagram_bytes: usize) -> usize {
+    (datagram_bytes - wire::DATA_HEADER_BYTES) / ELEMENT_BYTES
 }
 
 /// Publishes one stream after the other, as ordered.
-pub(crate) fn source(meeting: &str) -> Result<()> {
-    let meeting: Meeting = serde_json::from_str(meeting)?;
+pub(crate) fn source(meeting: Meeting) -> Result<()> {
     let node = Node::open(meeting.bus.parse::<Bus>()?)?;
     let mut run = 0;
-    while let Some(order) = next_line()? {
-        let order: Order = serde_json::from_str(&order)?;
+    while let Some(order) = next::<Order>()? {
         run += 1;
         let mut publisher = meeting.publisher(&node, run, &order)?;
-        next_line()?.context("the measurement was aborted")?;
+        wait_for_go()?;
         let cpu = cpu_seconds(Whose::Process);
         meeting.publish(&mut publisher, &order)?;
         let elements = publisher.close().samples.offered;
@@ -174,11 +193,29 @@ pub(crate) fn source(meeting: &str) -> Result<()> {
 }
 
 impl Meeting {
+    /// Returns the part of the streams' names that no other contestant of a case has: all are on one bus.
+    fn folder(&self) -> String {
+        match self.content {
+            Content::Stamps { linger_ms } => format!("bench/linger-{linger_ms}ms"),
+            Content::Trains | Content::Samples => "bench/samples".to_owned(),
+        }
+    }
+
     fn publisher(&self, node: &Node, run: u32, order: &Order) -> Result<Publisher> {
-        let mut stream = node.publisher(format!("bench/run{run}")).dtype(Dtype::F4);
-        stream = stream.rate(self.elements_per_second(order)).on_full(OnFull::Block).queue_bytes(QUEUE_BYTES);
-        if order.datagrams_per_second.is_none() {
-            stream = stream.pacing(Pacing::Unlimited { train: TRAIN });
+        let name = format!("{}/run{run}", self.folder());
+        let mut stream = node.publisher(name).on_full(OnFull::Block);
+        stream = match self.content {
+            Content::Stamps { linger_ms } => {
+                stream.dtype(Dtype::U64).linger(Duration::from_millis(linger_ms))
+            }
+            Content::Trains | Content::Samples => stream.dtype(Dtype::F4),
+        };
+        stream = stream.rate(self.elements_per_second(order));
+        if self.content == Content::Trains {
+            stream = stream.queue_bytes(QUEUE_BYTES);
+            if order.datagrams_per_second.is_none() {
+                stream = stream.pacing(Pacing::Unlimited { train: TRAIN });
+            }
         }
         if let Some(address) = self.address {
             stream = stream.to(address);
@@ -189,7 +226,21 @@ impl Meeting {
     fn publish(&self, publisher: &mut Publisher, order: &Order) -> Result<()> {
         let duration = Duration::from_secs_f64(order.seconds);
         let began = Instant::now();
-        let block = vec![1.0_f32; BLOCK_BYTES / ELEMENT_BYTES];
+        if let (Content::Stamps { .. }, Some(stamps_per_second)) = (self.content, order.datagrams_per_second)
+        {
+            let mut due = sys::clock::monotonic();
+            while began.elapsed() < duration {
+                due += Duration::from_secs_f64(1.0 / stamps_per_second);
+                sys::clock::sleep_until(due);
+                publisher.send(&[sys::clock::monotonic().as_nanos()])?;
+            }
+            return Ok(());
+        }
+        let elements = match (self.content, order.datagrams_per_second) {
+            (Content::Samples, Some(_)) => (self.elements_per_second(order) / BLOCKS_HZ).max(1) as usize,
+            _ => BLOCK_BYTES / ELEMENT_BYTES,
+        };
+        let block = vec![1.0_f32; elements];
         while began.elapsed() < duration {
             match order.datagrams_per_second {
                 Some(_) => publisher.send_when_due(&block)?,
@@ -199,38 +250,46 @@ impl Meeting {
         Ok(())
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     fn elements_per_second(&self, order: &Order) -> u32 {
         let datagrams_per_second = order.datagrams_per_second.unwrap_or(FAR_TOO_MANY);
-        (datagrams_per_second * elements_per_datagram(self.datagram_bytes) as f64) as u32
+        let elements_per_datagram = match self.content {
+            Content::Stamps { .. } => 1,
+            Content::Trains | Content::Samples => elements_per_datagram(self.datagram_bytes),
+        };
+        (datagrams_per_second * elements_per_datagram as f64) as u32
     }
 }
 
 /// Reads one stream after the other and reports the counts of each.
-pub(crate) fn reader(meeting: &str) -> Result<()> {
-    let meeting: Meeting = serde_json::from_str(meeting)?;
+pub(crate) fn reader(meeting: Meeting) -> Result<()> {
     let node = Node::builder().bus(meeting.bus.parse::<Bus>()?).settle(SETTLE).build()?;
-    let mut subscriber = node.subscriber("bench/*").reader("bench");
+    let mut subscriber = node.subscriber(format!("{}/*", meeting.folder())).reader("bench");
     if let Some(address) = meeting.address {
         subscriber = subscriber.from(address);
     }
     let mut subscriber = subscriber.open()?;
     end_with_leader();
     tell("ready", &())?;
-    let (mut cpu, mut first, mut last) = (0.0, None, Instant::now());
+    let (mut cpu, mut first, mut last, mut delays_us) = (0.0, None, Instant::now(), Vec::new());
     while let Some(event) = subscriber.next(PATIENCE) {
         match event {
             Event::Began(_) => {
                 (cpu, first) = (cpu_seconds(Whose::Process), None);
                 tell("began", &())?;
             }
-            Event::Block(_) => {
+            Event::Block(block) => {
                 last = Instant::now();
                 first.get_or_insert(last);
+                if block.schema.dtype == Dtype::U64 {
+                    let now = sys::clock::monotonic().as_nanos();
+                    let delay = |sent: &u64| now.saturating_sub(*sent) as f64 / 1e3;
+                    delays_us.extend(block.elements::<u64>()?.iter().map(delay));
+                }
             }
             Event::Ended(account) => {
                 let seconds = first.map_or(0.0, |first| (last - first).as_secs_f64());
-                tell("ended", &received(&account, seconds, cpu_seconds(Whose::Process) - cpu)?)?;
+                let cpu_s = cpu_seconds(Whose::Process) - cpu;
+                tell("ended", &received(&account, seconds, cpu_s, std::mem::take(&mut delays_us))?)?;
             }
             Event::Gap(_) | Event::Settled(_) => {}
         }
@@ -238,7 +297,7 @@ pub(crate) fn reader(meeting: &str) -> Result<()> {
     Ok(())
 }
 
-fn received(account: &StreamAccount, seconds: f64, cpu_s: f64) -> Result<Received> {
+fn received(account: &StreamAccount, seconds: f64, cpu_s: f64, delays_us: Vec<f64>) -> Result<Received> {
     let balance = &account.account;
     balance.check().with_context(|| format!("the account of `{}` does not balance", account.stream))?;
     let elements = &balance.elements;
@@ -249,5 +308,6 @@ fn received(account: &StreamAccount, seconds: f64, cpu_s: f64) -> Result<Receive
         span: elements.next - elements.first,
         seconds,
         cpu_s,
+        delays_us,
     })
 }
