@@ -3,8 +3,9 @@
 use core::fmt;
 use core::ops::{Index, IndexMut};
 use core::str::FromStr;
+use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal $name:literal,)*) => {
@@ -194,6 +195,20 @@ impl Serialize for StageCounts {
     }
 }
 
+/// Stages that only another version knows are left out.
+impl<'de> Deserialize<'de> for StageCounts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let by_name = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        let mut counts = Self::default();
+        for (name, count) in by_name {
+            if let Ok(stage) = name.parse::<Stage>() {
+                counts[stage] = count;
+            }
+        }
+        Ok(counts)
+    }
+}
+
 impl fmt::Debug for StageCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_map().entries(self.nonzero().map(|(stage, count)| (stage.name(), count))).finish()
@@ -203,6 +218,7 @@ impl fmt::Debug for StageCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde::de::value::MapDeserializer;
 
     #[test]
     fn codes_and_names_lead_back_to_their_stage() {
@@ -213,5 +229,14 @@ mod tests {
         }
         assert_eq!(Stage::from_code(25), None);
         assert!("unexplained".parse::<Stage>().is_err(), "unexplained is not a stage but the rest");
+    }
+
+    #[test]
+    fn counts_of_stages_that_only_another_version_knows_are_left_out() {
+        let told = [("network", 3_u64), ("of_another_version", 9), ("late", 1)];
+        let told = MapDeserializer::<_, serde::de::value::Error>::new(told.into_iter());
+        let mut expected = StageCounts::of(Stage::Network, 3);
+        expected[Stage::Late] = 1;
+        assert_eq!(StageCounts::deserialize(told), Ok(expected));
     }
 }

@@ -7,7 +7,6 @@ use probe::cycle::{Account, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::message::AccountWords;
 use super::options::Options;
 use super::transport::Transport;
 use crate::host::Host;
@@ -197,8 +196,6 @@ pub struct Run {
     #[schemars(with = "VerdictWords")]
     pub verdict: Verdict,
     /// Account of everything that was sent.
-    #[serde(with = "AccountWords")]
-    #[schemars(with = "AccountWords")]
     pub account: Account,
     /// Processor time of the writer.
     pub writer_cpu_ns: u64,

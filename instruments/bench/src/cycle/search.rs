@@ -4,11 +4,11 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use probe::cycle::{Cut, CutError, Imbalance, Limits, Verdict};
+use probe::cycle::{Cut, CutError, Imbalance, Verdict};
 use probe::{Answer, Bisection, Next};
 use sys::clock;
 
-use super::message::{EndBeyond, Role, Task};
+use super::message::{Role, Task};
 use super::options::{self, CpuLimit, Options};
 use super::pair::{Measured, Pair};
 use super::report::{
@@ -250,7 +250,6 @@ impl Bench<'_> {
         self.runs_begun = self.runs_begun.wrapping_add(1);
         let unit_bytes = place.transport.unit_bytes(self.options, elements);
         let cut = Cut::new(self.runs_begun, elements, unit_bytes)?;
-        let Limits { late_allowed, complete_ppm } = self.options.limits();
         Ok(Task {
             role: Role::Writer,
             run: self.runs_begun,
@@ -262,7 +261,7 @@ impl Bench<'_> {
             unit_bytes,
             buffer_bytes: place.transport.buffer_bytes(self.options, &cut),
             // At once, which saves about half the time, unless the last cycle is to show how badly it failed.
-            end_beyond: (!self.options.whole_runs).then_some(EndBeyond { late_allowed, complete_ppm }),
+            end_beyond: (!self.options.whole_runs).then(|| self.options.limits()),
         })
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use probe::cycle::{Assembly, Cut, CutError, Limits, Sending, Sent};
+use probe::cycle::{Assembly, Cut, CutError, Sending, Sent};
 use rustix::time::{ClockId, clock_gettime};
 use sys::clock;
 use units::Instant;
@@ -118,7 +118,7 @@ fn receive_run(
     end: &mut dyn ReceiveEnd,
     told: &Receiver<ToWorker>,
 ) -> Result<Option<Sent>, WorkerError> {
-    let limits = task.end_beyond.map(Limits::from);
+    let limits = task.end_beyond;
     let (mut settled, mut until) = (false, clock::monotonic() + POLL_INTERVAL);
     loop {
         if receive(assembly, end, until)? == 0 {

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use probe::Percentiles;
-use probe::pingpong::ExchangeAccount;
+pub use probe::pingpong::ExchangeAccount as Account;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sys::clock;
@@ -95,24 +95,6 @@ pub struct SizeStepReport {
     pub trouble: Option<String>,
 }
 
-/// Account of every exchange: `sent = completed + lost forward + lost in reverse + unexplained`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Account {
-    /// Messages that were sent.
-    pub sent: u64,
-    /// Messages that were answered in time.
-    pub completed: u64,
-    /// Messages that did not arrive complete.
-    #[serde(rename = "lost_there")]
-    pub lost_forward: u64,
-    /// Messages whose answer did not arrive complete, or not in time.
-    #[serde(rename = "lost_back")]
-    pub lost_reverse: u64,
-    /// Messages whose loss has no known place.
-    pub unexplained: u64,
-}
-
 /// Outcome of a ping-pong, and its evaluation.
 #[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -173,7 +155,7 @@ pub struct Skipped {
 
 /// The result of one size step.
 pub(super) struct Measured {
-    pub(super) account: ExchangeAccount,
+    pub(super) account: Account,
     pub(super) round_trips: Option<Percentiles>,
     pub(super) retransmits: Option<u64>,
     pub(super) trouble: Option<String>,
@@ -236,7 +218,7 @@ impl Builder {
             run,
             system: system.to_string(),
             message_bytes: message_bytes.into(),
-            account: Account::of(&account),
+            account,
             half_round_trip: round_trips.as_ref().map(Times::of_halves),
             bits_per_second: round_trips.as_ref().map(|it| rate(message_bytes, it.p50_ns)),
             retransmits,
@@ -379,32 +361,6 @@ impl Settings {
             timeout: options.timeout.as_secs_f64(),
             wait: options.wait,
         }
-    }
-}
-
-impl Account {
-    const fn of(account: &ExchangeAccount) -> Self {
-        let ExchangeAccount { sent, completed, lost_forward, lost_reverse, unexplained } = *account;
-        Self { sent, completed, lost_forward, lost_reverse, unexplained }
-    }
-
-    /// Returns whether the account balances.
-    #[must_use]
-    pub const fn adds_up(&self) -> bool {
-        self.sent == self.completed + self.lost()
-    }
-
-    /// Returns the number of lost exchanges.
-    #[must_use]
-    pub const fn lost(&self) -> u64 {
-        self.lost_forward + self.lost_reverse + self.unexplained
-    }
-
-    /// Returns the lost exchanges in percent.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "exchanges are far below 2^53")]
-    pub fn lost_percent(&self) -> f64 {
-        if self.sent == 0 { 0.0 } else { self.lost() as f64 * 100.0 / self.sent as f64 }
     }
 }
 

@@ -16,8 +16,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use ledger::{Stage, StageCounts};
-use probe::flow::{Delays, FlowAccount, FlowSent, FlowState, FlowTotals};
+use ledger::StageCounts;
+pub use probe::flow::FlowState as AccountState;
+use probe::flow::{Delays, FlowAccount, FlowSent, FlowTotals};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +91,7 @@ pub(crate) struct Sent {
     pub(super) units: u64,
     pub(super) bytes: u64,
     /// Datagrams that were refused, by stage.
-    pub(super) refused: BTreeMap<String, u64>,
+    pub(super) refused: StageCounts,
 }
 
 /// Results of one end for a run.
@@ -165,16 +166,6 @@ pub enum Unit {
     Bytes,
 }
 
-/// Completeness of an account.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AccountState {
-    /// Both ends have reported.
-    Closed,
-    /// The sender could not report the final count: the tail is unknown.
-    Unconfirmed,
-}
-
 impl End {
     /// Returns whether this end sends in that direction.
     pub(super) fn sends(self, way: Way) -> bool {
@@ -236,19 +227,13 @@ impl FlowKey {
 }
 
 impl Sent {
-    pub(super) fn of(sent: &FlowSent) -> Self {
-        Self { units: sent.numbered, bytes: sent.bytes, refused: by_name(&sent.refused) }
+    pub(super) const fn of(sent: &FlowSent) -> Self {
+        Self { units: sent.numbered, bytes: sent.bytes, refused: sent.refused }
     }
 
-    /// Returns the counts as `probe`'s type; unknown stages are left out.
-    pub(super) fn to_flow(&self) -> FlowSent {
-        let mut refused = StageCounts::default();
-        for (name, count) in &self.refused {
-            if let Ok(stage) = name.parse::<Stage>() {
-                refused[stage] = *count;
-            }
-        }
-        FlowSent { numbered: self.units, bytes: self.bytes, refused }
+    /// Returns the counts as `probe`'s type.
+    pub(super) const fn to_flow(&self) -> FlowSent {
+        FlowSent { numbered: self.units, bytes: self.bytes, refused: self.refused }
     }
 }
 
@@ -273,13 +258,9 @@ impl Count {
 
 impl Account {
     pub(crate) fn of_datagrams(account: &FlowAccount) -> Self {
-        let state = match account.state {
-            FlowState::Closed => AccountState::Closed,
-            FlowState::Unconfirmed => AccountState::Unconfirmed,
-        };
         Self {
             unit: Unit::Datagrams,
-            state,
+            state: account.state,
             sent: account.sent,
             received: account.received,
             lost: by_name(&account.lost),

@@ -1,5 +1,8 @@
 //! Account of a run: the counters of writer and reader, and the law that holds between them.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::schedule::Callback;
 
 /// Outcome of everything that was sent in a run.
@@ -10,52 +13,60 @@ use super::schedule::Callback;
 /// cycles sent   = complete + incomplete + missing
 /// pieces handed = received + wrong + absent          (absent ≥ refused)
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "Account of everything that was sent.")]
 pub struct Account {
-    /// Counts in cycles.
+    /// Cycles.
     pub cycles: Cycles,
-    /// Counts in pieces.
+    /// Pieces.
     pub pieces: Pieces,
-    /// Callbacks of both sides.
+    /// Callbacks.
     pub callbacks: Callbacks,
 }
 
-/// The cycles of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// Cycles: sent = complete + incomplete + missing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cycles {
-    /// Cycles the run was to have.
+    /// Planned for the run.
     pub planned: u64,
-    /// Cycles sent; fewer than planned only if the run ended early.
+    /// Sent.
     pub sent: u64,
-    /// Cycles of which all pieces arrived as sent.
+    /// All pieces arrived as they were sent.
     pub complete: u64,
-    /// Cycles of which some pieces arrived.
+    /// Some pieces arrived.
     pub incomplete: u64,
-    /// Cycles of which no piece arrived.
+    /// No piece arrived.
     pub missing: u64,
 }
 
-/// The pieces of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// Pieces: handed = received + wrong + absent; refused ones are among the absent.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pieces {
-    /// Pieces the writer handed to the transport.
+    /// Handed to the transport.
     pub handed: u64,
-    /// Pieces the transport refused.
+    /// Not taken by the transport.
     pub refused: u64,
-    /// Pieces that arrived as sent.
+    /// Arrived as they were sent.
     pub received: u64,
-    /// Pieces that arrived only with content other than was sent.
+    /// Arrived with other contents only.
     pub wrong: u64,
-    /// Pieces that did not arrive.
+    /// Did not arrive.
     pub absent: u64,
-    /// Pieces that arrived more than once; outside the law.
+    /// Arrived again; not in the sum.
     pub duplicates: u64,
-    /// Pieces that were not of this run; outside the law.
+    /// Of no piece of this run; not in the sum.
     pub foreign: u64,
 }
 
-/// Callbacks of both sides: the writer's after sending a cycle, the reader's once a cycle is complete.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// Callbacks of both ends.
+///
+/// The writer's come after sending a cycle, the reader's once a cycle is complete.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "Callbacks of both ends.")]
 pub struct Callbacks {
     /// The writer's.
     pub writer: Callback,

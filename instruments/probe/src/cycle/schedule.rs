@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::Instant;
 
 /// Times of a run, the same for writer and reader.
@@ -15,14 +17,15 @@ pub struct Schedule {
     pub cycles: u32,
 }
 
-/// Callbacks of one side against their deadlines.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// Callbacks and their deadlines: callback k, from 0, is late after start + (k + 1) cycle times.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Callback {
     /// Number of callbacks.
     pub count: u64,
-    /// Callbacks after their deadline.
+    /// Number of late ones.
     pub late: u64,
-    /// Smallest time by which a callback preceded its deadline; negative if one was late. Units: nanoseconds.
+    /// Time from the closest callback to its deadline; negative if it came after, null without any.
     pub least_slack_ns: Option<i64>,
 }
 

@@ -1,5 +1,6 @@
 //! Counters of the writer.
 
+use serde::{Deserialize, Serialize};
 use units::Instant;
 
 use super::schedule::{Callback, Schedule};
@@ -12,7 +13,7 @@ pub struct Sending {
 }
 
 /// Counts of what a writer has sent.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Sent {
     /// Cycles whose pieces were all handed to the transport, accepted or refused.
     pub cycles: u64,

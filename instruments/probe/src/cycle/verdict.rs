@@ -1,12 +1,14 @@
 //! Judge of a run.
 
+use serde::{Deserialize, Serialize};
+
 use super::account::Account;
 
 /// One million, the denominator of parts per million.
 const MILLION: u64 = 1_000_000;
 
 /// Limits a run must keep.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// Callbacks of both sides that may come after their deadline.
     ///

@@ -1,9 +1,11 @@
 //! Outcome of every datagram of a flow.
 
 use ledger::StageCounts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Counters of a flow's sender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FlowSent {
     /// Datagrams that were given a number, whether or not the socket accepted them.
     pub numbered: u64,
@@ -13,12 +15,15 @@ pub struct FlowSent {
     pub refused: StageCounts,
 }
 
-/// Completeness of an account: with or without the sender's final count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Completeness of an account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "AccountState")]
 pub enum FlowState {
-    /// The sender reported how many datagrams it sent.
+    /// Both ends have reported.
     Closed,
-    /// The sender vanished: the account extends to the highest number that arrived; the tail is unknown.
+    /// The sender could not report the final count: the tail is unknown.
+    // The account extends to the highest number that arrived.
     Unconfirmed,
 }
 

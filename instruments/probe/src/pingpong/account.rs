@@ -1,5 +1,8 @@
 //! Outcome of every exchange.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// Counters of the client, each counted where it happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExchangeCounts {
@@ -11,21 +14,28 @@ pub struct ExchangeCounts {
     pub given_up: u64,
 }
 
-/// The account of exchanges: `sent = completed + lost forward + lost in reverse + unexplained`.
+/// Account of every exchange: `sent = completed + lost forward + lost in reverse + unexplained`.
 ///
 /// The client counts `sent`, `completed` and what was given up, the server what it answered; so closing the account
 /// is a check.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[schemars(
+    rename = "Account",
+    description = "Account of every exchange: `sent = completed + lost forward + lost in reverse + unexplained`."
+)]
 pub struct ExchangeAccount {
-    /// Messages sent.
+    /// Messages that were sent.
     pub sent: u64,
-    /// Messages answered in time.
+    /// Messages that were answered in time.
     pub completed: u64,
-    /// Messages that did not arrive complete at the server.
+    /// Messages that did not arrive complete.
+    #[serde(rename = "lost_there")]
     pub lost_forward: u64,
     /// Messages whose answer did not arrive complete, or not in time.
+    #[serde(rename = "lost_back")]
     pub lost_reverse: u64,
-    /// Messages lost in an unknown direction: the server is gone.
+    /// Messages whose loss has no known place.
     pub unexplained: u64,
 }
 
@@ -74,6 +84,12 @@ impl ExchangeAccount {
     #[must_use]
     pub const fn adds_up(&self) -> bool {
         self.sent == self.completed + self.lost()
+    }
+
+    /// Returns the lost exchanges in percent.
+    #[must_use]
+    pub fn lost_percent(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost() as f64 * 100.0 / self.sent as f64 }
     }
 }
 

@@ -196,13 +196,10 @@ impl SendEnd for Sender {
 
     fn sent(&self) -> Sent {
         let datagrams = &self.totals.datagrams;
-        let refused = [
-            (Stage::SenderSocket, datagrams.sender_socket),
-            (Stage::SenderIp, datagrams.sender_ip),
-            (Stage::SenderQdisc, datagrams.sender_qdisc),
-        ];
-        let refused = refused.into_iter().filter(|(_, count)| *count > 0);
-        let refused = refused.map(|(stage, count)| (stage.name().to_owned(), count)).collect();
+        let mut refused = StageCounts::default();
+        refused[Stage::SenderSocket] = datagrams.sender_socket;
+        refused[Stage::SenderIp] = datagrams.sender_ip;
+        refused[Stage::SenderQdisc] = datagrams.sender_qdisc;
         // The publisher's own count: all units that it was handed have lower indices.
         Sent { units: self.units(), bytes: self.totals.samples.offered, refused }
     }
@@ -309,13 +306,13 @@ impl Heard {
     fn account_of_nothing(&self, sent: Option<&Sent>) -> Account {
         let total = sent.map_or(0, |sent| sent.bytes);
         let mut unexplained = total;
-        let mut lost = std::collections::BTreeMap::new();
-        for (stage, datagrams) in sent.iter().flat_map(|sent| &sent.refused) {
+        let mut lost = StageCounts::default();
+        for (stage, datagrams) in sent.iter().flat_map(|sent| sent.refused.nonzero()) {
             let bytes = datagrams.saturating_mul(self.unit_bytes as u64).min(unexplained);
-            lost.insert(stage.clone(), bytes);
+            lost[stage] = bytes;
             unexplained -= bytes;
         }
-        let (unit, state) = (Unit::Bytes, state(sent));
+        let (unit, state, lost) = (Unit::Bytes, state(sent), by_name(&lost));
         Account { unit, state, sent: total, received: 0, lost, unexplained, duplicates: 0, unmatched: 0 }
     }
 }
@@ -447,7 +444,7 @@ mod tests {
         let address = SocketAddr::new(LOCAL, free_ports(LOCAL, 1).unwrap()[0]);
         let key = FlowKey::sender(Way::Forward, 0);
         let mut receiver = Receiver::open(&task(&options), key, address).unwrap();
-        let refused = [(Stage::SenderIp.name().to_owned(), 2)].into();
+        let refused = StageCounts::of(Stage::SenderIp, 2);
         let account = receiver.close(Some(&Sent { units: 5, bytes: 5_000, refused })).unwrap();
         assert!(account.adds_up() && account.received == 0, "{account:?}");
         assert_eq!((account.lost["sender_ip"], account.unexplained), (2_000, 3_000));
