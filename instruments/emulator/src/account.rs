@@ -2,10 +2,11 @@
 
 use core::ops::AddAssign;
 
+use serde::Serialize;
 use sim::LostBy;
 
 /// Outcome of the datagrams that entered one direction. The law is [`Account::is_closed`].
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Account {
     /// Datagrams taken in.
     pub taken: u64,
@@ -30,7 +31,7 @@ pub struct Account {
 }
 
 /// Losses of the link, by reason.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Lost {
     /// Single random loss.
     pub random: u64,

@@ -18,7 +18,7 @@ const LEAST_QUEUE_BYTES: u64 = 15_380;
 const LEAST_QUEUE_TIME: Duration = Duration::from_millis(10);
 
 /// Effects of one direction of the path on the datagrams that enter it. The default has none.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Conditions {
     /// Rate of the bottleneck, with all headers down to Ethernet; unlimited if absent.
     pub rate_bits_per_s: Option<u64>,
@@ -79,26 +79,6 @@ pub enum ConditionsError {
         /// End of the outage.
         to: Duration,
     },
-}
-
-impl Default for Conditions {
-    fn default() -> Self {
-        Self {
-            rate_bits_per_s: None,
-            queue_bytes: None,
-            delay: Duration::ZERO,
-            jitter: Duration::ZERO,
-            order: Order::Kept,
-            loss: 0.0,
-            bursts: None,
-            placed: Vec::new(),
-            reorder: None,
-            duplicate: None,
-            corruption: 0.0,
-            largest_packet_bytes: None,
-            outages: Vec::new(),
-        }
-    }
 }
 
 impl Conditions {

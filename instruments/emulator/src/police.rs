@@ -2,24 +2,33 @@
 
 use core::time::Duration;
 
+use serde::{Serialize, Serializer};
 use units::{Histogram, Instant};
 
 use crate::account::Account;
 use crate::report::Report;
 
 /// Lateness of copies: time from due to forwarded.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Lateness {
     /// Number of copies.
     pub count: u64,
     /// Half were no later.
+    #[serde(rename = "p50_ns", serialize_with = "nanos")]
     pub p50: Duration,
     /// 99 of 100 were no later.
+    #[serde(rename = "p99_ns", serialize_with = "nanos")]
     pub p99: Duration,
     /// 999 of 1,000 were no later.
+    #[serde(rename = "p999_ns", serialize_with = "nanos")]
     pub p999: Duration,
     /// Maximum lateness.
+    #[serde(rename = "max_ns", serialize_with = "nanos")]
     pub max: Duration,
+}
+
+fn nanos<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Reason why a run is invalid.

@@ -4,6 +4,8 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use serde::Serialize;
+
 use crate::account::Account;
 use crate::police::Lateness;
 
@@ -27,11 +29,13 @@ pub struct Report {
 }
 
 /// Report of one direction.
-#[derive(Clone, PartialEq, Default, Debug)]
+#[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct Way {
     /// Outcome of every datagram.
+    #[serde(flatten)]
     pub account: Account,
     /// Lateness of forwarding.
+    #[serde(rename = "late")]
     pub lateness: Lateness,
     /// Datagrams the kernel dropped before the emulator could read them; a train counts once.
     pub unseen: u64,

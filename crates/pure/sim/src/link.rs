@@ -40,9 +40,10 @@ pub struct Link {
 }
 
 /// Effect of jitter on the order of datagrams.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Order {
     /// Datagrams leave in the order in which they entered, as from a queue on the path.
+    #[default]
     Kept,
     /// Each datagram has its own delay, as over several parallel paths.
     Free,

@@ -85,26 +85,14 @@ impl ConditionArguments {
     /// Returns these conditions with those of a text in their place, as in `rate=1M&jitter-reorders`.
     fn but(&self, text: &str) -> anyhow::Result<Self> {
         let words = text.split('&').filter(|word| !word.is_empty()).map(|word| format!("--{}", word.trim()));
-        let OneDirection { conditions: other } = OneDirection::try_parse_from(words).map_err(|error| {
+        let mut one = OneDirection { conditions: self.clone() };
+        one.try_update_from(words).map_err(|error| {
             let said = error.to_string().replace("--", "");
             let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             anyhow!("invalid conditions `{text}`: {first}\nwrite them as in loss=0.1%&rate=10M&delay=30ms")
         })?;
-        Ok(Self {
-            rate: other.rate.or(self.rate),
-            queue: other.queue.or(self.queue),
-            delay: other.delay.or(self.delay),
-            jitter: other.jitter.or(self.jitter),
-            jitter_reorders: other.jitter_reorders || self.jitter_reorders,
-            loss: other.loss.or(self.loss),
-            burst: other.burst.or(self.burst),
-            lose: other.lose.or_else(|| self.lose.clone()),
-            reorder: other.reorder.or(self.reorder),
-            duplicate: other.duplicate.or(self.duplicate),
-            corrupt: other.corrupt.or(self.corrupt),
-            path_mtu: other.path_mtu.or(self.path_mtu),
-            outage: if other.outage.is_empty() { self.outage.clone() } else { other.outage },
-        })
+        one.conditions.jitter_reorders |= self.jitter_reorders;
+        Ok(one.conditions)
     }
 
     fn conditions(&self) -> anyhow::Result<Conditions> {
@@ -233,6 +221,10 @@ mod tests {
             (vec![2 * second..3 * second], Some(1_400))
         );
         assert_eq!((forward.corruption, forward.duplicate), (0.01, Some((0.01, second))));
+        let both = "jitter=1ms&jitter-reorders&outage=1s..2s";
+        let [forward, reverse] = directions(both, Some("loss=1%"), Some("outage=5s..6s")).unwrap();
+        assert_eq!((forward.order, forward.outages), (Order::Free, vec![second..2 * second]));
+        assert_eq!((reverse.order, reverse.outages), (Order::Free, vec![5 * second..6 * second]));
     }
 
     #[test]

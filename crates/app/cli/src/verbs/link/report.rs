@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use emulator::{Account, InvalidReason, Lateness, Report, Way};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use units::text::decimal_size;
 
 /// Returns the status line.
@@ -66,31 +66,9 @@ pub(crate) fn to_json(report: &Report, invalid: &[InvalidReason], ways: &[String
 }
 
 fn way_json(way: &Way, conditions: &str) -> Value {
-    let Way { account, lateness, unseen, undelivered } = way;
-    let lost: Map<String, Value> =
-        account.lost.by_name().into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
-    json!({
-        "conditions": conditions,
-        "taken": account.taken,
-        "taken_bytes": account.taken_bytes,
-        "duplicated": account.duplicated,
-        "passed": account.passed,
-        "passed_bytes": account.passed_bytes,
-        "lost": lost,
-        "refused": account.refused,
-        "no_listener": account.no_listener,
-        "overrun": account.overrun,
-        "held": account.held,
-        "unseen": unseen,
-        "undelivered": undelivered,
-        "late": {
-            "count": lateness.count,
-            "p50_ns": nanos(lateness.p50),
-            "p99_ns": nanos(lateness.p99),
-            "p999_ns": nanos(lateness.p999),
-            "max_ns": nanos(lateness.max),
-        },
-    })
+    let mut way = json!(way);
+    way["conditions"] = conditions.into();
+    way
 }
 
 /// Returns the account equation with its numbers; zero terms are left out.
