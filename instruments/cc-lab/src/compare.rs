@@ -10,7 +10,7 @@ use congestion::{BUILT_IN, Factory, UnknownControl, named};
 use serde::Serialize;
 
 use crate::report::{ComparisonReport, Conditions};
-use crate::{Flow, Hosts, Outcome, Path, Run};
+use crate::{Flow, Hosts, Outcome, Packets, Path, Run};
 
 /// A congestion control that takes part.
 #[derive(Clone, Debug)]
@@ -79,21 +79,6 @@ pub struct Standing {
     /// Outcome of the first seed.
     #[serde(skip)]
     pub first: Outcome,
-}
-
-/// Outcome of sent packets. Units: packets, control packets included.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct Packets {
-    /// Sent by the senders.
-    pub sent: u64,
-    /// Read by the receivers.
-    pub delivered: u64,
-    /// Lost at the full queue.
-    pub lost_in_queue: u64,
-    /// Lost elsewhere on the path.
-    pub lost_on_the_way: u64,
-    /// In flight at the end.
-    pub in_flight: u64,
 }
 
 /// Share of the path's rate that controls with a constant rate use in total: the rest is for headers,
@@ -299,7 +284,7 @@ impl Standing {
             jain_index: over(Outcome::jain_index),
             friendliness_to_reno: Some(median(kept.collect())).filter(|kept| !kept.is_nan()),
             seeds: alone.len(),
-            packets: alone.iter().fold(Packets::default(), |sum, outcome| sum.and(outcome)),
+            packets: alone.iter().map(|outcome| outcome.packets).sum(),
             absurd_policies: alone
                 .iter()
                 .flat_map(|outcome| &outcome.flows)
@@ -313,24 +298,6 @@ impl Standing {
     #[must_use]
     pub fn label(&self) -> String {
         label(&self.cc, &self.options)
-    }
-}
-
-impl Packets {
-    fn and(self, outcome: &Outcome) -> Self {
-        Self {
-            sent: self.sent + outcome.sent_packets,
-            delivered: self.delivered + outcome.delivered_packets,
-            lost_in_queue: self.lost_in_queue + outcome.lost_in_queue_packets,
-            lost_on_the_way: self.lost_on_the_way + outcome.lost_on_the_way_packets,
-            in_flight: self.in_flight + outcome.in_flight_packets,
-        }
-    }
-
-    /// Returns whether the account closes: sent = delivered + lost + in flight.
-    #[must_use]
-    pub const fn balance(&self) -> bool {
-        self.sent == self.delivered + self.lost_in_queue + self.lost_on_the_way + self.in_flight
     }
 }
 

@@ -7,13 +7,14 @@
 //!
 //! ```
 //! use core::time::Duration;
-//! use cc_lab::{Flow, Path, Run};
+//! use cc_lab::{Flow, Packets, Path, Run};
 //!
 //! let path = Path::new(20_000_000, Duration::from_millis(10));
 //! let flows = ["reno", "cubic"].map(|name| Flow::named(name, "").unwrap());
 //! let outcome = Run::new(path, flows.to_vec(), Duration::from_secs(5)).play(|_| true).unwrap();
 //! assert!(outcome.utilisation() > 0.8, "{outcome:?}");
-//! assert_eq!(outcome.sent_packets, outcome.delivered_packets + outcome.lost_packets() + outcome.in_flight_packets);
+//! let Packets { sent, delivered, in_flight, .. } = outcome.packets;
+//! assert_eq!(sent, delivered + outcome.packets.lost() + in_flight);
 //! ```
 
 mod compare;
@@ -24,9 +25,9 @@ mod report;
 mod run;
 mod sweep;
 
-pub use compare::{Comparison, Competitor, Packets, Standing};
+pub use compare::{Comparison, Competitor, Standing};
 pub use hosts::Hosts;
-pub use outcome::{FlowOutcome, Outcome, jain_index};
+pub use outcome::{FlowOutcome, Outcome, Packets, jain_index};
 pub use report::{ComparisonReport, Conditions, SweepReport};
 pub use run::{Flow, Path, Run};
 pub use sweep::{Cell, Sweep};

@@ -1,7 +1,9 @@
 //! Outcome of a run.
 
+use core::iter::Sum;
 use core::time::Duration;
 
+use serde::Serialize;
 use udt::Stats;
 
 /// Outcome of a run. Means are over the time after the warm-up, counts over all of it.
@@ -19,16 +21,23 @@ pub struct Outcome {
     pub queue_p95: Duration,
     /// Queueing delay over time.
     pub queue_over_time: Vec<Duration>,
-    /// Packets sent by the senders, control packets included.
-    pub sent_packets: u64,
-    /// Packets read by the receivers.
-    pub delivered_packets: u64,
-    /// Packets lost at the full queue.
-    pub lost_in_queue_packets: u64,
-    /// Packets lost elsewhere on the path.
-    pub lost_on_the_way_packets: u64,
-    /// Packets in flight at the end.
-    pub in_flight_packets: u64,
+    /// Outcome of everything that was sent.
+    pub packets: Packets,
+}
+
+/// Outcome of sent packets. Units: packets, control packets included.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Packets {
+    /// Sent by the senders.
+    pub sent: u64,
+    /// Read by the receivers.
+    pub delivered: u64,
+    /// Lost at the full queue.
+    pub lost_in_queue: u64,
+    /// Lost elsewhere on the path.
+    pub lost_on_the_way: u64,
+    /// In flight at the end.
+    pub in_flight: u64,
 }
 
 /// Outcome of a flow.
@@ -59,22 +68,42 @@ impl Outcome {
         self.goodput_bits_per_s() / self.ceiling_bits_per_s
     }
 
-    /// Returns the number of packets lost anywhere.
-    #[must_use]
-    pub const fn lost_packets(&self) -> u64 {
-        self.lost_in_queue_packets + self.lost_on_the_way_packets
-    }
-
     /// Returns the share of sent packets that was lost.
     #[must_use]
     pub fn loss(&self) -> f64 {
-        self.lost_packets() as f64 / self.sent_packets.max(1) as f64
+        self.packets.lost() as f64 / self.packets.sent.max(1) as f64
     }
 
     /// Returns the fairness among the flows.
     #[must_use]
     pub fn jain_index(&self) -> f64 {
         jain_index(self.flows.iter().map(|flow| flow.goodput_bits_per_s))
+    }
+}
+
+impl Packets {
+    /// Returns the number of packets lost anywhere.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.lost_in_queue + self.lost_on_the_way
+    }
+
+    /// Returns whether the account closes: sent = delivered + lost + in flight.
+    #[must_use]
+    pub const fn balance(&self) -> bool {
+        self.sent == self.delivered + self.lost() + self.in_flight
+    }
+}
+
+impl Sum for Packets {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            sent: sum.sent + one.sent,
+            delivered: sum.delivered + one.delivered,
+            lost_in_queue: sum.lost_in_queue + one.lost_in_queue,
+            lost_on_the_way: sum.lost_on_the_way + one.lost_on_the_way,
+            in_flight: sum.in_flight + one.in_flight,
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use udt::{SocketConfig, SocketType};
 use units::Instant;
 
 use crate::Hosts;
-use crate::outcome::{FlowOutcome, Outcome};
+use crate::outcome::{FlowOutcome, Outcome, Packets};
 use crate::part::Part;
 
 /// Number of points of a curve over time.
@@ -186,17 +186,19 @@ impl Run {
         let counted_queue = &queue[counted.start * looks..];
         let mut sorted = counted_queue.to_vec();
         sorted.sort_unstable();
-        let mut counts = Counts::default();
+        let mut packets = Packets {
+            sent: stage.senders.iter().map(|node| stage.network.sent_by(*node)).sum(),
+            in_flight: stage.senders.iter().map(|node| stage.network.crossing(*node)).sum(),
+            ..Packets::default()
+        };
         let not_queue: Vec<LostBy> = LostBy::ALL.into_iter().filter(|by| *by != LostBy::Queue).collect();
         for node in &stage.receivers {
             let of_node = stage.network.log().counts(*node);
-            counts.delivered += of_node.delivered;
-            counts.lost_in_queue += of_node.lost(LostBy::Queue);
-            counts.lost_on_the_way += not_queue.iter().map(|by| of_node.lost(*by)).sum::<u64>();
-            counts.in_flight += of_node.in_flight + of_node.unread;
+            packets.delivered += of_node.delivered;
+            packets.lost_in_queue += of_node.lost(LostBy::Queue);
+            packets.lost_on_the_way += not_queue.iter().map(|by| of_node.lost(*by)).sum::<u64>();
+            packets.in_flight += of_node.in_flight + of_node.unread;
         }
-        let sent = stage.senders.iter().map(|node| stage.network.sent_by(*node)).sum();
-        let crossing: u64 = stage.senders.iter().map(|node| stage.network.crossing(*node)).sum();
         Outcome {
             ceiling_bits_per_s: self.path.ceiling_bits_per_s(),
             step,
@@ -207,11 +209,7 @@ impl Run {
                 .chunks(looks)
                 .map(|chunk| chunk.iter().sum::<Duration>() / LOOKS_A_SAMPLE)
                 .collect(),
-            sent_packets: sent,
-            delivered_packets: counts.delivered,
-            lost_in_queue_packets: counts.lost_in_queue,
-            lost_on_the_way_packets: counts.lost_on_the_way,
-            in_flight_packets: counts.in_flight + crossing,
+            packets,
         }
     }
 
@@ -231,14 +229,6 @@ impl Run {
 
 /// Maximum buffer size: a larger one would exceed the memory of common machines.
 const MAX_BUFFER_PACKETS: u32 = 1_000_000;
-
-#[derive(Default)]
-struct Counts {
-    delivered: u64,
-    lost_in_queue: u64,
-    lost_on_the_way: u64,
-    in_flight: u64,
-}
 
 /// The network with all flows in it.
 struct Stage {

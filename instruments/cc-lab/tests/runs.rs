@@ -17,8 +17,7 @@ fn flows(names: &[&str]) -> Vec<Flow> {
 
 fn play(run: &Run) -> Outcome {
     let outcome = run.play(|_| true).expect("nobody stops it");
-    let Outcome { sent_packets, delivered_packets, in_flight_packets, .. } = outcome;
-    assert_eq!(sent_packets, delivered_packets + outcome.lost_packets() + in_flight_packets);
+    assert!(outcome.packets.balance(), "{:?}", outcome.packets);
     assert!(outcome.flows.iter().all(|flow| flow.stats.impossible_packets == 0));
     outcome
 }
@@ -75,7 +74,7 @@ fn a_run_is_its_seed() {
 fn a_placed_loss_is_one_loss() {
     let path = Path { lost: vec![20_000], ..path() };
     let outcome = play(&Run::new(path, flows(&["fast"]), SECOND * 10));
-    assert_eq!((outcome.lost_on_the_way_packets, outcome.lost_in_queue_packets), (1, 0));
+    assert_eq!((outcome.packets.lost_on_the_way, outcome.packets.lost_in_queue), (1, 0));
     assert_eq!(outcome.flows[0].stats.retransmitted_packets, 1);
 }
 
