@@ -2,9 +2,7 @@
 //! counters, with drop events, and with checkpoints, in turn.
 //!
 //! Datagrams of 100 bytes go over the loopback interface of a network namespace: at 500,000 a second without loss
-//! and with a firewall that drops one in ten, and at full speed; also in trains. `--json` prints rows as objects;
-//! `--quick` takes fewer and shorter runs, for trying; `--only TEXT` takes the cases whose names contain it. Root
-//! only.
+//! and with a firewall that drops one in ten, and at full speed; also in trains. Options: [`Bench`]. Root only.
 
 use anyhow::{Context, Result, ensure};
 use peers::place::{ETHERNET_MTU, Place, Side};
