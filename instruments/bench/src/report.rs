@@ -35,3 +35,11 @@ pub use watch::Watch;
 
 #[cfg(test)]
 pub(crate) use reproduction::tests::check_against_schema;
+
+/// Reads a report that is stored with the golden files of its forms.
+#[cfg(test)]
+pub(crate) fn stored<R: serde::de::DeserializeOwned>(name: &str) -> R {
+    let path = format!("{}/tests/forms/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}

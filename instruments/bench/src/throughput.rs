@@ -34,4 +34,4 @@ pub use transport::TransportError;
 #[cfg(test)]
 pub(crate) use message::{FlowResult, SideResult, Word};
 #[cfg(test)]
-pub(crate) use report::tests::cut_search;
+pub(crate) use report::tests::{account as example_account, cut_search};

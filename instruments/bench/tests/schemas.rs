@@ -39,12 +39,12 @@ macro_rules! schemas {
 }
 
 schemas! {
-    capacity: Printed<bench::capacity::Report>, "bench-capacity", ["capacity"];
-    cost: bench::cost::Report, "bench-cost", ["cost"];
-    cycle: bench::cycle::Report, "bench-cycle", ["cycle"];
-    multicast: bench::multicast::Report, "bench-multicast", ["multicast"];
-    pingpong: bench::pingpong::Report, "bench-pingpong", ["pingpong"];
-    reproduce: bench::report::Reproduction, "bench-reproduce", [];
-    sweep: Printed<bench::sweep::Report>, "bench-sweep", ["sweep"];
+    capacity: Printed<bench::capacity::Report>, "bench-capacity", ["capacity", "capacity-cut"];
+    cost: bench::cost::Report, "bench-cost", ["cost", "cost-cut"];
+    cycle: bench::cycle::Report, "bench-cycle", ["cycle", "cycle-cut"];
+    multicast: bench::multicast::Report, "bench-multicast", ["multicast", "multicast-cut"];
+    pingpong: bench::pingpong::Report, "bench-pingpong", ["pingpong", "pingpong-cut"];
+    reproduce: bench::report::Reproduction, "bench-reproduce", ["reproduce"];
+    sweep: Printed<bench::sweep::Report>, "bench-sweep", ["sweep", "sweep-cut", "sweep-load"];
     throughput: bench::throughput::Report, "bench", ["throughput", "throughput-datagrams", "throughput-stream"];
 }

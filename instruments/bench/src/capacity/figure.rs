@@ -57,18 +57,3 @@ fn of_source(payload: u64) -> Option<Series> {
     let name = "own-processes, UDP notes".to_owned();
     (!points.is_empty()).then(|| Series { name, colour: COLOURS[COLOURS.len() - 1], points })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::capacity::report::tests::example;
-
-    #[test]
-    fn each_size_has_a_figure_of_rates_with_the_sources_and_one_of_processors() {
-        let charts = charts(&example());
-        let names = |chart: &Chart| chart.series.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&charts[0]), ["own-processes", "shared-threads", "own-processes, UDP notes"]);
-        assert_eq!(names(&charts[1]), ["own-processes", "shared-threads"]);
-        assert_eq!((charts.len(), charts[0].series[0].points.len()), (2, 2));
-    }
-}

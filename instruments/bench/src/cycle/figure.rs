@@ -124,34 +124,6 @@ mod tests {
     use crate::report::Forms as _;
 
     #[test]
-    fn a_quota_has_a_chart_for_all_and_one_for_each_transport() {
-        let figures = example().figures();
-        let titles = figures.iter().map(|it| it.charts.iter().map(|chart| chart.title.clone()).collect());
-        let titles: Vec<Vec<String>> = titles.collect();
-        assert_eq!(titles, [["UDP and SHM at 0.3 CPUs", "UDP at 0.3 CPUs", "SHM at 0.3 CPUs"]]);
-    }
-
-    #[test]
-    fn an_svg_has_its_axes_with_units_and_a_mark_for_every_search() {
-        let report = example();
-        let svg = drawing::svgs(&report.figures()[0].charts).unwrap().remove(0);
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-        assert!(svg.contains("cycle time [ms]") && svg.contains("largest array [u32 elements]"));
-        let searches: usize = report.points.iter().map(|point| point.searches().len()).sum();
-        let medians = report.points.iter().filter(|point| point.elements().is_some()).count();
-        // In the example all points are noisy: a median is a dot, a rim and a hole.
-        let at_limit = 2;
-        assert_eq!(svg.matches("<circle").count(), searches + 3 * medians + at_limit);
-    }
-
-    #[test]
-    fn a_png_is_one_and_is_not_empty() {
-        let png = example().to_png().unwrap();
-        assert_eq!(&png[1..4], b"PNG");
-        assert!(png.len() > 10_000, "{} bytes", png.len());
-    }
-
-    #[test]
     fn nothing_measured_is_said() {
         let mut report = example();
         report.points.clear();

@@ -342,10 +342,7 @@ impl ReferenceFigure {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use drawing::FigureError;
-
     use super::*;
-    use crate::report::{Agreement, Forms as _};
 
     /// Checks a reproduction against its published form, and the reports of its parts against theirs
     /// (`of_parts`).
@@ -363,53 +360,5 @@ pub(crate) mod tests {
             serde_json::from_value::<Reproduction>(value).unwrap() == without_figures,
             "it comes back whole"
         );
-    }
-
-    fn example() -> Reproduction {
-        let mut it = Reproduction::begin("999", Grid::Short);
-        it.measured("tcp", &"its report", &[Row::example()], &["load <high>".to_owned()]);
-        it.skipped("udt", "not yet here".to_owned());
-        let reference_figure = |here, remark: &str| ReferenceFigure {
-            what: "tcp, MTU 1500".to_owned(),
-            metric: "bits_per_second".to_owned(),
-            unit: "bit/s".to_owned(),
-            source: Some(1e9),
-            here,
-            remark: remark.to_owned(),
-        };
-        it.table =
-            vec![reference_figure(Some(Row::example()), ""), reference_figure(None, "no path, no figure")];
-        it.conclusions = vec![Conclusion::new("more is more", "1 of 1", Agreement::Agrees)];
-        it.end(State::Interrupted)
-    }
-
-    #[test]
-    fn the_table_names_both_figures_and_what_is_missing_and_noise() {
-        let text = example().to_string();
-        for words in [
-            "1.00 Gbit/s  100 bit/s  90 bit/s  110 bit/s",
-            "udt was not measured: not yet here",
-            "here:      1 of 1 (agrees)",
-            "~ noisy, not to be relied on:",
-            "tcp: load <high>",
-            "ended early",
-        ] {
-            assert!(text.contains(words), "{words} in {text}");
-        }
-    }
-
-    #[test]
-    fn it_comes_back_from_json_and_its_csv_has_as_many_cells_as_its_header() {
-        let it = example();
-        let text = serde_json::to_string(&it).unwrap();
-        assert_eq!(serde_json::from_str::<Reproduction>(&text).unwrap(), it);
-        let csv = it.to_csv();
-        let columns = csv.lines().next().unwrap().split(',').count();
-        assert_eq!(csv.lines().nth(1).unwrap().split(',').count(), columns + 1, "one comma is in quotes");
-        assert!(csv.ends_with("\"no path, no figure\"\n"), "{csv}");
-        assert_eq!(it.to_png(), Err(FigureError::Empty));
-        assert_eq!(it.noise_in_short().unwrap(), "1 of 1 measurements, which the report names");
-        let page = it.to_html().unwrap();
-        assert!(page.contains("load &lt;high&gt;") && page.contains("more is more"), "{page}");
     }
 }

@@ -1,46 +1,29 @@
-//! An example report with known results, for tests of conclusions, and tests of what is computed in it.
+//! Points with known answers, for tests of conclusions, and tests of what is computed in a report.
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::report::Forms as _;
-use crate::throughput::{AccountState, Unit};
+use crate::report::stored;
+use crate::throughput::example_account;
 
-/// Returns an account of `sent` datagrams, of which `dropped` found the buffer full.
-pub(crate) fn account(sent: u64, dropped: u64) -> Account {
-    let lost = BTreeMap::from([("receiver_socket_buffer".to_owned(), dropped)]);
-    Account {
-        unit: Unit::Datagrams,
-        state: AccountState::Closed,
-        sent,
-        received: sent - dropped,
-        lost,
-        unexplained: 0,
-        duplicates: 0,
-        unmatched: 0,
-    }
+/// Returns a report of the notes' own points, in which two runs were ended early: processes gain, threads at one
+/// socket lose.
+pub(crate) fn example() -> Report {
+    stored("capacity-cut")
 }
 
 /// Returns a run of one second.
-pub(crate) fn run(received: u64, dropped: u64, cpu_percent: f64) -> Run {
-    let account = account(received + dropped, dropped);
+fn run(received: u64, dropped: u64, cpu_percent: f64) -> Run {
+    let account = example_account(received + dropped, received);
     let sockets = vec![Socket { drops: dropped, received: vec![received] }];
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let run = example().points[1].runs.remove(0);
     Run {
         packets_per_second: per_second(received, 1.0),
-        seconds: 1.0,
-        ports: vec![Port { address, account: account.clone(), sockets }],
+        ports: vec![Port { account: account.clone(), sockets, ..run.ports[0].clone() }],
         account,
         receivers_cpu_percent: cpu_percent,
-        senders_cpu_percent: 100.0,
-        processors: Some(Shares { user: 20.0, system: 140.0, softirq: 40.0, ..Shares::default() }),
         rcvbuf_errors: Some(dropped),
-        foreign: 0,
-        skipped: 0,
-        client_elsewhere_cpus: Some(0.0),
-        server_elsewhere_cpus: Some(0.0),
-        trouble: None,
+        ..run
     }
 }
 
@@ -56,31 +39,26 @@ pub(crate) fn point(
     Point { threading_model, workers, payload_bytes, runs, noise: Vec::new() }
 }
 
-/// Returns a report of the notes' own points: processes gain, threads at one socket lose.
-pub(crate) fn example() -> Report {
-    use ThreadingModel::{OwnProcesses, SharedThreads};
-    let host = HostState::look(Ipv4Addr::LOCALHOST.into());
-    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 7_430));
-    let options = Options { payloads: vec![1], workers: vec![1, 2], ..Options::default() };
-    let mut builder = Builder::new(&options, 1, peer, host.clone(), host);
-    builder.report.points = vec![
-        point(OwnProcesses, 1, 1, 500_000, 300_000),
-        point(OwnProcesses, 2, 1, 700_000, 100_000),
-        point(SharedThreads, 1, 1, 500_000, 300_000),
-        point(SharedThreads, 2, 1, 400_000, 400_000),
-    ];
-    builder.finish(false)
+fn builder() -> Builder {
+    let Start { client, server, .. } = example().start;
+    Builder::new(&Options::default(), 1, (Ipv4Addr::LOCALHOST, 7_430).into(), client, server)
 }
 
 #[test]
-fn every_point_has_a_row_for_each_figure_and_the_account_of_each_run_adds_up() {
+fn every_point_has_a_row_for_each_figure_over_its_complete_runs() {
     let report = example();
-    assert_eq!(report.rows.len(), 4 * 3);
-    let runs = || report.points.iter().flat_map(|point| &point.runs);
-    assert!(runs().all(|run| run.account.adds_up() && run.drops() == run.rcvbuf_errors.unwrap()));
+    assert_eq!(report.points.iter().flat_map(Point::rows).collect::<Vec<_>>(), report.rows);
     let row = report.rows.iter().find(|row| row.metric == "packets_per_second").unwrap();
     assert_eq!((row.case.as_str(), row.median, row.runs), ("1B/1workers", 500_001.0, 3));
-    assert!(report.end.notes[0].contains("share its processors"), "both ends are on one host");
+    let cut = report.points.last().unwrap();
+    assert_eq!((cut.rows(), cut.is_limited_by_senders()), (Vec::new(), false));
+}
+
+#[test]
+fn the_account_of_each_run_adds_up() {
+    let report = example();
+    let mut runs = report.points.iter().flat_map(|point| &point.runs);
+    assert!(runs.all(|run| run.account.adds_up() && run.drops() == run.rcvbuf_errors.unwrap()));
 }
 
 #[test]
@@ -98,9 +76,7 @@ fn a_run_without_a_datagram_has_no_rate_and_no_loss() {
 
 #[test]
 fn points_without_a_run_are_left_out_and_a_wide_spread_is_noise() {
-    let host = HostState::look(Ipv4Addr::LOCALHOST.into());
-    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 7_430));
-    let mut builder = Builder::new(&Options::default(), 1, peer, host.clone(), host);
+    let mut builder = builder();
     let plan = Plan { threading_model: ThreadingModel::OwnProcesses, workers: 1, payload_bytes: 1 };
     builder.begin_point(&plan);
     builder.add(run(100, 0, 1.0));
@@ -113,31 +89,12 @@ fn points_without_a_run_are_left_out_and_a_wide_spread_is_noise() {
         ["own-processes 1B/1workers: rates of 1B/1workers spread over 67 % of their median"]
     );
     assert!(report.point(ThreadingModel::OwnProcesses, 2, 1).is_none());
-}
-
-#[test]
-fn a_run_that_was_ended_early_is_shown_and_enters_no_median() {
-    let mut report = example();
-    let point = &mut report.points[0];
-    let (before, rows) = (point.packets_per_second(), point.rows());
-    point.runs.push(Run { trouble: Some("it was ended early".to_owned()), ..run(7, 0, 1.0) });
-    assert_eq!((point.packets_per_second(), point.rows()), (before, rows));
-    assert_eq!(point.runs.len(), 4);
-    let text = report.to_string();
-    let said = "own-processes 1B/1workers, run 4: it was ended early after 1.0 s, with 7 received a second";
-    assert!(text.contains(said), "{text}");
-    assert!(report.to_html().unwrap().contains(said), "also on the page");
-    // A point without complete runs has no figures, and its run is shown all the same.
-    let point = &mut report.points[0];
-    point.runs.drain(..3);
-    assert_eq!((point.packets_per_second(), point.rows()), (None, Vec::new()));
-    assert!(!point.is_limited_by_senders() && report.to_string().contains("run 1: it was ended early"));
+    assert!(report.end.notes[0].contains("share its processors"), "both ends are on one host");
 }
 
 #[test]
 fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
-    let (options, host) = (Options::default(), HostState::look(Ipv4Addr::LOCALHOST.into()));
-    let mut builder = Builder::new(&options, 1, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host);
+    let mut builder = builder();
     builder.began = builder.began.before_a_step_of(5);
     let notes = builder.finish(false).end.notes.join("\n");
     assert!(notes.contains("set forward by 5.0"), "{notes}");

@@ -1,37 +1,22 @@
 //! Points with known answers, for tests of conclusions, and tests of what is computed in them.
 
-use std::collections::BTreeMap;
-
 use super::*;
-use crate::throughput::{AccountState, Unit};
+use crate::report::stored;
+use crate::throughput::example_account;
+
+/// Returns a report of two sizes and two buffers, with and without load.
+pub(crate) fn example() -> Report {
+    stored("sweep-load")
+}
 
 /// Returns a run of a second that sent `sent` of 1,000 bits and lost `lost` of them.
 pub(crate) fn run(sent: u64, lost: u64) -> Run {
-    let in_buffer = BTreeMap::from([("receiver_socket_buffer".to_owned(), lost)]);
-    let (unit, state) = (Unit::Datagrams, AccountState::Closed);
-    let (unexplained, duplicates, unmatched) = (0, 0, 0);
     let received = sent - lost;
     Run {
         sent_bits_per_second: Some(sent as f64 * 1_000.0),
         received_bits_per_second: Some(received as f64 * 1_000.0),
-        account: Some(Account {
-            unit,
-            state,
-            sent,
-            received,
-            lost: in_buffer,
-            unexplained,
-            duplicates,
-            unmatched,
-        }),
-        send_buffer_bytes: Some(106_496),
-        receive_buffer_bytes: Some(106_496),
-        client_cpu_percent: 90.0,
-        server_cpu_percent: Some(60.0),
-        applied_load: None,
-        client_elsewhere_cpus: Some(0.0),
-        server_elsewhere_cpus: Some(0.0),
-        trouble: None,
+        account: Some(example_account(sent, received)),
+        ..example().points[0].runs.remove(0)
     }
 }
 
@@ -42,41 +27,23 @@ pub(crate) fn point(
     cpu_load_percent: f64,
     lost: u64,
 ) -> Point {
-    let applied_load = AppliedLoad { cpu_ns: 980_000_000, elapsed_ns: 1_000_000_000, workers: 2 };
-    let applied_load = (cpu_load_percent > 0.0).then_some(applied_load);
-    let granted = run(100_000, lost);
-    let receive_granted = receive_buffer_bytes.or(granted.receive_buffer_bytes);
-    let send_granted = granted.send_buffer_bytes;
+    let point = example().points.remove(usize::from(cpu_load_percent > 0.0));
+    let granted = receive_buffer_bytes.or(point.granted_receive_buffer_bytes);
+    let applied_load = point.runs[0].applied_load;
     Point {
-        send_buffer_bytes: None,
         receive_buffer_bytes,
         payload_bytes,
-        rate: Rate::Bits(0),
         cpu_load_percent,
-        runs: vec![Run { applied_load, receive_buffer_bytes: receive_granted, ..granted }; 3],
-        granted_send_buffer_bytes: send_granted,
-        granted_receive_buffer_bytes: receive_granted,
-        highest: None,
-        noise: Vec::new(),
+        runs: vec![Run { applied_load, receive_buffer_bytes: granted, ..run(100_000, lost) }; 3],
+        granted_receive_buffer_bytes: granted,
+        ..point
     }
-}
-
-/// Returns a report of two sizes and two buffers, with and without load.
-pub(crate) fn example() -> Report {
-    let mut builder = Builder::new(&Options::default());
-    for receive_buffer in [None, Some(1 << 20)] {
-        for (payload, lost) in [(64, 50_000), (1_472, 1_000)] {
-            builder.report.points.push(point(payload, receive_buffer, 0.0, lost));
-            builder.report.points.push(point(payload, receive_buffer, 50.0, lost * 2));
-        }
-    }
-    builder.finish(false)
 }
 
 #[test]
 fn every_point_has_a_row_for_each_figure_and_one_for_the_load_where_there_was_some() {
     let report = example();
-    assert_eq!(report.rows.len(), 8 * 3 + 4);
+    assert_eq!(report.points.iter().flat_map(|point| point.rows("udp")).collect::<Vec<_>>(), report.rows);
     let row = report.rows.iter().find(|row| row.metric == "lost_percent").unwrap();
     assert_eq!((row.case.as_str(), row.median), ("64B/max/send system/receive system/burn 0%", 50.0));
     let applied_load = report.rows.iter().find(|row| row.metric == "burned_cpu_percent").unwrap();

@@ -67,7 +67,8 @@ fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) ->
     }
 }
 
-fn account(sent: u64, received: u64) -> Account {
+/// Returns an account of `sent` datagrams, of which all but `received` found the buffer full.
+pub(crate) fn account(sent: u64, received: u64) -> Account {
     let lost = BTreeMap::from([("receiver_socket_buffer".to_owned(), sent - received)]);
     Account {
         unit: Unit::Datagrams,
