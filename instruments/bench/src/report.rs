@@ -8,9 +8,11 @@
 //! Not here: the figures and texts of each test.
 
 mod conclusion;
+mod course;
 mod document;
 mod envelope;
 pub(crate) mod noise;
+pub(crate) mod number;
 mod reproduction;
 mod row;
 pub(crate) mod table;
@@ -20,12 +22,13 @@ mod watch;
 
 pub(crate) use conclusion::Comparisons;
 pub use conclusion::{Agreement, Conclusion, Grid};
+pub(crate) use course::Course;
 pub(crate) use document::{Document, Report, Section, forms};
 pub use drawing::Forms;
 pub use envelope::{End, Endpoint, Start, State, Timestamp};
 pub use reproduction::{Ends, Part, PartOutcome, ReferenceFigure, Reproduction};
 pub use row::Row;
-pub(crate) use row::{RowNames, value_text};
+pub(crate) use row::{Metric, Names, value_text};
 pub(crate) use table::Columns;
 pub use times::Times;
 pub(crate) use used::Meter;

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::message::{Plan, Received};
 use super::options::{Calls, Options, ThreadingModel};
 use super::send::Sent;
-use crate::day_clock::Moment;
 use crate::host_state::HostState;
 use crate::processor_time::Shares;
 use crate::report::noise::{Elsewhere, spreads};
-use crate::report::{Conclusion, End, Row, RowNames, Start, State, Used};
+use crate::report::number::{per_second, seconds};
+use crate::report::{Conclusion, Course, End, Metric, Names, Row, Start, Used};
 use crate::throughput::{Account, Rate};
 use crate::udp_notes;
 
@@ -28,6 +28,12 @@ pub const VERSION: u32 = 1;
 /// Maximum share of sent datagrams that receivers may miss and still count as keeping up. Senders that do not
 /// saturate the receivers say nothing about how much more these could take.
 const KEPT_UP: f64 = 0.001;
+
+const METRICS: [Metric<Run>; 3] = [
+    ("packets_per_second", "1/s", |run| Some(run.packets_per_second)),
+    ("lost_percent", "%", Run::lost_percent),
+    ("receivers_cpu_percent", "%", |run| Some(run.receivers_cpu_percent)),
+];
 
 /// Report of `tallycast bench capacity --json`. No number is NaN.
 #[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
@@ -173,7 +179,7 @@ impl Run {
         let first = counted().filter_map(|it| it.first_ns).min();
         let last = counted().filter_map(|it| it.last_ns).max();
         let span = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
-        let seconds = sent.elapsed.as_secs_f64().max(seconds_of(span));
+        let seconds = sent.elapsed.as_secs_f64().max(seconds(span));
         let account = Account::sum(accounts);
         let elsewhere = Elsewhere::of(same_host, &client, Some(&received.used));
         Self {
@@ -195,10 +201,8 @@ impl Run {
 
     /// Returns the part of the sent datagrams that did not arrive, in percent; `None` if nothing was sent.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
     pub fn lost_percent(&self) -> Option<f64> {
-        let sent = Some(self.account.sent).filter(|sent| *sent > 0)?;
-        Some(self.account.missing() as f64 * 100.0 / sent as f64)
+        self.account.lost_percent()
     }
 
     /// Returns the number of datagrams that the kernel counted as dropped, at all sockets.
@@ -271,23 +275,12 @@ impl Point {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let (case, system) = (self.case(), self.threading_model.name());
-        let row = |metric: &str, unit: &str, of: fn(&Run) -> Option<f64>| {
-            let names = RowNames { bench: "capacity", case: &case, system, metric, unit };
-            Row::of(names, &self.whole_runs().filter_map(of).collect::<Vec<_>>())
-        };
-        let rows = [
-            row("packets_per_second", "1/s", |run| Some(run.packets_per_second)),
-            row("lost_percent", "%", Run::lost_percent),
-            row("receivers_cpu_percent", "%", |run| Some(run.receivers_cpu_percent)),
-        ];
-        rows.into_iter().flatten().collect()
+        let names = Names { bench: "capacity", case: &self.case(), system: self.threading_model.name() };
+        Row::each(names, self.whole_runs(), &METRICS)
     }
 
     fn judge_noise(&mut self, same_host: bool) {
-        let elsewhere = self
-            .whole_runs()
-            .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
+        let elsewhere = self.whole_runs().map(|run| [run.client_elsewhere_cpus, run.server_elsewhere_cpus]);
         self.noise = Elsewhere::most(elsewhere).disturbances(same_host);
         self.noise.extend(spreads("rates", self.rows().iter().filter(|row| row.unit == "1/s")));
     }
@@ -295,12 +288,11 @@ impl Point {
 
 /// A report under construction.
 pub(super) struct Builder {
-    /// Time at which the measurement began.
-    began: Moment,
-    report: Report,
+    course: Course,
+    start: Start<Settings>,
+    points: Vec<Point>,
     planned: u64,
     repeats: u32,
-    is_broken_off: bool,
 }
 
 impl Builder {
@@ -311,42 +303,37 @@ impl Builder {
         client: HostState,
         server: HostState,
     ) -> Self {
-        let start = Start::now(peer, client, server, Settings::of(options, senders));
-        let end = End::open();
-        let (points, rows, conclusions) = (Vec::new(), Vec::new(), Vec::new());
-        let format = FORMAT.to_owned();
-        let report = Report { format, version: VERSION, start, points, rows, conclusions, end };
         let planned = options.payloads.len() * options.workers.len() * options.threading_models.len();
         Self {
-            began: Moment::now(),
-            report,
+            course: Course::begin(),
+            start: Start::now(peer, client, server, Settings::of(options, senders)),
+            points: Vec::new(),
             planned: planned as u64,
             repeats: options.repeats,
-            is_broken_off: false,
         }
     }
 
     pub(super) const fn is_same_host(&self) -> bool {
-        self.report.start.same_host
+        self.start.same_host
     }
 
     pub(super) fn begin_point(&mut self, plan: &Plan) {
         let Plan { threading_model, workers, payload_bytes } = *plan;
         let (payload_bytes, runs, noise) = (payload_bytes as u64, Vec::new(), Vec::new());
-        self.report.points.push(Point { threading_model, workers, payload_bytes, runs, noise });
+        self.points.push(Point { threading_model, workers, payload_bytes, runs, noise });
     }
 
     pub(super) fn add(&mut self, run: Run) {
-        self.report.points.last_mut().expect("a point was begun").runs.push(run);
+        self.points.last_mut().expect("a point was begun").runs.push(run);
     }
 
     /// Returns the progress as text.
     pub(super) fn progress(&self) -> String {
-        let Some(point) = self.report.points.last() else { return String::new() };
+        let Some(point) = self.points.last() else { return String::new() };
         let rate = point.runs.last().map_or(0.0, |run| run.packets_per_second);
         format!(
             "point {} of {}, run {} of {}: {} {}, {rate:.0} packets/s",
-            self.report.points.len(),
+            self.points.len(),
             self.planned,
             point.runs.len(),
             self.repeats,
@@ -356,31 +343,27 @@ impl Builder {
     }
 
     pub(super) fn note(&mut self, note: &str) {
-        self.report.end.note(note);
+        self.course.note(note);
     }
 
     /// Records that a run could not be made or completed.
     pub(super) fn break_off(&mut self, reason: &str) {
-        self.is_broken_off = true;
-        self.note(&format!("a run broke off: {reason}"));
+        self.course.break_off(&format!("a run broke off: {reason}"));
     }
 
-    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
-        self.began.step_in_words(&Moment::now()).iter().for_each(|note| self.note(note));
-        let same_host = self.is_same_host();
-        let report = &mut self.report;
-        report.points.retain(|point| !point.runs.is_empty());
-        report.points.iter_mut().for_each(|point| point.judge_noise(same_host));
-        report.rows = report.points.iter().flat_map(Point::rows).collect();
-        report.conclusions = udp_notes::conclude(&report.points, same_host);
-        report.end.close(State::of(self.is_broken_off, was_interrupted));
-        if same_host {
-            self.note(
-                "both ends are on this host: senders and receivers share its processors, and the soft interrupts of \
-                 receiving are done in the senders' time",
-            );
+    pub(super) fn finish(self, was_interrupted: bool) -> Report {
+        let Self { course, start, mut points, .. } = self;
+        points.retain(|point| !point.runs.is_empty());
+        points.iter_mut().for_each(|point| point.judge_noise(start.same_host));
+        let rows = points.iter().flat_map(Point::rows).collect();
+        let conclusions = udp_notes::conclude(&points, start.same_host);
+        let mut end = course.end(was_interrupted);
+        if start.same_host {
+            let note = "both ends are on this host: senders and receivers share its processors, and the soft interrupts of \
+                        receiving are done in the senders' time";
+            end.notes.push(note.to_owned());
         }
-        self.report
+        Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, conclusions, end }
     }
 }
 
@@ -450,18 +433,8 @@ impl Settings {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
-fn seconds_of(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
-}
-
-#[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
-fn per_second(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
-}
-
-fn cpu_percent(cpu_ns: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { seconds_of(cpu_ns) * 100.0 / seconds } else { 0.0 }
+fn cpu_percent(cpu_ns: u64, elapsed: f64) -> f64 {
+    if elapsed > 0.0 { seconds(cpu_ns) * 100.0 / elapsed } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde_json::Number;
 use super::options::Options;
 use super::source::{SourceHost, hosts};
 use crate::processor::{FrequencySource, Processor};
-use crate::report::{End, Row, RowNames, Start, State, noise};
+use crate::report::{Course, End, Names, Row, Start, State, noise};
 use crate::throughput::{self, Account, Protocol, RunReport};
 
 /// Format name of the object.
@@ -203,6 +203,23 @@ impl Report {
 }
 
 impl Measured {
+    /// Summarises the runs of a transport.
+    pub(crate) fn of(protocol: Protocol, blksize: u64, runs: Vec<Run>, trouble: Option<String>) -> Self {
+        let (transport, figures) = (protocol.name().to_owned(), Vec::new());
+        let mut it = Self { transport, blksize, runs, figures, trouble };
+        let figure = |metric: &Metric| Figure::of(*metric, &it.values(*metric));
+        it.figures = Metric::ALL.iter().filter_map(figure).collect();
+        it
+    }
+
+    /// Returns the medians of its costs.
+    pub(crate) fn rows(&self, settings: &Settings) -> Vec<Row> {
+        let case = format!("{}B/{}Mbit/s", self.blksize, settings.target_bitrate / 1_000_000);
+        let names = Names { bench: "cost", case: &case, system: &self.transport.to_lowercase() };
+        let row = |metric: &Metric| Row::of(names, metric.name(), metric.unit(), &self.values(*metric));
+        Metric::ALL.iter().filter_map(row).collect()
+    }
+
     /// Returns the values of all complete runs.
     #[must_use]
     pub fn values(&self, metric: Metric) -> Vec<f64> {
@@ -262,9 +279,10 @@ impl Run {
 
 /// A report under construction.
 pub(super) struct Builder {
-    report: Report,
-    is_broken_off: bool,
-    elsewhere: Vec<String>,
+    course: Course,
+    start: Start<Settings>,
+    transports: Vec<Measured>,
+    noise: Vec<String>,
 }
 
 impl Builder {
@@ -279,10 +297,7 @@ impl Builder {
             runs: options.runs,
         };
         let start = start.clone().with(settings);
-        let (format, transports) = (FORMAT.to_owned(), Vec::new());
-        let (source, rows, noise, end) = (hosts(), Vec::new(), Vec::new(), End::open());
-        let report = Report { format, version: VERSION, start, transports, source, rows, noise, end };
-        Self { report, is_broken_off: false, elsewhere: Vec::new() }
+        Self { course: Course::default(), start, transports: Vec::new(), noise: Vec::new() }
     }
 
     /// Adds the runs of a transport.
@@ -296,61 +311,27 @@ impl Builder {
                 Some(of_run.unwrap_or_else(|| "it broke off".to_owned()))
             }
         };
-        self.is_broken_off |= report.end.state == State::BrokenOff;
+        self.course.has_broken_off |= report.end.state == State::BrokenOff;
+        self.course.note_all(&report.end.notes);
         let name = protocol.name();
-        self.elsewhere.extend(report.end.noise.iter().map(|noise| format!("{name}: {noise}")));
-        report.end.notes.iter().for_each(|note| self.report.end.note(note));
-        let mut measured = Measured {
-            transport: name.to_owned(),
-            blksize: report.start.test_start.blksize,
-            runs,
-            figures: Vec::new(),
-            trouble,
-        };
-        let figure = |metric: &Metric| Figure::of(*metric, &measured.values(*metric));
-        measured.figures = Metric::ALL.iter().filter_map(figure).collect();
-        self.report.transports.push(measured);
+        self.noise.extend(report.end.noise.iter().map(|noise| format!("{name}: {noise}")));
+        self.transports.push(Measured::of(protocol, report.start.test_start.blksize, runs, trouble));
     }
 
     /// Adds a transport that could not be measured.
     pub(super) fn skip(&mut self, protocol: Protocol, reason: &str) {
-        self.is_broken_off = true;
-        self.report.transports.push(Measured {
-            transport: protocol.name().to_owned(),
-            blksize: 0,
-            runs: Vec::new(),
-            figures: Vec::new(),
-            trouble: Some(reason.to_owned()),
-        });
+        self.course.has_broken_off = true;
+        self.transports.push(Measured::of(protocol, 0, Vec::new(), Some(reason.to_owned())));
     }
 
-    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
-        let report = &mut self.report;
-        let (start, transports) = (&report.start, &report.transports);
-        report.rows = transports.iter().flat_map(|it| rows(&start.test_start, it)).collect();
-        report.noise = self.elsewhere;
-        let costs = report.rows.iter().filter(|row| row.metric != "delay_ms");
-        report.noise.extend(noise::spreads("costs", costs));
-        limits(start, transports).iter().for_each(|note| report.end.note(note));
-        report.end.close(State::of(self.is_broken_off, was_interrupted));
-        self.report
+    pub(super) fn finish(self, was_interrupted: bool) -> Report {
+        let Self { mut course, start, transports, mut noise } = self;
+        let rows: Vec<Row> = transports.iter().flat_map(|it| it.rows(&start.test_start)).collect();
+        noise.extend(noise::spreads("costs", rows.iter().filter(|row| row.metric != "delay_ms")));
+        course.note_all(&limits(&start, &transports));
+        let (source, end) = (hosts(), course.end(was_interrupted));
+        Report { format: FORMAT.to_owned(), version: VERSION, start, transports, source, rows, noise, end }
     }
-}
-
-fn rows(settings: &Settings, measured: &Measured) -> Vec<Row> {
-    let case = format!("{}B/{}Mbit/s", measured.blksize, settings.target_bitrate / 1_000_000);
-    let system = measured.transport.to_lowercase();
-    let row = |metric: &Metric| {
-        let names = RowNames {
-            bench: "cost",
-            case: &case,
-            system: &system,
-            metric: metric.name(),
-            unit: metric.unit(),
-        };
-        Row::of(names, &measured.values(*metric))
-    };
-    Metric::ALL.iter().filter_map(row).collect()
 }
 
 /// Returns notes on the limits of the figures.

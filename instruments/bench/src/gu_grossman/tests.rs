@@ -1,11 +1,9 @@
 //! Hand-made reports: the conclusions that follow from costs, and the cases without one.
 
-use std::net::Ipv4Addr;
-
 use super::*;
-use crate::cost::{FORMAT, Measured, Run, Settings, VERSION, hosts};
-use crate::host_state::{HostState, Link};
-use crate::report::{Agreement, End, RowNames, Start};
+use crate::cost::{Measured, Run};
+use crate::host_state::Link;
+use crate::report::{Agreement, stored};
 
 /// Costs of three runs of a transport to send and to receive, and their delay.
 type Costs = [[f64; 3]; 3];
@@ -16,55 +14,23 @@ const DEAR: Costs = [[1.9, 2.0, 2.1], [2.4, 2.5, 2.6], [0.15, 0.16, 0.17]];
 const SPREAD: Costs = [[0.1, 1.0, 3.0], [0.1, 1.5, 3.0], [0.01, 0.06, 0.2]];
 
 fn measured(protocol: Protocol, [send, receive, delay]: Costs) -> Measured {
-    let runs = (0..3).map(|run| Run {
-        run: u32::try_from(run).unwrap(),
-        bytes_sent: 1,
-        bytes_received: 1,
-        bits_per_second: 8.0,
-        lost_percent: None,
-        sender: Default::default(),
-        receiver: None,
-        send_mhz_per_mbit: Some(send[run]),
-        receive_mhz_per_mbit: Some(receive[run]),
-        delay_ms: Some(delay[run]),
-        accounts: Vec::new(),
-        trouble: None,
-        noise: Vec::new(),
+    let run = &stored::<Report>("cost").transports[0].runs[0];
+    let runs = (0..3).map(|index| Run {
+        send_mhz_per_mbit: Some(send[index]),
+        receive_mhz_per_mbit: Some(receive[index]),
+        delay_ms: Some(delay[index]),
+        ..run.clone()
     });
-    let (transport, figures) = (protocol.name().to_owned(), Vec::new());
-    Measured { transport, blksize: 1_472, runs: runs.collect(), figures, trouble: None }
+    Measured::of(protocol, 1_472, runs.collect(), None)
 }
 
 fn report(udp: Costs, tcp: Costs, mtu_bytes: u32, same_host: bool) -> Report {
-    let link = Link { name: "eth7".to_owned(), mtu_bytes, offloads: None };
-    let host = HostState { interface: Some(link), ..HostState::look(Ipv4Addr::LOCALHOST.into()) };
-    let settings = Settings {
-        transports: Vec::new(),
-        target_bitrate: 100_000_000,
-        datagram_bytes: 1_472,
-        sock_bufsize: 1 << 20,
-        duration: 1.0,
-        runs: 3,
-    };
-    let start = Start::now((Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, settings);
-    let transports = vec![measured(Protocol::Udp, udp), measured(Protocol::Tcp, tcp)];
-    let rows = transports.iter().flat_map(|it| {
-        let system = it.transport.to_lowercase();
-        let row = |metric: Metric| {
-            let names = RowNames {
-                bench: "cost",
-                case: "1472B",
-                system: &system,
-                metric: metric.name(),
-                unit: metric.unit(),
-            };
-            Row::of(names, &it.values(metric))
-        };
-        Metric::ALL.into_iter().filter_map(row).collect::<Vec<_>>()
-    });
-    let (rows, noise, end) = (rows.collect(), Vec::new(), End::open());
-    let (format, start) = (FORMAT.to_owned(), Start { same_host, ..start });
-    Report { format, version: VERSION, start, transports, source: hosts(), rows, noise, end }
+    let mut report = stored::<Report>("cost");
+    report.start.same_host = same_host;
+    report.start.client.interface = Some(Link { name: "eth7".to_owned(), mtu_bytes, offloads: None });
+    report.transports = vec![measured(Protocol::Udp, udp), measured(Protocol::Tcp, tcp)];
+    report.rows = report.transports.iter().flat_map(|it| it.rows(&report.start.test_start)).collect();
+    report
 }
 
 fn agreements(report: &Report) -> Vec<Agreement> {

@@ -10,16 +10,23 @@ use serde::{Deserialize, Serialize};
 
 use super::client::MemberResult;
 use super::options::Options;
-use crate::day_clock::Moment;
 use crate::host_state::HostState;
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{End, Row, RowNames, State, Times, Used};
+use crate::report::{Course, End, Metric, Names, Row, Times, Used};
 use crate::throughput::{Account, AccountState};
 
 /// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.multicast";
 /// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 2;
+
+const METRICS: [Metric<MemberReport>; 5] = [
+    ("latency_p50", "µs", |member| Some(member.latency?.p50_us)),
+    ("latency_p99", "µs", |member| Some(member.latency?.p99_us)),
+    ("latency_p999", "µs", |member| Some(member.latency?.p999_us)),
+    ("latency_max", "µs", |member| Some(member.latency?.max_us)),
+    ("lost_percent", "%", |member| Some(member.account.lost_percent().unwrap_or(0.0))),
+];
 
 /// Start time, hosts and settings of a measurement.
 pub type Start = crate::report::Start<Settings>;
@@ -118,43 +125,30 @@ pub(super) struct Ended {
 
 /// A report under construction.
 pub(super) struct Builder {
-    /// Time at which the measurement began.
-    began: Moment,
-    broken_off: bool,
-    report: Report,
+    course: Course,
+    start: Start,
+    runs: Vec<RunReport>,
 }
 
 impl Builder {
     pub(super) fn new(options: &Options, peer: SocketAddr, client: HostState, server: HostState) -> Self {
         let start = Start::now(peer, client, server, Settings::of(options));
-        let mut builder = Self {
-            began: Moment::now(),
-            broken_off: false,
-            report: Report {
-                format: FORMAT.to_owned(),
-                version: VERSION,
-                start,
-                runs: Vec::new(),
-                rows: Vec::new(),
-                noise: Vec::new(),
-                end: End::open(),
-            },
-        };
-        if !builder.report.start.same_host {
-            builder.note("two hosts have no clock in common: loss is told of each receiver, latency of none");
+        let mut course = Course::begin();
+        if !start.same_host {
+            course.note("two hosts have no clock in common: loss is told of each receiver, latency of none");
         }
-        builder
+        Self { course, start, runs: Vec::new() }
     }
 
     pub(super) fn add(&mut self, run: u32, ended: Ended) {
         let Ended { members, ours, theirs, skipped, failures, notes, was_stopped } = ended;
-        let same_host = self.report.start.same_host;
+        let same_host = self.start.same_host;
         let elsewhere = Elsewhere::of(same_host, &ours, Some(&theirs));
         let unbalanced = members.values().any(|member| !member.account.adds_up());
         let mut troubles = failures;
         troubles
             .extend(unbalanced.then(|| "an account does not add up\nreport this: it is a defect".to_owned()));
-        self.broken_off |= !troubles.is_empty();
+        self.course.has_broken_off |= !troubles.is_empty();
         troubles.extend((was_stopped && troubles.is_empty()).then(|| "it was ended early".to_owned()));
         let members = members.into_iter().map(|(receiver, member)| MemberReport {
             receiver,
@@ -162,7 +156,7 @@ impl Builder {
             reordered: member.reordered,
             latency: member.latency.filter(|_| same_host),
         });
-        self.report.runs.push(RunReport {
+        self.runs.push(RunReport {
             run,
             members: members.collect(),
             skipped,
@@ -173,36 +167,26 @@ impl Builder {
             trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
             noise: elsewhere.disturbances(same_host),
         });
-        notes.iter().for_each(|note| self.note(note));
+        self.course.note_all(&notes);
     }
 
     /// Records that a run could not be made or completed.
     pub(super) fn break_off(&mut self, reason: &str) {
-        self.broken_off = true;
-        self.note(&format!("a run broke off: {reason}"));
+        self.course.break_off(&format!("a run broke off: {reason}"));
     }
 
-    fn note(&mut self, note: &str) {
-        self.report.end.note(note);
-    }
-
-    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
-        self.began.step_in_words(&Moment::now()).iter().for_each(|note| self.note(note));
-        let elsewhere = self
-            .report
-            .runs
-            .iter()
-            .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
-        let mut noise = Elsewhere::most(elsewhere).disturbances(self.report.start.same_host);
-        let rows = self.report.rows();
+    pub(super) fn finish(self, was_interrupted: bool) -> Report {
+        let Self { course, start, runs } = self;
+        let elsewhere = runs.iter().map(|run| [run.client_elsewhere_cpus, run.server_elsewhere_cpus]);
+        let mut noise = Elsewhere::most(elsewhere).disturbances(start.same_host);
+        let rows = rows(&runs, start.test_start.receivers);
         noise.extend(noise::spreads("latencies", rows.iter().filter(|row| row.metric == "latency_p50")));
-        let skipped: u64 = self.report.runs.iter().map(|run| run.skipped).sum();
+        let skipped: u64 = runs.iter().map(|run| run.skipped).sum();
         if skipped > 0 {
             noise.push(format!("stalls of the sender kept {skipped} datagrams from being sent"));
         }
-        (self.report.rows, self.report.noise) = (rows, noise);
-        self.report.end.close(State::of(self.broken_off, was_interrupted));
-        self.report
+        let end = course.end(was_interrupted);
+        Report { format: FORMAT.to_owned(), version: VERSION, start, runs, rows, noise, end }
     }
 }
 
@@ -223,31 +207,6 @@ impl Report {
     pub fn row(&self, receiver: u32, metric: &str) -> Option<&Row> {
         let case = case(receiver);
         self.rows.iter().find(|row| row.case == case && row.metric == metric)
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        /// Selects a figure of a member.
-        type Pick = fn(&MemberReport) -> Option<f64>;
-        let metrics: [(&str, &str, Pick); 5] = [
-            ("latency_p50", "µs", |member| Some(member.latency?.p50_us)),
-            ("latency_p99", "µs", |member| Some(member.latency?.p99_us)),
-            ("latency_p999", "µs", |member| Some(member.latency?.p999_us)),
-            ("latency_max", "µs", |member| Some(member.latency?.max_us)),
-            ("lost_percent", "%", |member| Some(lost_percent(&member.account))),
-        ];
-        let mut rows = Vec::new();
-        for receiver in 0..self.start.test_start.receivers {
-            for (metric, unit, pick) in metrics {
-                // A run that broke off, or was ended early, is not a repeat of the others.
-                let whole = self.runs.iter().filter(|run| run.trouble.is_none());
-                let values: Vec<f64> =
-                    whole.filter_map(|run| run.member(receiver)).filter_map(pick).collect();
-                let case = case(receiver);
-                let names = RowNames { bench: "multicast", case: &case, system: "multicast", metric, unit };
-                rows.extend(Row::of(names, &values));
-            }
-        }
-        rows
     }
 
     /// Returns whether every account of every run is closed.
@@ -271,14 +230,19 @@ impl Settings {
     }
 }
 
+fn rows(runs: &[RunReport], receivers: u32) -> Vec<Row> {
+    let of_member = |receiver: u32| {
+        // A run that broke off, or was ended early, is not a repeat of the others.
+        let whole = runs.iter().filter(|run| run.trouble.is_none());
+        let names = Names { bench: "multicast", case: &case(receiver), system: "multicast" };
+        Row::each(names, whole.filter_map(|run| run.member(receiver)), &METRICS)
+    };
+    (0..receivers).flat_map(of_member).collect()
+}
+
 /// Returns the name of a member in rows.
 fn case(receiver: u32) -> String {
     format!("receiver {receiver}")
-}
-
-#[expect(clippy::cast_precision_loss, reason = "datagrams are far below 2^53")]
-fn lost_percent(account: &Account) -> f64 {
-    if account.sent == 0 { 0.0 } else { account.missing() as f64 * 100.0 / account.sent as f64 }
 }
 
 #[cfg(test)]

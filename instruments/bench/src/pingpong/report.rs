@@ -8,15 +8,12 @@ use probe::Percentiles;
 pub use probe::pingpong::ExchangeAccount as Account;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sys::clock;
 
 use super::message::Evidence;
 use super::options::{Options, System, Wait};
-use crate::day_clock::Moment;
-use crate::host;
 use crate::host_state::HostState;
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{Row, RowNames, State, Times, Used};
+use crate::report::{self, Course, Metric, Names, Row, State, Times, Used};
 
 /// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.pingpong";
@@ -27,8 +24,16 @@ pub const VERSION: u32 = 1;
 pub(crate) const HALF_ROUND_TRIP: &str = "half_round_trip";
 pub(crate) const RATE: &str = "bits_per_second";
 
+const METRICS: [Metric<SizeStepReport>; 5] = [
+    (HALF_ROUND_TRIP, "µs", |size_step| Some(size_step.half_round_trip?.p50_us)),
+    ("half_round_trip_p99", "µs", |size_step| Some(size_step.half_round_trip?.p99_us)),
+    ("half_round_trip_p999", "µs", |size_step| Some(size_step.half_round_trip?.p999_us)),
+    (RATE, "bit/s", |size_step| size_step.bits_per_second),
+    ("lost_percent", "%", |size_step| Some(size_step.account.lost_percent())),
+];
+
 /// Start time, hosts and settings of a ping-pong.
-pub type Start = crate::report::Start<Settings>;
+pub type Start = report::Start<Settings>;
 
 /// Report of `tallycast bench pingpong --json`. No number is NaN.
 #[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
@@ -176,10 +181,11 @@ pub(super) struct Way<'a> {
 
 /// A report under construction.
 pub(super) struct Builder {
-    /// Time at which the measurement began.
-    began: Moment,
-    broken_off: bool,
-    report: Report,
+    course: Course,
+    start: Start,
+    size_steps: Vec<SizeStepReport>,
+    sessions: Vec<Session>,
+    skipped: Vec<Skipped>,
 }
 
 impl Builder {
@@ -190,31 +196,24 @@ impl Builder {
         server: HostState,
         piece_bytes: u32,
     ) -> Self {
-        let start = Start::now(peer, client, server, Settings::of(options, piece_bytes));
-        let end = End {
-            time_ns: start.timestamp.time_ns,
-            state: State::Complete,
+        Self {
+            course: Course::begin(),
+            start: Start::now(peer, client, server, Settings::of(options, piece_bytes)),
+            size_steps: Vec::new(),
             sessions: Vec::new(),
             skipped: Vec::new(),
-            rows: Vec::new(),
-            noise: Vec::new(),
-            notes: Vec::new(),
-            load_1min: None,
-        };
-        let report =
-            Report { format: FORMAT.to_owned(), version: VERSION, start, size_steps: Vec::new(), end };
-        Self { began: Moment::now(), broken_off: false, report }
+        }
     }
 
     pub(super) const fn has_any(&self) -> bool {
-        !self.report.size_steps.is_empty()
+        !self.size_steps.is_empty()
     }
 
     pub(super) fn add(&mut self, run: u32, system: &System, message_bytes: u32, measured: Measured) {
         let Measured { account, round_trips, retransmits, trouble, was_cut } = measured;
-        self.broken_off |= trouble.is_some();
+        self.course.has_broken_off |= trouble.is_some();
         let trouble = trouble.or_else(|| was_cut.then(|| "it was ended early".to_owned()));
-        self.report.size_steps.push(SizeStepReport {
+        self.size_steps.push(SizeStepReport {
             run,
             system: system.to_string(),
             message_bytes: message_bytes.into(),
@@ -228,9 +227,9 @@ impl Builder {
 
     pub(super) fn end_way(&mut self, way: Way<'_>) {
         let Way { run, system, congestion, ours, theirs, failure, notes } = way;
-        let same_host = self.report.start.same_host;
+        let same_host = self.start.same_host;
         let elsewhere = Elsewhere::of(same_host, &ours.0, Some(&theirs.0));
-        self.report.end.sessions.push(Session {
+        self.sessions.push(Session {
             run,
             system: system.to_string(),
             congestion,
@@ -245,59 +244,60 @@ impl Builder {
         if let Some(failure) = failure {
             self.break_off(&format!("the server's end of {system} failed: {failure}"));
         }
-        notes.into_iter().for_each(|note| self.note(note));
+        self.course.note_all(&notes);
     }
 
     /// Records that a system is not available.
     pub(super) fn skip(&mut self, system: &System, reason: &str) {
         let skipped = Skipped { system: system.to_string(), reason: reason.to_owned() };
-        if !self.report.end.skipped.contains(&skipped) {
-            self.report.end.skipped.push(skipped);
+        if !self.skipped.contains(&skipped) {
+            self.skipped.push(skipped);
         }
     }
 
     /// Returns why systems were not available.
     pub(super) fn refusals(&self) -> String {
-        let skipped = self.report.end.skipped.iter();
+        let skipped = self.skipped.iter();
         skipped.map(|it| format!("{}: {}", it.system, it.reason)).collect::<Vec<_>>().join("\n")
     }
 
     /// Records that the measurement could not continue.
     pub(super) fn break_off(&mut self, reason: &str) {
-        self.broken_off = true;
-        self.note(reason.to_owned());
+        self.course.break_off(reason);
     }
 
-    fn note(&mut self, note: String) {
-        if !self.report.end.notes.contains(&note) {
-            self.report.end.notes.push(note);
-        }
+    pub(super) fn finish(self, was_interrupted: bool) -> Report {
+        let Self { mut course, start, size_steps, sessions, skipped } = self;
+        course.has_broken_off |= !skipped.is_empty();
+        let report::End { time_ns, state, notes, load_1min } = course.end(was_interrupted);
+        let rows = rows(&start.test_start, &size_steps);
+        let noise = noise_of(&sessions, &rows, start.same_host);
+        let end = End { time_ns, state, sessions, skipped, rows, noise, notes, load_1min };
+        Report { format: FORMAT.to_owned(), version: VERSION, start, size_steps, end }
     }
+}
 
-    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
-        self.began.step_in_words(&Moment::now()).into_iter().for_each(|note| self.note(note));
-        self.report.end.time_ns = clock::wall().as_nanos();
-        self.report.end.load_1min = host::load();
-        let is_short = self.broken_off || !self.report.end.skipped.is_empty();
-        self.report.end.state = State::of(is_short, was_interrupted);
-        self.report.end.rows = self.report.rows();
-        let elsewhere = self
-            .report
-            .end
-            .sessions
-            .iter()
-            .map(|it| Elsewhere { client: it.client_elsewhere_cpus, server: it.server_elsewhere_cpus });
-        let mut noise = Elsewhere::most(elsewhere).disturbances(self.report.start.same_host);
-        let times: Vec<&Row> =
-            self.report.end.rows.iter().filter(|row| row.metric == HALF_ROUND_TRIP).collect();
-        let wide = times.iter().filter(|row| noise::is_wide(row)).count();
-        if wide > 0 {
-            // One line: the table marks them individually.
-            noise.push(format!("the runs' times lie far apart at {wide} of {} sizes", times.len()));
-        }
-        self.report.end.noise = noise;
-        self.report
+/// Returns why a measurement is unreliable.
+fn noise_of(sessions: &[Session], rows: &[Row], same_host: bool) -> Vec<String> {
+    let elsewhere = sessions.iter().map(|it| [it.client_elsewhere_cpus, it.server_elsewhere_cpus]);
+    let mut noise = Elsewhere::most(elsewhere).disturbances(same_host);
+    let times: Vec<&Row> = rows.iter().filter(|row| row.metric == HALF_ROUND_TRIP).collect();
+    let wide = times.iter().filter(|row| noise::is_wide(row)).count();
+    if wide > 0 {
+        // One line: the table marks them individually.
+        noise.push(format!("the runs' times lie far apart at {wide} of {} sizes", times.len()));
     }
+    noise
+}
+
+fn rows(settings: &Settings, size_steps: &[SizeStepReport]) -> Vec<Row> {
+    let of_size = |(system, size): (&str, u64)| {
+        let names = Names { bench: "pingpong", case: &case(size), system };
+        // A size step that broke off measured a failing path; one that was ended early has too few exchanges.
+        let whole = size_steps.iter().filter(|it| it.is_of(system, size) && it.trouble.is_none());
+        Row::each(names, whole, &METRICS)
+    };
+    settings.points().flat_map(of_size).collect()
 }
 
 impl Report {
@@ -307,9 +307,7 @@ impl Report {
         system: &str,
         message_bytes: u64,
     ) -> impl Iterator<Item = &SizeStepReport> {
-        self.size_steps
-            .iter()
-            .filter(move |size_step| size_step.system == system && size_step.message_bytes == message_bytes)
+        self.size_steps.iter().filter(move |it| it.is_of(system, message_bytes))
     }
 
     /// Returns the median row of a metric, if there is one.
@@ -318,37 +316,21 @@ impl Report {
         let case = case(message_bytes);
         self.end.rows.iter().find(|row| row.system == system && row.case == case && row.metric == metric)
     }
+}
 
-    fn rows(&self) -> Vec<Row> {
-        /// Selects a figure of a size step.
-        type Pick = fn(&SizeStepReport) -> Option<f64>;
-        let metrics: [(&str, &str, Pick); 5] = [
-            (HALF_ROUND_TRIP, "µs", |size_step| Some(size_step.half_round_trip?.p50_us)),
-            ("half_round_trip_p99", "µs", |size_step| Some(size_step.half_round_trip?.p99_us)),
-            ("half_round_trip_p999", "µs", |size_step| Some(size_step.half_round_trip?.p999_us)),
-            (RATE, "bit/s", |size_step| size_step.bits_per_second),
-            ("lost_percent", "%", |size_step| Some(size_step.account.lost_percent())),
-        ];
-        let mut rows = Vec::new();
-        for system in &self.start.test_start.systems {
-            for size in &self.start.test_start.sizes {
-                for (metric, unit, pick) in metrics {
-                    // A size step that broke off measured a failing path; one that was ended early has too few
-                    // exchanges.
-                    let whole =
-                        self.size_steps_of(system, *size).filter(|size_step| size_step.trouble.is_none());
-                    let values: Vec<f64> = whole.filter_map(pick).collect();
-                    let case = case(*size);
-                    let names = RowNames { bench: "pingpong", case: &case, system, metric, unit };
-                    rows.extend(Row::of(names, &values));
-                }
-            }
-        }
-        rows
+impl SizeStepReport {
+    fn is_of(&self, system: &str, message_bytes: u64) -> bool {
+        self.system == system && self.message_bytes == message_bytes
     }
 }
 
 impl Settings {
+    /// Returns every size over each system.
+    pub(super) fn points(&self) -> impl Iterator<Item = (&str, u64)> {
+        let of_system = |system| self.sizes.iter().map(move |size| (system, *size));
+        self.systems.iter().map(String::as_str).flat_map(of_system)
+    }
+
     fn of(options: &Options, piece_bytes: u32) -> Self {
         Self {
             systems: options.systems.iter().map(ToString::to_string).collect(),

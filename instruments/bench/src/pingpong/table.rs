@@ -111,9 +111,7 @@ impl<'a> Size<'a> {
 
 impl Report {
     fn sizes(&self) -> impl Iterator<Item = Size<'_>> {
-        let settings = &self.start.test_start;
-        let of_system = |system| settings.sizes.iter().map(move |bytes| (system, *bytes));
-        settings.systems.iter().flat_map(of_system).filter_map(|(system, bytes)| {
+        self.start.test_start.points().filter_map(|(system, bytes)| {
             let size_steps: Vec<_> = self.size_steps_of(system, bytes).collect();
             (!size_steps.is_empty()).then_some(Size { report: self, system, bytes, size_steps })
         })

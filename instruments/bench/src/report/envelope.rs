@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use sys::clock;
 
 use crate::control::program_version;
-use crate::host;
 use crate::host_state::HostState;
 
 /// Start of a measurement between two ends: time, hosts and the settings `S` of a test.
@@ -124,27 +123,6 @@ impl<S> Start<S> {
             )
         };
         format!("{}\n{}", of("client", &self.client), of("server", &self.server))
-    }
-}
-
-impl End {
-    /// Returns the end of a measurement that still runs.
-    pub(crate) const fn open() -> Self {
-        Self { time_ns: 0, state: State::Complete, notes: Vec::new(), load_1min: None }
-    }
-
-    /// Adds a note, once.
-    pub(crate) fn note(&mut self, note: &str) {
-        if !self.notes.iter().any(|known| known == note) {
-            self.notes.push(note.to_owned());
-        }
-    }
-
-    /// Ends now.
-    pub(crate) fn close(&mut self, state: State) {
-        self.time_ns = clock::wall().as_nanos();
-        self.state = state;
-        self.load_1min = host::load();
     }
 }
 

@@ -27,10 +27,10 @@ impl Elsewhere {
         Self { client: rest, server: rest }
     }
 
-    /// Returns the maximum of several runs.
-    pub(crate) fn most(runs: impl Iterator<Item = Self> + Clone) -> Self {
-        let most = |of: fn(Self) -> Option<f64>| runs.clone().filter_map(of).reduce(f64::max);
-        Self { client: most(|it| it.client), server: most(|it| it.server) }
+    /// Returns the maximum of several runs, of each of which there are the client's and the server's.
+    pub(crate) fn most(runs: impl Iterator<Item = [Option<f64>; 2]> + Clone) -> Self {
+        let most = |end: usize| runs.clone().filter_map(|ends| ends[end]).reduce(f64::max);
+        Self { client: most(0), server: most(1) }
     }
 
     /// Describes the hosts on which other work kept processors busy; empty if undisturbed.
@@ -94,7 +94,7 @@ mod tests {
         let at_limit = Elsewhere { client: Some(QUIET_CPUS), server: Some(0.9) };
         assert_eq!(at_limit.disturbances(true), Vec::<String>::new());
         assert_eq!(at_limit.disturbances(false), ["other work kept 0.9 CPUs of the server's host busy"]);
-        let most = Elsewhere::most([at_limit, Elsewhere { client: Some(1.0), server: None }].into_iter());
+        let most = Elsewhere::most([[at_limit.client, at_limit.server], [Some(1.0), None]].into_iter());
         assert_eq!(most, Elsewhere { client: Some(1.0), server: Some(0.9) });
     }
 

@@ -38,10 +38,23 @@ pub struct Row {
 }
 
 impl Row {
-    /// Summarises repeats as a row; `None` if there are none.
-    pub(crate) fn of(names: RowNames<'_>, values: &[f64]) -> Option<Self> {
+    /// Summarises repeats as a row for each metric; without a row if none of them has the metric.
+    pub(crate) fn each<'a, R: 'a>(
+        names: Names<'_>,
+        repeats: impl IntoIterator<Item = &'a R>,
+        metrics: &[Metric<R>],
+    ) -> Vec<Self> {
+        let repeats: Vec<&R> = repeats.into_iter().collect();
+        let row = |(metric, unit, of): &Metric<R>| {
+            Self::of(names, metric, unit, &repeats.iter().filter_map(|it| of(it)).collect::<Vec<_>>())
+        };
+        metrics.iter().filter_map(row).collect()
+    }
+
+    /// Summarises values as a row; `None` if there are none.
+    pub(crate) fn of(names: Names<'_>, metric: &str, unit: &str, values: &[f64]) -> Option<Self> {
         let Summary { median, min, max, count, .. } = Summary::of(values)?;
-        let RowNames { bench, case, system, metric, unit } = names;
+        let Names { bench, case, system } = names;
         let [bench, case, system, metric, unit] = [bench, case, system, metric, unit].map(str::to_owned);
         Some(Self { bench, case, system, metric, unit, median, min, max, runs: count as u64 })
     }
@@ -67,20 +80,20 @@ impl Row {
     /// Returns a row for tests.
     #[cfg(test)]
     pub(crate) fn example() -> Self {
-        let names =
-            RowNames { bench: "test", case: "one", system: "udp", metric: "bits_per_second", unit: "bit/s" };
-        Self::of(names, &[90.0, 100.0, 110.0]).expect("there are three values")
+        let names = Names { bench: "test", case: "one", system: "udp" };
+        Self::of(names, "bits_per_second", "bit/s", &[90.0, 100.0, 110.0]).expect("there are three values")
     }
 }
 
-/// Names of a row.
+/// A metric of repeats `R`: its name, its unit, and its value in one of them.
+pub(crate) type Metric<R> = (&'static str, &'static str, fn(&R) -> Option<f64>);
+
+/// Names of the rows of a point.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowNames<'a> {
+pub(crate) struct Names<'a> {
     pub(crate) bench: &'a str,
     pub(crate) case: &'a str,
     pub(crate) system: &'a str,
-    pub(crate) metric: &'a str,
-    pub(crate) unit: &'a str,
 }
 
 /// Writes a value of a row in its unit.

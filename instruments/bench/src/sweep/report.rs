@@ -11,13 +11,20 @@ use super::granted::Granted;
 use super::options::{Options, Place};
 use crate::cpu_load::AppliedLoad;
 use crate::report::noise::{Elsewhere, spreads};
-use crate::report::{End, Row, RowNames, Start, State};
+use crate::report::{Course, End, Metric, Names, Row, Start, State};
 use crate::throughput::{self, Account, Figures, LossFreeFound, Rate};
 
 /// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.sweep";
 /// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
+
+const METRICS: [Metric<Run>; 4] = [
+    ("sent_bits_per_second", "bit/s", |run| run.sent_bits_per_second),
+    ("received_bits_per_second", "bit/s", |run| run.received_bits_per_second),
+    ("lost_percent", "%", Run::lost_percent),
+    ("burned_cpu_percent", "%", Run::applied_load_percent),
+];
 
 /// Report of `tallycast bench sweep --json`. No number is NaN.
 #[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
@@ -151,10 +158,12 @@ impl Run {
 
     /// Returns the part of the sent datagrams that did not arrive, in percent; `None` where it is not known.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
     pub fn lost_percent(&self) -> Option<f64> {
-        let account = self.account.as_ref().filter(|account| account.sent > 0)?;
-        Some(account.missing() as f64 * 100.0 / account.sent as f64)
+        self.account.as_ref()?.lost_percent()
+    }
+
+    fn applied_load_percent(&self) -> Option<f64> {
+        self.applied_load.map(|applied_load| applied_load.cpu_percent())
     }
 }
 
@@ -211,12 +220,15 @@ impl Point {
     /// Returns median and spread of the applied load, in percent of one processor.
     #[must_use]
     pub fn applied_load_percent(&self) -> Option<Summary> {
-        self.summary(|run| run.applied_load.map(|applied_load| applied_load.cpu_percent()))
+        self.summary(Run::applied_load_percent)
+    }
+
+    fn whole_runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(|run| run.trouble.is_none())
     }
 
     fn summary(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Summary> {
-        let whole = self.runs.iter().filter(|run| run.trouble.is_none());
-        Summary::of(&whole.filter_map(of).collect::<Vec<_>>())
+        Summary::of(&self.whole_runs().filter_map(of).collect::<Vec<_>>())
     }
 
     /// Returns the name of the point.
@@ -238,28 +250,11 @@ impl Point {
     }
 
     fn rows(&self, system: &str) -> Vec<Row> {
-        let case = self.case();
-        let row = |metric: &str, unit: &str, of: fn(&Run) -> Option<f64>| {
-            let names = RowNames { bench: "sweep", case: &case, system, metric, unit };
-            let whole = self.runs.iter().filter(|run| run.trouble.is_none());
-            Row::of(names, &whole.filter_map(of).collect::<Vec<_>>())
-        };
-        let rows = [
-            row("sent_bits_per_second", "bit/s", |run| run.sent_bits_per_second),
-            row("received_bits_per_second", "bit/s", |run| run.received_bits_per_second),
-            row("lost_percent", "%", Run::lost_percent),
-            row("burned_cpu_percent", "%", |run| {
-                run.applied_load.map(|applied_load| applied_load.cpu_percent())
-            }),
-        ];
-        rows.into_iter().flatten().collect()
+        Row::each(Names { bench: "sweep", case: &self.case(), system }, self.whole_runs(), &METRICS)
     }
 
     fn judge_noise(&self, same_host: bool) -> Vec<String> {
-        let elsewhere = self
-            .runs
-            .iter()
-            .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
+        let elsewhere = self.runs.iter().map(|run| [run.client_elsewhere_cpus, run.server_elsewhere_cpus]);
         let mut noise = Elsewhere::most(elsewhere).disturbances(same_host);
         noise.extend(spreads(
             "rates",
@@ -302,38 +297,35 @@ enum Kind {
 
 /// A report under construction.
 pub(super) struct Builder {
-    report: Report,
+    course: Course,
     settings: Settings,
-    is_broken_off: bool,
+    start: Option<Start<Settings>>,
+    points: Vec<Point>,
     /// Points that were refused, by reason.
     left_out: Vec<(String, Vec<Place>)>,
 }
 
 impl Builder {
     pub(super) fn new(options: &Options) -> Self {
-        let end = End::open();
-        let (format, start, points, rows) = (FORMAT.to_owned(), None, Vec::new(), Vec::new());
-        let report = Report { format, version: VERSION, start, points, rows, end };
-        Self { report, settings: Settings::of(options), is_broken_off: false, left_out: Vec::new() }
+        let (settings, start) = (Settings::of(options), None);
+        Self { course: Course::default(), settings, start, points: Vec::new(), left_out: Vec::new() }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.report.points.is_empty()
+        self.points.is_empty()
     }
 
     pub(super) fn add(&mut self, place: &Place, report: throughput::Report) {
-        self.is_broken_off |= report.end.state == State::BrokenOff;
+        self.course.has_broken_off |= report.end.state == State::BrokenOff;
         let kind = if self.settings.loss_below_ppm.is_some() { Kind::Search } else { Kind::Rate };
-        self.report.points.push(Point::of(place, &report, kind));
-        report.end.notes.iter().for_each(|note| self.note(note));
-        if self.report.start.is_none() {
-            self.report.start = Some(report.start.with(self.settings.clone()));
-        }
+        self.points.push(Point::of(place, &report, kind));
+        self.course.note_all(&report.end.notes);
+        self.start.get_or_insert_with(|| report.start.with(self.settings.clone()));
     }
 
     /// Leaves out a point that the server refused.
     pub(super) fn leave_out(&mut self, place: &Place, reason: &str) {
-        self.is_broken_off = true;
+        self.course.has_broken_off = true;
         match self.left_out.iter_mut().find(|(known, _)| known == reason) {
             Some((_, places)) => places.push(*place),
             None => self.left_out.push((reason.to_owned(), vec![*place])),
@@ -342,24 +334,20 @@ impl Builder {
 
     /// Records that no further point could be measured.
     pub(super) fn break_off(&mut self, reason: &str) {
-        self.is_broken_off = true;
-        self.note(&format!("the next point could not be measured: {reason}"));
-    }
-
-    fn note(&mut self, note: &str) {
-        self.report.end.note(note);
+        self.course.break_off(&format!("the next point could not be measured: {reason}"));
     }
 
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
-        for (reason, places) in std::mem::take(&mut self.left_out) {
+        for (reason, places) in &self.left_out {
             let names = places.iter().map(Place::in_words).collect::<Vec<_>>().join("; ");
             let count = text::counted(u32::try_from(places.len()).unwrap_or(u32::MAX), "point");
-            self.note(&format!("{count} of the grid could not be measured: {reason}\nmissing: {names}"));
+            let note = format!("{count} of the grid could not be measured: {reason}\nmissing: {names}");
+            self.course.note(&note);
         }
-        let (report, system) = (&mut self.report, self.settings.system());
-        report.rows = report.points.iter().flat_map(|point| point.rows(&system)).collect();
-        report.end.close(State::of(self.is_broken_off, was_interrupted));
-        self.report
+        let Self { course, settings, start, points, .. } = self;
+        let (system, end) = (settings.system(), course.end(was_interrupted));
+        let rows = points.iter().flat_map(|point| point.rows(&system)).collect();
+        Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, end }
     }
 }
 

@@ -7,7 +7,7 @@ use units::text;
 use super::options::{Options, Protocol, Rate};
 use super::report::Settings;
 use crate::options::{OptionsError, check_effects, in_range};
-use crate::report::Row;
+use crate::report::{Names, Row};
 
 /// Default resolution of a search, as a part of its limit.
 const USUAL_PARTS: u64 = 100;
@@ -105,17 +105,9 @@ impl LossFreeFound {
 
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
     pub(super) fn row(&self, settings: &Settings) -> Option<Row> {
-        let rate = self.bits_per_second as f64;
-        (self.found != Found::Nothing).then(|| Row {
-            bench: "throughput".to_owned(),
-            case: settings.case("loss_free"),
-            system: settings.system(),
-            metric: "bits_per_second".to_owned(),
-            unit: "bit/s".to_owned(),
-            median: rate,
-            min: rate,
-            max: rate,
-            runs: self.confirmations.into(),
-        })
+        let (case, system) = (&*settings.case("loss_free"), &*settings.system());
+        let names = Names { bench: "throughput", case, system };
+        let confirmed = vec![self.bits_per_second as f64; self.confirmations as usize];
+        Row::of(names, "bits_per_second", "bit/s", &confirmed).filter(|_| self.found != Found::Nothing)
     }
 }

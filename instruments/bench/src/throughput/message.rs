@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::options::{Rate, Way};
 use crate::cpu_load::AppliedLoad;
 use crate::processor::Processor;
+use crate::report::number::percent;
 use crate::report::{Times, Used};
 
 /// One of the two ends.
@@ -312,6 +313,11 @@ impl Account {
     #[must_use]
     pub fn missing(&self) -> u64 {
         self.lost.values().sum::<u64>() + self.unexplained
+    }
+
+    /// Returns the part of it that did not arrive, in percent; `None` if nothing was sent.
+    pub(crate) fn lost_percent(&self) -> Option<f64> {
+        (self.sent > 0).then(|| percent(self.missing(), self.sent))
     }
 
     /// Returns whether everything arrived, as far as both ends know.

@@ -12,19 +12,16 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
-use sys::clock;
 
 use super::loss_free::LossFreeFound;
 use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult, Unit};
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
 use crate::cpu_load::AppliedLoad;
-use crate::day_clock::Moment;
-use crate::host;
 use crate::host_state::HostState;
 use crate::processor::Processor;
-
-use crate::report::Row;
 pub use crate::report::State;
+use crate::report::number::{mean, per_second, percent, seconds};
+use crate::report::{self, Course, Row};
 
 mod summary;
 
@@ -52,7 +49,7 @@ pub struct Report {
 }
 
 /// Start time, hosts and settings of a measurement.
-pub type Start = crate::report::Start<Settings>;
+pub type Start = report::Start<Settings>;
 
 /// Options of a measurement, as given.
 #[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
@@ -323,30 +320,17 @@ pub(super) struct Builder {
     /// Counts at the last mark, by flow, with their time.
     before: Vec<(FlowKey, Count, u64)>,
     marks: Vec<Duration>,
-    broken_off: bool,
-    began: Moment,
-    report: Report,
+    course: Course,
+    start: Start,
+    intervals: Vec<Interval>,
+    flows: Vec<FlowReport>,
+    runs: Vec<RunReport>,
+    loss_free: Option<LossFreeFound>,
 }
 
 impl Builder {
     pub(super) fn new(options: &Options, begun: Begun) -> Self {
         let Begun { peer, client, server, unit_bytes } = begun;
-        let start = Start::now(peer, client, server, Settings::of(options, unit_bytes));
-        let end = End {
-            time_ns: start.timestamp.time_ns,
-            state: State::Complete,
-            streams: Vec::new(),
-            runs: Vec::new(),
-            sums: Sums::default(),
-            cpu_utilization_percent: CpuUtilization { host_total: 0.0, remote_total: None },
-            loss_free: None,
-            rows: Vec::new(),
-            noise: Vec::new(),
-            notes: Vec::new(),
-            load_1min: None,
-        };
-        let report =
-            Report { format: FORMAT.to_owned(), version: VERSION, start, intervals: Vec::new(), end };
         Self {
             protocol: options.protocol,
             streams: options.streams,
@@ -358,14 +342,17 @@ impl Builder {
             has_begun: false,
             before: Vec::new(),
             marks: options.marks(),
-            broken_off: false,
-            began: Moment::now(),
-            report,
+            course: Course::begin(),
+            start: Start::now(peer, client, server, Settings::of(options, unit_bytes)),
+            intervals: Vec::new(),
+            flows: Vec::new(),
+            runs: Vec::new(),
+            loss_free: None,
         }
     }
 
     pub(super) const fn start(&self) -> &Start {
-        &self.report.start
+        &self.start
     }
 
     pub(super) const fn has_begun(&self) -> bool {
@@ -373,7 +360,7 @@ impl Builder {
     }
 
     pub(super) fn last_run(&self) -> Option<&RunReport> {
-        self.report.end.runs.last()
+        self.runs.last()
     }
 
     pub(super) fn begin_run(&mut self, run: u32, rate: Rate) {
@@ -394,8 +381,8 @@ impl Builder {
         streams.sort_by_key(|(way, it)| (*way, it.socket, !it.sender, it.receiver));
         let sums = Sums::of(&streams);
         let streams = streams.into_iter().map(|(_, figures)| figures).collect();
-        self.report.intervals.push(Interval { run: self.run, streams, sums });
-        self.report.intervals.last().expect("one was just added")
+        self.intervals.push(Interval { run: self.run, streams, sums });
+        self.intervals.last().expect("one was just added")
     }
 
     fn figures_at_mark(&mut self, mark: usize, key: FlowKey, count: Count, at_ns: u64) -> Figures {
@@ -433,7 +420,7 @@ impl Builder {
             end: seconds,
             seconds,
             bytes,
-            bits_per_second: bits_per_second(bytes, seconds),
+            bits_per_second: per_second(bytes * 8, seconds),
             packets: is_datagrams.then_some(if is_sender { units } else { with_lost(units, lost) }),
             lost_packets: lost,
             lost_percent: lost.map(|lost| percent(lost, with_lost(units, Some(lost)))),
@@ -454,7 +441,7 @@ impl Builder {
     fn delay_ms(&self, before: &Count, count: &Count) -> Option<f64> {
         let units = count.delayed.saturating_sub(before.delayed);
         let nanos = count.delay_sum_ns.saturating_sub(before.delay_sum_ns);
-        (self.report.start.same_host && units > 0).then(|| nanos as f64 / units as f64 / 1e6)
+        (self.start.same_host && units > 0).then(|| nanos as f64 / units as f64 / 1e6)
     }
 
     /// Returns the number of a flow, from 1: forward ones first.
@@ -475,9 +462,9 @@ impl Builder {
         }
         let sums = Sums::of(&seen);
         let flows = flow_reports(self, run, &all().collect::<Vec<_>>());
-        self.report.end.streams.extend(flows);
+        self.flows.extend(flows);
         let skipped = all().map(|flow| flow.skipped).sum();
-        self.broken_off |= matches!(ending, Ending::Trouble(_));
+        self.course.has_broken_off |= matches!(ending, Ending::Trouble(_));
         let trouble = match ending {
             Ending::Whole => None,
             Ending::Stopped => Some("it was ended early".to_owned()),
@@ -485,7 +472,7 @@ impl Builder {
         };
         let run = summary::run_report(
             run,
-            &self.report.start,
+            &self.start,
             sums,
             summary::Sides {
                 ours: &ours,
@@ -495,10 +482,9 @@ impl Builder {
                 target_bitrate: self.target_bitrate,
             },
         );
-        self.report.end.runs.push(run);
-        for note in ours.notes.into_iter().chain(theirs.into_iter().flat_map(|side| side.notes)) {
-            self.note(note);
-        }
+        self.runs.push(run);
+        self.course.note_all(&ours.notes);
+        self.course.note_all(&theirs.map(|side| side.notes).unwrap_or_default());
     }
 
     /// Returns the figures of a flow; `None` if it ended before its measured part began. Missing units come
@@ -529,7 +515,7 @@ impl Builder {
     /// rate.
     pub(super) fn last_run_holds(&self, most_lost_ppm: u32) -> bool {
         let Some(run) = self.last_run() else { return false };
-        let mut flows = self.report.end.streams.iter().filter(|flow| flow.run == run.run).peekable();
+        let mut flows = self.flows.iter().filter(|flow| flow.run == run.run).peekable();
         #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
         let kept_up = |sender: &Figures| sender.bits_per_second >= run.target_bitrate as f64 * KEPT_UP;
         flows.peek().is_some()
@@ -541,29 +527,32 @@ impl Builder {
 
     /// Records the result of a search for the highest rate without loss.
     pub(super) fn found(&mut self, found: LossFreeFound) {
-        self.report.end.loss_free = Some(found);
+        self.loss_free = Some(found);
     }
 
     /// Records that no further run could be begun.
     pub(super) fn break_off(&mut self, reason: &str) {
-        self.broken_off = true;
-        self.note(format!("the next run could not be measured: {reason}"));
+        self.course.break_off(&format!("the next run could not be measured: {reason}"));
     }
 
-    fn note(&mut self, note: String) {
-        if !self.report.end.notes.contains(&note) {
-            self.report.end.notes.push(note);
-        }
-    }
-
-    pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
-        self.began.step_in_words(&Moment::now()).into_iter().for_each(|note| self.note(note));
-        let end = &mut self.report.end;
-        end.time_ns = clock::wall().as_nanos();
-        end.state = State::of(self.broken_off, was_interrupted);
-        end.load_1min = host::load();
-        summary::sum_up(&self.report.start, end);
-        self.report
+    pub(super) fn finish(self, was_interrupted: bool) -> Report {
+        let Self { course, start, intervals, flows: streams, runs, loss_free, .. } = self;
+        let report::End { time_ns, state, notes, load_1min } = course.end(was_interrupted);
+        let rows = summary::rows(&start.test_start, &runs, loss_free.as_ref());
+        let end = End {
+            time_ns,
+            state,
+            sums: Sums::of_runs(&runs),
+            cpu_utilization_percent: CpuUtilization::of(&runs),
+            noise: summary::noise(&start, &runs, &rows),
+            streams,
+            runs,
+            loss_free,
+            rows,
+            notes,
+            load_1min,
+        };
+        Report { format: FORMAT.to_owned(), version: VERSION, start, intervals, end }
     }
 }
 
@@ -649,22 +638,17 @@ impl Figures {
         };
         let lost = flows.iter().filter_map(|it| it.lost_packets).reduce(|total, more| total + more);
         let packets = total(|it| it.packets);
-        #[expect(clippy::cast_precision_loss, reason = "there are few flows")]
-        let mean = |of: fn(&Self) -> Option<f64>| {
-            let values: Vec<f64> = flows.iter().filter_map(|it| of(it)).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
         Some(Self {
             socket: None,
             receiver: None,
             seconds: longest,
             bytes,
-            bits_per_second: bits_per_second(bytes, longest) / members,
+            bits_per_second: per_second(bytes * 8, longest) / members,
             packets,
             lost_packets: lost,
             lost_percent: lost.zip(packets).map(|(lost, packets)| percent(lost, packets)),
-            jitter_ms: mean(|it| it.jitter_ms),
-            delay_ms: mean(|it| it.delay_ms),
+            jitter_ms: mean(flows.iter().filter_map(|it| it.jitter_ms)),
+            delay_ms: mean(flows.iter().filter_map(|it| it.delay_ms)),
             out_of_order: total(|it| it.out_of_order),
             retransmits: total(|it| it.retransmits),
             snd_cwnd: total(|it| it.snd_cwnd),
@@ -734,23 +718,6 @@ fn with_lost(units: u64, lost: Option<i64>) -> u64 {
 fn difference(now: u64, before: u64) -> i64 {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     signed(now) - signed(before)
-}
-
-/// Returns a share in percent; 0 if the whole is 0.
-#[expect(clippy::cast_precision_loss, reason = "datagrams are far below 2^53")]
-fn percent(part: i64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
-}
-
-/// Returns a rate; 0 if the time is 0.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a run are far below 2^53")]
-fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "runs are far shorter than 2^53 ns")]
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::report::stored;
+use crate::report::{State, stored};
 use crate::throughput::example_account;
 
 /// Returns a report of the notes' own points, in which two runs were ended early: processes gain, threads at one
@@ -90,12 +90,4 @@ fn points_without_a_run_are_left_out_and_a_wide_spread_is_noise() {
     );
     assert!(report.point(ThreadingModel::OwnProcesses, 2, 1).is_none());
     assert!(report.end.notes[0].contains("share its processors"), "both ends are on one host");
-}
-
-#[test]
-fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
-    let mut builder = builder();
-    builder.began = builder.began.before_a_step_of(5);
-    let notes = builder.finish(false).end.notes.join("\n");
-    assert!(notes.contains("set forward by 5.0"), "{notes}");
 }

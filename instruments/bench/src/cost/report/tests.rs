@@ -11,16 +11,13 @@ fn run(number: u32, cpu_seconds: f64) -> Run {
 }
 
 fn measured(runs: Vec<Run>) -> Measured {
-    let mut measured =
-        Measured { transport: "UDP".to_owned(), blksize: 1_472, runs, figures: Vec::new(), trouble: None };
-    let figure = |metric: &Metric| Figure::of(*metric, &measured.values(*metric));
-    measured.figures = Metric::ALL.iter().filter_map(figure).collect();
-    measured
+    Measured::of(Protocol::Udp, 1_472, runs, None)
 }
 
-fn report(transports: Vec<Measured>, is_broken_off: bool) -> Report {
-    let report = Report { transports, end: End::open(), ..stored("cost") };
-    Builder { report, is_broken_off, elsewhere: Vec::new() }.finish(false)
+fn report(transports: Vec<Measured>, has_broken_off: bool) -> Report {
+    let mut course = Course::begin();
+    course.has_broken_off = has_broken_off;
+    Builder { course, start: stored::<Report>("cost").start, transports, noise: Vec::new() }.finish(false)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use probe::Percentiles;
 
 use super::*;
-use crate::report::stored;
+use crate::report::{State, stored};
 use crate::throughput::example_account;
 
 fn member(sent: u64, received: u64, micros: u64) -> MemberResult {
@@ -86,12 +86,4 @@ fn a_run_in_which_a_member_failed_or_that_was_ended_early_enters_no_median() {
         assert_eq!((row("lost_percent").median, row("lost_percent").runs), (lost, 1));
     }
     assert_eq!(report.runs[2].trouble.as_deref(), Some("it was ended early"));
-}
-
-#[test]
-fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
-    let mut builder = builder("multicast");
-    builder.began = builder.began.before_a_step_of(5);
-    let notes = builder.finish(false).end.notes.join("\n");
-    assert!(notes.contains("set forward by 5.0"), "{notes}");
 }

@@ -41,7 +41,7 @@ pub(crate) fn report_of(congestion: &[&str], round_trips_us: &[(u64, u64)]) -> R
 #[test]
 fn a_message_takes_half_of_the_round_trip_and_its_rate_is_its_size_over_all_of_it() {
     let report = stored::<Report>("pingpong-cut");
-    assert_eq!(report.rows(), report.end.rows);
+    assert_eq!(rows(&report.start.test_start, &report.size_steps), report.end.rows);
     assert!(report.size_steps.iter().all(|size_step| size_step.account.adds_up()));
     let row = |system, size, metric| report.row(system, size, metric).unwrap();
     let time = row("tcp reno", 1, HALF_ROUND_TRIP);
@@ -100,13 +100,4 @@ fn a_size_step_that_was_ended_early_is_shown_and_enters_no_median() {
     assert_eq!(report.size_steps[1].trouble.as_deref(), Some("it was ended early"));
     assert!(report.size_steps[1].account.adds_up());
     assert_eq!(report.end.state, State::Interrupted);
-}
-
-#[test]
-fn a_time_of_day_that_was_set_meanwhile_is_a_note() {
-    let options = Options::default();
-    let mut builder = builder(&options);
-    builder.began = builder.began.before_a_step_of(5);
-    let notes = builder.finish(false).end.notes.join("\n");
-    assert!(notes.contains("set forward by 5.0"), "{notes}");
 }

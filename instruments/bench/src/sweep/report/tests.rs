@@ -55,7 +55,7 @@ fn with_trains_it_is_another_system() {
     let of = |gso, gro| Settings::of(&Options { gso, gro, ..Options::default() }).system();
     assert_eq!([of(false, false), of(true, false), of(true, true)], ["udp", "udp+gso", "udp+gso+gro"]);
     let mut builder = Builder::new(&Options { gro: true, ..Options::default() });
-    builder.report.points.push(point(64, None, 0.0, 0));
+    builder.points.push(point(64, None, 0.0, 0));
     assert!(builder.finish(false).rows.iter().all(|row| row.system == "udp+gro"));
 }
 

@@ -1,8 +1,10 @@
 //! Statistics over the runs of a measurement, and their reliability.
 
-use super::{CpuUtilization, End, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
+use super::{CpuUtilization, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
 use crate::report::noise::{self, Elsewhere};
-use crate::report::{Row, RowNames, Used};
+use crate::report::number::{mean, per_second};
+use crate::report::{Metric, Names, Row, Used};
+use crate::throughput::LossFreeFound;
 use crate::throughput::message::SideResult;
 
 /// Results of both ends for a run.
@@ -53,7 +55,7 @@ fn behind(target_bitrate: u64, settings: &Settings, sums: &Sums) -> Option<Strin
     let handed_over = |(sent, received): (Option<Figures>, Option<Figures>)| {
         let sent = sent?;
         let packets = received.and_then(|it| it.packets).unwrap_or(0) / u64::from(settings.receivers.max(1));
-        let handed = super::bits_per_second(packets * settings.blksize, sent.seconds);
+        let handed = per_second(packets * settings.blksize * 8, sent.seconds);
         Some(sent.bits_per_second.max(handed))
     };
     let slowest = ways.into_iter().filter_map(handed_over).reduce(f64::min)?;
@@ -61,43 +63,43 @@ fn behind(target_bitrate: u64, settings: &Settings, sums: &Sums) -> Option<Strin
     (share < KEPT_UP).then(|| format!("senders reached only {:.0} % of their rate", share * 100.0))
 }
 
-/// Completes the end of a report with the statistics over its runs.
-pub(super) fn sum_up(start: &Start, end: &mut End) {
-    end.sums = Sums {
-        sum_sent: together(&end.runs, |sums| sums.sum_sent),
-        sum_received: together(&end.runs, |sums| sums.sum_received),
-        sum_sent_bidir_reverse: together(&end.runs, |sums| sums.sum_sent_bidir_reverse),
-        sum_received_bidir_reverse: together(&end.runs, |sums| sums.sum_received_bidir_reverse),
-    };
-    end.cpu_utilization_percent = CpuUtilization {
-        host_total: mean(end.runs.iter().map(|run| run.client_cpu_percent)).unwrap_or(0.0),
-        remote_total: mean(end.runs.iter().filter_map(|run| run.server_cpu_percent)),
-    };
-    end.rows = match &end.loss_free {
-        Some(found) => found.row(&start.test_start).into_iter().collect(),
-        None => rows(&start.test_start, &comparable(&end.runs)),
-    };
-    let elsewhere = end
-        .runs
-        .iter()
-        .map(|run| Elsewhere { client: run.client_elsewhere_cpus, server: run.server_elsewhere_cpus });
-    end.noise = Elsewhere::most(elsewhere).disturbances(start.same_host);
-    let is_behind = |run: &&RunReport| behind(run.target_bitrate, &start.test_start, &run.sums).is_some();
-    match end.runs.iter().filter(is_behind).count() {
-        0 => {}
-        count => {
-            end.noise.push(format!("senders did not reach their rate in {count} runs of {}", end.runs.len()))
+impl Sums {
+    /// Adds up consecutive runs.
+    pub(super) fn of_runs(runs: &[RunReport]) -> Self {
+        Self {
+            sum_sent: together(runs, |sums| sums.sum_sent),
+            sum_received: together(runs, |sums| sums.sum_received),
+            sum_sent_bidir_reverse: together(runs, |sums| sums.sum_sent_bidir_reverse),
+            sum_received_bidir_reverse: together(runs, |sums| sums.sum_received_bidir_reverse),
         }
     }
-    if !end.rows.is_empty() && end.runs.iter().all(|run| run.trouble.is_some()) {
-        end.noise.push("no run is whole: these are figures of runs that ended early".to_owned());
-    }
-    let rates = end.rows.iter().filter(|row| row.metric == "bits_per_second");
-    let spreads = noise::spreads("rates", rates);
-    end.noise.extend(spreads);
 }
 
-/// Adds up consecutive runs.
+impl CpuUtilization {
+    pub(super) fn of(runs: &[RunReport]) -> Self {
+        Self {
+            host_total: mean(runs.iter().map(|run| run.client_cpu_percent)).unwrap_or(0.0),
+            remote_total: mean(runs.iter().filter_map(|run| run.server_cpu_percent)),
+        }
+    }
+}
+
+/// Returns why a measurement is unreliable.
+pub(super) fn noise(start: &Start, runs: &[RunReport], rows: &[Row]) -> Vec<String> {
+    let elsewhere = runs.iter().map(|run| [run.client_elsewhere_cpus, run.server_elsewhere_cpus]);
+    let mut noise = Elsewhere::most(elsewhere).disturbances(start.same_host);
+    let is_behind = |run: &&RunReport| behind(run.target_bitrate, &start.test_start, &run.sums).is_some();
+    match runs.iter().filter(is_behind).count() {
+        0 => {}
+        count => noise.push(format!("senders did not reach their rate in {count} runs of {}", runs.len())),
+    }
+    if !rows.is_empty() && runs.iter().all(|run| run.trouble.is_some()) {
+        noise.push("no run is whole: these are figures of runs that ended early".to_owned());
+    }
+    noise.extend(noise::spreads("rates", rows.iter().filter(|row| row.metric == "bits_per_second")));
+    noise
+}
+
 fn together(runs: &[RunReport], of: OfSums) -> Option<Figures> {
     let runs: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
     let mut total = Figures::sum(runs.iter())?;
@@ -109,17 +111,8 @@ fn together(runs: &[RunReport], of: OfSums) -> Option<Figures> {
     Some(total)
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    #[expect(clippy::cast_precision_loss, reason = "there are few runs")]
-    let count = values.len() as f64;
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
-}
-
 /// Selects one of the sums.
 type OfSums = fn(&Sums) -> Option<Figures>;
-/// Selects one of the figures.
-type OfFigures = fn(&Figures) -> Option<f64>;
 
 /// Returns the runs that a median may include: the complete ones, or all if there are none; an empty list if
 /// each has another rate, as in a search that was ended early.
@@ -133,24 +126,24 @@ fn comparable(runs: &[RunReport]) -> Vec<&RunReport> {
     if whole.is_empty() { runs.iter().collect() } else { whole }
 }
 
-fn rows(settings: &Settings, runs: &[&RunReport]) -> Vec<Row> {
-    let forward = if settings.reverse == 1 { "reverse" } else { "forward" };
-    let ways: [(&str, OfSums); 2] =
-        [(forward, |sums| sums.sum_received), ("reverse", |sums| sums.sum_received_bidir_reverse)];
-    let metrics: [(&str, &str, OfFigures); 3] = [
+/// Returns the medians of the runs, or the result of a search.
+pub(super) fn rows(settings: &Settings, runs: &[RunReport], found: Option<&LossFreeFound>) -> Vec<Row> {
+    const METRICS: [Metric<Figures>; 3] = [
         ("bits_per_second", "bit/s", |it| Some(it.bits_per_second)),
         ("lost_percent", "%", |it| it.lost_percent),
         ("jitter_ms", "ms", |it| it.jitter_ms),
     ];
-    let mut rows = Vec::new();
-    for (way, of) in ways {
-        let figures: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
-        for (metric, unit, value) in metrics {
-            let values: Vec<f64> = figures.iter().filter_map(value).collect();
-            let (case, system) = (settings.case(way), settings.system());
-            let names = RowNames { bench: "throughput", case: &case, system: &system, metric, unit };
-            rows.extend(Row::of(names, &values));
-        }
+    if let Some(found) = found {
+        return found.row(settings).into_iter().collect();
     }
-    rows
+    let runs = comparable(runs);
+    let forward = if settings.reverse == 1 { "reverse" } else { "forward" };
+    let of_way = |(way, of): (&str, OfSums)| {
+        let figures: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
+        let names = Names { bench: "throughput", case: &settings.case(way), system: &settings.system() };
+        Row::each(names, &figures, &METRICS)
+    };
+    let ways: [(&str, OfSums); 2] =
+        [(forward, |sums| sums.sum_received), ("reverse", |sums| sums.sum_received_bidir_reverse)];
+    ways.into_iter().flat_map(of_way).collect()
 }

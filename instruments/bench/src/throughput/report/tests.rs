@@ -186,7 +186,7 @@ fn a_run_whose_server_vanished_keeps_what_the_client_saw() {
 
 /// Adds a run whose measured part sent 20 datagrams, of which `arrived` arrived.
 fn add_run(builder: &mut Builder, rate: u64, arrived: u64, ending: Ending) {
-    let run = builder.report.end.runs.len() as u32;
+    let run = builder.runs.len() as u32;
     builder.begin_run(run, Rate::Bits(rate));
     let ours = side(SENDER, sent(30), sent(10), None);
     let theirs = side(RECEIVER, received(10 + arrived, 0), received(10, 0), Some(account(30, 10 + arrived)));
@@ -218,7 +218,7 @@ pub(crate) fn cut_search(note: &str) -> Report {
     let mut builder = builder(&options());
     add_run(&mut builder, 80_000, 20, Ending::Whole);
     add_run(&mut builder, 40_000, 20, Ending::Whole);
-    builder.note(note.to_owned());
+    builder.course.note(note);
     builder.finish(true)
 }
 
