@@ -17,6 +17,8 @@ mod throughput;
 use std::ffi::OsString;
 use std::net::IpAddr;
 
+use anyhow::bail;
+use bench::report::State;
 use clap::{Args, Subcommand};
 
 use crate::Outcome;
@@ -134,6 +136,15 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
         Some(What::ServerWorker { listen }) => server::run_for_parent(listen),
     }
+}
+
+/// Returns the outcome of a verb from the state of its report, which without figures must at least have been ended
+/// early.
+fn outcome(state: State, has_figures: bool) -> anyhow::Result<Outcome> {
+    if !has_figures && state != State::Interrupted {
+        bail!("nothing could be measured\nsee the report for the reason");
+    }
+    Ok(if state == State::Complete { Outcome::Fine } else { Outcome::Found })
 }
 
 #[cfg(test)]

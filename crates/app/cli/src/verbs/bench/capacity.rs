@@ -1,12 +1,11 @@
 //! `tallycast bench capacity`: datagrams received per second, by number of receivers and threading model.
 
-use anyhow::bail;
-use bench::capacity::{self, Calls, Options, Report};
+use bench::capacity::{self, Calls, Options};
 use bench::control::Patience;
-use bench::report::State;
 use clap::Args;
 
 use super::handout::Handout;
+use super::outcome;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -46,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let (server, from) = (scene.server(), arguments.other_end.bind);
         Ok(capacity::measure(&options, server, from, Patience::default(), watch)?)
     })?;
-    judge(&report)
+    outcome(report.end.state, !report.points.is_empty())
 }
 
 impl Arguments {
@@ -58,11 +57,4 @@ impl Arguments {
         };
         Options { calls, ..self.options.clone() }
     }
-}
-
-fn judge(report: &Report) -> anyhow::Result<Outcome> {
-    if report.points.is_empty() && report.end.state != State::Interrupted {
-        bail!("nothing could be measured\nsee the report for the reason");
-    }
-    Ok(if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found })
 }

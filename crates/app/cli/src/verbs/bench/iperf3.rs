@@ -8,11 +8,11 @@ use bench::iperf3::{
     ClientOptions, DEFAULT_PORT, Direction, End, Family, Interval, Notice, Protocol, Repeat, ServerOptions,
     Test, Watch, failure_to_json,
 };
+use bench::notation;
 use bench::throughput::Rate;
 use clap::{ArgGroup, Args};
 use sys::Cancellation;
 
-use super::notation;
 use crate::Outcome;
 use crate::signals;
 
@@ -204,7 +204,7 @@ impl Arguments {
 
 fn paced(text: &str) -> Result<(u64, u32), String> {
     let (speed, burst) = text.split_once('/').unwrap_or((text, "1"));
-    match (notation::rate(speed), burst.parse()) {
+    match (speed.parse(), burst.parse()) {
         (Ok(Rate::Bits(bits)), Ok(burst)) => Ok((bits, burst)),
         _ => Err("write a rate: 10M, 1.5G or 10M/8".to_owned()),
     }

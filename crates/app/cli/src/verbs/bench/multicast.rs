@@ -1,12 +1,11 @@
 //! `tallycast bench multicast`: the arguments of one sender and many receivers.
 
-use anyhow::bail;
 use bench::control::Patience;
 use bench::multicast::{self, Options};
-use bench::report::State;
 use clap::Args;
 
 use super::handout::Handout;
+use super::outcome;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -37,8 +36,5 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let scene = Scene::set(&arguments.other_end)?;
         Ok(multicast::measure(&options, scene.server(), Patience::default(), watch)?)
     })?;
-    if report.end.state == State::BrokenOff && report.runs.iter().all(|run| run.members.is_empty()) {
-        bail!("nothing could be measured\nsee the report for the reason");
-    }
-    Ok(if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found })
+    outcome(report.end.state, report.runs.iter().any(|run| !run.members.is_empty()))
 }

@@ -3,11 +3,11 @@
 use anyhow::{Context, bail};
 use bench::control::Patience;
 use bench::notation::CpuPair;
-use bench::pingpong::{self, Options, Report, System};
-use bench::report::State;
+use bench::pingpong::{self, Options, System};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
+use super::outcome;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -60,11 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let scene = Scene::set(&arguments.other_end)?;
         Ok(pingpong::measure(&options, scene.server(), Patience::default(), watch)?)
     })?;
-    Ok(judge(&report))
-}
-
-fn judge(report: &Report) -> Outcome {
-    if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found }
+    outcome(report.end.state, true)
 }
 
 impl Arguments {

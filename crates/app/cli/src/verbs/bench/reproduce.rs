@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bench::petri_2007::{self, Path};
-use bench::report::{Ends, Grid, Reproduction, State, Watch};
+use bench::report::{Ends, Grid, Reproduction, Watch};
 use bench::{Cable, Namespaces, gu_grossman, scollo, udp_notes, w7x_monitoring};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
+use super::outcome;
 use super::output;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
@@ -104,7 +105,7 @@ fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
         };
         Ok(petri_2007::measure(grid, mtus, &controls, &mut lay, watch))
     })?;
-    judge(&report)
+    outcome(report.state, report.counts().0 > 0)
 }
 
 /// Reproduces measurements that need a server.
@@ -116,15 +117,7 @@ fn with_server(
         let scene = Scene::set(&arguments.other_end)?;
         reproduce(Ends { server: scene.server(), from: arguments.other_end.bind }, watch)
     })?;
-    judge(&report)
-}
-
-fn judge(report: &Reproduction) -> anyhow::Result<Outcome> {
-    let (measured, _) = report.counts();
-    if measured == 0 && report.state != State::Interrupted {
-        bail!("nothing could be measured\nsee the report for the reason");
-    }
-    Ok(if report.state == State::Complete { Outcome::Fine } else { Outcome::Found })
+    outcome(report.state, report.counts().0 > 0)
 }
 
 /// A path of Petri 2007.

@@ -1,12 +1,11 @@
 //! `tallycast bench sweep`: throughput and loss over a grid of buffers, sizes, rates and loads.
 
-use anyhow::bail;
 use bench::control::Patience;
-use bench::report::State;
-use bench::sweep::{self, Options, Report};
+use bench::sweep::{self, Options};
 use clap::Args;
 
 use super::handout::Handout;
+use super::outcome;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -39,12 +38,5 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let (server, from) = (scene.server(), arguments.other_end.bind);
         Ok(sweep::measure(&arguments.options, server, from, Patience::default(), watch)?)
     })?;
-    judge(&report)
-}
-
-fn judge(report: &Report) -> anyhow::Result<Outcome> {
-    if report.points.is_empty() && report.end.state != State::Interrupted {
-        bail!("nothing could be measured\nsee the report for the reason");
-    }
-    Ok(if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found })
+    outcome(report.end.state, !report.points.is_empty())
 }

@@ -9,11 +9,12 @@ use bench::control::Patience;
 use bench::notation::{self, CpuPair};
 use bench::path_mtu::{self, PathMtu};
 use bench::report::Watch as _;
-use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, Report, State, Ways};
+use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, RunReport, Ways};
 use clap::Args;
 use sys::Cancellation;
 
 use super::handout::{Form, Terminal};
+use super::outcome;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 use crate::status_line::StatusLine;
@@ -137,7 +138,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let (server, patience) = (scene.server(), Patience::default());
         Ok(throughput::measure(&options, loss_free.as_ref(), server, patience, terminal)?)
     })?;
-    judge(&report)
+    let has_figures = |run: &RunReport| run.sums.all().iter().any(|(sum, _)| sum.is_some());
+    outcome(report.end.state, report.end.runs.iter().any(has_figures))
 }
 
 /// Finds the largest datagram for the path, and prints the result.
@@ -208,13 +210,4 @@ impl Arguments {
             _ => Form::Text,
         }
     }
-}
-
-fn judge(report: &Report) -> anyhow::Result<Outcome> {
-    let has_figures = report.end.runs.iter().any(|run| run.sums.all().iter().any(|(sum, _)| sum.is_some()));
-    if !has_figures && report.end.state == State::BrokenOff {
-        bail!("nothing could be measured\nsee the report for the reason");
-    }
-    let is_complete = report.end.state == State::Complete;
-    Ok(if is_complete { Outcome::Fine } else { Outcome::Found })
 }
