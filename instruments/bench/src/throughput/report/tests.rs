@@ -82,6 +82,15 @@ pub(crate) fn account(sent: u64, received: u64) -> Account {
     }
 }
 
+/// Adds a run whose measured part sent 20 datagrams, of which `arrived` arrived.
+fn add_run(builder: &mut Builder, rate: u64, arrived: u64, ending: Ending) {
+    let run = builder.runs.len() as u32;
+    builder.begin_run(run, Rate::Bits(rate));
+    let ours = side(SENDER, sent(30), sent(10), None);
+    let theirs = side(RECEIVER, received(10 + arrived, 0), received(10, 0), Some(account(30, 10 + arrived)));
+    builder.end_run(run, ours, Some(theirs), ending);
+}
+
 #[test]
 fn an_interval_is_what_happened_since_the_last_one_and_loss_may_fall() {
     let mut builder = builder(&options());
@@ -136,10 +145,7 @@ fn the_end_of_a_run_leaves_out_what_was_omitted_and_counts_the_tail() {
 #[test]
 fn on_one_host_each_end_is_not_taken_for_somebody_elses_work() {
     let mut builder = builder(&options());
-    builder.begin_run(0, Rate::Bits(80_000));
-    let ours = side(SENDER, sent(30), sent(10), None);
-    let theirs = side(RECEIVER, received(30, 0), received(10, 0), Some(account(30, 30)));
-    builder.end_run(0, ours, Some(theirs), Ending::Whole);
+    add_run(&mut builder, 80_000, 20, Ending::Whole);
     assert!(builder.last_run_holds(0));
     let run = builder.last_run().unwrap();
     // Of the 0.15 processors of other work the server used 0.1.
@@ -151,10 +157,7 @@ fn on_one_host_each_end_is_not_taken_for_somebody_elses_work() {
 #[test]
 fn a_sender_that_was_too_slow_has_not_shown_that_its_rate_holds() {
     let mut builder = builder(&options());
-    builder.begin_run(0, Rate::Bits(160_000));
-    let ours = side(SENDER, sent(30), sent(10), None);
-    let theirs = side(RECEIVER, received(30, 0), received(10, 0), Some(account(30, 30)));
-    builder.end_run(0, ours, Some(theirs), Ending::Whole);
+    add_run(&mut builder, 160_000, 20, Ending::Whole);
     assert!(!builder.last_run_holds(0));
     assert_eq!(builder.last_run().unwrap().noise, ["senders reached only 50 % of their rate"]);
 }
@@ -182,15 +185,6 @@ fn a_run_whose_server_vanished_keeps_what_the_client_saw() {
     assert!(report.end.streams[0].account.is_none() && report.end.streams[0].sender.is_some());
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
-}
-
-/// Adds a run whose measured part sent 20 datagrams, of which `arrived` arrived.
-fn add_run(builder: &mut Builder, rate: u64, arrived: u64, ending: Ending) {
-    let run = builder.runs.len() as u32;
-    builder.begin_run(run, Rate::Bits(rate));
-    let ours = side(SENDER, sent(30), sent(10), None);
-    let theirs = side(RECEIVER, received(10 + arrived, 0), received(10, 0), Some(account(30, 10 + arrived)));
-    builder.end_run(run, ours, Some(theirs), ending);
 }
 
 fn rates(report: &Report) -> Option<(f64, u64)> {
