@@ -43,6 +43,15 @@ impl Host {
             rmem_max_bytes: sys::host::receive_buffer_limit().ok(),
         }
     }
+
+    /// Describes the host and its load, which was another one `after` the measurement.
+    pub(crate) fn in_words(&self, after: Option<f64>) -> String {
+        let Self { kernel, machine, cpu, cpus, load_1min, .. } = self;
+        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+        let cpu = if cpu.is_empty() { "unnamed" } else { cpu };
+        let (before, after) = (load(*load_1min), load(after));
+        format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {before} before and {after} after")
+    }
 }
 
 /// Returns the number of processors that this process may use.

@@ -140,18 +140,9 @@ impl Point {
 impl Report {
     /// Describes the host and its load.
     pub(super) fn host_in_words(&self) -> String {
-        let host = &self.start.host;
-        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
-        format!(
-            "{} {}, {} CPUs ({}), load {} before and {} after, {}",
-            host.kernel,
-            host.machine,
-            host.cpus,
-            if host.cpu.is_empty() { "unnamed" } else { &host.cpu },
-            load(host.load_1min),
-            load(self.end.load_1min),
-            self.start.interface.as_ref().map_or("interface unknown".to_owned(), |link| link.in_words(""))
-        )
+        let interface = self.start.interface.as_ref();
+        let interface = interface.map_or("interface unknown".to_owned(), |link| link.in_words(""));
+        format!("{}, {interface}", self.start.host.in_words(self.end.load_1min))
     }
 
     /// Describes the rules of a run.

@@ -232,14 +232,6 @@ impl Reproduction {
         (noises().count(), noises().filter(|noise| !noise.is_empty()).count())
     }
 
-    fn host_in_words(&self) -> String {
-        let Host { kernel, machine, cpu, cpus, load_1min, .. } = &self.host;
-        let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
-        let cpu = if cpu.is_empty() { "unnamed" } else { cpu };
-        let (before, after) = (load(*load_1min), load(self.load_1min));
-        format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {before} before and {after} after")
-    }
-
     /// Returns a text with the number of unreliable measurements, for a picture without room for their names.
     fn noise_in_short(&self) -> Option<String> {
         let (measured, noisy) = self.counts();
@@ -292,7 +284,7 @@ impl Report for Reproduction {
         Document {
             heading: title.clone(),
             title,
-            circumstances: self.host_in_words(),
+            circumstances: self.host.in_words(self.load_1min),
             noise: self.noise(),
             noise_in_short: self.noise_in_short(),
             charts: self.charts.clone(),
