@@ -463,26 +463,13 @@ impl Builder {
         let sums = Sums::of(&seen);
         let flows = flow_reports(self, run, &all().collect::<Vec<_>>());
         self.flows.extend(flows);
-        let skipped = all().map(|flow| flow.skipped).sum();
         self.course.has_broken_off |= matches!(ending, Ending::Trouble(_));
         let trouble = match ending {
             Ending::Whole => None,
             Ending::Stopped => Some("it was ended early".to_owned()),
             Ending::Trouble(trouble) => Some(trouble),
         };
-        let run = summary::run_report(
-            run,
-            &self.start,
-            sums,
-            summary::Sides {
-                ours: &ours,
-                theirs: theirs.as_ref(),
-                skipped,
-                trouble,
-                target_bitrate: self.target_bitrate,
-            },
-        );
-        self.runs.push(run);
+        self.runs.push(self.run_report(sums, &ours, theirs.as_ref(), trouble));
         self.course.note_all(&ours.notes);
         self.course.note_all(&theirs.map(|side| side.notes).unwrap_or_default());
     }

@@ -1,41 +1,42 @@
 //! Statistics over the runs of a measurement, and their reliability.
 
-use super::{CpuUtilization, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
+use super::{Builder, CpuUtilization, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
 use crate::report::noise::{self, Elsewhere};
 use crate::report::number::{mean, per_second};
 use crate::report::{Metric, Names, Row, Used};
 use crate::throughput::LossFreeFound;
 use crate::throughput::message::SideResult;
 
-/// Results of both ends for a run.
-pub(super) struct Sides<'a> {
-    pub(super) ours: &'a SideResult,
-    pub(super) theirs: Option<&'a SideResult>,
-    pub(super) skipped: u64,
-    pub(super) trouble: Option<String>,
-    pub(super) target_bitrate: u64,
-}
-
-pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) -> RunReport {
-    let Sides { ours, theirs, skipped, trouble, target_bitrate } = sides;
-    let elsewhere = Elsewhere::of(start.same_host, &ours.used, theirs.map(|side| &side.used));
-    let mut noise = elsewhere.disturbances(start.same_host);
-    noise.extend(behind(target_bitrate, &start.test_start, &sums));
-    RunReport {
-        run,
-        target_bitrate,
-        trouble,
-        sums,
-        client_cpu_percent: ours.used.cpu_percent(),
-        server_cpu_percent: theirs
-            .map(|side| (side.used.cpu_percent() - applied_load_percent(side)).max(0.0)),
-        applied_load: theirs.and_then(|side| side.applied_load),
-        client_processor: ours.processor,
-        server_processor: theirs.map(|side| side.processor),
-        client_elsewhere_cpus: elsewhere.client,
-        server_elsewhere_cpus: elsewhere.server,
-        skipped,
-        noise,
+impl Builder {
+    /// Joins the results of both ends for the run that has ended.
+    pub(super) fn run_report(
+        &self,
+        sums: Sums,
+        ours: &SideResult,
+        theirs: Option<&SideResult>,
+        trouble: Option<String>,
+    ) -> RunReport {
+        let Self { start, run, target_bitrate, .. } = self;
+        let elsewhere = Elsewhere::of(start.same_host, &ours.used, theirs.map(|side| &side.used));
+        let flows = ours.flows.iter().chain(theirs.iter().flat_map(|side| &side.flows));
+        let mut noise = elsewhere.disturbances(start.same_host);
+        noise.extend(behind(*target_bitrate, &start.test_start, &sums));
+        RunReport {
+            run: *run,
+            target_bitrate: *target_bitrate,
+            trouble,
+            sums,
+            client_cpu_percent: ours.used.cpu_percent(),
+            server_cpu_percent: theirs
+                .map(|side| (side.used.cpu_percent() - applied_load_percent(side)).max(0.0)),
+            applied_load: theirs.and_then(|side| side.applied_load),
+            client_processor: ours.processor,
+            server_processor: theirs.map(|side| side.processor),
+            client_elsewhere_cpus: elsewhere.client,
+            server_elsewhere_cpus: elsewhere.server,
+            skipped: flows.map(|flow| flow.skipped).sum(),
+            noise,
+        }
     }
 }
 
