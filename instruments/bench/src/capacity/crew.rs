@@ -12,8 +12,8 @@ use super::message::{Counted, FromWorker, Place, Plan, SocketCount, ToWorker};
 use super::options::{Calls, Places};
 use super::receive;
 use crate::child::{ProcessError, Program, Workers};
-use crate::flow::Ending;
-use crate::flow::udp::said_if_clamped;
+use flow::Ending;
+use flow::udp::said_if_clamped;
 
 /// Time a process may take to open its socket, and to count the tail of a run.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -10,8 +10,8 @@ use units::Instant;
 
 use super::message::{Counted, Place};
 use super::options::Calls;
-use crate::flow::udp::{Counting, Receiver, receive_buffer_bytes};
-use crate::flow::{Ending, Tail};
+use flow::udp::{Counting, Receiver, receive_buffer_bytes};
+use flow::{Ending, Tail};
 
 /// Time limits of a receiver once all was sent.
 pub(super) const TAIL: Tail = Tail { quiet: Duration::from_millis(200), longest: Duration::from_secs(5) };

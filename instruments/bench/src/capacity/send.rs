@@ -11,8 +11,8 @@ use units::Instant;
 use super::options::Calls;
 use super::receive::thread_cpu_ns;
 use crate::control::reached_from;
-use crate::flow::udp::{self, Outcomes};
-use crate::flow::{self, Paced, Room, Timetable};
+use flow::udp::{self, Outcomes};
+use flow::{Paced, Room, Timetable};
 
 /// Parameters common to all senders of a run.
 #[derive(Clone)]

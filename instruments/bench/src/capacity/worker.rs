@@ -6,8 +6,8 @@ use std::sync::mpsc::Receiver;
 use super::message::{FromWorker, SocketCount, ToWorker};
 use super::receive;
 use crate::child::{self, say};
-use crate::flow::Ending;
-use crate::flow::udp::said_if_clamped;
+use flow::Ending;
+use flow::udp::said_if_clamped;
 
 /// Reasons why a receiving process could not continue.
 #[derive(Debug, thiserror::Error)]

@@ -13,10 +13,10 @@ use super::options::{Options, Rate};
 use super::transport::{Flow, TransportError};
 use super::worker::{Ended, Worker};
 use crate::control::{Connection, ControlError};
-use crate::flow::Timetable;
 use crate::options::OptionsError;
 use crate::processor::ProcessorMeter;
 use crate::report::Meter;
+use flow::Timetable;
 
 /// Maximum time this end waits for a message before it checks its own flows.
 const LISTEN: Duration = Duration::from_millis(10);

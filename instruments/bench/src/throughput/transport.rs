@@ -23,9 +23,9 @@ use units::Instant;
 use super::message::{Account, Count, End, FlowKey, Sent};
 use super::options::{MOST_DELAYS, Options, Protocol, Rate};
 use crate::control::{Stranger, reached_from};
-use crate::flow::udp::said_if_clamped;
-use crate::flow::{Paced, Tail};
 use crate::report::Times;
+use flow::udp::said_if_clamped;
+use flow::{Paced, Tail};
 
 /// Parameters of a run for a transport.
 pub(super) struct Task<'a> {

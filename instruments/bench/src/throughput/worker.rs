@@ -9,8 +9,8 @@ use units::Instant;
 
 use super::message::{Account, Count, Sent};
 use super::transport::{Arrived, Description, Flow, FlowEnd, ReceiveEnd, SendEnd, TransportError};
-use crate::flow::{self, Ending, News, Paced, Room, Timetable};
 use crate::report::Times;
+use flow::{Ending, News, Paced, Room, Timetable};
 
 /// Interval at which a receiver checks whether it is to end: the connections of some transports have no
 /// descriptor to wait for.

@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use sys::{Interface, Outcome, ReceiveOptions, Refusal, SendOptions, SendSocket, SendTechniques, clock};
 
 use crate::capacity::{Point, Run};
-use crate::flow::udp;
 use crate::options::LARGEST_DATAGRAM_BYTES;
 use crate::report::{Agreement, Conclusion};
+use flow::udp;
 
 /// MTU of the loopback interface according to the notes.
 const LOOPBACK_MTU_BYTES: u32 = 65_536;

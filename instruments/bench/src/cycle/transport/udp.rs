@@ -6,7 +6,7 @@ use sys::{Outcome, ReceiveOptions, ReceiveTechniques, SendOptions, SendSocket, S
 use units::Instant;
 
 use super::{Opened, ReceiveEnd, SendEnd, Task, TransportError};
-use crate::flow::udp::{self, said_if_clamped};
+use flow::udp::{self, said_if_clamped};
 
 /// The send buffer: loopback empties it with every call, so it need only hold one datagram of the largest size.
 const SEND_BUFFER_BYTES: usize = 1 << 20;

@@ -10,9 +10,9 @@ use units::Instant;
 use super::{
     Answerer, Answering, Attending, End, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, since, wait,
 };
-use crate::flow::udp::said_if_clamped;
 use crate::greeting::{Accepted, accept, greeting};
 use crate::pingpong::options::{System, Wait};
+use flow::udp::said_if_clamped;
 
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;

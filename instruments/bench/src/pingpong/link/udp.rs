@@ -9,9 +9,9 @@ use units::Instant;
 use super::{
     Answerer, Answering, Attending, End, Exchanged, Far, LinkError, Near, POLL_INTERVAL, Task, since, wait,
 };
-use crate::flow::udp::{self, Outcomes, said_if_clamped};
 use crate::pingpong::message::Evidence;
 use crate::pingpong::options::Wait;
+use flow::udp::{self, Outcomes, said_if_clamped};
 
 /// Number of datagrams that are written before they are sent.
 const BURST: usize = 32;

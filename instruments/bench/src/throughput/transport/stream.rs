@@ -21,10 +21,10 @@ use super::{
     Arrived, Description, Flow, FlowEnd, Listening, ReceiveEnd, Receivers, SendEnd, TAIL, Task, Transport,
     TransportError,
 };
-use crate::flow::udp::said_if_clamped;
-use crate::flow::{Paced, Room, Tail};
 use crate::throughput::message::{Account, AccountState, Count, FlowKey, Sent, Unit, by_name};
 use crate::throughput::options::{Rate, STREAM_HEADER_BYTES};
+use flow::udp::said_if_clamped;
+use flow::{Paced, Room, Tail};
 
 /// Maximum size of the queue between flow and network: enough for the longest trains, and little compared with
 /// a run's data.

@@ -10,11 +10,11 @@ use super::{
     Arrived, Description, Flow, FlowEnd, Listening, ReceiveEnd, SendEnd, Task, Transport, TransportError,
 };
 use crate::control::reached_from;
-use crate::flow::udp::said_if_clamped;
-use crate::flow::{Paced, Room};
 use crate::greeting::{Accepted, accept, greeting};
 use crate::throughput::message::{Account, AccountState, Count, End, FlowKey, Sent, Unit};
 use crate::throughput::options::Options;
+use flow::udp::said_if_clamped;
+use flow::{Paced, Room};
 
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;

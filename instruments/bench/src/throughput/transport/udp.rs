@@ -15,11 +15,11 @@ use super::{
     TransportError,
 };
 use crate::day_clock::{DayClock, Moment};
-use crate::flow::udp::{self, Outcomes, receive_buffer_bytes};
-use crate::flow::{Paced, Room};
 use crate::report::Times;
 use crate::throughput::message::{Account, Count, FlowKey, Sent};
 use crate::throughput::options::Fragments;
+use flow::udp::{self, Outcomes, receive_buffer_bytes};
+use flow::{Paced, Room};
 
 /// Maximum age of a trusted kernel time stamp: no queue holds a datagram for longer.
 const OLDEST_ARRIVAL_NS: i64 = 1_000_000_000;

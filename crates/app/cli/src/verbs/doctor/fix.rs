@@ -9,11 +9,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use bench::{Fed, Feed};
 use clap::Args;
 use doctor::{
     Change, Entry, FixOptions, FixOutcome, FixStep, FixUser, Journal, Plan, Proof, Undone, Wanted, Window,
 };
+use flow::{Fed, Feed};
 use serde_json::{Value, json};
 use sys::Cancellation;
 use units::text;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, bail};
-use bench::Feed;
+use flow::Feed;
 
 use super::Selection;
 

@@ -11,8 +11,8 @@ use probe::flow::{FlowRate, Stamp};
 use sys::{Interface, OpenError, Refusal, SendOptions, clock};
 use units::Instant;
 
-use crate::flow::udp::{self, Outcomes};
-use crate::flow::{self, Paced, Room, Timetable};
+use crate::udp::{self, Outcomes};
+use crate::{Paced, Room, Timetable};
 
 /// A sender to one socket of this host.
 pub struct Feed {
@@ -56,7 +56,7 @@ impl Feed {
         let counts = |outcomes: &Outcomes| (outcomes.taken, outcomes.sent.refused.total());
         let (taken, refused) = counts(&self.outcomes);
         let (start, rate) = (clock::monotonic(), self.rate);
-        let skipped = flow::send(self, Timetable { start, end: start + time, rate }, is_to_end).skipped;
+        let skipped = crate::send(self, Timetable { start, end: start + time, rate }, is_to_end).skipped;
         let after = counts(&self.outcomes);
         Fed { sent: after.0 - taken, refused: after.1 - refused, skipped }
     }

@@ -11,7 +11,7 @@ use units::Instant;
 /// The news for the receivers of a flow: that all was sent, with the sender's counts, or that the results are no
 /// longer needed. As a descriptor it is readable from the first news on.
 #[derive(Debug)]
-pub(crate) struct Ending<S> {
+pub struct Ending<S> {
     told: Mutex<Told<S>>,
     came: Cancellation,
 }
@@ -24,7 +24,7 @@ struct Told<S> {
 
 /// State of a flow, for its receivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum News<S> {
+pub enum News<S> {
     /// More may be sent.
     None,
     /// All was sent, as was known from this time on.
@@ -38,26 +38,26 @@ impl<S: Clone> Ending<S> {
     ///
     /// # Errors
     /// If the process has no descriptors left.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let told = Mutex::new(Told { sent: None, is_given_up: false });
         Ok(Self { told, came: Cancellation::new()? })
     }
 
     /// Announces that all was sent.
-    pub(crate) fn tell_sent(&self, sent: S) {
+    pub fn tell_sent(&self, sent: S) {
         // A repeated announcement does not prolong the wait.
         self.told().sent.get_or_insert((sent, clock::monotonic()));
         self.came.cancel();
     }
 
     /// Announces that the results are no longer needed.
-    pub(crate) fn give_up(&self) {
+    pub fn give_up(&self) {
         self.told().is_given_up = true;
         self.came.cancel();
     }
 
     /// Returns the present state of the flow. Cost: one atomic load while it goes on.
-    pub(crate) fn news(&self) -> News<S> {
+    pub fn news(&self) -> News<S> {
         if !self.came.is_cancelled() {
             return News::None;
         }
@@ -81,18 +81,18 @@ impl<S> AsFd for Ending<S> {
 
 /// Time limits of a receiver once all was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tail {
+pub struct Tail {
     /// Time without data after which missing data count as lost: longer than any queue along the path holds a
     /// datagram at rates worth measuring.
-    pub(crate) quiet: Duration,
+    pub quiet: Duration,
     /// Maximum time, even if other senders use the same port.
-    pub(crate) longest: Duration,
+    pub longest: Duration,
 }
 
 impl Tail {
     /// Returns the time at which a receiver with its last data at `last` can expect no more, after it was told at
     /// `sent` that all was sent.
-    pub(crate) fn ends_at(self, sent: Instant, last: Option<Instant>) -> Instant {
+    pub fn ends_at(self, sent: Instant, last: Option<Instant>) -> Instant {
         (last.map_or(sent, |last| last.max(sent)) + self.quiet).min(sent + self.longest)
     }
 }

@@ -4,14 +4,14 @@ mod outcomes;
 mod receiver;
 mod sender;
 
-pub(crate) use outcomes::Outcomes;
-pub(crate) use receiver::{Counting, Receiver, receive_buffer_bytes};
-pub(crate) use sender::{Sender, to};
+pub use outcomes::Outcomes;
+pub use receiver::{Counting, Receiver, receive_buffer_bytes};
+pub use sender::{Sender, to};
 
 /// Buffer of a socket by default: 208 KiB, which the kernel reports doubled.
 const SYSTEM_BUFFER_BYTES: usize = 106_496;
 
 /// Returns the note on a buffer that the kernel clamped.
-pub(crate) fn said_if_clamped(buffer: sys::Buffer) -> Option<String> {
+pub fn said_if_clamped(buffer: sys::Buffer) -> Option<String> {
     buffer.clamped().then(|| buffer.to_string())
 }

@@ -8,14 +8,14 @@ use sys::{Buffer, Interest, OpenError, Poller, ReceiveBatch, ReceiveOptions, Rec
 use units::Instant;
 
 use super::SYSTEM_BUFFER_BYTES;
-use crate::flow::{Ending, News, Tail};
+use crate::{Ending, News, Tail};
 
 /// Poller tokens of a receiver.
 const SOCKET: u64 = 0;
 const ENDING: u64 = 1;
 
 /// Returns the size of a receive buffer: as requested, or the system's.
-pub(crate) fn receive_buffer_bytes(requested: Option<usize>) -> usize {
+pub fn receive_buffer_bytes(requested: Option<usize>) -> usize {
     requested.unwrap_or_else(|| {
         // The kernel reports its default doubled.
         let system =
@@ -25,14 +25,15 @@ pub(crate) fn receive_buffer_bytes(requested: Option<usize>) -> usize {
 }
 
 /// A receiving socket, which several receivers may share, with memory for a batch.
-pub(crate) struct Receiver {
+pub struct Receiver {
     socket: Arc<ReceiveSocket>,
     poller: Poller,
-    pub(crate) batch: ReceiveBatch,
+    /// The datagrams of the last read.
+    pub batch: ReceiveBatch,
 }
 
 /// The counts of a flow of datagrams.
-pub(crate) trait Counting<S> {
+pub trait Counting<S> {
     /// Counts the datagrams of a batch; returns whether any of them is of the flow.
     fn count(&mut self, batch: &ReceiveBatch, now: Instant) -> bool;
 
@@ -45,7 +46,7 @@ impl Receiver {
     ///
     /// # Errors
     /// [`OpenError`].
-    pub(crate) fn open(options: &ReceiveOptions, slot_bytes: usize) -> Result<Self, OpenError> {
+    pub fn open(options: &ReceiveOptions, slot_bytes: usize) -> Result<Self, OpenError> {
         let (step, address) = ("wait for the socket", options.address);
         Self::at(Arc::new(ReceiveSocket::open(options)?), slot_bytes).map_err(|source| OpenError::System {
             step,
@@ -58,7 +59,7 @@ impl Receiver {
     ///
     /// # Errors
     /// If the process has no descriptors left.
-    pub(crate) fn at(socket: Arc<ReceiveSocket>, slot_bytes: usize) -> io::Result<Self> {
+    pub fn at(socket: Arc<ReceiveSocket>, slot_bytes: usize) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(&*socket, SOCKET, Interest::Read)?;
         let is_for_trains = socket.techniques().gro;
@@ -74,7 +75,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn take(&mut self) -> io::Result<bool> {
+    pub fn take(&mut self) -> io::Result<bool> {
         Ok(self.socket.receive_batch(&mut self.batch)? > 0)
     }
 
@@ -82,7 +83,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn wait(&mut self, until: Instant) -> io::Result<()> {
+    pub fn wait(&mut self, until: Instant) -> io::Result<()> {
         self.poller.wait(Some(until)).map(drop)
     }
 
@@ -91,7 +92,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn receive<S: Clone>(
+    pub fn receive<S: Clone>(
         &mut self,
         ending: &Ending<S>,
         tail: Tail,
@@ -129,22 +130,22 @@ impl Receiver {
     }
 
     /// Returns the socket's drops since it was opened; `None` on kernels that do not count them.
-    pub(crate) fn drops(&self) -> Option<u64> {
+    pub fn drops(&self) -> Option<u64> {
         self.socket.meminfo().ok().map(|info| u64::from(info.drops))
     }
 
     /// Returns the address at which it receives.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.socket.local_address()
     }
 
     /// Returns the buffer that the kernel granted.
-    pub(crate) fn buffer(&self) -> Buffer {
+    pub fn buffer(&self) -> Buffer {
         self.socket.granted_buffer()
     }
 
     /// Returns whether trains are received whole.
-    pub(crate) fn takes_trains(&self) -> bool {
+    pub fn takes_trains(&self) -> bool {
         self.socket.techniques().gro
     }
 }

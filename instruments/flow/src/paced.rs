@@ -11,21 +11,30 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Time and rate of a flow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timetable {
-    pub(crate) start: Instant,
-    pub(crate) end: Instant,
-    pub(crate) rate: FlowRate,
+pub struct Timetable {
+    /// Time of the first unit.
+    pub start: Instant,
+    /// End, at which no more is sent.
+    pub end: Instant,
+    /// Rate in between.
+    pub rate: FlowRate,
 }
 
 /// A sender of units, in bursts.
-pub(crate) trait Paced {
+pub trait Paced {
     /// Error that ends the flow: a refused unit is counted, with the stage that refused it.
     type Error;
 
     /// Sends `count` units, as far as there is room, without waiting for it.
+    ///
+    /// # Errors
+    /// The error that ends the flow.
     fn send(&mut self, count: u32) -> Result<Room, Self::Error>;
 
     /// Waits for room, until the time limit.
+    ///
+    /// # Errors
+    /// The error that ends the flow.
     fn wait_for_room(&mut self, until: Instant) -> Result<(), Self::Error>;
 
     /// Publishes the counts so far; called at least every [`POLL_INTERVAL`].
@@ -34,7 +43,7 @@ pub(crate) trait Paced {
 
 /// Result of sending units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Room {
+pub enum Room {
     /// This number of units was sent.
     Taken(u32),
     /// Only this number was sent, as there was no more room: wait before the next call.
@@ -42,17 +51,18 @@ pub(crate) enum Room {
 }
 
 /// Outcome of a sender.
-pub(crate) struct Sending<E> {
-    pub(crate) outcome: Result<(), E>,
+pub struct Sending<E> {
+    /// The error that ended it, if one did.
+    pub outcome: Result<(), E>,
     /// Time of the end: that of the timetable, unless the sender began later or ended earlier.
-    pub(crate) ended: Instant,
+    pub ended: Instant,
     /// Units that a stall kept from being sent.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
 }
 
 /// Sends from the beginning of a timetable to its end, or until `is_to_end`: at least once, even if the thread is
 /// scheduled only after the end. A run in which nothing was sent says nothing.
-pub(crate) fn send<P: Paced + ?Sized>(
+pub fn send<P: Paced + ?Sized>(
     paced: &mut P,
     timetable: Timetable,
     is_to_end: &dyn Fn() -> bool,

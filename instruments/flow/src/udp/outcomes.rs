@@ -9,12 +9,13 @@ use crate::refusal::stage_of;
 
 /// Counts of a sender's datagrams by their outcome; the sender numbers them itself.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Outcomes {
-    pub(crate) sent: FlowSent,
+pub struct Outcomes {
+    /// Counts of the numbered, sent and refused datagrams, for the account.
+    pub sent: FlowSent,
     /// Datagrams that the kernel took.
-    pub(crate) taken: u64,
+    pub taken: u64,
     /// Reason why the last of the refused datagrams was refused.
-    pub(crate) refusal: Option<Refusal>,
+    pub refusal: Option<Refusal>,
 }
 
 impl Outcomes {
@@ -32,19 +33,19 @@ impl Outcomes {
     }
 
     /// Counts a datagram that was refused.
-    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+    pub fn refuse(&mut self, refusal: Refusal) {
         self.sent.refused[stage_of(refusal)] += 1;
         self.refusal = Some(refusal);
     }
 
     /// Returns a note on refused datagrams, without a remedy.
-    pub(crate) fn refused(&self, to: SocketAddr) -> Option<String> {
+    pub fn refused(&self, to: SocketAddr) -> Option<String> {
         let total = self.sent.refused.total();
         self.refusal.map(|last| format!("{total} datagrams to {to} were refused; the last: {last}"))
     }
 
     /// Returns a note on refused datagrams, with a remedy.
-    pub(crate) fn note(&self, to: SocketAddr) -> Option<String> {
+    pub fn note(&self, to: SocketAddr) -> Option<String> {
         let remedy = match self.refusal? {
             Refusal::TooLarge => {
                 "lower -l to the MTU of the path less 28 bytes, or leave --dont-fragment out"

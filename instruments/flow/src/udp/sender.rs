@@ -11,7 +11,7 @@ use super::{Outcomes, SYSTEM_BUFFER_BYTES};
 const SOCKET: u64 = 0;
 
 /// Returns options to send to `destination` in batches, with the system's buffer.
-pub(crate) fn to(destination: SocketAddr) -> SendOptions {
+pub fn to(destination: SocketAddr) -> SendOptions {
     SendOptions {
         destination,
         interface: None,
@@ -23,11 +23,12 @@ pub(crate) fn to(destination: SocketAddr) -> SendOptions {
 }
 
 /// A sending socket that can be waited for.
-pub(crate) struct Sender {
-    pub(crate) socket: SendSocket,
+pub struct Sender {
+    /// The socket, for what is sent in another way.
+    pub socket: SendSocket,
     poller: Poller,
     /// Reason why datagrams that were to leave in trains do not.
-    pub(crate) without_trains: Option<String>,
+    pub without_trains: Option<String>,
 }
 
 impl Sender {
@@ -35,7 +36,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`OpenError`].
-    pub(crate) fn open(options: &SendOptions) -> Result<Self, OpenError> {
+    pub fn open(options: &SendOptions) -> Result<Self, OpenError> {
         let socket = SendSocket::open(options)?;
         let (step, address) = ("wait for the socket", options.destination);
         let failed = |source| OpenError::System { step, address, source };
@@ -48,7 +49,7 @@ impl Sender {
 
     /// Sends `count` datagrams of `payload_bytes` each, one after the other in memory, and counts their outcomes; `full`
     /// gets the index of each that found no room.
-    pub(crate) fn send(
+    pub fn send(
         &mut self,
         memory: &[u8],
         (count, payload_bytes): (usize, usize),
@@ -73,7 +74,7 @@ impl Sender {
     }
 
     /// Sends datagrams and counts their outcomes; `full` gets the index of each that found no room.
-    pub(crate) fn send_batch(
+    pub fn send_batch(
         &mut self,
         datagrams: &[&[u8]],
         to: SocketAddr,
@@ -92,19 +93,19 @@ impl Sender {
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn wait_for_room(&mut self, until: Instant) -> std::io::Result<()> {
+    pub fn wait_for_room(&mut self, until: Instant) -> std::io::Result<()> {
         self.poller.wait(Some(until))?;
         // Reports of ICMP would keep the poller awake; refusals are counted where they occur.
         self.socket.drain_error_queue(&mut Vec::new())
     }
 
     /// Returns the buffer that the kernel granted.
-    pub(crate) fn buffer(&self) -> Buffer {
+    pub fn buffer(&self) -> Buffer {
         self.socket.granted_buffer()
     }
 
     /// Returns a note if datagrams that were to leave in trains do not.
-    pub(crate) fn note_without_trains(&self) -> Option<String> {
+    pub fn note_without_trains(&self) -> Option<String> {
         self.without_trains.as_ref().map(|why| {
             format!("datagrams left one by one although --gso was asked for: {why}\nsee `ethtool -k`, or leave --gso out")
         })
