@@ -12,8 +12,8 @@ use std::process::Command;
 pub(crate) enum Scope {
     /// The whole workspace.
     Everything,
-    /// The product: no package of an instrument is tested. The command offers the instruments, so their libraries are
-    /// built, and its own tests run them.
+    /// The product: the command is built without the verbs of the instruments, and no package of an instrument is
+    /// tested.
     Product,
 }
 
@@ -38,7 +38,8 @@ impl Scope {
     fn arguments<'a>(self, metadata: &'a Metadata, but: &[&'a str]) -> Vec<&'a str> {
         let others = metadata.packages.iter().filter(|package| !self.has(package)).map(|it| it.name.as_str());
         let excluded = but.iter().copied().chain(others).flat_map(|name| ["--exclude", name]);
-        std::iter::once("--workspace").chain(excluded).collect()
+        let features = (self == Self::Product).then_some("--no-default-features");
+        std::iter::once("--workspace").chain(features).chain(excluded).collect()
     }
 }
 
@@ -174,7 +175,7 @@ mod tests {
         for excluded in ["tallycast-bench", "tallycast-peers", "e2e", "tallycast-python"] {
             assert!(line.contains(&format!(" --exclude {excluded} ")), "{line}");
         }
-        assert!(line.contains(" --test archive "), "{line}");
+        assert!(line.contains(" --no-default-features ") && line.contains(" --test archive "), "{line}");
         assert!(!line.contains(" --test relay ") && !line.contains(" --test instruments "), "{line}");
     }
 }

@@ -4,7 +4,7 @@
 
 mod deadline;
 mod features;
-#[cfg(test)]
+#[cfg(all(test, feature = "instruments"))]
 mod golden;
 #[macro_use]
 mod messages;
@@ -57,7 +57,10 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(verbs::bench::as_iperf3(std::env::args_os()));
+    let arguments = std::env::args_os();
+    #[cfg(feature = "instruments")]
+    let arguments = verbs::instruments::bench::as_iperf3(arguments);
+    let cli = Cli::parse_from(arguments);
     init_tracing();
     match cli.verb.run(&cli.sources) {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

@@ -63,13 +63,6 @@ pub(crate) fn print_line(value: &Value) -> std::io::Result<()> {
     output.flush()
 }
 
-/// Prints a text for users, which includes its line ends.
-pub(crate) fn print_text(text: &impl std::fmt::Display) -> std::io::Result<()> {
-    let mut output = std::io::stdout().lock();
-    write!(output, "{text}")?;
-    output.flush()
-}
-
 /// Joins an error and its causes, without causes that the error's own text already contains.
 fn chain(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |mut text, cause| {

@@ -3,17 +3,14 @@
 mod agent;
 mod apps;
 mod archive;
-pub(crate) mod bench;
 mod bridge;
 mod config;
 mod demo;
 mod doctor;
-mod files;
-mod lab;
-mod link;
+#[cfg(feature = "instruments")]
+pub(crate) mod instruments;
 mod list;
 mod monitor;
-mod pending;
 mod publish;
 mod query;
 mod record;
@@ -76,21 +73,15 @@ pub(crate) enum Verb {
     /// Receive files sent by `tallycast send`, or any UDT 4 stream
     #[command(after_help = recv::EXAMPLES)]
     Recv(recv::Arguments),
-    /// Emulate a network path with rate, delay, queue and loss, to test programs over it
-    #[command(after_help = link::EXAMPLES)]
-    Link(link::Arguments),
     /// Connect to existing systems, in both directions: EPICS, MQTT, growing files, any program
     #[command(after_help = bridge::EXAMPLES)]
     Bridge(bridge::Arguments),
-    /// Measure throughput, latency and CPU cost, with repeats, spread and the state of the host
-    #[command(after_help = bench::EXAMPLES)]
-    Bench(bench::Arguments),
     /// Find where datagrams are lost on this host, and fix it
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
-    /// Compare congestion controls in the virtual network: seeded, packet by packet
-    #[command(after_help = lab::EXAMPLES)]
-    Lab(lab::Arguments),
+    #[cfg(feature = "instruments")]
+    #[command(flatten)]
+    Instruments(instruments::Verb),
     /// Check a settings file, or show every setting and its origin
     #[command(after_help = config::EXAMPLES)]
     Config(config::Arguments),
@@ -114,11 +105,10 @@ impl Verb {
             Self::Replay(arguments) => replay::run(arguments, sources),
             Self::Send(arguments) => send::run(&arguments),
             Self::Recv(arguments) => recv::run(&arguments),
-            Self::Link(arguments) => link::run(&arguments),
             Self::Bridge(arguments) => bridge::run(&arguments, sources),
-            Self::Bench(arguments) => bench::run(arguments),
             Self::Doctor(arguments) => doctor::run(arguments, sources),
-            Self::Lab(arguments) => lab::run(&arguments),
+            #[cfg(feature = "instruments")]
+            Self::Instruments(verb) => verb.run(),
             Self::Config(arguments) => config::run(arguments, sources),
         }
     }

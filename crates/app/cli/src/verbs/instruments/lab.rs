@@ -4,6 +4,7 @@ mod compare;
 mod setting;
 mod sweep;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -89,7 +90,9 @@ impl Results {
                 crate::messages::print_line(&serde_json::to_value(line)?)?;
             }
         } else {
-            crate::messages::print_text(&report)?;
+            let mut output = std::io::stdout().lock();
+            write!(output, "{report}")?;
+            output.flush()?;
         }
         saved.and(written).map(|()| Outcome::Fine)
     }

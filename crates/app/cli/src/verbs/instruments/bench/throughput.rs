@@ -18,8 +18,8 @@ use super::outcome;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 use crate::status_line::StatusLine;
-use crate::verbs::files::FileArguments;
-use crate::verbs::pending::Pending;
+use crate::verbs::instruments::files::FileArguments;
+use crate::verbs::instruments::pending::Pending;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

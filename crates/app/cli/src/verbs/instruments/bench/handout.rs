@@ -12,8 +12,8 @@ use sys::Cancellation;
 
 use crate::signals;
 use crate::status_line::StatusLine;
-use crate::verbs::files::{FileArguments, Files};
-use crate::verbs::pending::Pending;
+use crate::verbs::instruments::files::{FileArguments, Files};
+use crate::verbs::instruments::pending::Pending;
 
 /// Destinations of the report of a test that prints it at its end.
 #[derive(Args, Debug)]
