@@ -19,6 +19,9 @@ pub enum ProtocolError {
         /// Activity of this side at the time.
         during: &'static str,
     },
+    /// The control connection failed.
+    #[error("the control connection failed: {0}\nsee whether the peer still runs")]
+    Control(io::Error),
     /// The peer was silent for too long.
     #[error(
         "the peer has been silent for {silence:?} while {during}\nsee whether it still runs, and whether a firewall lets TCP and UDP of its port through"

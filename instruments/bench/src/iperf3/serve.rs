@@ -34,7 +34,7 @@ const MOST_STRANGERS: usize = 256;
 /// keep others out.
 const MOST_STRANGERS_OF_ONE: usize = MOST_STRANGERS / 2;
 
-/// Poller tokens beside those of a session.
+/// Poller tokens in addition to those of a session.
 const LISTENER: u64 = 0;
 const FIRST_STRANGER: u64 = 16;
 

@@ -73,7 +73,9 @@ impl conversation::Phase for Phase {
         match (input, &server.phase) {
             (Input::Bytes(bytes), _) => server.on_bytes(now, bytes),
             // Both have exchanged everything: some clients leave without a good-bye.
-            (Input::Closed, Self::Goodbye(told)) => server.end(Output::Finished(told.clone())),
+            (Input::Closed | Input::Failed(ProtocolError::Control(_)), Self::Goodbye(told)) => {
+                server.end(Output::Finished(told.clone()));
+            }
             (Input::Closed, _) => server.fail(server.closed()),
             (Input::Tick, _) if server.is_late(now) => server.on_late(now),
             (Input::Tick, Self::Results) => server.request(Output::Nudge),

@@ -29,7 +29,7 @@ pub(super) const HELLO: u64 = 2;
 pub(super) const GOAL: u64 = 3;
 pub(super) const CANCELLED: u64 = 4;
 
-/// Surroundings of a session: its observer, and what waits for its sockets.
+/// Surroundings of a session: its observer, and the poller of its sockets.
 pub(super) struct Around<'a> {
     pub(super) watch: &'a mut dyn Watch,
     pub(super) poller: Poller,
@@ -115,7 +115,8 @@ impl<S: Side> Session<S> {
                 Ok(read) => Input::Bytes(&bytes[..read]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return self.drive(around),
-                Err(_) => Input::Closed,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => Input::Closed,
+                Err(error) => Input::Failed(ProtocolError::Control(error)),
             };
             if let Some(ending) = self.on_input(input, around) {
                 return Some(ending);
@@ -129,7 +130,7 @@ impl<S: Side> Session<S> {
         self.drive(around)
     }
 
-    /// A stream's thread has ended; the consequences are handled with the next tick.
+    /// Clears the streams' wake-up; its consequences are handled with the next tick.
     pub(super) fn on_goal(&self) {
         self.traffic.iter().for_each(|traffic| traffic.goal.wakeup.clear());
     }

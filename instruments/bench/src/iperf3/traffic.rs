@@ -70,7 +70,7 @@ pub(super) struct Connection {
 /// The streams of a test and their counts.
 pub(super) struct Traffic {
     pub(super) test: Test,
-    pub(super) role: Role,
+    role: Role,
     pub(super) streams: Vec<Stream>,
     pub(super) intervals: Vec<Interval>,
     pub(super) goal: Arc<Goal>,
