@@ -162,7 +162,7 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Workers<M> {
                 Err(ProcessError::Failed { name: self.names[index], reason })
             }
             Ok((index, None)) => Err(ProcessError::Ended(self.names[index])),
-            // Of a process that ends its end is heard first.
+            // No message in time. The channel is not closed before: every process reports its end.
             Err(_) => Ok(None),
         }
     }

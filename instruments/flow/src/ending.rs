@@ -8,25 +8,25 @@ use std::time::Duration;
 use sys::{Cancellation, clock};
 use units::Instant;
 
-/// The news for the receivers of a flow: that all was sent, with the sender's counts, or that the results are no
-/// longer needed. As a descriptor it is readable from the first news on.
+/// The end of a flow for its receivers: all was sent, with the sender's counts, or the results are no longer needed.
+/// As a descriptor it is readable once one of the two was announced.
 #[derive(Debug)]
 pub struct Ending<S> {
-    told: Mutex<Told<S>>,
-    came: Cancellation,
+    announced: Mutex<Announced<S>>,
+    signal: Cancellation,
 }
 
 #[derive(Debug)]
-struct Told<S> {
+struct Announced<S> {
     sent: Option<(S, Instant)>,
     is_given_up: bool,
 }
 
-/// State of a flow, for its receivers.
+/// Progress of a flow, for its receivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum News<S> {
+pub enum Progress<S> {
     /// More may be sent.
-    None,
+    Ongoing,
     /// All was sent, as was known from this time on.
     Sent(S, Instant),
     /// The results are no longer needed.
@@ -39,43 +39,43 @@ impl<S: Clone> Ending<S> {
     /// # Errors
     /// If the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
-        let told = Mutex::new(Told { sent: None, is_given_up: false });
-        Ok(Self { told, came: Cancellation::new()? })
+        let announced = Mutex::new(Announced { sent: None, is_given_up: false });
+        Ok(Self { announced, signal: Cancellation::new()? })
     }
 
     /// Announces that all was sent.
-    pub fn tell_sent(&self, sent: S) {
+    pub fn announce_sent(&self, sent: S) {
         // A repeated announcement does not prolong the wait.
-        self.told().sent.get_or_insert((sent, clock::monotonic()));
-        self.came.cancel();
+        self.announced().sent.get_or_insert((sent, clock::monotonic()));
+        self.signal.cancel();
     }
 
     /// Announces that the results are no longer needed.
     pub fn give_up(&self) {
-        self.told().is_given_up = true;
-        self.came.cancel();
+        self.announced().is_given_up = true;
+        self.signal.cancel();
     }
 
-    /// Returns the present state of the flow. Cost: one atomic load while it goes on.
-    pub fn news(&self) -> News<S> {
-        if !self.came.is_cancelled() {
-            return News::None;
+    /// Returns the progress of the flow. Cost: one atomic load while it goes on.
+    pub fn progress(&self) -> Progress<S> {
+        if !self.signal.is_cancelled() {
+            return Progress::Ongoing;
         }
-        let told = self.told();
-        match &told.sent {
-            Some((sent, at)) if !told.is_given_up => News::Sent(sent.clone(), *at),
-            _ => News::GivenUp,
+        let announced = self.announced();
+        match &announced.sent {
+            Some((sent, at)) if !announced.is_given_up => Progress::Sent(sent.clone(), *at),
+            _ => Progress::GivenUp,
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told<S>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn announced(&self) -> MutexGuard<'_, Announced<S>> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<S> AsFd for Ending<S> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.came.as_fd()
+        self.signal.as_fd()
     }
 }
 
@@ -118,14 +118,14 @@ mod tests {
     #[test]
     fn a_flow_that_was_given_up_has_no_end_with_counts() {
         let ending = Ending::new().unwrap();
-        assert_eq!(ending.news(), News::None);
+        assert_eq!(ending.progress(), Progress::Ongoing);
         let before = clock::monotonic();
-        ending.tell_sent(7);
-        assert!(matches!(ending.news(), News::Sent(7, at) if at >= before));
+        ending.announce_sent(7);
+        assert!(matches!(ending.progress(), Progress::Sent(7, at) if at >= before));
         ending.give_up();
-        assert_eq!(ending.news(), News::GivenUp);
+        assert_eq!(ending.progress(), Progress::GivenUp);
         let ending = Ending::<u32>::new().unwrap();
         ending.give_up();
-        assert_eq!(ending.news(), News::GivenUp);
+        assert_eq!(ending.progress(), Progress::GivenUp);
     }
 }

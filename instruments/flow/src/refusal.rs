@@ -4,7 +4,7 @@ use ledger::Stage;
 use sys::Refusal;
 
 /// Returns the stage of a refusal.
-pub const fn stage_of(refusal: Refusal) -> Stage {
+pub(crate) const fn stage_of(refusal: Refusal) -> Stage {
     match refusal {
         Refusal::SocketFull => Stage::SenderSocket,
         Refusal::QueueDiscipline => Stage::SenderQdisc,

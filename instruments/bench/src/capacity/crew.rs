@@ -151,7 +151,7 @@ impl Threads {
     }
 
     fn end(mut self) -> Result<Vec<SocketCount>, CrewError> {
-        self.ending.tell_sent(());
+        self.ending.announce_sent(());
         let mut workers = vec![Vec::new(); self.sockets.len()];
         for (place, thread) in self.threads.drain(..) {
             let counted = thread.join().expect("a receiving thread returns its errors");

@@ -178,7 +178,7 @@ impl Paced for Sender {
         let (to, outcomes) = &mut self.endpoints[endpoint];
         let mut left = 0;
         let burst = &self.memory[..size_bytes];
-        self.sockets[socket].send(burst, (count as usize, self.payload_bytes), *to, outcomes, |_| left += 1);
+        self.sockets[socket].send(burst, count as usize, self.payload_bytes, *to, outcomes, |_| left += 1);
         outcomes.sent.numbered += u64::from(count - left);
         Ok(if left > 0 { Room::Full(count - left) } else { Room::Taken(count) })
     }

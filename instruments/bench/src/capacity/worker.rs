@@ -19,6 +19,11 @@ pub enum WorkerError {
     /// The system refused a call, or the bench no longer reads.
     #[error("{0}\nrun `tallycast bench capacity` again")]
     System(#[from] std::io::Error),
+    /// An unexpected message.
+    #[error(
+        "unexpected message `{0}` for a process of the bench\nthis command is for the bench itself: run `tallycast bench capacity`"
+    )]
+    Unexpected(String),
 }
 
 /// Runs as one receiver of one run.
@@ -30,8 +35,12 @@ pub fn serve() -> Result<(), WorkerError> {
 }
 
 fn serve_run(told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
-    // Otherwise the bench is gone.
-    let Ok(ToWorker::Receive(place)) = told.recv() else { return Ok(()) };
+    let place = match told.recv() {
+        Ok(ToWorker::Receive(place)) => place,
+        Ok(other) => return Err(WorkerError::Unexpected(serde_json::to_string(&other).unwrap_or_default())),
+        // The bench is gone.
+        Err(_) => return Ok(()),
+    };
     let socket = Arc::new(receive::open(&place)?);
     let address = socket.local_address();
     say(&FromWorker::Ready { address, note: said_if_clamped(socket.granted_buffer()) })?;
@@ -40,7 +49,7 @@ fn serve_run(told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
         // On its own thread, so that receiving never waits for standard input.
         let receiving = scope.spawn(|| receive::receive(&socket, place.payload_bytes, &ending));
         match told.recv() {
-            Ok(ToWorker::Over) => ending.tell_sent(()),
+            Ok(ToWorker::Over) => ending.announce_sent(()),
             // End of input or nonsense: either way the bench does not need the counts.
             _ => ending.give_up(),
         }

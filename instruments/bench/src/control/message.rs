@@ -12,8 +12,8 @@ use serde_json::Value;
 /// understood whatever else is in them.
 ///
 /// 1: the first version. 2: offloads and path MTU of hosts; processors, load and trains in runs of throughput;
-/// members of a group by their number; processor times of capacity without the tail. 3: delays of each receiver in runs of throughput, which multicast
-/// is measured by.
+/// members of a group by their number; processor times of capacity without the tail. 3: percentiles of delays in runs of
+/// throughput; multicast is measured in such runs.
 pub const PROTOCOL: u32 = 3;
 
 /// One message.

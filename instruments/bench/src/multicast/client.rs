@@ -152,6 +152,7 @@ mod tests {
                 assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "prepare");
                 connection.say(&Word::Ready { endpoints: endpoints.clone(), token: 1 }).unwrap();
                 assert_eq!(connection.hear_word_surely::<Word>().unwrap(), Word::Start);
+                connection.say(&Word::Start).unwrap();
                 if run < runs {
                     while !matches!(connection.hear_word_surely().unwrap(), Word::Sent(_)) {}
                     connection.say(&Word::Done(Box::new(side(&[], &[])))).unwrap();

@@ -17,7 +17,7 @@ use crate::control::{self, Connection, ControlError, Patience, begin};
 use crate::options::OptionsError;
 use crate::report::{self, PartOf};
 
-/// Observer also of what happens within a measurement.
+/// Observer of a measurement, its intervals and its runs.
 pub trait Watch: report::Watch {
     /// Handles the start of the measurement, once both ends are ready.
     fn began(&mut self, _start: &Start) {}
@@ -200,6 +200,12 @@ impl Runs<'_> {
         task.check_endpoints(&theirs).map_err(TransportError::from)?;
         let flows = listening.connect(&task, &theirs)?;
         self.connection.say(&Word::Start)?;
+        if self.options.delay_percentiles {
+            match self.connection.hear_word_surely()? {
+                Word::Start => {}
+                other => return Err(self.connection.unexpected_word(&other).into()),
+            }
+        }
         Ok(flows)
     }
 

@@ -5,6 +5,7 @@
 //!   Prepare { run, rate, endpoints }  ─▶             opens its receiving ends, and sends their addresses
 //!                                     ◀─   Ready { endpoints, token }
 //!   Start                             ─▶             both begin
+//!                                     ◀─   Start     if delays are kept: its receivers run, the client may send
 //!                                     ◀─   Live(..)  at every mark of its own clock
 //!   Sent(..)                         ◀─▶   Sent(..)  from an end whose flows have all been sent
 //!   Stop                              ─▶             send no more: the client wants to end

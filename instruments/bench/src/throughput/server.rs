@@ -86,6 +86,11 @@ fn serve_run(
     let run = Run { options: &sized, rate, unit_bytes, cpu: options.server_cpu, grace };
     let generator = options.load.map(LoadGenerator::begin).transpose().map_err(SideError::Thread)?;
     let side = Side::start(&run, flows)?;
+    if options.delay_percentiles {
+        // The client sends from now on: the start of a receiver is no delay of the path. A broken connection is
+        // noticed by the run, which ends the threads.
+        let _ = connection.say(&Word::Start);
+    }
     let (outcome, result) = side.run(connection, session.cancellation, &mut Serving);
     let applied_load = generator.map(LoadGenerator::end);
     outcome?;

@@ -162,7 +162,7 @@ impl Side {
                 self.stop.cancel();
                 connection.say(&Word::Stop)?;
             }
-            self.tell_sent(connection)?;
+            self.announce_sent(connection)?;
             if self.is_sent_told && self.workers.iter().all(Worker::is_done) {
                 return self.pass_the_rest(connection, partner);
             }
@@ -224,7 +224,7 @@ impl Side {
     }
 
     /// Sends the final counts to the other end, once everything was sent.
-    fn tell_sent(&mut self, connection: &mut Connection) -> Result<(), SideError> {
+    fn announce_sent(&mut self, connection: &mut Connection) -> Result<(), SideError> {
         if self.is_sent_told {
             return Ok(());
         }
@@ -244,7 +244,7 @@ impl Side {
     fn hear_sent(&self, sent: &[Sent]) {
         for worker in self.workers.iter().filter(|worker| !worker.is_sender()) {
             if let Some(sent) = sent.get(worker.flow.key.stream as usize) {
-                worker.tell_sent(sent.clone());
+                worker.announce_sent(sent.clone());
             }
         }
     }
@@ -259,6 +259,7 @@ impl Side {
         let (start, measured_from, omitted) = (self.start, self.measured_from, self.omitted);
         let elapsed = clock::monotonic().since(start);
         let (mut flows, mut failures, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        let is_group = self.workers.iter().any(|worker| worker.flow.key.receiver > Some(0));
         for worker in self.workers {
             let (flow, ended) = worker.join();
             notes.extend(flow.notes);
@@ -283,7 +284,10 @@ impl Side {
                         delays,
                     });
                 }
-                Err(error) => failures.push(error.to_string()),
+                Err(error) => failures.push(match flow.key.receiver {
+                    Some(receiver) if is_group => format!("receiver {receiver} failed: {error}"),
+                    _ => error.to_string(),
+                }),
             }
         }
         // A hundred flows mostly fail for one reason.

@@ -10,7 +10,7 @@ use units::Instant;
 use super::message::{Account, Count, Sent};
 use super::transport::{Arrived, Description, Flow, FlowEnd, ReceiveEnd, SendEnd, TransportError};
 use crate::report::Times;
-use flow::{Ending, News, Paced, Room, Timetable};
+use flow::{Ending, Paced, Progress, Room, Timetable};
 
 /// Interval at which a receiver checks whether it is to end: the connections of some transports have no
 /// descriptor to wait for.
@@ -98,8 +98,8 @@ impl Worker {
     }
 
     /// Passes the sender's final counts to a receiver.
-    pub(super) fn tell_sent(&self, sent: Sent) {
-        self.shared.ending.tell_sent(sent);
+    pub(super) fn announce_sent(&self, sent: Sent) {
+        self.shared.ending.announce_sent(sent);
     }
 
     /// Asks a receiver to end with its present results.
@@ -195,10 +195,10 @@ fn receive(
             shown = now;
             shared.show(end.count());
         }
-        match shared.ending.news() {
-            News::None => {}
-            News::GivenUp => break,
-            News::Sent(counts, at) => sent = Some((counts, at)),
+        match shared.ending.progress() {
+            Progress::Ongoing => {}
+            Progress::GivenUp => break,
+            Progress::Sent(counts, at) => sent = Some((counts, at)),
         }
         if let Some((sent, at)) = &sent
             && (end.has_all(sent) || has_ended || looked >= end.tail().ends_at(*at, last))

@@ -8,7 +8,7 @@ use sys::{Buffer, Interest, OpenError, Poller, ReceiveBatch, ReceiveOptions, Rec
 use units::Instant;
 
 use super::SYSTEM_BUFFER_BYTES;
-use crate::{Ending, News, Tail};
+use crate::{Ending, Progress, Tail};
 
 /// Poller tokens of a receiver.
 const SOCKET: u64 = 0;
@@ -100,7 +100,7 @@ impl Receiver {
     ) -> io::Result<Option<S>> {
         self.poller.add(ending, ENDING, Interest::Read)?;
         let (mut last, mut now) = (None, clock::monotonic());
-        let mut waits_for_news = true;
+        let mut waits_for_end = true;
         loop {
             let is_empty = !self.take()?;
             // A read that found nothing says nothing about later times: the thread may have been stopped since.
@@ -108,10 +108,10 @@ impl Receiver {
             if !is_empty && counts.count(&self.batch, now) {
                 last = Some(now);
             }
-            let ends_at = match ending.news() {
-                News::None => None,
-                News::GivenUp => return Ok(None),
-                News::Sent(sent, at) => {
+            let ends_at = match ending.progress() {
+                Progress::Ongoing => None,
+                Progress::GivenUp => return Ok(None),
+                Progress::Sent(sent, at) => {
                     let ends_at = tail.ends_at(at, last);
                     if counts.has_all(&sent) || looked >= ends_at {
                         return Ok(Some(sent));
@@ -120,8 +120,8 @@ impl Receiver {
                 }
             };
             if is_empty {
-                // The news, once there, would keep the poller awake.
-                if ends_at.is_some() && std::mem::take(&mut waits_for_news) {
+                // The end, once announced, would keep the poller awake.
+                if ends_at.is_some() && std::mem::take(&mut waits_for_end) {
                     self.poller.remove(ending)?;
                 }
                 self.poller.wait(ends_at)?;
@@ -190,9 +190,12 @@ mod tests {
     #[test]
     fn a_flow_ends_once_all_has_come_or_nothing_more_does() {
         let long = Duration::from_secs(3_600);
-        assert_eq!(receive(Tail { quiet: long, longest: long }, |ending| ending.tell_sent(2)), (2, Some(2)));
+        assert_eq!(
+            receive(Tail { quiet: long, longest: long }, |ending| ending.announce_sent(2)),
+            (2, Some(2))
+        );
         let quiet = Duration::from_millis(20);
-        assert_eq!(receive(Tail { quiet, longest: long }, |ending| ending.tell_sent(3)), (2, Some(3)));
+        assert_eq!(receive(Tail { quiet, longest: long }, |ending| ending.announce_sent(3)), (2, Some(3)));
         let ended = receive(Tail { quiet: long, longest: long }, |ending| ending.give_up());
         assert_eq!(ended.1, None);
     }

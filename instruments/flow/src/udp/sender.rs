@@ -52,7 +52,8 @@ impl Sender {
     pub fn send(
         &mut self,
         memory: &[u8],
-        (count, payload_bytes): (usize, usize),
+        count: usize,
+        payload_bytes: usize,
         to: SocketAddr,
         outcomes: &mut Outcomes,
         mut full: impl FnMut(usize),
@@ -124,14 +125,14 @@ mod tests {
         receiver.set_read_timeout(Some(support::WATCHDOG)).unwrap();
         let address = receiver.local_addr().unwrap();
         let (mut sender, mut outcomes) = (Sender::open(&to(address)).unwrap(), Outcomes::default());
-        sender.send(&[], (2, 0), address, &mut outcomes, |_| panic!("no room for two datagrams"));
-        sender.send(&[7, 8], (2, 1), address, &mut outcomes, |_| panic!("no room for two datagrams"));
+        sender.send(&[], 2, 0, address, &mut outcomes, |_| panic!("no room for two datagrams"));
+        sender.send(&[7, 8], 2, 1, address, &mut outcomes, |_| panic!("no room for two datagrams"));
         let mut bytes = [0; 8];
         let lengths: Vec<usize> = (0..4).map(|_| receiver.recv(&mut bytes).unwrap()).collect();
         assert_eq!((lengths, outcomes.taken), (vec![0, 0, 1, 1], 4));
         let techniques = SendTechniques { gso: true, ..SendTechniques::default() };
         let mut in_trains = Sender::open(&SendOptions { techniques, ..to(address) }).unwrap();
-        in_trains.send(&[], (2, 0), address, &mut outcomes, |_| panic!("no room for two datagrams"));
+        in_trains.send(&[], 2, 0, address, &mut outcomes, |_| panic!("no room for two datagrams"));
         assert_eq!(outcomes.taken, 6);
     }
 }

@@ -47,7 +47,7 @@ pub struct FlowReceiver {
     foreign: u64,
     jitter: Jitter,
     delays: Delays,
-    /// Each delay, for percentiles: at most so many.
+    /// The first delays, at most `most_delays`, for percentiles.
     each_delay_ns: Vec<u64>,
     most_delays: usize,
 }

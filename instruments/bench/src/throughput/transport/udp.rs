@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use ledger::{MAX_TRAIN, Stage};
 use probe::flow::{Arrival, FlowReceiver, FlowSent, Numbering, STAMP_BYTES, SocketDrops, Stamp};
-use sys::{Interface, ReceiveOptions, ReceiveTechniques, SendOptions, SendTechniques, clock};
+use sys::{Interface, ReceiveOptions, ReceiveTechniques, Refusal, SendOptions, SendTechniques, clock};
 use units::{Instant, WallTime};
 
 use super::{
@@ -59,6 +59,8 @@ struct Sender {
     memory: Vec<u8>,
     outcomes: Outcomes,
     unsent: Unsent,
+    /// True if each datagram leaves at the time of its own stamp or not at all: its delay is measured.
+    is_punctual: bool,
 }
 
 /// The datagrams in memory that were not sent yet.
@@ -106,6 +108,7 @@ impl Sender {
             memory: Vec::new(),
             outcomes: Outcomes::default(),
             unsent: Unsent::default(),
+            is_punctual: options.delay_percentiles,
         })
     }
 
@@ -129,6 +132,15 @@ impl Sender {
         self.outcomes.sent.numbered += count as u64;
     }
 
+    /// Sends a new datagram. One that finds no room is refused: it must not leave later than its stamp says.
+    fn send_now(&mut self) {
+        self.write(1);
+        self.send_waiting();
+        if !std::mem::take(&mut self.unsent).waiting.is_empty() {
+            self.outcomes.refuse(Refusal::SocketFull);
+        }
+    }
+
     /// Sends the datagrams that wait in memory; keeps those that found no room.
     fn send_waiting(&mut self) {
         let Self { socket, to, unit_bytes, memory, outcomes, unsent, .. } = self;
@@ -136,7 +148,7 @@ impl Sender {
         // A train is contiguous: datagrams missing in between left before.
         for places in waiting.chunk_by(|one, next| *next == one + 1) {
             let datagrams = &memory[places[0] * *unit_bytes..][..places.len() * *unit_bytes];
-            socket.send(datagrams, (places.len(), *unit_bytes), *to, outcomes, |index| {
+            socket.send(datagrams, places.len(), *unit_bytes, *to, outcomes, |index| {
                 unsent.waiting.push(places[index])
             });
         }
@@ -147,6 +159,10 @@ impl Paced for Sender {
     type Error = TransportError;
 
     fn send(&mut self, count: u32) -> Result<Room, TransportError> {
+        if self.is_punctual {
+            (0..count).for_each(|_| self.send_now());
+            return Ok(Room::Taken(count));
+        }
         let is_new = self.unsent.waiting.is_empty();
         if is_new {
             self.write(count as usize);
