@@ -158,12 +158,13 @@ impl Case<'_> {
         Ok(taken)
     }
 
-    /// Prints one metric of a system over repeated runs; nothing if it has no values.
+    /// Prints one metric of a system over repeated runs; nothing if it has no values. Runs without a finite value,
+    /// such as a cost per datagram where none arrived, are left out and not counted.
     ///
     /// Units: `unit`; a rate's begins with a stroke.
     pub fn row(&self, system: &str, metric: &str, unit: &str, runs: impl IntoIterator<Item = f64>) {
         let Some(Summary { median, min, max, count, .. }) =
-            Summary::of(&runs.into_iter().collect::<Vec<_>>())
+            Summary::of(&runs.into_iter().filter(|value| value.is_finite()).collect::<Vec<_>>())
         else {
             return;
         };

@@ -13,7 +13,7 @@ pub fn quantiles<const COUNT: usize>(mut values: Vec<f64>, shares: [f64; COUNT])
     shares.map(|share| values[((last as f64) * share).round() as usize])
 }
 
-/// Returns the ratios within each run; of runs with another system's figure.
+/// Returns the ratio within each run; runs in which the other system has no figure are left out.
 #[must_use]
 pub fn ratios(these: &[f64], those: &[f64]) -> Vec<f64> {
     let pairs = these.iter().zip(those).filter(|(_, that)| **that > 0.0);

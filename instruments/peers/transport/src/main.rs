@@ -106,7 +106,7 @@ fn main() -> Result<()> {
             Place::loopback()?
         } else {
             let mtu = u16::try_from(path.mtu).context("an MTU of a veth pair")?;
-            let Some(place) = Place::veth(&bench, "transport", mtu)? else { continue };
+            let Some(place) = Place::veth(&bench, "veth", mtu)? else { continue };
             place
         };
         let taken = case.in_turn(&mut systems, |system| measure(&place, path, *system, seconds))?;
