@@ -69,7 +69,7 @@ pub(crate) fn interrupted<R: DeserializeOwned>(
     has_begun: impl Fn(&Running) -> bool,
 ) -> (R, Option<i32>) {
     let bench = Running::start(arguments);
-    wait_until("the begin of the measurement", || has_begun(&bench).then_some(()));
+    wait_until("the start of the measurement", || has_begun(&bench).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();
     let [line] = &lines[..] else { panic!("{lines:?}") };

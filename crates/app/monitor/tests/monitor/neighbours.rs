@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use monitor::{MonitorConfig, MonitorHandle};
 use socket2::{Domain, Socket, Type};
-use support::{WATCHDOG, wait_until};
+use support::{WATCHDOG, Watchdog, wait_until};
 use tungstenite::client::IntoClientRequest;
 
 use crate::scene::{Answer, Page, ask, bus, get, node, start};
@@ -120,7 +120,9 @@ fn a_page_that_answers_no_ping_gives_its_place_back_and_one_that_answers_stays()
     silent.write_all(&masked_text(br#"{"type":"visible","visible":false}"#)).unwrap();
 
     // Reading answers pings.
+    let watchdog = Watchdog::new("the page that answers no ping to be closed");
     while closed_count(address, "silent") == 0 {
+        watchdog.check();
         drop(answering.text("streams", |_| true));
     }
     closed(silent);
