@@ -36,6 +36,14 @@ pub enum OptionsError {
     /// A list is empty.
     #[error("{0} is empty\nname at least one value")]
     Empty(&'static str),
+    /// A grid has too many points.
+    #[error("the grid has {points} points, more than {most}\nname fewer values in its lists")]
+    TooMany {
+        /// Its number of points.
+        points: u128,
+        /// The maximum.
+        most: u128,
+    },
     /// The address is not a multicast group.
     #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
     NoGroup(Ipv4Addr),
@@ -94,15 +102,17 @@ pub(crate) fn check_group(group: Ipv4Addr) -> Result<(), OptionsError> {
     group.is_multicast().then_some(()).ok_or(OptionsError::NoGroup(group))
 }
 
-/// Checks the lists of a grid by their lengths: none may be empty, and together they have at most so many points.
+/// Checks the lists of a grid, given their lengths: none may be empty, and their combinations are at most `most` points.
 pub(crate) fn check_grid(lists: &[(&'static str, usize)], most: u128) -> Result<(), OptionsError> {
     if let Some((name, _)) = lists.iter().find(|(_, len)| *len == 0) {
         return Err(OptionsError::Empty(name));
     }
-    in_range("the number of points", lists.iter().map(|(_, len)| *len as u128).product::<u128>(), 1..=most)
+    let points = lists.iter().map(|(_, len)| *len as u128).product::<u128>();
+    if points > most { Err(OptionsError::TooMany { points, most }) } else { Ok(()) }
 }
 
-/// Refuses the first option that would be ignored: each with whether it would, the condition, and the remedy.
+/// Refuses the first option that would be ignored. Each entry has whether the option would be ignored, its name, the
+/// condition, and the remedy.
 pub(crate) fn check_effects(
     ignored: &[(bool, &'static str, &'static str, &'static str)],
 ) -> Result<(), OptionsError> {
@@ -112,7 +122,7 @@ pub(crate) fn check_effects(
     })
 }
 
-/// Returns what a command line without options asks for.
+/// Returns the options of an empty command line.
 pub(crate) fn defaults<O: clap::Args>() -> O {
     let command = O::augment_args(clap::Command::new("bench"));
     let parsed = command.try_get_matches_from(["bench"]).and_then(|matches| O::from_arg_matches(&matches));

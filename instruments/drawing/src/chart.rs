@@ -223,7 +223,8 @@ pub fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
 /// If the charts exceed the pixel range.
 pub fn png_of_rows(rows: &[&[Chart]], header: &str) -> Result<Vec<u8>, FigureError> {
     let small = |count: usize| u32::try_from(count).expect("a picture has few charts and lines");
-    let columns = rows.iter().map(|row| row.len()).max().ok_or(FigureError::Empty)?;
+    let columns =
+        rows.iter().map(|row| row.len()).max().filter(|most| *most > 0).ok_or(FigureError::Empty)?;
     let lines = wrapped(header, small(columns) * WIDTH / LETTER);
     let header_height = (small(lines.len()) * LINE + ROOM) * PIXELS;
     let size = (WIDTH * small(columns) * PIXELS, HEIGHT * small(rows.len()) * PIXELS + header_height);

@@ -395,7 +395,7 @@ pub(crate) fn reached_from(local: SocketAddr, mut endpoint: SocketAddr) -> Socke
 /// Error of an end that is asked for data to a third host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "the other end asks for data at {endpoint}, which is another host than {wanted}\nmeasure without address translation in between"
+    "the other end asks for data at {endpoint}, which is another host or group than {wanted}\nmeasure without address translation in between"
 )]
 pub struct Stranger {
     /// Destination that the other end asked for.

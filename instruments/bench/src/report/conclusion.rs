@@ -76,7 +76,7 @@ impl Conclusion {
         Self { source: source.to_owned(), here: here.to_owned(), agreement }
     }
 
-    /// Returns a conclusion of which the points were not measured.
+    /// Returns a conclusion whose points were not measured.
     pub(crate) fn not_measured(source: &str) -> Self {
         Self::new(source, "", Agreement::NotMeasured)
     }

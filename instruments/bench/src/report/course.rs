@@ -9,7 +9,7 @@ use crate::host;
 /// A measurement under way: its notes, and whether part of it is missing.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
-    /// Beginning; none of a measurement whose parts tell themselves when the time of day was set.
+    /// Beginning; `None` if the parts of the measurement themselves report that the time of day was set.
     began: Option<Moment>,
     notes: Vec<String>,
     /// True if part of it could not be measured.

@@ -27,7 +27,7 @@ impl Elsewhere {
         Self { client: rest, server: rest }
     }
 
-    /// Returns the maximum of several runs, of each of which there are the client's and the server's.
+    /// Returns the maximum over several runs for each end; a run has the client's value and the server's.
     pub(crate) fn most(runs: impl Iterator<Item = [Option<f64>; 2]> + Clone) -> Self {
         let most = |end: usize| runs.clone().filter_map(|ends| ends[end]).reduce(f64::max);
         Self { client: most(0), server: most(1) }

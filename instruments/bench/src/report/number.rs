@@ -1,4 +1,4 @@
-//! Shares, rates and means of a report; a measurement that counted nothing has the number 0.
+//! Shares, rates and means of a report; where nothing was counted, shares and rates are 0.
 
 /// Returns a share in percent.
 #[expect(clippy::cast_precision_loss, reason = "counts of a measurement are far below 2^53")]

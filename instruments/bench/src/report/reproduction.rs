@@ -321,7 +321,7 @@ impl ReferenceFigure {
         Self { what, metric, unit, source, here: None, remark: String::new() }
     }
 
-    /// Returns a figure of ours that is not published.
+    /// Returns one of our figures, for which none is published.
     pub(crate) fn of_row(row: &Row, remark: String) -> Self {
         let here = Some(row.clone());
         Self { here, remark, ..Self::new(row.case.clone(), &row.metric, &row.unit, None) }

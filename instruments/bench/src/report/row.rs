@@ -38,7 +38,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Summarises repeats as a row for each metric; without a row if none of them has the metric.
+    /// Summarises repeats as a row for each metric; a metric that none of them has gets no row.
     pub(crate) fn each<'a, R: 'a>(
         names: Names<'_>,
         repeats: impl IntoIterator<Item = &'a R>,

@@ -14,7 +14,7 @@ pub trait Watch: Send {
     fn cancellation(&self) -> &Cancellation;
 }
 
-/// Reports the progress of a part, below its name, to the observer of the whole.
+/// Reports the progress of a part, under its name, to the observer of the whole.
 pub(crate) struct PartOf<'a> {
     pub(crate) watch: &'a mut dyn Watch,
     pub(crate) part: String,

@@ -222,7 +222,7 @@ mod tests {
         assert!(refused(|it| it.payloads = vec![65_508]).contains("from 0 to 65507, not 65508"));
         assert!(refused(|it| it.rates.clear()).contains("--rates is empty"));
         assert!(refused(|it| it.cpu_loads_ppm = vec![1_000_001]).contains("--cpu-load"));
-        assert!(refused(|it| it.payloads = vec![100; 10_001]).contains("from 1 to 10000, not 10001"));
+        assert!(refused(|it| it.payloads = vec![100; 10_001]).contains("10001 points"));
         let search = Options { loss_below_ppm: Some(1_000), ..Options::default() };
         assert!(search.check().unwrap_err().to_string().contains("needs its limit"));
         let limited = Options { rates: vec![Rate::Bits(1_000_000)], ..search };

@@ -152,7 +152,7 @@ pub(super) fn send_without_first_fragment(scene: &mut Scene) -> anyhow::Result<P
     send_fragments(scene, Fragment { at: 1_400, is_last: true }, 1_400..usize::MAX)
 }
 
-/// Sends one fragment of each datagram: these of its bytes.
+/// Sends one fragment of each datagram, with this range of its bytes.
 fn send_fragments(scene: &Scene, fragment: Fragment, bytes: Range<usize>) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     let packets = scene.packet_socket()?;

@@ -1,4 +1,4 @@
-//! The verbs that measure networks, hosts and congestion controls: they are there with the feature `instruments`.
+//! The verbs that measure networks, hosts and congestion controls, available with the feature `instruments`.
 
 pub(crate) mod bench;
 mod files;

@@ -63,7 +63,7 @@ pub fn duration(text: &str) -> Result<Duration, QuantityError> {
     read().ok_or_else(|| QuantityError::new(text, "a duration: write 30s, 500ms, 2m, 1h or 1d"))
 }
 
-/// Durations that one text names; the name lets an argument take them whole.
+/// Durations read from one text. With this alias, clap takes the list as one value, not as a repeated argument.
 pub type Durations = Vec<Duration>;
 
 /// Reads durations in a list or a range of whole numbers: `1ms,2.5ms` or `1..14ms`, both ends included.

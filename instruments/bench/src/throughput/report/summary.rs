@@ -56,7 +56,7 @@ fn behind(target_bitrate: u64, settings: &Settings, sums: &Sums) -> Option<Strin
     let handed_over = |(sent, received): (Option<Figures>, Option<Figures>)| {
         let sent = sent?;
         let packets = received.and_then(|it| it.packets).unwrap_or(0) / u64::from(settings.receivers.max(1));
-        let handed = per_second(packets * settings.blksize * 8, sent.seconds);
+        let handed = per_second(packets * settings.blksize, sent.seconds) * 8.0;
         Some(sent.bits_per_second.max(handed))
     };
     let slowest = ways.into_iter().filter_map(handed_over).reduce(f64::min)?;

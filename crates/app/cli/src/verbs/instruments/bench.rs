@@ -138,8 +138,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Returns the outcome of a verb from the state of its report, which without figures must at least have been ended
-/// early.
+/// Returns the outcome of a verb, given the state of its report. A report without figures is an error, unless the
+/// measurement was interrupted.
 fn outcome(state: State, has_figures: bool) -> anyhow::Result<Outcome> {
     if !has_figures && state != State::Interrupted {
         bail!("nothing could be measured\nsee the report for the reason");
