@@ -214,7 +214,7 @@ pub fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
     png_of_rows(&charts.chunks(COLUMNS).collect::<Vec<_>>(), header)
 }
 
-/// Draws charts as [`png`] does, in given rows.
+/// Draws charts as [`png()`] does, in given rows.
 ///
 /// # Errors
 /// [`FigureError`]; above all [`FigureError::Empty`] if there is no chart.
