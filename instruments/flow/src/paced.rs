@@ -37,7 +37,7 @@ pub trait Paced {
     /// The error that ends the flow.
     fn wait_for_room(&mut self, until: Instant) -> Result<(), Self::Error>;
 
-    /// Publishes the counts so far; called at least every [`POLL_INTERVAL`].
+    /// Publishes the counts so far; called at least every 20 ms.
     fn show(&mut self, _now: Instant) {}
 }
 
