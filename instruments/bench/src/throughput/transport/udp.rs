@@ -342,6 +342,31 @@ mod tests {
         }
     }
 
+    /// Sends a burst of three, and returns the number of different stamps among them.
+    fn stamps(options: &Options) -> usize {
+        let task = Task::example(options);
+        let reader = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        reader.set_read_timeout(Some(support::WATCHDOG)).unwrap();
+        let key = FlowKey::sender(Way::Forward, 0);
+        let mut sender = Sender::open(&task, key, reader.local_addr().unwrap()).unwrap();
+        assert_eq!(sender.send(3).unwrap(), Room::Taken(3));
+        let mut bytes = [0; 1_000];
+        let mut read = || {
+            reader.recv(&mut bytes).unwrap();
+            Stamp::read(&bytes).unwrap()
+        };
+        let stamps = [read(), read(), read()];
+        assert_eq!(stamps.map(|stamp| stamp.number), [0, 1, 2]);
+        stamps.iter().map(|stamp| stamp.sent).collect::<std::collections::BTreeSet<_>>().len()
+    }
+
+    #[test]
+    fn a_datagram_whose_delay_is_measured_leaves_with_a_stamp_of_its_own() {
+        let burst = Options { protocol: Protocol::Udp, ..Options::default() };
+        assert_eq!(stamps(&burst), 1, "a burst has one");
+        assert_eq!(stamps(&Options { delay_percentiles: true, ..burst }), 3);
+    }
+
     #[test]
     fn a_sender_whose_trains_ended_says_why() {
         let options = Options { protocol: Protocol::Udp, gso: true, ..Options::default() };
