@@ -43,7 +43,6 @@ fn believe(message: Message) {
     if let Message::Begin { parameters, .. } = message {
         parameters_of(&parameters, |it: bench::throughput::Options| drop(it.check()));
         parameters_of(&parameters, |it: bench::pingpong::Options| drop(it.check()));
-        parameters_of(&parameters, |it: bench::multicast::Options| drop(it.check()));
         parameters_of(&parameters, |it: bench::capacity::Options| drop(it.check()));
     }
 }

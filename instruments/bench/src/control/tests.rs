@@ -14,7 +14,7 @@ use super::frame::{Frames, LONGEST, encode};
 use super::scene::{PATIENT, Scene, WATCHDOG};
 use super::*;
 use crate::host_state::HostState;
-use crate::{capacity, multicast, pingpong, throughput};
+use crate::{capacity, pingpong, throughput};
 
 /// Time limits of an end that is to give up.
 const IMPATIENT: Patience =
@@ -390,7 +390,11 @@ fn all_messages() -> Vec<Message> {
     let parameters = [
         serde_json::to_value(throughput::Options::default()),
         serde_json::to_value(pingpong::Options::default()),
-        serde_json::to_value(multicast::Options::default()),
+        serde_json::to_value(throughput::Options {
+            protocol: throughput::Protocol::Multicast,
+            delay_percentiles: true,
+            ..throughput::Options::default()
+        }),
         serde_json::to_value(capacity::Options::default()),
     ];
     for parameters in parameters {
@@ -429,7 +433,6 @@ fn is_believed(message: &Message) -> bool {
     let of = || parameters.clone();
     serde_json::from_value::<throughput::Options>(of()).is_ok_and(|it| it.check().is_ok())
         || serde_json::from_value::<pingpong::Options>(of()).is_ok_and(|it| it.check().is_ok())
-        || serde_json::from_value::<multicast::Options>(of()).is_ok_and(|it| it.check().is_ok())
         || serde_json::from_value::<capacity::Options>(of()).is_ok_and(|it| it.check().is_ok())
 }
 

@@ -1,11 +1,10 @@
-//! Options of a multicast measurement; both ends check them, since a server does not trust its clients.
+//! Options of a multicast measurement; the server gets and checks those of its flow ([`crate::throughput`]).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use clap::Args;
 use probe::flow::STAMP_BYTES;
-use serde::{Deserialize, Serialize};
 
 use crate::notation::{size, time};
 use crate::options::{
@@ -15,9 +14,8 @@ use crate::throughput::{MOST_DELAYS, Rate};
 
 /// Options of a multicast measurement. The default is a thousand small datagrams per second to three members, three
 /// times, because a single figure has no spread.
-#[derive(Args, Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Args, Clone, PartialEq, Debug)]
 #[group(skip)]
-#[serde(deny_unknown_fields)]
 pub struct Options {
     /// Multicast group.
     #[arg(long, value_name = "GROUP", default_value = "239.84.7.2")]
