@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::ops::Range;
 
 use socket2::{SockRef, Socket};
 
@@ -145,21 +144,20 @@ fn until_no_fragment_waits(scene: &Scene) -> anyhow::Result<()> {
 }
 
 pub(super) fn send_without_last_fragment(scene: &mut Scene) -> anyhow::Result<Planted> {
-    send_fragments(scene, Fragment { at: 0, is_last: false }, 0..1_400)
+    send_fragments(scene, Fragment { at: 0, is_last: false }, |datagram| &datagram[..1_400])
 }
 
 pub(super) fn send_without_first_fragment(scene: &mut Scene) -> anyhow::Result<Planted> {
-    send_fragments(scene, Fragment { at: 1_400, is_last: true }, 1_400..usize::MAX)
+    send_fragments(scene, Fragment { at: 1_400, is_last: true }, |datagram| &datagram[1_400..])
 }
 
-/// Sends one fragment of each datagram, with this range of its bytes.
-fn send_fragments(scene: &Scene, fragment: Fragment, bytes: Range<usize>) -> anyhow::Result<Planted> {
+/// Sends one fragment of each datagram, with this part of its bytes.
+fn send_fragments(scene: &Scene, fragment: Fragment, part: fn(&[u8]) -> &[u8]) -> anyhow::Result<Planted> {
     let reader = scene.reader_socket(PORT)?;
     let packets = scene.packet_socket()?;
     for number in 0..50_u16 {
         let datagram = udp(scene, &datagram(number.into(), 2_000), true);
-        let bytes = &datagram[bytes.start..bytes.end.min(datagram.len())];
-        send_packet(&packets, &ip(scene, number + 1, fragment, bytes), scene)?;
+        send_packet(&packets, &ip(scene, number + 1, fragment, part(&datagram)), scene)?;
     }
     let planted = finish(scene, reader, 50)?;
     until_no_fragment_waits(scene)?;
@@ -189,7 +187,7 @@ fn send_packet(packets: &Socket, bytes: &[u8], scene: &Scene) -> anyhow::Result<
     Ok(())
 }
 
-/// Offset of a fragment, in bytes, and whether it is the last. Offsets are in units of eight bytes.
+/// Offset of a fragment, in bytes and a multiple of eight, and whether it is the last.
 #[derive(Clone, Copy)]
 struct Fragment {
     at: u16,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::scene::{PORT, Scene, Version};
@@ -152,7 +152,7 @@ pub(super) fn send_two_thousand(scene: &mut Scene) -> anyhow::Result<Planted> {
 }
 
 fn send_at_once(scene: &Scene, burst: Burst) -> anyhow::Result<Planted> {
-    send_on_the_way(scene, |writer, to| burst.send(writer, to, 0).map(|()| burst.datagrams()))
+    send_on_the_way(scene, |writer, to| burst.send(writer, to, 0))
 }
 
 /// Sends bursts of 280,000 bytes, of which 100,000 pass at once and as many wait.
@@ -187,9 +187,7 @@ pub(super) fn send_trains_of_eight(scene: &mut Scene) -> anyhow::Result<Planted>
 pub(super) fn send_trains_of_eight_to_who_takes_them(scene: &mut Scene) -> anyhow::Result<Planted> {
     let reader = roomy_reader(scene)?;
     takes_trains(&reader)?;
-    let send =
-        |writer: &UdpSocket, to| TRAINS_OF_EIGHT.send(writer, to, 0).map(|()| TRAINS_OF_EIGHT.datagrams());
-    send_on_the_way_to(scene, reader, send)
+    send_on_the_way_to(scene, reader, |writer, to| TRAINS_OF_EIGHT.send(writer, to, 0))
 }
 
 pub(super) fn send_trains_of_forty(scene: &mut Scene) -> anyhow::Result<Planted> {

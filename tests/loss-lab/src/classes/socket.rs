@@ -233,7 +233,7 @@ pub(super) fn ipv4(address: std::net::IpAddr) -> Ipv4Addr {
 }
 
 /// Enlarges a reader's buffer for everything that a class sends.
-pub(super) fn roomy(reader: &UdpSocket) -> anyhow::Result<()> {
+fn roomy(reader: &UdpSocket) -> anyhow::Result<()> {
     sys::Buffer::ask_receive(reader, 32 << 20)?;
     Ok(())
 }

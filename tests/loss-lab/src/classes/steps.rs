@@ -63,23 +63,24 @@ pub(super) const FIFTY: Burst = Burst::Datagrams { count: 50, payload_bytes: PAY
 pub(super) const TEN_TRAINS: Burst = Burst::Trains { count: 10, segments: 8, payload_bytes: 1_000 };
 
 impl Burst {
-    pub(super) const fn datagrams(self) -> u64 {
+    const fn datagrams(self) -> u64 {
         match self {
             Self::Datagrams { count, .. } => count,
             Self::Trains { count, segments, .. } => count * segments,
         }
     }
 
-    /// Sends the datagrams of one step.
-    pub(super) fn send(self, writer: &UdpSocket, to: SocketAddr, step: u64) -> anyhow::Result<()> {
+    /// Sends the datagrams of one step; returns their number.
+    pub(super) fn send(self, writer: &UdpSocket, to: SocketAddr, step: u64) -> anyhow::Result<u64> {
         match self {
             Self::Datagrams { count, payload_bytes } => {
-                send(writer, to, step * count..(step + 1) * count, payload_bytes)
+                send(writer, to, step * count..(step + 1) * count, payload_bytes)?;
             }
             Self::Trains { count, segments, payload_bytes } => {
-                send_trains(writer, to, step * count..(step + 1) * count, segments, payload_bytes)
+                send_trains(writer, to, step * count..(step + 1) * count, segments, payload_bytes)?;
             }
         }
+        Ok(self.datagrams())
     }
 }
 
