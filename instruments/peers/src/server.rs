@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Number of checks whether a server listens, and the pause between them.
+/// Maximum number of checks whether a server listens.
 const MOST_POLLS: u32 = 1_000;
-/// A server that prints nothing cannot be waited for.
+/// Interval between these checks: a server that prints nothing does not announce that it is ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A program that runs until this is dropped.

@@ -29,8 +29,7 @@ pub(crate) fn build() -> Result<bool> {
 
 /// Returns the path of the peer's program, in the folder of this one.
 fn program() -> Result<PathBuf> {
-    let here = std::env::current_exe().context("cannot find this program's own path")?;
-    Ok(here.with_file_name("udt_peer"))
+    Ok(process::this_program()?.with_file_name("udt_peer"))
 }
 
 pub(crate) fn send(task: &Task) -> Result<Told> {

@@ -55,6 +55,17 @@ pub(crate) enum System {
 }
 
 impl System {
+    /// Returns the functions of the source and of the reader.
+    fn ends(self) -> [fn(&Task) -> Result<Told>; 2] {
+        match self {
+            Self::Tallycast | Self::TallycastUdt | Self::TallycastPlain => [ours::send, ours::receive],
+            Self::Libudt => [libudt::send, libudt::receive],
+            Self::Quinn => [quinn::send, quinn::receive],
+            Self::Tcp => [tcp::send, tcp::receive],
+            Self::Limit => [limit::send, limit::receive],
+        }
+    }
+
     const ALL: [Self; 7] = [
         Self::Tallycast,
         Self::TallycastUdt,
@@ -154,29 +165,13 @@ fn measure(place: &Place, path: &Case, system: System, seconds: f64) -> Result<(
 }
 
 fn source(task: Task) -> Result<()> {
-    side(
-        match task.system {
-            System::Tallycast | System::TallycastUdt | System::TallycastPlain => ours::send,
-            System::Tcp => tcp::send,
-            System::Quinn => quinn::send,
-            System::Limit => limit::send,
-            System::Libudt => libudt::send,
-        },
-        &task,
-    )
+    let [send, _] = task.system.ends();
+    side(send, &task)
 }
 
 fn reader(task: Task) -> Result<()> {
-    side(
-        match task.system {
-            System::Tallycast | System::TallycastUdt | System::TallycastPlain => ours::receive,
-            System::Tcp => tcp::receive,
-            System::Quinn => quinn::receive,
-            System::Limit => limit::receive,
-            System::Libudt => libudt::receive,
-        },
-        &task,
-    )
+    let [_, receive] = task.system.ends();
+    side(receive, &task)
 }
 
 /// Runs one side, as the other process of a run.

@@ -44,11 +44,11 @@ pub(crate) fn reader(line: Line) -> Result<()> {
     let (began, cpu) = (Instant::now(), cpu_seconds(Whose::Thread));
     let mut delays_us = Vec::new();
     let mut take = |message: &[u8]| {
-        let message_is = tally.take(message);
-        if line.is_stamped && message_is == Message::Datagrams {
+        let has_datagrams = tally.take(message) == Message::Datagrams;
+        if line.is_stamped && has_datagrams {
             delays_us.push(delay_us(message));
         }
-        message_is == Message::Datagrams
+        has_datagrams
     };
     while reader.messages(messages).all(&mut take) {
         messages = reader.receive()?;
