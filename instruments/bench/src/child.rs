@@ -92,8 +92,7 @@ pub(crate) struct Workers<M> {
 
 /// Reasons why a process does not work for the bench.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProcessError {
+pub(crate) enum ProcessError {
     /// It could not be started or written to.
     #[error("{name} cannot be reached: {source}\nsee whether `{program}` can be started")]
     Unreachable {

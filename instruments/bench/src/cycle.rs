@@ -23,7 +23,6 @@ pub use search::run;
 pub use transport::{Transport, TransportError};
 pub use worker::{WorkerError, serve};
 
-pub use crate::child::{ProcessError, Program};
 pub use crate::report::Row;
 pub use drawing::FigureError;
 pub use probe::cycle::{Limits, Verdict};

@@ -14,7 +14,7 @@ use drawing::{Axis, COLOURS, Chart, Point, Series};
 use probe::Summary;
 
 use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
-use crate::report::{Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, State, Watch};
+use crate::report::{Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, Watch};
 use crate::sweep;
 use crate::throughput::{Protocol, Rate};
 
@@ -93,7 +93,7 @@ pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
     }
     it.conclusions.extend(curves::conclusions_of_buffers(buffers.as_ref()));
     it.conclusions.push(curves::larger_is_faster(packets.as_ref()));
-    it.end(State::of(false, watch.cancellation().is_cancelled()))
+    it.end(watch.cancellation().is_cancelled())
 }
 
 /// Cost of datagrams of one size for both ends together.
@@ -220,7 +220,7 @@ fn cheaper(report: &Report, source: &str, metric: Metric) -> Conclusion {
 /// Returns why TCP packets are larger than UDP's here; `None` if they are equal.
 fn larger_packets(report: &Report) -> Option<String> {
     if report.start.same_host {
-        let why = "on one host TCP's data pass in pieces of up to 64 KiB that nobody cuts, UDP's in packets of 1,500 bytes";
+        let why = "on one host TCP's data pass in pieces of up to 64 KiB, which are not segmented, UDP's in packets of 1,500 bytes";
         return Some(why.to_owned());
     }
     let link = report.start.client.interface.as_ref()?;

@@ -79,8 +79,8 @@ pub(crate) fn load() -> Option<f64> {
 /// kernel reports.
 #[must_use]
 pub(crate) fn send_buffer_default() -> Option<usize> {
-    let text = fs::read_to_string("/proc/sys/net/core/wmem_default").ok()?;
-    text.trim().parse::<usize>().ok().map(|bytes| bytes / 2)
+    let bytes = sys::host::sysctl("net.core.wmem_default").ok()?;
+    usize::try_from(bytes / 2).ok()
 }
 
 /// Processor time used by others during a measurement.

@@ -13,7 +13,7 @@ use units::text;
 use crate::control::Patience;
 use crate::pingpong::{self, HALF_ROUND_TRIP, RATE, System};
 use crate::report::{
-    Agreement, Comparisons, Conclusion, Ends, Grid, PartOf, ReferenceFigure, Reproduction, Row, State, Watch,
+    Agreement, Comparisons, Conclusion, Ends, Grid, PartOf, ReferenceFigure, Reproduction, Row, Watch,
 };
 use crate::throughput;
 
@@ -105,7 +105,7 @@ impl Measuring<'_> {
         let Measuring { found, mut report, congestion_controls, .. } = self;
         report.table = table(&found, congestion_controls);
         report.conclusions = conclusions(&found);
-        report.end(State::of(false, was_interrupted))
+        report.end(was_interrupted)
     }
 
     fn measure(&mut self, mtu: Option<u32>, lay: &mut Lay<'_>, watch: &mut dyn Watch) {
@@ -357,12 +357,11 @@ fn small_messages(found: &[Found]) -> Conclusion {
     if rows.len() < 2 {
         return Conclusion::not_measured(source);
     }
-    let medians = || rows.iter().map(|row| row.median);
-    let (shortest, longest) = (medians().fold(f64::MAX, f64::min), medians().fold(0.0, f64::max));
-    let first = rows.iter().min_by(|a, b| a.median.total_cmp(&b.median)).expect("there are two");
-    let others = rows.iter().filter(|row| !std::ptr::eq(*row, first));
-    let found = Comparisons::of(others.map(|row| repeats(row).against(&repeats(first))));
-    let here = format!("{} medians from {shortest:.1} to {longest:.1} µs", rows.len());
+    let shortest = rows.iter().min_by(|a, b| a.median.total_cmp(&b.median)).expect("there are two");
+    let longest = rows.iter().map(|row| row.median).fold(0.0, f64::max);
+    let others = rows.iter().filter(|row| !std::ptr::eq(*row, shortest));
+    let found = Comparisons::of(others.map(|row| repeats(row).against(&repeats(shortest))));
+    let here = format!("{} medians from {:.1} to {longest:.1} µs", rows.len(), shortest.median);
     if found.more > 0 {
         Conclusion::new(source, &here, Agreement::Differs)
     } else if found.unclear > 0 {

@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
-use crate::report::Section;
 pub use crate::report::{Agreement, Conclusion, Grid};
+use crate::report::{Section, number};
 
 /// Minimum ratio of two medians that counts as a difference: less is within the spread of repeats.
 const DIFFERENT: f64 = 1.25;
@@ -235,7 +235,7 @@ fn spread(pairs: &Pairs<'_>) -> Conclusion {
         point.elements().filter(|it| it.median > 0.0).map_or(0.0, |it| (it.max - it.min) / it.median)
     };
     let wider = pairs.iter().filter(|pair| width(pair.shm) > width(pair.udp)).count();
-    let mean = |of: &dyn Fn(&Pair<'_>) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>()) * 100.0;
+    let mean = |of: &dyn Fn(&Pair<'_>) -> f64| number::mean(pairs.iter().map(of)).unwrap_or(0.0) * 100.0;
     let (shm, udp) = (mean(&|pair| share_of_median(pair.shm)), mean(&|pair| share_of_median(pair.udp)));
     Conclusion::new(
         "the results of shared memory deviate more than those of UDP",
@@ -270,7 +270,7 @@ fn more_cpu(report: &Report) -> Conclusion {
             );
             Conclusion::new(source, &here, Agreement::of_share(holds, 2))
         }
-        _ => Conclusion::new(source, "", Agreement::NotMeasured),
+        _ => Conclusion::not_measured(source),
     }
 }
 
@@ -314,11 +314,6 @@ fn median(point: &Point) -> f64 {
 fn extremes(values: &[f64]) -> (f64, f64) {
     let fold = |with: fn(f64, f64) -> f64| values.iter().copied().reduce(with).unwrap_or(0.0);
     (fold(f64::min), fold(f64::max))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a grid has few points")]
-fn mean(values: &[f64]) -> f64 {
-    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
 impl Comparison {

@@ -11,7 +11,9 @@ use probe::Contrast;
 
 use crate::capacity::{self, CapacityError, Options, Point, Report, ThreadingModel};
 use crate::control::Patience;
-use crate::report::{Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Watch};
+use crate::report::{
+    Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, State, Watch,
+};
 
 /// A figure of the notes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -100,7 +102,8 @@ fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Re
     it.conclusions.extend(facts);
     it.charts = capacity::charts(report);
     it.notes.clone_from(&report.end.notes);
-    it.end(report.end.state)
+    it.state = report.end.state;
+    it.end(report.end.state == State::Interrupted)
 }
 
 /// Compares one figure of the notes with ours: packets per second, and the CPU time of the receivers.
@@ -177,7 +180,7 @@ fn processes_gain_little(points: &[Point], same_host: bool) -> Conclusion {
     let Some((workers, together, alone)) = measured else { return Conclusion::not_measured(source) };
     let here = format!("{:.0}/s by {workers} processes, {:.0}/s by one", together.median, alone.median);
     if same_host {
-        let why = format!("both ends are on one host, without a network card that could be; {here}");
+        let why = format!("both ends are on one host, without a network card that could be used up; {here}");
         return Conclusion::not_judged(source, &why);
     }
     match together.against(&alone) {

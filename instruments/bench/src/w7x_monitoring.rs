@@ -10,9 +10,7 @@ use std::time::Duration;
 use probe::{Contrast, Summary};
 use units::text;
 
-use crate::report::{
-    Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, State, Watch,
-};
+use crate::report::{Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Watch};
 use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::Rate;
 
@@ -113,7 +111,7 @@ fn assemble(mut it: Reproduction, parts: [Option<Report>; 3], was_interrupted: b
         normal: points(normal.as_ref()),
     });
     it.charts = [&sizes, &rates, &normal].into_iter().flatten().flat_map(sweep::charts).collect();
-    it.end(State::of(false, was_interrupted))
+    it.end(was_interrupted)
 }
 
 fn points(report: Option<&Report>) -> &[Point] {
@@ -292,13 +290,11 @@ fn lost_in_the_buffer(found: Found<'_>) -> Conclusion {
     let (_, in_buffer) = total(found, |stage| stage == "receiver_socket_buffer");
     let missing: u64 = accounts(found).map(crate::throughput::Account::missing).sum();
     let here = format!("{in_buffer} of {missing} lost datagrams are in the kernel's count of the sockets");
-    let agreement = match (in_buffer, missing) {
-        (_, 0) => return Conclusion::not_judged(source, "nothing was lost"),
-        (0, _) => Agreement::Differs,
-        (all, missing) if all == missing => Agreement::Agrees,
-        _ => Agreement::Partly,
-    };
-    Conclusion::new(source, &here, agreement)
+    if missing == 0 {
+        return Conclusion::not_judged(source, "nothing was lost");
+    }
+    let count = |datagrams: u64| usize::try_from(datagrams).unwrap_or(usize::MAX);
+    Conclusion::new(source, &here, Agreement::of_share(count(in_buffer), count(missing)))
 }
 
 /// Returns the accounts of all complete runs.

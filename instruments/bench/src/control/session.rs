@@ -181,6 +181,14 @@ pub(crate) struct Begun {
     pub(crate) server: HostState,
 }
 
+impl Begun {
+    /// Returns the smaller MTU of both ends' interfaces; `None` if neither is known.
+    pub(crate) fn mtu_bytes(&self) -> Option<u32> {
+        let interfaces = [&self.client, &self.server].into_iter().filter_map(|host| host.interface.as_ref());
+        interfaces.map(|interface| interface.mtu_bytes).min()
+    }
+}
+
 /// Begins a test with the server at an address, over the interface that has the address `from`.
 ///
 /// # Errors

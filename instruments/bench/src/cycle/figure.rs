@@ -38,7 +38,8 @@ impl Report {
     fn chart(&self, cpus: Option<f64>, transports: &[Transport]) -> Chart {
         let names: Vec<String> = transports.iter().map(|it| it.name().to_uppercase()).collect();
         let quota = cpus.map_or("without a CPU quota".to_owned(), |cpus| format!("at {cpus} CPUs"));
-        let times = || transports.iter().flat_map(|it| self.medians(cpus, *it)).map(|median| median.x);
+        let medians: Vec<Vec<Point>> = transports.iter().map(|it| self.medians(cpus, *it)).collect();
+        let times = || medians.iter().flatten().map(|median| median.x);
         let (first, last) = (times().fold(f64::MAX, f64::min), times().fold(0.0, f64::max));
         let room = if last > first { (last - first) * 0.06 } else { last * 0.5 };
         let (from, to) = ((first - room).max(0.0), last + room);
@@ -47,7 +48,7 @@ impl Report {
             let points = [from, to].map(|x| Point::plain(x, self.start.options.limit.into())).to_vec();
             series.push(Series { name: "limit of the search".to_owned(), colour: COLOURS[6], points });
         }
-        for (index, transport) in transports.iter().enumerate() {
+        for (index, (transport, medians)) in transports.iter().zip(&medians).enumerate() {
             // The middle one of an odd number is at its exact place.
             let place = index as f64 - (transports.len() - 1) as f64 / 2.0;
             let aside = place * APART * (to - from);
@@ -61,7 +62,7 @@ impl Report {
             let name = format!("{}: medians, and every search", transport.name().to_uppercase());
             let searches = moved(self.searches(cpus, *transport));
             series.push(Series { name: String::new(), colour: faint, points: searches });
-            series.push(Series { name, colour: strong, points: moved(self.medians(cpus, *transport)) });
+            series.push(Series { name, colour: strong, points: moved(medians.clone()) });
         }
         let x = Axis::linear_from(from, "cycle time [ms]", to);
         let y = Axis::linear("largest array [u32 elements]", 10.0);

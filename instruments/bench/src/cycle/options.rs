@@ -144,12 +144,7 @@ impl Options {
 
     /// Returns the size of the reader's socket buffer to request from the kernel.
     pub(super) fn receive_buffer_bytes(&self) -> usize {
-        // The kernel doubles a requested size, and reports its default doubled; 208 KiB is that of every
-        // kernel since 2.6, for where it cannot be read.
-        self.receive_buffer.unwrap_or_else(|| {
-            let default = sys::host::receive_buffer_default().unwrap_or(212_992);
-            usize::try_from(default / 2).unwrap_or(usize::MAX)
-        })
+        flow::udp::receive_buffer_bytes(self.receive_buffer)
     }
 
     /// Returns the maximum duration of the whole measurement, if every run continues to its end.

@@ -12,6 +12,7 @@ use super::transport::Transport;
 use crate::host::Host;
 use crate::host_state::Link;
 use crate::report::Row;
+use crate::report::noise::QUIET_CPUS;
 use crate::scollo::Comparison;
 
 /// Format name of the object.
@@ -19,8 +20,6 @@ pub const FORMAT: &str = "tallycast.bench.cycle";
 /// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
 
-/// Number of processors kept busy by other work above which a search is noisy.
-const QUIET_CPUS: f64 = 0.2;
 /// Spread of repeats, as a share of their median, above which a point is noisy.
 const QUIET_SPREAD: f64 = 0.5;
 

@@ -16,6 +16,7 @@ use super::report::{
 };
 use super::transport::Transport;
 use crate::child::{ProcessError, Program};
+use crate::control::program_version;
 use crate::host::{self, Elsewhere, Host};
 use crate::host_state::Link;
 use crate::options::OptionsError;
@@ -27,15 +28,12 @@ use crate::report::Watch;
 const BEFORE_START: Duration = Duration::from_millis(10);
 
 /// Progress of a bench. `Display` formats it in a line.
-#[derive(Clone, Copy, PartialEq, Debug)]
 struct Progress {
+    place: Place,
     /// Index of the point, and number of points.
     point: (usize, usize),
     /// Index of the repeat, and number of repeats.
     repeat: (u32, u32),
-    transport: Transport,
-    cycle_time: Duration,
-    cpus: CpuLimit,
     /// Size under test. Units: elements.
     elements: u64,
 }
@@ -65,7 +63,7 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
     quota::sweep();
     let start = Start {
         time_ns: clock::wall().as_nanos(),
-        tallycast: env!("CARGO_PKG_VERSION").to_owned(),
+        tallycast: program_version().to_owned(),
         host: Host::look(),
         interface: Link::of(Ipv4Addr::LOCALHOST.into()),
         options: Settings::of(options),
@@ -74,8 +72,9 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
     let mut points = Vec::new();
     let places = places(options);
     for (index, place) in places.iter().enumerate() {
-        let mut progress = place.progress((index, places.len()), options);
-        if let Some(outcome) = bench.measure(place, &mut progress) {
+        let (point, repeat) = ((index, places.len()), (0, options.repeats));
+        let mut progress = Progress { place: *place, point, repeat, elements: 0 };
+        if let Some(outcome) = bench.measure(&mut progress) {
             points.push(place.point(outcome));
         }
     }
@@ -116,11 +115,6 @@ impl Place {
             outcome,
         }
     }
-
-    fn progress(&self, point: (usize, usize), options: &Options) -> Progress {
-        let Self { transport, cycle_time, cpus } = *self;
-        Progress { point, repeat: (0, options.repeats), transport, cycle_time, cpus, elements: 0 }
-    }
 }
 
 /// The two processes of a search, and the group that limits them.
@@ -152,7 +146,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Measures one point; `None` if the bench is to end.
-    fn measure(&mut self, place: &Place, progress: &mut Progress) -> Option<Outcome> {
+    fn measure(&mut self, progress: &mut Progress) -> Option<Outcome> {
         if self.watch.cancellation().is_cancelled() {
             self.interrupted = true;
             return None;
@@ -160,7 +154,7 @@ impl Bench<'_> {
         let (mut searches, mut failure) = (Vec::new(), None);
         for repeat in 0..self.options.repeats {
             progress.repeat.0 = repeat;
-            match self.search(place, progress) {
+            match self.search(progress) {
                 Ok(Some(search)) => searches.push(search),
                 Ok(None) => break,
                 Err(error) => {
@@ -175,7 +169,8 @@ impl Bench<'_> {
     }
 
     /// Searches once, with its own two processes; `None` if the bench is to end.
-    fn search(&mut self, place: &Place, progress: &mut Progress) -> Result<Option<Search>, SearchError> {
+    fn search(&mut self, progress: &mut Progress) -> Result<Option<Search>, SearchError> {
+        let place = progress.place;
         let quota = place.cpus.quota(self.options.quota_period);
         let mut limited = LimitedPair::start(self.program, quota.as_ref())?;
         let elsewhere = Elsewhere::begin();
@@ -188,7 +183,7 @@ impl Bench<'_> {
             };
             progress.elements = elements;
             self.watch.progress(&|| progress.to_string());
-            let run = self.run(place, elements, &mut limited)?;
+            let run = self.run(&place, elements, &mut limited)?;
             let verdict = run.verdict;
             runs.push(run);
             match verdict {
@@ -290,7 +285,7 @@ impl From<probe::Found> for Found {
 
 impl fmt::Display for Progress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { point, repeat, transport, cycle_time, cpus, elements } = self;
+        let Self { place: Place { transport, cycle_time, cpus }, point, repeat, elements } = self;
         write!(
             formatter,
             "point {} of {}: {transport}, {cycle_time:?}, CPUs {cpus}; repeat {} of {}, trying {elements} elements",

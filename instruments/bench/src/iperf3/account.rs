@@ -91,7 +91,7 @@ impl Account {
         let Self { sent, received, missing, .. } = self;
         let verdict = if received + missing != highest {
             Verdict::Unbalanced(format!(
-                "of {highest} numbers the receiver tells {received} as received and {missing} as missing: it counts what comes twice, or late, in its own way"
+                "of {highest} numbers the receiver reports {received} as received and {missing} as missing: it counts duplicates and late datagrams in its own way"
             ))
         } else if highest > sent {
             Verdict::Unbalanced(format!("number {highest} came, and {sent} were sent"))

@@ -7,6 +7,7 @@ use serde_with::skip_serializing_none;
 use units::text;
 
 use super::parameters::{Flow, Place};
+use crate::report::number::per_second;
 
 /// Figures of a stream or a sum: always a subset of these.
 #[skip_serializing_none]
@@ -60,7 +61,7 @@ impl Figures {
     /// Sets time, amount and rate.
     pub(super) fn carrying(self, bytes: u64, (start, end): (f64, f64)) -> Self {
         let seconds = end - start;
-        let bits_per_second = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let bits_per_second = per_second(bytes, seconds) * 8.0;
         Self { start, end, seconds, bytes, bits_per_second, ..self }
     }
 

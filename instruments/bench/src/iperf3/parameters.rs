@@ -12,6 +12,7 @@ use serde_with::skip_serializing_none;
 use super::error::ProtocolError;
 use super::results::{MOST, to_count};
 use super::state::Fault;
+use crate::control::program_version;
 use crate::options::{OptionsError, in_range};
 
 /// Default size of a block over TCP.
@@ -194,7 +195,7 @@ pub enum Refusal {
     )]
     Authentication,
     /// A feature that would change the test.
-    #[error("the client asks for {option}, which is not supported\nrun it without")]
+    #[error("the client asks for {option}, which is not supported\nrun it without that option")]
     Unsupported {
         /// The option, as users write it.
         option: &'static str,
@@ -306,7 +307,7 @@ impl Test {
             extra_data: self.extra_data.clone(),
             congestion: self.congestion.clone(),
             udp_counters_64bit: self.wide_counters.then(|| Value::from(1)),
-            client_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            client_version: Some(program_version().to_owned()),
             others: serde_json::Map::new(),
         };
         serde_json::to_vec(&parameters).expect("numbers and texts become JSON")

@@ -21,6 +21,8 @@ use super::results::{Results, StreamResults};
 use super::session::{Session, Side};
 use super::stream::Stream;
 use super::traffic::{Role, Totals, Traffic};
+use crate::control::program_version;
+use crate::report::Endpoint;
 
 /// Results of a test.
 #[skip_serializing_none]
@@ -40,8 +42,8 @@ struct Start {
     #[serde(flatten)]
     program: Program,
     timestamp: Timestamp,
-    connecting_to: Option<Address>,
-    accepted_connection: Option<Address>,
+    connecting_to: Option<Endpoint>,
+    accepted_connection: Option<Endpoint>,
     cookie: String,
     tcp_mss_default: Option<u32>,
     target_bitrate: u64,
@@ -71,12 +73,6 @@ struct Program {
 struct Timestamp {
     time: String,
     timesecs: i64,
-}
-
-#[derive(Clone, PartialEq, Debug, Serialize)]
-struct Address {
-    host: String,
-    port: u16,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -180,7 +176,7 @@ impl Start {
         let test = &traffic.test;
         let peer = canonical(session.control.peer);
         let peer = |role: Role| {
-            (S::ROLE == role).then(|| Address { host: peer.ip().to_string(), port: peer.port() })
+            (S::ROLE == role).then(|| Endpoint { host: peer.ip().to_string(), port: peer.port() })
         };
         let buffers = traffic.streams.first().map(Stream::buffers).unwrap_or_default();
         Self {
@@ -216,7 +212,7 @@ impl Connected {
 impl Program {
     fn this() -> Self {
         let host = crate::Host::look();
-        let version = format!("tallycast {}", env!("CARGO_PKG_VERSION"));
+        let version = format!("tallycast {}", program_version());
         Self { version, system_info: format!("{} {}", host.kernel, host.machine) }
     }
 }
@@ -254,9 +250,8 @@ impl TestStart {
 impl End {
     fn of(streams: Vec<StreamEnd>, traffic: &Traffic, told: &Results) -> Self {
         let first = traffic.streams.first();
-        let is_tcp = traffic.test.protocol == Protocol::Tcp;
-        let own = first.and_then(Stream::congestion).filter(|_| is_tcp);
-        let peers = told.congestion_used.clone().filter(|_| is_tcp);
+        let own = first.and_then(Stream::congestion);
+        let peers = told.congestion_used.clone().filter(|_| traffic.test.protocol == Protocol::Tcp);
         let sends = first.is_some_and(|stream| stream.sends);
         let (sender_tcp_congestion, receiver_tcp_congestion) =
             if sends { (own, peers) } else { (peers, own) };
@@ -460,7 +455,7 @@ mod tests {
                 connected: Vec::new(),
                 program: Program { version: "tallycast".to_owned(), system_info: "Linux".to_owned() },
                 timestamp: Timestamp::of(WallTime::from_nanos(0)),
-                connecting_to: Some(Address { host: "192.0.2.1".to_owned(), port: 5_201 }),
+                connecting_to: Some(Endpoint { host: "192.0.2.1".to_owned(), port: 5_201 }),
                 accepted_connection: None,
                 cookie: "cookie".to_owned(),
                 tcp_mss_default: None,

@@ -247,8 +247,7 @@ impl Host<'_> {
     fn begin(&mut self, control: TcpStream, peer: SocketAddr, cookie: Cookie) {
         let watched = sockets::watch_control(&control);
         let added = watched.and_then(|()| self.around.poller.add(&control, CONTROL, Interest::Read));
-        let local = self.listener.local_addr();
-        let Ok((local, ())) = local.and_then(|local| added.map(|()| (local, ()))) else {
+        let (Ok(local), Ok(())) = (self.listener.local_addr(), added) else {
             self.refuse(peer, "its connection cannot be used");
             return;
         };

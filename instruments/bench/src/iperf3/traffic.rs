@@ -24,8 +24,8 @@ const MOST_FLUSH: Duration = Duration::from_secs(2);
 const READER_GRACE: Duration = Duration::from_millis(50);
 /// Time a client may take for its results before it is sent another block.
 const BETWEEN_NUDGES: Duration = Duration::from_millis(200);
-/// Interval of checks while waiting for either: the kernel tells of acknowledgements only when asked
-/// (`TCP_INFO`).
+/// Interval of checks while waiting for data in flight or for acknowledgements, which the kernel reports only on
+/// request (`TCP_INFO`).
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Side of a test.

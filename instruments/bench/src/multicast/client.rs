@@ -50,15 +50,14 @@ pub fn measure(
             has_begun = true;
             runs.run(flows, options.rate, watch.cancellation(), &mut |_, _, _| {})
         });
-        match ended.map(Ended::of) {
-            Ok(Ok(ended)) => builder.add(run, ended),
+        let ended = match ended {
             Err(error) if !has_begun => return Err(error.into()),
-            Ok(Err(reason)) => {
+            ended => ended.map_err(|error| error.to_string()).and_then(Ended::of),
+        };
+        match ended {
+            Ok(ended) => builder.add(run, ended),
+            Err(reason) => {
                 builder.break_off(&reason);
-                break;
-            }
-            Err(error) => {
-                builder.break_off(&error.to_string());
                 break;
             }
         }
@@ -76,7 +75,7 @@ fn flow(options: &Options) -> throughput::Options {
         rate: Some(options.rate),
         payload_bytes: Some(options.payload_bytes),
         buffer_bytes: options.buffer_bytes,
-        // What is requested are the members' buffers.
+        // `buffer_bytes` is for the members; the sender keeps the system's.
         send_buffer_bytes: host::send_buffer_default(),
         duration: options.duration,
         interval: options.duration,

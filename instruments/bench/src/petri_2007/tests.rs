@@ -1,7 +1,7 @@
 //! Conclusions from measurements with known answers.
 
 use super::*;
-use crate::report::check_against_schema;
+use crate::report::{State, check_against_schema};
 
 /// A path with these round-trip times for a message of one byte and for the largest, and with these rates in
 /// one stream and in several. Units: microseconds, bits per second.

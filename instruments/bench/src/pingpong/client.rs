@@ -80,9 +80,9 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(options: &'a Options, begun: Begun) -> Self {
+        let mtu_bytes = begun.mtu_bytes();
         let Begun { connection, client, server } = begun;
-        let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
-        let piece_bytes = options.piece_bytes(mtus.min(), &connection.peer_address());
+        let piece_bytes = options.piece_bytes(mtu_bytes, &connection.peer_address());
         let builder = Builder::new(options, connection.peer_address(), client, server, piece_bytes);
         Self { options, connection, builder, piece_bytes, next: 0 }
     }

@@ -4,7 +4,7 @@ use super::row::Row;
 use super::used::Used;
 
 /// Number of processors kept busy by other work above which a run is noisy.
-const QUIET_CPUS: f64 = 0.2;
+pub(crate) const QUIET_CPUS: f64 = 0.2;
 /// Spread of repeats, as a share of their median, above which a measurement is noisy.
 const QUIET_SPREAD: f64 = 0.1;
 

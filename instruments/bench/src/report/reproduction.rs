@@ -214,14 +214,12 @@ impl Reproduction {
         Some(report)
     }
 
-    /// Ends the reproduction in a state, unless a measurement broke it off.
+    /// Ends the reproduction; it is broken off if one of its measurements was.
     #[must_use]
-    pub fn end(mut self, state: State) -> Self {
+    pub fn end(mut self, was_interrupted: bool) -> Self {
         self.end_time_ns = clock::wall().as_nanos();
         self.load_1min = host::load();
-        if self.state != State::BrokenOff {
-            self.state = state;
-        }
+        self.state = State::of(self.state == State::BrokenOff, was_interrupted);
         self
     }
 

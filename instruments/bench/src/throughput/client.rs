@@ -80,10 +80,10 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(options: &'a Options, begun: control::Begun) -> Self {
+        let mtu_bytes = begun.mtu_bytes();
         let control::Begun { connection, client, server } = begun;
-        let mtus = [&client, &server].into_iter().filter_map(|host| Some(host.interface.as_ref()?.mtu_bytes));
         let headers = header_bytes(&connection.peer_address());
-        let unit_bytes = options.unit_bytes(mtus.min().map(|mtu| (mtu as usize).saturating_sub(headers)));
+        let unit_bytes = options.unit_bytes(mtu_bytes.map(|mtu| (mtu as usize).saturating_sub(headers)));
         let begun = Begun { peer: connection.peer_address(), client, server, unit_bytes };
         let builder = Builder::new(options, begun);
         Self { options, runs: Runs { options, connection, unit_bytes }, builder }
@@ -150,7 +150,7 @@ impl<'a> Client<'a> {
         let mut interval = |mark, ours, theirs| watch.interval(builder.interval(mark, ours, theirs));
         let Counts { ours, theirs, ending } = self.runs.run(flows, rate, &cancellation, &mut interval)?;
         let is_whole = ending == Ending::Whole;
-        self.builder.end_run(run, ours, theirs, ending);
+        self.builder.end_run(ours, theirs, ending);
         Ok(is_whole)
     }
 

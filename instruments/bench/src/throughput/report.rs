@@ -453,15 +453,15 @@ impl Builder {
         first + key.stream + 1
     }
 
-    /// Adds the results of both ends for a run.
-    pub(super) fn end_run(&mut self, run: u32, ours: SideResult, theirs: Option<SideResult>, ending: Ending) {
+    /// Adds the results of both ends for the run that was begun.
+    pub(super) fn end_run(&mut self, ours: SideResult, theirs: Option<SideResult>, ending: Ending) {
         let all = || ours.flows.iter().chain(theirs.iter().flat_map(|side| &side.flows));
         let mut seen = Vec::new();
         for result in all() {
             seen.extend(self.figures_at_end(result).map(|figures| (result.key.way, figures)));
         }
         let sums = Sums::of(&seen);
-        let flows = flow_reports(self, run, &all().collect::<Vec<_>>());
+        let flows = flow_reports(self, &all().collect::<Vec<_>>());
         self.flows.extend(flows);
         self.course.has_broken_off |= matches!(ending, Ending::Trouble(_));
         let trouble = match ending {
@@ -544,13 +544,13 @@ impl Builder {
 }
 
 /// Pairs every receiver with its sender; a sender whose receivers could not report stays alone.
-fn flow_reports(builder: &Builder, run: u32, all: &[&FlowResult]) -> Vec<FlowReport> {
+fn flow_reports(builder: &Builder, all: &[&FlowResult]) -> Vec<FlowReport> {
     let mut reports = Vec::new();
     let mut receivers: Vec<&&FlowResult> = all.iter().filter(|flow| flow.key.receiver.is_some()).collect();
     receivers.sort_by_key(|flow| flow.key);
     let sender_of = |key: FlowKey| all.iter().find(|it| it.key == FlowKey::sender(key.way, key.stream));
     let report = |key: FlowKey, sender: Option<&&FlowResult>, receiver: Option<&FlowResult>| FlowReport {
-        run,
+        run: builder.run,
         way: key.way,
         local: sender.map(|it| it.local),
         remote: sender.and_then(|it| it.remote).or(receiver.map(|it| it.local)),

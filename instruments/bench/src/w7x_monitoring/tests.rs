@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::scene::Unwatched;
-use crate::report::check_against_schema;
+use crate::report::{State, check_against_schema};
 use crate::sweep::{Run, example as example_report, example_point as point, example_run as run};
 
 const LARGE: Option<u64> = Some(LARGE_BUFFER_BYTES as u64);

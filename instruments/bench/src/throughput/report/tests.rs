@@ -88,7 +88,7 @@ fn add_run(builder: &mut Builder, rate: u64, arrived: u64, ending: Ending) {
     builder.begin_run(run, Rate::Bits(rate));
     let ours = side(SENDER, sent(30), sent(10), None);
     let theirs = side(RECEIVER, received(10 + arrived, 0), received(10, 0), Some(account(30, 10 + arrived)));
-    builder.end_run(run, ours, Some(theirs), ending);
+    builder.end_run(ours, Some(theirs), ending);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_end_of_a_run_leaves_out_what_was_omitted_and_counts_the_tail() {
     let ours = side(SENDER, sent(30), sent(10), None);
     // One more is missing than the receiver could know: the last.
     let theirs = side(RECEIVER, received(25, 4), received(8, 2), Some(account(30, 25)));
-    builder.end_run(0, ours, Some(theirs), Ending::Whole);
+    builder.end_run(ours, Some(theirs), Ending::Whole);
     assert!(!builder.last_run_holds(0));
     let report = builder.finish(false);
     let sums = report.end.sums;
@@ -168,7 +168,7 @@ fn what_the_host_refused_is_loss_and_not_slowness() {
     builder.begin_run(0, Rate::Bits(80_000));
     let ours = side(SENDER, sent(15), sent(5), None);
     let theirs = side(RECEIVER, received(15, 14), received(5, 5), Some(account(30, 15)));
-    builder.end_run(0, ours, Some(theirs), Ending::Whole);
+    builder.end_run(ours, Some(theirs), Ending::Whole);
     assert!(!builder.last_run_holds(0));
     assert_eq!(builder.last_run().unwrap().noise, Vec::<String>::new());
 }
@@ -178,7 +178,7 @@ fn a_run_whose_server_vanished_keeps_what_the_client_saw() {
     let mut builder = builder(&options());
     builder.begin_run(0, Rate::Bits(80_000));
     let ours = side(SENDER, sent(30), sent(10), None);
-    builder.end_run(0, ours, None, Ending::Trouble("the other end is gone".to_owned()));
+    builder.end_run(ours, None, Ending::Trouble("the other end is gone".to_owned()));
     assert!(!builder.last_run_holds(0));
     let report = builder.finish(false);
     assert_eq!(report.end.state, State::BrokenOff);
@@ -233,7 +233,7 @@ fn a_run_that_ended_before_its_measured_part_has_no_figures_and_keeps_its_accoun
     };
     let ours = unmeasured(side(SENDER, sent(5), Count::default(), None));
     let theirs = unmeasured(side(RECEIVER, received(5, 0), Count::default(), Some(account(5, 5))));
-    builder.end_run(0, ours, Some(theirs), Ending::Stopped);
+    builder.end_run(ours, Some(theirs), Ending::Stopped);
     let report = builder.finish(true);
     assert_eq!((report.end.sums, report.end.rows), (Sums::default(), Vec::new()));
     assert!(report.end.streams[0].account.as_ref().unwrap().is_loss_free());
@@ -262,7 +262,7 @@ fn receivers_of_a_group_do_not_multiply_the_rate() {
     };
     let both = [member(0), member(1)].concat();
     let theirs = SideResult { flows: both, ..side(RECEIVER, sent(0), sent(0), None) };
-    builder.end_run(0, ours, Some(theirs), Ending::Whole);
+    builder.end_run(ours, Some(theirs), Ending::Whole);
     let report = builder.finish(false);
     let sums = report.end.sums;
     assert_eq!(sums.sum_received.unwrap().bits_per_second, sums.sum_sent.unwrap().bits_per_second);
