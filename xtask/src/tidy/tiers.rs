@@ -4,7 +4,7 @@
 //! lists its dependencies. Packages elsewhere (xtask, tests) are tools above all tiers.
 //!
 //! The floor `instruments` stands between the libraries of the product and the command: no library depends on an
-//! instrument, and the command offers all of them.
+//! instrument, and the command offers all of them if it is built with its feature `instruments`, the default.
 
 use super::Offence;
 use crate::workspace::{Dependency, Package, Place, root};
