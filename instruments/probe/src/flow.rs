@@ -4,7 +4,7 @@
 //! side passes arrivals to a [`FlowReceiver`], which counts missing datagrams while the flow still runs. At the end
 //! both counts meet in a [`FlowAccount`], whose law is a check: `sent = received + Σ lost[stage] + unexplained`.
 //!
-//! Not here: sockets and clocks (`bench`), the protocol of streams (`cast`).
+//! Not here: sockets and clocks (the crate `flow`), the protocol of streams (`cast`).
 
 mod account;
 mod delay;

@@ -11,8 +11,8 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 /// Datagrams sent per wait: more than the socket holds.
 const DATAGRAMS: usize = 100;
 
-/// A user who sends more than a socket holds, and consents to the first change and asks to end; a measurement that is
-/// cut short loses nothing.
+/// A user who sends more than a socket holds, consents to the first change, and then asks to end. During a measurement
+/// that is cut short, the socket is read, so that nothing is lost.
 struct User {
     reader: UdpSocket,
     writer: UdpSocket,

@@ -1,7 +1,7 @@
 //! Quantities as text: one grammar and one notation for the command, the bus, the page and Python.
 //!
-//! [`duration`], [`size_bytes`], [`bits_per_second`] and [`probability`] read quantities; [`rate`], [`size`],
-//! [`seconds`] and others write them. Options of `bench` that follow iperf3 have their own notation, in `bench`.
+//! [`duration`], [`durations`], [`size_bytes`], [`bits_per_second`] and [`probability`] read quantities; [`rate`],
+//! [`size`], [`seconds`] and others write them. Options of `bench` that follow iperf3 have their own notation there.
 
 mod read;
 mod write;

@@ -340,8 +340,8 @@ fn limits(start: &Start<Settings>, transports: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
     if start.same_host {
         notes.push(
-            "both ends are on one host: what the kernel does to receive is done in the name of the sender's call, so that the \
-             costs of sending and receiving can be added and not be compared"
+            "both ends are on one host: the kernel's work for receiving is charged to the sender's call, so that the \
+             costs of sending and receiving can be added, but not compared"
                 .to_owned(),
         );
     } else {
@@ -363,21 +363,21 @@ fn limits_of_frequency(processors: &str, ends: &[Processor]) -> Vec<String> {
     let mut notes = Vec::new();
     if ends.iter().any(|end| end.mhz.is_none()) {
         notes.push(format!(
-            "the frequency of {processors} is not told here: costs are known as processor time only (`cpu_seconds`)"
+            "the frequency of {processors} is not reported here: costs are known as processor time only (`cpu_seconds`)"
         ));
     }
     if ends.iter().any(|end| end.mhz_source == Some(FrequencySource::Cpuinfo)) {
         notes.push(format!(
-            "the frequency of {processors} is what /proc/cpuinfo says, in most virtual machines a nominal one: at which \
-             they ran is not known"
+            "the frequency of {processors} is what /proc/cpuinfo says, in most virtual machines a nominal one: the \
+             actual one is not known"
         ));
     }
     let least = ends.iter().filter_map(|end| end.least_mhz).reduce(f64::min);
     let most = ends.iter().filter_map(|end| end.most_mhz).reduce(f64::max);
     if let Some((least, most)) = least.zip(most).filter(|(least, most)| is_unsteady(*least, *most)) {
         notes.push(format!(
-            "{processors} worked at {least:.0} to {most:.0} MHz: each look at their frequency is weighed by how long they \
-             were busy until then\nhold it with: sudo cpupower frequency-set -g performance"
+            "{processors} worked at {least:.0} to {most:.0} MHz: each sample of their frequency is weighted by the \
+             busy time before it\nhold it with: sudo cpupower frequency-set -g performance"
         ));
     }
     notes

@@ -135,7 +135,9 @@ impl Builder {
         let start = Start::now(peer, client, server, Settings::of(options));
         let mut course = Course::begin();
         if !start.same_host {
-            course.note("two hosts have no clock in common: loss is told of each receiver, latency of none");
+            course.note(
+                "two hosts have no clock in common: loss is reported for each receiver, latency for none",
+            );
         }
         Self { course, start, runs: Vec::new() }
     }

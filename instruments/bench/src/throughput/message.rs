@@ -132,7 +132,7 @@ pub(crate) struct FlowResult {
     pub(crate) buffer_bytes: Option<u64>,
     /// Account of the flow; at receivers only.
     pub(crate) account: Option<Account>,
-    /// Delays of its units by the sender's clock; only at receivers that were to keep them.
+    /// Delays of its units, from the sender's stamps to this end's clock; only at receivers that were to keep them.
     pub(crate) delays: Option<Times>,
 }
 

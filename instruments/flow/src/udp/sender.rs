@@ -24,7 +24,7 @@ pub fn to(destination: SocketAddr) -> SendOptions {
 
 /// A sending socket that can be waited for.
 pub struct Sender {
-    /// The socket, for what is sent in another way.
+    /// The socket, for calls that this type does not wrap.
     pub socket: SendSocket,
     poller: Poller,
     /// Reason why datagrams that were to leave in trains do not.

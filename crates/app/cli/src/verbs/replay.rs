@@ -33,7 +33,7 @@ Examples:
   tallycast replay tallycast-archive --run shot-1042 --stream 'signal/*' --speed 10
   tallycast replay tallycast-archive --run shot-1042 --time original --prefix again";
 
-/// Interval at which the progress is shown, and the threads are checked for their end, which has no descriptor.
+/// Interval at which the progress is shown and the threads are checked: their end has no descriptor to wait for.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Args, Debug)]

@@ -117,8 +117,7 @@ impl Files {
         ["--csv", &self.csv, "--html", &self.html, "--png", &self.png]
     }
 
-    /// Checks the picture, the table with its number of lines, and the page, which contains all that it shows; returns
-    /// the page.
+    /// Checks the picture, the number of lines of the table, and that the page is self-contained; returns the page.
     pub(crate) fn check(&self, lines: usize) -> String {
         assert!(std::fs::read(&self.png).unwrap().starts_with(b"\x89PNG"));
         assert_eq!(self.table().lines().count(), lines);

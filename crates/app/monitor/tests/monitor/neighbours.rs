@@ -89,7 +89,7 @@ fn page_from(last: u8, address: SocketAddr) -> (TcpStream, Answer) {
     (stream, Answer { status, head, body: Vec::new() })
 }
 
-/// The connections are open at the same time, so that their patience is waited for once.
+/// All connections are open at the same time, so that the test waits only once for the monitor's patience.
 #[test]
 fn a_connection_that_stands_still_is_closed_and_counted_by_its_reason() {
     let monitor = impatient();

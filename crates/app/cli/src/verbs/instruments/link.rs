@@ -33,7 +33,7 @@ A relay needs no privilege: clients write to its address instead of the target's
 requires root, all IP traffic passes; create them with `ip netns add`.
 Exit code 1: the run is invalid because of the emulator itself; the reason is printed. Do not use its results.";
 
-/// Interval at which the progress is shown, and the driver's thread is checked for its end, which has no descriptor.
+/// Interval at which the progress is shown and the driver's thread is checked: its end has no descriptor to wait for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
