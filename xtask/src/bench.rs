@@ -2,13 +2,14 @@
 //! package outside the workspace in `instruments/peers/NAME`, so that its reference implementations are built only for a
 //! measurement. `python` is a program in Python.
 
+pub(crate) mod measured;
 mod python;
 
 use crate::workspace::{Metadata, Package, cargo, root};
 use crate::{Verdict, setup};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Folder of the measurements.
 const PEERS: &str = "instruments/peers";
@@ -27,9 +28,12 @@ pub(crate) struct Options {
     /// Measure only the cases whose names contain this, if the measurement can.
     #[arg(long)]
     only: Option<String>,
+    /// Store the rows in docs/reference/measured/NAME.jsonl, and rewrite docs/reference/measured.md from them.
+    #[arg(long, conflicts_with_all = ["json", "quick"])]
+    keep: bool,
 }
 
-/// Becomes the measurement; returns only if that is not possible.
+/// Becomes the measurement, and returns only if that is not possible; or runs it, and keeps its rows.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let metadata = Metadata::load()?;
     let Some(peers) = metadata.package_in(PEERS) else {
@@ -43,6 +47,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     command.args(options.json.then_some("--json")).args(options.quick.then_some("--quick"));
     if let Some(only) = &options.only {
         command.args(["--only", only]);
+    }
+    if options.keep {
+        let output = command.arg("--json").stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("cannot start {}", options.name))?;
+        ensure!(output.status.success(), "{} failed: no figures are kept", options.name);
+        measured::keep(&options.name, &String::from_utf8(output.stdout)?)?;
+        return Ok(Verdict::Fine);
     }
     Err(command.exec()).with_context(|| format!("cannot start {}", options.name))
 }

@@ -5,8 +5,8 @@
 //! written as suites end, so that an interrupted night keeps its results.
 
 use crate::report::Outcome;
-use crate::workspace::root;
-use anyhow::{Context, ensure};
+use crate::workspace::{root, said};
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -94,13 +94,6 @@ fn commit() -> anyhow::Result<String> {
     let others = ["status", "--porcelain", "--", ".", ":(exclude)tests/nightly.json"];
     let changes = said(Command::new("git").args(others))?;
     Ok(if changes.is_empty() { head } else { head + CHANGED })
-}
-
-fn said(command: &mut Command) -> anyhow::Result<String> {
-    let output =
-        command.current_dir(root()).output().context("git and date are needed to say what was tested")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[cfg(test)]

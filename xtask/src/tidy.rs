@@ -6,6 +6,7 @@
 
 mod dependencies;
 mod files;
+mod generated;
 mod machine_paths;
 mod messages;
 mod names;
@@ -18,6 +19,7 @@ mod tiers;
 mod words;
 
 use crate::Verdict;
+use crate::bench::measured;
 use crate::workspace::{self, Metadata};
 use std::fmt;
 
@@ -44,7 +46,7 @@ impl fmt::Display for Offence {
 /// Options of `cargo xtask tidy`.
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct Options {
-    /// Rewrite the catalogue of messages before the rules are checked.
+    /// Rewrite the catalogue of messages and the page of measured figures before the rules are checked.
     #[arg(long)]
     update: bool,
 }
@@ -53,6 +55,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     if options.update {
         std::fs::write(workspace::root().join(messages::PAGE), messages::catalogue(&files::list()?))?;
+        measured::update()?;
     }
     let (files, offences) = check()?;
     for offence in &offences {
@@ -93,7 +96,8 @@ fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
         }
     }
     offences.extend(dependencies::check(&metadata.packages, &files));
-    offences.extend(messages::check(&files));
+    offences.extend(generated::check(&files, messages::PAGE, &messages::catalogue(&files)));
+    offences.extend(generated::check(&files, measured::PAGE, &measured::page()?));
     offences.sort();
     offences.dedup();
     Ok((files.len(), offences))

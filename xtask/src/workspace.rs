@@ -1,6 +1,6 @@
 //! Path and content of the workspace, as reported by cargo.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -115,4 +115,12 @@ impl Package {
 /// Returns `path` relative to the root of the workspace, or unchanged if it is outside.
 pub(crate) fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Runs `git` or `date` at the root; returns its output.
+pub(crate) fn said(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.current_dir(root()).output();
+    let output = output.context("git and date are needed to say what was tested or measured, and when")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 from collections.abc import Sequence
 
 
@@ -15,8 +14,8 @@ class Report:
         self.as_json = as_json
 
     def note(self, text: str) -> None:
-        """Prints a note on the figures; on standard error if programs read the rows."""
-        print(f"python: {text}" if self.as_json else text, file=sys.stderr if self.as_json else sys.stdout, flush=True)
+        """Prints a note on the figures; as an object if programs read the rows."""
+        print(json.dumps({"bench": "python", "note": text}) if self.as_json else text, flush=True)
 
     def row(self, case: str, system: str, metric: str, unit: str, runs: Sequence[float]) -> None:
         """Prints one figure of one case, with a value for each run."""

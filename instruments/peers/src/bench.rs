@@ -89,14 +89,14 @@ impl Bench {
         }
     }
 
-    /// Prints a note on the figures, once; on standard error if programs read the rows.
+    /// Prints a note on the figures, once; as an object if programs read the rows.
     pub fn note(&self, text: &str) {
         if self.noted.borrow().iter().any(|noted| noted == text) {
             return;
         }
         self.noted.borrow_mut().push(text.to_owned());
         if self.has_json {
-            eprintln!("{}: {text}", self.name);
+            println!("{}", json!({ "bench": self.name, "note": text }));
         } else {
             println!("{text}");
         }

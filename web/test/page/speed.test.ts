@@ -1,7 +1,7 @@
 /**
  * The gates of the drawing of 100 traces of 500 columns: what a frame makes the page do is counted, and a frame has
- * a bounded size. Times depend on the machine and on what else it does: they are printed, and judged by whoever
- * reads them (`docs/reference/measured.md`, wanted are 16 ms of script a frame).
+ * a bounded size. Times depend on the machine and its other work: they are printed for the reader to judge (a frame
+ * has 16 ms of script at most).
  */
 import type { Browser, CDPSession } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use super::Offence;
 use super::files::File;
 
 /// Path of the catalogue.
@@ -34,22 +33,6 @@ pub(super) fn catalogue(files: &[File]) -> String {
         lines.extend(messages(text).into_iter().map(|message| format!("{package}: {message}\n")));
     }
     lines.into_iter().collect()
-}
-
-/// Compares the catalogue with its page.
-pub(super) fn check(files: &[File]) -> Option<Offence> {
-    let page =
-        files.iter().find(|file| file.path == PAGE).and_then(|file| file.text.clone()).unwrap_or_default();
-    let now = catalogue(files);
-    let differs =
-        |(index, (page, now)): (usize, (&str, &str))| (page != now).then_some((index + 1, now.to_owned()));
-    let lines = page.lines().chain(std::iter::once("")).zip(now.lines().chain(std::iter::once("")));
-    let (line, message) = lines.enumerate().find_map(differs)?;
-    Some(Offence::new(
-        PAGE,
-        line,
-        format!("`{message}` is not what stands here: run `cargo xtask tidy --update`"),
-    ))
 }
 
 /// Returns the package that a file of the product's own sources belongs to.

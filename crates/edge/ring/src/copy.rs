@@ -50,7 +50,7 @@ pub(crate) fn store_words(words: &[AtomicU64], from: &[u8]) {
 /// Lines that another processor holds are prefetched: the processor's own look-ahead ends where its
 /// queue of loads and stores is full, a few lines ahead, and each such line takes as long as the
 /// whole work for a small record. Prefetching an address changes nothing but the time. Source:
-/// measured, `docs/reference/measured.md`.
+/// measured (`cargo xtask bench ring`).
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 mod lines {
     use std::arch::asm;

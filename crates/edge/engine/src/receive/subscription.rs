@@ -26,8 +26,8 @@ const MAX_RING_BYTES: usize = 1 << 26;
 /// Maximum size of all rings of a process together: rates are claims, but memory is limited.
 const RING_BUDGET_BYTES: usize = 1 << 29;
 /// Offset in a ring's memory beyond which its beginning is used again: with the data of one duty
-/// cycle and its receive buffers this fits into a processor's own cache of 2 MiB. Source: measured,
-/// `docs/reference/measured.md`.
+/// cycle and its receive buffers this fits into a processor's own cache of 2 MiB. Source: measured
+/// (`cargo xtask bench net`).
 const REWIND_BYTES: u64 = 1 << 19;
 /// Maximum number of epochs whose totals are kept; a receiver has fewer of which records may still
 /// come.

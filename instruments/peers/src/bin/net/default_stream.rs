@@ -20,6 +20,9 @@ const EASY: Option<f64> = Some(50_000.0);
 /// Time stamps per second.
 const STAMPS: Option<f64> = Some(1_000.0);
 
+/// Stamps of a run whose delays are left out: a publisher holds its first samples until its readers have joined.
+const HELD_STAMPS: usize = 500;
+
 /// Measures rates, processor time and delays.
 pub(crate) fn measure(bench: &Bench, place: &Place) -> Result<()> {
     measure_rates(bench, place)?;
@@ -72,7 +75,7 @@ fn measure_delays(bench: &Bench, place: &Place) -> Result<()> {
     ];
     let taken = case.in_turn(&mut systems, |it| {
         let run = it.run(Pace { datagrams_per_second: STAMPS, seconds })?;
-        Ok(quantiles(run.delays_us, SHARES))
+        Ok(quantiles(run.delays_us.into_iter().skip(HELD_STAMPS).collect(), SHARES))
     })?;
     for (taken, linger) in taken.iter().zip(["", "/linger-0ms", "/linger-5ms"]) {
         rows(&case.with(linger), taken.system, "us", &taken.runs);
