@@ -8,7 +8,6 @@ mod features;
 mod golden;
 #[macro_use]
 mod messages;
-mod moment;
 mod quantity;
 mod reading;
 mod settings;

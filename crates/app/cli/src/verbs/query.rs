@@ -8,14 +8,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use archive::{Archive, Points, PointsRequest, Recording, RecordingState, RunName, StreamEntry};
+use archive::{
+    Archive, Moment, Points, PointsRequest, Recording, RecordingState, RunName, StreamEntry,
+    moment_text as utc,
+};
 use clap::Args;
 use serde_json::{Value, json};
 use tallycast::{StreamName, WallTime};
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::moment::{Moment, text as utc};
 use crate::settings::Sources;
 use export::Order;
 pub(in crate::verbs) use gaps::says_damage;

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::Range;
 
-use archive::{Archive, GapRecord, Hole, Piece, Recording, StreamEntry};
+use archive::{Archive, GapRecord, Hole, Piece, Recording, StreamEntry, moment_text as utc};
 use serde_json::{Value, json};
 use tallycast::{GapKind, WallTime};
 
 use crate::messages::print_line;
-use crate::moment::text as utc;
 
 /// Reports the holes whose samples were stored and cannot be read; returns whether there are any.
 pub(in crate::verbs) fn says_damage(holes: &[Hole]) -> bool {

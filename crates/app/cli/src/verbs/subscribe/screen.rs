@@ -5,11 +5,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use archive::moment_text as utc;
 use tallycast::{
     Block, Event, GapKind, PortStatus, StageCounts, StreamAccount, StreamGap, StreamName, Waits,
 };
-
-use crate::moment::text as utc;
 
 /// Interval at which a stream's line is written.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -1,4 +1,6 @@
-//! Times on the command line: `2026-11-21T20:15:00.5Z`, nanoseconds since 1970, or relative to a recording.
+//! Times as text: `2026-11-21T20:15:00.5Z`, nanoseconds since 1970, or relative to a recording.
+//!
+//! The command line and Python read them here, so that a text means the same in both.
 
 use std::str::FromStr;
 
@@ -8,7 +10,7 @@ use units::text::{self, QuantityError};
 
 /// A moment, perhaps relative to a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Moment {
+pub enum Moment {
     /// In UTC.
     At(WallTime),
     /// Offset in nanoseconds after the start of the recording: `+10s`.
@@ -20,13 +22,14 @@ pub(crate) enum Moment {
 /// Error for an invalid time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "invalid time `{0}`: write 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start or -30s before the end"
+    "invalid time `{0}`\nwrite 2026-11-21T20:15:00Z (with Z or an offset such as +01:00), nanoseconds since 1970, +10s after the start or -30s before the end"
 )]
-pub(crate) struct MomentError(String);
+pub struct MomentError(String);
 
 impl Moment {
     /// Returns the moment in UTC, for a recording that lasted from `start` to `end`.
-    pub(crate) const fn in_recording(self, start: WallTime, end: WallTime) -> WallTime {
+    #[must_use]
+    pub const fn in_recording(self, start: WallTime, end: WallTime) -> WallTime {
         match self {
             Self::At(time) => time,
             Self::AfterStart(nanos) => start.offset(nanos),
@@ -59,7 +62,8 @@ impl FromStr for Moment {
 }
 
 /// Writes a moment in UTC, to the millisecond.
-pub(crate) fn text(time: WallTime) -> String {
+#[must_use]
+pub fn moment_text(time: WallTime) -> String {
     let utc = Timestamp::from_nanosecond(time.as_nanos().into())
         .expect("the calendar covers 64 bits of nanoseconds");
     format!("{utc:.3}")
@@ -78,7 +82,7 @@ mod tests {
             ("1969-12-31T23:59:59.000Z", -1_000_000_000),
             ("1969-12-31T23:59:59.999Z", -1_000_000),
         ] {
-            assert_eq!(text(WallTime::from_nanos(nanos)), written);
+            assert_eq!(moment_text(WallTime::from_nanos(nanos)), written);
             assert_eq!(written.parse(), Ok(Moment::At(WallTime::from_nanos(nanos))), "{written}");
         }
     }
@@ -91,7 +95,7 @@ mod tests {
             (i64::MIN, "1677-09-21T00:12:43.145Z"),
             (i64::MAX, "2262-04-11T23:47:16.854Z"),
         ] {
-            assert_eq!(text(WallTime::from_nanos(nanos)), written);
+            assert_eq!(moment_text(WallTime::from_nanos(nanos)), written);
         }
     }
 
@@ -101,6 +105,8 @@ mod tests {
             ("1970-01-01T00:00:00.000000001Z", 1),
             ("1970-01-01T00:01Z", 60_000_000_000),
             ("1970-01-01T01:00:00+01:00", 0),
+            ("1969-12-31T18:30:00-05:30", 0),
+            ("1970-01-01 00:00:01Z", 1_000_000_000),
             ("1677-09-21T00:12:43.145224192Z", i64::MIN),
             ("2262-04-11T23:47:16.854775807Z", i64::MAX),
         ] {
