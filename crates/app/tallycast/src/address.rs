@@ -40,6 +40,9 @@ pub enum AddressError {
         /// Names of the known options.
         known: String,
     },
+    /// The option is given more than once.
+    #[error("the address option `{0}` is given twice\nkeep one of them")]
+    Twice(String),
     /// The value of an option is not valid.
     #[error("invalid address option {name}={value}: it must be {wanted}")]
     Value {
@@ -88,7 +91,9 @@ impl Address {
                 let known = known.join(", ");
                 return Err(AddressError::Option { name: name.to_owned(), known });
             }
-            options.insert(name.to_owned(), value.to_owned());
+            if options.insert(name.to_owned(), value.to_owned()).is_some() {
+                return Err(AddressError::Twice(name.to_owned()));
+            }
         }
         Ok(options)
     }
@@ -150,6 +155,8 @@ mod tests {
         for text in ["", "udp://", "udp://host:1", "239.1.2.3:7400", "udp://1.2.3.4?ttl"] {
             assert!(matches!(Address::parse(text, &["ttl"]), Err(AddressError::Unreadable(_))), "{text}");
         }
+        let error = Address::parse("udp://239.1.2.3?iface=a&iface=b", &["iface"]).unwrap_err();
+        assert_eq!(error.to_string(), "the address option `iface` is given twice\nkeep one of them");
         let address = Address::parse("udp://239.1.2.3?ttl=many", &["ttl"]).unwrap();
         assert!(matches!(address.number::<u8>("ttl", "0 to 255"), Err(AddressError::Value { .. })));
     }

@@ -158,11 +158,17 @@ impl fmt::Display for Address {
     }
 }
 
-/// Returns the names and values of the options after the `?`.
+/// Returns the names and values of the options after the `?`, each name once.
 fn pairs(query: &str) -> Result<Vec<(&str, &str)>, AddressError> {
-    let none = |part: &str| AddressError::Option { error: OptionError::NotAnOption(part.to_owned()) };
+    let none = |part: &str| OptionError::NotAnOption(part.to_owned());
     let parts = query.split('&').filter(|part| !part.is_empty());
-    parts.map(|part| part.split_once('=').ok_or_else(|| none(part))).collect()
+    let pairs: Result<Vec<_>, _> = parts.map(|part| part.split_once('=').ok_or_else(|| none(part))).collect();
+    let pairs = pairs.map_err(|error| AddressError::Option { error })?;
+    let is_again = |place: usize| pairs[..place].iter().any(|(name, _)| *name == pairs[place].0);
+    match (0..pairs.len()).find(|place| is_again(*place)) {
+        Some(place) => Err(AddressError::Option { error: OptionError::Twice(pairs[place].0.to_owned()) }),
+        None => Ok(pairs),
+    }
 }
 
 fn number(
@@ -237,6 +243,7 @@ mod tests {
         assert!(error("udt://h?mtu=70").contains("mtu is a packet's bytes, 76 to 65535"));
         assert!(error("udt://h?maxrate=fast").contains("bits per second as 950m"));
         assert!(error("udt://h?cc").contains("write name=value"));
+        assert!(error("udt://h?cc=reno&cc=udt").contains("`cc`"), "no option is given twice");
         let nobody: Address = "udt://no.such.host.invalid:1".parse().unwrap();
         let error = nobody.resolve().unwrap_err().to_string();
         assert!(error.starts_with("cannot resolve host `no.such.host.invalid`"), "{error}");

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::collections::BTreeSet;
 
 /// Places of stream and number in a protocol's payloads, by which a lost datagram can be named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,8 +139,12 @@ impl FromStr for Profile {
 
 fn parse(text: &str) -> Option<Profile> {
     let (mut stream, mut incarnation, mut number, mut is_big_endian) = (None, None, None, false);
+    let mut names = BTreeSet::new();
     for part in text.split(',') {
         let (name, value) = part.split_once('=')?;
+        if !names.insert(name) {
+            return None;
+        }
         match (name, value) {
             ("number", _) => number = Some(Field::parse(value)?),
             ("stream", _) => stream = Some(Field::parse(value)?),
@@ -210,6 +215,7 @@ mod tests {
             "stream=0:4",
             "x=0:1",
             "order=up",
+            "number=0:4,number=4:4",
         ] {
             assert_eq!(text.parse::<Profile>(), Err(NoProfile(text.to_owned())));
         }
