@@ -72,7 +72,7 @@ pub enum WaitError {
     #[error("{0}")]
     Closed(CloseReason),
     /// The peer's application failed.
-    #[error("the peer's application failed (error {0})")]
+    #[error("the peer's application failed: {}", peer_error(*.0))]
     Peer(u32),
     /// The operation is not supported by this socket.
     #[error("{0}")]
@@ -83,6 +83,17 @@ pub enum WaitError {
     /// The timeout has passed.
     #[error("timed out")]
     TimedOut,
+}
+
+/// Returns the meaning of an error code of the peer; libudt has only the one of a file.
+fn peer_error(code: u32) -> String {
+    /// `CUDTException` of libudt: major 4 (file system).
+    const FILE: u32 = 4_000;
+    if code == FILE {
+        "it cannot write its file; see the disk of that host".to_owned()
+    } else {
+        format!("it sent {code}, a code of its own")
+    }
 }
 
 /// A UDP port with a reliable endpoint; dropping it ends its thread, and unsent data are lost.

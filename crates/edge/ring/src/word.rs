@@ -108,14 +108,23 @@ mod kernel {
                 Ok(_) | Err(_) => return,
             }
         }
-        WARNED.call_once(|| {
-            tracing::warn!(
-                "this kernel cannot wait for {} rings at once: they are polled every {POLL_INTERVAL:?}\n\
-                 use Linux 5.16 or later, and at most {MAX_WORDS} rings in one reader",
-                waits.len()
-            );
-        });
+        WARNED.call_once(|| warn_of_polling(waits.len()));
         std::thread::sleep(timeout.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL));
+    }
+
+    /// Says that rings are polled, and why: their number, or else the kernel (or a filter of system calls).
+    fn warn_of_polling(rings: usize) {
+        if rings > MAX_WORDS {
+            tracing::warn!(
+                "the kernel waits for {MAX_WORDS} rings at once: the {rings} of this reader are polled every {POLL_INTERVAL:?}\n\
+                 divide them among readers of at most {MAX_WORDS} streams, or accept the CPU time"
+            );
+        } else {
+            tracing::warn!(
+                "futex_waitv is not available, so {rings} rings are polled every {POLL_INTERVAL:?}\n\
+                 allow the system call in the container's filter (seccomp); kernels before Linux 5.16 lack it"
+            );
+        }
     }
 
     pub(super) fn wake(word: &Word) {

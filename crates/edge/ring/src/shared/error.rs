@@ -51,7 +51,7 @@ pub enum CreateError {
     /// The file system is full.
     #[error(
         "a ring of {size_bytes} bytes does not fit into {directory}\n\
-         make room there (df {directory}), choose smaller rings, or another directory"
+         make room there (df {directory}), or name another memory file system: shm=DIRECTORY of the bus"
     )]
     Full {
         /// Directory in which the ring was to be created.

@@ -32,6 +32,7 @@ use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_ip_multicast_if_with_ifindex;
@@ -110,7 +111,7 @@ pub enum Refusal {
     #[error("dropped by the queue discipline (ENOBUFS)")]
     QueueDiscipline,
     /// Firewall, route, neighbour or address refused it with this error number.
-    #[error("refused by the IP layer (error {0})")]
+    #[error("refused by the IP layer ({})", nix::errno::Errno::from_raw(*.0))]
     Ip(i32),
     /// It is larger than a datagram, or than the path, may be (`EMSGSIZE`).
     #[error("too large (EMSGSIZE)")]
@@ -493,6 +494,21 @@ impl AsFd for SendSocket {
 }
 
 impl Refusal {
+    /// Returns what to do about it, where that does not depend on the sender.
+    #[must_use]
+    pub const fn remedy(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ip(libc::EPERM) => "see the firewall's rules for output: nft list ruleset, iptables -S OUTPUT",
+            Self::Ip(libc::ENETUNREACH | libc::EHOSTUNREACH) => {
+                "no route leads there: add one (ip route add), or name an interface (iface= of the bus)"
+            }
+            Self::Ip(libc::ENETDOWN) => "the interface is down: ip link set dev NAME up",
+            Self::Ip(_) => "see the route to the destination: ip route get ADDRESS",
+            Self::TooLarge => "send smaller datagrams: mtu= of the bus, or the route's MTU (ip route get ADDRESS)",
+            Self::SocketFull | Self::QueueDiscipline | Self::Peer => return None,
+        })
+    }
+
     fn from_errno(errno: Errno) -> Self {
         match errno {
             Errno::AGAIN => Self::SocketFull,
@@ -555,6 +571,19 @@ fn configure(socket: &Socket, options: &SendOptions) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_of_the_ip_layer_has_the_name_of_its_error_and_a_remedy() {
+        let unreachable = Refusal::from_errno(Errno::NETUNREACH);
+        assert_eq!(
+            unreachable.to_string(),
+            "refused by the IP layer (ENETUNREACH: Network is unreachable)"
+        );
+        assert!(unreachable.remedy().is_some_and(|remedy| remedy.contains("ip route add")));
+        let forbidden = Refusal::from_errno(Errno::PERM);
+        assert!(forbidden.to_string().contains("EPERM"), "{forbidden}");
+        assert!(forbidden.remedy().is_some_and(|remedy| remedy.contains("nft list ruleset")));
+    }
 
     #[test]
     fn unicast_takes_the_interface_and_the_reach_that_were_asked_for() {

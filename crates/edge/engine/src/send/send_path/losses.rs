@@ -46,7 +46,7 @@ impl Losses {
             if why == Refusal::QueueDiscipline && !self.warned.contains(&stage) {
                 egress.keep_trains_whole();
             }
-            self.warn_once(stage, why);
+            self.warn_once(stage, WithRemedy(why));
             machine.handle(now, Input::Refused { destination, number, stage, size_bytes });
         }
         if egress.met_path_errors() {
@@ -104,6 +104,16 @@ impl Losses {
             self.warned.push(stage);
             tracing::warn!("stream `{}` loses datagrams in stage {stage}: {why}", self.name);
         }
+    }
+}
+
+/// A refusal, and on a second line what to do about it.
+struct WithRemedy(Refusal);
+
+impl Display for WithRemedy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}", self.0)?;
+        self.0.remedy().map_or(Ok(()), |remedy| write!(formatter, "\n{remedy}"))
     }
 }
 
