@@ -76,7 +76,7 @@ pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
 pub use host_agent::HostAgent;
 pub use host_view::{Reach, Start};
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
-pub use node::{LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder};
+pub use node::{LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder, check_station};
 pub use publisher::{EarlierEpochs, OnFull, PublishError, Publisher, PublisherBuilder};
 pub use publisher_json::publisher_json;
 pub use ring::shared::Access;

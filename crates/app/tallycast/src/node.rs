@@ -126,6 +126,14 @@ pub enum NodeError {
         /// Maximum length. Units: bytes.
         limit: usize,
     },
+    /// A name has a control character, which a terminal would obey.
+    #[error("the {what} `{name}` has a control character\nwrite it with letters, digits and marks alone")]
+    Unprintable {
+        /// Kind of the name.
+        what: &'static str,
+        /// The name, its control characters escaped.
+        name: String,
+    },
     /// An agent needs both a network and shared memory.
     #[error(
         "an agent needs a bus with a network and with shared memory, and the bus {0} lacks one of them\n         use the default bus, or one such as udp://239.84.0.0:7400?iface=eth1&shm=on"
@@ -226,7 +234,7 @@ impl NodeBuilder {
             tracing::debug!("removed {removed} rings whose writers were killed");
         }
         let station = self.station.unwrap_or_else(host_name);
-        check_len("station", &station, wire::MAX_STATION_BYTES)?;
+        check_station(&station)?;
         let mut ledger = LedgerConfig::default();
         ledger.settle = self.settle.unwrap_or(ledger.settle);
         let (send, receive) = (Mutex::new(None), Mutex::new(None));
@@ -528,7 +536,7 @@ impl SubscriberBuilder {
         let patterns: Result<Vec<StreamPattern>, _> = self.patterns.iter().map(|text| text.parse()).collect();
         let patterns = patterns?;
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
-        check_len("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
+        check_name("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
         let Self { max_sample_bytes, leaves_blocks, spin, .. } = self;
         let config =
             SubscriberConfig { reader, patterns, max_sample_bytes, leaves_blocks, spin, start: self.start };
@@ -564,9 +572,20 @@ impl fmt::Debug for Node {
     }
 }
 
-fn check_len(what: &'static str, name: &str, limit: usize) -> Result<(), NodeError> {
+/// Checks the name of a station, as a node does when it is created.
+///
+/// # Errors
+/// [`NodeError`] if it is too long, or has a control character.
+pub fn check_station(name: &str) -> Result<(), NodeError> {
+    check_name("station", name, wire::MAX_STATION_BYTES)
+}
+
+fn check_name(what: &'static str, name: &str, limit: usize) -> Result<(), NodeError> {
     if name.len() > limit {
         return Err(NodeError::NameTooLong { what, name: name.to_owned(), limit });
+    }
+    if name.contains(char::is_control) {
+        return Err(NodeError::Unprintable { what, name: name.escape_debug().to_string() });
     }
     Ok(())
 }
@@ -576,10 +595,24 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Returns the host's name, truncated to the maximum of the protocol.
+/// Returns the host's name, up to the maximum of the protocol.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "station".to_owned());
-    name.trim().chars().take(wire::MAX_STATION_BYTES / 4).collect()
+    station_of(name.trim())
+}
+
+/// Returns a host's name as a station's: whole, or without the domains that do not fit.
+fn station_of(host: &str) -> String {
+    let mut name = host;
+    while name.len() > wire::MAX_STATION_BYTES
+        && let Some((rest, _)) = name.rsplit_once('.')
+    {
+        name = rest;
+    }
+    let fits = |end: &usize| *end <= wire::MAX_STATION_BYTES;
+    let ends = name.char_indices().map(|(start, letter)| start + letter.len_utf8());
+    let end = ends.take_while(fits).last().unwrap_or(0);
+    name[..end].chars().filter(|letter| !letter.is_control()).collect()
 }
 
 #[cfg(test)]
@@ -597,6 +630,22 @@ mod tests {
         assert_eq!(begin(Some(Epoch { start_ns: 1, incarnation: 1 }), 6_000), 9_002);
         assert_eq!(begin(None, 10_000), 10_000);
         assert_eq!(node.inner.last_epochs.begin(StreamId(2), None, 7).start_ns, 7, "another stream");
+    }
+
+    #[test]
+    fn a_station_has_the_host_s_whole_name_as_far_as_it_fits() {
+        assert_eq!(station_of("daq-hall-number-01.lab.example.org"), "daq-hall-number-01.lab.example.org");
+        let label = "d".repeat(63);
+        assert_eq!(station_of(&label), label);
+        assert_eq!(station_of(&format!("{label}.lab")), label, "a domain that does not fit is left out whole");
+        assert_eq!(station_of(&"ü".repeat(40)).len(), 62, "letters are not cut");
+    }
+
+    #[test]
+    fn a_name_that_a_terminal_would_obey_is_refused() {
+        let refused = check_station("lab\u{1b}[2J").unwrap_err().to_string();
+        assert!(refused.starts_with("the station `lab\\u{1b}[2J` has a control character"), "{refused}");
+        assert!(check_station(&"x".repeat(63)).is_ok() && check_station(&"x".repeat(64)).is_err());
     }
 
     #[test]
