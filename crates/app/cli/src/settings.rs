@@ -5,12 +5,12 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use monitor::{DerivedStream, OperatorConfig, check_operators};
+use monitor::{DerivedStream, OperatorConfig, check_circles, check_operators};
 use sys::trust::{self, Purpose, TrustError};
 use tallycast::{BUS_VARIABLE, Bus, Node, StreamPattern};
 use toml::{Table, Value};
@@ -73,7 +73,7 @@ pub(crate) const KEYS: [Key; 8] = [
         variable: None,
         about: "name of this station; empty: the host's name",
         default: "\"\"",
-        check: |value| text(value).map(drop),
+        check: |value| Ok(tallycast::check_station(text(value)?)?),
     },
     Key {
         name: "monitor.listen",
@@ -233,7 +233,16 @@ impl Settings {
 pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let wanted =
         "write 127.0.0.1:7480 for this host alone, 0.0.0.0:7480 or [::]:7480 for all, port 0 for a free one";
-    text.parse().map_err(|_| format!("`{text}` is not an IP address with a port\n{wanted}"))
+    text.parse().map_err(|_| match in_brackets(text) {
+        Some(address) => format!("`{text}` lacks the brackets of an IPv6 address with a port\nwrite {address}"),
+        None => format!("`{text}` is not an IP address with a port\n{wanted}"),
+    })
+}
+
+/// Returns an IPv6 address whose port was written without brackets, with them.
+fn in_brackets(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.rsplit_once(':')?;
+    Some(SocketAddr::new(address.parse::<Ipv6Addr>().ok()?.into(), port.parse().ok()?))
 }
 
 /// Writes a bus without the options that have their defaults.
@@ -333,7 +342,10 @@ fn check(table: &Table) -> anyhow::Result<()> {
             (key.check)(value).context(path)?;
         }
     }
-    Ok(())
+    let none = Value::Array(Vec::new());
+    let of_monitor = |key: &str| in_table(table, key).unwrap_or(&none);
+    let (derived, operators) = (of_monitor("monitor.derive"), of_monitor("monitor.operator"));
+    check_circles(&derivations(derived)?, &self::operators(operators)?).context("[monitor]")
 }
 
 fn in_table<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
@@ -444,8 +456,17 @@ mod tests {
             told.starts_with("monitor.operator: the operator `rms`: `ops` does not name a function"),
             "{told}"
         );
+        let derive = |name: &str, from: &str| {
+            format!("[[monitor.derive]]\nname = '{name}'\nexpression = 'u'\ninputs = {{ u = '{from}:v' }}\n")
+        };
+        let circle = wrong(&(derive("a", "b") + &derive("b", "a")));
+        assert!(circle.starts_with("[monitor]: `a` is computed from itself: a from b from a"), "{circle}");
+        let escape = wrong("[bus]\nstation = \"lab\\u001b[2J\"");
+        assert!(escape.starts_with("bus.station: the station `lab\\u{1b}[2J` has a control"), "{escape}");
         assert!(wrong("[monitor]\npython = 3").starts_with("monitor.python: not a string"));
         let nameless = wrong("[monitor]\nlisten = 'localhost:7480'");
         assert!(nameless.contains("write 127.0.0.1:7480"), "{nameless}");
+        let bare = listen_address("::1:7490").unwrap_err();
+        assert!(bare.ends_with("\nwrite [::1]:7490"), "{bare}");
     }
 }

@@ -10,6 +10,7 @@ use sample::StreamPattern;
 use tallycast::{Node, NodeError};
 
 use crate::archived::ArchivedHistory;
+use crate::circle::Circle;
 use crate::derived::{DerivedError, DerivedStream};
 use crate::operators::{DEFAULT_PYTHON, OperatorConfig, OperatorError};
 use crate::stored::HistoryStore;
@@ -139,6 +140,9 @@ pub enum MonitorError {
         #[source]
         cause: OperatorError,
     },
+    /// Derived streams and operators feed each other.
+    #[error(transparent)]
+    Circle(#[from] Circle),
     /// The system refuses another thread.
     #[error("cannot start another thread: {0}\nraise the limit on processes (ulimit -u)")]
     Thread(#[source] io::Error),

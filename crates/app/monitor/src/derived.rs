@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use tallycast::{Node, Publisher, StreamAccount, StreamGap};
 use units::WallTime;
 
+use crate::circle::{Circle, check_circles};
+
 /// The most derived streams of one monitor.
 pub(crate) const MAX_DERIVED: usize = 64;
 
@@ -52,6 +54,9 @@ pub enum DerivedError {
     /// A name that is derived already.
     #[error("`{0}` is already derived; remove it first, or choose another name")]
     Twice(String),
+    /// A stream that would need itself.
+    #[error(transparent)]
+    Circle(#[from] Circle),
     /// More than a monitor derives.
     #[error("a monitor derives at most {MAX_DERIVED} streams; remove one first")]
     TooMany,
@@ -130,6 +135,8 @@ impl Derivations {
         if self.running.len() >= MAX_DERIVED {
             return Err(DerivedError::TooMany);
         }
+        let running = self.running.iter().map(|running| running.stream.clone());
+        check_circles(&running.chain([stream.clone()]).collect::<Vec<_>>(), &[])?;
         let config = stream.config()?;
         let derivation = Derivation::new(config.clone())?;
         let lags_ns = vec![None; config.inputs.len()];

@@ -7,6 +7,7 @@
 mod account;
 mod archived;
 mod catalogue;
+mod circle;
 mod clock;
 mod config;
 mod connections;
@@ -39,6 +40,7 @@ mod view;
 mod viewer;
 mod viewers;
 
+pub use circle::{Circle, check_circles};
 pub use config::{
     DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, InjectControl, MAX_PAGES, MonitorConfig, MonitorError,
 };

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tallycast::{StreamAccount, SubscriberBuilder};
 use tokio::runtime::Runtime;
 
+use crate::circle::check_circles;
 use crate::clock;
 use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
 use crate::connections::{Bounds, Caller, Gate, Slots};
@@ -160,6 +161,7 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
         joined.extend(added.map_err(|cause| MonitorError::Derived { name: stream.name.clone(), cause })?);
     }
     shared.reception.set_derived(derivations.status());
+    check_circles(&config.derived, &config.operators)?;
     check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
     // A subscriber begins with a pattern; one without any reads only derived streams, or waits for requests.
     let first = patterns.next().cloned().or_else(|| joined.pop());

@@ -18,7 +18,7 @@ use units::text;
 use crate::Outcome;
 use crate::deadline::Deadline;
 use crate::messages::print_line;
-use crate::settings::{Origin, Settings, Sources, derivations, operators, patterns};
+use crate::settings::{self, Origin, Settings, Sources, derivations, operators, patterns};
 use crate::signals::AsChild;
 use crate::verbs::subscribe::account_line;
 use crate::verbs::unjoined;
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PATTERN")]
     patterns: Vec<StreamPattern>,
     /// Address of the page and the API [default: monitor.listen of the settings]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = settings::listen_address)]
     listen: Option<SocketAddr>,
     /// Also show recorded history from the archive in this folder
     #[arg(long, value_name = "DIR")]
