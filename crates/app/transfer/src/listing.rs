@@ -73,7 +73,8 @@ pub enum ListingError {
 impl Listing {
     /// Lists paths, directories with everything in them, each under its last name.
     ///
-    /// Symbolic links within directories, and special files, are left out, and listed as such.
+    /// Symbolic links within directories, special files and names that other hosts may refuse are left out, and
+    /// listed as such.
     ///
     /// # Errors
     /// [`ListingError`] if something cannot be read, or cannot be offered.
@@ -112,7 +113,7 @@ impl Listing {
         } else if metadata.is_file() {
             Kind::File
         } else {
-            self.left_out.push(LeftOut { path: path.to_owned(), reason: "neither a file nor a directory" });
+            self.leave_out(path.to_owned(), "neither a file nor a directory");
             return Ok(());
         };
         if self.entries.len() == MAX_ENTRIES {
@@ -127,6 +128,10 @@ impl Listing {
         if kind == Kind::Directory { self.add_directory(path, &name) } else { Ok(()) }
     }
 
+    fn leave_out(&mut self, path: PathBuf, reason: &'static str) {
+        self.left_out.push(LeftOut { path, reason });
+    }
+
     fn add_directory(&mut self, path: &Path, name: &str) -> Result<(), ListingError> {
         let inside = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let mut inside = inside.map_err(|error| unreadable(path, error))?;
@@ -134,13 +139,19 @@ impl Listing {
         inside.sort_by_key(fs::DirEntry::file_name);
         for entry in inside {
             let path = entry.path();
-            let own_name =
-                entry.file_name().into_string().map_err(|_| ListingError::NotText(path.clone()))?;
+            let Ok(own_name) = entry.file_name().into_string() else {
+                self.leave_out(path, "its name is not UTF-8 and may not exist at the other end");
+                continue;
+            };
             let metadata = entry.metadata().map_err(|error| unreadable(&path, error))?;
             if metadata.is_symlink() {
-                self.left_out.push(LeftOut { path, reason: "a symbolic link" });
-            } else {
-                self.add(&path, format!("{name}/{own_name}"), &metadata)?;
+                self.leave_out(path, "a symbolic link");
+                continue;
+            }
+            match self.add(&path, format!("{name}/{own_name}"), &metadata) {
+                // One odd name is no reason to refuse everything beside it.
+                Err(ListingError::Name(odd)) => self.leave_out(path, odd.reason),
+                added => added?,
             }
         }
         Ok(())

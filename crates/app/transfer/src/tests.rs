@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -133,6 +134,23 @@ fn a_directory_arrives_as_it_was() {
     assert!(sent.is_ok() && received.is_ok());
     assert_eq!((tally.already_there, tally.missing(), moved), (7, 0, 0));
     assert_eq!(again.tally(), tally);
+}
+
+#[test]
+fn one_odd_name_is_left_out_and_everything_beside_it_is_offered() {
+    let from = tempfile::tempdir().unwrap();
+    let top = from.path().join("shot");
+    let odd = [top.join("bell\u{7}"), top.join(std::ffi::OsStr::from_bytes(b"latin-\xfc"))];
+    fs::create_dir_all(top.join("deep")).unwrap();
+    fs::write(top.join("deep/good"), "1").unwrap();
+    odd.iter().for_each(|path| fs::write(path, "2").unwrap());
+    let listing = Listing::of(std::slice::from_ref(&top)).unwrap();
+    let offered: Vec<&str> = listing.entries().iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!(offered, ["shot", "shot/deep", "shot/deep/good"]);
+    let left_out: Vec<&PathBuf> = listing.left_out.iter().map(|it| &it.path).collect();
+    assert_eq!(left_out, [&odd[0], &odd[1]]);
+    assert_eq!(listing.left_out[0].reason, "it contains a control character");
+    assert!(Listing::of(&[odd[0].clone()]).is_err(), "a name that was given is an error");
 }
 
 /// Both directions break at random bytes, and both ends lose their state; partial files are continued.

@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let screen = Screen::new(arguments.json);
     for left_out in &listing.left_out {
         let (path, reason) = (left_out.path.display().to_string(), left_out.reason);
-        let text = || format!("warning: skipping {path}: {reason}");
+        let text = || format!("warning: skipping {}: {reason}", path.replace(char::is_control, "?"));
         screen.say(text, || json!({"event": "left_out", "path": path, "reason": reason}));
     }
     let is_something_left_out = !listing.left_out.is_empty();
