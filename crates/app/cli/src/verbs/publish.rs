@@ -154,7 +154,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         eprintln!("samples arrived faster than they could be sent\nlet the source wait with --on-full block");
     }
     played?;
-    Ok(Outcome::Fine)
+    let on_host = node.bus().shm.is_some();
+    let left = on_host || ended.iter().all(|(_, status)| some_left(&name, &status.totals));
+    Ok(if left { Outcome::Fine } else { Outcome::Found })
 }
 
 impl Arguments {
@@ -268,6 +270,22 @@ fn departures_json(departures: &Departures) -> Value {
     })
 }
 
+/// Returns whether something left this host, or nothing was to leave it; says otherwise.
+pub(crate) fn some_left(stream: &StreamName, totals: &Totals) -> bool {
+    let refused = refused(totals);
+    let is_none = refused > 0 && totals.datagrams.bytes == 0;
+    if is_none {
+        eprintln!("{stream}: nothing left this host, all {refused} datagrams were refused");
+        eprintln!("see the warning above, or find the reason: tallycast doctor watch");
+    }
+    !is_none
+}
+
+const fn refused(totals: &Totals) -> u64 {
+    let it = &totals.datagrams;
+    it.sender_socket + it.sender_ip + it.sender_qdisc + it.sender_nic
+}
+
 fn totals_text(totals: &Totals) -> String {
     let (samples, datagrams) = (&totals.samples, &totals.datagrams);
     let parts = [
@@ -287,6 +305,19 @@ fn totals_text(totals: &Totals) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_of_which_everything_was_refused_did_not_leave() {
+        let name = "lab/x".parse().unwrap();
+        let mut totals = Totals::default();
+        assert!(some_left(&name, &totals), "nothing was to be sent");
+        totals.datagrams.sender_ip = 5;
+        assert!(!some_left(&name, &totals));
+        totals.datagrams.bytes = 1_400;
+        assert!(some_left(&name, &totals), "part of it left");
+        (totals.datagrams.bytes, totals.datagrams.sender_ip, totals.datagrams.injected) = (0, 0, 5);
+        assert!(some_left(&name, &totals), "withheld on purpose");
+    }
 
     #[test]
     fn labels_are_keys_and_values() {

@@ -22,7 +22,7 @@ use crate::messages::print_line;
 use crate::settings::Sources;
 use crate::signals;
 use crate::status_line::StatusLine;
-use crate::verbs::publish::{Ending, totals_json};
+use crate::verbs::publish::{Ending, some_left, totals_json};
 use crate::verbs::query::says_damage;
 use inherited::Inherited;
 use schedule::{Replay, Schedule};
@@ -158,7 +158,7 @@ impl<'a> Part<'a> {
             let mut replay = Replay { recording, publisher, schedule, inherited: Inherited::default() };
             let replayed = replay.run(plan.archive);
             is_whole &= replay.inherited.is_whole();
-            plan.report(self.entry, replay)?;
+            is_whole &= plan.report(self.entry, replay)?;
             replayed.map_err(|error| anyhow!(error).context(self.entry.name.to_string()))?;
         }
         Ok(is_whole)
@@ -187,21 +187,23 @@ impl Plan<'_> {
         Ok(labels.fold(builder, |builder, (key, label)| builder.label(key, label)).open()?)
     }
 
-    /// Ends an epoch, and reports its totals and the origin of its holes.
-    fn report(&self, entry: &StreamEntry, replay: Replay<'_>) -> anyhow::Result<()> {
+    /// Ends an epoch, and reports its totals and the origin of its holes. Returns whether any of it left.
+    fn report(&self, entry: &StreamEntry, replay: Replay<'_>) -> anyhow::Result<bool> {
         let Replay { recording, publisher, inherited, .. } = replay;
         let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
         let status = publisher.close_with_status();
+        let left = self.node.bus().shm.is_some() || some_left(&name, &status.totals);
         if self.arguments.json {
             let mut json = totals_json(&name, epoch, &status, &readers);
             json["inherited"] = inherited.to_json(entry, recording);
-            return Ok(print_line(&json)?);
+            print_line(&json)?;
+            return Ok(left);
         }
         let samples = &status.totals.samples;
         eprintln!("{name}: {} of {} samples were sent", samples.numbered, samples.offered);
         if let Some(said) = inherited.text(entry.name.as_str()) {
             eprintln!("{name}: {said}");
         }
-        Ok(())
+        Ok(left)
     }
 }
