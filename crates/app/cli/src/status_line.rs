@@ -25,9 +25,19 @@ impl StatusLine {
         Self { watched, due: Instant::now() + INTERVAL, shown: false }
     }
 
+    /// Returns whether there is a terminal to show it on.
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Returns whether there is a terminal, and the line is to be rewritten.
+    pub(crate) fn is_due(&self) -> bool {
+        self.watched && Instant::now() >= self.due
+    }
+
     /// Shows a text if an update is due; makes it only then.
     pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
-        if !self.watched || Instant::now() < self.due {
+        if !self.is_due() {
             return;
         }
         self.due = Instant::now() + INTERVAL;

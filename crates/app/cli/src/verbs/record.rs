@@ -1,16 +1,20 @@
 //! `tallycast record`: writes streams into a run of an archive, every element with its gap map and account.
+//!
+//! The rate and the disk's end, which are shown meanwhile, are in `pace`.
 
-use std::collections::BTreeSet;
+mod pace;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Clock};
 
 use anyhow::Context;
-use archive::{Compactor, FileStore, Notice, Options, Progress, Recorder, RunName, Store};
+use archive::{Compactor, FileStore, Notice, Options, Progress, Recorder, RunName, Store, moment_text};
 use clap::Args;
 use serde_json::json;
-use tallycast::{Epoch, Event, StreamAccount, StreamName, StreamPattern, Subscriber};
+use tallycast::{Epoch, Event, StreamAccount, StreamName, StreamPattern, Subscriber, WallTime};
 use units::Instant;
 use units::text;
 
@@ -23,14 +27,17 @@ use crate::signals::AsChild;
 use crate::status_line::StatusLine;
 use crate::verbs::subscribe::account_line;
 use crate::verbs::unjoined;
+use pace::Pace;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  tallycast record 'lab/**'           a run named by time and station
   tallycast record --run shot-1042 'lab/**'
-  tallycast record --run night --root /data/archive '**' --duration 8h
+  tallycast record --run night --archive /data/archive '**' --duration 8h
   tallycast query tallycast-archive --list
 
-To continue after a crash, give the same command; the samples missed in between are recorded as a gap.
+A terminal shows the rate, the size, losses, free space and the time until the disk is full; without one there is a line a minute.
+To continue after a crash, give the same command with --run; the samples missed in between are recorded as a gap.
 A damaged file in the run is reported and kept, and the exit code is 1: see tallycast archive verify.";
 
 /// Interval at which the clock and the request to end are checked: a subscriber sleeps at words of memory, not at
@@ -38,20 +45,24 @@ A damaged file in the run is reported and kept, and the exit code is 1: see tall
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which accounts are passed to the recorder; it writes them less often.
 const ACCOUNTS: Duration = Duration::from_secs(1);
+/// Interval of the lines about progress where there is no terminal.
+const LINES: Duration = Duration::from_secs(60);
+/// Length of a station within a run's name: its folder has room for the rest.
+const STATION_LETTERS: usize = 100;
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Streams to record, such as lab/probe, 'lab/*' or '**'
     #[arg(required = true, value_name = "PATTERN")]
     patterns: Vec<StreamPattern>,
-    /// Name of the run, one word
+    /// Name of the run, one word [default: time and station, such as 2026-11-26T135807Z-daq-3]
     #[arg(long, value_name = "NAME")]
-    run: RunName,
+    run: Option<RunName>,
     /// Folder of the archive; created if missing [default: record.root of the settings]
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
+    #[arg(long, alias = "root", value_name = "DIR")]
+    archive: Option<PathBuf>,
     /// End after this time, such as 8h
-    #[arg(long, value_parser = text::duration)]
+    #[arg(long, short = 't', value_parser = text::duration)]
     duration: Option<Duration>,
     /// End once every joined stream has ended; a stream that falls silent counts as ended after a minute
     #[arg(long)]
@@ -59,8 +70,8 @@ pub(crate) struct Arguments {
     /// Name of this reader in accounts
     #[arg(long, value_name = "NAME", default_value = "recorder")]
     reader: String,
-    /// Print the accounts as JSON at the end, one object per line
-    #[arg(long)]
+    /// Print run and progress, and the accounts at the end, as JSON, one object per line
+    #[arg(long, short = 'J')]
     json: bool,
     #[command(flatten)]
     child: AsChild,
@@ -68,18 +79,21 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let settings = sources.load()?;
-    let flag = arguments.root.as_ref().map(|root| root.display().to_string());
+    let flag = arguments.archive.as_ref().map(|root| root.display().to_string());
     let root = settings.text("record.root", flag.as_deref())?;
     let node = settings.node()?;
+    let run = arguments.run.clone().unwrap_or_else(|| own_name(sys::clock::wall(), node.station()));
     let cancellation = arguments.child.cancellation()?;
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root.as_ref()).with_context(|| root.clone())?);
-    let recording = Recording::open(Arc::clone(&store), &arguments).with_context(|| root.clone())?;
+    let recording = Recording::open(Arc::clone(&store), &arguments, &run).with_context(|| root.clone())?;
     let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str);
     let mut builder = node.subscriber(patterns.next().expect("clap asks for one")).reader(&arguments.reader);
     builder = patterns.fold(builder, tallycast::SubscriberBuilder::pattern);
     let subscriber = builder.open()?;
-    if !arguments.json {
-        eprintln!("recording run {} in {root}", arguments.run);
+    if arguments.json {
+        print_line(&json!({"event": "recording", "run": run.as_str(), "root": root}))?;
+    } else {
+        eprintln!("recording run {run} in {root}");
     }
     let patience = Patience::new(cancellation, arguments.child.patience, arguments.until_end);
     let mut recorded = recording.record(subscriber, patience, Deadline::after(arguments.duration));
@@ -91,6 +105,16 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     print(&arguments, &recorded)
 }
 
+/// Returns the name of a run that was given none: `2026-11-26T135807Z-daq-3`.
+fn own_name(time: WallTime, station: &str) -> RunName {
+    let time = moment_text(time);
+    let second = time.split('.').next().unwrap_or_default().replace(':', "");
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+    let station: String =
+        station.chars().map(|it| if is_plain(it) { it } else { '-' }).take(STATION_LETTERS).collect();
+    format!("{second}Z-{station}").parse().expect("these letters are those of names")
+}
+
 /// Result of a recording.
 struct Recorded {
     accounts: Vec<StreamAccount>,
@@ -99,12 +123,26 @@ struct Recorded {
     whole: bool,
 }
 
+/// Counts of a stream, for the progress. Units: elements, but for the size of one.
+#[derive(Default)]
+struct Counts {
+    element_bytes: u64,
+    accepted: u64,
+    not_written: u64,
+    missing: u64,
+}
+
 /// A recorder with its clock and its background work.
 struct Recording {
     recorder: Recorder,
     compactor: Compactor,
+    store: Arc<dyn Store>,
     json: bool,
     status: StatusLine,
+    pace: Pace,
+    next_line: Clock,
+    /// Counts of every stream that began, also of ended ones, which the recorder forgets.
+    counts: BTreeMap<(Arc<StreamName>, Epoch), Counts>,
     /// Streams that could not be recorded, and were complained of.
     failed: BTreeSet<(Arc<StreamName>, Epoch)>,
     /// Something in the run is damaged, and was complained of.
@@ -116,7 +154,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn open(store: Arc<dyn Store>, arguments: &Arguments) -> anyhow::Result<Self> {
+    fn open(store: Arc<dyn Store>, arguments: &Arguments, run: &RunName) -> anyhow::Result<Self> {
         let damaged = Arc::new(AtomicBool::new(false));
         let found_damaged = Arc::clone(&damaged);
         let compactor = Compactor::start(Arc::clone(&store), move |done| match done {
@@ -128,11 +166,15 @@ impl Recording {
             }
         })?;
         let options = Options { reader: arguments.reader.clone(), ..Options::default() };
-        let recorder = Recorder::open(store, arguments.run.clone(), options, Instant::ORIGIN)?;
+        let recorder = Recorder::open(Arc::clone(&store), run.clone(), options, Instant::ORIGIN)?;
         let began = Clock::now();
         Ok(Self {
             recorder,
             compactor,
+            store,
+            pace: Pace::new(began),
+            next_line: began + LINES,
+            counts: BTreeMap::new(),
             json: arguments.json,
             status: StatusLine::new(arguments.json),
             failed: BTreeSet::new(),
@@ -193,6 +235,9 @@ impl Recording {
         match event {
             Event::Began(info) => {
                 self.joined += 1;
+                let element_bytes = info.schema.dtype.size_bytes() as u64;
+                let counts = Counts { element_bytes, ..Counts::default() };
+                self.counts.insert((Arc::clone(&info.name), info.epoch), counts);
                 if !self.json {
                     let schema = &info.schema;
                     let (channels, dtype, rate) = (schema.channels.len(), schema.dtype, schema.rate);
@@ -202,21 +247,49 @@ impl Recording {
                     ));
                 }
             }
-            Event::Ended(_) => self.joined = self.joined.saturating_sub(1),
+            Event::Ended(account) => {
+                self.joined = self.joined.saturating_sub(1);
+                self.note_missing(account);
+            }
             Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
         }
     }
 
+    /// Shows the progress: in a terminal on one line, otherwise, and as JSON, on a line a minute.
     fn show(&mut self) {
-        let (joined, recorder) = (self.joined, &self.recorder);
-        self.status.show(|| {
-            let (mut stored, mut lost) = (0, 0);
-            for progress in recorder.progress() {
-                stored += progress.stored;
-                lost += progress.archive_write;
+        let is_watched = self.status.is_watched();
+        let is_due = if is_watched { self.status.is_due() } else { Clock::now() >= self.next_line };
+        if !is_due {
+            return;
+        }
+        self.next_line = Clock::now() + LINES;
+        let progress = self.progress();
+        if is_watched {
+            self.status.show(|| progress.text());
+        } else if self.json {
+            // A closed output is no reason to stop recording.
+            drop(print_line(&progress.json()));
+        } else {
+            eprintln!("{}", progress.text());
+        }
+    }
+
+    fn progress(&mut self) -> pace::Progress {
+        for progress in self.recorder.progress() {
+            if let Some(counts) = self.counts.get_mut(&(progress.stream, progress.epoch)) {
+                (counts.accepted, counts.not_written) = (progress.accepted, progress.archive_write);
             }
-            format!("{joined} streams, {stored} elements stored, {lost} not written")
-        });
+        }
+        let sum = |of: fn(&Counts) -> u64| -> u64 { self.counts.values().map(of).sum() };
+        let bytes = sum(|it| it.accepted * it.element_bytes);
+        pace::Progress {
+            streams: self.joined,
+            bytes,
+            bytes_per_s: self.pace.per_second(Clock::now(), bytes),
+            missing: sum(|it| it.missing),
+            not_written: sum(|it| it.not_written),
+            free_bytes: self.store.space_bytes().ok(),
+        }
     }
 
     fn note_accounts(&mut self, subscriber: &Subscriber) {
@@ -224,7 +297,15 @@ impl Recording {
             return;
         }
         self.next_accounts = Clock::now() + ACCOUNTS;
-        self.recorder.note_accounts(self.now(), &subscriber.accounts());
+        let accounts = subscriber.accounts();
+        accounts.iter().for_each(|account| self.note_missing(account));
+        self.recorder.note_accounts(self.now(), &accounts);
+    }
+
+    fn note_missing(&mut self, account: &StreamAccount) {
+        if let Some(counts) = self.counts.get_mut(&(Arc::clone(&account.stream), account.epoch)) {
+            counts.missing = account.account.elements.missing();
+        }
     }
 
     /// Prints the recorder's messages and passes closed segments to the compactor.
@@ -279,12 +360,12 @@ fn say(notice: &Notice) {
         Notice::DiskFull { cause } => {
             tracing::warn!(
                 "the disk is full ({cause}); samples are counted as archive_write until there is space\n\
-                 free some, or record to another disk with --root DIR"
+                 free some, or record to another disk with --archive DIR"
             );
         }
         Notice::Gone { cause } => tracing::error!(
             "{cause}\nsamples are counted as archive_write until it is back; earlier data are where it was moved\n\
-             put it back, or end this recorder and record into another folder with --root DIR"
+             put it back, or end this recorder and record into another folder with --archive DIR"
         ),
         Notice::Back => tracing::warn!("the archive is back in place, recording continues"),
         Notice::DiskBack => tracing::warn!("disk space is available again, recording continues"),
@@ -345,4 +426,17 @@ fn progress_json(progress: &Progress) -> serde_json::Value {
         "stored": progress.stored,
         "lost": {"archive_write": progress.archive_write},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_name_is_named_by_time_and_station() {
+        let time = WallTime::from_nanos(1_795_292_100_500_000_000);
+        assert_eq!(own_name(time, "daq-3").as_str(), "2026-11-21T201500Z-daq-3");
+        assert_eq!(own_name(time, "hall 2/ä").as_str(), "2026-11-21T201500Z-hall-2--");
+        assert_eq!(own_name(time, &"s".repeat(500)).as_str().len(), 19 + STATION_LETTERS);
+    }
 }
