@@ -6,6 +6,7 @@ mod deadline;
 mod features;
 #[cfg(all(test, feature = "instruments"))]
 mod golden;
+mod layout;
 #[macro_use]
 mod messages;
 mod quantity;

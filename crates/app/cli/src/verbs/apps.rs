@@ -11,6 +11,7 @@ use units::text;
 
 use crate::Outcome;
 use crate::deadline::Deadline;
+use crate::layout;
 use crate::messages::print_line;
 use crate::settings::{self, Sources};
 use crate::signals;
@@ -110,7 +111,8 @@ fn tell(watch: &AppsWatch, apps: &[AppLook], json: bool) -> anyhow::Result<()> {
     if json {
         return tell_json(watch, apps, apps);
     }
-    writeln!(std::io::stdout().lock(), "{}", picture(apps, &watch.streams()?))?;
+    let picture = layout::redrawn(&picture(apps, &watch.streams()?), layout::width());
+    writeln!(std::io::stdout().lock(), "{picture}\n")?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use tallycast::{Announced, Bus, Dtype, OnHost, Reach, SampleRate, StreamId, With
 use units::text;
 
 use crate::Outcome;
+use crate::layout::{self, Align, Table};
 use crate::messages::print_line;
 use crate::settings::{self, Sources};
 
@@ -172,34 +173,37 @@ fn object(row: &Row) -> serde_json::Value {
 }
 
 fn print_table(rows: &[Row]) -> std::io::Result<()> {
-    let width = |text: fn(&Row) -> usize, least: usize| rows.iter().map(text).max().unwrap_or(0).max(least);
-    let name = width(|row| row.name.len(), 6);
-    let station = width(|row| row.station.len(), 7);
-    let age = width(|row| brief(row.age).len(), 3);
     let mut output = std::io::stdout().lock();
-    if !rows.is_empty() {
-        writeln!(
-            output,
-            "{:name$}  {:>12}  {:>8}  {:5}  {:station$}  {:21}  {:age$}  REACH",
-            "STREAM", "SAMPLES/S", "CHANNELS", "DTYPE", "STATION", "GROUP", "AGE"
-        )?;
-    }
-    for row in rows {
-        let group = row.network.map_or_else(|| "-".to_owned(), |(group, _)| group.to_string());
-        writeln!(
-            output,
-            "{:name$}  {:>12}  {:>8}  {:5}  {:station$}  {group:21}  {:age$}  {} ({})",
-            row.name,
-            row.rate.to_string(),
-            row.channels,
-            row.dtype.name(),
-            row.station,
-            brief(row.age),
-            row.reach.hop(),
-            row.why
-        )?;
+    for line in if rows.is_empty() { Vec::new() } else { table(rows).lines(layout::width()) } {
+        writeln!(output, "{line}")?;
     }
     Ok(())
+}
+
+fn table(rows: &[Row]) -> Table<8> {
+    let mut table = Table::new([
+        ("STREAM", Align::Left),
+        ("SAMPLES/S", Align::Right),
+        ("CHANNELS", Align::Right),
+        ("DTYPE", Align::Left),
+        ("STATION", Align::Left),
+        ("GROUP", Align::Left),
+        ("AGE", Align::Left),
+        ("REACH", Align::Left),
+    ]);
+    for row in rows {
+        table.row([
+            row.name.clone(),
+            row.rate.to_string(),
+            row.channels.to_string(),
+            row.dtype.name().to_owned(),
+            row.station.clone(),
+            row.network.map_or_else(|| "-".to_owned(), |(group, _)| group.to_string()),
+            brief(row.age),
+            format!("{} ({})", row.reach.hop(), row.why),
+        ]);
+    }
+    table
 }
 
 /// Returns how long ago an epoch began.

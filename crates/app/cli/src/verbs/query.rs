@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tallycast::{StreamName, WallTime};
 
 use crate::Outcome;
+use crate::layout;
 use crate::messages::print_line;
 use crate::settings::Sources;
 use export::Order;
@@ -240,17 +241,12 @@ fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> an
         0 => format!("nothing stored since {}:", utc(recording.t0)),
         samples => format!("{} to {}, {samples} samples", utc(recording.t0), utc(recording.t1)),
     };
-    writeln!(
-        output,
-        "  {stored} of {} × {} at {} samples/s, {} bytes, {}",
-        schema.channels.len(),
-        schema.dtype,
-        schema.rate,
-        recording.size_bytes,
-        state(recording)
-    )?;
+    let kind = format!("{} × {} at {} samples/s", schema.channels.len(), schema.dtype, schema.rate);
+    let text = format!("{stored} of {kind}, {} bytes, {}", recording.size_bytes, state(recording));
+    let width = layout::width();
+    writeln!(output, "{}", layout::hanging("  ", &text, width))?;
     for damaged in &recording.damaged {
-        writeln!(output, "  damaged: {damaged}")?;
+        writeln!(output, "{}", layout::hanging("  damaged: ", &damaged.to_string(), width))?;
     }
     for (stage, count) in lost.nonzero() {
         writeln!(output, "  {count} elements lost in {stage}")?;
@@ -259,7 +255,7 @@ fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> an
         writeln!(output, "  {unexplained} elements missing, unexplained")?;
     }
     for line in gaps::absences(recording) {
-        writeln!(output, "  {line}")?;
+        writeln!(output, "{}", layout::hanging("  ", &line, width))?;
     }
     Ok(())
 }

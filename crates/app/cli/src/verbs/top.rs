@@ -7,6 +7,7 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -14,12 +15,14 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
 use sys::{Cancellation, Interest, Poller, clock};
 use tallycast::{
-    HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
+    Block, HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamName, StreamPattern, Subscriber,
+    account_json,
 };
 use units::text;
 
 use crate::Outcome;
 use crate::deadline::Deadline;
+use crate::layout::{self, Align, Table};
 use crate::messages::print_line;
 use crate::settings::Sources;
 use crate::signals;
@@ -43,13 +46,16 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PATTERN", default_value = "**")]
     patterns: Vec<StreamPattern>,
     /// The time between two snapshots
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
+    #[arg(long, short, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
     interval: Duration,
+    /// End after this time, such as 30s
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
+    duration: Option<Duration>,
     /// End after this many snapshots
     #[arg(long, alias = "looks", value_name = "COUNT")]
     snapshots: Option<u64>,
     /// One JSON object per stream and snapshot, one per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
     /// One table per snapshot, one below the other, also in a terminal
     #[arg(long)]
@@ -65,11 +71,56 @@ struct Line {
     readers: Vec<OtherReader>,
 }
 
-/// Samples and bytes of a stream since the last snapshot.
-#[derive(Clone, Copy, Default)]
+/// Width of the losses in a table: a stage with its count.
+const LOST_WIDTH: usize = 28;
+
+/// Samples and bytes of a stream since `since`.
+#[derive(Clone, Copy)]
 struct Flow {
     samples: u64,
     bytes: u64,
+    since: Instant,
+}
+
+impl Flow {
+    /// Begins with a stream's first block, at the time at which the first of its samples was due: a stream that was
+    /// joined during an interval has the rate of the part in which it was read.
+    fn begun_by(block: &Block, now: Instant) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
+        let lasted = block.samples as f64 / block.schema.rate.as_hz();
+        let lasted = Duration::try_from_secs_f64(lasted).unwrap_or_default();
+        Self { samples: 0, bytes: 0, since: now.checked_sub(lasted).unwrap_or(now) }
+    }
+
+    fn count(&mut self, block: &Block) {
+        self.samples += block.samples;
+        self.bytes += block.data.as_bytes().len() as u64;
+    }
+}
+
+/// Flows of the streams, across snapshots.
+#[derive(Default)]
+struct Flows(BTreeMap<Arc<StreamName>, Flow>);
+
+impl Flows {
+    fn take(&mut self, block: &Block, now: Instant) {
+        let flow = self.0.entry(Arc::clone(&block.stream)).or_insert_with(|| Flow::begun_by(block, now));
+        flow.count(block);
+    }
+
+    /// Returns a stream's samples and bytes per second until `now`, zero if nothing of it was ever read.
+    #[expect(clippy::cast_precision_loss, reason = "rates for display")]
+    fn per_second(&self, stream: &StreamName, now: Instant) -> (f64, f64) {
+        let Some(flow) = self.0.get(stream) else { return (0.0, 0.0) };
+        let seconds = now.duration_since(flow.since).as_secs_f64().max(f64::MIN_POSITIVE);
+        (flow.samples as f64 / seconds, flow.bytes as f64 / seconds)
+    }
+
+    /// Begins the next interval, for the streams that `remain`.
+    fn begin(&mut self, now: Instant, remain: &[Line]) {
+        self.0.retain(|name, _| remain.iter().any(|line| line.account.stream == *name));
+        self.0.values_mut().for_each(|flow| *flow = Flow { samples: 0, bytes: 0, since: now });
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -83,21 +134,26 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let cancellation = signals::cancellation()?;
     let is_view = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if is_view && !arguments.json && !arguments.plain && arguments.snapshots.is_none() {
-        view_until_ended(&mut subscriber, &mut heard, arguments.interval, &cancellation)?;
+        view_until_ended(&mut subscriber, &mut heard, arguments, &cancellation)?;
         return Ok(Outcome::Fine);
     }
-    let mut seen_any = false;
+    let (mut seen_any, mut flows) = (false, Flows::default());
+    let end = Deadline::after(arguments.duration);
     for snapshot in 1.. {
-        let began = Instant::now();
-        let flows = read_for(&mut subscriber, arguments.interval, &cancellation);
-        let lines = lines(&subscriber, &mut heard, &flows, began.elapsed());
+        read_for(&mut subscriber, end.left(arguments.interval), &cancellation, &mut flows);
+        let now = Instant::now();
+        let lines = lines(&subscriber, &mut heard, &flows, now);
+        flows.begin(now, &lines);
         seen_any |= !lines.is_empty();
         if arguments.json {
             lines.iter().try_for_each(|line| print_line(&object(line)))?;
         } else {
             print_table(&lines)?;
         }
-        if cancellation.is_cancelled() || arguments.snapshots.is_some_and(|snapshots| snapshot >= snapshots) {
+        let is_last = arguments.snapshots.is_some_and(|snapshots| snapshot >= snapshots);
+        // A rest too short for a rate is left out.
+        let is_over = end.left(arguments.interval) < arguments.interval / 10;
+        if is_last || is_over || cancellation.is_cancelled() {
             break;
         }
     }
@@ -146,71 +202,60 @@ impl Drop for Screen {
 
 /// Interval at which keys are checked.
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval at which the request to end is checked: a subscriber sleeps at words of memory, not at descriptors.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 fn view_until_ended(
     subscriber: &mut Subscriber,
     heard: &mut HeardReports,
-    interval: Duration,
+    arguments: &Arguments,
     cancellation: &Cancellation,
 ) -> anyhow::Result<()> {
+    let interval = arguments.interval;
     let mut screen = Screen::take()?;
     let (mut state, mut snapshots) = (State::new(), Snapshots::begin());
-    let (mut flows, mut began) = (BTreeMap::new(), Instant::now());
-    while !cancellation.is_cancelled() {
+    let (mut flows, mut began, end) = (Flows::default(), Instant::now(), Deadline::after(arguments.duration));
+    while !cancellation.is_cancelled() && !end.is_over() {
         screen.terminal.draw(|frame| view::draw(frame, &state))?;
-        for (name, flow) in read_for(subscriber, interval.min(KEY_INTERVAL), cancellation) {
-            let sum: &mut Flow = flows.entry(name).or_default();
-            sum.samples += flow.samples;
-            sum.bytes += flow.bytes;
-        }
+        read_for(subscriber, interval.min(KEY_INTERVAL), cancellation, &mut flows);
         if screen.follow_keys(&mut state)? == Next::End {
             break;
         }
-        let took = began.elapsed();
+        let now = Instant::now();
+        let took = now.duration_since(began);
         if took >= interval {
-            let lines = lines(subscriber, heard, &std::mem::take(&mut flows), took);
-            began = Instant::now();
+            let lines = lines(subscriber, heard, &flows, now);
+            flows.begin(now, &lines);
+            began = now;
             state.see(snapshots.take(&lines, took));
         }
     }
     Ok(())
 }
 
-/// Reads all events until the time is over; returns them by the streams' names.
+/// Reads all events until the time is over.
 fn read_for(
     subscriber: &mut Subscriber,
     interval: Duration,
     cancellation: &Cancellation,
-) -> BTreeMap<String, Flow> {
+    flows: &mut Flows,
+) {
     let deadline = Deadline::after(Some(interval));
-    let mut flows: BTreeMap<String, Flow> = BTreeMap::new();
     while !deadline.is_over() && !cancellation.is_cancelled() {
-        let Some(event) = subscriber.next(interval.min(Duration::from_millis(50))) else { continue };
-        if let tallycast::Event::Block(block) = event {
-            let flow = flows.entry(block.stream.to_string()).or_default();
-            flow.samples += block.samples;
-            flow.bytes += block.data.as_bytes().len() as u64;
+        if let Some(tallycast::Event::Block(block)) = subscriber.next(deadline.left(POLL_INTERVAL)) {
+            flows.take(&block, Instant::now());
         }
     }
-    flows
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates for display")]
-fn lines(
-    subscriber: &Subscriber,
-    heard: &mut HeardReports,
-    flows: &BTreeMap<String, Flow>,
-    took: Duration,
-) -> Vec<Line> {
+fn lines(subscriber: &Subscriber, heard: &mut HeardReports, flows: &Flows, now: Instant) -> Vec<Line> {
     heard.look();
     let reaches: BTreeMap<StreamId, Reach> = subscriber.reaches().into_iter().collect();
     let line = |account: StreamAccount| {
-        let flow = flows.get(account.stream.as_str()).copied().unwrap_or_default();
-        let per_s = |count: u64| count as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
+        let (samples_per_s, bytes_per_s) = flows.per_second(&account.stream, now);
         let reach = reaches.get(&account.id).copied().unwrap_or(Reach::Udp);
         let readers = heard.of(account.id, account.epoch);
         let readers = readers.into_iter().map(|reader| OtherReader::of(reader, heard.age(reader))).collect();
-        let (samples_per_s, bytes_per_s) = (per_s(flow.samples), per_s(flow.bytes));
         Line { samples_per_s, bytes_per_s, account, reach, readers }
     };
     let mut lines: Vec<Line> = subscriber.accounts_without_gaps().into_iter().map(line).collect();
@@ -233,30 +278,35 @@ fn object(line: &Line) -> Value {
 
 fn print_table(lines: &[Line]) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
-    let name = lines.iter().map(|line| line.account.stream.as_str().len()).max().unwrap_or(0).max(6);
-    writeln!(
-        output,
-        "{:name$}  {:>10}  {:>10}  {:>14}  {:28}  REACH",
-        "STREAM", "SAMPLES/S", "PER S", "DELIVERED", "LOST"
-    )?;
-    for line in lines {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for display")]
-        let size = text::decimal_size(line.bytes_per_s as u64);
-        writeln!(
-            output,
-            "{:name$}  {:>10.0}  {size:>10}  {:>14}  {:28}  {} ({})",
-            line.account.stream.as_str(),
-            line.samples_per_s,
-            line.account.account.elements.delivered,
-            lost_text(&line.account),
-            line.reach.hop(),
-            line.reach.why()
-        )?;
-    }
+    table(lines).lines(layout::width()).iter().try_for_each(|line| writeln!(output, "{line}"))?;
     if lines.is_empty() {
         writeln!(output, "no data yet")?;
     }
     output.flush()
+}
+
+fn table(lines: &[Line]) -> Table<6> {
+    let mut table = Table::new([
+        ("STREAM", Align::Left),
+        ("SAMPLES/S", Align::Right),
+        ("PER S", Align::Right),
+        ("DELIVERED", Align::Right),
+        ("LOST", Align::Left),
+        ("REACH", Align::Left),
+    ]);
+    for line in lines {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for display")]
+        let size = text::decimal_size(line.bytes_per_s as u64);
+        table.row([
+            line.account.stream.to_string(),
+            format!("{:.0}", line.samples_per_s),
+            size,
+            line.account.account.elements.delivered.to_string(),
+            layout::wrapped(&lost_text(&line.account), LOST_WIDTH).join("\n"),
+            format!("{} ({})", line.reach.hop(), line.reach.why()),
+        ]);
+    }
+    table
 }
 
 /// Returns the losses and their stages, in elements.

@@ -10,6 +10,7 @@ use units::text;
 
 use super::text::{line, remedies};
 use crate::Outcome;
+use crate::layout;
 use crate::messages::print_line;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -75,7 +76,8 @@ pub(super) fn report_all(checks: &[Check], json: bool) -> anyhow::Result<Outcome
 
 fn report(check: &Check) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
-    writeln!(output, "{:<10}{:<24}{}", check.judgement.name(), check.name, check.live)?;
+    let head = format!("{:<10}{:<24}", check.judgement.name(), check.name);
+    writeln!(output, "{}", layout::hanging(&head, &check.live, layout::width()))?;
     if check.judgement == Judgement::Ok {
         return Ok(());
     }

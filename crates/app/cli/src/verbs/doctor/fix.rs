@@ -20,7 +20,7 @@ use units::text;
 
 use super::Selection;
 use super::load;
-use super::text::line;
+use super::text::{command, line};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::signals;
@@ -292,14 +292,14 @@ fn write_plan(
     line(output, "why", &plan.why)?;
     match change {
         Some(change) => {
-            line(output, "change", &change.to_string())?;
-            line(output, "undo", &change.undo().unwrap_or_else(|| "by hand".to_owned()))?;
+            command(output, "change", &change.to_string())?;
+            command(output, "undo", &change.undo().unwrap_or_else(|| "by hand".to_owned()))?;
         }
         None => line(output, "change", "none that can be made and undone from here")?,
     }
     plan.by_hand.iter().try_for_each(|remedy| {
         line(output, "by hand", &remedy.what)?;
-        remedy.command().map_or(Ok(()), |command| line(output, "", &command))
+        remedy.command().map_or(Ok(()), |it| command(output, "", &it))
     })
 }
 

@@ -22,6 +22,8 @@ use super::Selection;
 use super::names::Names;
 use super::text::{line, remedies};
 use crate::Outcome;
+use crate::deadline::Deadline;
+use crate::layout;
 use crate::messages::print_line;
 use crate::settings::Sources;
 use crate::signals;
@@ -52,8 +54,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     selection: Selection,
     /// The time between two snapshots
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
+    #[arg(long, short, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
     interval: Duration,
+    /// End after this time, such as 30s
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
+    duration: Option<Duration>,
     /// Position of stream and number in datagrams: `tallycast`, `rtp`, or offsets and sizes in bytes; may be given
     /// several times
     #[arg(long = "profile", value_name = "PROFILE", default_value = "tallycast")]
@@ -76,8 +81,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
-    let Arguments { streams, selection, interval, profiles, no_events, checkpoints, record, snapshots, json } =
-        arguments;
+    let Arguments { streams, selection, interval, profiles, no_events, checkpoints, record, .. } = arguments;
+    let Arguments { duration, snapshots, json, .. } = arguments;
     let cancellation = signals::cancellation()?;
     let wanted = Wanted::from(selection);
     let drops = if no_events { None } else { drops(&wanted, &profiles) };
@@ -118,8 +123,10 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         reported.choose(watcher);
         Ok(())
     };
+    let end = Deadline::after(duration);
+    let wait = |time| !cancellation.wait(end.left(time)) && !end.is_over();
     watcher
-        .watch_until_stopped((interval, snapshots), |time| !cancellation.wait(time), report)
+        .watch_until_stopped((interval, snapshots), wait, report)
         .context("the kernel no longer lists its UDP sockets")?;
     reported.report_seen(&watcher.finish())?;
     reported.report_passed_at_end(&watcher)?;
@@ -261,14 +268,10 @@ impl Reported<'_> {
                 .map_or_else(|| format!("{:016x}", passage.way.stream), str::to_owned);
             let Passed { first, next, datagrams } = passed;
             let device = watcher.device(passage.device);
-            writeln!(
-                std::io::stdout().lock(),
-                "{:<5} {device:<12} {datagrams} datagrams, {first}–{}: stream {stream}, from {} to {}",
-                passage.checkpoint.name(),
-                next.wrapping_sub(1),
-                passage.way.source,
-                passage.way.destination
-            )?;
+            let numbers = format!("{datagrams} datagrams, {first}–{}", next.wrapping_sub(1));
+            let (source, destination) = (passage.way.source, passage.way.destination);
+            let way = format!("{numbers}: stream {stream}, from {source} to {destination}");
+            say(&format!("{:<5} {device:<12} ", passage.checkpoint.name()), &way)?;
         }
         Ok(())
     }
@@ -316,13 +319,9 @@ impl Reported<'_> {
         if self.json {
             return self.print_loss(unplaced_json(unplaced));
         }
+        let seconds = self.time.as_secs_f64();
+        say(&format!("{seconds:>8.1} s  "), &format!("{UNEXPLAINED:<24} {} datagrams", unplaced.count))?;
         let mut output = std::io::stdout().lock();
-        writeln!(
-            output,
-            "{:>8.1} s  {UNEXPLAINED:<24} {} datagrams",
-            self.time.as_secs_f64(),
-            unplaced.count
-        )?;
         self.list(&mut output, &unplaced.datagrams)?;
         line(&mut output, "why", UNKNOWN_REASON)?;
         line(&mut output, "evidence", &evidence_text(&unplaced.evidence))
@@ -346,9 +345,10 @@ impl Reported<'_> {
         let Finding { stage, count, unit, why, .. } = finding;
         let share = if finding.is_apportioned { " (by share)" } else { "" };
         let (place, unit) = (&finding.place, unit.in_words());
-        let mut output = std::io::stdout().lock();
         let seconds = self.time.as_secs_f64();
-        writeln!(output, "{seconds:>8.1} s  {:<24} {count} {unit}{share}, {place}", stage.name())?;
+        let head = format!("{seconds:>8.1} s  {:<24} ", stage.name());
+        say(&head, &format!("{count} {unit}{share}, {place}"))?;
+        let mut output = std::io::stdout().lock();
         self.list(&mut output, &finding.datagrams)?;
         if self.explained.insert((stage.name(), finding.place.clone(), why.clone())) {
             explain(&mut output, finding)?;
@@ -412,17 +412,23 @@ impl Reported<'_> {
         }
         writeln!(output, "lost in {seconds:.1} s:")?;
         for ((stage, place), count) in &self.sums {
-            writeln!(output, "{count:>12}  {stage:<24} {place}")?;
+            let head = format!("{count:>12}  {stage:<24} ");
+            writeln!(output, "{}", layout::hanging(&head, &place.to_string(), layout::width()))?;
         }
         let rests = [
             (self.not_named, "of these not observed: counted, and in no drop event"),
             (self.not_observed, "not observed: sockets that are closed, or drops of the last moment"),
         ];
         for (count, what) in rests.into_iter().filter(|(count, _)| *count > 0) {
-            writeln!(output, "{count:>12}  {what}")?;
+            writeln!(output, "{}", layout::hanging(&format!("{count:>12}  "), what, layout::width()))?;
         }
         Ok(())
     }
+}
+
+/// Prints a line that is broken between words, below the first of them.
+fn say(head: &str, text: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout().lock(), "{}", layout::hanging(head, text, layout::width()))
 }
 
 /// Prints cause, counters and remedies.

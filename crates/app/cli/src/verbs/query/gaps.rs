@@ -8,6 +8,7 @@ use archive::{Archive, GapRecord, Hole, Piece, Recording, StreamEntry, moment_te
 use serde_json::{Value, json};
 use tallycast::{GapKind, WallTime};
 
+use crate::layout;
 use crate::messages::print_line;
 
 /// Reports the holes whose samples were stored and cannot be read; returns whether there are any.
@@ -37,7 +38,7 @@ pub(super) fn show(
         if as_json {
             print_line(&hole.to_json())?;
         } else {
-            writeln!(output, "{}", line(&hole))?;
+            writeln!(output, "{}", line(&hole, layout::width()))?;
         }
     }
     for recording in &entry.epochs {
@@ -47,7 +48,8 @@ pub(super) fn show(
         }
         for gap in recording.absences().filter(|gap| gap.positions.is_empty() && range.contains(&gap.t0)) {
             count += 1;
-            writeln!(output, "{}  {}", utc(gap.t0), of_unknown_extent(recording, gap))?;
+            let head = format!("{}  ", utc(gap.t0));
+            writeln!(output, "{}", layout::hanging(&head, &of_unknown_extent(recording, gap), layout::width()))?;
         }
     }
     if count == 0 && !as_json {
@@ -56,10 +58,11 @@ pub(super) fn show(
     Ok(damaged)
 }
 
-fn line(hole: &Hole) -> String {
+fn line(hole: &Hole, width: usize) -> String {
     let parts: Vec<String> = hole.reasons().named().map(|(name, count)| format!("{name} {count}")).collect();
     let last = hole.first_index + hole.samples - 1;
-    format!("{}  samples {} to {last}: {}", utc(hole.t0), hole.first_index, parts.join(", "))
+    let text = format!("samples {} to {last}: {}", hole.first_index, parts.join(", "));
+    layout::hanging(&format!("{}  ", utc(hole.t0)), &text, width)
 }
 
 fn first_index(recording: &Recording, gap: &GapRecord) -> u64 {

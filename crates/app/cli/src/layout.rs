@@ -1,0 +1,209 @@
+//! Text that fits its terminal: lines broken between words, and tables.
+//!
+//! A word longer than its line stays whole, so that it can be searched for and copied. Without a terminal text is as
+//! wide as the usual one.
+
+use std::io::IsTerminal;
+
+use ratatui::crossterm::terminal;
+
+/// Width without a terminal, and of terminals that do not say theirs.
+const USUAL_WIDTH: usize = 80;
+/// Width below which lines are no longer made shorter.
+const LEAST_WIDTH: usize = 40;
+/// Space between two columns of a table.
+const BETWEEN: usize = 2;
+/// Indentation of what stands below a line it belongs to.
+const BELOW: usize = 2;
+
+/// Returns the columns of the terminal that standard output is, or of the usual one.
+pub(crate) fn width() -> usize {
+    let size = std::io::stdout().is_terminal().then(terminal::size);
+    let columns = size.and_then(Result::ok).map(|(columns, _)| usize::from(columns)).filter(|it| *it > 0);
+    columns.unwrap_or(USUAL_WIDTH).max(LEAST_WIDTH)
+}
+
+/// Breaks a text into lines of at most `width` letters where words are; its own lines stay lines.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    text.lines().flat_map(|line| broken(line, width, width)).collect()
+}
+
+/// Returns `head` and `text` behind it, whose further lines begin below its first letter.
+pub(crate) fn hanging(head: &str, text: &str, width: usize) -> String {
+    let indent = " ".repeat(letters(head));
+    let lines = wrapped(text, width.saturating_sub(indent.len()));
+    let text = lines.join(&format!("\n{indent}"));
+    format!("{head}{text}").trim_end().to_owned()
+}
+
+/// Breaks the lines of a drawing; the rest of a line is indented by four more than its beginning.
+pub(crate) fn redrawn(text: &str, width: usize) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let indent = " ".repeat(letters(line) - letters(line.trim_start()) + 4);
+        let broken = broken(line, width, width.saturating_sub(indent.len()));
+        let indented = |(index, part): (usize, &String)| if index == 0 { part.clone() } else { format!("{indent}{part}") };
+        lines.extend(broken.iter().enumerate().map(indented));
+    }
+    lines.join("\n")
+}
+
+/// Breaks one line, keeping the spaces within it; it has at least one part.
+fn broken(line: &str, first_width: usize, other_width: usize) -> Vec<String> {
+    let (mut parts, mut part, mut spaces) = (Vec::new(), String::new(), 0);
+    for (index, word) in line.split(' ').enumerate() {
+        spaces += usize::from(index > 0);
+        if word.is_empty() {
+            continue;
+        }
+        let width = if parts.is_empty() { first_width } else { other_width };
+        let is_first = part.trim().is_empty();
+        if is_first || letters(&part) + spaces + letters(word) <= width {
+            part.push_str(&" ".repeat(spaces));
+        } else {
+            parts.push(std::mem::take(&mut part));
+        }
+        part.push_str(word);
+        spaces = 0;
+    }
+    parts.push(part);
+    parts
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Alignment of a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A table whose last column holds sentences: beside the others if all of them fit there, else below each row.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<const N: usize> {
+    columns: [(&'static str, Align); N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    pub(crate) const fn new(columns: [(&'static str, Align); N]) -> Self {
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// Adds a row; cells may have several lines.
+    pub(crate) fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells);
+    }
+
+    /// Returns the lines of the table, the heads first.
+    pub(crate) fn lines(&self, width: usize) -> Vec<String> {
+        let natural: Vec<usize> = (0..N).map(|column| self.width_of(column)).collect();
+        let (last, others) = natural.split_last().expect("a table has columns");
+        let beside = others.iter().map(|it| it + BETWEEN).sum::<usize>() + last <= width;
+        let mut widths = if beside { natural.clone() } else { others.to_vec() };
+        // A long name stands alone in its line, and the rest of its row below.
+        let all = widths.iter().map(|it| it + BETWEEN).sum::<usize>() - BETWEEN;
+        let least = letters(self.columns[0].0);
+        widths[0] = widths[0].saturating_sub(all.saturating_sub(width)).max(least);
+        let heads = self.columns.map(|(head, _)| head.to_owned());
+        std::iter::once(&heads)
+            .chain(&self.rows)
+            .flat_map(|cells| self.row_lines(cells, &widths, width))
+            .collect()
+    }
+
+    fn width_of(&self, column: usize) -> usize {
+        let cells = self.rows.iter().map(|row| &row[column]);
+        let lines = cells.flat_map(|cell| cell.lines()).map(letters);
+        lines.chain([letters(self.columns[column].0)]).max().unwrap_or(0)
+    }
+
+    fn row_lines(&self, cells: &[String; N], widths: &[usize], width: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let stands_alone = letters(&cells[0]) > widths[0];
+        if stands_alone {
+            lines.push(cells[0].clone());
+        }
+        let skipped = usize::from(stands_alone);
+        let height = cells[..widths.len()].iter().skip(skipped).map(|cell| cell.lines().count()).max();
+        for line in 0..height.unwrap_or(0).max(1) {
+            let mut text = String::new();
+            for (column, width) in widths.iter().enumerate() {
+                let is_empty = stands_alone && column == 0;
+                let cell = if is_empty { "" } else { cells[column].lines().nth(line).unwrap_or("") };
+                let space = " ".repeat(width.saturating_sub(letters(cell)));
+                match self.columns[column].1 {
+                    Align::Left => text.extend([cell, &space]),
+                    Align::Right => text.extend([&space, cell]),
+                }
+                text.push_str(&" ".repeat(BETWEEN));
+            }
+            lines.push(text.trim_end().to_owned());
+        }
+        let below = cells[widths.len()..].iter().flat_map(|cell| wrapped(cell, width - BELOW));
+        lines.extend(below.map(|line| format!("{}{line}", " ".repeat(BELOW)).trim_end().to_owned()));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words_and_never_within_one() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("a  b\n/dev/a-very-long-name c", 9), ["a  b", "/dev/a-very-long-name", "c"]);
+        assert_eq!(hanging("why   ", "one two three", 13), "why   one two\n      three");
+        assert_eq!(hanging("why   ", "", 20), "why");
+    }
+
+    #[test]
+    fn the_rest_of_a_drawn_line_is_indented() {
+        assert_eq!(redrawn("● app  runs\n  ▶ out  to nobody", 12), "● app  runs\n  ▶ out  to\n      nobody");
+    }
+
+    fn table() -> Table<3> {
+        let mut table = Table::new([("STREAM", Align::Left), ("RATE", Align::Right), ("REACH", Align::Left)]);
+        table.row(["lab/a".into(), "1000".into(), "shm (published on this host)".into()]);
+        table.row(["lab/a-long-one".into(), "5".into(), "udp".into()]);
+        table
+    }
+
+    #[test]
+    fn a_table_uses_the_width_and_puts_sentences_below_if_they_do_not_fit() {
+        insta::assert_snapshot!(table().lines(60).join("\n"), @r"
+        STREAM          RATE  REACH
+        lab/a           1000  shm (published on this host)
+        lab/a-long-one     5  udp
+        ");
+        insta::assert_snapshot!(table().lines(40).join("\n"), @r"
+        STREAM          RATE
+          REACH
+        lab/a           1000
+          shm (published on this host)
+        lab/a-long-one     5
+          udp
+        ");
+        insta::assert_snapshot!(table().lines(16).join("\n"), @r"
+        STREAM      RATE
+          REACH
+        lab/a       1000
+          shm (published
+          on this host)
+        lab/a-long-one
+                       5
+          udp
+        ");
+    }
+
+    #[test]
+    fn every_line_of_a_cell_is_in_its_column() {
+        let mut table = Table::new([("STREAM", Align::Left), ("LOST", Align::Left), ("REACH", Align::Left)]);
+        table.row(["a".into(), "3 sender_ip,\n4 unsettled".into(), "udp".into()]);
+        assert_eq!(table.lines(80)[1..], ["a       3 sender_ip,  udp", "        4 unsettled"]);
+    }
+}
