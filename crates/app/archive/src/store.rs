@@ -193,7 +193,7 @@ impl Lock {
 #[non_exhaustive]
 pub enum StoreError {
     /// The disk is full, or a quota is used up.
-    #[error("no space left for {}\nfree some, or record to another disk with --root DIR", .0.display())]
+    #[error("no space left for {}\nfree some, or record to another disk with --archive DIR", .0.display())]
     NoSpace(PathBuf),
     /// The file does not exist.
     #[error("{} does not exist", .0.display())]
@@ -217,7 +217,7 @@ pub enum StoreError {
     /// An open file, or a folder above it, is no longer in its place.
     #[error(
         "{} has disappeared: it, or a folder above it, was removed, moved, replaced or unmounted\n\
-         put it back, or record into another folder with --root DIR",
+         put it back, or record into another folder with --archive DIR",
         .0.display()
     )]
     Gone(PathBuf),

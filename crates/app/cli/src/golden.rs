@@ -6,10 +6,10 @@
 
 use clap::{Arg, Command, CommandFactory};
 
-use crate::Cli;
+use crate::{Cli, help};
 
-/// Line width of the help.
-const WIDTH: usize = 100;
+/// Line width of the help: that of the usual terminal.
+const WIDTH: usize = 80;
 
 fn settings(folder: &str) -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
@@ -33,7 +33,7 @@ fn verbs(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
 }
 
 fn all_verbs() -> Vec<(String, Command)> {
-    let mut command = Cli::command().term_width(WIDTH);
+    let mut command = help::fitted(Cli::command(), WIDTH);
     command.build();
     let mut found = Vec::new();
     verbs(&command, "", &mut found);
@@ -62,6 +62,17 @@ fn the_help_of_every_verb_is_what_was_published() {
     for (name, mut verb) in all_verbs() {
         let help = verb.render_long_help().to_string();
         settings("help").bind(|| insta::assert_snapshot!(name.replace(' ', "-"), help));
+    }
+}
+
+#[test]
+fn the_help_of_every_verb_fits_eighty_columns() {
+    for (name, mut verb) in all_verbs() {
+        for help in [verb.render_long_help(), verb.render_help()] {
+            let help = help.to_string();
+            let wide: Vec<&str> = help.lines().filter(|line| line.trim_end().chars().count() > WIDTH).collect();
+            assert!(wide.is_empty(), "{name}: {wide:#?}");
+        }
     }
 }
 

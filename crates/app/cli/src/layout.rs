@@ -48,6 +48,51 @@ pub(crate) fn redrawn(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
+/// Breaks a shell command between its words, so that it still runs when it is copied.
+///
+/// Units: columns; `indent` before the command, `below` before its further lines.
+pub(crate) fn command_lines(command: &str, width: usize, indent: usize, below: usize) -> Vec<String> {
+    let mut lines = vec![" ".repeat(indent)];
+    for (index, words) in together(&shell_words(command)).iter().enumerate() {
+        let line = lines.last_mut().expect("it begins with one");
+        // The last two columns are those of the backslash.
+        let is_full = letters(line) + 1 + letters(words) + 2 > width;
+        if index > 0 && is_full && letters(command) + indent > width {
+            line.push_str(" \\");
+            lines.push(format!("{}{words}", " ".repeat(below)));
+        } else {
+            line.push_str(if index > 0 { " " } else { "" });
+            line.push_str(words);
+        }
+    }
+    lines
+}
+
+/// Joins each option and the word behind it, which is its value as a rule.
+fn together(words: &[&str]) -> Vec<String> {
+    let pairs = words.chunk_by(|word, next| word.starts_with('-') && !next.starts_with('-'));
+    pairs.map(|pair| pair.join(" ")).collect()
+}
+
+/// Returns the words of a command; quotation marks keep theirs together.
+fn shell_words(command: &str) -> Vec<&str> {
+    let (mut words, mut start, mut quote) = (Vec::new(), 0, None);
+    for (place, letter) in command.char_indices() {
+        match (quote, letter) {
+            (None, ' ') => {
+                words.push(&command[start..place]);
+                start = place + 1;
+            }
+            (None, '\'' | '"') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            _ => {}
+        }
+    }
+    words.push(&command[start..]);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
 /// Breaks one line, keeping the spaces within it; it has at least one part.
 fn broken(line: &str, first_width: usize, other_width: usize) -> Vec<String> {
     let (mut parts, mut part, mut spaces) = (Vec::new(), String::new(), 0);
@@ -164,6 +209,14 @@ mod tests {
     #[test]
     fn the_rest_of_a_drawn_line_is_indented() {
         assert_eq!(redrawn("● app  runs\n  ▶ out  to nobody", 12), "● app  runs\n  ▶ out  to\n      nobody");
+    }
+
+    #[test]
+    fn a_command_is_broken_between_its_words_and_not_within_quotation_marks() {
+        let command = "sh -c 'a b c' --long 1";
+        assert_eq!(command_lines(command, 40, 2, 4), ["  sh -c 'a b c' --long 1"]);
+        assert_eq!(command_lines(command, 16, 2, 4), ["  sh \\", "    -c 'a b c' \\", "    --long 1"]);
+        assert_eq!(command_lines("averylongword", 5, 0, 2), ["averylongword"]);
     }
 
     fn table() -> Table<3> {

@@ -6,6 +6,7 @@ mod deadline;
 mod features;
 #[cfg(all(test, feature = "instruments"))]
 mod golden;
+mod help;
 mod layout;
 #[macro_use]
 mod messages;
@@ -17,9 +18,10 @@ mod status_line;
 mod verbs;
 mod wholeness;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::messages::{init_tracing, print_error};
 use crate::settings::Sources;
@@ -27,7 +29,7 @@ use crate::verbs::Verb;
 
 /// Every sample delivered, or the reason why.
 #[derive(Parser, Debug)]
-#[command(name = "tallycast", version, max_term_width = 120, after_help = EXAMPLES)]
+#[command(name = "tallycast", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(flatten)]
     sources: Sources,
@@ -57,10 +59,13 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let arguments = std::env::args_os();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
     #[cfg(feature = "instruments")]
-    let arguments = verbs::instruments::bench::as_iperf3(arguments);
-    let cli = Cli::parse_from(arguments);
+    let arguments = verbs::instruments::bench::as_iperf3(arguments.into_iter());
+    let mut command = help::fitted(Cli::command(), layout::width());
+    let matches = command.try_get_matches_from_mut(arguments);
+    let cli = matches.and_then(|it| Cli::from_arg_matches(&it).map_err(|error| error.format(&mut command)));
+    let cli = cli.unwrap_or_else(|error| error.exit());
     init_tracing();
     match cli.verb.run(&cli.sources) {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
@@ -78,7 +83,6 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

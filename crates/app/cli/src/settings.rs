@@ -117,7 +117,7 @@ pub(crate) const KEYS: [Key; 8] = [
     },
     Key {
         name: "record.root",
-        flag: Some("--root"),
+        flag: Some("--archive"),
         variable: None,
         about: "folder of the archive",
         default: "\"tallycast-archive\"",

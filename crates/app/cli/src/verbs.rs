@@ -35,7 +35,7 @@ pub(crate) enum Verb {
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::Arguments),
     /// Publish a stream from a file, a recorded signal, this host, standard input or a test waveform
-    #[command(after_help = publish::EXAMPLES)]
+    #[command(after_help = publish::EXAMPLES, override_usage = publish::USAGE)]
     Pub(publish::Arguments),
     /// Read streams: values, gaps with their reasons, and the final account
     #[command(after_help = subscribe::EXAMPLES)]

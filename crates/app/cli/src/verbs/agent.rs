@@ -33,10 +33,10 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PATTERN", default_value = "**")]
     patterns: Vec<StreamPattern>,
     /// End after this time, such as 8h
-    #[arg(long, value_parser = text::duration)]
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
     duration: Option<Duration>,
     /// Print streams that begin and end as JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
     #[command(flatten)]
     child: AsChild,

@@ -24,6 +24,8 @@ Examples:
 
 Exit code 1: an app is starving or gone.";
 
+/// Time of a listing: apps announce their status streams once a second, and their first cycle follows.
+const USUAL: Duration = Duration::from_millis(2_500);
 /// Interval at which `--watch --json` prints every app even if its state is unchanged.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Time within which events are collected: less than the two cycles after which an app may count as gone.
@@ -36,14 +38,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Time to listen; apps announce their status streams once a second
-    #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = text::duration)]
-    wait: Duration,
-    /// Run until Ctrl-C and print changes
-    #[arg(long, conflicts_with = "wait")]
+    /// Time to listen [default: 2.5s, in which every app announces itself; with --watch until Ctrl-C]
+    #[arg(long, short = 't', alias = "wait", value_name = "DURATION", value_parser = text::duration)]
+    duration: Option<Duration>,
+    /// Print changes as they happen
+    #[arg(long)]
     watch: bool,
     /// Print JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 
@@ -51,11 +53,11 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let node = sources.load()?.node()?;
     let mut watch = AppsWatch::open(&node)?;
     if arguments.watch {
-        follow(&mut watch, arguments.json)?;
+        follow(&mut watch, Deadline::after(arguments.duration), arguments.json)?;
     } else {
-        let deadline = Deadline::after(Some(arguments.wait));
+        let deadline = Deadline::after(Some(arguments.duration.unwrap_or(USUAL)));
         while !deadline.is_over() {
-            watch.follow(deadline.left(arguments.wait));
+            watch.follow(deadline.left(Duration::MAX));
         }
         wait_for_the_silent(&mut watch);
         tell(&watch, &watch.apps(), arguments.json)?;
@@ -77,12 +79,12 @@ fn wait_for_the_silent(watch: &mut AppsWatch) {
     }
 }
 
-/// Prints changes until the end is requested.
-fn follow(watch: &mut AppsWatch, json: bool) -> anyhow::Result<()> {
+/// Prints changes until the end is requested, or comes.
+fn follow(watch: &mut AppsWatch, end: Deadline, json: bool) -> anyhow::Result<()> {
     let cancellation = signals::cancellation()?;
     let mut states: BTreeMap<StreamName, AppState> = BTreeMap::new();
     let mut next_round = Deadline::after(Some(TOLD_EVERY));
-    while !cancellation.is_cancelled() {
+    while !cancellation.is_cancelled() && !end.is_over() {
         // Every cycle of every app is an event: they are handled together.
         let gathering = Deadline::after(Some(GATHER));
         watch.follow(POLL_INTERVAL);

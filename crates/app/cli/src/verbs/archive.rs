@@ -45,7 +45,7 @@ struct Verify {
     #[arg(long, value_name = "NAME")]
     run: Option<RunName>,
     /// Print JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

@@ -49,10 +49,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     headless: bool,
     /// End after this time [default with --headless: 20s]
-    #[arg(long, value_parser = text::duration)]
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
     duration: Option<Duration>,
     /// Print the accounts as JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
     /// Plant loss from the start: withhold datagrams with this probability
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]

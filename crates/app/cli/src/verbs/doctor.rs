@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 #[derive(Args, Debug)]
 struct Selection {
     /// Only sockets of this port, of any process; may be given several times
-    #[arg(long = "port", value_name = "PORT")]
+    #[arg(long = "port", short, value_name = "PORT")]
     ports: Vec<u16>,
     /// Only sockets of this process; may be given several times
     #[arg(long = "pid", value_name = "PID")]

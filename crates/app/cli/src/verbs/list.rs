@@ -18,16 +18,16 @@ use crate::settings::{self, Sources};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast ls
-  tallycast ls --json --wait 3s
+  tallycast ls --json --duration 3s
   tallycast ls --bus 'udp://239.84.0.0:7400?iface=eth1'";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Time to listen; publishers announce their streams once a second
-    #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = text::duration)]
-    wait: Duration,
+    #[arg(long, short = 't', alias = "wait", value_name = "DURATION", default_value = "1.5s", value_parser = text::duration)]
+    duration: Duration,
     /// Print JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 
@@ -50,7 +50,7 @@ struct Row {
 
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let node = sources.load()?.node()?;
-    let announced = match node.streams(arguments.wait) {
+    let announced = match node.streams(arguments.duration) {
         // As for readers: this host's streams are there without a network.
         Err(error) if node.bus().shm.is_some() => {
             eprintln!("{error}\nonly streams on this host are listed");
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         eprintln!("streams of this host that {}: {count}\n{}", why.which(), why.remedy());
     }
     if unseen.is_empty() && rows.is_empty() {
-        eprintln!("no stream found on {} within {:?}", settings::brief(node.bus()), arguments.wait);
+        eprintln!("no stream found on {} within {:?}", settings::brief(node.bus()), arguments.duration);
         eprintln!("publish one with `tallycast pub`, or check --bus and its interface");
     }
     Ok(Outcome::Fine)

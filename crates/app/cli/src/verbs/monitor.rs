@@ -54,10 +54,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "monitor")]
     reader: String,
     /// End after this time, such as 8h
-    #[arg(long, value_parser = text::duration)]
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
     duration: Option<Duration>,
     /// Print the listening address, and the accounts at the end, as JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
     /// Let the page plant loss: it writes the probability into this file, which publishers follow
     #[arg(long, value_name = "PATH", hide = true)]

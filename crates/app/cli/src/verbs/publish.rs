@@ -28,6 +28,10 @@ use crate::signals;
 pub(crate) use play::{Ending, played_rate};
 use play::{Playing, play};
 
+/// One line instead of every source with its value.
+pub(crate) const USAGE: &str =
+    "tallycast pub [OPTIONS] <--signal|--file|--wave|--host|--stdin> [NAME]";
+
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast pub lab/sine --wave sine --rate 200k --channels 2 --dtype f4 --frequency 1k
@@ -56,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SAMPLES")]
     count: Option<u64>,
     /// End after this time, such as 30s
-    #[arg(long, value_parser = text::duration)]
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
     duration: Option<Duration>,
     /// Destination instead of the bus's group; may be given several times
     #[arg(long, value_name = "URL")]
@@ -87,7 +91,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     label: Vec<(String, String)>,
     /// Print the totals as JSON at the end
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
     /// Read the probability of planted loss from this file whenever it changes
     #[arg(long, value_name = "PATH", hide = true)]

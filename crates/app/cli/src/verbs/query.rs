@@ -62,13 +62,13 @@ pub(crate) struct Arguments {
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], conflicts_with = "points")]
     export: Option<Vec<String>>,
     /// Replace existing files
-    #[arg(long, requires = "export")]
+    #[arg(long = "overwrite", alias = "force", requires = "export")]
     force: bool,
     /// Show the gaps
     #[arg(long, conflicts_with_all = ["points", "export"])]
     gaps: bool,
     /// Print JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

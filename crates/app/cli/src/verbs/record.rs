@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "root", value_name = "DIR")]
     archive: Option<PathBuf>,
     /// End after this time, such as 8h
-    #[arg(long, short = 't', value_parser = text::duration)]
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
     duration: Option<Duration>,
     /// End once every joined stream has ended; a stream that falls silent counts as ended after a minute
     #[arg(long)]

@@ -20,7 +20,7 @@ use crate::signals;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast recv incoming/                            from any sender, on port 7400, until Ctrl-C
-  tallycast recv incoming/ udt://10.0.0.1:9000 --once one transfer, on one interface
+  tallycast recv incoming/ udt://10.0.0.1:9000 -1   one transfer, on one interface
   tallycast recv --memory                             measure the speed only
   tallycast recv --raw udt://0.0.0.0:9000 > file      from any program that speaks UDT 4
   tallycast recv --raw --messages udt://0.0.0.0:9000  messages, one after the other
@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     transport: TransportArguments,
     /// End after one complete transfer
-    #[arg(long)]
-    once: bool,
+    #[arg(long, short = '1', alias = "once")]
+    one_off: bool,
     /// Replace existing files of the same name
     #[arg(long, conflicts_with_all = ["memory", "raw"])]
     overwrite: bool,
@@ -52,13 +52,13 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "raw")]
     memory: bool,
     /// Accept one connection, and write what arrives unchanged to standard output
-    #[arg(long, conflicts_with = "once")]
+    #[arg(long, conflicts_with = "one_off")]
     raw: bool,
     /// With --raw: receive messages instead of a stream
     #[arg(long, requires = "raw")]
     messages: bool,
     /// Print progress, every file and each account as JSON, one object per line; with --raw on standard error
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     screen.say(text, || json!({"event": "listening", "address": format!("udt://{at}"), "port": at.port()}));
     let service = Service {
         receiver: Receiver::new(whereto),
-        once: arguments.once,
+        once: arguments.one_off,
         screen: &screen,
         cancellation: &cancellation,
         ending: Mutex::default(),
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     service.serve(&listener)?;
     let ending = service.ending.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match ending.failure.filter(|_| arguments.once) {
+    match ending.failure.filter(|_| arguments.one_off) {
         Some(failure) => Err(failure),
         None if ending.is_something_refused || ending.is_something_missing => Ok(Outcome::Found),
         None => Ok(Outcome::Fine),

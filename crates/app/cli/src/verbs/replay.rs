@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = text::duration)]
     wait: Duration,
     /// Print the totals as JSON at the end
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

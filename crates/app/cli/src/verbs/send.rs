@@ -18,7 +18,7 @@ use crate::signals;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast send shot-1042/ udt://archive.example.org            a directory, to a host that runs `tallycast recv DIR`
-  tallycast send a.h5 b.h5 'udt://archive.example.org:7400?cc=reno' --rate 500M
+  tallycast send a.h5 b.h5 'udt://archive.example.org:7400?cc=reno' --bitrate 500M
   tallycast send --memory 10GB udt://archive.example.org         measure the speed only
   tallycast send --raw udt://host:9000 < file                    to any program that speaks UDT 4
   tallycast send --raw --messages 8kB udt://host:9000 < file     as messages
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", value_parser = text::duration, conflicts_with = "raw")]
     patience: Option<Duration>,
     /// Print progress, every file and the account as JSON, one object per line; with --raw on standard error
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

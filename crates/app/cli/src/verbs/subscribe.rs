@@ -43,13 +43,13 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "PATTERN")]
     patterns: Vec<StreamPattern>,
     /// Print JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
     /// Print the samples, too
     #[arg(long)]
     values: bool,
     /// End after this time, such as 30s
-    #[arg(long, value_parser = text::duration)]
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
     duration: Option<Duration>,
     /// End after this many samples, over all streams
     #[arg(long, value_name = "SAMPLES")]

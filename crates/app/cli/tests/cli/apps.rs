@@ -110,7 +110,7 @@ fn where_announcements_cannot_be_heard_this_hosts_apps_and_sources_are_told() {
 
 #[test]
 fn where_there_is_no_app_that_is_said() {
-    let output = run(&["apps", "--wait", "100ms", "--bus", &private_bus()]);
+    let output = run(&["apps", "--duration", "100ms", "--bus", &private_bus()]);
     assert!(output.status.success());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("no cyclic app found on"), "{said}");

@@ -189,9 +189,9 @@ fn an_export_replaces_nothing_unasked_and_leaves_nothing_half_done() {
     let whole = std::fs::read(path("a.csv")).unwrap();
     let output = export("csv", "a.csv", &["--to", "+10ms"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("--force"), "{}", said(&output));
+    assert!(said(&output).contains("--overwrite"), "{}", said(&output));
     assert_eq!(std::fs::read(path("a.csv")).unwrap(), whole);
-    assert!(export("csv", "a.csv", &["--to", "+10ms", "--force"]).status.success());
+    assert!(export("csv", "a.csv", &["--to", "+10ms", "--overwrite"]).status.success());
     assert!(std::fs::read(path("a.csv")).unwrap().len() < whole.len());
     assert_eq!(names(out.path()), ["a.csv"]);
 }
@@ -282,7 +282,7 @@ fn whoever_reads_a_damaged_archive_says_so_and_ends_with_1() {
             &["query", root_text, "lab/probe"],
             &["query", root_text, "lab/probe", "--gaps"],
             &["query", root_text, "lab/probe", "--points", "10"],
-            &["query", root_text, "lab/probe", "--export", "csv", out, "--force"],
+            &["query", root_text, "lab/probe", "--export", "csv", out, "--overwrite"],
             &["archive", "verify", root_text],
             &replay,
         ];

@@ -58,7 +58,7 @@ impl Scene<'_> {
         let monitor =
             ["monitor", "**", "--listen", &listen, "--archive", &archive, "--inject-control", &control];
         children.start(Role::Monitor, MONITOR, monitor.into_iter().chain(shared.clone()))?;
-        let recorder = ["record", "**", "--run", "demo", "--root", &archive];
+        let recorder = ["record", "**", "--run", "demo", "--archive", &archive];
         children.start(Role::Recorder, RECORDER, recorder.into_iter().chain(shared))
     }
 

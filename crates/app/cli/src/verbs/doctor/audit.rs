@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long = "interface", value_name = "INTERFACE")]
     interfaces: Vec<String>,
     /// One JSON object per check, one per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

@@ -28,7 +28,7 @@ use crate::signals;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   sudo tallycast doctor fix --port 5004         watch, show the change, ask, change, measure again
-  sudo tallycast doctor fix --window 30s --yes  without asking
+  sudo tallycast doctor fix --duration 30s --yes  without asking
   sudo tallycast doctor fix --port 5004 --load 20000  without traffic: send it 20,000 datagrams per second
 
 It watches live traffic for a while, shows the change and its undo, applies it with your consent, and
@@ -51,8 +51,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     selection: Selection,
     /// Length of the measurement, before and after a change
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = text::duration)]
-    window: Duration,
+    #[arg(long, short = 't', alias = "window", value_name = "DURATION", default_value = "5s", value_parser = text::duration)]
+    duration: Duration,
     /// Send this many datagrams per second to the reader of the one --port during the measurement; it receives data
     /// it does not expect
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..=Feed::MOST_PER_SECOND))]
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     journal: JournalFile,
     /// One JSON object per step, one per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct UndoArguments {
     #[command(flatten)]
     journal: JournalFile,
     /// One JSON object per change, one per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 
@@ -96,7 +96,7 @@ impl JournalFile {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { selection, window, load, yes, journal, json } = arguments;
+    let Arguments { selection, duration: window, load, yes, journal, json } = arguments;
     if !yes && (json || !std::io::stdin().is_terminal()) {
         bail!(
             "there is no terminal to ask on\ngive --yes to change without asking, or see the losses first: tallycast doctor watch"

@@ -40,10 +40,10 @@ pub(crate) struct Arguments {
     #[arg(long = "peer", value_name = "HOST")]
     peers: Vec<String>,
     /// Duration of the test
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = text::duration)]
+    #[arg(long, short = 't', value_name = "DURATION", default_value = "10s", value_parser = text::duration)]
     duration: Duration,
     /// One JSON object per check, one per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

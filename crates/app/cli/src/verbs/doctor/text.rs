@@ -34,18 +34,13 @@ pub(super) fn command(output: &mut impl Write, head: &str, command: &str) -> std
     writeln!(output, "{}", copied(head, command, layout::width()))
 }
 
-/// Returns a command that still runs when it is copied: one too long for the rest of the line begins on the next, and
-/// goes on behind a backslash. Within quotation marks a backslash would be part of it: then it stays whole.
+/// Returns a command; one too long for the rest of the line begins on the next.
 fn copied(head: &str, command: &str, width: usize) -> String {
-    let indent = " ".repeat(INDENT + 2);
-    let fits = INDENT + NAME + command.chars().count() <= width;
-    if fits || command.contains(['\'', '"', '\n']) {
+    if INDENT + NAME + command.chars().count() <= width || command.contains('\n') {
         return format!("{:INDENT$}{head:<NAME$}{command}", "");
     }
-    let parts = layout::wrapped(command, width - indent.len() - 2);
-    let command = parts.join(&format!(" \\\n{indent}"));
     let head = if head.is_empty() { String::new() } else { format!("{:INDENT$}{head}\n", "") };
-    format!("{head}{indent}{command}")
+    head + &layout::command_lines(command, width, INDENT + 2, INDENT + 4).join("\n")
 }
 
 #[cfg(test)]
@@ -71,6 +66,5 @@ mod tests {
         assert_eq!(head.trim(), "undo");
         let words = |text: &str| text.replace("\\\n", "").split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words(command), long);
-        assert!(copied("", "sh -c 'a b c d e f g h'", 30).ends_with("'a b c d e f g h'"));
     }
 }

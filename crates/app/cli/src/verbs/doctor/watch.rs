@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "looks", value_name = "COUNT")]
     snapshots: Option<u64>,
     /// One JSON object per loss, one per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 
@@ -148,7 +148,7 @@ pub(crate) struct ReplayArguments {
     /// File written by `tallycast doctor watch --record`
     file: PathBuf,
     /// One JSON object per loss, one per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

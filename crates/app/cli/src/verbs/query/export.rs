@@ -84,7 +84,7 @@ impl Order<'_> {
         }
         let there = self.files().into_iter().find(|file| file.is_file());
         if let Some(there) = there.filter(|_| !self.force) {
-            bail!("{} already exists\nname another file, or replace it with --force", there.display());
+            bail!("{} already exists\nname another file, or replace it with --overwrite", there.display());
         }
         Ok(())
     }

@@ -22,11 +22,11 @@ const LINGER: Duration = Duration::from_secs(1);
 #[derive(Args, Debug)]
 pub(crate) struct TransportArguments {
     /// Congestion control, such as udt, reno or fixed; its options go into the address: ?cc=fixed&rate=900m
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short = 'C', visible_alias = "congestion", value_name = "NAME")]
     cc: Option<String>,
     /// Maximum rate, headers included, such as 100M
-    #[arg(long, value_name = "RATE", value_parser = text::bits_per_second)]
-    rate: Option<f64>,
+    #[arg(long, short = 'b', alias = "rate", value_name = "RATE", value_parser = text::bits_per_second)]
+    bitrate: Option<f64>,
 }
 
 /// Positional arguments: paths, and the address.
@@ -53,7 +53,7 @@ impl TransportArguments {
         }
         let mut options = address.options(kind)?;
         options.socket.linger = LINGER;
-        if let Some(bits_per_s) = self.rate {
+        if let Some(bits_per_s) = self.bitrate {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
