@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use crate::messages::{init_tracing, print_error};
+use crate::messages::{Told, init_tracing, print_error};
 use crate::settings::Sources;
 use crate::verbs::Verb;
 
@@ -60,12 +60,13 @@ enum Outcome {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    let told = Told::wanted_by(&arguments);
     #[cfg(feature = "instruments")]
     let arguments = verbs::instruments::bench::as_iperf3(arguments.into_iter());
     let mut command = help::fitted(Cli::command(), layout::width());
     let matches = command.try_get_matches_from_mut(arguments);
     let cli = matches.and_then(|it| Cli::from_arg_matches(&it).map_err(|error| error.format(&mut command)));
-    let cli = cli.unwrap_or_else(|error| error.exit());
+    let cli = cli.unwrap_or_else(|error| refuse(&error, told));
     init_tracing();
     match cli.verb.run(&cli.sources) {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
@@ -74,10 +75,21 @@ fn main() -> ExitCode {
         // The reader of the output has closed it, as `head` does: that is not a failure.
         Err(error) if messages::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
+            told.tell(&messages::chain(&error));
             print_error(&error);
             ExitCode::from(2)
         }
     }
+}
+
+/// Ends with the parser's message: help, the version, or the reason why the arguments are refused.
+fn refuse(error: &clap::Error, told: Told) -> ! {
+    if error.use_stderr() {
+        let text = error.render().to_string();
+        let reason = text.split("\n\n").next().unwrap_or_default();
+        told.tell(reason.trim_start_matches("error: "));
+    }
+    error.exit()
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Messages on standard error, and the one function that prints a line of JSON.
 
+use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 
 /// Prints a line on standard error; replaces the standard library's macro in this program.
@@ -50,6 +52,42 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     eprintln!("error: {}", chain(error));
 }
 
+/// Whether an error is also an object on standard output, as `--json` promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Told {
+    InWords,
+    AsJson,
+}
+
+/// Set by a report in JSON that has the error already.
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
+
+impl Told {
+    /// Returns how the arguments want it, which may not be valid otherwise. With `--raw` standard output is data.
+    pub(crate) fn wanted_by(arguments: &[OsString]) -> Self {
+        let words = || arguments.iter().skip(1).filter_map(|word| word.to_str()).take_while(|it| *it != "--");
+        let is_json = |word: &str| {
+            let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+            word == "--json" || letters.is_some_and(|it| it.starts_with(char::is_alphabetic) && it.ends_with('J'))
+        };
+        let is_wanted = words().any(is_json) && !words().any(|word| word == "--raw");
+        if is_wanted { Self::AsJson } else { Self::InWords }
+    }
+
+    /// Prints the object, unless a report has it. Standard output may be closed; the text then says it alone.
+    pub(crate) fn tell(self, error: &str) {
+        if self == Self::AsJson && !IS_TOLD.load(Ordering::Relaxed) {
+            drop(print_line(&json!({ "error": error })));
+        }
+    }
+}
+
+/// Notes that an error was printed as JSON, so that it is not printed again.
+#[cfg_attr(not(feature = "instruments"), expect(dead_code, reason = "reports are those of the instruments"))]
+pub(crate) fn note_told() {
+    IS_TOLD.store(true, Ordering::Relaxed);
+}
+
 /// Returns whether an error is only that the reader of the output has closed it.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
@@ -64,7 +102,7 @@ pub(crate) fn print_line(value: &Value) -> std::io::Result<()> {
 }
 
 /// Joins an error and its causes, without causes that the error's own text already contains.
-fn chain(error: &anyhow::Error) -> String {
+pub(crate) fn chain(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |mut text, cause| {
         let cause = cause.to_string();
         if text.is_empty() {
@@ -80,6 +118,20 @@ fn chain(error: &anyhow::Error) -> String {
 mod tests {
     use super::*;
     use anyhow::anyhow;
+
+    #[test]
+    fn an_error_is_an_object_where_json_was_asked_for() {
+        let wanted = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            Told::wanted_by(&words)
+        };
+        for line in ["tallycast ls --json", "tallycast bench -c host -J", "tallycast bench -uJ"] {
+            assert_eq!(wanted(line), Told::AsJson, "{line}");
+        }
+        for line in ["tallycast ls", "tallycast recv --raw --json", "tallycast pub -- -J", "tallycast record -Jx"] {
+            assert_eq!(wanted(line), Told::InWords, "{line}");
+        }
+    }
 
     #[test]
     fn causes_are_told_once() {

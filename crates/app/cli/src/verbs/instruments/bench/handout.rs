@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sys::Cancellation;
 
+use crate::messages;
 use crate::signals;
 use crate::status_line::StatusLine;
 use crate::verbs::instruments::files::{FileArguments, Files};
@@ -100,6 +101,7 @@ impl Terminal {
 
     /// Reports that nothing was measured, if the output is JSON.
     fn fail(&mut self, error: &str) {
+        messages::note_told();
         match self.form {
             Form::Text | Form::VerboseText => {}
             Form::Json => self.print(&format!("{}\n", json!({ "error": error }))),

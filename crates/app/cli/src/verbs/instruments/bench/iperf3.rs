@@ -14,6 +14,7 @@ use clap::{ArgGroup, Args};
 use sys::Cancellation;
 
 use crate::Outcome;
+use crate::messages;
 use crate::signals;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -231,6 +232,7 @@ impl Terminal {
     fn print_failure(&mut self, error: &str) {
         let intervals = std::mem::take(&mut self.intervals);
         if self.json {
+            messages::note_told();
             Self::print(&failure_to_json(&intervals, error));
         }
     }
