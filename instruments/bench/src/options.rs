@@ -1,6 +1,6 @@
 //! The checks of options that all tests share, and their one error.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ pub enum OptionsError {
     /// The address is not a multicast group.
     #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
     NoGroup(Ipv4Addr),
+    /// Data of an IPv4 group do not reach a server by IPv6.
+    #[error("the group {0} is one of IPv4, and the server is reached by IPv6\nname the server by an IPv4 address")]
+    GroupOfOtherVersion(Ipv4Addr),
     /// A flood has no meaningful latency.
     #[error(
         "a latency needs a rate: at full speed every queue on the path is full\ngive one with -b, such as -b 1000pps"
@@ -100,6 +103,12 @@ pub(crate) fn check_buffer(what: &'static str, bytes: Option<usize>) -> Result<(
 /// Checks that an address is a multicast group.
 pub(crate) fn check_group(group: Ipv4Addr) -> Result<(), OptionsError> {
     group.is_multicast().then_some(()).ok_or(OptionsError::NoGroup(group))
+}
+
+/// Checks that a group has the IP version by which the server is reached.
+pub(crate) fn check_reach(group: Ipv4Addr, server: IpAddr) -> Result<(), OptionsError> {
+    let is_same = server.to_canonical().is_ipv4();
+    is_same.then_some(()).ok_or(OptionsError::GroupOfOtherVersion(group))
 }
 
 /// Checks the lists of a grid, given their lengths: none may be empty, and their combinations are at most `most` points.

@@ -6,7 +6,7 @@ use super::options::Options;
 use super::report::{Builder, Ended, Report};
 use crate::control::{Begun, ControlError, Patience, begin};
 use crate::host;
-use crate::options::OptionsError;
+use crate::options::{OptionsError, check_reach};
 use crate::report::{Times, Watch};
 use crate::throughput::{self, Account, Counts, Ending, Protocol, Runs, SideError, Throughput};
 
@@ -36,6 +36,7 @@ pub fn measure(
     watch: &mut dyn Watch,
 ) -> Result<Report, MulticastError> {
     options.check()?;
+    check_reach(options.group, server.ip())?;
     let flow = flow(options);
     let Begun { connection, client, server } = begin::<Throughput>(&flow, server, options.from, patience)?;
     let mut builder = Builder::new(options, connection.peer_address(), client, server);
@@ -131,6 +132,16 @@ mod tests {
     use crate::control::scene::{PATIENT, Unwatched, by_hand};
     use crate::report::State;
     use crate::throughput::{FlowResult, SideResult, Word};
+
+    #[test]
+    fn a_group_of_ipv4_is_not_measured_with_a_server_by_ipv6() {
+        let refused = |server: &str| {
+            measure(&Options::default(), server.parse().unwrap(), PATIENT, &mut Unwatched::default()).unwrap_err()
+        };
+        let error = refused("[fd84::2]:7430").to_string();
+        assert!(error.contains("reached by IPv6\nname the server by an IPv4 address"), "{error}");
+        assert!(check_reach(Options::default().group, "::ffff:192.0.2.7".parse().unwrap()).is_ok());
+    }
 
     /// Returns the counts of a server that has these members.
     fn side(members: &[u32], failures: &[&str]) -> SideResult {
