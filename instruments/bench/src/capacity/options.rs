@@ -53,7 +53,7 @@ pub struct Options {
     #[arg(short = 'w', long = "window", value_name = "SIZE", value_parser = size)]
     pub receive_buffer_bytes: Option<usize>,
     /// Duration of a run: seconds, or a duration such as 500ms.
-    #[arg(short = 't', long = "time", value_name = "TIME", default_value = "1", value_parser = time)]
+    #[arg(short = 't', long = "time", visible_alias = "duration", value_name = "TIME", default_value = "1", value_parser = time)]
     pub duration: Duration,
     /// Runs of each point.
     #[arg(long = "repeat", value_name = "COUNT", default_value = "3")]

@@ -32,10 +32,10 @@ pub struct Options {
     #[arg(short = 'w', long = "window", value_name = "SIZE", default_value = "1M", value_parser = size)]
     pub buffer_bytes: usize,
     /// Duration of a run: seconds, or a duration such as 500ms.
-    #[arg(short = 't', long = "time", value_name = "TIME", default_value = "1", value_parser = time)]
+    #[arg(short = 't', long = "time", visible_alias = "duration", value_name = "TIME", default_value = "1", value_parser = time)]
     pub duration: Duration,
     /// Runs of each transport.
-    #[arg(long, value_name = "COUNT", default_value = "10")]
+    #[arg(long = "repeat", alias = "runs", value_name = "COUNT", default_value = "10")]
     pub runs: u32,
     /// The processor of the client's threads.
     #[arg(skip)]

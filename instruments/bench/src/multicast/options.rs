@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(short = 'w', long = "window", value_name = "SIZE", value_parser = size)]
     pub buffer_bytes: Option<usize>,
     /// Duration of a run: seconds, or a duration such as 500ms.
-    #[arg(short = 't', long = "time", value_name = "TIME", default_value = "5", value_parser = time)]
+    #[arg(short = 't', long = "time", visible_alias = "duration", value_name = "TIME", default_value = "5", value_parser = time)]
     pub duration: Duration,
     /// Number of runs.
     #[arg(long = "repeat", value_name = "COUNT", default_value = "3")]

@@ -43,7 +43,7 @@ pub struct Options {
     )]
     pub sizes: Vec<u64>,
     /// Time spent on each size in each run: seconds, or a duration such as 500ms.
-    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    #[arg(short, long, visible_alias = "duration", value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub time: Duration,
     /// Maximum number of exchanges per size and run.
     #[arg(long, value_name = "COUNT", default_value = "100000")]

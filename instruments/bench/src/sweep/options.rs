@@ -58,7 +58,7 @@ pub struct Options {
     #[arg(long, value_name = "RATE", requires = "loss_below_ppm")]
     pub step: Option<Rate>,
     /// Duration of a run: seconds, or a duration such as 500ms.
-    #[arg(short = 't', long = "time", value_name = "TIME", default_value = "1", value_parser = time)]
+    #[arg(short = 't', long = "time", visible_alias = "duration", value_name = "TIME", default_value = "1", value_parser = time)]
     pub duration: Duration,
     /// Runs of each point.
     #[arg(long = "repeat", value_name = "COUNT", default_value = "3")]

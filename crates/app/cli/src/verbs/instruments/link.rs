@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = USUAL_CLIENTS)]
     clients: usize,
     /// Stop after this time [default: at Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = text::duration)]
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
     duration: Option<Duration>,
     /// Declare the run invalid if more than one datagram in a thousand is forwarded later than this
     #[arg(long, value_name = "TIME", value_parser = text::duration, default_value = "200us")]
@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     fifo: Option<u8>,
     /// Print the listening address and the report as JSON, one object per line
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
     #[command(flatten)]
     conditions: ConditionArguments,

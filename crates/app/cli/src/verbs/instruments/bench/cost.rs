@@ -12,7 +12,7 @@ use crate::Outcome;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast bench cost                                    UDP, TCP and streams on this host, ten runs each
-  tallycast bench cost -c 192.0.2.7 --runs 100            between two hosts, with as many runs as Gu & Grossman 2005
+  tallycast bench cost -c 192.0.2.7 --repeat 100          between two hosts, with as many runs as Gu & Grossman 2005
   tallycast bench cost --transports udp,stream -b 1G --html cost.html
 
 A cost is processor frequency per megabit per second, or cycles per bit; docs/guide/bench.md says what it includes.";

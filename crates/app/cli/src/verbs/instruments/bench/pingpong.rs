@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp,udp")]
     protocols: Vec<Protocol>,
     /// Congestion controls of TCP, or `all` of this host [default: the system's]
-    #[arg(short = 'C', long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(short = 'C', long, visible_alias = "cc", value_name = "LIST", value_delimiter = ',')]
     congestion: Vec<String>,
     #[command(flatten)]
     options: Options,

@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     bidir: bool,
     /// Duration of a run: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "10", value_parser = notation::time)]
+    #[arg(short, long, visible_alias = "duration", value_name = "TIME", default_value = "10", value_parser = notation::time)]
     time: Duration,
     /// Interval between progress reports; 0 is once per run
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
@@ -89,7 +89,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]
     affinity: Option<CpuPair>,
     /// Congestion control of TCP
-    #[arg(short = 'C', long, value_name = "NAME")]
+    #[arg(short = 'C', long, visible_alias = "cc", value_name = "NAME")]
     congestion: Option<String>,
     /// Refuse datagrams larger than the path MTU instead of fragmenting them
     #[arg(long)]

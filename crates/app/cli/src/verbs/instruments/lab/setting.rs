@@ -19,7 +19,7 @@ const MOST_FLOWS: usize = 256;
 #[group(skip)]
 pub(super) struct Setting {
     /// Controls, each with its options as in `fast?alpha=20`; `all` is every built-in control
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "reno,cubic,udt")]
+    #[arg(long, short = 'C', visible_alias = "congestion", value_name = "NAME,…", value_delimiter = ',', default_value = "reno,cubic,udt")]
     cc: Vec<String>,
     /// Rate of the bottleneck, including all headers
     #[arg(long, value_name = "RATE", value_parser = text::bits_per_second, default_value = "100M")]
@@ -49,7 +49,7 @@ pub(super) struct Setting {
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     first_seed: u64,
     /// Duration of each run, in virtual time
-    #[arg(long, value_name = "DURATION", value_parser = text::duration, default_value = "20s")]
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration, default_value = "20s")]
     duration: Duration,
     /// Initial part of each run that does not count [default: a quarter of the run]
     #[arg(long, value_name = "DURATION", value_parser = text::duration)]
