@@ -1,5 +1,6 @@
 //! `tallycast top`: every stream as received here: its reach and the reason, its rate, its losses by stage.
 
+mod flows;
 mod readers;
 mod snapshots;
 mod state;
@@ -7,7 +8,6 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,8 +15,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
 use sys::{Cancellation, Interest, Poller, clock};
 use tallycast::{
-    Block, HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamName, StreamPattern, Subscriber,
-    account_json,
+    HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
 };
 use units::text;
 
@@ -26,6 +25,7 @@ use crate::layout::{self, Align, Table};
 use crate::messages::print_line;
 use crate::settings::Sources;
 use crate::signals;
+use flows::Flows;
 use readers::OtherReader;
 use snapshots::Snapshots;
 use state::{Next, State};
@@ -74,55 +74,6 @@ struct Line {
 /// Width of the losses in a table: a stage with its count.
 const LOST_WIDTH: usize = 28;
 
-/// Samples and bytes of a stream since `since`.
-#[derive(Clone, Copy)]
-struct Flow {
-    samples: u64,
-    bytes: u64,
-    since: Instant,
-}
-
-impl Flow {
-    /// Begins with a stream's first block, at the time at which the first of its samples was due: a stream that was
-    /// joined during an interval has the rate of the part in which it was read.
-    fn begun_by(block: &Block, now: Instant) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
-        let lasted = block.samples as f64 / block.schema.rate.as_hz();
-        let lasted = Duration::try_from_secs_f64(lasted).unwrap_or_default();
-        Self { samples: 0, bytes: 0, since: now.checked_sub(lasted).unwrap_or(now) }
-    }
-
-    fn count(&mut self, block: &Block) {
-        self.samples += block.samples;
-        self.bytes += block.data.as_bytes().len() as u64;
-    }
-}
-
-/// Flows of the streams, across snapshots.
-#[derive(Default)]
-struct Flows(BTreeMap<Arc<StreamName>, Flow>);
-
-impl Flows {
-    fn take(&mut self, block: &Block, now: Instant) {
-        let flow = self.0.entry(Arc::clone(&block.stream)).or_insert_with(|| Flow::begun_by(block, now));
-        flow.count(block);
-    }
-
-    /// Returns a stream's samples and bytes per second until `now`, zero if nothing of it was ever read.
-    #[expect(clippy::cast_precision_loss, reason = "rates for display")]
-    fn per_second(&self, stream: &StreamName, now: Instant) -> (f64, f64) {
-        let Some(flow) = self.0.get(stream) else { return (0.0, 0.0) };
-        let seconds = now.duration_since(flow.since).as_secs_f64().max(f64::MIN_POSITIVE);
-        (flow.samples as f64 / seconds, flow.bytes as f64 / seconds)
-    }
-
-    /// Begins the next interval, for the streams that `remain`.
-    fn begin(&mut self, now: Instant, remain: &[Line]) {
-        self.0.retain(|name, _| remain.iter().any(|line| line.account.stream == *name));
-        self.0.values_mut().for_each(|flow| *flow = Flow { samples: 0, bytes: 0, since: now });
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let settings = sources.load()?;
     let node = settings.node()?;
@@ -143,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         read_for(&mut subscriber, end.left(arguments.interval), &cancellation, &mut flows);
         let now = Instant::now();
         let lines = lines(&subscriber, &mut heard, &flows, now);
-        flows.begin(now, &lines);
+        flows.begin(now);
         seen_any |= !lines.is_empty();
         if arguments.json {
             lines.iter().try_for_each(|line| print_line(&object(line)))?;
@@ -225,7 +176,7 @@ fn view_until_ended(
         let took = now.duration_since(began);
         if took >= interval {
             let lines = lines(subscriber, heard, &flows, now);
-            flows.begin(now, &lines);
+            flows.begin(now);
             began = now;
             state.see(snapshots.take(&lines, took));
         }

@@ -250,6 +250,21 @@ fn a_recorder_that_finds_something_damaged_says_so_records_on_and_ends_with_1() 
 }
 
 #[test]
+fn a_run_without_a_name_is_named_and_said_where_it_is() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus_from_now());
+    let root = folder.path().to_str().unwrap();
+    let record = ["record", "test/*", "--archive", root, "--station", "daq-3", "--json", "--bus", &bus];
+    let recorder = Running::start(&record);
+    let began = recorder.lines_until(|line| line["event"] == "recording").pop().unwrap();
+    let run = began["run"].as_str().unwrap().to_owned();
+    assert!(run.ends_with("Z-daq-3"), "{run}");
+    assert_eq!(began["root"], root);
+    assert!(folder.path().join(format!("run={run}")).is_dir());
+    recorder.signal(Signal::INT);
+    assert_eq!(recorder.wait().0.code(), Some(1), "nothing was recorded");
+}
+
+#[test]
 fn recording_nothing_is_said() {
     let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
     let root_text = folder.path().to_str().unwrap();

@@ -67,6 +67,9 @@ fn check_keys_of(verb: &str, value: &Value) {
     if !matches!(value, Value::Object(_) | Value::Array(_)) || verb.starts_with("bench") {
         return;
     }
+    if value.get("error").is_some_and(Value::is_string) && value.as_object().is_some_and(|it| it.len() == 1) {
+        return support::keys::check("error", value);
+    }
     match value["event"].as_str() {
         // The account of a stream is the same for every verb, and of the monitor.
         Some("account" | "look") if !["send", "recv"].contains(&verb) => {

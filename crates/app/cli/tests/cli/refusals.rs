@@ -67,6 +67,29 @@ fn an_address_by_name_is_told_how_to_be_written() {
 }
 
 #[test]
+fn an_ipv6_address_with_a_port_is_asked_for_its_brackets() {
+    let said = refusal(&["monitor", "--listen", "::1:7490"]);
+    assert!(said.contains("write [::1]:7490"), "{said}");
+}
+
+#[test]
+fn with_json_a_refusal_is_an_object() {
+    let bus = private_bus();
+    for arguments in [
+        &["sub", "**", "--duration", "30", "--json"][..],
+        &["pub", "a", "--wave", "sine", "--bus", &bus, "-J"],
+        &["ls", "--json", "--bus", "udp://239.84.0.0?iface=a&iface=b"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = told["error"].as_str().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(error) && !error.contains("Usage"), "{error} in {said}");
+    }
+}
+
+#[test]
 fn a_wrong_bus_is_told_with_what_would_be_right() {
     let said = refusal(&["ls", "--bus", "udp://10.0.0.1:7400"]);
     assert!(said.contains("such as 239.84.0.0"), "{said}");
