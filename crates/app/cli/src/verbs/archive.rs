@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tallycast::StreamName;
 
 use crate::Outcome;
+use crate::layout;
 use crate::messages::print_line;
 use crate::settings::Sources;
 use crate::status_line::StatusLine;
@@ -118,9 +119,8 @@ fn print(found: &Verification) -> anyhow::Result<()> {
         count => format!("{count} contradictions"),
     };
     let Verification { runs, epochs, segments, samples, missing_samples, .. } = found;
-    writeln!(
-        output,
-        "{runs} runs, {epochs} epochs, {segments} segments: {samples} samples read, {missing_samples} missing; {verdict}"
-    )?;
+    let read = format!("{samples} samples read, {missing_samples} missing; {verdict}");
+    let sum = format!("{runs} runs, {epochs} epochs, {segments} segments: {read}");
+    writeln!(output, "{}", layout::wrapped(&sum, layout::width()).join("\n"))?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::Outcome;
+use crate::layout;
 use crate::messages::print_error;
 use crate::settings::{self, KEYS, Sources};
 
@@ -73,7 +74,8 @@ fn show(sources: &Sources, with_origin: bool) -> anyhow::Result<Outcome> {
         let (value, origin) = settings.value(key.name, None)?;
         let over: Vec<&str> = key.flag.into_iter().chain(key.variable).collect();
         let over = if over.is_empty() { String::new() } else { format!(" ({})", over.join(", ")) };
-        writeln!(output, "# {}{over}", key.about)?;
+        let about = layout::wrapped(&format!("{}{over}", key.about), layout::width() - 2);
+        about.iter().try_for_each(|line| writeln!(output, "# {line}"))?;
         write!(output, "{name} = {value}")?;
         writeln!(output, "{}", if with_origin { format!("  # {origin}") } else { String::new() })?;
     }

@@ -10,6 +10,8 @@ use tallycast::{
     Block, Event, GapKind, PortStatus, StageCounts, StreamAccount, StreamGap, StreamName, Waits,
 };
 
+use crate::layout;
+
 /// Interval at which a stream's line is written.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Values shown of the newest sample; wide samples are cut.
@@ -112,11 +114,9 @@ pub(super) fn print_account(account: &StreamAccount) -> std::io::Result<()> {
         (false, _) => "NOT BALANCED: please report this",
     };
     let mut output = std::io::stdout().lock();
-    writeln!(
-        output,
-        "\naccount of {} at {}: {}, {verdict}",
-        account.stream, account.reader, account.account.state
-    )?;
+    let (stream, reader, state) = (&account.stream, &account.reader, account.account.state);
+    let title = format!("account of {stream} at {reader}: {state}, {verdict}");
+    writeln!(output, "\n{}", layout::wrapped(&title, layout::width()).join("\n"))?;
     writeln!(output, "  {sent:>14} elements sent since joining")?;
     writeln!(output, "  {:>14} delivered", rows.delivered)?;
     for (stage, count) in rows.lost.nonzero() {
@@ -145,7 +145,8 @@ fn print_socket(output: &mut impl Write, port: &PortStatus) -> std::io::Result<(
         format!("datagrams waited {median:.1?} to be read (median), {percentile_99:.1?} (99 %), {longest:.1?} at most")
     });
     for line in unmatched.chain(unused).chain(waits) {
-        writeln!(output, "  socket {}: {line}", port.address)?;
+        let head = format!("  socket {}: ", port.address);
+        writeln!(output, "{}", layout::hanging(&head, &line, layout::width()))?;
     }
     Ok(())
 }
