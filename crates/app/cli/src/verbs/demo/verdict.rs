@@ -7,6 +7,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::children::{Exit, Line};
+use crate::layout::{self, Align, Table};
 use crate::messages::print_line;
 
 /// Properties that every account must have.
@@ -131,12 +132,11 @@ impl Verdict<'_> {
 
     /// Prints the accounts, and the complaints.
     pub(super) fn print(&self, as_json: bool) -> std::io::Result<()> {
-        for account in &self.accounts {
-            if as_json {
-                print_line(account)?;
-            } else {
-                writeln!(std::io::stdout(), "{}", account_text(account))?;
-            }
+        if as_json {
+            self.accounts.iter().try_for_each(|account| print_line(account))?;
+        } else {
+            let lines = table(&self.accounts).lines(layout::width());
+            lines.iter().try_for_each(|line| writeln!(std::io::stdout(), "{line}"))?;
         }
         self.complaints.iter().for_each(|complaint| eprintln!("{complaint}"));
         if self.is_in_order() {
@@ -146,17 +146,33 @@ impl Verdict<'_> {
     }
 }
 
-fn account_text(account: &Value) -> String {
-    let elements = &account["elements"];
-    let lost = elements["lost"].as_object().into_iter().flatten();
+fn table(accounts: &[&Value]) -> Table<5> {
+    let mut table = Table::new([
+        ("STREAM", Align::Left),
+        ("READER", Align::Left),
+        ("STATE", Align::Left),
+        ("DELIVERED", Align::Right),
+        ("LOST", Align::Left),
+    ]);
+    for account in accounts {
+        table.row([
+            text(&account["stream"]),
+            text(&account["reader"]),
+            text(&account["state"]),
+            account["elements"]["delivered"].to_string(),
+            lost_text(account),
+        ]);
+    }
+    table
+}
+
+fn lost_text(account: &Value) -> String {
+    let lost = account["elements"]["lost"].as_object().into_iter().flatten();
     let mut lost: Vec<String> = lost.map(|(stage, count)| format!("{stage} {count}")).collect();
     if archive_write(account) > 0 {
         lost.push(format!("archive_write {}", archive_write(account)));
     }
-    let lost = if lost.is_empty() { "nothing lost".to_owned() } else { format!("lost {}", lost.join(", ")) };
-    let (stream, reader) = (text(&account["stream"]), text(&account["reader"]));
-    let (state, delivered) = (text(&account["state"]), &elements["delivered"]);
-    format!("{stream:24} {reader:10} {state:8} {delivered:>12} elements delivered, {lost}")
+    if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") }
 }
 
 fn archive_write(account: &Value) -> u64 {
@@ -243,7 +259,7 @@ mod tests {
     #[test]
     fn what_the_archive_does_not_have_is_complained_of_and_shown() {
         let full = recorded("a", 10, 9);
-        assert!(account_text(&full.value).ends_with("lost archive_write 9"), "{}", account_text(&full.value));
+        assert_eq!(lost_text(&full.value), "archive_write 9");
         let said = complaints(&[totals("a"), full], &["r"]);
         assert_eq!(
             said,
