@@ -46,7 +46,7 @@ def arguments(name: str, description: str, epilog: str) -> argparse.ArgumentPars
     )
     parser.add_argument("--station", metavar="NAME", help="name of this station [default: the host's name]")
     parser.add_argument(
-        "--json", action="store_true", help="print every event and the accounts as JSON, one object per line"
+        "-J", "--json", action="store_true", help="print every event and the accounts as JSON, one object per line"
     )
     return parser
 
