@@ -9,7 +9,7 @@ use bench::control::Patience;
 use bench::notation::{self, CpuPair};
 use bench::path_mtu::{self, PathMtu};
 use bench::report::Watch as _;
-use bench::throughput::{self, Fragments, LossFree, Options, Protocol, Rate, RunReport, Ways};
+use bench::throughput::{self, Figures, Fragments, LossFree, Options, Protocol, Rate, RunReport, Ways};
 use clap::Args;
 use sys::Cancellation;
 
@@ -139,7 +139,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Ok(throughput::measure(&options, loss_free.as_ref(), server, patience, terminal)?)
     })?;
     let has_figures = |run: &RunReport| run.sums.all().iter().any(|(sum, _)| sum.is_some());
-    outcome(report.end.state, report.end.runs.iter().any(has_figures))
+    let outcome = outcome(report.end.state, report.end.runs.iter().any(has_figures))?;
+    let received = |run: &RunReport| [run.sums.sum_received, run.sums.sum_received_bidir_reverse];
+    // A search tries rates at which nothing may arrive.
+    let is_all_lost = !arguments.loss_free && report.end.runs.iter().flat_map(received).flatten().any(is_lost);
+    Ok(if is_all_lost { Outcome::Found } else { outcome })
+}
+
+/// Returns whether no datagram of a flow arrived: a figure, and no success.
+fn is_lost(received: Figures) -> bool {
+    let missing = received.lost_packets.and_then(|lost| u64::try_from(lost).ok()).unwrap_or(0);
+    received.packets.is_some_and(|packets| packets <= missing)
 }
 
 /// Finds the largest datagram for the path, and prints the result.
@@ -209,5 +219,17 @@ impl Arguments {
             _ if self.verbose => Form::VerboseText,
             _ => Form::Text,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_of_which_nothing_arrived_is_no_success() {
+        let figures = |packets, lost| Figures { packets: Some(packets), lost_packets: Some(lost), ..Figures::default() };
+        assert!(is_lost(figures(5, 5)) && is_lost(figures(0, 0)));
+        assert!(!is_lost(figures(5, 4)) && !is_lost(Figures::default()), "TCP counts no datagrams");
     }
 }
