@@ -18,9 +18,13 @@ const BELOW: usize = 2;
 
 /// Returns the columns of the terminal that standard output is, or of the usual one.
 pub(crate) fn width() -> usize {
-    let size = std::io::stdout().is_terminal().then(terminal::size);
-    let columns = size.and_then(Result::ok).map(|(columns, _)| usize::from(columns)).filter(|it| *it > 0);
-    columns.unwrap_or(USUAL_WIDTH).max(LEAST_WIDTH)
+    if std::io::stdout().is_terminal() { terminal_width().max(LEAST_WIDTH) } else { USUAL_WIDTH }
+}
+
+/// Returns the columns of this process's terminal.
+pub(crate) fn terminal_width() -> usize {
+    let columns = terminal::size().map_or(0, |(columns, _)| usize::from(columns));
+    if columns > 0 { columns } else { USUAL_WIDTH }
 }
 
 /// Breaks a text into lines of at most `width` letters where words are; its own lines stay lines.

@@ -5,6 +5,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use crate::layout;
+
 /// Interval at which the line is rewritten.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Back to the first column, and everything behind it cleared.
@@ -43,7 +45,7 @@ impl StatusLine {
         self.due = Instant::now() + INTERVAL;
         self.shown = true;
         // A terminal that is gone is no reason to end the work.
-        drop(write!(std::io::stderr(), "{CLEAR}{}", text()));
+        drop(write!(std::io::stderr(), "{CLEAR}{}", cut(&text(), layout::terminal_width())));
     }
 
     /// Removes the line, so that other text can be written.
@@ -60,8 +62,25 @@ impl StatusLine {
     }
 }
 
+/// Returns what of a text fits one line: of a longer one only the last line could be written over.
+fn cut(text: &str, width: usize) -> &str {
+    let end = text.char_indices().nth(width.saturating_sub(1)).map_or(text.len(), |(end, _)| end);
+    &text[..end]
+}
+
 impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_before_the_last_column() {
+        assert_eq!(cut("2 streams, 9 µs", 80), "2 streams, 9 µs");
+        assert_eq!(cut("9 µs, 8", 5), "9 µs");
     }
 }

@@ -122,7 +122,7 @@ mod tests {
         assert!(progress.text().contains("7 elements lost, 3 not written") && !progress.text().contains("full"));
         progress.free_bytes = None;
         assert_eq!(progress.json()["full_in_s"], Value::Null);
-        let widest = Progress { bytes: 9_990_000_000_000, free_bytes: Some(9_990_000_000_000), bytes_per_s: 1e9, ..progress };
+        let widest = Progress { bytes: 9_990_000_000_000, free_bytes: Some(9_990_000_000_000), bytes_per_s: 1e9, ..Progress::default() };
         assert!(widest.text().chars().count() < 80, "{}", widest.text());
     }
 }
