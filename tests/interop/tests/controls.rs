@@ -21,6 +21,7 @@ fn what_controls_say_to_their_kind_does_libudt_no_harm() {
         ("tsunami", "rate=50m"),
         ("gtp", "rate=50m"),
         ("rbudp", "rate=50m"),
+        ("fobs", "rate=50m"),
     ];
     for (seed, (name, options)) in (1..).zip(controls) {
         let control = congestion::named(name, options).expect("it is built in");

@@ -26,11 +26,13 @@ mod event;
 mod fast;
 mod feedback;
 mod fixed;
+mod fobs;
 mod gtp;
 #[cfg(test)]
 mod harness;
 mod ledbat;
 mod loss_based;
+mod missing_map;
 mod native;
 mod options;
 mod policy;

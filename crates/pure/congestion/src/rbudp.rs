@@ -11,20 +11,18 @@
 //! A peer that reports losses after three queries, or answers none of six, does not support them, such as libudt: the
 //! sender then repeats packets that are reported lost at once, still at its rate.
 
-mod map;
-
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use units::Instant;
 
+use crate::missing_map::{self as map, Map};
 use crate::options::FromOptions;
 use crate::{
     AckPolicy, Acked, CongestionControl, Environment, LossReports, LossSource, Lost, Message, OptionError,
     Options, Policy, Retransmission, RoundTrip, Sent,
 };
-use map::Map;
 
 /// RBUDP-style: only for paths without other traffic. It never yields, and costs others the excess over the path's
 /// capacity.

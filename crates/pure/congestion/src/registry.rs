@@ -4,8 +4,8 @@ use crate::loss_based::{Bic, Cubic, HighSpeed, LossBased, Reno, Scalable, Westwo
 use crate::options::FromOptions;
 use crate::{CongestionControl, Factory, OptionError, Options};
 use crate::{
-    bbr::Bbr, copa::Copa, fast::Fast, fixed::Fixed, gtp::GtpFactory, ledbat::Ledbat, native::Native,
-    rbudp::Rbudp, sabul::Sabul, tsunami::Tsunami, vegas::Vegas,
+    bbr::Bbr, copa::Copa, fast::Fast, fixed::Fixed, fobs::Fobs, gtp::GtpFactory, ledbat::Ledbat,
+    native::Native, rbudp::Rbudp, sabul::Sabul, tsunami::Tsunami, vegas::Vegas,
 };
 
 /// A built-in control.
@@ -122,6 +122,11 @@ pub const BUILT_IN: &[Choice] = &[
         make: each::<Rbudp>,
     },
     Choice {
+        name: "fobs",
+        summary: "FOBS-like: one rate, and what a bitmap after every=1000 packets lacks again, without a wait, for paths without other traffic (rate=950m)",
+        make: each::<Fobs>,
+    },
+    Choice {
         name: "fixed",
         summary: "a constant rate (rate=950m), for paths without other traffic",
         make: each::<Fixed>,
@@ -194,6 +199,8 @@ mod tests {
             ("gtp", crate::gtp::RATE),
             ("rbudp", crate::rbudp::DONE),
             ("rbudp", crate::rbudp::MAP),
+            ("fobs", crate::fobs::WANT),
+            ("fobs", crate::fobs::MAP),
         ];
         for (name, kind) in kinds {
             assert!(page.contains(&format!("| `{name}` | {kind:#06x} |")), "{name}");

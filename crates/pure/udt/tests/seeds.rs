@@ -35,7 +35,7 @@ const EFFECTS: [&str; 13] = [
 ];
 
 /// Controls by name and options.
-const CONTROLS: [(&str, &str); 9] = [
+const CONTROLS: [(&str, &str); 10] = [
     ("", ""),
     ("udt", ""),
     ("reno", ""),
@@ -45,6 +45,7 @@ const CONTROLS: [(&str, &str); 9] = [
     ("tsunami", "rate=20m"),
     ("gtp", "rate=20m"),
     ("rbudp", "rate=20m"),
+    ("fobs", "rate=20m"),
 ];
 
 /// Number of scenes with each effect, and number of scenes with messages.

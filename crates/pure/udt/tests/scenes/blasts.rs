@@ -1,4 +1,4 @@
-//! RBUDP's blasts over the real transport, compared with their closed form.
+//! RBUDP's blasts over the real transport, compared with their closed form, and FOBS, which does not wait.
 
 use core::time::Duration;
 
@@ -16,11 +16,12 @@ const BLAST_ROUND_TRIP: Duration = Duration::from_millis(20);
 
 /// Sends this many full packets in blasts over a round-trip time of 20 ms; returns the time until all had arrived.
 fn blast(packets: u64, paths: [Link; 2], server: SocketConfig) -> (Duration, udt::Stats) {
-    blast_by(1, packets, paths, server)
+    blast_by("rbudp", 1, packets, paths, server)
 }
 
-/// Sends a blast with a given seed.
+/// Sends a blast by a control with a given seed.
 fn blast_by(
+    control: &str,
     seed: u64,
     packets: u64,
     [forward, reverse]: [Link; 2],
@@ -28,7 +29,7 @@ fn blast_by(
 ) -> (Duration, udt::Stats) {
     let half = BLAST_ROUND_TRIP / 2;
     let path = Path { forward: forward.delay(half), reverse: reverse.delay(half) };
-    let client = built_in("rbudp", "rate=100m");
+    let client = built_in(control, "rate=100m");
     let work = Work { send_bytes: packets * 1_456, ..Work::default() };
     let mut network = pair(seed, path, (client, work), (server, Work::default()));
     network.run_until(Instant::ORIGIN + SECOND * 20);
@@ -60,7 +61,7 @@ fn a_blast_takes_the_time_of_its_closed_form() {
         let mut all: Vec<(f64, u64, f64)> = (1..=9)
             .map(|seed| {
                 let paths = [lossy.clone(), Link::ideal()];
-                let (took, stats) = blast_by(seed, BLAST, paths, blasted());
+                let (took, stats) = blast_by("rbudp", seed, BLAST, paths, blasted());
                 // Each packet is sent 1/(1 - q) times.
                 let times = stats.sent_packets as f64 / BLAST as f64;
                 (took.as_secs_f64(), stats.timeouts, times * (1.0 - q))
@@ -106,7 +107,7 @@ fn blasts_arrive_though_questions_and_answers_are_lost_and_the_peers_buffer_is_s
         let sending = packets as f64 / (100e6 / 12_000.0) / (1.0 - q);
         let mut all: Vec<(f64, u64, f64)> = (1..=9)
             .map(|seed| {
-                let (took, stats) = blast_by(seed, packets, [link(), link()], server.clone());
+                let (took, stats) = blast_by("rbudp", seed, packets, [link(), link()], server.clone());
                 let times = stats.sent_packets as f64 / packets as f64;
                 (took.as_secs_f64(), stats.timeouts, times * (1.0 - q))
             })
@@ -116,5 +117,25 @@ fn blasts_arrive_though_questions_and_answers_are_lost_and_the_peers_buffer_is_s
         // timeouts: half of them have better luck.
         let (took, timeouts, times) = all[4];
         assert!(took < 3.0 * sending && timeouts == 0 && times < 1.1, "{all:?} for {sending} s of sending");
+    }
+}
+
+#[test]
+fn fobs_repeats_while_it_sends_and_waits_only_for_its_tail() {
+    for q in [0.0, 0.01, 0.1, 0.3] {
+        let lossy = if q > 0.0 { Link::ideal().loss(q) } else { Link::ideal() };
+        let mut all: Vec<(f64, f64)> = (1..=9)
+            .map(|seed| {
+                let server = built_in("fobs", "rate=1g");
+                let (took, stats) = blast_by("fobs", seed, BLAST, [lossy.clone(), Link::ideal()], server);
+                let times = stats.sent_packets as f64 / BLAST as f64;
+                (took.as_secs_f64(), times * (1.0 - q))
+            })
+            .collect();
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (median, times) = all[4];
+        let sending = BLAST as f64 / (100e6 / 12_000.0) / (1.0 - q) + 0.01;
+        println!("q={q}: {all:?} for {sending}");
+        assert!(median < sending + 0.2 && times < 1.1, "q={q}: {all:?} for {sending} s of sending");
     }
 }

@@ -1,6 +1,6 @@
 //! The bitmap in which a receiver reports missing packets.
 //!
-//! Words: the round; the first packet of the map, as the high word and the low one; the number of packets in the map;
+//! Words: the round, which the control counts; the first packet of the map, as the high word and the low one; the number of packets in the map;
 //! then a bit for each of them, from the lowest bit of the first word on: 1 if it is missing.
 
 use core::ops::Range;
@@ -8,7 +8,7 @@ use core::ops::Range;
 use crate::Incoming;
 
 /// Words of a packet that are not bits: the headers' 44 bytes, and the four words before the bits.
-pub(super) const OVERHEAD_WORDS: u32 = 15;
+pub(crate) const OVERHEAD_WORDS: u32 = 15;
 const HEAD_WORDS: usize = 4;
 const WORD_BITS: u64 = 32;
 /// Maximum number of packets in a map; a receiver's buffer is rarely larger, and the next round covers the rest.
@@ -16,8 +16,8 @@ const MOST_PACKETS: u64 = 1 << 20;
 
 /// Missing packets within a range.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Map {
-    pub(super) round: u32,
+pub(crate) struct Map {
+    pub(crate) round: u32,
     first: u64,
     packets: u64,
     bits: Vec<u32>,
@@ -26,7 +26,7 @@ pub(super) struct Map {
 impl Map {
     /// Creates maps of the missing packets before `end`, each of at most `words` words of bits: at least one map,
     /// which may be empty.
-    pub(super) fn of(incoming: &Incoming<'_>, round: u32, end: u64, words: usize) -> Vec<Self> {
+    pub(crate) fn of(incoming: &Incoming<'_>, round: u32, end: u64, words: usize) -> Vec<Self> {
         let begin = incoming.next.min(end);
         let end = end.min(begin + MOST_PACKETS);
         let step = (words.max(1) as u64) * WORD_BITS;
@@ -56,7 +56,7 @@ impl Map {
     }
 
     /// Reads a map; `None` if the body is invalid.
-    pub(super) fn read(body: &[u32]) -> Option<Self> {
+    pub(crate) fn read(body: &[u32]) -> Option<Self> {
         let (&[round, high, low, packets], bits) = body.split_first_chunk::<HEAD_WORDS>()?;
         let (first, packets) = (number(high, low), u64::from(packets));
         let is_whole =
@@ -64,19 +64,19 @@ impl Map {
         is_whole.then(|| Self { round, first, packets, bits: bits.to_vec() })
     }
 
-    pub(super) fn body(&self) -> Vec<u32> {
+    pub(crate) fn body(&self) -> Vec<u32> {
         let [high, low] = words(self.first);
         let packets = u32::try_from(self.packets).unwrap_or(u32::MAX);
         [self.round, high, low, packets].into_iter().chain(self.bits.iter().copied()).collect()
     }
 
     /// Returns one more than the last packet of the map.
-    pub(super) const fn end(&self) -> u64 {
+    pub(crate) const fn end(&self) -> u64 {
         self.first + self.packets
     }
 
     /// Returns the missing packets within `within`.
-    pub(super) fn missing(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(crate) fn missing(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let end = within.end.min(self.end());
         let mut at = within.start.max(self.first);
         core::iter::from_fn(move || {
@@ -94,18 +94,18 @@ impl Map {
 
 /// Splits a number into its high word and low one.
 #[expect(clippy::cast_possible_truncation, reason = "the low word is what is left of it")]
-pub(super) const fn words(number: u64) -> [u32; 2] {
+pub(crate) const fn words(number: u64) -> [u32; 2] {
     [(number >> 32) as u32, number as u32]
 }
 
 /// Joins two words to a number.
-pub(super) const fn number(high: u32, low: u32) -> u64 {
+pub(crate) const fn number(high: u32, low: u32) -> u64 {
     (high as u64) << 32 | low as u64
 }
 
 /// Returns a count as a float.
 #[expect(clippy::cast_precision_loss, reason = "questions are few")]
-pub(super) const fn count(count: u64) -> f64 {
+pub(crate) const fn count(count: u64) -> f64 {
     count as f64
 }
 
