@@ -27,5 +27,5 @@ pub use cost::mhz_per_mbit;
 pub use duty_cycle::{DutyCycle, Phase};
 pub use moments::Moments;
 pub use percentiles::Percentiles;
-pub use rate_search::{NextRate, RateSearch};
+pub use rate_search::{NextRate, RateSearch, Resolution};
 pub use summary::{Contrast, Summary};

@@ -8,7 +8,7 @@ use ledger::Stage;
 use probe::flow::{
     Arrival as Read, Due, FlowAccount, FlowRate, FlowReceiver, FlowSent, Numbering, Pace, SocketDrops, Stamp,
 };
-use probe::{Answer, Found, NextRate, RateSearch};
+use probe::{Answer, Found, NextRate, RateSearch, Resolution};
 use sim::{
     Address, Arrival, Bursts, Group, Lineup, Link, Node, NodeId, Order, Outcome, Socket, WIRE_OVERHEAD_BYTES,
 };
@@ -152,7 +152,7 @@ fn the_search_finds_the_bottleneck_to_within_its_step() {
     for (bottleneck, queue_bytes) in [(1_000_000, 4_000), (20_000_000, 8_000), (300_000_000, 60_000)] {
         let link = || Link::lan().rate(bottleneck, queue_bytes);
         let (limit, step) = (bottleneck * 2, bottleneck / 100);
-        let found = search(RateSearch::new(limit, step, 3), link);
+        let found = search(RateSearch::new(limit, Resolution::Step(step), 3), link);
         // Link headers take their share of the rate; datagrams still queued at the end of a run do not count as lost.
         let wire_bytes = PAYLOAD_BYTES as u64 + WIRE_OVERHEAD_BYTES;
         let edge = bottleneck * PAYLOAD_BYTES as u64 / wire_bytes;
@@ -165,6 +165,6 @@ fn the_search_finds_the_bottleneck_to_within_its_step() {
 
 #[test]
 fn a_lossy_link_has_no_rate_without_loss() {
-    let found = search(RateSearch::new(50_000_000, 500_000, 3), || Link::lan().loss(0.2));
+    let found = search(RateSearch::new(50_000_000, Resolution::Step(500_000), 3), || Link::lan().loss(0.2));
     assert_eq!(found, Found::Nothing);
 }

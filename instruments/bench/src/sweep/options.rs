@@ -54,7 +54,7 @@ pub struct Options {
     /// Search the highest rate, up to each of --rates, with no more loss than this.
     #[arg(long = "loss-below", value_name = "PART", value_parser = millionths)]
     pub loss_below_ppm: Option<u32>,
-    /// Resolution of the search [default: a hundredth of the rate].
+    /// Resolution of the search [default: a hundredth of the rate found].
     #[arg(long, value_name = "RATE", requires = "loss_below_ppm")]
     pub step: Option<Rate>,
     /// Duration of a run: seconds, or a duration such as 500ms.

@@ -106,7 +106,7 @@ impl<'a> Client<'a> {
 
     /// Searches for the highest rate without loss.
     fn search(&mut self, loss_free: &LossFree, watch: &mut dyn Watch) -> Result<(), SideError> {
-        let mut search = RateSearch::new(loss_free.limit, loss_free.step, self.options.repeats);
+        let mut search = RateSearch::new(loss_free.limit, loss_free.resolution, self.options.repeats);
         for run in 0.. {
             let rate = match search.next() {
                 NextRate::Try(rate) | NextRate::Confirm(rate) => rate,

@@ -1,5 +1,6 @@
 //! The highest rate at which nothing is lost, repeatably: parameters and result of the search.
 
+use probe::Resolution;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::text;
@@ -9,8 +10,10 @@ use super::report::Settings;
 use crate::options::{OptionsError, check_effects, in_range};
 use crate::report::{Names, Row};
 
-/// Default resolution of a search, as a part of its limit.
+/// Default resolution of a search, as a part of the rate found.
 const USUAL_PARTS: u64 = 100;
+/// Part of the limit below which a search by default gives up.
+const LEAST_PARTS: u64 = 10_000;
 
 /// Parameters of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +21,7 @@ pub struct LossFree {
     /// The highest rate to try. Units: payload bits per second of each flow.
     pub limit: u64,
     /// Resolution of the search. Units: as `limit`.
-    pub step: u64,
+    pub resolution: Resolution,
     /// Maximum lost part of the datagrams, in millionths.
     pub most_lost_ppm: u32,
 }
@@ -33,7 +36,7 @@ pub struct LossFreeFound {
     pub bits_per_second: u64,
     /// The highest rate to try.
     pub limit: u64,
-    /// Resolution of the search.
+    /// Resolution of the search at that rate.
     pub step: u64,
     /// Number of runs at that rate, all of them without loss.
     #[schemars(range(min = 1))]
@@ -53,7 +56,8 @@ pub enum Found {
 }
 
 impl LossFree {
-    /// Returns the search for the given options, with a resolution of `step` bits per second.
+    /// Returns the search for the given options, with a resolution of `step` bits per second; by default of a hundredth
+    /// of the rate found.
     ///
     /// # Errors
     /// [`OptionsError::NoLimit`] if they have no rate to begin from.
@@ -61,7 +65,10 @@ impl LossFree {
         match options.rate {
             Some(Rate::Bits(limit @ 1..)) => Ok(Self {
                 limit,
-                step: step.unwrap_or_else(|| limit.div_ceil(USUAL_PARTS)),
+                resolution: step.map_or_else(
+                    || Resolution::Part { parts: USUAL_PARTS, least: limit.div_ceil(LEAST_PARTS) },
+                    Resolution::Step,
+                ),
                 most_lost_ppm: 0,
             }),
             _ => Err(OptionsError::NoLimit),
@@ -69,20 +76,20 @@ impl LossFree {
     }
 
     pub(crate) fn check(&self, options: &Options) -> Result<(), OptionsError> {
-        in_range("--step in bits a second", self.step, 1..=self.limit.into())?;
+        in_range("--step in bits a second", self.resolution.at(0), 1..=self.limit.into())?;
         let (is_tcp, when) = (options.protocol == Protocol::Tcp, "with TCP, which sends again what is lost");
         check_effects(&[(is_tcp, "--loss-free", when, "add -u")])
     }
 }
 
 impl LossFreeFound {
-    pub(super) const fn of(found: probe::Found, search: &LossFree, confirmations: u32) -> Self {
+    pub(super) fn of(found: probe::Found, search: &LossFree, confirmations: u32) -> Self {
         let word = match found {
             probe::Found::Nothing => Found::Nothing,
             probe::Found::Largest(_) => Found::Largest,
             probe::Found::Limit(_) => Found::Limit,
         };
-        let LossFree { limit, step, .. } = *search;
+        let (limit, step) = (search.limit, search.resolution.at(found.size()));
         Self { found: word, bits_per_second: found.size(), limit, step, confirmations }
     }
 

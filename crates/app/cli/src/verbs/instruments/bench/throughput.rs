@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     /// Search the highest rate without loss up to -b, confirmed by --repeat runs
     #[arg(long, alias = "bisect")]
     loss_free: bool,
-    /// Resolution of the search [default: a hundredth of -b]
+    /// Resolution of the search [default: a hundredth of the rate found]
     #[arg(long, value_name = "RATE", requires = "loss_free")]
     step: Option<Rate>,
     /// Processor of this end's threads, and of the server's: 2 or 2,3
