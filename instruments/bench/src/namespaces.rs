@@ -7,6 +7,7 @@ use sys::Namespace;
 pub use sys::{NamespaceError, Stay};
 
 use crate::child::Program;
+use crate::emulated_link::{EmulatedLink, EmulatedLinkError, LinkSettings};
 use crate::local_server::{LocalServer, LocalServerError};
 
 const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 84, 7, 1);
@@ -52,14 +53,38 @@ impl Namespaces {
             .try_for_each(|end| end.run(&format!("tc qdisc add dev {INTERFACE} {netem}")).map(drop))
     }
 
-    /// Starts a server in one of them.
+    /// Lays an emulated link beside the cable: it exists until it is dropped.
+    ///
+    /// # Errors
+    /// [`EmulatedLinkError`] if a device or the emulator's thread cannot be made.
+    pub fn emulate(&self, settings: &LinkSettings) -> Result<EmulatedLink, EmulatedLinkError> {
+        EmulatedLink::open([self.server.name(), self.client.name()], settings)
+    }
+
+    /// Starts a server in one of them, at its end of the cable.
     ///
     /// # Errors
     /// As for [`LocalServer::start`].
     pub fn start_server(&self, program: &Program) -> Result<LocalServer, LocalServerError> {
+        self.start_server_at(program, SERVER_ADDRESS)
+    }
+
+    /// Starts a server in one of them, at its end of the emulated link.
+    ///
+    /// # Errors
+    /// As for [`LocalServer::start`].
+    pub fn start_server_over(
+        &self,
+        _link: &EmulatedLink,
+        program: &Program,
+    ) -> Result<LocalServer, LocalServerError> {
+        self.start_server_at(program, EmulatedLink::SERVER_ADDRESS)
+    }
+
+    fn start_server_at(&self, program: &Program, address: Ipv4Addr) -> Result<LocalServer, LocalServerError> {
         let mut command = self.server.command(&program.path);
         command.args(&program.arguments);
-        LocalServer::start_by(command, program, SERVER_ADDRESS.into())
+        LocalServer::start_by(command, program, address.into())
     }
 
     /// Moves this thread, and those that it starts, into the other one.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bench::{Cable, LocalServer, Namespaces, Stay};
+use bench::{Cable, EmulatedLink, LinkSettings, LocalServer, Namespaces, Stay};
 use clap::Args;
 
 use super::server::{DEFAULT_PORT, this_program};
@@ -37,6 +37,11 @@ impl OtherEnd {
         self.client.is_none() && self.bind.is_none() && !self.netns
     }
 
+    /// Returns whether the server is started here, possibly in a namespace.
+    pub(super) const fn is_here(&self) -> bool {
+        self.client.is_none()
+    }
+
     /// Returns the requested MTU.
     pub(super) const fn mtu(&self) -> Option<u32> {
         self.mtu
@@ -53,6 +58,7 @@ pub(super) struct Scene {
     server: SocketAddr,
     _stay: Option<Stay>,
     _own_server: Option<LocalServer>,
+    link: Option<EmulatedLink>,
     namespaces: Option<Namespaces>,
 }
 
@@ -68,13 +74,13 @@ impl Scene {
 
     fn with_server_at(host: &str, end: &OtherEnd) -> anyhow::Result<Self> {
         let server = resolve(host, end.port, end.bind)?;
-        Ok(Self { server, _stay: None, _own_server: None, namespaces: None })
+        Ok(Self { server, _stay: None, _own_server: None, link: None, namespaces: None })
     }
 
     fn on_loopback() -> anyhow::Result<Self> {
         let own = LocalServer::start(&this_program("server-worker")?, Ipv4Addr::LOCALHOST.into())?;
         let server = own.address();
-        Ok(Self { server, _stay: None, _own_server: Some(own), namespaces: None })
+        Ok(Self { server, _stay: None, _own_server: Some(own), link: None, namespaces: None })
     }
 
     /// Creates two namespaces with a cable.
@@ -83,7 +89,24 @@ impl Scene {
         let own = namespaces.start_server(&this_program("server-worker")?)?;
         let stay = namespaces.enter()?;
         let server = own.address();
-        Ok(Self { server, _stay: Some(stay), _own_server: Some(own), namespaces: Some(namespaces) })
+        let (stay, own, namespaces) = (Some(stay), Some(own), Some(namespaces));
+        Ok(Self { server, _stay: stay, _own_server: own, link: None, namespaces })
+    }
+
+    /// Creates two namespaces with an emulated link.
+    pub(super) fn over_emulated_link(settings: &LinkSettings) -> anyhow::Result<Self> {
+        let namespaces = Namespaces::make(Cable::default())?;
+        let link = namespaces.emulate(settings)?;
+        let own = namespaces.start_server_over(&link, &this_program("server-worker")?)?;
+        let stay = namespaces.enter()?;
+        let server = own.address();
+        let (stay, own, namespaces) = (Some(stay), Some(own), Some(namespaces));
+        Ok(Self { server, _stay: stay, _own_server: own, link: Some(link), namespaces })
+    }
+
+    /// Ends the measurement; returns why an emulated link made it unreliable, if it did.
+    pub(super) fn end(mut self) -> Vec<String> {
+        self.link.take().map_or_else(Vec::new, EmulatedLink::end)
     }
 
     /// Puts a delay into the cable between two namespaces.
