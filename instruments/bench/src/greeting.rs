@@ -18,7 +18,7 @@ const SOCKET: u64 = 0;
 
 /// Maximum time a connection may take to greet. Longer than a lost greeting takes to be sent again, and short
 /// enough that a silent connection does not use up the time of the others.
-const GREETING_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const GREETING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns a new token: the standard library seeds every `RandomState` from the system.
 pub(crate) fn token() -> u64 {

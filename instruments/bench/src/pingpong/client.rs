@@ -7,7 +7,7 @@ use probe::pingpong::{ExchangeCounts, ExchangeLawError, SizeStep, Until};
 use sys::{clock, scheduling};
 
 use super::attendance::Attendance;
-use super::link::{Attending as _, Exchanged, LinkError, Near, Task, TcpEnd, UdpListening};
+use super::link::{self, Attending as _, Exchanged, LinkError, Near, Task, UdpListening};
 use super::message::{Finished, Word};
 use super::options::{Options, System};
 use super::report::{Builder, Measured, Report, Way};
@@ -56,6 +56,7 @@ pub fn measure(
     watch: &mut dyn Watch,
 ) -> Result<Report, PingpongError> {
     options.check()?;
+    link::sweep();
     // On its own thread, whose processor and timer settings end with it.
     std::thread::scope(|scope| {
         let measuring = scope.spawn(|| {
@@ -164,12 +165,10 @@ impl<'a> Client<'a> {
             peer: self.connection.peer_address().ip(),
             patience: self.connection.patience().silence,
         };
-        let listening = match system {
-            System::Tcp(_) => None,
-            System::Udp => match UdpListening::open(&task) {
-                Ok(listening) => Some(listening),
-                Err(error) => return Ok(Err(error.to_string())),
-            },
+        let listening = (*system == System::Udp).then(|| UdpListening::open(&task)).transpose();
+        let listening = match listening {
+            Ok(listening) => listening,
+            Err(error) => return Ok(Err(error.to_string())),
         };
         let endpoint = listening.as_ref().map(|it| it.endpoint());
         let piece_bytes = self.piece_bytes;
@@ -180,7 +179,7 @@ impl<'a> Client<'a> {
             other => return Err(self.connection.unexpected_word(&other).into()),
         };
         let near: Result<Box<dyn Near>, LinkError> = match listening {
-            None => TcpEnd::connect(&task, endpoint, token).map(|near| Box::new(near) as _),
+            None => link::connect(&task, endpoint, token),
             Some(listening) => listening.connect(&task, endpoint, token).map(|near| Box::new(near) as _),
         };
         match near {
@@ -319,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_gone_in_the_middle_leaves_the_client_with_what_it_has() {
-        for system in [System::Udp, System::Tcp(None)] {
+        for system in [System::Udp, System::Tcp(None), System::Udt(None), System::Shm] {
             let scene = Scene::new(&[TEST], PATIENT);
             let (systems, sizes, time) = (vec![system], vec![1], Duration::from_secs(600));
             let options = Options { systems, sizes, time, exchanges: 10_000_000, ..Options::default() };

@@ -1,9 +1,13 @@
-//! The two transports of a message, behind one pair of ends.
+//! The transports of a message, behind one pair of ends.
 //!
-//! The near end begins every exchange, the far end answers; each handles one message at a time.
+//! The near end begins every exchange, the far end answers; each handles one message at a time. Datagrams lose messages
+//! (`udp`); the reliable carriers `tcp`, `udt` and `shm` are ends of the same kind (`stream`).
 
+mod shm;
+mod stream;
 mod tcp;
 mod udp;
+mod udt;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +20,7 @@ use super::message::Evidence;
 use super::options::{Options, System, Wait};
 use crate::control::{Stranger, reached_from};
 
-pub(super) use tcp::{TcpEnd, TcpListening};
+pub(super) use shm::sweep;
 pub(super) use udp::{UdpEnd, UdpListening};
 
 /// Interval at which an end checks for other work: the control connection is read by a thread, whose channel has
@@ -56,7 +60,7 @@ pub(super) trait Attending {
 
 /// Either end of a connection.
 pub(super) trait End {
-    /// Returns the datagram counters since the connection began; all zero over TCP.
+    /// Returns the datagram counters since the connection began; all zero over a reliable carrier.
     fn evidence(&self) -> Evidence {
         Evidence::default()
     }
@@ -65,7 +69,7 @@ pub(super) trait End {
 }
 
 /// The end that begins an exchange.
-pub(super) trait Near: End {
+pub(super) trait Near: End + Send {
     /// Sends a message of a given size and waits for its answer.
     fn exchange(
         &mut self,
@@ -74,7 +78,7 @@ pub(super) trait Near: End {
         meanwhile: &mut dyn Attending,
     ) -> Result<Exchanged, LinkError>;
 
-    /// Returns the number of segments that TCP sent again since the connection began.
+    /// Returns the number of segments or packets that a reliable carrier sent again since the connection began.
     fn retransmits(&self) -> Option<u64> {
         None
     }
@@ -90,6 +94,39 @@ pub(super) trait Far: End + Send {
     /// Answers a message if one arrives before the next check; `size_step` gives its size, and is notified of a
     /// complete message before the answer is sent.
     fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError>;
+}
+
+/// A far end of a reliable carrier that waits for its near end.
+pub(super) trait Listening {
+    /// Returns its address.
+    fn endpoint(&self) -> SocketAddr;
+
+    /// Waits for the client's connection; others are dropped. `None` if this end is asked to end.
+    fn accept(
+        self: Box<Self>,
+        task: &Task<'_>,
+        meanwhile: &mut dyn Attending,
+    ) -> Result<Option<Box<dyn Far>>, LinkError>;
+}
+
+/// Opens the server's end of a reliable carrier.
+pub(super) fn listen(task: &Task<'_>, token: u64) -> Result<Box<dyn Listening>, LinkError> {
+    match task.system.carrier() {
+        System::Tcp(_) => tcp::listen(task, token),
+        System::Udt(_) => udt::listen(task, token),
+        System::Shm => shm::listen(task, token),
+        System::Udp | System::Layered { .. } => Err(LinkError::NotAsAgreed),
+    }
+}
+
+/// Connects the client's end of a reliable carrier.
+pub(super) fn connect(task: &Task<'_>, to: SocketAddr, token: u64) -> Result<Box<dyn Near>, LinkError> {
+    match task.system.carrier() {
+        System::Tcp(_) => tcp::connect(task, to, token),
+        System::Udt(_) => udt::connect(task, to, token),
+        System::Shm => shm::connect(task, token),
+        System::Udp | System::Layered { .. } => Err(LinkError::NotAsAgreed),
+    }
 }
 
 /// The current size step, as the far end sees it.
@@ -114,6 +151,30 @@ pub enum LinkError {
     /// A TCP socket cannot be opened or connected.
     #[error(transparent)]
     Tcp(#[from] sys::TcpError),
+    /// A connection of the reliable transport failed.
+    #[error(transparent)]
+    Udt(#[from] tallycast::udt::Error),
+    /// The reliable transport has no such congestion control.
+    #[error(transparent)]
+    Control(#[from] tallycast::udt::congestion::UnknownControl),
+    /// A ring cannot be created.
+    #[error(transparent)]
+    Create(#[from] ring::shared::CreateError),
+    /// The ring of the other end cannot be opened.
+    #[error(
+        "the other end's ring cannot be opened: {0}\nshared memory needs both ends on one host: leave shm out"
+    )]
+    Attach(#[from] ring::shared::OpenError),
+    /// A ring was overwritten by another process.
+    #[error(
+        "the ring was damaged while it was read\nsee what else writes to /dev/shm, and start the bench again"
+    )]
+    Broken,
+    /// The other end sent another message than was agreed.
+    #[error(
+        "the other end sent another message than was agreed\ninstall the same version of tallycast on both hosts"
+    )]
+    NotAsAgreed,
     /// The system refused a call.
     #[error("{0}")]
     System(#[from] io::Error),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::builder::{BoolValueParser, TypedValueParser as _};
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_PETRI_2007, PIECE_HEADER_BYTES, sizes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ pub struct Options {
     /// Socket buffers [default: the system's for TCP; room for the largest message, 32M at most, for datagrams].
     #[arg(short = 'w', long = "window", value_name = "SIZE", value_parser = size)]
     pub buffer_bytes: Option<usize>,
-    /// Largest datagram, including its header of 24 bytes [default: the path MTU].
+    /// Largest datagram over UDP and UDT, including a header of 24 bytes [default: the path MTU].
     #[arg(long = "datagram", value_name = "SIZE", value_parser = size)]
     pub datagram_bytes: Option<usize>,
     /// Maximum wait for a reply in datagrams.
@@ -82,6 +82,31 @@ pub enum System {
     Tcp(Option<String>),
     /// Datagrams, without retransmission.
     Udp,
+    /// Our reliable transport over UDP, with this congestion control and its options, as in `fast?alpha=20`; by default
+    /// UDT's own.
+    Udt(Option<String>),
+    /// Rings in shared memory, between two ends on one host.
+    Shm,
+    /// A layer over one of the others, which must be reliable.
+    Layered {
+        /// Handling of each message.
+        layer: Layer,
+        /// Carrier of the layer's messages.
+        over: Box<System>,
+    },
+}
+
+/// Handling of a message by a layer over a reliable carrier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// The bytes alone, as `tcppp` and `udtpp` of Petri 2007.
+    None,
+    /// A head with the size before each message, as a transport layer of messages does: `vtspp`.
+    Framed,
+    /// The sender announces a message, and sends it once it is granted: three round trips for each exchange, as
+    /// `visitpp` has them.
+    Announced,
 }
 
 /// Way in which an end waits for a message.
@@ -122,13 +147,21 @@ impl Options {
             let range = PIECE_HEADER_BYTES as u128 + 1..=LARGEST_DATAGRAM_BYTES as u128;
             in_range("--datagram in bytes", bytes as u128, range)?;
         }
-        // An option given with its default value does no harm.
-        let of_datagrams =
-            [("--datagram", self.datagram_bytes.is_some()), ("--timeout", self.timeout != USUAL_TIMEOUT)];
-        let (none, remedy) = (!self.systems.contains(&System::Udp), "add udp to --protocols");
-        check_effects(
-            &of_datagrams.map(|(option, is_given)| (none && is_given, option, "without datagrams", remedy)),
-        )
+        let is_unreliable = |it: &System| it.layer() != Layer::None && !it.carrier().is_reliable();
+        let has = |is_it: fn(&System) -> bool| self.systems.iter().any(|system| is_it(system.carrier()));
+        let has_datagrams = has(|it| matches!(it, System::Udp | System::Udt(_)));
+        let (without, remedy) = ("without datagrams", "add udp to --protocols");
+        check_effects(&[
+            (
+                self.systems.iter().any(is_unreliable),
+                "--layers",
+                "over datagrams",
+                "add tcp, udt or shm to --protocols",
+            ),
+            (!has_datagrams && self.datagram_bytes.is_some(), "--datagram", without, remedy),
+            // An option given with its default value does no harm.
+            (!has(|it| *it == System::Udp) && self.timeout != USUAL_TIMEOUT, "--timeout", without, remedy),
+        ])
     }
 
     /// Returns the largest message.
@@ -152,6 +185,46 @@ impl Options {
     }
 }
 
+impl System {
+    /// Returns the carrier below a layer, or the system itself.
+    pub(super) fn carrier(&self) -> &Self {
+        match self {
+            Self::Layered { over, .. } => over,
+            system => system,
+        }
+    }
+
+    /// Returns the layer over the carrier.
+    pub(super) const fn layer(&self) -> Layer {
+        match self {
+            Self::Layered { layer, .. } => *layer,
+            _ => Layer::None,
+        }
+    }
+
+    /// Puts a layer over a carrier.
+    #[must_use]
+    pub fn through(self, layer: Layer) -> Self {
+        if layer == Layer::None { self } else { Self::Layered { layer, over: Box::new(self) } }
+    }
+
+    /// Returns whether it loses no message.
+    #[must_use]
+    pub const fn is_reliable(&self) -> bool {
+        matches!(self, Self::Tcp(_) | Self::Udt(_) | Self::Shm)
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::None => "none",
+            Self::Framed => "framed",
+            Self::Announced => "announced",
+        })
+    }
+}
+
 impl Wait {
     const fn of(is_busy: bool) -> Self {
         if is_busy { Self::Spin } else { Self::Sleep }
@@ -168,6 +241,10 @@ impl fmt::Display for System {
             Self::Tcp(None) => formatter.pad("tcp"),
             Self::Tcp(Some(congestion)) => formatter.pad(&format!("tcp {congestion}")),
             Self::Udp => formatter.pad("udp"),
+            Self::Udt(None) => formatter.pad("udt"),
+            Self::Udt(Some(control)) => formatter.pad(&format!("udt {control}")),
+            Self::Shm => formatter.pad("shm"),
+            Self::Layered { layer, over } => formatter.pad(&format!("{layer} {over}")),
         }
     }
 }
@@ -202,6 +279,10 @@ mod tests {
         assert_eq!(refused(System::Tcp(None), timeout), Some("--timeout"));
         assert_eq!(refused(System::Tcp(None), default), None);
         assert_eq!([refused(System::Udp, datagram), refused(System::Udp, timeout)], [None; 2]);
+        assert_eq!(refused(System::Udt(None), datagram), None, "it sets the size of UDT's packets");
+        assert_eq!(refused(System::Udt(None), timeout), Some("--timeout"));
+        assert_eq!(refused(System::Udp.through(Layer::Framed), |_| {}), Some("--layers"));
+        assert_eq!(refused(System::Shm.through(Layer::Announced), |_| {}), None);
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub struct SizeStepReport {
     pub half_round_trip: Option<Times>,
     /// The size divided by the median Δt; null if no exchange was completed.
     pub bits_per_second: Option<f64>,
-    /// Segments that TCP sent again, at the client only.
+    /// Segments of TCP, or packets of UDT, that were sent again, at the client only.
     pub retransmits: Option<u64>,
     /// Reason why the size step ended early; null if it did not.
     pub trouble: Option<String>,
@@ -130,7 +130,7 @@ pub struct Session {
     pub run: u32,
     /// System that carried the messages.
     pub system: String,
-    /// The congestion control of the client's TCP.
+    /// The congestion control of the client's TCP or UDT.
     pub congestion: Option<String>,
     /// Processors that the client kept busy, in percent of one.
     pub client_cpu_percent: f64,
@@ -277,10 +277,14 @@ impl Builder {
     }
 }
 
+fn disturbances(sessions: &[Session], same_host: bool) -> Vec<String> {
+    let elsewhere = sessions.iter().map(|it| [it.client_elsewhere_cpus, it.server_elsewhere_cpus]);
+    Elsewhere::most(elsewhere).disturbances(same_host)
+}
+
 /// Returns why a measurement is unreliable.
 fn noise_of(sessions: &[Session], rows: &[Row], same_host: bool) -> Vec<String> {
-    let elsewhere = sessions.iter().map(|it| [it.client_elsewhere_cpus, it.server_elsewhere_cpus]);
-    let mut noise = Elsewhere::most(elsewhere).disturbances(same_host);
+    let mut noise = disturbances(sessions, same_host);
     let times: Vec<&Row> = rows.iter().filter(|row| row.metric == HALF_ROUND_TRIP).collect();
     let wide = times.iter().filter(|row| noise::is_wide(row)).count();
     if wide > 0 {
@@ -308,6 +312,11 @@ impl Report {
         message_bytes: u64,
     ) -> impl Iterator<Item = &SizeStepReport> {
         self.size_steps.iter().filter(move |it| it.is_of(system, message_bytes))
+    }
+
+    /// Returns why the measurement is unreliable at every size; a wide spread concerns its own size only.
+    pub(crate) fn disturbances(&self) -> Vec<String> {
+        disturbances(&self.end.sessions, self.start.same_host)
     }
 
     /// Returns the median row of a metric, if there is one.

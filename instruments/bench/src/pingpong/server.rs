@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use sys::{clock, scheduling};
 
-use super::link::{Answering, Attending, Far, LinkError, Task, TcpListening, UdpEnd};
+use super::link::{self, Answering, Attending, Far, LinkError, Task, UdpEnd};
 use super::message::{Finished, Word};
 use super::options::{Options, System};
 use crate::control::{ControlError, Outcome, RunResult, Serve, ServeError, Session, Test};
@@ -99,20 +99,20 @@ fn make(
 ) -> Result<Option<Box<dyn Far>>, WayError> {
     let token = token();
     match (task.system, endpoint) {
-        (System::Tcp(_), _) => {
-            let far = TcpListening::listen(task, token)?;
-            session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
-            let mut reception = Reception { session, outcome: None };
-            let far = far.accept(task, &mut reception)?;
-            reception.outcome.transpose()?;
-            Ok(far)
-        }
         (System::Udp, Some(endpoint)) => {
             let far = UdpEnd::open(task, endpoint, token)?;
             session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
             Ok(Some(Box::new(far)))
         }
         (System::Udp, None) => Err(WayError::Serve(session.unexpected(&Value::Null))),
+        (_, _) => {
+            let far = link::listen(task, token)?;
+            session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
+            let mut reception = Reception { session, outcome: None };
+            let far = far.accept(task, &mut reception)?;
+            reception.outcome.transpose()?;
+            Ok(far)
+        }
     }
 }
 

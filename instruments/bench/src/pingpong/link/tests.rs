@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::*;
+use crate::greeting::token;
+use crate::pingpong::options::Layer;
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const TOKEN: u64 = 0x0123_4567_89ab_cdef;
@@ -66,6 +68,18 @@ fn task<'a>(options: &'a Options, system: &'a System) -> Task<'a> {
     Task { options, system, piece_bytes: 1_448, local: (LOCAL, 0).into(), peer: LOCAL, patience }
 }
 
+/// Opens both ends of a reliable carrier.
+fn pair(task: &Task<'_>) -> (Box<dyn Near>, Box<dyn Far>) {
+    let token = token();
+    let far = listen(task, token).unwrap();
+    let endpoint = far.endpoint();
+    std::thread::scope(|scope| {
+        let near = scope.spawn(move || connect(task, endpoint, token).unwrap());
+        let far = far.accept(task, &mut always()).unwrap().unwrap();
+        (near.join().unwrap(), far)
+    })
+}
+
 /// Exchanges every size a few times; returns the number of messages that arrived at the far end.
 fn exchange_all(near: &mut dyn Near, mut far: Box<dyn Far>) -> u64 {
     let counter = AnswerCounter::default();
@@ -95,12 +109,60 @@ fn every_message_comes_back_over_tcp_asleep_and_spinning() {
         let options = Options { wait, ..options() };
         let system = System::Tcp(None);
         let task = task(&options, &system);
-        let far = TcpListening::listen(&task, TOKEN).unwrap();
-        let mut near = TcpEnd::connect(&task, far.endpoint(), TOKEN).unwrap();
-        let far = far.accept(&task, &mut always()).unwrap().unwrap();
-        assert_eq!(exchange_all(&mut near, far), 3 * SIZES.len() as u64);
+        let (mut near, far) = pair(&task);
+        assert_eq!(exchange_all(&mut *near, far), 3 * SIZES.len() as u64);
         assert!(near.congestion_control().is_some() && near.retransmits().is_some());
     }
+}
+
+#[test]
+fn every_message_comes_back_over_every_reliable_carrier_through_every_layer() {
+    for carrier in
+        [System::Tcp(None), System::Udt(None), System::Udt(Some("reno?start=4".to_owned())), System::Shm]
+    {
+        for layer in [Layer::None, Layer::Framed, Layer::Announced] {
+            for wait in [Wait::Sleep, Wait::Spin] {
+                let options = Options { wait, ..options() };
+                let system = carrier.clone().through(layer);
+                let task = task(&options, &system);
+                let (mut near, far) = pair(&task);
+                assert_eq!(exchange_all(&mut *near, far), 3 * SIZES.len() as u64, "{system} {wait:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_control_that_there_is_not_is_refused_with_those_that_there_are() {
+    let options = options();
+    let system = System::Udt(Some("turbo".to_owned()));
+    let refused = listen(&task(&options, &system), TOKEN).err().unwrap();
+    assert!(refused.to_string().contains("known are udt"), "{refused}");
+}
+
+#[test]
+fn rings_of_a_run_have_no_name_once_both_ends_are_gone() {
+    let options = options();
+    let system = System::Shm;
+    let token = token();
+    let ours = || {
+        let entries = std::fs::read_dir("/dev/shm").unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains(&format!("{token:016x}"))).count()
+    };
+    let task = task(&options, &system);
+    let far = listen(&task, token).unwrap();
+    let near = connect(&task, far.endpoint(), token).unwrap();
+    assert!(ours() > 0);
+    drop((near, far));
+    assert_eq!(ours(), 0);
+}
+
+#[test]
+fn a_ring_of_an_end_elsewhere_says_that_both_must_be_on_one_host() {
+    let options = options();
+    let refused = connect(&task(&options, &System::Shm), (LOCAL, 1).into(), token()).err().unwrap();
+    assert!(refused.to_string().contains("both ends on one host"), "{refused}");
 }
 
 #[test]
@@ -153,9 +215,8 @@ fn a_connection_that_closes_ends_the_exchange() {
     let options = options();
     let system = System::Tcp(None);
     let task = task(&options, &system);
-    let far = TcpListening::listen(&task, TOKEN).unwrap();
-    let mut near = TcpEnd::connect(&task, far.endpoint(), TOKEN).unwrap();
-    drop(far.accept(&task, &mut always()).unwrap().unwrap());
+    let (mut near, far) = pair(&task);
+    drop(far);
     assert!(matches!(near.exchange(0, 1, &mut always()), Err(LinkError::Closed)));
 }
 
@@ -164,10 +225,8 @@ fn an_end_looks_up_in_the_middle_of_a_message() {
     let options = Options { sizes: vec![50_000_000], timeout: Duration::from_secs(20), ..Options::default() };
     let system = System::Tcp(None);
     let over_tcp = task(&options, &system);
-    let far = TcpListening::listen(&over_tcp, TOKEN).unwrap();
-    let mut near = TcpEnd::connect(&over_tcp, far.endpoint(), TOKEN).unwrap();
     // More than any buffer holds, and the peer does not read.
-    let mut far = far.accept(&over_tcp, &mut always()).unwrap().unwrap();
+    let (mut near, mut far) = pair(&over_tcp);
     assert_eq!(near.exchange(0, 50_000_000, &mut Until(3)).unwrap(), Exchanged::Cut);
     // The far end has half of the message, and the order to stop answering.
     let counter = AnswerCounter::default();
@@ -188,6 +247,6 @@ fn a_far_end_waits_for_its_connection_no_longer_than_it_is_to() {
     let options = options();
     let system = System::Tcp(None);
     let task = task(&options, &system);
-    let far = TcpListening::listen(&task, TOKEN).unwrap();
+    let far = listen(&task, TOKEN).unwrap();
     assert!(far.accept(&task, &mut Until(2)).unwrap().is_none());
 }
