@@ -101,6 +101,7 @@ pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
 struct OfSize {
     payload: usize,
     cost: Option<Summary>,
+    is_noisy: bool,
 }
 
 impl OfSize {
@@ -109,17 +110,24 @@ impl OfSize {
         let whole = runs.filter(|run| run.trouble.is_none());
         let costs: Vec<f64> =
             whole.filter_map(|run| Some(run.send_mhz_per_mbit? + run.receive_mhz_per_mbit?)).collect();
-        Self { payload, cost: Summary::of(&costs) }
+        Self { payload, cost: Summary::of(&costs), is_noisy: !report.noise.is_empty() }
     }
 }
 
 /// Judges that packets as large as the MTU cost less than smaller ones.
 fn larger_is_cheaper(sizes: &[OfSize]) -> Conclusion {
     const SOURCE: &str = "the packet should be as large as the MTU: smaller ones take more of the processors";
-    let at_mtu = sizes.iter().find(|it| it.payload == MTU_PAYLOAD).and_then(|it| it.cost);
-    let Some(at_mtu) = at_mtu else { return Conclusion::not_measured(SOURCE) };
+    let at_mtu = sizes.iter().find(|it| it.payload == MTU_PAYLOAD);
+    if at_mtu.is_some_and(|it| it.is_noisy) {
+        return Conclusion::not_judged(SOURCE, &format!("it was noisy at {MTU_PAYLOAD} bytes"));
+    }
+    let Some(at_mtu) = at_mtu.and_then(|it| it.cost) else { return Conclusion::not_measured(SOURCE) };
     let (mut dearer, mut told, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
-    for OfSize { payload, cost } in sizes.iter().filter(|it| it.payload < MTU_PAYLOAD) {
+    for OfSize { payload, cost, is_noisy } in sizes.iter().filter(|it| it.payload < MTU_PAYLOAD) {
+        if *is_noisy {
+            left_out.push(format!("{payload} bytes, at which it was noisy"));
+            continue;
+        }
         let Some(cost) = cost else {
             left_out.push(format!("{payload} bytes, of which no run told a cost"));
             continue;
@@ -172,7 +180,20 @@ fn table(report: &Report) -> Vec<ReferenceFigure> {
         [(Protocol::Udp, |host| host.udp), (Protocol::Tcp, |host| host.tcp)];
     let ours = Metric::ALL
         .map(|metric| reference_figure(report, Protocol::Stream, metric, None, "not in the source"));
-    source.into_iter().flat_map(of_transport).chain(ours).collect()
+    source.into_iter().flat_map(of_transport).chain(ours).chain(settings(report)).collect()
+}
+
+/// Compares the settings that the paper prints (§2) with those of this measurement.
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
+fn settings(report: &Report) -> [ReferenceFigure; 4] {
+    let settings = &report.start.test_start;
+    let packet_bytes = settings.datagram_bytes as f64 + 28.0;
+    [
+        ReferenceFigure::setting("packet, with IP and UDP headers", "B", 1_500.0, packet_bytes),
+        ReferenceFigure::setting("socket buffers", "B", 1e6, settings.sock_bufsize as f64),
+        ReferenceFigure::setting("runs", "", 100.0, settings.runs.into()),
+        ReferenceFigure::setting("loss that a rate may have", "%", 0.1, curves::MOST_LOST_PERCENT),
+    ]
 }
 
 fn cost_of(costs: &SourceCosts, metric: Metric) -> f64 {
@@ -197,15 +218,16 @@ fn reference_figure(
     ReferenceFigure { here, remark: remark.to_owned(), ..published }
 }
 
-/// Compares the measurement with the paper's conclusions from table 2.
+/// Compares the measurement with the paper's conclusions from table 2. Nothing is judged by a noisy one.
 #[must_use]
 pub fn conclusions(report: &Report) -> Vec<Conclusion> {
-    vec![
+    let all = [
         cheaper(report, "UDP costs less processor than TCP to send", Metric::SendMhzPerMbit),
         cheaper(report, "UDP costs less processor than TCP to receive", Metric::ReceiveMhzPerMbit),
         receiving_costs_more(report),
         delay(report),
-    ]
+    ];
+    all.map(|it| it.unless(&report.noise)).into()
 }
 
 fn cheaper(report: &Report, source: &str, metric: Metric) -> Conclusion {

@@ -13,7 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
 pub use crate::report::{Agreement, Conclusion, Grid};
-use crate::report::{Section, number};
+use crate::report::{Names, ReferenceFigure, Row, Section, number};
+
+/// Receive buffer of UDP's reader: with the default, which the paper left, the array ends at the size of that buffer at any
+/// cycle time, and the figure would be a setting's.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// Minimum ratio of two medians that counts as a difference: less is within the spread of repeats.
 const DIFFERENT: f64 = 1.25;
@@ -30,6 +34,9 @@ pub struct Comparison {
     pub points: u64,
     /// Number of noisy ones among them: conclusions are no better than their points.
     pub noisy_points: u64,
+    /// The numbers that the paper prints, and ours.
+    #[serde(default)]
+    pub table: Vec<ReferenceFigure>,
     /// Each conclusion of the paper.
     pub conclusions: Vec<Conclusion>,
 }
@@ -50,12 +57,14 @@ pub fn options(grid: Grid) -> Options {
             cpus: cpus(&[100, 300, 1_500]),
             cycles: 100,
             step: 1_000,
+            receive_buffer: Some(RECEIVE_BUFFER_BYTES),
             ..Options::default()
         },
         Grid::Full => Options {
             cycle_times: (1..=14).map(Duration::from_millis).collect(),
             cpus: cpus(&[50, 100, 300, 1_500]),
             repeats: 5,
+            receive_buffer: Some(RECEIVE_BUFFER_BYTES),
             ..Options::default()
         },
     }
@@ -73,26 +82,77 @@ pub fn figures(cpus: Option<f64>) -> &'static str {
     }
 }
 
-/// Compares the measurement with the paper's conclusions (§3.2, §4).
+/// Compares the measurement with the paper's conclusions (§3.2, §4). Noisy points judge nothing.
 #[must_use]
 pub fn compare(report: &Report, grid: Grid) -> Comparison {
-    let pairs = Pairs::of(report);
-    let conclusions = vec![
+    let measured = || report.points.iter().filter(|point| point.elements().is_some());
+    let quiet = report.points.iter().filter(|point| point.noise().is_empty()).cloned().collect();
+    let quiet = Report { points: quiet, ..report.clone() };
+    let noisy = measured().filter(|point| !point.noise().is_empty()).count();
+    let pairs = Pairs::of(&quiet);
+    let conclusions = [
         more_by_shm(&pairs),
         gap_closes(&pairs),
         break_even(&pairs),
         spread(&pairs),
-        more_cpu(report),
-        limit_reached(report),
+        more_cpu(&quiet),
+        limit_reached(&quiet),
     ];
-    let measured = || report.points.iter().filter(|point| point.elements().is_some());
     Comparison {
         document: "004".to_owned(),
         grid,
         points: measured().count() as u64,
-        noisy_points: measured().filter(|point| !point.noise().is_empty()).count() as u64,
-        conclusions,
+        noisy_points: noisy as u64,
+        table: table(report),
+        conclusions: conclusions.map(|it| it.without_noisy(noisy)).into(),
     }
+}
+
+/// Compares the numbers that the paper prints with ours, noisy points included.
+fn table(report: &Report) -> Vec<ReferenceFigure> {
+    let at = |transport: Transport, cpus: f64| {
+        let points = report.points.iter().filter(move |point| point.transport == transport);
+        points.filter(move |point| point.cpus == Some(cpus) && point.elements().is_some())
+    };
+    let of = |what: &str, transport: Transport, source: f64, values: Vec<f64>| {
+        let names = Names { bench: "cycle", case: what, system: transport.name() };
+        let here = Row::of(names, "multiplicity", "elements", &values);
+        let remark = if here.is_some() { "" } else { "not measured" }.to_owned();
+        let figure = ReferenceFigure::new(what.to_owned(), "multiplicity", "elements", Some(source));
+        ReferenceFigure { here, remark, ..figure }
+    };
+    let medians = |transport, cpus| at(transport, cpus).map(median).collect::<Vec<_>>();
+    let widths = |transport, cpus, cycle_time: Option<Duration>| {
+        let is_it =
+            |point: &&Point| cycle_time.is_none_or(|time| u128::from(point.cycle_time_ns) == time.as_nanos());
+        at(transport, cpus).filter(is_it).map(width).collect::<Vec<_>>()
+    };
+    let (udp, shm, ten) = (Transport::Udp, Transport::Shm, Some(Duration::from_millis(10)));
+    let mut table = vec![
+        of("0.3 CPUs, shared memory: all above", shm, 200_000.0, medians(shm, 0.3)),
+        of("0.3 CPUs, UDP: all below", udp, 200_000.0, medians(udp, 0.3)),
+        of("0.3 CPUs, shared memory: range of the repeats", shm, 40_000.0, widths(shm, 0.3, None)),
+        of("0.3 CPUs, UDP at 10 ms: range of the repeats", udp, 100_000.0, widths(udp, 0.3, ten)),
+        of("1.5 CPUs, shared memory: range of the repeats", shm, 200_000.0, widths(shm, 1.5, None)),
+        of("1.5 CPUs, UDP: range of the repeats", udp, 200_000.0, widths(udp, 1.5, None)),
+    ];
+    table.extend(settings(report));
+    table
+}
+
+/// Compares the settings that the paper prints (§2.4, §2.5, §3.1) with those of this measurement.
+fn settings(report: &Report) -> Vec<ReferenceFigure> {
+    let options = &report.start.options;
+    let setting = ReferenceFigure::setting;
+    let share = |millicpus: f64| millicpus / 10.0 / f64::from(report.start.host.cpus);
+    vec![
+        setting("limit of the search", "elements", 1_000_000.0, options.limit.into()),
+        setting("last step of the search", "elements", 2.0, options.step.into()),
+        setting("cycles of a run", "", 1_000.0, options.cycles.into()),
+        setting("complete cycles of a run that holds", "%", 99.95, f64::from(options.complete_ppm) / 1e4),
+        setting("0.05 CPUs as a part of the host's", "%", 0.989, share(50.0)),
+        setting("0.1 CPUs as a part of the host's", "%", 1.978, share(100.0)),
+    ]
 }
 
 /// Points at which both transports were measured.
@@ -230,7 +290,6 @@ fn break_even(pairs: &Pairs<'_>) -> Conclusion {
 
 fn spread(pairs: &Pairs<'_>) -> Conclusion {
     let (pairs, without) = (&pairs.carrying, pairs.without_nothing());
-    let width = |point: &Point| point.elements().map_or(0.0, |it| it.max - it.min);
     let share_of_median = |point: &Point| {
         point.elements().filter(|it| it.median > 0.0).map_or(0.0, |it| (it.max - it.min) / it.median)
     };
@@ -311,15 +370,19 @@ fn median(point: &Point) -> f64 {
     point.elements().map_or(0.0, |spread| spread.median)
 }
 
+fn width(point: &Point) -> f64 {
+    point.elements().map_or(0.0, |it| it.max - it.min)
+}
+
 fn extremes(values: &[f64]) -> (f64, f64) {
     let fold = |with: fn(f64, f64) -> f64| values.iter().copied().reduce(with).unwrap_or(0.0);
     (fold(f64::min), fold(f64::max))
 }
 
 impl Comparison {
-    /// Compares each conclusion of the paper with the result here.
-    pub(crate) fn section(&self) -> Section {
-        Section::conclusions(&self.document, &self.conclusions)
+    /// Compares the numbers and each conclusion of the paper with the results here.
+    pub(crate) fn sections(&self) -> [Section; 2] {
+        [ReferenceFigure::section(&self.table), Section::conclusions(&self.document, &self.conclusions)]
     }
 
     /// Returns notes on how far the comparison can be relied on.
@@ -330,8 +393,17 @@ impl Comparison {
                 "{noisy_points} of {points} points were noisy: measure on an idle host before you trust them"
             )
         });
+        let buffer = format!(
+            "UDP's reader asks for a receive buffer of {} MiB; the paper left the default, at which UDP ends at the size of \
+             that buffer",
+            RECEIVE_BUFFER_BYTES >> 20
+        );
         let short = "this was a short run: --full measures the whole grid of the paper";
-        noisy.into_iter().chain((self.grid == Grid::Short).then(|| short.to_owned())).collect()
+        noisy
+            .into_iter()
+            .chain([buffer])
+            .chain((self.grid == Grid::Short).then(|| short.to_owned()))
+            .collect()
     }
 }
 

@@ -12,7 +12,7 @@ use probe::Contrast;
 use crate::capacity::{self, CapacityError, Options, Point, Report, ThreadingModel};
 use crate::control::Patience;
 use crate::report::{
-    Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, State, Watch,
+    Agreement, Comparisons, Conclusion, Ends, Grid, Names, ReferenceFigure, Reproduction, State, Watch,
 };
 
 /// A figure of the notes.
@@ -26,31 +26,40 @@ pub struct Figure {
     pub payload_bytes: u64,
     /// Datagrams received per second.
     pub packets_per_second: f64,
+    /// Traffic at the network card. Units: Mbit/s.
+    pub network_mbits: f64,
     /// Processors kept busy, in percent of one; `None` where the notes do not state it.
     pub cpu_percent: Option<f64>,
 }
 
 /// All of the notes' figures: their models 1, 2 and 3.
 pub const FIGURES: [Figure; 10] = {
-    const fn own(workers: u32, payload_bytes: u64, packets_per_second: f64, cpu: Option<f64>) -> Figure {
+    const fn own(
+        workers: u32,
+        payload_bytes: u64,
+        packets_per_second: f64,
+        network_mbits: f64,
+        cpu_percent: Option<f64>,
+    ) -> Figure {
         let threading_model = ThreadingModel::OwnProcesses;
-        Figure { threading_model, workers, payload_bytes, packets_per_second, cpu_percent: cpu }
+        Figure { threading_model, workers, payload_bytes, packets_per_second, network_mbits, cpu_percent }
     }
-    const fn shared(workers: u32, packets_per_second: f64, cpu: f64) -> Figure {
+    const fn shared(workers: u32, packets_per_second: f64, network_mbits: f64, cpu: f64) -> Figure {
         let threading_model = ThreadingModel::SharedThreads;
-        Figure { threading_model, workers, payload_bytes: 1, packets_per_second, cpu_percent: Some(cpu) }
+        let (payload_bytes, cpu_percent) = (1, Some(cpu));
+        Figure { threading_model, workers, payload_bytes, packets_per_second, network_mbits, cpu_percent }
     }
     [
-        own(1, 1, 791_676.1, Some(100.0)),
-        own(2, 1, 1_016_197.0, Some(200.0)),
-        own(4, 1, 1_395_040.0, Some(325.0)),
-        own(8, 1, 1_491_744.0, Some(370.0)),
-        own(1, 100, 571_433.4, Some(100.0)),
-        own(2, 100, 752_319.9, Some(112.9)),
-        own(4, 100, 731_545.6, None),
-        own(8, 100, 751_922.5, None),
-        shared(1, 791_676.0, 100.0),
-        shared(2, 509_868.0, 150.0),
+        own(1, 1, 791_676.1, 514.361, Some(100.0)),
+        own(2, 1, 1_016_197.0, 713.786, Some(200.0)),
+        own(4, 1, 1_395_040.0, 714.375, Some(325.0)),
+        own(8, 1, 1_491_744.0, 714.036, Some(370.0)),
+        own(1, 100, 571_433.4, 855.482, Some(100.0)),
+        own(2, 100, 752_319.9, 855.542, Some(112.9)),
+        own(4, 100, 731_545.6, 855.546, None),
+        own(8, 100, 751_922.5, 855.549, None),
+        shared(1, 791_676.0, 514.361, 100.0),
+        shared(2, 509_868.0, 714.229, 150.0),
     ]
 };
 
@@ -97,7 +106,8 @@ pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Result<Reprod
 
 fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Reproduction {
     it.measured("capacity", report, &report.rows, &report.noise());
-    it.table = FIGURES.iter().flat_map(|figure| reference_figure(report, figure)).collect();
+    it.table = FIGURES.iter().flat_map(|figure| reference_figures(report, figure)).collect();
+    it.table.extend(facts::table());
     it.conclusions.clone_from(&report.conclusions);
     it.conclusions.extend(facts);
     it.charts = capacity::charts(report);
@@ -106,9 +116,11 @@ fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Re
     it.end(report.end.state == State::Interrupted)
 }
 
-/// Compares one figure of the notes with ours: packets per second, and the CPU time of the receivers.
-fn reference_figure(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
-    let Figure { threading_model, workers, payload_bytes, packets_per_second, cpu_percent } = *figure;
+/// Compares the figures of one of the notes' points with ours: packets per second, the traffic that they are, and the CPU
+/// time of the receivers.
+fn reference_figures(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
+    let Figure { threading_model, workers, payload_bytes, packets_per_second, network_mbits, cpu_percent } =
+        *figure;
     let point = report.point(threading_model, workers, payload_bytes);
     let bound = point.is_some_and(Point::is_limited_by_senders);
     let remark = if bound { "the senders were the limit" } else { "" };
@@ -125,23 +137,54 @@ fn reference_figure(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
             ..ReferenceFigure::new(what, metric, unit, source)
         }
     };
+    let network = ReferenceFigure {
+        here: point.and_then(traffic),
+        remark: "frames of the sent datagrams, as at a network card".to_owned(),
+        ..line("network_bits_per_second", "bit/s", Some(network_mbits * 1e6))
+    };
     vec![
         line("packets_per_second", "1/s", Some(packets_per_second)),
+        network,
         line("receivers_cpu_percent", "%", cpu_percent),
     ]
 }
 
-/// Compares points with the notes' conclusions; with `same_host` no network card was involved.
+/// Headers of a datagram in an Ethernet frame without its checksum: Ethernet, IPv4, UDP. Units: bytes.
+const FRAME_HEADER_BYTES: u64 = 14 + 20 + 8;
+/// Smallest such frame: shorter ones are filled up. The notes' figures are those of frames of this size. Units: bytes.
+const LEAST_FRAME_BYTES: u64 = 60;
+
+/// Returns the traffic of a point's sent datagrams, in frames as the notes' card counted them.
+#[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
+fn traffic(point: &Point) -> Option<crate::Row> {
+    let frame_bits = (FRAME_HEADER_BYTES + point.payload_bytes).max(LEAST_FRAME_BYTES) * 8;
+    let rates = point.whole_runs().filter(|run| run.seconds > 0.0);
+    let rates: Vec<f64> = rates.map(|run| (run.account.sent * frame_bits) as f64 / run.seconds).collect();
+    let (case, system) = (point.case(), point.threading_model.name());
+    let names = Names { bench: "capacity", case: &case, system };
+    crate::Row::of(names, "network_bits_per_second", "bit/s", &rates)
+}
+
+/// Compares points with the notes' conclusions; with `same_host` no network card was involved. Noisy points judge nothing.
 #[must_use]
 pub fn conclude(points: &[Point], same_host: bool) -> Vec<Conclusion> {
-    vec![
-        processes_beat_threads(points),
-        threads_lose(points),
-        processes_gain(points),
-        processes_gain_little(points, same_host),
-        loss_falls(points),
-        processors_idle(points, same_host),
-    ]
+    let (quiet, noisy) = quiet(points);
+    let all = [
+        processes_beat_threads(&quiet),
+        threads_lose(&quiet),
+        processes_gain(&quiet),
+        processes_gain_little(&quiet, same_host),
+        loss_falls(&quiet),
+        processors_idle(&quiet, same_host),
+    ];
+    all.map(|it| it.without_noisy(noisy)).into()
+}
+
+/// Returns the points that the report does not call unreliable, and the number of those that it does.
+fn quiet(points: &[Point]) -> (Vec<Point>, usize) {
+    let quiet: Vec<Point> = points.iter().filter(|point| point.noise.is_empty()).cloned().collect();
+    let noisy = points.len() - quiet.len();
+    (quiet, noisy)
 }
 
 fn processes_beat_threads(points: &[Point]) -> Conclusion {

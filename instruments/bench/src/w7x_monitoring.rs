@@ -105,17 +105,49 @@ pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction 
 fn assemble(mut it: Reproduction, parts: [Option<Report>; 3], was_interrupted: bool) -> Reproduction {
     let [sizes, rates, normal] = parts;
     it.table = sizes.as_ref().map(table).unwrap_or_default();
-    it.conclusions = conclude(Found {
-        sizes: points(sizes.as_ref()),
-        rates: points(rates.as_ref()),
-        normal: points(normal.as_ref()),
-    });
+    it.table.extend(printed(normal.as_ref()));
+    let [of_sizes, of_rates, of_normal] =
+        [&sizes, &rates, &normal].map(|report| report.as_ref().map(Report::quiet_points).unwrap_or_default());
+    let noisy = of_sizes.1 + of_rates.1 + of_normal.1;
+    let found = Found { sizes: &of_sizes.0, rates: &of_rates.0, normal: &of_normal.0 };
+    it.conclusions = conclude(found).into_iter().map(|conclusion| conclusion.without_noisy(noisy)).collect();
     it.charts = [&sizes, &rates, &normal].into_iter().flatten().flat_map(sweep::charts).collect();
     it.end(was_interrupted)
 }
 
-fn points(report: Option<&Report>) -> &[Point] {
-    report.map_or(&[], |report| &report.points)
+/// Compares the numbers that the paper prints: its application's rate with the loss that it accepts, and what only a
+/// network has.
+fn printed(normal: Option<&Report>) -> Vec<ReferenceFigure> {
+    let published = |metric: &str| match metric {
+        "sent_bits_per_second" => Some(20e6),
+        "lost_percent" => Some(ACCEPTED_PERCENT),
+        _ => None,
+    };
+    let rows = normal.iter().flat_map(|report| &report.rows);
+    let ours = rows.filter_map(|row| {
+        let source = published(&row.metric)?;
+        let remark = match row.metric.as_str() {
+            "lost_percent" => "the paper accepts clearly less, after its remedies",
+            _ => "the rate at which the paper first met losses",
+        };
+        Some(ReferenceFigure { source: Some(source), ..ReferenceFigure::of_row(row, remark.to_owned()) })
+    });
+    let elsewhere = [
+        ("network cards and parts", "bits_per_second", "bit/s", 100e6, "no network card is in this path"),
+        ("backbone", "bits_per_second", "bit/s", 1e9, "no switch is in this path"),
+        (
+            "InterruptThrottleRate of e1000",
+            "setting",
+            "1/s",
+            2_500.0,
+            "no interrupt of a card is in this path",
+        ),
+    ];
+    let elsewhere = elsewhere.map(|(what, metric, unit, source, why)| ReferenceFigure {
+        remark: why.to_owned(),
+        ..ReferenceFigure::new(what.to_owned(), metric, unit, Some(source))
+    });
+    ours.chain(elsewhere).collect()
 }
 
 /// Returns our figures only: the paper draws its own and prints no numbers.

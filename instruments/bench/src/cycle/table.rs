@@ -40,13 +40,12 @@ impl Forms for Report {
 
 impl crate::report::Report for Report {
     fn document(&self) -> Document {
-        let conclusions = self.source.as_ref().map(Comparison::section);
         let mut sections = vec![
             Section::table("Largest array of u32 every cycle", points().table(&self.points))
                 .remark(self.limit_in_words()),
             Section::lines("The account", vec![self.account()]),
         ];
-        sections.extend(conclusions);
+        sections.extend(self.source.iter().flat_map(Comparison::sections));
         Document {
             title: "The largest array every cycle".to_owned(),
             heading: "The largest array of u32 that a writer hands to a reader every cycle".to_owned(),

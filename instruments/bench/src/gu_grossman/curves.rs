@@ -20,6 +20,8 @@ use crate::throughput::{Found, Rate};
 
 /// Maximum loss in the paper: a thousandth.
 const MOST_LOST_PPM: u32 = 1_000;
+/// The same in percent.
+pub(super) const MOST_LOST_PERCENT: f64 = MOST_LOST_PPM as f64 / 10_000.0;
 
 /// Upper limit of the searches: more datagrams per second than one flow of a program sends.
 const LIMIT: Rate = Rate::Units(1_000_000);
@@ -68,12 +70,13 @@ fn searching(grid: Grid) -> Options {
 
 /// Returns the conclusions of figure 1, judged by points of every combination of buffers.
 pub(super) fn conclusions_of_buffers(report: Option<&Report>) -> Vec<Conclusion> {
-    let points = report.map_or(&[][..], |report| &report.points);
-    vec![
-        receive_buffer_decides(points),
-        larger_do_not_help(points),
-        small_send_buffer_is_enough(points, report.is_some_and(is_on_one_host)),
-    ]
+    let (points, noisy) = report.map(Report::quiet_points).unwrap_or_default();
+    let conclusions = [
+        receive_buffer_decides(&points),
+        larger_do_not_help(&points),
+        small_send_buffer_is_enough(&points, report.is_some_and(is_on_one_host)),
+    ];
+    conclusions.map(|it| it.without_noisy(noisy)).into()
 }
 
 fn is_on_one_host(report: &Report) -> bool {
@@ -90,7 +93,7 @@ fn receive_buffer_decides(points: &[Point]) -> Conclusion {
     match clamped(points, Point::clamped_receive_buffer) {
         // A rise is visible in the granted sizes, too; its absence cannot be concluded from sizes that were not
         // granted.
-        Some(why) if conclusion.agreement != Agreement::Agrees => without_verdict(&conclusion, &why),
+        Some(why) if conclusion.agreement != Agreement::Agrees => conclusion.withdrawn(&why),
         _ => conclusion,
     }
 }
@@ -103,7 +106,7 @@ fn larger_do_not_help(points: &[Point]) -> Conclusion {
     });
     let conclusion = no_more(source, pairs, in_words_of_buffers);
     match clamped(points, Point::clamped_receive_buffer) {
-        Some(why) => without_verdict(&conclusion, &why),
+        Some(why) => conclusion.withdrawn(&why),
         None => conclusion,
     }
 }
@@ -118,10 +121,10 @@ fn small_send_buffer_is_enough(points: &[Point], same_host: bool) -> Conclusion 
     let conclusion = no_more(source, pairs, in_words_of_buffers);
     if same_host && conclusion.is_judged() {
         let why = "between ends on one host no datagram waits in a send buffer, as before a network it does";
-        return without_verdict(&conclusion, why);
+        return conclusion.withdrawn(why);
     }
     match clamped(points, Point::clamped_send_buffer) {
-        Some(why) => without_verdict(&conclusion, &why),
+        Some(why) => conclusion.withdrawn(&why),
         None => conclusion,
     }
 }
@@ -132,21 +135,14 @@ fn clamped(points: &[Point], why: fn(&Point) -> Option<String>) -> Option<String
     points.iter().filter(|point| why(point).is_some()).max_by_key(asked).and_then(why)
 }
 
-/// Withdraws the verdict of a conclusion with a reason; the measured figures stay in its text.
-fn without_verdict(conclusion: &Conclusion, why: &str) -> Conclusion {
-    let Conclusion { source, here, .. } = conclusion;
-    let found = if conclusion.is_judged() { format!("; {here}") } else { String::new() };
-    Conclusion::not_judged(source, &format!("{why}{found}"))
-}
-
 /// Returns the conclusion of figure 2 about the rate.
 pub(super) fn larger_is_faster(report: Option<&Report>) -> Conclusion {
     let source = "the packet should be as large as the MTU: smaller ones reach lower rates";
-    let points = report.map_or(&[][..], |report| &report.points);
+    let (points, noisy) = report.map(Report::quiet_points).unwrap_or_default();
     let at_mtu = points.iter().find(|point| point.payload_bytes == MTU_PAYLOAD as u64);
     let smaller = points.iter().filter(|point| point.payload_bytes < MTU_PAYLOAD as u64);
     let pairs = smaller.filter_map(|smaller| Some((at_mtu?, smaller)));
-    more(source, pairs, |point| format!("{} B", point.payload_bytes))
+    more(source, pairs, |point| format!("{} B", point.payload_bytes)).without_noisy(noisy)
 }
 
 /// Returns the points along one buffer for each size of the other, by rising size; of several that the kernel

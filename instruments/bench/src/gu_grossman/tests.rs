@@ -27,6 +27,7 @@ fn measured(protocol: Protocol, [send, receive, delay]: Costs) -> Measured {
 fn report(udp: Costs, tcp: Costs, mtu_bytes: u32, same_host: bool) -> Report {
     let mut report = stored::<Report>("cost");
     report.start.same_host = same_host;
+    report.noise.clear();
     report.start.client.interface = Some(Link { name: "eth7".to_owned(), mtu_bytes, offloads: None });
     report.transports = vec![measured(Protocol::Udp, udp), measured(Protocol::Tcp, tcp)];
     report.rows = report.transports.iter().flat_map(|it| it.rows(&report.start.test_start)).collect();
@@ -70,7 +71,7 @@ fn a_network_with_larger_packets_than_the_sources_does_not_compare_tcp_with_udp(
 
 #[test]
 fn packets_of_every_smaller_size_are_compared_with_those_of_the_mtu() {
-    let of = |payload, costs: [f64; 3]| OfSize { payload, cost: Summary::of(&costs) };
+    let of = |payload, costs: [f64; 3]| OfSize { payload, cost: Summary::of(&costs), is_noisy: false };
     let (small, medium) = (of(128, [9.0, 9.5, 10.0]), of(512, [2.9, 3.0, 3.1]));
     let (full, large) = (of(MTU_PAYLOAD, [1.0, 1.1, 1.2]), of(8_192, [0.1, 0.2, 0.3]));
     let sizes = [small.clone(), medium, full.clone(), large];
@@ -98,6 +99,16 @@ fn runs_that_spread_over_more_than_the_difference_judge_nothing() {
 }
 
 #[test]
+fn no_verdict_stands_over_a_noisy_measurement() {
+    let quiet = report(CHEAP, DEAR, 1_500, false);
+    assert!(agreements(&quiet).contains(&Agreement::Agrees));
+    let noisy = Report { noise: vec!["other work".to_owned()], ..quiet };
+    assert!(agreements(&noisy).iter().all(|it| *it == Agreement::NotMeasured));
+    let sizes = [128, MTU_PAYLOAD].map(|payload| OfSize::of(payload, &noisy));
+    assert!(larger_is_cheaper(&sizes).here.contains("it was noisy at 1472 bytes"));
+}
+
+#[test]
 fn what_was_not_measured_is_said_to_be() {
     let mut without = report(CHEAP, DEAR, 1_500, true);
     without.transports.pop();
@@ -108,7 +119,7 @@ fn what_was_not_measured_is_said_to_be() {
 #[test]
 fn the_table_has_the_median_of_the_sources_hosts_and_every_one_of_them() {
     let table = table(&report(CHEAP, DEAR, 1_500, true));
-    assert_eq!(table.len(), 9);
+    assert_eq!(table.len(), 9 + 4);
     let first = &table[0];
     assert_eq!((first.source, first.here.as_ref().map(|row| row.median)), (Some(0.40), Some(1.0)));
     assert_eq!(first.remark, "onno 0.22, sara77 0.4, ncdm171 1.22, win91 1.03, ncdm87 0.26");

@@ -5,6 +5,7 @@ use std::fmt;
 use probe::Contrast;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use units::text;
 
 use super::table::{Columns, Table};
 
@@ -85,6 +86,29 @@ impl Conclusion {
     #[must_use]
     pub(crate) fn is_judged(&self) -> bool {
         self.agreement != Agreement::NotMeasured
+    }
+
+    /// Withdraws a verdict with a reason; what was found stays in its text.
+    pub(crate) fn withdrawn(&self, why: &str) -> Self {
+        let Self { source, here, .. } = self;
+        let found = if self.is_judged() { format!("; {here}") } else { String::new() };
+        Self::not_judged(source, &format!("{why}{found}"))
+    }
+
+    /// Withdraws a verdict that stands over a noisy measurement: the same report calls it unreliable.
+    pub(crate) fn unless(self, noise: &[String]) -> Self {
+        if noise.is_empty() || !self.is_judged() {
+            return self;
+        }
+        self.withdrawn(&format!("it was noisy while it was measured: {}", noise.join("; ")))
+    }
+
+    /// Names the noisy points that it leaves out.
+    pub(crate) fn without_noisy(mut self, points: usize) -> Self {
+        if points > 0 {
+            self.here += &format!("; left out: {}", text::counted(points, "noisy point"));
+        }
+        self
     }
 
     /// Returns a conclusion that cannot be judged here, with the reason.
@@ -227,6 +251,20 @@ mod tests {
         assert!(conclude(&[Unclear]).here.contains("cannot be judged here: repeats spread over more"));
         assert!(conclude(&[More, Unclear]).here.starts_with("found; left out: 1 where repeats"));
         assert_eq!(conclude(&[]).here, "not measured");
+    }
+
+    #[test]
+    fn no_verdict_stands_over_a_noisy_measurement_and_its_figures_stay() {
+        let judged = Conclusion::new("it", "twice as much", Agreement::Agrees);
+        assert_eq!(judged.clone().unless(&[]), judged);
+        let noisy = judged.unless(&["other work".to_owned()]);
+        assert_eq!(noisy.agreement, Agreement::NotMeasured);
+        assert_eq!(
+            noisy.here,
+            "cannot be judged here: it was noisy while it was measured: other work; twice as much"
+        );
+        let open = Conclusion::not_judged("it", "why");
+        assert_eq!(open.clone().unless(&["other work".to_owned()]), open);
     }
 
     #[test]

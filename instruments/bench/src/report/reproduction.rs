@@ -16,7 +16,7 @@ use sys::clock;
 use super::conclusion::{Conclusion, Grid, citation};
 use super::document::{Document, Report, Section, forms};
 use super::table::{self, Columns, plain};
-use super::{Row, State, Watch};
+use super::{Names, Row, State, Watch};
 use crate::control::{Patience, program_version};
 use crate::host::{self, Host};
 use crate::sweep;
@@ -161,6 +161,13 @@ impl Reproduction {
         self.parts.push(Part { name: name.to_owned(), outcome });
     }
 
+    /// Adds reasons why the newest measurement is unreliable.
+    pub(crate) fn disturb(&mut self, more: &[String]) {
+        if let Some(Part { outcome: PartOutcome::Measured { noise, .. }, .. }) = self.parts.last_mut() {
+            noise.extend_from_slice(more);
+        }
+    }
+
     /// Adds notes, each once.
     pub(crate) fn note_all(&mut self, notes: &[String]) {
         for note in notes {
@@ -272,7 +279,7 @@ impl Report for Reproduction {
         let title = format!("Reproduction of {}", citation(&self.document));
         let medians = |part: &Part| Some(Row::medians(part.rows()?, "").headed(&part.name).on_page());
         let mut sections = vec![
-            Section::table("Published figures, and those of this host", figures().table(&self.table)),
+            ReferenceFigure::section(&self.table),
             Section::lines("Not measured", self.parts.iter().filter_map(Part::why_not).collect()),
             Section::conclusions(&self.document, &self.conclusions),
         ];
@@ -313,6 +320,11 @@ fn figures<'a>() -> Columns<&'a ReferenceFigure> {
 }
 
 impl ReferenceFigure {
+    /// Writes figures for people.
+    pub(crate) fn section(table: &[Self]) -> Section {
+        Section::table("Published figures, and those of this host", figures().table(table))
+    }
+
     /// Returns a published figure, without one of ours.
     pub(crate) fn new(what: String, metric: &str, unit: &str, source: Option<f64>) -> Self {
         let (metric, unit) = (metric.to_owned(), unit.to_owned());
@@ -323,6 +335,28 @@ impl ReferenceFigure {
     pub(crate) fn of_row(row: &Row, remark: String) -> Self {
         let here = Some(row.clone());
         Self { here, remark, ..Self::new(row.case.clone(), &row.metric, &row.unit, None) }
+    }
+
+    /// Compares a published setting with ours.
+    pub(crate) fn setting(what: &str, unit: &str, source: f64, here: f64) -> Self {
+        let names = Names { bench: "reproduce", case: what, system: "settings" };
+        let here = Row::of(names, "setting", unit, &[here]);
+        Self { here, ..Self::new(what.to_owned(), "setting", unit, Some(source)) }
+    }
+
+    /// Compares a published setting of the kernel, such as `net.core.rmem_max`, with that of this host: `index` is its
+    /// number among several in one line.
+    pub(crate) fn kernel_setting(name: &str, index: usize, unit: &str, source: f64) -> Self {
+        let place = name.replace('.', "/");
+        let text = std::fs::read_to_string(format!("/proc/sys/{place}")).unwrap_or_default();
+        let value = text.split_whitespace().nth(index).and_then(|word| word.parse().ok());
+        match value {
+            Some(here) => Self::setting(name, unit, source, here),
+            None => Self {
+                remark: "this kernel does not tell it".to_owned(),
+                ..Self::new(name.to_owned(), "setting", unit, Some(source))
+            },
+        }
     }
 
     fn quantity(&self, value: Option<f64>) -> Option<table::Value> {

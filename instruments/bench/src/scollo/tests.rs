@@ -1,7 +1,17 @@
 //! Conclusions from reports with known answers: the example, and variants of it.
 
 use super::*;
-use crate::cycle::{Outcome, example_report};
+use crate::cycle::{self, Outcome};
+
+/// The example, undisturbed.
+fn example_report() -> Report {
+    let mut report = cycle::example_report();
+    for point in &mut report.points {
+        let Outcome::Measured { noise, .. } = &mut point.outcome else { continue };
+        noise.clear();
+    }
+    report
+}
 
 /// Compares a report of one quota with given sizes: shared memory, UDP, for two cycle times.
 fn agreements(change: impl FnOnce(&mut Report)) -> Vec<Agreement> {
@@ -46,7 +56,7 @@ fn a_point_that_carried_nothing_has_no_ratio() {
         "more by shared memory at 2 of 2 points, 16.7 to 16.7 times as much; at 1 of them one of the two carried nothing"
     );
     assert_eq!(comparison.conclusions[1].agreement, Agreement::NotMeasured);
-    assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
+    assert_eq!((comparison.points, comparison.noisy_points), (4, 0));
 }
 
 /// Sets the medians of the points of each of these transports, in the order of their cycle times.
@@ -107,6 +117,21 @@ fn more_cpu_and_the_limit_are_compared_where_they_were_measured() {
     });
     // Nothing changed with more, which is half of that conclusion; every search at 10 ms reached the limit.
     assert_eq!(all[4..], [Agreement::Partly, Agreement::Agrees]);
+}
+
+#[test]
+fn noisy_points_judge_nothing_and_stand_in_the_table() {
+    let comparison = compare(&cycle::example_report(), Grid::Short);
+    assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
+    for it in &comparison.conclusions {
+        assert_eq!(it.agreement, Agreement::NotMeasured, "{it:?}");
+        assert!(it.here.ends_with("; left out: 4 noisy points"), "{}", it.here);
+    }
+    let line = |what: &str| comparison.table.iter().find(|line| line.what == what).unwrap();
+    let above = line("0.3 CPUs, shared memory: all above");
+    assert_eq!((above.source, above.here.as_ref().map(|row| row.min)), (Some(200_000.0), Some(210_000.0)));
+    assert_eq!(line("1.5 CPUs, UDP: range of the repeats").remark, "not measured");
+    assert_eq!(line("limit of the search").source, Some(1_000_000.0));
 }
 
 #[test]

@@ -353,6 +353,13 @@ impl Builder {
 
 impl Report {
     /// Returns a text with the number of unreliable points; none if all were undisturbed.
+    /// Returns the points that the report does not call unreliable, and the number of those that it does.
+    pub(crate) fn quiet_points(&self) -> (Vec<Point>, usize) {
+        let quiet: Vec<Point> = self.points.iter().filter(|point| point.noise.is_empty()).cloned().collect();
+        let noisy = self.points.len() - quiet.len();
+        (quiet, noisy)
+    }
+
     pub(super) fn noise_in_short(&self) -> Option<String> {
         let noisy = self.points.iter().filter(|point| !point.noise.is_empty()).count();
         let all = self.points.len();

@@ -3,11 +3,13 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use sys::{Interface, Outcome, ReceiveOptions, Refusal, SendOptions, SendSocket, SendTechniques, clock};
+use sys::{
+    Interface, Outcome, ReceiveOptions, Refusal, SendOptions, SendSocket, SendTechniques, clock, header_bytes,
+};
 
 use crate::capacity::{Point, Run};
 use crate::options::LARGEST_DATAGRAM_BYTES;
-use crate::report::{Agreement, Conclusion};
+use crate::report::{Agreement, Conclusion, Names, ReferenceFigure, Row};
 use flow::udp;
 
 /// MTU of the loopback interface according to the notes.
@@ -18,7 +20,40 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Tests each statement.
 pub(super) fn look(points: &[Point]) -> Vec<Conclusion> {
-    vec![largest_datagram(), loopback_mtu(), one_fragment(), drops_are_readable(points)]
+    let (quiet, noisy) = super::quiet(points);
+    let drops = drops_are_readable(&quiet).without_noisy(noisy);
+    vec![largest_datagram(), loopback_mtu(), one_fragment(), drops]
+}
+
+/// Compares the sizes and settings that the notes print with those of this program and host.
+pub(super) fn table() -> Vec<ReferenceFigure> {
+    let over_ipv4 = header_bytes(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let size = |what: &str, source: u32, here: Option<u32>, remark: &str| {
+        let names = Names { bench: "reproduce", case: what, system: "this host" };
+        let here = here.and_then(|bytes| Row::of(names, "size", "B", &[f64::from(bytes)]));
+        let figure = ReferenceFigure::new(what.to_owned(), "size", "B", Some(source.into()));
+        ReferenceFigure { here, remark: remark.to_owned(), ..figure }
+    };
+    let within = |mtu: u32| Some(mtu - u32::try_from(over_ipv4).expect("headers are small"));
+    let loopback = Interface::find("127.0.0.1").ok().map(|interface| interface.mtu);
+    let largest = u32::try_from(LARGEST_DATAGRAM_BYTES).ok();
+    let buffer = |name: &str| ReferenceFigure {
+        remark: "about 1 MB where the load is light".to_owned(),
+        ..ReferenceFigure::kernel_setting(name, 0, "B", 1e6)
+    };
+    let disk = ReferenceFigure {
+        remark: "`tallycast doctor` and `tallycast record` warn from the same share on".to_owned(),
+        ..ReferenceFigure::new("use of a disk that calls for an alarm".to_owned(), "share", "%", Some(80.0))
+    };
+    vec![
+        size("largest payload of a datagram", 65_507, largest, ""),
+        size("MTU of the loopback interface", LOOPBACK_MTU_BYTES, loopback, ""),
+        size("payload within an MTU of 1,500 bytes", 1_472, within(1_500), ""),
+        size("payload within an MTU of 576 bytes", 548, within(576), "the notes' choice on the Internet"),
+        buffer("net.core.rmem_default"),
+        buffer("net.core.rmem_max"),
+        disk,
+    ]
 }
 
 fn largest_datagram() -> Conclusion {

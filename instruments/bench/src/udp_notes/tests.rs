@@ -150,7 +150,41 @@ fn the_report_has_its_published_form() {
     let facts = vec![Conclusion::not_judged("a fact", "it was not tried")];
     let it = assemble(Reproduction::begin("002", Grid::Short), &example(), facts);
     check_against_schema(&it, "bench-capacity");
-    assert_eq!((it.table.len(), it.conclusions.len()), (2 * FIGURES.len(), 6 + 1));
-    let measured = it.table.iter().filter(|line| line.here.is_some()).count();
-    assert_eq!(measured, 2 * 4, "four of the source's points, two figures each");
+    let facts = facts::table();
+    assert_eq!((it.table.len(), it.conclusions.len()), (3 * FIGURES.len() + facts.len(), 6 + 1));
+    let of_points = &it.table[..3 * FIGURES.len()];
+    let measured = of_points.iter().filter(|line| line.here.is_some()).count();
+    assert_eq!(measured, 3 * 4, "four of the source's points, three figures each");
+}
+
+#[test]
+fn traffic_is_that_of_frames_of_which_the_smallest_has_60_bytes() {
+    // The notes' own: 714.036 Mbit/s of the smallest frames are 1,487,575 datagrams a second, 855.549 of 142 bytes 753,124.
+    for (payload, datagrams, bits) in
+        [(1, 1_487_575, 714_036_000.0), (18, 1, 480.0), (100, 753_124, 855_548_864.0)]
+    {
+        let mut at = point(OwnProcesses, 8, payload, datagrams, 0);
+        at.runs.iter_mut().for_each(|run| run.seconds = 1.0);
+        let sent = at.runs[0].account.sent;
+        assert_eq!(sent, datagrams, "of a run of a second");
+        assert_eq!(traffic(&at).unwrap().median, bits);
+    }
+}
+
+#[test]
+fn noisy_points_judge_nothing_and_are_named() {
+    let mut points = sources();
+    points.iter_mut().for_each(|point| point.noise = vec!["other work".to_owned()]);
+    for it in conclude(&points, false) {
+        assert_eq!(it.agreement, Agreement::NotMeasured, "{it:?}");
+        assert!(it.here.ends_with("; left out: 5 noisy points"), "{}", it.here);
+    }
+}
+
+#[test]
+fn sizes_of_the_notes_stand_beside_ours() {
+    let table = facts::table();
+    for line in &table[..4] {
+        assert_eq!(line.here.as_ref().map(|row| row.median), line.source, "{line:?}");
+    }
 }
