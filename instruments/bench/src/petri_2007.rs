@@ -3,7 +3,11 @@
 //!
 //! Source: Petri, "10 Gbit/s-Performance-Messungen im VIOLA-Netz" (D-Grid, Forschungszentrum Jülich). The path had a
 //! round-trip time of 20 ms and carried 10 Gbit/s; the protocols were TCP with bic and reno, and UDT 3.1. The report
-//! prints its times as ms, but they are µs: half of 20 ms. The toolkits VTS and VISIT are not reproduced.
+//! prints its times as ms, but they are µs: half of 20 ms.
+//!
+//! Its programs are systems of `bench pingpong` here: `tcppp` is TCP and `udtpp` our UDT with UDT's own control. `vtspp`
+//! goes through VTS, a transport layer for messages: a head before each message. `visitpp` goes through VISIT, in which a
+//! message takes three times half a round trip by that table: it is announced, granted and sent.
 
 use std::time::Duration;
 
@@ -11,9 +15,10 @@ use probe::{Contrast, Summary};
 use units::text;
 
 use crate::control::Patience;
-use crate::pingpong::{self, HALF_ROUND_TRIP, RATE, System};
+use crate::pingpong::{self, HALF_ROUND_TRIP, Layer, RATE, System};
 use crate::report::{
-    Agreement, Comparisons, Conclusion, Ends, Grid, PartOf, ReferenceFigure, Reproduction, Row, Watch,
+    Agreement, Comparisons, Conclusion, Ends, Grid, Names, PartOf, ReferenceFigure, Reproduction, Row, Watch,
+    noise,
 };
 use crate::throughput;
 
@@ -25,6 +30,31 @@ pub const MTUS: [u32; 2] = [1_500, 9_000];
 
 /// Number of parallel streams here; the report does not state its own.
 const STREAMS: u32 = 4;
+
+/// Half of the round-trip time of the report's path.
+pub const DELAY: Duration = Duration::from_millis(10);
+
+/// The congestion controls of the report's TCP.
+const SOURCE_CONTROLS: [&str; 2] = ["bic", "reno"];
+
+/// Control of the report's TCP streams (§3.5).
+const CONTROL_OF_STREAMS: &str = "reno";
+
+/// The report's limit: below it, the path or the protocol does not fill a tenth of the card. Units: bits per second.
+const GIGABIT: f64 = 1e9;
+
+/// Number of the packet that is lost on the path with a loss: within a fraction of a second of the start at any rate
+/// that matters here.
+const LOST_PACKET: u64 = 20_000;
+
+/// Number of packets for each lost one in the report (§4.2).
+const PACKETS_PER_LOSS: f64 = 40e6;
+
+/// Largest message for which the report finds UDT's latency insignificant. Units: bytes.
+const SMALL_MESSAGE_BYTES: u64 = 128 << 10;
+
+/// Half round-trip time from which a path counts as long here. Units: µs.
+const LONG_PATH_US: f64 = 1_000.0;
 
 /// Table 1 of the report: program, MTU, protocol, Δt/2 at 1 byte in µs, Mbit/s at 9,288,586 bytes.
 const TABLE: [(&str, u32, &str, f64, f64); 18] = [
@@ -56,28 +86,54 @@ pub trait Path {
     /// Returns the ends of the path.
     fn ends(&self) -> Ends;
 
-    /// Returns notes on the path, such as a delay that could not be added.
+    /// Returns notes on the path, such as how its delay was made.
     fn notes(&self) -> Vec<String>;
+
+    /// Ends the path; returns why what was measured over it is unreliable, if it is.
+    fn end(self: Box<Self>) -> Vec<String>;
 }
 
-/// Creator of paths: with an MTU, or as they are.
-pub type Lay<'a> = dyn FnMut(Option<u32>) -> Result<Box<dyn Path>, String> + 'a;
+/// Wanted path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// As it is.
+    AsItIs,
+    /// With this MTU and the report's delay.
+    Delayed {
+        /// MTU of the path.
+        mtu: u32,
+    },
+    /// Likewise, by the link emulator, which loses a chosen packet in each direction, or none.
+    Emulated {
+        /// MTU of the path.
+        mtu: u32,
+        /// Number of the packet, from 0.
+        lost: Option<u64>,
+    },
+}
 
-/// Measures over paths with each of these MTUs, or over one as it is; compares with the report.
+/// Creator of paths.
+pub type Lay<'a> = dyn FnMut(Wanted) -> Result<Box<dyn Path>, String> + 'a;
+
+/// Measures over paths with each of the report's MTUs, or over one path as it is; compares with the report.
 pub fn measure(
     grid: Grid,
-    mtus: &[Option<u32>],
+    has_mtus: bool,
     congestion_controls: &[String],
     lay: &mut Lay<'_>,
     watch: &mut dyn Watch,
 ) -> Reproduction {
-    let mut it =
-        Measuring { grid, congestion_controls, found: Vec::new(), report: Reproduction::begin("003", grid) };
-    for mtu in mtus {
+    let report = Reproduction::begin("003", grid);
+    let mut it = Measuring { grid, congestion_controls, found: Vec::new(), with_loss: None, report };
+    let mtus = MTUS.map(Some);
+    for mtu in if has_mtus { &mtus[..] } else { &[None] } {
         if watch.cancellation().is_cancelled() {
             break;
         }
         it.measure(*mtu, lay, watch);
+    }
+    if has_mtus && !watch.cancellation().is_cancelled() {
+        it.measure_loss(lay, watch);
     }
     it.end(watch.cancellation().is_cancelled())
 }
@@ -91,96 +147,155 @@ struct Found {
     /// Rates of one stream and of several, as received.
     one_stream: Option<Row>,
     streams: Option<Row>,
+    /// Reasons why the ping-pong is unreliable as a whole.
+    disturbances: Vec<String>,
+    /// Reasons why the streams are unreliable.
+    noise_of_streams: Vec<String>,
+}
+
+/// Rates of one stream over the emulated link.
+#[derive(Clone, Debug, Default)]
+struct WithLoss {
+    without: Option<Row>,
+    with: Option<Row>,
+    noise: Vec<String>,
 }
 
 struct Measuring<'a> {
     grid: Grid,
     congestion_controls: &'a [String],
     found: Vec<Found>,
+    with_loss: Option<WithLoss>,
     report: Reproduction,
 }
 
 impl Measuring<'_> {
     fn end(self, was_interrupted: bool) -> Reproduction {
-        let Measuring { found, mut report, congestion_controls, .. } = self;
+        let Measuring { found, with_loss, mut report, congestion_controls, .. } = self;
         report.table = table(&found, congestion_controls);
-        report.conclusions = conclusions(&found);
+        report.table.extend(settings());
+        report.conclusions = conclusions(&found, with_loss.as_ref());
+        report.note_all(&[
+            "vtspp is measured through our `framed` layer, visitpp through our `announced` one: the toolkits VTS and VISIT \
+             themselves are not reproduced"
+                .to_owned(),
+        ]);
         report.end(was_interrupted)
     }
 
     fn measure(&mut self, mtu: Option<u32>, lay: &mut Lay<'_>, watch: &mut dyn Watch) {
-        let pingpong = self.pingpong(mtu, lay, watch);
-        let one_stream = self.throughput(mtu, 1, lay, watch);
-        let streams = self.throughput(mtu, STREAMS, lay, watch);
-        self.found.push(Found { mtu, pingpong, one_stream, streams });
+        let wanted = mtu.map_or(Wanted::AsItIs, |mtu| Wanted::Delayed { mtu });
+        let (pingpong, disturbances) = self.pingpong(mtu, lay(wanted), watch);
+        let (one_stream, mut noise_of_streams) = self.throughput(&over(mtu), 1, lay(wanted), watch);
+        let (streams, noise) = self.throughput(&over(mtu), STREAMS, lay(wanted), watch);
+        noise_of_streams.extend(noise);
+        self.found.push(Found { mtu, pingpong, one_stream, streams, disturbances, noise_of_streams });
     }
 
-    /// Measures over a path of its own, since each local server serves one client.
+    /// Measures one stream over the emulated link without a loss, and with one lost packet.
+    fn measure_loss(&mut self, lay: &mut Lay<'_>, watch: &mut dyn Watch) {
+        let mtu = MTUS[0];
+        let mut rate = |lost: Option<u64>| {
+            let over = match lost {
+                None => format!("the emulated link, MTU {mtu}"),
+                Some(number) => format!("the emulated link, MTU {mtu}, packet {number} lost"),
+            };
+            self.throughput(&over, 1, lay(Wanted::Emulated { mtu, lost }), watch)
+        };
+        let ((without, mut noise), (with, more)) = (rate(None), rate(Some(LOST_PACKET)));
+        noise.extend(more);
+        self.with_loss = Some(WithLoss { without, with, noise });
+    }
+
+    /// Measures over a path of its own, since each local server serves one client; returns also why the path was
+    /// unreliable.
     fn over<R>(
         &mut self,
         path: Result<Box<dyn Path>, String>,
         measure: impl FnOnce(Ends) -> Result<R, String>,
-    ) -> Result<R, String> {
-        let path = path?;
-        self.report.note_all(&path.notes());
-        measure(path.ends())
+    ) -> (Result<R, String>, Vec<String>) {
+        match path {
+            Ok(path) => {
+                self.report.note_all(&path.notes());
+                let measured = measure(path.ends());
+                (measured, path.end())
+            }
+            Err(reason) => (Err(reason), Vec::new()),
+        }
     }
 
     fn pingpong(
         &mut self,
         mtu: Option<u32>,
-        lay: &mut Lay<'_>,
+        path: Result<Box<dyn Path>, String>,
         watch: &mut dyn Watch,
-    ) -> Option<pingpong::Report> {
+    ) -> (Option<pingpong::Report>, Vec<String>) {
         let name = format!("ping-pong over {}", over(mtu));
         let options = pingpong_options(self.grid, self.congestion_controls);
         let measure = |Ends { server, from }| {
             let options = pingpong::Options { from, ..options };
-            pingpong::measure(&options, server, Patience::default(), watch).map_err(|error| error.to_string())
+            let mut watch = PartOf { watch, part: name.clone() };
+            pingpong::measure(&options, server, Patience::default(), &mut watch)
+                .map_err(|error| error.to_string())
         };
-        let measured = self.over(lay(mtu), measure);
-        let report = self
+        let (measured, mut disturbances) = self.over(path, measure);
+        let taken = self
             .report
-            .take(&name, measured, |report| (&report.end.rows, report.end.noise.clone(), report.end.state))?;
+            .take(&name, measured, |report| (&report.end.rows, report.end.noise.clone(), report.end.state));
+        self.report.disturb(&disturbances);
+        let Some(report) = taken else { return (None, disturbances) };
+        disturbances.extend(report.disturbances());
         let charts = pingpong::charts(&report).into_iter().map(|mut chart| {
             chart.title = format!("{}, {}", chart.title, over(mtu));
             chart
         });
         self.report.charts.extend(charts);
-        Some(report)
+        (Some(report), disturbances)
     }
 
     fn throughput(
         &mut self,
-        mtu: Option<u32>,
+        over: &str,
         streams: u32,
-        lay: &mut Lay<'_>,
+        path: Result<Box<dyn Path>, String>,
         watch: &mut dyn Watch,
-    ) -> Option<Row> {
+    ) -> (Option<Row>, Vec<String>) {
         if watch.cancellation().is_cancelled() {
-            return None;
+            return (None, Vec::new());
         }
-        let name = format!("{} over {}", text::counted(streams, "TCP stream"), over(mtu));
-        let options = throughput_options(self.grid, streams);
+        let name = format!("{} over {over}", text::counted(streams, "TCP stream"));
+        let options = throughput_options(self.grid, streams, self.congestion_controls);
         let measure = |Ends { server, from }| {
             let options = throughput::Options { from, ..options };
             let mut watch = PartOf { watch, part: name.clone() };
             throughput::measure(&options, None, server, Patience::default(), &mut watch)
                 .map_err(|error| error.to_string())
         };
-        let measured = self.over(lay(mtu), measure);
-        let report = self
+        let (measured, mut noise) = self.over(path, measure);
+        let taken = self
             .report
-            .take(&name, measured, |report| (&report.end.rows, report.end.noise.clone(), report.end.state))?;
-        report.end.rows.into_iter().find(|row| row.metric == RATE)
+            .take(&name, measured, |report| (&report.end.rows, report.end.noise.clone(), report.end.state));
+        self.report.disturb(&noise);
+        let Some(report) = taken else { return (None, noise) };
+        noise.extend(report.end.noise);
+        (report.end.rows.into_iter().find(|row| row.metric == RATE), noise)
     }
 }
 
 /// Returns the options of the ping-pong: in short the sizes of table 1 and one between, in full the whole
 /// curve.
+///
+/// Systems: TCP with every control of this host, UDP, and each program of the report with its protocols, as far as this
+/// host has them.
 fn pingpong_options(grid: Grid, congestion_controls: &[String]) -> pingpong::Options {
-    let tcp = congestion_controls.iter().cloned().map(|name| System::Tcp(Some(name)));
-    let systems = tcp.chain([System::Udp]).collect();
+    let tcp = |name: &str| System::Tcp(Some(name.to_owned()));
+    let all = congestion_controls.iter().map(|name| tcp(name));
+    let of_source =
+        SOURCE_CONTROLS.into_iter().filter(|name| congestion_controls.iter().any(|it| it == name));
+    let layered = of_source.map(tcp).chain([System::Udt(None)]);
+    let through = |layer| layered.clone().map(move |system| system.through(layer));
+    let systems = all.chain([System::Udp, System::Udt(None)]);
+    let systems = systems.chain(through(Layer::Framed)).chain(through(Layer::Announced)).collect();
     match grid {
         Grid::Short => pingpong::Options {
             systems,
@@ -196,13 +311,14 @@ fn pingpong_options(grid: Grid, congestion_controls: &[String]) -> pingpong::Opt
     }
 }
 
-/// Returns the options for streams: for 60 s as in the report (§3.5), or for a few.
-fn throughput_options(grid: Grid, streams: u32) -> throughput::Options {
+/// Returns the options for streams: with reno for 60 s as in the report (§3.5), or for a few.
+fn throughput_options(grid: Grid, streams: u32, congestion_controls: &[String]) -> throughput::Options {
     let duration = match grid {
         Grid::Short => Duration::from_secs(2),
         Grid::Full => Duration::from_secs(60),
     };
-    throughput::Options { streams, duration, ..throughput::Options::default() }
+    let congestion_control = congestion_controls.iter().find(|name| *name == CONTROL_OF_STREAMS).cloned();
+    throughput::Options { streams, duration, congestion_control, ..throughput::Options::default() }
 }
 
 /// Returns the name of a path.
@@ -216,17 +332,47 @@ impl Found {
         self.mtu == Some(mtu)
     }
 
-    /// Returns the times of a message of one byte with each congestion control.
+    /// Returns the times of a message of one byte over TCP with each congestion control.
     fn smallest_over_tcp(&self) -> impl Iterator<Item = &Row> {
-        self.pingpong.iter().flat_map(|pingpong| {
+        self.over_tcp(1, HALF_ROUND_TRIP)
+    }
+
+    /// Returns the figures of a message size over TCP alone, with each congestion control.
+    fn over_tcp(&self, size: u64, metric: &str) -> impl Iterator<Item = &Row> {
+        self.pingpong.iter().flat_map(move |pingpong| {
             let systems = pingpong.start.test_start.systems.iter();
             let over_tcp = systems.filter(|system| system.starts_with("tcp"));
-            over_tcp.filter_map(|system| pingpong.row(system, 1, HALF_ROUND_TRIP))
+            over_tcp.filter_map(move |system| pingpong.row(system, size, metric))
         })
     }
 
-    fn row(&self, congestion: &str, size: u64, metric: &str) -> Option<&Row> {
-        self.pingpong.as_ref()?.row(&format!("tcp {congestion}"), size, metric)
+    fn row(&self, system: &str, size: u64, metric: &str) -> Option<&Row> {
+        self.pingpong.as_ref()?.row(system, size, metric)
+    }
+
+    /// Returns the highest rate of the largest message over TCP.
+    fn best_over_tcp(&self) -> Option<f64> {
+        self.over_tcp(LARGEST, RATE).map(|row| row.median).reduce(f64::max)
+    }
+
+    /// Returns the ping-pong's sizes that are small for the report.
+    fn small_sizes(&self) -> impl Iterator<Item = u64> {
+        let sizes = self.pingpong.iter().flat_map(|it| it.start.test_start.sizes.clone());
+        sizes.filter(|size| *size < SMALL_MESSAGE_BYTES)
+    }
+}
+
+/// Our UDT in a ping-pong, and with it the report's `udtpp`.
+const UDT: &str = "udt";
+
+/// Returns the system of a ping-pong that reproduces a line of table 1.
+fn system(what: &str, protocol: &str) -> String {
+    let carrier =
+        if matches!(protocol, "udt" | "default") { UDT.to_owned() } else { format!("tcp {protocol}") };
+    match what {
+        "vtspp" => format!("{} {carrier}", Layer::Framed),
+        "visitpp" => format!("{} {carrier}", Layer::Announced),
+        _ => carrier,
     }
 }
 
@@ -235,11 +381,9 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure
     let mut table = Vec::new();
     for (what, mtu, protocol, time_us, mbits) in TABLE {
         let name = format!("{what}, mtu{mtu}, {protocol}");
-        let of = |size, metric| {
-            let row = found.iter().find(|it| it.is_of(mtu))?.row(protocol, size, metric);
-            row.filter(|_| what == "tcppp").cloned()
-        };
-        let why = why_not(what, mtu, protocol, found, congestion_controls);
+        let system = system(what, protocol);
+        let of = |size, metric| found.iter().find(|it| it.is_of(mtu))?.row(&system, size, metric).cloned();
+        let why = why_not(mtu, protocol, found, congestion_controls);
         table.extend(FIGURES.into_iter().zip([time_us, mbits * 1e6]).map(
             |((size, metric, unit), source)| {
                 let here = of(size, metric);
@@ -252,33 +396,47 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure
             },
         ));
     }
+    table.extend(MTUS.map(|mtu| round_trip(found.iter().find(|it| it.is_of(mtu)), mtu)));
     table.extend(found.iter().flat_map(beyond));
     table
 }
 
 /// Returns why a line of the report's table has no figure here.
-fn why_not(what: &str, mtu: u32, protocol: &str, found: &[Found], congestion_controls: &[String]) -> String {
-    match (what, protocol) {
-        (_, "udt") | ("udtpp", _) => "not yet here: our reliable transport over UDP".to_owned(),
-        ("tcppp", _) if !found.iter().any(|it| it.is_of(mtu)) => {
-            format!("no path with MTU {mtu} was measured")
-        }
-        ("tcppp", _) if !congestion_controls.iter().any(|name| name == protocol) => {
-            format!("this host has no {protocol}: sudo modprobe tcp_{protocol}")
-        }
-        ("tcppp", _) => "not measured".to_owned(),
-        _ => "its toolkit is not reproduced".to_owned(),
+fn why_not(mtu: u32, protocol: &str, found: &[Found], congestion_controls: &[String]) -> String {
+    let is_tcp = SOURCE_CONTROLS.contains(&protocol);
+    if !found.iter().any(|it| it.is_of(mtu)) {
+        format!("no path with MTU {mtu} was measured")
+    } else if is_tcp && !congestion_controls.iter().any(|name| name == protocol) {
+        format!("this host has no {protocol}: sudo modprobe tcp_{protocol}")
+    } else {
+        "not measured".to_owned()
     }
+}
+
+/// Compares the round-trip time of the report's path with that of ours, by the fastest control's message of one byte.
+fn round_trip(found: Option<&Found>, mtu: u32) -> ReferenceFigure {
+    let names = Names { bench: "pingpong", case: "1B", system: "tcp" };
+    let fastest = found.and_then(|it| it.smallest_over_tcp().min_by(|a, b| a.median.total_cmp(&b.median)));
+    let here = fastest.and_then(|row| {
+        let of = |half_us: f64| half_us * 2e-3;
+        Some(Row {
+            min: of(row.min),
+            max: of(row.max),
+            runs: row.runs,
+            ..Row::of(names, "round_trip", "ms", &[of(row.median)])?
+        })
+    });
+    let remark = if here.is_some() { String::new() } else { "not measured".to_owned() };
+    let what = format!("path, mtu{mtu}");
+    ReferenceFigure { here, remark, ..ReferenceFigure::new(what, "round_trip", "ms", Some(20.0)) }
 }
 
 /// Returns the figures of a path that have no line in the report.
 fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     let Some(pingpong) = &found.pingpong else { return Vec::new() };
-    let in_document = |system: &str| {
-        let name = system.strip_prefix("tcp ").unwrap_or("");
-        TABLE
-            .iter()
-            .any(|(what, mtu, protocol, ..)| *what == "tcppp" && *protocol == name && found.is_of(*mtu))
+    let in_document = |it: &str| {
+        let is_it = |what: &str, protocol: &str| system(what, protocol) == it;
+        TABLE.iter().any(|(what, mtu, protocol, ..)| found.is_of(*mtu) && is_it(what, protocol))
     };
     let systems = pingpong.start.test_start.systems.iter().filter(|system| !in_document(system));
     let lines = systems.flat_map(|system| {
@@ -293,20 +451,57 @@ fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     lines.collect()
 }
 
-/// Compares with the report's conclusions (§4).
-fn conclusions(found: &[Found]) -> Vec<Conclusion> {
-    let not_yet = |source| Conclusion::not_judged(source, "our reliable transport over UDP is not yet here");
+/// Compares the settings of the report's hosts (§2.2.2) with those of this one.
+fn settings() -> Vec<ReferenceFigure> {
+    let buffers = [("least", 4_096.0), ("default", 8_388_608.0), ("largest", 33_554_432.0)];
+    let of_tcp = |name: &'static str| {
+        buffers.into_iter().enumerate().map(move |(index, (word, source))| {
+            let setting = ReferenceFigure::kernel_setting(name, index, "B", source);
+            ReferenceFigure { what: format!("{name}, {word}"), ..setting }
+        })
+    };
+    let alone = |name, unit, source| ReferenceFigure::kernel_setting(name, 0, unit, source);
+    let queue = ReferenceFigure {
+        remark: "no network card is in this path".to_owned(),
+        ..ReferenceFigure::new("txqueuelen".to_owned(), "setting", "packets", Some(100_000.0))
+    };
+    let loss = ReferenceFigure {
+        remark: format!("here one packet, number {LOST_PACKET}, of each run"),
+        ..ReferenceFigure::new(
+            "loss of the path at first".to_owned(),
+            "packets_per_loss",
+            "",
+            Some(PACKETS_PER_LOSS),
+        )
+    };
+    [alone("net.core.rmem_max", "B", 33_554_432.0), alone("net.core.wmem_max", "B", 33_554_432.0)]
+        .into_iter()
+        .chain(of_tcp("net.ipv4.tcp_rmem"))
+        .chain(of_tcp("net.ipv4.tcp_wmem"))
+        .chain([
+            alone("net.core.netdev_max_backlog", "packets", 100_000.0),
+            alone("net.ipv4.tcp_timestamps", "", 1.0),
+            alone("net.ipv4.tcp_sack", "", 0.0),
+            alone("net.ipv4.tcp_no_metrics_save", "", 1.0),
+            queue,
+            loss,
+        ])
+        .collect()
+}
+
+/// Compares with the report's conclusions (§4). Nothing is judged by a measurement that is unreliable as a whole.
+fn conclusions(found: &[Found], with_loss: Option<&WithLoss>) -> Vec<Conclusion> {
+    let disturbances: Vec<String> = found.iter().flat_map(|it| it.disturbances.clone()).collect();
+    let of_streams: Vec<String> = found.iter().flat_map(|it| it.noise_of_streams.clone()).collect();
+    let of_loss = with_loss.map_or(&[][..], |it| &it.noise);
     vec![
-        jumbo_frames(found),
-        parallel_streams(found),
-        small_messages(found),
-        not_yet("UDT's higher latency matters less where the path is long, above all below 128 KiB"),
-        not_yet("UDT does not get above 1 Gbit/s"),
-        not_yet("UDT gains nothing from jumbo frames"),
-        Conclusion::not_judged(
-            "one packet in 40 million that is lost pulls TCP below 1 Gbit/s",
-            "nothing is lost on this path, so there is nothing to recover from",
-        ),
+        jumbo_frames(found).unless(&disturbances),
+        parallel_streams(found).unless(&of_streams),
+        small_messages(found).unless(&disturbances),
+        latency_of_udt(found).unless(&disturbances),
+        rate_of_udt(found).unless(&disturbances),
+        jumbo_frames_of_udt(found).unless(&disturbances),
+        one_loss(with_loss).unless(of_loss),
         Conclusion::not_judged(
             "the defaults of a network card can be a disaster: below 1 Mbit/s with its TCP segmentation",
             "it was one card and its driver",
@@ -314,25 +509,105 @@ fn conclusions(found: &[Found]) -> Vec<Conclusion> {
     ]
 }
 
+/// Compares the time of small messages over UDT with the fastest TCP's, on a path that is long.
+fn latency_of_udt(found: &[Found]) -> Conclusion {
+    let source = "UDT's higher latency matters less where the path is long, above all below 128 KiB";
+    let is_long = |it: &&Found| it.smallest_over_tcp().any(|row| row.median >= LONG_PATH_US);
+    let long: Vec<&Found> = found.iter().filter(is_long).collect();
+    if long.is_empty() {
+        return Conclusion::not_judged(source, "no path here is long: run it as root, with --netns");
+    }
+    let pairs = long.iter().flat_map(|it| {
+        it.small_sizes().filter_map(move |size| {
+            let fastest = it.over_tcp(size, HALF_ROUND_TRIP).min_by(|a, b| a.median.total_cmp(&b.median))?;
+            Some((it.mtu, size, Gain::of(it.row(UDT, size, HALF_ROUND_TRIP)?, fastest)?))
+        })
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let here = pairs.iter().map(|(mtu, size, gain)| format!("{:.2} at {size} B, {}", gain.times, over(*mtu)));
+    let here = format!("times as long as the fastest TCP: {}", here.collect::<Vec<_>>().join("; "));
+    Comparisons::of(pairs.iter().map(|(.., gain)| gain.contrast)).turned().conclude(source, &here)
+}
+
+/// Judges UDT's rate where TCP shows that the path carries more than a gigabit per second.
+fn rate_of_udt(found: &[Found]) -> Conclusion {
+    let source = "UDT does not get above 1 Gbit/s";
+    let rates: Vec<(Option<u32>, &Row, f64)> = found
+        .iter()
+        .filter_map(|it| Some((it.mtu, it.row(UDT, LARGEST, RATE)?, it.best_over_tcp()?)))
+        .collect();
+    if rates.is_empty() {
+        return Conclusion::not_measured(source);
+    }
+    let told = rates.iter().map(|(mtu, udt, tcp)| {
+        format!("UDT {}, TCP {} over {}", text::rate(udt.median), text::rate(*tcp), over(*mtu))
+    });
+    let here = told.collect::<Vec<_>>().join("; ");
+    if let Some((_, udt, _)) = rates.iter().find(|(_, udt, _)| udt.min > GIGABIT && !noise::is_wide(udt)) {
+        let here = format!("{here}: up to {}", text::rate(udt.median));
+        return Conclusion::new(source, &here, Agreement::Differs);
+    }
+    if rates.iter().all(|(.., tcp)| *tcp <= GIGABIT) {
+        return Conclusion::not_judged(source, &format!("this path carries no more to TCP, either; {here}"));
+    }
+    if rates.iter().any(|(_, udt, _)| noise::is_wide(udt)) {
+        return Conclusion::not_judged(source, &format!("{SPREAD}; {here}"));
+    }
+    Conclusion::new(source, &here, Agreement::Agrees)
+}
+
+fn jumbo_frames_of_udt(found: &[Found]) -> Conclusion {
+    let source = "UDT gains nothing from jumbo frames";
+    let of = |mtu: u32| found.iter().find(|it| it.is_of(mtu))?.row(UDT, LARGEST, RATE);
+    let [Some(small), Some(large)] = MTUS.map(of) else {
+        return Conclusion::not_judged(source, TWO_MTUS);
+    };
+    let Some(gain) = Gain::of(large, small) else { return Conclusion::not_measured(source) };
+    let here = format!("with MTU 9000 {:.2} times the rate", gain.times);
+    Comparisons::of([gain.contrast]).turned().conclude(source, &here)
+}
+
+/// Compares a stream that loses one packet with one that loses none, over the same emulated link.
+fn one_loss(with_loss: Option<&WithLoss>) -> Conclusion {
+    let source = "one packet in 40 million that is lost pulls TCP below 1 Gbit/s";
+    let both = with_loss.and_then(|it| it.without.as_ref().zip(it.with.as_ref()));
+    let Some((without, with)) = both else {
+        let why = "it takes an emulated link that loses a packet: run it as root, with --netns";
+        return Conclusion::not_judged(source, why);
+    };
+    let here = format!(
+        "{} without a loss, {} with packet {LOST_PACKET} lost",
+        text::rate(without.median),
+        text::rate(with.median)
+    );
+    if without.median <= GIGABIT {
+        let why = format!("the emulated link carries no more than 1 Gbit/s on this host; {here}");
+        return Conclusion::not_judged(source, &why);
+    }
+    let is_pulled = if with.max < GIGABIT { Contrast::More } else { Contrast::Less };
+    let is_clear = repeats(without).against(&repeats(with)) != Contrast::Unclear;
+    Comparisons::of([if is_clear { is_pulled } else { Contrast::Unclear }]).conclude(source, &here)
+}
+
+const SPREAD: &str = "repeats of one spread over more than a tenth, or there is only one";
+const TWO_MTUS: &str = "it takes a path with MTU 1500 and one with 9000: run it as root, with --netns";
+
 fn jumbo_frames(found: &[Found]) -> Conclusion {
     let source = "TCP gains from jumbo frames: bic 69 %, reno 29 %";
     let of = |mtu| found.iter().find(|it| it.is_of(mtu));
     let [Some(small), Some(large)] = MTUS.map(of) else {
-        return Conclusion::not_judged(
-            source,
-            "it takes a path with MTU 1500 and one with 9000: run it as root, with --netns",
-        );
+        return Conclusion::not_judged(source, TWO_MTUS);
     };
     let systems = small.pingpong.as_ref().map_or(&[][..], |it| &it.start.test_start.systems);
-    let names = systems.iter().filter_map(|system| system.strip_prefix("tcp "));
-    let gains: Vec<(&str, Gain)> = names
-        .filter_map(|name| {
-            Some((name, Gain::of(large.row(name, LARGEST, RATE)?, small.row(name, LARGEST, RATE)?)?))
+    let over_tcp = systems.iter().filter_map(|system| Some((system, system.strip_prefix("tcp ")?)));
+    let gains: Vec<(&str, Gain)> = over_tcp
+        .filter_map(|(system, name)| {
+            Some((name, Gain::of(large.row(system, LARGEST, RATE)?, small.row(system, LARGEST, RATE)?)?))
         })
         .collect();
     let here = gains.iter().map(|(name, gain)| format!("{name} {:.2} times the rate", gain.times));
     let here = here.collect::<Vec<_>>().join(", ");
-    let note = "a cable between two namespaces takes 64 KiB in one piece, whatever its MTU, where segmentation is left to it";
+    let note = "a cable between two namespaces, unlike the emulated link, takes 64 KiB in one piece, whatever its MTU";
     Comparisons::of(gains.iter().map(|(_, gain)| gain.contrast))
         .conclude(source, &format!("with MTU 9000 {here}; {note}"))
 }
@@ -360,13 +635,12 @@ fn small_messages(found: &[Found]) -> Conclusion {
     let shortest = rows.iter().min_by(|a, b| a.median.total_cmp(&b.median)).expect("there are two");
     let longest = rows.iter().map(|row| row.median).fold(0.0, f64::max);
     let others = rows.iter().filter(|row| !std::ptr::eq(*row, shortest));
-    let found = Comparisons::of(others.map(|row| repeats(row).against(&repeats(shortest))));
+    let found = Comparisons::of(others.map(|row| contrast(row, shortest)));
     let here = format!("{} medians from {:.1} to {longest:.1} µs", rows.len(), shortest.median);
     if found.more > 0 {
         Conclusion::new(source, &here, Agreement::Differs)
     } else if found.unclear > 0 {
-        let why = "repeats of one spread over more than a tenth, or there is only one";
-        Conclusion::not_judged(source, &format!("{why}; {here}"))
+        Conclusion::not_judged(source, &format!("{SPREAD}; {here}"))
     } else {
         Conclusion::new(source, &here, Agreement::Agrees)
     }
@@ -382,11 +656,17 @@ struct Gain {
 impl Gain {
     /// `None` if either is zero.
     fn of(more: &Row, less: &Row) -> Option<Self> {
-        (more.median > 0.0 && less.median > 0.0).then(|| Self {
-            times: more.median / less.median,
-            contrast: repeats(more).against(&repeats(less)),
-        })
+        (more.median > 0.0 && less.median > 0.0)
+            .then(|| Self { times: more.median / less.median, contrast: contrast(more, less) })
     }
+}
+
+/// Compares two figures; one whose repeats spread so widely that the report marks it as noisy shows nothing.
+fn contrast(one: &Row, other: &Row) -> Contrast {
+    if noise::is_wide(one) || noise::is_wide(other) {
+        return Contrast::Unclear;
+    }
+    repeats(one).against(&repeats(other))
 }
 
 /// Returns the repeats of a row. The row has their extremes and not their quartiles; the extremes are used

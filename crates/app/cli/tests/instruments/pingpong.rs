@@ -15,7 +15,7 @@ fn report(arguments: &[&str]) -> (Report, Option<i32>) {
     measured::report(&[&SHORT[..], arguments, &["--json"]].concat())
 }
 
-/// Checks that every exchange is counted once, and that TCP lost none.
+/// Checks that every exchange is counted once, and that only datagrams lost some.
 fn check_accounts(report: &Report) {
     for size_step in &report.size_steps {
         assert!(size_step.account.adds_up() && size_step.account.sent > 0, "{size_step:?}");
@@ -30,16 +30,40 @@ fn check_accounts(report: &Report) {
 }
 
 #[test]
-fn every_exchange_of_every_size_is_accounted_for_over_tcp_and_in_datagrams() {
+fn every_exchange_of_every_size_is_accounted_for_over_every_protocol() {
     for more in [&[][..], &["--busy-poll"], &["--datagram", "1472", "-w", "4M"]] {
         let (report, code) = report(more);
-        assert_eq!((code, report.end.state, report.size_steps.len()), (Some(0), State::Complete, 2 * 2 * 3));
+        assert_eq!((code, report.end.state, report.size_steps.len()), (Some(0), State::Complete, 2 * 4 * 3));
         check_accounts(&report);
-        assert_eq!(report.end.sessions.len(), 4);
+        assert_eq!(report.start.test_start.systems, ["tcp", "udp", "udt", "shm"]);
+        assert_eq!(report.end.sessions.len(), 2 * 4);
         let over_tcp = report.row("tcp", 1, "half_round_trip").unwrap();
         assert!(over_tcp.runs == 2 && over_tcp.min <= over_tcp.median);
         assert!(report.start.same_host);
     }
+}
+
+#[test]
+fn layers_and_controls_of_udt_are_systems_of_their_own() {
+    let more = [
+        "--protocols",
+        "udp,udt",
+        "--cc",
+        "udt,fixed?rate=1g",
+        "--layers",
+        "none,announced",
+        "--sizes",
+        "1,3000",
+    ];
+    let (report, code) = report(&more);
+    assert_eq!(code, Some(0));
+    check_accounts(&report);
+    let systems = ["udp", "udt udt", "announced udt udt", "udt fixed?rate=1g", "announced udt fixed?rate=1g"];
+    assert_eq!(report.start.test_start.systems, systems);
+    let congestion = |system: &str| {
+        report.end.sessions.iter().find(|it| it.system == system).and_then(|it| it.congestion.clone())
+    };
+    assert_eq!(congestion("udt fixed?rate=1g").as_deref(), Some("fixed?rate=1g"));
 }
 
 #[test]
@@ -65,7 +89,7 @@ fn files_hold_the_whole_report() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("size/Δt at 100000 B") && text.contains("account of udp in exchanges"), "{text}");
-    assert_eq!(files.check(1 + 2 * 2 * 3).matches("<svg").count(), 2);
+    assert_eq!(files.check(1 + 2 * 4 * 3).matches("<svg").count(), 2);
 }
 
 #[test]
@@ -81,7 +105,10 @@ fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions()
     let (report, code) = interrupted::<Reproduction>(&["bench", "reproduce", "003", "--json"], has_server);
     assert_eq!((code, report.state), (Some(1), State::Interrupted));
     let udt: Vec<_> = report.table.iter().filter(|line| line.what.starts_with("udtpp")).collect();
-    assert!(udt.len() == 4 && udt.iter().all(|line| line.remark.contains("not yet here")), "{udt:?}");
+    assert!(
+        udt.len() == 4 && udt.iter().all(|line| line.here.is_some() != line.remark.contains("measured")),
+        "{udt:?}"
+    );
     assert_eq!(report.conclusions.len(), 8);
     let alone = refusal(&["bench", "reproduce", "scollo", "-c", "127.0.0.1"]);
     assert!(alone.contains("two processes of one host"), "{alone}");
@@ -93,7 +120,10 @@ fn what_cannot_be_is_said_with_the_way_out() {
     let refusals = [
         ("--sizes 0", "a size in bytes must be from 1"),
         ("--datagram 24", "--datagram in bytes must be from 25"),
-        ("--protocols udt", "possible values: tcp, udp"),
+        ("--protocols sctp", "possible values: tcp, udp, udt, shm"),
+        ("--protocols tcp --cc bbr", "--cc has no effect without UDT"),
+        ("--protocols udp --layers framed", "--layers has no effect"),
+        ("--protocols udt --cc turbo --sizes 1", "unknown congestion control `turbo`"),
         ("--mtu 9000", "--netns"),
         ("--protocols tcp --timeout 1s", "--timeout has no effect"),
         ("--protocols tcp --datagram 1472", "--datagram has no effect"),

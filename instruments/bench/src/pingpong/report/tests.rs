@@ -24,9 +24,8 @@ fn builder(options: &Options) -> Builder {
     Builder::new(options, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, 1_448)
 }
 
-/// One undisturbed run over TCP with these congestion controls and these round-trip times in µs, one per size.
-pub(crate) fn report_of(congestion: &[&str], round_trips_us: &[(u64, u64)]) -> Report {
-    let systems = congestion.iter().map(|name| System::Tcp(Some((*name).to_owned()))).collect();
+/// One undisturbed run over these systems with these round-trip times in µs, one per size.
+pub(crate) fn report_of(systems: Vec<System>, round_trips_us: &[(u64, u64)]) -> Report {
     let sizes = round_trips_us.iter().map(|(size, _)| *size).collect();
     let options = Options { systems, sizes, repeats: 1, ..Options::default() };
     let mut builder = builder(&options);

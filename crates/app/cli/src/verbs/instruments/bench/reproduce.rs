@@ -1,12 +1,11 @@
 //! `tallycast bench reproduce`: published measurements reproduced, their conclusions compared with ours.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use anyhow::bail;
-use bench::petri_2007::{self, Path};
+use bench::petri_2007::{self, DELAY, Path, Wanted};
 use bench::report::{Ends, Grid, Reproduction, Watch};
-use bench::{Cable, Namespaces, gu_grossman, scollo, udp_notes, w7x_monitoring};
+use bench::{Cable, LinkSettings, Namespaces, gu_grossman, scollo, udp_notes, w7x_monitoring};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
@@ -84,9 +83,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Half of the round-trip time of Petri 2007.
-const DELAY: Duration = Duration::from_millis(10);
-
 fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let end = &arguments.other_end;
     if end.mtu().is_some() {
@@ -97,13 +93,15 @@ fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
         // If namespaces cannot be made, it measures without them, unless they were requested.
         let has_namespaces =
             end.is_netns() || (end.is_this_host() && Namespaces::make(Cable::default()).is_ok());
-        let both = petri_2007::MTUS.map(Some);
-        let mtus = if has_namespaces { &both[..] } else { &[None] };
-        let mut lay = |mtu: Option<u32>| -> Result<Box<dyn Path>, String> {
-            let place = if mtu.is_some() { Place::in_namespaces(mtu) } else { Place::of(end) };
+        let mut lay = |wanted: Wanted| -> Result<Box<dyn Path>, String> {
+            let place = match wanted {
+                Wanted::AsItIs => Place::of(end),
+                Wanted::Delayed { mtu } => Place::with_delay(mtu),
+                Wanted::Emulated { mtu, lost } => Place::emulated(mtu, lost, None),
+            };
             Ok(Box::new(place.map_err(|error| format!("{error:#}"))?))
         };
-        Ok(petri_2007::measure(grid, mtus, &controls, &mut lay, watch))
+        Ok(petri_2007::measure(grid, has_namespaces, &controls, &mut lay, watch))
     })?;
     outcome(report.state, report.counts().0 > 0)
 }
@@ -128,18 +126,32 @@ struct Place {
 }
 
 impl Place {
-    /// Makes a cable between two namespaces, with the published delay if this kernel can delay packets.
-    fn in_namespaces(mtu: Option<u32>) -> anyhow::Result<Self> {
-        let scene = Scene::in_namespaces(Cable { mtu_bytes: mtu })?;
-        let note = match scene.delay(DELAY) {
-            Ok(()) => format!("the cable has a delay of {DELAY:?} in each direction (netem)"),
-            Err(error) => {
-                let said = error.to_string();
-                let said = said.lines().next().unwrap_or_default();
-                format!(
-                    "the cable has no delay, the published path had {DELAY:?} in each direction: {said}\ntry: sudo modprobe sch_netem"
-                )
+    /// Makes a path between two namespaces with the published delay: a cable that the kernel delays (`netem`), or an
+    /// emulated link where it cannot.
+    fn with_delay(mtu: u32) -> anyhow::Result<Self> {
+        let scene = Scene::in_namespaces(Cable { mtu_bytes: Some(mtu) })?;
+        match scene.delay(DELAY) {
+            Ok(()) => {
+                let note = format!("the path is a cable with a delay of {DELAY:?} in each direction (netem)");
+                Ok(Self { scene, from: None, notes: vec![note] })
             }
+            Err(error) => {
+                drop(scene);
+                let said = error.to_string();
+                Self::emulated(mtu, None, said.lines().next())
+            }
+        }
+    }
+
+    /// Makes an emulated link between two namespaces, which loses a chosen packet in each direction, or none.
+    fn emulated(mtu_bytes: u32, lost: Option<u64>, why: Option<&str>) -> anyhow::Result<Self> {
+        let settings = LinkSettings { mtu_bytes, delay: DELAY, lost: lost.into_iter().collect() };
+        let scene = Scene::over_emulated_link(&settings)?;
+        let link = format!("the path is our link emulator with a delay of {DELAY:?} in each direction");
+        let note = match (why, lost) {
+            (Some(why), _) => format!("{link}, since the kernel cannot delay a cable: {why}"),
+            (None, None) => format!("{link}, for comparison with a lost packet"),
+            (None, Some(number)) => format!("{link} that loses packet {number} of each"),
         };
         Ok(Self { scene, from: None, notes: vec![note] })
     }
@@ -157,5 +169,9 @@ impl Path for Place {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    fn end(self: Box<Self>) -> Vec<String> {
+        self.scene.end()
     }
 }
