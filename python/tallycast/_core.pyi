@@ -199,6 +199,8 @@ class CsvFollower:
         dtype: str,
         time: str | None,
         time_unit: str | None,
+        time_zone: str | None,
+        skip: int,
         columns: list[str],
         unit: str,
         allow_nan: bool,

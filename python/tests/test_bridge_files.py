@@ -95,6 +95,40 @@ def test_rows_arrive_bit_by_bit_with_their_own_times_and_half_a_line_waits(table
     assert [(it.name, it.unit) for it in reader.schemas["lab/log"][0].channels] == [("u", "V"), ("i", "A")]
 
 
+def test_a_file_is_laid_out_as_a_complete_one_and_the_bridge_says_how(table: Table) -> None:
+    bus = new_bus()
+    table.create('\ufeff"Logger, 7";\n\ntime_ns;"u; #1 (V)";TC(1);\n')
+    comma = table.row
+    table.row = lambda: comma().replace(",", ";").replace(".", ",").replace("\n", ";\n")  # type: ignore[method-assign]
+    with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
+        joined(table, reader)
+        assert "semicolons; header row 3" in bridge.wait_for("decided")["text"]
+        bridge.end()
+        table.check(reader.samples_of("lab/log"), reader.end()["lab/log"][0])
+    assert [(it.name, it.unit) for it in reader.schemas["lab/log"][0].channels] == [("u; #1", "V"), ("TC(1)", "")]
+    assert len(bridge.of("decided")) == 1
+
+
+def test_rows_that_come_after_the_rename_are_read_before_the_next_file(table: Table, tmp_path: Path) -> None:
+    bus = new_bus()
+    table.create()
+    with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
+        joined(table, reader)
+        old = table._file
+        table.path.rename(tmp_path / "log.csv.1")
+        table.create()
+        new, table._file = table._file, old
+        table.rows(3)
+        reader.wait_for("lab/log", len(table.truth) - 1)
+        table._file = new
+        table.rows(3)
+        reader.wait_for("lab/log", len(table.truth) - 1)
+        counters = bridge.end()[f"in {table.path}"]
+        account = reader.end()["lab/log"][0]
+        table.check(reader.samples_of("lab/log"), account)
+    assert holes(account) == [] and (counters["rotations"], counters["uncounted"]) == (1, 0)
+
+
 def test_rows_that_are_missing_at_a_rate_and_rows_that_are_none_are_holes(table: Table) -> None:
     bus = new_bus()
     table.create()

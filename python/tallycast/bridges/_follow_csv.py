@@ -26,6 +26,10 @@ class TableOptions:
     #: Name of the time column; "none": there is none; None: the one that looks like a time.
     time: str | None = None
     time_unit: str | None = None
+    #: Time zone of local times; None: the host's.
+    time_zone: str | None = None
+    #: Number of lines at the beginning that are passed over.
+    skip: int = 0
     columns: Sequence[str] = ()
     unit: str = ""
     allow_nan: bool = False
@@ -43,6 +47,8 @@ class CsvFollower:
             dtype=options.dtype,
             time=options.time,
             time_unit=options.time_unit,
+            time_zone=options.time_zone,
+            skip=options.skip,
             columns=list(options.columns),
             unit=options.unit,
             allow_nan=options.allow_nan,
@@ -79,6 +85,8 @@ class CsvFollower:
     def _take(self, news: list[tuple[str, Any]]) -> None:
         for kind, told in news:
             match kind:
+                case "decided":
+                    self._stream.say("decided", told)
                 case "rows":
                     self._rows(*told)
                 case "refused":

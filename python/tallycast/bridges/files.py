@@ -23,11 +23,13 @@ from ._payload import DTYPES, TIME_UNITS
 
 #: Options that are keys of an entry.
 IN_OPTIONS = (
-    *("dtype", "rate", "time", "time_unit", "columns", "unit"),
+    *("dtype", "rate", "time", "time_unit", "time_zone", "skip", "columns", "unit"),
     *("allow_nan", "begin", "state", "wait"),
 )
 IN_KEYS = frozenset({"file", "stream", "channel", "labels", *IN_OPTIONS})
 
+#: Units of a CSV file's time column: numbers, or dates and times of day, with the day or the month first in 03/04/2026.
+TABLE_UNITS = (*TIME_UNITS, "min", "h", "iso", "dmy", "mdy")
 #: Extensions of HDF5 files.
 HDF5_SUFFIXES = (".h5", ".hdf5", ".nxs", ".hdf")
 #: Interval at which idle files are checked. Units: seconds.
@@ -67,8 +69,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="time column or dataset; `none` if one that looks like a time is a channel",
     )
     parser.add_argument(
-        "--time-unit", choices=[*TIME_UNITS, "iso"], help="unit of the time column [default: from the heading, else s]"
+        "--time-unit",
+        choices=TABLE_UNITS,
+        help="unit of the time column; iso, dmy, mdy: dates and times of day [default: from heading, name or first value]",
     )
+    parser.add_argument(
+        "--time-zone", metavar="ZONE", help="time zone of times without an offset [default: that of this host]"
+    )
+    parser.add_argument("--skip", type=int, metavar="LINES", help="lines at the beginning of a CSV file to pass over")
     parser.add_argument(
         "--columns",
         type=_entries.names,
@@ -117,10 +125,10 @@ def follower_of(
     place = Place(path, begin if state is None else "resume", state)
     rate = _entries.number(spec, "rate")
     publisher = FeedPublisher(Feed(spec["file"], rate), _declaration(spec, args, stopping), reporter)
-    time_unit = _entries.one_of(spec, "time_unit", [*TIME_UNITS, "iso"], "s") if "time_unit" in spec else None
+    time_unit = _entries.one_of(spec, "time_unit", TABLE_UNITS, "s") if "time_unit" in spec else None
     if dataset is None:
         return CsvFollower(place, publisher, _table(spec, time_unit), regular=rate is not None)
-    if time_unit == "iso":
+    if time_unit not in (None, *TIME_UNITS):
         raise tc.ConfigError(f"times of an HDF5 file are numbers\nset time_unit to one of {', '.join(TIME_UNITS)}")
     return Hdf5Follower(
         place,
@@ -151,13 +159,18 @@ def _declaration(spec: Entry, args: argparse.Namespace, stopping: _run.Stopping)
 
 def _table(spec: Entry, time_unit: str | None) -> TableOptions:
     numbers = [name for name, dtype in DTYPES.items() if dtype.kind in "iuf"]
+    skip = spec.get("skip", 0)
+    if not isinstance(skip, int) or skip < 0:
+        raise tc.ConfigError(f"invalid skip = {skip!r}\nuse a number of lines: 0, 1, 2 …")
     return TableOptions(
-        _entries.one_of(spec, "dtype", numbers, "f8"),
-        spec.get("time"),
-        time_unit,
-        spec.get("columns", ()),
-        spec.get("unit", ""),
-        bool(spec.get("allow_nan", False)),
+        dtype=_entries.one_of(spec, "dtype", numbers, "f8"),
+        time=spec.get("time"),
+        time_unit=time_unit,
+        time_zone=spec.get("time_zone"),
+        skip=skip,
+        columns=spec.get("columns", ()),
+        unit=spec.get("unit", ""),
+        allow_nan=bool(spec.get("allow_nan", False)),
     )
 
 

@@ -20,7 +20,7 @@ pub(crate) struct CsvFollower(source::CsvFollower);
 #[pymethods]
 impl CsvFollower {
     #[new]
-    #[pyo3(signature = (path, *, dtype, time, time_unit, columns, unit, allow_nan, begin))]
+    #[pyo3(signature = (path, *, dtype, time, time_unit, time_zone, skip, columns, unit, allow_nan, begin))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
@@ -28,6 +28,8 @@ impl CsvFollower {
         dtype: &str,
         time: Option<String>,
         time_unit: Option<&str>,
+        time_zone: Option<String>,
+        skip: u64,
         columns: Vec<String>,
         unit: String,
         allow_nan: bool,
@@ -39,6 +41,8 @@ impl CsvFollower {
                 if it == "none" { TimeColumn::None } else { TimeColumn::Named(it) }
             }),
             time_unit: time_unit.and_then(TimeUnit::named),
+            time_zone,
+            skip,
             columns,
             unit,
             nan: if allow_nan { NanPolicy::Allow } else { NanPolicy::Refuse },
@@ -65,9 +69,9 @@ impl CsvFollower {
         Ok((moved, told(py, news)?))
     }
 
-    /// Returns position, the bytes before it, and the first line.
+    /// Returns position, the bytes before it, and the lines that told the layout.
     fn mark<'py>(&self, py: Python<'py>) -> PyResult<Option<Marked<'py>>> {
-        let mark = self.0.mark()?;
+        let mark = self.0.mark().map_err(|error| failed(py, &error))?;
         Ok(mark.map(|it| (it.position, PyBytes::new(py, &it.trace), it.header)))
     }
 
@@ -92,7 +96,7 @@ impl CsvFollower {
     }
 }
 
-/// Position, the bytes before it, and the first line.
+/// Position, the bytes before it, and the lines that told the layout.
 type Marked<'py> = (u64, Bound<'py, PyBytes>, Option<String>);
 
 /// `beginning`, `now`, or the mark of an earlier follower.
@@ -104,11 +108,12 @@ enum BeginAt {
 }
 
 fn failed(py: Python<'_>, error: &FollowError) -> PyErr {
-    errors::error(py, Kind::Bridge, errors::chain(error))
+    errors::error(py, Kind::Bridge, error)
 }
 
 fn told(py: Python<'_>, news: Vec<Followed>) -> PyResult<Vec<News>> {
     let one = |it| match it {
+        Followed::Decided(said) => Ok(("decided", said.into_py_any(py)?)),
         Followed::Rows(rows) => Ok(("rows", rows_of(py, rows)?)),
         Followed::Refused(why) => Ok(("refused", why.into_py_any(py)?)),
         Followed::Away(why) => Ok(("away", why.into_py_any(py)?)),

@@ -2,7 +2,7 @@
 
 use sample::Channel;
 
-use crate::grid::nanos_per_unit;
+use crate::grid::{NANOS_PER_SECOND, nanos_per_unit};
 use crate::{FileOptions, TimeColumn};
 
 /// Earliest time that is taken for a moment in UTC; smaller times count from the beginning of the recording.
@@ -23,13 +23,24 @@ pub enum ColumnError {
         present: String,
     },
     /// The unit of a time column is unknown.
-    #[error("unknown unit `{unit}` of the time column `{column}`; use s, ms, us or ns")]
+    #[error(
+        "unknown unit `{unit}` of the time column `{column}`\n\
+         name it with --time-unit: s, ms, us, ns, min, h, or iso, dmy, mdy for dates"
+    )]
     TimeUnit {
         /// Name of the column.
         column: String,
         /// Unit in its heading.
         unit: String,
     },
+    /// The time zone is unknown.
+    #[error(
+        "unknown time zone `{0}`\nuse a name of the system's time zone database, such as Europe/Berlin or UTC"
+    )]
+    TimeZone(String),
+    /// Two channels would have the same name.
+    #[error("two columns are named `{0}`\nchoose columns with --columns, or rename one of them in the file")]
+    Twice(String),
     /// No column is left for a channel.
     #[error("the table has a time column but no values\nkeep the time as a channel with --time none")]
     NoChannels,
@@ -44,6 +55,8 @@ pub enum ColumnError {
 const LEADING: [&str; 2] = [INDEX, TIME];
 const INDEX: &str = "index";
 const TIME: &str = "time_ns";
+/// Column of the times in exports with dates.
+const DATED: &str = "time";
 /// Prefix that the archive gives to a channel whose name equals one of those.
 const ESCAPE: &str = "channel:";
 
@@ -81,8 +94,7 @@ pub(crate) fn channel_name(column: &str) -> &str {
 pub(crate) fn choose(headings: &[Channel], options: &FileOptions) -> Result<Chosen, ColumnError> {
     let time = time_place(headings, &options.time)?;
     let time = time.map(|place| Ok((place, unit_of(&headings[place])?))).transpose()?;
-    let index = time.filter(|(time, _)| headings[*time].name == TIME);
-    let index = index.and_then(|_| headings.iter().position(|heading| heading.name == INDEX));
+    let index = index_place(headings, time.map(|(place, _)| place));
     let is_free = |place: &usize| time.is_none_or(|(time, _)| time != *place) && index != Some(*place);
     let channels = channel_places(headings, &options.columns, is_free)?;
     if time.is_none() && options.rate.is_none() {
@@ -127,35 +139,47 @@ fn position(headings: &[Channel], name: &str) -> Result<usize, ColumnError> {
     })
 }
 
-fn is_time(heading: &Channel) -> bool {
+/// Returns whether a column has a usual name of times, with a unit behind it or not: `time`, `t_ms`.
+pub(crate) fn is_time(heading: &Channel) -> bool {
     let name = heading.name.to_lowercase();
-    ["t", "time", "timestamp"].contains(&name.as_str()) || in_nanos(&name)
+    let base = suffix_unit(&name).map_or(name.as_str(), |(base, _)| base);
+    ["t", "time", "timestamp", "datetime", "date_time", "date/time", "time stamp", "x-axis"].contains(&base)
 }
 
-/// Returns whether a name contains its unit, as in our own archive.
-fn in_nanos(name: &str) -> bool {
-    ["t_ns", "time_ns", "timestamp_ns"].contains(&name)
+/// Divides a name that ends with a unit, as in our own archive: `time_ns`.
+fn suffix_unit(name: &str) -> Option<(&str, i128)> {
+    let (base, unit) = name.rsplit_once('_').filter(|(_, unit)| !unit.is_empty())?;
+    nanos_per_unit(unit).map(|nanos| (base, nanos))
 }
 
-/// Returns the unit of a time column by its name or heading. Units: nanoseconds.
-pub(crate) fn unit_of(heading: &Channel) -> Result<i128, ColumnError> {
-    if in_nanos(&heading.name.to_lowercase()) {
-        return Ok(1);
+/// Returns the unit of a time column that its heading or its name tells. Units: nanoseconds.
+pub(crate) fn unit_told(heading: &Channel) -> Result<Option<i128>, ColumnError> {
+    if heading.unit.is_empty() {
+        return Ok(suffix_unit(&heading.name.to_lowercase()).map(|(_, nanos)| nanos));
     }
     let unknown = || ColumnError::TimeUnit { column: heading.name.clone(), unit: heading.unit.clone() };
-    nanos_per_unit(&heading.unit).ok_or_else(unknown)
+    nanos_per_unit(&heading.unit).ok_or_else(unknown).map(Some)
 }
 
-/// Returns the most frequent delimiter of a table's first line: of equals, the first of comma, semicolon and tab.
-pub(crate) fn delimiter_of(line: &[u8]) -> u8 {
-    let count = |delimiter: &u8| line.iter().filter(|byte| *byte == delimiter).count();
-    // The last of equals wins, so the comma comes last.
-    [b'\t', b';', b','].into_iter().max_by_key(count).expect("there are three")
+/// Returns the unit of a time column by its name or heading, else seconds. Units: nanoseconds.
+pub(crate) fn unit_of(heading: &Channel) -> Result<i128, ColumnError> {
+    Ok(unit_told(heading)?.unwrap_or(NANOS_PER_SECOND))
 }
 
-/// Returns whether a table's first line names its columns: one of its fields is neither empty nor a number.
-pub(crate) fn is_header<'a>(mut fields: impl Iterator<Item = &'a str>) -> bool {
-    fields.any(|field| !field.is_empty() && field.parse::<f64>().is_err())
+/// Returns the column of the sample index: `index` beside the times of an export of the archive.
+pub(crate) fn index_place(headings: &[Channel], time: Option<usize>) -> Option<usize> {
+    time.filter(|time| headings[*time].name == TIME)?;
+    headings.iter().position(|heading| heading.name == INDEX)
+}
+
+/// Returns whether a table is an export of the archive with dates, before whose channels these columns are.
+pub(crate) fn is_dated_export(headings: &[Channel]) -> bool {
+    matches!(headings, [index, time, ..] if index.name == INDEX && time.name == DATED)
+}
+
+/// Returns the name of the channel in a column of an export with dates.
+pub(crate) fn dated_channel_name(column: &str) -> &str {
+    column.strip_prefix(ESCAPE).filter(|name| is_leading(name) || *name == DATED).unwrap_or(column)
 }
 
 #[cfg(test)]
@@ -163,16 +187,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_equally_frequent_delimiters_the_comma_comes_first() {
-        for (line, delimiter) in [("1,2;3\t4", b','), ("1;2\t3", b';'), ("1\t2\t3;4", b'\t'), ("1", b',')] {
-            assert_eq!(delimiter_of(line.as_bytes()), delimiter, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_header_has_a_field_that_is_neither_empty_nor_a_number() {
-        for (line, names_columns) in [("1,,2.5e3", false), ("1,b", true), (",", false)] {
-            assert_eq!(is_header(line.split(',')), names_columns, "{line}");
-        }
+    fn a_time_column_is_told_by_its_name_and_its_unit_by_the_heading_or_the_name() {
+        let told = |name: &str, unit: &str| {
+            let heading = Channel::new(name, unit);
+            (is_time(&heading), unit_told(&heading).ok().flatten())
+        };
+        assert_eq!(told("Time", "ms"), (true, Some(1_000_000)));
+        assert_eq!(told("time_us", ""), (true, Some(1_000)));
+        assert_eq!(told("timestamp", ""), (true, None));
+        assert_eq!(told("x-axis", "second"), (true, Some(NANOS_PER_SECOND)));
+        assert_eq!(told("uptime_ms", ""), (false, Some(1_000_000)));
+        assert_eq!(told("runtime", ""), (false, None));
+        assert!(unit_told(&Channel::new("t", "fortnights")).is_err());
     }
 }

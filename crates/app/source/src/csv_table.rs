@@ -1,40 +1,39 @@
-//! CSV tables, with an optional header with units and an optional time column.
+//! Complete CSV files, compressed or not, with their holes.
 //!
-//! The delimiter is comma, semicolon or tab, the most frequent one in the first line; `#` begins a comment. With a
-//! time column the rate is derived from it, and a longer step is a hole of the recording; without one the rate must
-//! be given. A column of sample indices, as the archive exports it, gives the holes exactly.
+//! How the text is laid out is decided by [`Head`]. With a time column the rate is derived from it, and a longer step is a
+//! hole of the recording; without one the rate must be given, unless the file states it. A column of sample indices, as
+//! the archive exports it, gives the holes exactly. For files that grow: [`CsvFollower`](crate::CsvFollower).
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::Read;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use csv::StringRecord;
-use sample::{Channel, Dtype, Schema, StreamName};
-use units::SampleRate;
+use sample::{Dtype, Schema, StreamName};
 
-use crate::columns::{Chosen, channel_name, choose, delimiter_of, is_header, moment};
-use crate::grid::{Grid, ROWS_FOR_RATE, Timed, parse_index, parse_time, rate_over};
-use crate::numbers::{heading, numbered_channels, push_text};
+use crate::columns::moment;
+use crate::csv::{Head, Layout, LineError, RowError, TextLines, TextOptions, is_passed_over};
+use crate::grid::{Grid, ROWS_FOR_RATE, Timed, rate_beside, rate_over};
 use crate::piece::samples_at_once;
-use crate::{ColumnError, Description, FileOptions, GridError, HoleKind, NanPolicy, NumberError};
+use crate::text_file;
+use crate::{ColumnError, Description, FileOptions, GridError, HeadError, HoleKind, NanPolicy, NumberError};
 use crate::{Piece, Source, SourceError, Timing};
 
-/// Maximum size of the first line that is searched for the delimiter: all of it, unless the file is no text.
-const MAX_FIRST_LINE_BYTES: u64 = 1 << 20;
+type Text = TextLines<Box<dyn Read + Send>>;
 
 /// CSV file being played.
 pub struct CsvTable {
+    path: PathBuf,
     description: Description,
+    /// Layout before the first row; `reading` learns from the rows.
     layout: Layout,
+    reading: Layout,
     nan: NanPolicy,
-    records: csv::Reader<File>,
-    record: StringRecord,
+    text: Text,
     grid: Option<Grid>,
     /// Number of samples missing before the next ones.
     hole_left: u64,
-    /// True if `record` was read but not yet returned.
-    record_waits: bool,
+    /// Elements of a row that was read but not yet returned.
+    waiting: Vec<u8>,
     /// Error behind samples that were returned first.
     failure: Option<CsvError>,
     buffer: Vec<u8>,
@@ -44,14 +43,20 @@ pub struct CsvTable {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CsvError {
-    /// A line has more or fewer fields than the first.
-    #[error("line {line} has {found} fields, the first line has {expected}")]
+    /// The first lines give no layout.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// A line has more or fewer fields than the table has columns.
+    #[error(
+        "line {line} has {found} fields, expected {expected}\n\
+         pass over lines before the table with --skip, or repair the line"
+    )]
     Ragged {
         /// Number of the line, from 1.
         line: u64,
         /// Number of its fields.
         found: usize,
-        /// Number of fields in the first line.
+        /// Number of columns.
         expected: usize,
     },
     /// A field is no valid element.
@@ -60,6 +65,19 @@ pub enum CsvError {
         /// Number of the line, from 1.
         line: u64,
         /// Heading of the column.
+        column: String,
+        /// Error of the field.
+        source: NumberError,
+    },
+    /// A field of the first line, which does not name the columns, is no valid element.
+    #[error(
+        "line {line}, column `{column}`: {source}\n\
+         if the line names the columns, pass over it with --skip {line} and name the channels with --name-channels"
+    )]
+    FirstField {
+        /// Number of the line, from 1.
+        line: u64,
+        /// Number of the column as its name.
         column: String,
         /// Error of the field.
         source: NumberError,
@@ -81,27 +99,15 @@ pub enum CsvError {
     /// There is no line of values.
     #[error("the table has no line of values")]
     Empty,
-    /// A line is not UTF-8.
-    #[error("line {line} is not UTF-8 text\nconvert the file, for example with iconv -f LATIN1 -t UTF-8")]
-    Encoding {
+    /// A line is too long.
+    #[error("line {line} is longer than 1 MiB\ncheck that it is a text file")]
+    TooLong {
         /// Number of the line, from 1.
         line: u64,
     },
-    /// The text cannot be parsed at all.
-    #[error("the text cannot be read: {0}")]
-    Text(#[from] csv::Error),
     /// The file cannot be read.
     #[error("reading failed: {0}")]
     Io(#[from] std::io::Error),
-}
-
-/// Layout of the file.
-struct Layout {
-    path: PathBuf,
-    delimiter: u8,
-    has_header: bool,
-    headings: Vec<Channel>,
-    chosen: Chosen,
 }
 
 impl CsvTable {
@@ -110,21 +116,29 @@ impl CsvTable {
     /// # Errors
     /// [`SourceError::Csv`], [`SourceError::Schema`] if the file or its channels are invalid.
     pub fn open(path: &Path, name: StreamName, options: &FileOptions) -> Result<Self, SourceError> {
-        let layout = Layout::read(path, options)?;
-        let times = layout.first_times()?;
-        let rate = rate_over(&times, options.rate).map_err(CsvError::from)?;
-        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, layout.channels())?;
+        let layout = layout_of(path, options)?;
+        let times = first_times(path, &layout)?;
+        let rate = rate_of(&layout, &times, options)?;
+        let mut channels = layout.channels();
+        if options.channel_names.len() == channels.len() {
+            channels
+                .iter_mut()
+                .zip(&options.channel_names)
+                .for_each(|(channel, name)| channel.name.clone_from(name));
+        }
+        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, channels)?;
         let start = times.first().and_then(|row| moment(row.time_ns));
         let description = Description { name, schema, timing: Timing::Recorded { start }, samples: None };
         Ok(Self {
-            records: layout.records()?,
-            grid: layout.grid(rate),
+            text: rows_of(path, &layout)?,
+            grid: grid_of(&layout, rate),
+            path: path.to_owned(),
             description,
+            reading: layout.clone(),
             layout,
             nan: options.nan,
-            record: StringRecord::new(),
             hole_left: 0,
-            record_waits: false,
+            waiting: Vec::new(),
             failure: None,
             buffer: Vec::new(),
         })
@@ -134,55 +148,45 @@ impl CsvTable {
     fn fill(&mut self, count: usize) -> Result<(), CsvError> {
         let target_bytes = count * self.description.schema.sample_bytes();
         while self.buffer.len() < target_bytes {
-            if !self.record_waits {
-                if !self.layout.read_record(&mut self.records, &mut self.record)? {
-                    return Ok(());
-                }
-                if let Some(grid) = &mut self.grid {
-                    let hole = self.layout.hole_before(grid, &self.record)?;
-                    self.hole_left = self.hole_left.saturating_add(hole);
-                }
-                if self.lacks_an_element() {
-                    self.hole_left = self.hole_left.saturating_add(1);
-                    continue;
-                }
-                self.record_waits = true;
-            }
-            if self.hole_left > 0 {
+            if self.waiting.is_empty() && !self.read_row()? || self.hole_left > 0 {
                 return Ok(());
             }
-            self.push_record()?;
-            self.record_waits = false;
+            self.buffer.append(&mut self.waiting);
         }
         Ok(())
     }
 
-    /// Returns whether the record is a sample that was recorded in part: it is left out, because missing elements
-    /// must not be invented.
-    fn lacks_an_element(&self) -> bool {
-        let as_nan = self.nan.fills(self.description.schema.dtype);
-        let Chosen { channels, .. } = &self.layout.chosen;
-        self.layout.chosen.is_recorded() && !as_nan && channels.iter().any(|at| self.record[*at].is_empty())
-    }
-
-    fn push_record(&mut self) -> Result<(), CsvError> {
-        let whole_bytes = self.buffer.len();
-        for index in &self.layout.chosen.channels {
-            let pushed =
-                push_text(&self.record[*index], self.description.schema.dtype, self.nan, &mut self.buffer);
-            if let Err(source) = pushed {
-                self.buffer.truncate(whole_bytes);
-                let column = self.layout.headings[*index].name.clone();
-                return Err(CsvError::Field { line: self.layout.line_of(&self.record), column, source });
+    /// Reads the next row that has elements, and the hole before it; `false` at the end.
+    fn read_row(&mut self) -> Result<bool, CsvError> {
+        let as_elements = (self.description.schema.dtype, self.nan);
+        while let Some((line, text)) = next_row(&mut self.text)? {
+            let place = self
+                .reading
+                .read(text, as_elements, &mut self.waiting)
+                .map_err(|error| at_line(&self.layout, line, error))?;
+            if let (Some(grid), Some(place)) = (&mut self.grid, place.index.map(i128::from).or(place.time_ns))
+            {
+                let hole = grid.hole_before(place).map_err(|source| CsvError::Time { line, source });
+                let hole = hole.inspect_err(|_| self.waiting.clear())?;
+                self.hole_left = self.hole_left.saturating_add(hole);
             }
+            if !self.waiting.is_empty() {
+                return Ok(true);
+            }
+            // Missing elements must not be invented: the sample is left out.
+            self.hole_left = self.hole_left.saturating_add(1);
         }
-        Ok(())
+        Ok(false)
     }
 }
 
 impl Source for CsvTable {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn decided(&self) -> Option<String> {
+        Some(self.layout.said())
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
@@ -209,153 +213,112 @@ impl Source for CsvTable {
     }
 
     fn rewind(&mut self) -> Result<(), SourceError> {
-        self.records = self.layout.records()?;
-        self.grid = self.layout.grid(self.description.schema.rate);
+        self.text = rows_of(&self.path, &self.layout)?;
+        self.grid = grid_of(&self.layout, self.description.schema.rate);
+        self.reading = self.layout.clone();
         self.hole_left = 0;
-        self.record_waits = false;
+        self.waiting.clear();
         self.failure = None;
         Ok(())
     }
 }
 
-impl Layout {
-    fn read(path: &Path, options: &FileOptions) -> Result<Self, CsvError> {
-        let delimiter = delimiter_in(path)?;
-        let everything = Chosen { time: None, index: None, channels: Vec::new() };
-        let mut layout = Self {
-            path: path.to_owned(),
-            delimiter,
-            has_header: false,
-            headings: Vec::new(),
-            chosen: everything,
-        };
-        let mut first = StringRecord::new();
-        if !layout.next_record(&mut layout.records()?, &mut first)? {
-            return Err(CsvError::Empty);
+/// Returns whether the text of a file is a table: one of its first lines is a row.
+pub(crate) fn is_table(path: &Path) -> std::io::Result<bool> {
+    let mut text = TextLines::new(text_file::open(path)?);
+    let mut head = Head::new(TextOptions::from(&FileOptions::default()));
+    loop {
+        match text.advance() {
+            Ok(true) if text.bytes().contains(&0) => return Ok(false),
+            Ok(true) => {}
+            Ok(false) | Err(LineError::TooLong) => return Ok(false),
+            Err(LineError::Io(error)) => return Err(error),
         }
-        layout.has_header = is_header(first.iter());
-        layout.headings = if layout.has_header {
-            first.iter().enumerate().map(|(index, text)| heading(text, index)).collect()
-        } else {
-            numbered_channels(first.len())
-        };
-        layout.chosen = choose(&layout.headings, options)?;
-        if !layout.read_record(&mut layout.records()?, &mut first)? {
-            return Err(CsvError::Empty);
+        match head.take(text.number(), text.bytes()) {
+            Ok(None) => {}
+            // An error tells the user more than an unknown file type.
+            Ok(Some(_)) | Err(_) => return Ok(true),
         }
-        Ok(layout)
-    }
-
-    /// Opens the file at its first line of values.
-    fn records(&self) -> Result<csv::Reader<File>, CsvError> {
-        Ok(csv::ReaderBuilder::new()
-            .delimiter(self.delimiter)
-            .has_headers(self.has_header)
-            .comment(Some(b'#'))
-            .trim(csv::Trim::All)
-            // The number of fields is checked here, so that the message has the line.
-            .flexible(true)
-            .from_path(&self.path)?)
-    }
-
-    /// Reads one line of values; `false` at the end.
-    fn read_record(
-        &self,
-        records: &mut csv::Reader<File>,
-        record: &mut StringRecord,
-    ) -> Result<bool, CsvError> {
-        if !self.next_record(records, record)? {
-            return Ok(false);
-        }
-        let (found, expected) = (record.len(), self.headings.len());
-        if found != expected {
-            return Err(CsvError::Ragged { line: self.line_of(record), found, expected });
-        }
-        Ok(true)
-    }
-
-    fn next_record(
-        &self,
-        records: &mut csv::Reader<File>,
-        record: &mut StringRecord,
-    ) -> Result<bool, CsvError> {
-        records.read_record(record).map_err(|error| match error.kind() {
-            csv::ErrorKind::Utf8 { .. } => first_foreign_line(&self.path),
-            _ => error.into(),
-        })
-    }
-
-    fn channels(&self) -> Vec<Channel> {
-        let headings = self.chosen.channels.iter().map(|place| &self.headings[*place]);
-        headings.map(|it| Channel::new(channel_name(&it.name), it.unit.as_str())).collect()
-    }
-
-    fn grid(&self, rate: SampleRate) -> Option<Grid> {
-        self.chosen.index.map(|_| Grid::by_index()).or(self.chosen.time.map(|_| Grid::by_time(rate)))
-    }
-
-    /// Reads the times of the rows from which the rate is derived; empty without a time column.
-    fn first_times(&self) -> Result<Vec<Timed>, CsvError> {
-        let mut rows = Vec::new();
-        let Some((place, nanos_per_unit)) = self.chosen.time else { return Ok(rows) };
-        let mut records = self.records()?;
-        let mut record = StringRecord::new();
-        while rows.len() < ROWS_FOR_RATE && self.read_record(&mut records, &mut record)? {
-            let index = self.chosen.index.map_or(Ok(rows.len() as u64), |place| parse_index(&record[place]));
-            let timed = index.and_then(|index| {
-                parse_time(&record[place], nanos_per_unit).map(|time_ns| Timed { index, time_ns })
-            });
-            rows.push(timed.map_err(|source| CsvError::Time { line: self.line_of(&record), source })?);
-        }
-        Ok(rows)
-    }
-
-    /// Returns the number of the line that has a record, from 1.
-    ///
-    /// The reader's own position is that of the blank and comment lines skipped before the record. Cost: reads the
-    /// file again from there, which is acceptable for an error message only.
-    fn line_of(&self, record: &StringRecord) -> u64 {
-        let Some(position) = record.position() else { return 0 };
-        let skipped = File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(position.byte()))?;
-            let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
-            let is_skipped = |line: &[u8]| matches!(line, [] | [b'\r'] | [b'#', ..]);
-            Ok(lines.take_while(|line| is_skipped(line)).count())
-        });
-        position.line() + skipped.unwrap_or(0) as u64
-    }
-
-    fn hole_before(&self, grid: &mut Grid, record: &StringRecord) -> Result<u64, CsvError> {
-        let place = match (self.chosen.index, self.chosen.time) {
-            (Some(at), _) => parse_index(&record[at]).map(i128::from),
-            (None, Some((at, nanos_per_unit))) => parse_time(&record[at], nanos_per_unit),
-            (None, None) => return Ok(0),
-        };
-        let hole = place.and_then(|place| grid.hole_before(place));
-        hole.map_err(|source| CsvError::Time { line: self.line_of(record), source })
     }
 }
 
-fn delimiter_in(path: &Path) -> Result<u8, CsvError> {
-    let mut first = Vec::new();
-    let mut reader = BufReader::new(File::open(path)?);
-    while reader.by_ref().take(MAX_FIRST_LINE_BYTES).read_until(b'\n', &mut first)? > 0
-        && (first.starts_with(b"#") || first.trim_ascii().is_empty())
+fn layout_of(path: &Path, options: &FileOptions) -> Result<Layout, CsvError> {
+    let mut text = TextLines::new(text_file::open(path)?);
+    let mut head = Head::new(TextOptions::from(options));
+    while advance(&mut text)? {
+        if let Some(layout) = head.take(text.number(), text.bytes())? {
+            return Ok(layout);
+        }
+    }
+    head.finish()?.ok_or(CsvError::Empty)
+}
+
+/// Opens the file at its first row.
+fn rows_of(path: &Path, layout: &Layout) -> Result<Text, CsvError> {
+    let mut text = TextLines::new(text_file::open(path)?);
+    for _ in 1..layout.first_row {
+        advance(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// Reads the times of the rows from which the rate is derived; empty without a time column.
+fn first_times(path: &Path, layout: &Layout) -> Result<Vec<Timed>, CsvError> {
+    let mut rows = Vec::new();
+    if layout.clock.is_none() {
+        return Ok(rows);
+    }
+    let (mut text, mut reading) = (rows_of(path, layout)?, layout.clone());
+    while rows.len() < ROWS_FOR_RATE
+        && let Some((line, row)) = next_row(&mut text)?
     {
-        first.clear();
+        let place = reading.place_of(row).map_err(|error| at_line(layout, line, error))?;
+        let index = place.index.unwrap_or(rows.len() as u64);
+        rows.extend(place.time_ns.map(|time_ns| Timed { index, time_ns }));
     }
-    Ok(delimiter_of(&first))
+    Ok(rows)
 }
 
-/// Finds the first line that is not UTF-8. Cost: reads the file again, which is acceptable for an error message only.
-fn first_foreign_line(path: &Path) -> CsvError {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) => return error.into(),
-    };
-    let mut lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
-    let place = lines.position(|line| std::str::from_utf8(&line).is_err());
-    CsvError::Encoding { line: place.unwrap_or(0) as u64 + 1 }
+fn rate_of(layout: &Layout, times: &[Timed], options: &FileOptions) -> Result<units::SampleRate, CsvError> {
+    match (&layout.clock, layout.rate) {
+        (None, Some(stated)) => Ok(rate_beside(stated, options.rate)?),
+        (None, None) if options.rate.is_none() => Err(ColumnError::NoRate.into()),
+        _ => Ok(rate_over(times, options.rate)?),
+    }
+}
+
+fn grid_of(layout: &Layout, rate: units::SampleRate) -> Option<Grid> {
+    let by_index = layout.index.map(|_| Grid::by_index());
+    by_index.or(layout.clock.as_ref().map(|_| Grid::by_time(rate)))
+}
+
+fn advance(text: &mut Text) -> Result<bool, CsvError> {
+    text.advance().map_err(|error| match error {
+        LineError::TooLong => CsvError::TooLong { line: text.number() },
+        LineError::Io(error) => error.into(),
+    })
+}
+
+/// Reads the next line that is neither blank nor a comment, with its number; `None` at the end.
+fn next_row(text: &mut Text) -> Result<Option<(u64, &str)>, CsvError> {
+    while advance(text)? {
+        if !is_passed_over(text.bytes()) {
+            let line = text.number();
+            let row = std::str::from_utf8(text.bytes()).map_err(|_| HeadError::Encoding { line })?;
+            return Ok(Some((line, row)));
+        }
+    }
+    Ok(None)
+}
+
+fn at_line(layout: &Layout, line: u64, error: RowError) -> CsvError {
+    let is_first = line == layout.first_row && layout.header_line.is_none() && layout.instrument.is_none();
+    match error {
+        RowError::Field { column, source, .. } if is_first => CsvError::FirstField { line, column, source },
+        RowError::Ragged { found, expected } => CsvError::Ragged { line, found, expected },
+        RowError::Field { column, source, .. } => CsvError::Field { line, column, source },
+        RowError::Time(source) => CsvError::Time { line, source },
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{
     CsvTable, Description, NanPolicy, NpyArray, ParquetTable, Piece, Recording, RecordingError, Source,
     finite,
 };
-use crate::{SourceError, Wav};
+use crate::{SourceError, TimeUnit, Wav, csv_table, text_file};
 
 /// Options of a file, in addition to its content.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -29,6 +29,16 @@ pub struct FileOptions {
     pub columns: Vec<String>,
     /// Policy for values that are not finite numbers.
     pub nan: NanPolicy,
+    /// Kind of the file, whatever its name and content.
+    pub kind: Option<Kind>,
+    /// Unit of the time column of a text; by default as its heading, its name or its first cell says.
+    pub time_unit: Option<TimeUnit>,
+    /// Time zone of local times in a text, by its name in the system's database; by default that of the host.
+    pub time_zone: Option<String>,
+    /// Number of lines at the beginning of a text that are passed over.
+    pub skip: u64,
+    /// Names of the channels of a text, instead of its headings; ignored unless there is one for each.
+    pub channel_names: Vec<String>,
 }
 
 /// Time column of a table.
@@ -54,11 +64,17 @@ pub enum OpenError {
     #[error("the file is empty")]
     Empty,
     /// The type is not recognised by name or content.
-    #[error("unknown file type by name and content\nsupported are .wav .csv .tsv .parquet and .npy")]
+    #[error(
+        "unknown file type by name and content\n\
+         supported are .wav .csv .tsv .parquet and .npy; a table of text in any file: --format csv"
+    )]
     UnknownKind,
     /// Columns were chosen in a file without columns.
     #[error("{0} file has no columns to choose\nomit --columns and --time; they apply to CSV and Parquet")]
     NotTable(&'static str),
+    /// Options of text were given for another file.
+    #[error("the file is no text\nomit --time-unit, --time-zone and --skip; they apply to CSV")]
+    NotText,
     /// The file's name is no valid stream name.
     #[error("its name cannot be a stream name: {0}\nchoose one")]
     Name(#[from] SchemaError),
@@ -70,7 +86,9 @@ pub struct FileSource {
     inner: Box<dyn Source>,
 }
 
-/// Opens a WAV, CSV, Parquet or NPY file, recognised by its extension or else by its first bytes.
+/// Opens a WAV, CSV, Parquet or NPY file, recognised by its extension or else by its content.
+///
+/// A CSV file may be compressed by gzip, and may have any other extension if its content is a table.
 ///
 /// An NPY file with a TOML file of the same name next to it is a described recording.
 ///
@@ -97,6 +115,10 @@ impl Source for FileSource {
         self.inner.description()
     }
 
+    fn decided(&self) -> Option<String> {
+        self.inner.decided().map(|decided| format!("{}: {decided}", self.path.display()))
+    }
+
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
         self.inner.next(at_most).map_err(|error| in_file(&self.path, error))
     }
@@ -110,20 +132,27 @@ fn in_file(path: &Path, error: SourceError) -> SourceError {
     SourceError::File { path: path.to_owned(), source: Box::new(error) }
 }
 
-enum Kind {
+/// Kind of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Sound.
     Wav,
+    /// Table of text, with any separator.
     Csv,
+    /// Table by columns.
     Parquet,
+    /// Array of NumPy.
     Npy,
 }
 
 fn open_inner(path: &Path, options: &FileOptions) -> Result<Box<dyn Source>, SourceError> {
-    let kind = kind_of(path)?;
+    let kind = options.kind.map_or_else(|| kind_of(path), Ok)?;
     let name = match &options.name {
         Some(name) => name.clone(),
         None => name_of(path)?,
     };
     check_columns(&kind, options)?;
+    check_text(kind, options)?;
     // Text is checked where it is read, so that the error has the line.
     Ok(match kind {
         Kind::Csv => Box::new(CsvTable::open(path, name, options)?),
@@ -143,6 +172,11 @@ fn check_columns(kind: &Kind, options: &FileOptions) -> Result<(), OpenError> {
     if chosen { Err(OpenError::NotTable(what)) } else { Ok(()) }
 }
 
+fn check_text(kind: Kind, options: &FileOptions) -> Result<(), OpenError> {
+    let given = options.time_unit.is_some() || options.time_zone.is_some() || options.skip > 0;
+    if given && kind != Kind::Csv { Err(OpenError::NotText) } else { Ok(()) }
+}
+
 fn open_recording(path: &Path, name: &StreamName, options: &FileOptions) -> Result<Recording, SourceError> {
     let file = std::io::BufReader::new(File::open(path).map_err(OpenError::from)?);
     let array = NpyArray::open(file)?;
@@ -159,21 +193,32 @@ fn kind_of(path: &Path) -> Result<Kind, OpenError> {
     if start.is_empty() {
         return Err(OpenError::Empty);
     }
-    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
-    match ending.as_ref().and_then(|ending| ending.to_str()) {
-        Some("wav" | "wave") => Ok(Kind::Wav),
-        Some("csv" | "tsv") => Ok(Kind::Csv),
-        Some("parquet") => Ok(Kind::Parquet),
-        Some("npy") => Ok(Kind::Npy),
+    let ending = extension(path);
+    match ending.as_str() {
+        "wav" | "wave" => Ok(Kind::Wav),
+        "csv" | "tsv" => Ok(Kind::Csv),
+        "parquet" => Ok(Kind::Parquet),
+        "npy" => Ok(Kind::Npy),
         _ if start.starts_with(b"RIFF") => Ok(Kind::Wav),
         _ if start.starts_with(b"PAR1") => Ok(Kind::Parquet),
         _ if start.starts_with(b"\x93NUMPY") => Ok(Kind::Npy),
+        "gz" if text_file::is_compressed(&start)
+            && extension(Path::new(path.file_stem().unwrap_or_default())) == "csv" =>
+        {
+            Ok(Kind::Csv)
+        }
+        _ if csv_table::is_table(path)? => Ok(Kind::Csv),
         _ => Err(OpenError::UnknownKind),
     }
 }
 
+fn extension(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
+}
+
 fn name_of(path: &Path) -> Result<StreamName, OpenError> {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let uncompressed = if extension(path) == "gz" { path.with_extension("") } else { path.to_owned() };
+    let stem = uncompressed.file_stem().unwrap_or_default().to_string_lossy();
     Ok(as_word(&stem).parse()?)
 }
 
@@ -234,6 +279,35 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_text_is_one_whatever_its_name_and_compressed_or_not() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        let text = "0.0\t1\n0.1\t2\n";
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        let packed = packed.finish().unwrap();
+        let options = FileOptions { rate: Some("10".parse().unwrap()), ..FileOptions::default() };
+        for (name, content) in [
+            ("run 7.txt", text.as_bytes()),
+            ("run 7.dat", text.as_bytes()),
+            ("run 7.csv.gz", &packed),
+            ("run 7.gz", &packed),
+            ("run 7", &packed),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            let mut source = open_file(&path, &options).unwrap();
+            assert_eq!(source.description().name.as_str(), "run_7", "{name}");
+            let (bytes, _) = drain(&mut source).unwrap();
+            assert_eq!(crate::piece::testing::floats(&source, &bytes), [0.0, 1.0, 0.1, 2.0], "{name}");
+        }
+        let path = folder.path().join("run.wav");
+        std::fs::write(&path, text).unwrap();
+        let forced = FileOptions { kind: Some(Kind::Csv), ..options };
+        assert_eq!(open_file(&path, &forced).unwrap().description().schema.channels.len(), 2);
+    }
+
+    #[test]
     fn columns_are_chosen_in_tables_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npy");
@@ -242,6 +316,8 @@ mod tests {
         let options = FileOptions { columns: vec!["a".to_owned()], ..options };
         let said = open_file(&path, &options).err().expect("no columns").to_string();
         assert!(said.contains("an NPY file has no columns to choose"), "{said}");
+        let options = FileOptions { columns: Vec::new(), skip: 1, ..options };
+        assert!(open_file(&path, &options).err().expect("no text").to_string().contains("omit --time-unit"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use units::SampleRate;
 
-const NANOS_PER_SECOND: i128 = 1_000_000_000;
+pub(crate) const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 /// Number of rows from which the rate is derived: enough that times in milliseconds give 360 Hz and not 333.
 pub(crate) const ROWS_FOR_RATE: usize = 4_096;
@@ -18,9 +18,14 @@ const SHORTEST_STEP_SAMPLES: f64 = 0.5;
 /// Number of rows up to which holes may outnumber usual steps: they are no evidence against a requested rate.
 const ROWS_FOR_DOUBT: usize = 10;
 
-/// Relative difference below which rates may be the same: two rows at 360 Hz in whole milliseconds are 3 ms apart. A
-/// larger difference would produce false holes.
-const SAME_RATE: f64 = 0.1;
+/// Relative deviation of a device's clock from its nominal rate that is no contradiction: ten times that of a quartz
+/// (100 ppm). The uncertainty of the times comes on top.
+const CLOCK_DEVIATION: f64 = 1e-3;
+
+/// Latest time that a count of nanoseconds in 64 bits holds, in the year 2262. Units: seconds since 1970.
+const LATEST_SECONDS: i128 = i64::MAX as i128 / NANOS_PER_SECOND;
+/// Years 2000 and 2100. Units: seconds since 1970.
+const THIS_CENTURY: core::ops::Range<i128> = 946_684_800..4_102_444_800;
 
 /// Reason why times are no regular grid.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -55,8 +60,31 @@ pub enum GridError {
         found: SampleRate,
     },
     /// The text is no time.
-    #[error("`{0}` is not a time in decimal digits\nignore the column with --time none and set --rate")]
+    #[error(
+        "`{0}` is not a time\nname its form with --time-unit; to publish other columns without their times: \
+         --time none --rate RATE --columns …"
+    )]
     NotTime(String),
+    /// The text is a date with two readings.
+    #[error("`{0}` is two dates\nsay which number is the day: --time-unit dmy or --time-unit mdy")]
+    TwoDates(String),
+    /// The local time exists twice in its time zone, or not at all.
+    #[error(
+        "`{text}` exists twice or never in the time zone {zone}, because clocks were changed\n\
+         name the zone of the recording with --time-zone, such as UTC or Etc/GMT-1"
+    )]
+    NotInZone {
+        /// Text of the time.
+        text: String,
+        /// Name of the time zone.
+        zone: String,
+    },
+    /// The number is too large for seconds, and no other unit is likely.
+    #[error("a time of {seconds} s lies beyond the year 2262\nname its unit with --time-unit: ms, us or ns")]
+    Beyond {
+        /// The number, taken for seconds.
+        seconds: i128,
+    },
     /// The sample index does not rise.
     #[error(
         "its sample index is {index}, the row before has {previous}\n\
@@ -144,11 +172,36 @@ pub(crate) fn samples_between(rate: SampleRate, nanos: i128) -> i128 {
 /// times.
 pub(crate) fn rate_over(rows: &[Timed], asked: Option<SampleRate>) -> Result<SampleRate, GridError> {
     let Some(asked) = asked else { return rate_of(rows) };
-    let other = |found: &SampleRate| (found.as_hz() / asked.as_hz() - 1.0).abs() > SAME_RATE;
-    let found = if rows.len() < ROWS_FOR_DOUBT { None } else { rate_of(rows).ok() };
-    match found.filter(other) {
+    let found = if rows.len() < ROWS_FOR_DOUBT { None } else { measured(rows).ok() };
+    let other = |found: &Measured| found.deviation(asked) > found.tolerance + CLOCK_DEVIATION;
+    match found.filter(other).and_then(|found| found.rate()) {
         Some(found) => Err(GridError::OtherRate { asked, found }),
         None => Ok(asked),
+    }
+}
+
+/// Returns the requested rate, unless it is not that which the file itself states.
+pub(crate) fn rate_beside(stated: SampleRate, asked: Option<SampleRate>) -> Result<SampleRate, GridError> {
+    let asked = asked.unwrap_or(stated);
+    let differs = (stated.as_hz() / asked.as_hz() - 1.0).abs() > CLOCK_DEVIATION;
+    if differs { Err(GridError::OtherRate { asked, found: stated }) } else { Ok(asked) }
+}
+
+/// Rate of the usual steps.
+struct Measured {
+    hertz: f64,
+    /// Relative uncertainty.
+    tolerance: f64,
+}
+
+impl Measured {
+    /// Returns the roundest rate within the uncertainty.
+    fn rate(&self) -> Option<SampleRate> {
+        roundest(self.hertz, self.tolerance)
+    }
+
+    fn deviation(&self, asked: SampleRate) -> f64 {
+        (self.hertz / asked.as_hz() - 1.0).abs()
     }
 }
 
@@ -158,6 +211,10 @@ pub(crate) fn rate_over(rows: &[Timed], asked: Option<SampleRate>) -> Result<Sam
 /// usual steps gives a rate whose uncertainty is the spread of their periods over that span; within it the roundest
 /// number is taken, of the rate in hertz or of the period in seconds.
 pub(crate) fn rate_of(rows: &[Timed]) -> Result<SampleRate, GridError> {
+    measured(rows)?.rate().ok_or(GridError::NoRate)
+}
+
+fn measured(rows: &[Timed]) -> Result<Measured, GridError> {
     let mut steps: Vec<Step> = rows.windows(2).filter_map(|pair| Step::between(pair[0], pair[1])).collect();
     if steps.is_empty() {
         return Err(GridError::OneRow);
@@ -174,7 +231,16 @@ pub(crate) fn rate_of(rows: &[Timed]) -> Result<SampleRate, GridError> {
     let samples = to_f64(steps.iter().map(|step| step.samples).sum());
     let spread = steps[steps.len() - 1].period_ns() - steps[0].period_ns();
     // Equal steps have a rounding error of a nanosecond.
-    roundest(samples * 1e9 / span, (spread + 1.0) / span).ok_or(GridError::NoRate)
+    Ok(Measured { hertz: samples * 1e9 / span, tolerance: (spread + 1.0) / span })
+}
+
+/// Returns the rate with one sample in a period that a text states, such as `2.000000e-06`.
+///
+/// Units: seconds.
+pub(crate) fn rate_of_period(text: &str) -> Option<SampleRate> {
+    let period: f64 = text.trim().parse().ok().filter(|period: &f64| *period > 0.0)?;
+    // The uncertainty of the last digit that a float keeps.
+    roundest(1.0 / period, 1e-12)
 }
 
 /// Step from one row to the next.
@@ -235,7 +301,7 @@ const fn to_f64(count: i128) -> f64 {
 
 /// Parses a decimal number in a unit of time as nanoseconds, exactly, and cuts fractions of one.
 ///
-/// Units: `nanos_per_unit` is a power of ten. Absolute times in nanoseconds have more digits than a float.
+/// Units: `nanos_per_unit` is a multiple of a power of ten. Absolute times in nanoseconds have more digits than a float.
 pub(crate) fn parse_time(text: &str, nanos_per_unit: i128) -> Result<i128, GridError> {
     let not_time = || GridError::NotTime(text.to_owned());
     let bare = text.trim();
@@ -266,13 +332,29 @@ pub(crate) fn parse_index(text: &str) -> Result<u64, GridError> {
 
 /// Returns the unit of a heading such as `time [ms]` in nanoseconds; seconds if it has none.
 pub(crate) fn nanos_per_unit(unit: &str) -> Option<i128> {
-    match unit {
-        "" | "s" | "sec" => Some(NANOS_PER_SECOND),
-        "ms" => Some(1_000_000),
-        "us" | "µs" | "μs" => Some(1_000),
-        "ns" => Some(1),
+    match unit.to_lowercase().as_str() {
+        "" | "s" | "sec" | "second" | "seconds" => Some(NANOS_PER_SECOND),
+        "ms" | "msec" | "millisecond" | "milliseconds" => Some(1_000_000),
+        "us" | "µs" | "μs" | "usec" | "microsecond" | "microseconds" => Some(1_000),
+        "ns" | "nsec" | "nanosecond" | "nanoseconds" => Some(1),
+        "min" | "minute" | "minutes" => Some(60 * NANOS_PER_SECOND),
+        "h" | "hour" | "hours" => Some(3_600 * NANOS_PER_SECOND),
         _ => None,
     }
+}
+
+/// Returns the unit of times by the first of them, where neither name nor heading has one: seconds, unless those would
+/// lie beyond the year 2262, and as milliseconds, microseconds or nanoseconds it is a time of this century.
+///
+/// Units: `as_seconds_ns` is the number, taken for seconds, in nanoseconds; so is the result.
+pub(crate) fn nanos_by_size(as_seconds_ns: i128) -> Result<i128, GridError> {
+    let seconds = as_seconds_ns / NANOS_PER_SECOND;
+    if seconds.abs() <= LATEST_SECONDS {
+        return Ok(NANOS_PER_SECOND);
+    }
+    let units = [1_000_000, 1_000, 1].into_iter();
+    let mut likely = units.filter(|unit| THIS_CENTURY.contains(&(seconds * unit / NANOS_PER_SECOND)));
+    likely.next().ok_or(GridError::Beyond { seconds })
 }
 
 #[cfg(test)]
@@ -363,11 +445,34 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_refused_that_the_uncertainty_of_the_times_excludes() {
+        let over = |times_ns: &[i128], asked: &str| {
+            let rows = (0..).zip(times_ns).map(|(index, time_ns)| Timed { index, time_ns: *time_ns });
+            rate_over(&rows.collect::<Vec<_>>(), Some(rate(asked)))
+        };
+        for hertz in [91.0, 95.0, 99.8, 100.2, 109.0] {
+            let refused = over(&times(hertz, 300, 1.0), "100");
+            assert!(matches!(refused, Err(GridError::OtherRate { .. })), "{hertz}");
+        }
+        for hertz in [99.95, 100.05] {
+            assert_eq!(over(&times(hertz, 300, 1.0), "100"), Ok(rate("100")), "{hertz}");
+        }
+        // Ten rows in whole milliseconds do not tell 360 Hz from 350.
+        assert_eq!(over(&times(360.0, 10, 1e6), "350"), Ok(rate("350")));
+        assert!(over(&times(360.0, 4_096, 1e6), "350").is_err());
+        assert_eq!(rate_of_period(" 2.000000e-06"), Some(rate("500k")));
+        assert_eq!(rate_of_period("4e-10"), Some(rate("2500M")));
+        assert_eq!(rate_of_period("0"), None);
+        assert!(rate_beside(rate("500k"), Some(rate("400k"))).is_err());
+    }
+
+    #[test]
     fn times_are_read_to_the_nanosecond() {
         assert_eq!(parse_time("1604102400.123456789", NANOS_PER_SECOND), Ok(1_604_102_400_123_456_789));
         assert_eq!(parse_time("-0.5", 1_000_000), Ok(-500_000));
         assert_eq!(parse_time("1604102400123456789", 1), Ok(1_604_102_400_123_456_789));
         assert_eq!(parse_time("1.5e-3", NANOS_PER_SECOND), Ok(1_500_000));
+        assert_eq!(parse_time("1.5", 3_600 * NANOS_PER_SECOND), Ok(5_400 * NANOS_PER_SECOND));
         for text in ["", ".", "-", "12:00", "nan", "1e99", "2020-01-01T00:00:00Z"] {
             assert!(parse_time(text, NANOS_PER_SECOND).is_err(), "{text}");
         }

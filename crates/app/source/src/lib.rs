@@ -7,6 +7,7 @@
 //! Start with [`Source`] and [`Player`]; [`open_file`] and [`signals::open`] make the common ones.
 
 mod columns;
+mod csv;
 mod csv_table;
 mod file;
 mod finite;
@@ -24,14 +25,16 @@ mod raw;
 mod recording;
 mod repeat;
 pub mod signals;
+mod text_file;
 mod wav;
 mod wave;
 
 pub use columns::ColumnError;
+pub use csv::{HeadError, TimeError, TimeUnit};
 pub use csv_table::{CsvError, CsvTable};
-pub use file::{FileOptions, FileSource, OpenError, TimeColumn, open_file};
+pub use file::{FileOptions, FileSource, Kind as FileKind, OpenError, TimeColumn, open_file};
 pub use finite::{NotFinite, finite};
-pub use follow::{Begin, CsvFollower, FollowError, FollowOptions, Followed, Mark, Rows, TimeUnit};
+pub use follow::{Begin, CsvFollower, FollowError, FollowOptions, Followed, Mark, Rows};
 pub use grid::GridError;
 pub use lines::{Lines, LinesError, LinesOptions};
 pub use npy::{NpyArray, NpyError, ReadSeek};

@@ -1,21 +1,18 @@
 //! Lines of numbers from standard input or any other reader: one line, one sample.
 //!
-//! Values are separated by commas, semicolons, spaces or tabs; blank lines and `#` comments are skipped; the first
-//! line may name the channels (`current [A], voltage [V]` or `a b`). Lines arrive in real time, so the user gives the
-//! rate and the system's clock stamps them.
+//! They are read as the rows of a CSV file are: separator, decimal sign and header row are decided by [`Head`]. Lines
+//! arrive in real time, so the user gives the rate and the system's clock stamps them; a column of times is a channel.
 
-use std::io::{BufRead, BufReader, Read};
+use std::collections::VecDeque;
+use std::io::Read;
 use std::num::NonZeroU64;
 
 use sample::{Channel, Dtype, Schema, StreamName};
 use units::SampleRate;
 
-use crate::numbers::{heading, numbered_channels, push_text};
+use crate::csv::{Head, Layout, LineError, RowError, TextLines, TextOptions, is_passed_over};
 use crate::piece::samples_at_once;
-use crate::{Description, NanPolicy, NumberError, Piece, Source, SourceError, Timing};
-
-/// Maximum length of a line, in bytes: 4,096 channels of 200 digits. Longer ones are binary data, not lines.
-const MAX_LINE_BYTES: u64 = 1 << 20;
+use crate::{Description, HeadError, NanPolicy, NumberError, Piece, Source, SourceError, TimeColumn, Timing};
 
 /// Options of the lines.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,17 +27,18 @@ pub struct LinesOptions {
     pub channels: Option<Vec<Channel>>,
     /// Policy for values that are not finite numbers.
     pub nan: NanPolicy,
+    /// Number of lines at the beginning that are passed over.
+    pub skip: u64,
 }
 
 /// Source that reads lines.
 pub struct Lines<R> {
-    reader: BufReader<R>,
+    text: TextLines<R>,
     description: Description,
+    layout: Layout,
     nan: NanPolicy,
-    line: String,
-    line_number: u64,
-    /// True if the first line was needed for the channels and is yet to be returned.
-    first_waits: bool,
+    /// Rows that were needed for the layout and are yet to be returned, with their numbers.
+    first: VecDeque<(u64, String)>,
     failure: Option<LinesError>,
     buffer: Vec<u8>,
 }
@@ -52,6 +50,9 @@ pub enum LinesError {
     /// The input ended before a line of values.
     #[error("the input ended before the first line of values")]
     Empty,
+    /// The first lines give no layout.
+    #[error(transparent)]
+    Head(#[from] HeadError),
     /// A line has more or fewer values than there are channels.
     #[error("line {line} has {found} values, expected {expected}")]
     Ragged {
@@ -78,7 +79,7 @@ pub enum LinesError {
         /// Number of the line, from 1.
         line: u64,
     },
-    /// The input cannot be read, or is not UTF-8.
+    /// The input cannot be read.
     #[error("reading line {line} failed: {source}")]
     Io {
         /// Number of the line, from 1.
@@ -92,99 +93,74 @@ impl LinesOptions {
     /// Creates options with defaults: floats, channels from the first line, NaN refused.
     #[must_use]
     pub const fn new(name: StreamName, rate: SampleRate) -> Self {
-        Self { name, rate, dtype: Dtype::F8, channels: None, nan: NanPolicy::Refuse }
+        Self { name, rate, dtype: Dtype::F8, channels: None, nan: NanPolicy::Refuse, skip: 0 }
+    }
+
+    fn text(&self) -> TextOptions {
+        TextOptions {
+            skip: self.skip,
+            time: TimeColumn::None,
+            time_unit: None,
+            time_zone: None,
+            columns: Vec::new(),
+            unnamed: "ch",
+        }
     }
 }
 
 impl<R: Read + Send> Lines<R> {
-    /// Waits for the first line, which gives the channels unless they are set.
+    /// Waits for the first row, which tells the channels unless they are set.
     ///
     /// # Errors
-    /// [`SourceError::Lines`], [`SourceError::Schema`] if the first line or the channels are invalid.
+    /// [`SourceError::Lines`], [`SourceError::Schema`] if the first lines or the channels are invalid.
     pub fn open(input: R, options: &LinesOptions) -> Result<Self, SourceError> {
-        let schema = Schema::new(options.dtype, options.rate, vec![Channel::new("ch0", "")])?;
+        let mut text = TextLines::new(input);
+        let mut head = Head::new(options.text());
+        let layout = layout_of(&mut text, &mut head)?;
+        let channels = options.channels.clone().unwrap_or_else(|| layout.channels());
+        let schema = Schema::new(options.dtype, options.rate, channels)?;
         let description =
             Description { name: options.name.clone(), schema, timing: Timing::Live, samples: None };
-        let mut lines = Self {
-            reader: BufReader::new(input),
-            description,
-            nan: options.nan,
-            line: String::new(),
-            line_number: 0,
-            first_waits: true,
-            failure: None,
-            buffer: Vec::new(),
-        };
-        if !lines.read_line()? {
-            return Err(LinesError::Empty.into());
-        }
-        lines.description.schema.channels = lines.channels_of_first_line(options)?;
-        lines.description.schema.check()?;
-        Ok(lines)
-    }
-
-    fn channels_of_first_line(&mut self, options: &LinesOptions) -> Result<Vec<Channel>, LinesError> {
-        let is_header = values(&self.line).any(|value| value.parse::<f64>().is_err());
-        let found =
-            if is_header { headings(&self.line) } else { numbered_channels(values(&self.line).count()) };
-        if is_header && !self.read_line()? {
-            return Err(LinesError::Empty);
-        }
-        Ok(options.channels.clone().unwrap_or(found))
-    }
-
-    /// Reads the next line that is not blank; `false` at the end.
-    fn read_line(&mut self) -> Result<bool, LinesError> {
-        loop {
-            self.line.clear();
-            self.line_number += 1;
-            let mut limited = (&mut self.reader).take(MAX_LINE_BYTES);
-            let read = limited.read_line(&mut self.line);
-            let size_bytes = read.map_err(|source| LinesError::Io { line: self.line_number, source })?;
-            if size_bytes as u64 == MAX_LINE_BYTES {
-                return Err(LinesError::TooLong { line: self.line_number });
-            }
-            let text = self.line.trim();
-            if size_bytes == 0 || !(text.is_empty() || text.starts_with('#')) {
-                return Ok(size_bytes > 0);
-            }
-        }
-    }
-
-    fn push_line(&mut self) -> Result<(), LinesError> {
-        let (line, expected) = (self.line_number, self.description.schema.channels.len());
-        let found = values(&self.line).count();
-        if found != expected {
-            return Err(LinesError::Ragged { line, found, expected });
-        }
-        let whole_bytes = self.buffer.len();
-        for (index, text) in values(&self.line).enumerate() {
-            if let Err(source) = push_text(text, self.description.schema.dtype, self.nan, &mut self.buffer) {
-                self.buffer.truncate(whole_bytes);
-                return Err(LinesError::Value { line, value: index + 1, source });
-            }
-        }
-        Ok(())
+        let first = head.rows(&layout).map(|line| (line.number, line.text)).collect();
+        Ok(Self { text, description, layout, nan: options.nan, first, failure: None, buffer: Vec::new() })
     }
 
     /// Takes lines until there are `count` samples, until the end, or until the next line is not available yet.
     fn fill(&mut self, count: usize) -> Result<(), LinesError> {
         for _ in 0..count {
-            if !std::mem::take(&mut self.first_waits) && !self.read_line()? {
-                return Ok(());
-            }
-            self.push_line()?;
-            if !self.reader.buffer().contains(&b'\n') {
+            if !self.push_row()? || (self.first.is_empty() && !self.text.has_another()) {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Appends the next row; `false` at the end.
+    fn push_row(&mut self) -> Result<bool, LinesError> {
+        let as_elements = (self.description.schema.dtype, self.nan);
+        if let Some((line, row)) = self.first.pop_front() {
+            let read = self.layout.read(&row, as_elements, &mut self.buffer);
+            return read.map(|_| true).map_err(|error| at_line(line, error));
+        }
+        while advance(&mut self.text)? {
+            if !is_passed_over(self.text.bytes()) {
+                let line = self.text.number();
+                let row = str::from_utf8(self.text.bytes()).map_err(|_| HeadError::Encoding { line })?;
+                let read = self.layout.read(row, as_elements, &mut self.buffer);
+                return read.map(|_| true).map_err(|error| at_line(line, error));
+            }
+        }
+        Ok(false)
     }
 }
 
 impl<R: Read + Send> Source for Lines<R> {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn decided(&self) -> Option<String> {
+        Some(format!("standard input: {}", self.layout.said()))
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
@@ -201,27 +177,28 @@ impl<R: Read + Send> Source for Lines<R> {
     }
 }
 
-/// Splits a line: at commas or semicolons if there are any, else at white space.
-fn values(line: &str) -> impl Iterator<Item = &str> {
-    let separated = line.contains([',', ';']);
-    let parts =
-        line.trim().split(move |c: char| if separated { c == ',' || c == ';' } else { c.is_whitespace() });
-    parts.map(str::trim).filter(move |part| separated || !part.is_empty())
-}
-
-/// Splits a first line of names; without commas, white space inside a unit's brackets does not separate.
-fn headings(line: &str) -> Vec<Channel> {
-    let mut parts: Vec<String> = Vec::new();
-    for part in values(line) {
-        match parts.last_mut() {
-            Some(name) if part.starts_with('[') && !name.ends_with(']') => {
-                name.push(' ');
-                name.push_str(part);
-            }
-            _ => parts.push(part.to_owned()),
+fn layout_of<R: Read>(text: &mut TextLines<R>, head: &mut Head) -> Result<Layout, LinesError> {
+    while advance(text)? {
+        if let Some(layout) = head.take(text.number(), text.bytes())? {
+            return Ok(layout);
         }
     }
-    parts.iter().enumerate().map(|(index, text)| heading(text, index)).collect()
+    head.finish()?.ok_or(LinesError::Empty)
+}
+
+fn advance<R: Read>(text: &mut TextLines<R>) -> Result<bool, LinesError> {
+    text.advance().map_err(|error| match error {
+        LineError::TooLong => LinesError::TooLong { line: text.number() },
+        LineError::Io(source) => LinesError::Io { line: text.number(), source },
+    })
+}
+
+fn at_line(line: u64, error: RowError) -> LinesError {
+    match error {
+        RowError::Ragged { found, expected } => LinesError::Ragged { line, found, expected },
+        RowError::Field { place, source, .. } => LinesError::Value { line, value: place + 1, source },
+        RowError::Time(_) => unreachable!("lines have no time column"),
+    }
 }
 
 #[cfg(test)]
@@ -271,6 +248,32 @@ mod tests {
         assert!(refusal("1\n2\nthree\n").contains("line 3, value 1: `three` is not a number"));
         assert!(refusal("1 2\n3 nan\n").contains("line 2, value 2: `nan` is not a finite"));
         assert!(refusal("1,2\n3,\n").contains("line 2, value 2: a value is missing"));
+    }
+
+    #[test]
+    fn a_comma_beside_semicolons_or_blanks_is_a_decimal_sign() {
+        for text in ["1,5;2,5\n3,5;4,5\n", "1,5 2,5\n3,5 4,5\n", "u v\n1,5 2,5\n3,5 4,5\n"] {
+            let mut lines = open(text).unwrap();
+            let (bytes, _) = drain(&mut lines).unwrap();
+            assert_eq!(floats(&lines, &bytes), [1.5, 2.5, 3.5, 4.5], "{text:?}");
+        }
+        assert!(refusal("1,5;2\n1.5;2\n").contains("line 2, value 1: `1.5` has another decimal sign"));
+    }
+
+    #[test]
+    fn no_first_line_of_values_is_taken_for_names() {
+        for (text, dtype) in [
+            ("\u{feff}1\n0\n1\n", Dtype::F8),
+            ("true\nfalse\ntrue\n", Dtype::Bool),
+            ("0x1\n0x0\n0x1\n", Dtype::U8),
+        ] {
+            let mut lines = Lines::open(text.as_bytes(), &LinesOptions { dtype, ..options() }).unwrap();
+            assert_eq!(lines.description().schema.channels[0].name, "ch0");
+            let (bytes, _) = drain(&mut lines).unwrap();
+            assert_eq!(floats(&lines, &bytes), [1.0, 0.0, 1.0], "{text:?}");
+        }
+        assert!(refusal("NA,1\n2,3\n").contains("line 1, value 1: a value is missing"));
+        assert!(refusal("OL,1\n2,3\n").contains("line 1, value 1: `OL` is not a number"));
     }
 
     #[test]

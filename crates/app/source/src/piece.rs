@@ -18,6 +18,11 @@ pub trait Source: Send {
     /// Returns the description of the samples.
     fn description(&self) -> &Description;
 
+    /// Returns what was decided about the input without being told, in one line for the user; `None` if nothing was.
+    fn decided(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the next samples, or reports that some are missing.
     ///
     /// Blocks only if the source is [`Timing::Live`]; then it returns the samples that have arrived instead of
@@ -166,6 +171,10 @@ pub enum SourceError {
 impl<S: Source + ?Sized> Source for Box<S> {
     fn description(&self) -> &Description {
         (**self).description()
+    }
+
+    fn decided(&self) -> Option<String> {
+        (**self).decided()
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {

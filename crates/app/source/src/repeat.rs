@@ -34,6 +34,10 @@ impl<S: Source> Source for Repeat<S> {
         &self.description
     }
 
+    fn decided(&self) -> Option<String> {
+        self.source.decided()
+    }
+
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
         if self.at_seam {
             self.rewind()?;

@@ -81,9 +81,6 @@ pub(crate) struct Arguments {
     /// Send always, or only while a reader is present [default: send= of the bus, otherwise always]
     #[arg(long, value_enum, value_name = "WHEN")]
     send: Option<WhenToSend>,
-    /// Channel names, instead of the source's own
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    name_channels: Vec<String>,
     /// One unit for all channels, or one per channel, separated by commas
     #[arg(long, value_name = "UNITS", value_delimiter = ',')]
     unit: Vec<String>,
@@ -134,6 +131,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         eprintln!("ended before the first line, which determines the channels: nothing was published");
         return Ok(Outcome::Fine);
     };
+    if let Some(decided) = source.decided().filter(|_| !arguments.json) {
+        eprintln!("{decided}");
+    }
     let schema = arguments.schema(source.description())?;
     let name = source.description().name.to_string();
     let publisher = arguments.describe(node.publisher(name).schema(&schema)).open()?;
@@ -201,9 +201,9 @@ impl Arguments {
             let message = format!("{given} {what} for {channels} channels\ngive one for each");
             if given == channels { Ok(()) } else { Err(anyhow::anyhow!(message)) }
         };
-        if !self.name_channels.is_empty() {
-            one_each("channel names", self.name_channels.len())?;
-            rename(&mut schema.channels, &self.name_channels);
+        if !self.origin.name_channels.is_empty() {
+            one_each("channel names", self.origin.name_channels.len())?;
+            rename(&mut schema.channels, &self.origin.name_channels);
         }
         match self.unit.as_slice() {
             [] => {}

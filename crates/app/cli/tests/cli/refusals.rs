@@ -111,6 +111,28 @@ fn a_wrong_file_is_told_with_its_line() {
 }
 
 #[test]
+fn what_was_decided_about_a_file_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.dat");
+    std::fs::write(&path, "Logger 7\nZeit;u\nms;V\n0;1,5\n10;2,5\n").unwrap();
+    let file = ["pub", "--file", path.to_str().unwrap(), "--time", "Zeit", "--wait", "0s"];
+    let bus = private_bus();
+    let said = String::from_utf8(run(&[&file[..], &["--bus", &bus]].concat()).stderr).unwrap();
+    for part in [
+        "run.dat: CSV separated by semicolons",
+        "header row 2, units in row 3",
+        "milliseconds",
+        "at 100 samples/s",
+    ] {
+        assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
+    }
+    let said = refusal(&["pub", "lab/x", "--wave", "sine", "--rate", "1k", "--skip", "1", "--bus", &bus]);
+    assert!(said.contains("--skip has no effect"), "{said}");
+    let said = refusal(&[&file[..], &["--time-unit", "weeks", "--bus", &bus]].concat());
+    assert!(said.contains("unknown unit of time `weeks`"), "{said}");
+}
+
+#[test]
 fn settings_are_checked_and_their_origin_is_told() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "[bus]\nadress = 'udp://239.84.0.0:7400'\n").unwrap();

@@ -14,6 +14,8 @@ fn options() -> FollowOptions {
         dtype: Dtype::F8,
         time: TimeColumn::Auto,
         time_unit: None,
+        time_zone: Some("UTC".to_owned()),
+        skip: 0,
         columns: Vec::new(),
         unit: String::new(),
         nan: NanPolicy::Refuse,
@@ -45,7 +47,7 @@ impl Read {
                 }
                 Followed::Refused(why) => self.refused.push(why),
                 Followed::Away(_) => self.away.push(self.values.len()),
-                Followed::Back => {}
+                Followed::Back | Followed::Decided(_) => {}
             }
         }
     }
@@ -95,13 +97,36 @@ fn truncated_at_every_length_no_row_is_read_before_its_line_ends() {
 }
 
 #[test]
-fn the_delimiter_is_what_the_first_line_has_most_of() {
-    for (line, count) in [("1,2,3", 3), ("1;2,5;3", 0), ("1\t2", 2), ("1 2  3", 3), ("7", 1)] {
+fn rows_are_laid_out_as_in_complete_files() {
+    for (line, count) in [("1,2,3", 3), ("1;2,5;3", 3), ("1\t2", 2), ("1 2  3", 3), ("7", 1)] {
         assert_eq!(read(format!("{line}\n").as_bytes(), options()).values.len(), count, "{line}");
     }
-    assert_eq!(read(b"a;b,c;d\n1;2;3\n", options()).values, [1.0, 2.0, 3.0]);
-    assert_eq!(read(b"1 2\n", options()).channels[1].0, "channel1");
+    let names = |text: &str| {
+        let channels = read(text.as_bytes(), options()).channels;
+        channels.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(names("1 2\n"), ["channel0", "channel1"]);
+    assert_eq!(names("\u{feff}time,u,w\n1,2,3\n"), ["u", "w"]);
+    assert_eq!(names("time,Temp #1,Temp #2\n1,2,3\n"), ["Temp #1", "Temp #2"]);
+    assert_eq!(names("time,\"Torque, Request\",w\n1,2,3\n"), ["Torque, Request", "w"]);
+    assert_eq!(names("time,TC(1),TC(2)\n1,2,3\n"), ["TC(1)", "TC(2)"]);
+    assert_eq!(names("A logger\nSerial,12\n\nt,u\n[ms],[V]\n1,2\n"), ["u"]);
     assert_eq!(read(b"a b\n1 2\n", FollowOptions { unit: "V".to_owned(), ..options() }).channels[1].1, "V");
+    let skipped = FollowOptions { skip: 1, ..options() };
+    assert_eq!(read(b"400.0,400.5\n1,2\n", skipped).values, [1.0, 2.0]);
+}
+
+#[test]
+fn the_layout_is_told_once() {
+    let (mut tail, mut news) = (Tail::new(options()), Vec::new());
+    tail.feed(b"t [ms],u\n1,2\n", &mut news).unwrap();
+    tail.feed(b"2,3\n", &mut news).unwrap();
+    let said: Vec<_> = news
+        .iter()
+        .filter_map(|it| if let Followed::Decided(said) = it { Some(said) } else { None })
+        .collect();
+    let [said] = said[..] else { panic!("{news:?}") };
+    assert!(said.contains("header row 1") && said.contains("milliseconds"), "{said}");
 }
 
 #[test]
@@ -144,10 +169,11 @@ fn columns_that_are_not_there_are_said() {
         FollowOptions { columns: vec!["c".to_owned()], ..options() },
         FollowOptions { time: TimeColumn::Named("c".to_owned()), ..options() },
     ] {
-        assert_eq!(refusal("a,b\n", wrong), "unknown column `c`; the columns are a, b");
+        assert_eq!(refusal("a,b\n1,2\n", wrong), "unknown column `c`; the columns are a, b");
     }
-    assert!(refusal("time\n", options()).contains("--time none"));
-    assert!(refusal("t [fortnights],a\n", options()).contains("fortnights"));
+    assert!(refusal("time\n1\n", options()).contains("--time none"));
+    assert!(refusal("t [fortnights],a\n1,2\n", options()).contains("fortnights"));
+    assert!(refusal("a,a\n1,2\n", options()).contains("two columns are named `a`"));
     assert!(refusal(&"1".repeat((1 << 20) + 1), options()).contains("longer than 1 MiB"));
 }
 
@@ -218,11 +244,41 @@ fn a_file_that_is_renamed_is_read_to_its_end_and_then_the_next() {
 }
 
 #[test]
+fn rows_that_come_into_a_renamed_file_are_read_until_the_next_has_a_row() {
+    let mut scene = Scene::begin("x\n1\n", Begin::Beginning);
+    let mut old = OpenOptions::new().append(true).open(scene.path()).unwrap();
+    scene.values();
+    rename(scene.path(), scene.folder.path().join("log.csv.1")).unwrap();
+    scene.append("x\n");
+    assert_eq!(scene.values(), [1.0]);
+    old.write_all(b"2\n3\n").unwrap();
+    scene.append("4\n");
+    assert_eq!(scene.values(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!((scene.read.away.len(), scene.follower.rotations()), (0, 1));
+    // A row behind the first of the next file has no place anymore: that is told.
+    old.write_all(b"9\n").unwrap();
+    scene.append("5\n");
+    assert_eq!(scene.values(), [1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(scene.read.away, [4]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut follower = CsvFollower::new(folder.path(), options(), Begin::Beginning);
+    let said = follower.read(&mut Vec::new()).unwrap_err().to_string();
+    assert!(
+        said.starts_with(&folder.path().display().to_string()) && said.contains("cannot be read"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_mark_continues_in_the_same_file_and_is_refused_in_another() {
     let mut scene = Scene::begin("a\n1\n2\n3", Begin::Beginning);
     scene.values();
     let mark = scene.follower.mark().unwrap().unwrap();
-    assert_eq!((mark.position, mark.header.as_deref()), (6, Some("a")));
+    assert_eq!((mark.position, mark.header.as_deref()), (6, Some("a\n1")));
     for (path, expected, away) in [("log.csv", &[34.0][..], 0), ("other.csv", &[5.0], 1)] {
         scene.append("4\n");
         std::fs::write(scene.folder.path().join("other.csv"), "b\n5\n").unwrap();

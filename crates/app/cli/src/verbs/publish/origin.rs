@@ -7,7 +7,8 @@ use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use source::host::{DEFAULT_RATE_HZ, Probe};
 use source::{
-    FileOptions, Lines, LinesOptions, NanPolicy, Raw, Repeat, Shape, Source, Speed, TimeColumn, WaveOptions,
+    FileKind, FileOptions, Lines, LinesOptions, NanPolicy, Raw, Repeat, Shape, Source, Speed, TimeColumn,
+    TimeUnit, WaveOptions,
 };
 use tallycast::{Channel, Dtype, SampleRate, Schema, StreamName};
 use units::RateError;
@@ -42,12 +43,28 @@ pub(super) struct OriginArguments {
     /// Time column of a table; `none` if a column that looks like a time is a channel
     #[arg(long, value_name = "COLUMN", requires = "file")]
     time: Option<String>,
+    /// Unit of the time column: s, ms, us, ns, min, h; iso for dates and times of day, dmy or mdy where 03/04/2026 has
+    /// the day or the month first [default: from its heading, its name or its first value]
+    #[arg(long, value_name = "UNIT", requires = "file", value_parser = time_unit)]
+    time_unit: Option<TimeUnit>,
+    /// Time zone of times without an offset, such as Europe/Berlin or UTC [default: that of this host]
+    #[arg(long, value_name = "ZONE", requires = "file")]
+    time_zone: Option<String>,
+    /// Pass over this many lines at the beginning of a text
+    #[arg(long, value_name = "LINES")]
+    skip: Option<u64>,
+    /// Format of the file, whatever its name and content: csv, for any table of text, wav, parquet or npy
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "file", hide_possible_values = true)]
+    format: Option<FileFormat>,
     /// Columns of a table to publish as channels [default: all but the time]
     #[arg(long, value_name = "NAMES", requires = "file", value_delimiter = ',')]
     columns: Vec<String>,
     /// Accept NaN, infinities and empty text fields from files and standard input
     #[arg(long)]
     allow_nan: bool,
+    /// Channel names, instead of the source's own
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(super) name_channels: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -70,6 +87,26 @@ struct What {
     stdin: Option<Form>,
 }
 
+/// [`FileKind`], with its names on the command line.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum FileFormat {
+    Csv,
+    Wav,
+    Parquet,
+    Npy,
+}
+
+impl From<FileFormat> for FileKind {
+    fn from(format: FileFormat) -> Self {
+        match format {
+            FileFormat::Csv => Self::Csv,
+            FileFormat::Wav => Self::Wav,
+            FileFormat::Parquet => Self::Parquet,
+            FileFormat::Npy => Self::Npy,
+        }
+    }
+}
+
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum Form {
     /// One sample per line: numbers separated by commas, semicolons, spaces or tabs
@@ -89,6 +126,7 @@ impl OriginArguments {
             ("--amplitude", self.amplitude.is_some()),
             ("--seed", self.seed.is_some()),
             ("--allow-nan", self.allow_nan),
+            ("--skip", self.skip.is_some()),
             ("--loop", repeat),
             ("--speed", speed != Speed::true_time()),
         ];
@@ -155,6 +193,11 @@ impl OriginArguments {
             },
             columns: self.columns.clone(),
             nan: self.nan_policy(),
+            kind: self.format.map(FileKind::from),
+            time_unit: self.time_unit,
+            time_zone: self.time_zone.clone(),
+            skip: self.skip.unwrap_or(0),
+            channel_names: self.name_channels.clone(),
         }
     }
 
@@ -174,6 +217,7 @@ impl OriginArguments {
         let options = LinesOptions {
             dtype: self.dtype.unwrap_or(Dtype::F8),
             nan: self.nan_policy(),
+            skip: self.skip.unwrap_or(0),
             ..LinesOptions::new(name.clone(), self.needed_rate()?)
         };
         // Opening waits for the first line, perhaps indefinitely: the thread ends with the process.
@@ -211,7 +255,7 @@ impl What {
         match self {
             Self { signal: Some(_), .. } => ("a recorded signal", &["--loop", "--speed"]),
             Self { file: Some(_), .. } => {
-                ("a file", &["--rate", "--dtype", "--allow-nan", "--loop", "--speed"])
+                ("a file", &["--rate", "--dtype", "--allow-nan", "--skip", "--loop", "--speed"])
             }
             Self { wave: Some(Shape::Noise), .. } => {
                 ("noise", &["--rate", "--channels", "--dtype", "--amplitude", "--seed", "--speed"])
@@ -224,7 +268,7 @@ impl What {
             Self { stdin: Some(Form::Raw), .. } => {
                 ("raw input", &["--rate", "--channels", "--dtype", "--allow-nan"])
             }
-            Self { .. } => ("lines of input", &["--rate", "--dtype", "--allow-nan"]),
+            Self { .. } => ("lines of input", &["--rate", "--dtype", "--allow-nan", "--skip"]),
         }
     }
 }
@@ -247,6 +291,10 @@ impl Source for Named {
         &self.description
     }
 
+    fn decided(&self) -> Option<String> {
+        self.source.decided()
+    }
+
     fn next(&mut self, at_most: std::num::NonZeroU64) -> Result<source::Piece<'_>, source::SourceError> {
         self.source.next(at_most)
     }
@@ -258,6 +306,11 @@ impl Source for Named {
 
 fn needed_name(name: Option<&StreamName>) -> anyhow::Result<&StreamName> {
     name.ok_or_else(|| anyhow!("this source has no default name\ngive one: tallycast pub lab/probe …"))
+}
+
+fn time_unit(text: &str) -> Result<TimeUnit, String> {
+    let unknown = || format!("unknown unit of time `{text}`; write one of {}", TimeUnit::NAMES.join(", "));
+    TimeUnit::named(text).filter(|_| TimeUnit::NAMES.contains(&text)).ok_or_else(unknown)
 }
 
 fn probe(text: &str) -> Result<Probe, String> {
