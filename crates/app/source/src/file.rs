@@ -9,8 +9,8 @@ use sample::{Dtype, SchemaError, StreamName};
 use units::SampleRate;
 
 use crate::{
-    CsvTable, Description, NanPolicy, NpyArray, ParquetTable, Piece, Recording, RecordingError, Source,
-    finite,
+    CsvTable, Description, NanPolicy, NpyArray, ParquetTable, Piece, ReadSeek, Recording, RecordingError,
+    Source, finite, npz,
 };
 use crate::{SourceError, TimeUnit, Wav, csv_table, text_file};
 
@@ -21,11 +21,11 @@ pub struct FileOptions {
     pub name: Option<StreamName>,
     /// Samples per second, which override the file's rate.
     pub rate: Option<SampleRate>,
-    /// Type of the elements, if the file does not fix it: in text, and as float in Parquet.
+    /// Type of the elements, if the file does not fix it: in text, and as float in Parquet and NPY.
     pub dtype: Option<Dtype>,
     /// Time column of a table.
     pub time: TimeColumn,
-    /// Columns of a table that become channels; if empty, all but the time.
+    /// Columns of a table, or fields of a structured array, that become channels; if empty, all but the time.
     pub columns: Vec<String>,
     /// Policy for values that are not finite numbers.
     pub nan: NanPolicy,
@@ -66,12 +66,17 @@ pub enum OpenError {
     /// The type is not recognised by name or content.
     #[error(
         "unknown file type by name and content\n\
-         supported are .wav .csv .tsv .parquet and .npy; a table of text in any file: --format csv"
+         supported are .wav .csv .tsv .parquet .npy and .npz; a table of text in any file: --format csv"
     )]
     UnknownKind,
     /// Columns were chosen in a file without columns.
-    #[error("{0} file has no columns to choose\nomit --columns and --time; they apply to CSV and Parquet")]
-    NotTable(&'static str),
+    #[error(
+        "a WAV file has no columns to choose\nomit --columns; it applies to CSV, Parquet and structured arrays"
+    )]
+    NoColumns,
+    /// A time column was chosen in a file without one.
+    #[error("{0} file has no time column\nomit --time; it applies to CSV and Parquet")]
+    NoTime(&'static str),
     /// Options of text were given for another file.
     #[error("the file is no text\nomit --time-unit, --time-zone and --skip; they apply to CSV")]
     NotText,
@@ -86,9 +91,10 @@ pub struct FileSource {
     inner: Box<dyn Source>,
 }
 
-/// Opens a WAV, CSV, Parquet or NPY file, recognised by its extension or else by its content.
+/// Opens a WAV, CSV, Parquet, NPY or NPZ file, recognised by its extension or else by its content.
 ///
-/// A CSV file may be compressed by gzip, and may have any other extension if its content is a table.
+/// A CSV file may be compressed by gzip, and may have any other extension if its content is a table. `FILE.npz#ARRAY`
+/// is one array of an NPZ file.
 ///
 /// An NPY file with a TOML file of the same name next to it is a described recording.
 ///
@@ -143,13 +149,19 @@ pub enum Kind {
     Parquet,
     /// Array of NumPy.
     Npy,
+    /// Arrays of NumPy in a ZIP file.
+    /// Arrays of NumPy in a ZIP file.
+    Npz,
 }
 
 fn open_inner(path: &Path, options: &FileOptions) -> Result<Box<dyn Source>, SourceError> {
+    let (path, array) = npz::split(path);
+    let path = path.as_ref();
     let kind = options.kind.map_or_else(|| kind_of(path), Ok)?;
-    let name = match &options.name {
-        Some(name) => name.clone(),
-        None => name_of(path)?,
+    let name = match (&options.name, array) {
+        (Some(name), _) => name.clone(),
+        (None, Some(array)) => as_word(array).parse().map_err(OpenError::from)?,
+        (None, None) => name_of(path)?,
     };
     check_columns(&kind, options)?;
     check_text(kind, options)?;
@@ -158,18 +170,25 @@ fn open_inner(path: &Path, options: &FileOptions) -> Result<Box<dyn Source>, Sou
         Kind::Csv => Box::new(CsvTable::open(path, name, options)?),
         Kind::Wav => finite(Box::new(Wav::open(path, name, options)?), options.nan),
         Kind::Parquet => finite(Box::new(ParquetTable::open(path, name, options)?), options.nan),
-        Kind::Npy => finite(Box::new(open_recording(path, &name, options)?), options.nan),
+        Kind::Npy => {
+            let file = std::io::BufReader::new(File::open(path).map_err(OpenError::from)?);
+            finite(Box::new(open_recording(Box::new(file), path, &name, options)?), options.nan)
+        }
+        Kind::Npz => {
+            let array = npz::open(path, array)?;
+            finite(Box::new(open_recording(array, path, &name, options)?), options.nan)
+        }
     })
 }
 
 fn check_columns(kind: &Kind, options: &FileOptions) -> Result<(), OpenError> {
     let what = match kind {
+        Kind::Wav if !options.columns.is_empty() => return Err(OpenError::NoColumns),
         Kind::Wav => "a WAV",
-        Kind::Npy => "an NPY",
+        Kind::Npy | Kind::Npz => "an NPY",
         Kind::Csv | Kind::Parquet => return Ok(()),
     };
-    let chosen = options.time != TimeColumn::Auto || !options.columns.is_empty();
-    if chosen { Err(OpenError::NotTable(what)) } else { Ok(()) }
+    if options.time == TimeColumn::Auto { Ok(()) } else { Err(OpenError::NoTime(what)) }
 }
 
 fn check_text(kind: Kind, options: &FileOptions) -> Result<(), OpenError> {
@@ -177,14 +196,18 @@ fn check_text(kind: Kind, options: &FileOptions) -> Result<(), OpenError> {
     if given && kind != Kind::Csv { Err(OpenError::NotText) } else { Ok(()) }
 }
 
-fn open_recording(path: &Path, name: &StreamName, options: &FileOptions) -> Result<Recording, SourceError> {
-    let file = std::io::BufReader::new(File::open(path).map_err(OpenError::from)?);
-    let array = NpyArray::open(file)?;
+fn open_recording(
+    array: Box<dyn ReadSeek>,
+    path: &Path,
+    name: &StreamName,
+    options: &FileOptions,
+) -> Result<Recording, SourceError> {
+    let array = NpyArray::open_as(array, &options.columns, options.dtype)?;
     let recording = match std::fs::read_to_string(path.with_extension("toml")) {
         Ok(sidecar) => Recording::read(array, &sidecar, name)?,
         Err(_) => Recording::bare(array, options.rate.ok_or(RecordingError::NoRate)?, name)?,
     };
-    recording.adjusted(options.rate, options.dtype)
+    Ok(recording.adjusted(options.rate))
 }
 
 fn kind_of(path: &Path) -> Result<Kind, OpenError> {
@@ -199,7 +222,8 @@ fn kind_of(path: &Path) -> Result<Kind, OpenError> {
         "csv" | "tsv" => Ok(Kind::Csv),
         "parquet" => Ok(Kind::Parquet),
         "npy" => Ok(Kind::Npy),
-        _ if start.starts_with(b"RIFF") => Ok(Kind::Wav),
+        "npz" => Ok(Kind::Npz),
+        _ if [b"RIFF", b"RF64", b"BW64"].iter().any(|id| start.starts_with(*id)) => Ok(Kind::Wav),
         _ if start.starts_with(b"PAR1") => Ok(Kind::Parquet),
         _ if start.starts_with(b"\x93NUMPY") => Ok(Kind::Npy),
         "gz" if text_file::is_compressed(&start)
@@ -259,10 +283,10 @@ mod tests {
         std::fs::write(path.with_extension("toml"), "rate = \"48k\"").unwrap();
         let source = open_file(&path, &FileOptions::default()).unwrap();
         assert_eq!(source.description().schema.rate, "48k".parse().unwrap());
-        let asked = FileOptions { dtype: Some(Dtype::I16), ..FileOptions::default() };
-        assert!(
-            open_file(&path, &asked).err().expect("another dtype").to_string().contains("are f4, not i16")
-        );
+        let asked = |dtype| FileOptions { dtype: Some(dtype), ..FileOptions::default() };
+        let said = open_file(&path, &asked(Dtype::I16)).err().expect("another dtype").to_string();
+        assert!(said.contains("are f4, not i16"), "{said}");
+        assert_eq!(open_file(&path, &asked(Dtype::F8)).unwrap().description().schema.dtype, Dtype::F8);
     }
 
     #[test]
@@ -313,11 +337,13 @@ mod tests {
         let path = folder.path().join("a.npy");
         std::fs::write(&path, npy("<f4", "(1,)", &[0; 4])).unwrap();
         let options = FileOptions { rate: Some("10".parse().unwrap()), ..FileOptions::default() };
-        let options = FileOptions { columns: vec!["a".to_owned()], ..options };
-        let said = open_file(&path, &options).err().expect("no columns").to_string();
-        assert!(said.contains("an NPY file has no columns to choose"), "{said}");
-        let options = FileOptions { columns: Vec::new(), skip: 1, ..options };
-        assert!(open_file(&path, &options).err().expect("no text").to_string().contains("omit --time-unit"));
+        let refusal =
+            |options: &FileOptions| open_file(&path, options).err().expect("a refusal").to_string();
+        let columns = FileOptions { columns: vec!["a".to_owned()], ..options.clone() };
+        assert!(refusal(&columns).contains("the array has no named fields to choose"));
+        let time = FileOptions { time: TimeColumn::None, ..options.clone() };
+        assert!(refusal(&time).contains("an NPY file has no time column"));
+        assert!(refusal(&FileOptions { skip: 1, ..options }).contains("omit --time-unit"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use ledger::Stage;
-use sample::{Schema, SchemaError, StreamName};
+use sample::{Schema, SchemaError, StreamName, TIMES_LABEL};
 use units::WallTime;
 
 /// Maximum number of bytes that a source returns at once.
@@ -142,6 +142,9 @@ pub enum SourceError {
     /// Error of an NPY array.
     #[error(transparent)]
     Npy(#[from] crate::NpyError),
+    /// Error of an NPZ file.
+    #[error(transparent)]
+    Npz(#[from] crate::NpzError),
     /// Error of a recording's description.
     #[error(transparent)]
     Recording(#[from] crate::RecordingError),
@@ -190,6 +193,14 @@ impl<S: Source + ?Sized> Source for Box<S> {
 pub(crate) fn samples_at_once(at_most: NonZeroU64, sample_bytes: usize) -> usize {
     let fitting = (MAX_PIECE_BYTES / sample_bytes.max(1)).max(1);
     usize::try_from(at_most.get()).unwrap_or(usize::MAX).min(fitting)
+}
+
+/// Removes the label of times of their own from a recording's schema: a player gives samples regular times.
+pub(crate) fn at_regular_times(mut schema: Schema) -> Schema {
+    if schema.has_own_times() {
+        schema.labels.remove(TIMES_LABEL);
+    }
+    schema
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use sample::{Channel, Dtype, MAX_CHANNELS, Schema, SchemaError, StreamName};
+use sample::{Channel, MAX_CHANNELS, Schema, SchemaError, StreamName};
 use serde::Deserialize;
 use units::{SampleRate, WallTime};
 
 use crate::numbers::numbered_channels;
-use crate::piece::samples_at_once;
+use crate::piece::{at_regular_times, samples_at_once};
 use crate::{Description, HoleKind, NpyArray, Piece, Source, SourceError, Timing};
 
 /// Maximum number of runs in a description: a hole every second for twelve days, and 64 MiB of text.
@@ -94,14 +94,6 @@ pub enum RecordingError {
     /// There are too many runs.
     #[error("a description lists at most {MAX_RUNS} runs, not {0}")]
     TooManyRuns(usize),
-    /// The requested dtype is not that of the array.
-    #[error("the array's elements are {actual}, not {asked}\nomit --dtype, or convert the array with astype")]
-    WrongDtype {
-        /// Type of the array.
-        actual: Dtype,
-        /// Requested type.
-        asked: Dtype,
-    },
 }
 
 /// TOML file that describes an array.
@@ -160,12 +152,13 @@ impl Recording {
         let rate: SampleRate = sidecar.rate.parse().map_err(RecordingError::from)?;
         let runs = runs_of(&sidecar, rate, array.rows())?;
         let start = sidecar.runs.first().map(|run| run.start_ns).or(sidecar.start_ns);
-        let channels = channels_of(&sidecar, array.columns())?;
+        let channels = channels_of(&sidecar, &array)?;
         let mut schema = Schema::new(array.dtype(), rate, channels)?;
         let words = [("title", sidecar.title), ("origin", sidecar.origin), ("licence", sidecar.licence)];
         let said = words.into_iter().filter_map(|(key, word)| Some((key.to_owned(), word?)));
         schema.labels = sidecar.labels;
         schema.labels.extend(said);
+        let schema = at_regular_times(schema);
         Ok(Self::new(array, name.clone(), schema, start.map(WallTime::from_nanos), runs))
     }
 
@@ -174,7 +167,7 @@ impl Recording {
     /// # Errors
     /// [`SourceError::Schema`] if it has too many columns.
     pub fn bare(array: NpyArray, rate: SampleRate, name: &StreamName) -> Result<Self, SourceError> {
-        let schema = Schema::new(array.dtype(), rate, one_a_column(array.columns())?)?;
+        let schema = Schema::new(array.dtype(), rate, undescribed(&array)?)?;
         let runs = vec![Run { rows: array.rows(), ..Run::default() }];
         Ok(Self::new(array, name.clone(), schema, None, runs))
     }
@@ -195,18 +188,10 @@ impl Recording {
         recording
     }
 
-    /// Plays at another rate than the recording's own, or checks that its elements have the requested type.
-    pub(crate) fn adjusted(
-        mut self,
-        rate: Option<SampleRate>,
-        dtype: Option<Dtype>,
-    ) -> Result<Self, SourceError> {
-        let actual = self.array.dtype();
-        if let Some(asked) = dtype.filter(|asked| *asked != actual) {
-            return Err(RecordingError::WrongDtype { actual, asked }.into());
-        }
+    /// Plays at another rate than the recording's own.
+    pub(crate) fn adjusted(mut self, rate: Option<SampleRate>) -> Self {
         self.description.schema.rate = rate.unwrap_or(self.description.schema.rate);
-        Ok(self)
+        self
     }
 
     fn begin_run(&mut self, index: usize) {
@@ -248,10 +233,11 @@ impl Source for Recording {
     }
 }
 
-fn channels_of(sidecar: &Sidecar, columns: u32) -> Result<Vec<Channel>, SourceError> {
+fn channels_of(sidecar: &Sidecar, array: &NpyArray) -> Result<Vec<Channel>, SourceError> {
     if sidecar.channels.is_empty() {
-        return Ok(one_a_column(columns)?);
+        return Ok(undescribed(array)?);
     }
+    let columns = array.columns();
     let channels: Vec<Channel> = sidecar.channels.iter().map(SidecarChannel::channel).collect();
     // More elements than a sample can have are refused with the schema.
     let elements = channels.iter().map(|channel| channel.elements().map_or(0, u64::from));
@@ -269,9 +255,12 @@ impl SidecarChannel {
     }
 }
 
-/// Returns one channel for each column of an array without a description.
-fn one_a_column(columns: u32) -> Result<Vec<Channel>, SchemaError> {
-    let count = columns as usize;
+/// Returns the channels of an array without a description: its fields, or one for each column.
+fn undescribed(array: &NpyArray) -> Result<Vec<Channel>, SchemaError> {
+    if let Some(channels) = array.channels() {
+        return Ok(channels);
+    }
+    let count = array.columns() as usize;
     // Checked here, before a name is made for each.
     if count > MAX_CHANNELS { Err(SchemaError::ChannelCount(count)) } else { Ok(numbered_channels(count)) }
 }
@@ -367,7 +356,7 @@ mod tests {
         // By their times nothing would be missing between the first two runs, and three between the last two.
         let sidecar = r#"
             rate = "1"
-            labels = { device = "probe 1" }
+            labels = { device = "probe 1", times = "own" }
             runs = [
                 { rows = 1, start_ns = 0, first_index = 7, partial = true },
                 { rows = 2, start_ns = 1_000_000_000, first_index = 8 },
@@ -378,6 +367,7 @@ mod tests {
         "#;
         let mut recording = read("(6,)", &[1, 2, 3, 4, 5, 6], sidecar).unwrap();
         assert_eq!(recording.description().schema.labels["device"], "probe 1");
+        assert!(!recording.description().schema.has_own_times(), "they are played at the rate");
         assert_eq!(recording.description().samples, Some(8));
         let hole = |before, samples| (before, samples, HoleKind::Recording);
         let whole = (vec![2, 3, 4], vec![hole(0, 1), hole(2, 2), hole(3, 2)]);
