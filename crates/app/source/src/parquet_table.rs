@@ -3,11 +3,12 @@
 //! The crate's Arrow layer is not used: a sample needs its values side by side, which is neither Arrow's order nor
 //! Parquet's, so every value is moved once in any case. With a time column the rate is derived from it and a longer
 //! step is a hole; without one the rate must be given. Tables of the archive also have the stream's description and
-//! the index of every sample: those then give rate, channels and holes exactly. Snappy, zstd, lz4 and gzip are
-//! supported.
+//! the index of every sample: those then give rate, channels and holes exactly. Decimals are the integers of their
+//! digits, with the scale in the schema. Snappy, zstd, lz4 and gzip are supported.
 
 mod described;
 mod layout;
+mod meaning;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -23,16 +24,18 @@ use parquet::errors::ParquetError as CrateError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
-use sample::{Channel, Dtype, Schema, StreamName};
+use sample::{Channel, Schema, StreamName};
 
-use crate::columns::{Chosen, choose, moment};
+use crate::columns::{Chosen, choose, moment, time_place};
+use crate::dtypes::common_dtype;
 use crate::grid::{Grid, ROWS_FOR_RATE, Timed, rate_over};
-use crate::piece::samples_at_once;
-use crate::{ColumnError, Description, FileOptions, GridError, HoleKind, NanPolicy, Piece, Source};
-use crate::{SourceError, Timing};
+use crate::piece::{at_regular_times, samples_at_once};
+use crate::{ColumnError, Description, DtypeError, FileOptions, GridError, HoleKind, NanPolicy, Piece};
+use crate::{Source, SourceError, TimeColumn as TimeChoice, Timing};
 
-use layout::{Column, check_flat, common_dtype, heading_of, parts_of, timestamp_unit};
-use values::Values;
+use layout::{Column, check_flat, element_level, heading_of, parts_of};
+use meaning::Meaning;
+use values::{Values, first_length};
 
 /// Parquet file being played.
 pub struct ParquetTable {
@@ -61,37 +64,17 @@ pub enum ParquetError {
     /// The file is not Parquet, damaged, truncated, or compressed with an unsupported codec.
     #[error("not readable as Parquet: {0}\nif it is compressed with brotli, write it with zstd")]
     Format(#[from] CrateError),
-    /// A column has no single numbers.
-    #[error("column `{column}` holds {holds}, not single numbers\nchoose other columns with --columns")]
+    /// A column has no numbers.
+    #[error("column `{column}` holds {holds}, not numbers\nchoose other columns with --columns")]
     NotNumbers {
         /// Name of the column.
         column: String,
         /// Its content.
         holds: String,
     },
-    /// 64-bit integers cannot be combined with another type.
-    #[error(
-        "columns `{first}` ({first_dtype}) and `{second}` ({second_dtype}) have no common type that keeps \
-         every digit\nchoose columns of one type with --columns, or accept the loss with --dtype f8"
-    )]
-    Mixed {
-        /// Name of a column.
-        first: String,
-        /// Type of that column.
-        first_dtype: Dtype,
-        /// Name of the other column.
-        second: String,
-        /// Type of the other column.
-        second_dtype: Dtype,
-    },
-    /// Another type was requested.
-    #[error("the columns are {actual}, not {asked}\nomit --dtype, or use f4 or f8")]
-    WrongDtype {
-        /// Type of the columns.
-        actual: Dtype,
-        /// Requested type.
-        asked: Dtype,
-    },
+    /// The columns have no common dtype, or a number has no exact form in it.
+    #[error(transparent)]
+    Dtype(#[from] DtypeError),
     /// A value is missing or not finite.
     #[error(
         "row {row}, column `{column}`: {what}\naccept it as NaN with --allow-nan, which needs float columns"
@@ -133,14 +116,22 @@ pub enum ParquetError {
     )]
     LaterDescription(u64),
     /// Rows of a list column differ in length.
-    #[error("column `{column}` has the shape {shape:?} by its description, but rows of another shape")]
+    #[error(
+        "row {row}, column `{column}`: its shape is not {shape:?} as in the first row or the description\n\
+         choose other columns with --columns"
+    )]
     Shape {
+        /// Number of the row, from 0.
+        row: u64,
         /// Name of the column.
         column: String,
-        /// Shape of a row according to the description.
+        /// Shape of the other rows.
         shape: Vec<u32>,
     },
 }
+
+/// Number of rows of a group in which the first list is looked for; rows before it are null.
+const ROWS_FOR_LENGTH: usize = 64;
 
 /// Columns that determine the places of the rows.
 #[derive(Clone, Copy)]
@@ -156,6 +147,8 @@ struct Places {
 struct TimeColumn {
     leaf: usize,
     nanos_per_unit: i128,
+    /// Number of parts of a unit that a value counts, if it is a decimal.
+    divisor: i128,
 }
 
 /// Rows that were read and are not yet returned.
@@ -170,6 +163,44 @@ struct Batch {
 struct Run {
     hole_before: u64,
     rows: Range<usize>,
+}
+
+/// Takes the first column of times as the time column if none has the name of one, and no rate is given.
+fn with_time_by_type(options: &FileOptions, leaves: &[ColumnDescPtr], headings: &[Channel]) -> FileOptions {
+    let mut options = options.clone();
+    let is_open = options.time == TimeChoice::Auto && options.rate.is_none();
+    if is_open && time_place(headings, &options.time).is_ok_and(|it| it.is_none()) {
+        let is_time = |leaf: &ColumnDescPtr| matches!(Meaning::of(leaf), Meaning::Times { .. });
+        let found = leaves.iter().position(is_time).filter(|at| check_flat(&leaves[*at], "").is_ok());
+        options.time = found.map_or(TimeChoice::Auto, |at| TimeChoice::Named(headings[at].name.clone()));
+    }
+    options
+}
+
+/// Finds the length of a column of lists that is not described: that of the first list.
+fn measure(
+    column: &mut Column,
+    file: &SerializedFileReader<File>,
+    descriptor: &ColumnDescriptor,
+) -> Result<(), ParquetError> {
+    let mut group = 0;
+    while column.nesting.elements == 0 {
+        if group == file.num_row_groups() {
+            return column.set_length(0);
+        }
+        let rows = file.get_row_group(group)?;
+        let count = rows_of(rows.metadata()).min(ROWS_FOR_LENGTH);
+        let mut reader = rows.get_column_reader(column.leaf)?;
+        if let Some(length) = first_length(&mut reader, count, column.nesting, element_level(descriptor))? {
+            column.set_length(length)?;
+        }
+        group += 1;
+    }
+    Ok(())
+}
+
+fn rows_of(group: &RowGroupMetaData) -> usize {
+    usize::try_from(group.num_rows()).unwrap_or(0)
 }
 
 /// Rejects a footer with a negative offset or size: the library panics on one.
@@ -203,11 +234,14 @@ impl ParquetTable {
         let described = described::schema_of(metadata)?;
         let headings: Vec<Channel> =
             leaves.iter().enumerate().map(|(at, leaf)| heading_of(at, leaf, described.as_ref())).collect();
+        let options = &with_time_by_type(options, leaves, &headings);
         let chosen = choose(&headings, options).map_err(ParquetError::from)?;
         let mut places = Places::of(&chosen, leaves, &headings)?;
-        let column = |at: &usize| Column::new(*at, &leaves[*at], described.as_ref());
-        let columns = chosen.channels.iter().map(column).collect::<Result<Vec<_>, _>>()?;
-        let dtype = common_dtype(&columns, options.dtype)?;
+        let column = |at: &usize| Column::new(*at, leaves, described.as_ref());
+        let mut columns = chosen.channels.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+        columns.iter_mut().try_for_each(|column| measure(column, &file, &leaves[column.leaf]))?;
+        let types: Vec<_> = columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect();
+        let dtype = common_dtype(&types, options.dtype).map_err(ParquetError::from)?;
         let times = places.first_times(&file)?;
         let rate = match (&described, options.rate) {
             // The declared rate of a recording is not called into question by its clock.
@@ -218,6 +252,7 @@ impl ParquetTable {
         let mut schema =
             Schema::new(dtype, rate, columns.iter().map(|column| column.channel.clone()).collect())?;
         schema.labels = described.map(|described| described.labels).unwrap_or_default();
+        let schema = at_regular_times(schema);
         let start = times.first().and_then(|row| moment(row.time_ns));
         let description = Description { name, schema, timing: Timing::Recorded { start }, samples: None };
         Ok(Self {
@@ -267,7 +302,7 @@ impl ParquetTable {
         let group = self.file.get_row_group(self.next_group)?;
         let leaves = self.columns.iter().map(|column| column.leaf).chain(self.places.leaf());
         self.readers = leaves.map(|leaf| group.get_column_reader(leaf)).collect::<Result<_, _>>()?;
-        self.rows_left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        self.rows_left = rows_of(group.metadata());
         self.next_group += 1;
         Ok(())
     }
@@ -282,12 +317,15 @@ impl ParquetTable {
         let may_lack = self.places.index.is_some();
         let (mut numbers, mut offset) = (Vec::new(), 0);
         for (column, reader) in self.columns.iter().zip(&mut self.readers) {
-            let values = Values::of(reader, count, column)?;
             let width = column.nesting.row_numbers();
             let refuse = |place: usize, what| {
                 let (row, column) = (row(place / width), column.name.clone());
                 Err(ParquetError::Value { row, column, what })
             };
+            let values = Values::of(reader, count, column)?.map_err(|at| {
+                let (column, shape) = (column.name.clone(), column.channel.shape.clone());
+                ParquetError::Shape { row: row(at), column, shape }
+            })?;
             if !self.nan.fills(schema.dtype) {
                 for place in values.nulls() {
                     if !may_lack {
@@ -300,7 +338,10 @@ impl ParquetTable {
                 return refuse(place, "not a finite number");
             }
             numbers.clear();
-            values.append(parts_of(column.dtype).0, part, &mut numbers);
+            values.append(parts_of(column.dtype).0, part, &mut numbers).map_err(|(place, number)| {
+                let (row, column) = (row(place / width), column.name.clone());
+                DtypeError::Inexact { row, column, number, dtype: part }
+            })?;
             let size = width * part.size_bytes();
             for (row, elements) in batch.bytes.chunks_exact_mut(row_bytes).zip(numbers.chunks_exact(size)) {
                 row[offset..offset + size].copy_from_slice(elements);
@@ -383,11 +424,7 @@ impl Places {
         for place in chosen.time.iter().map(|(place, _)| place).chain(&chosen.index) {
             check_flat(&leaves[*place], &headings[*place].name)?;
         }
-        let unit = |leaf: &ColumnDescriptor, by_name| timestamp_unit(leaf).unwrap_or(by_name);
-        let time = chosen.time.map(|(leaf, nanos_per_unit)| TimeColumn {
-            leaf,
-            nanos_per_unit: unit(&leaves[leaf], nanos_per_unit),
-        });
+        let time = chosen.time.map(|(leaf, by_name)| TimeColumn::new(leaf, &leaves[leaf], by_name));
         Ok(Self { time, index: chosen.index, grid: None })
     }
 
@@ -401,17 +438,25 @@ impl Places {
         self.index.or(self.time.map(|time| time.leaf))
     }
 
-    /// Reads the times of the rows in the first group from which the rate is derived.
+    /// Reads the times of the first rows, from which the rate is derived, over as many groups as they take.
     fn first_times(&self, file: &SerializedFileReader<File>) -> Result<Vec<Timed>, ParquetError> {
         let Some(time) = self.time else { return Ok(Vec::new()) };
-        let group = file.get_row_group(0)?;
-        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0).min(ROWS_FOR_RATE);
-        let times = time.read(&mut group.get_column_reader(time.leaf)?, rows, 0)?;
-        let indices = match self.index {
-            Some(leaf) => read_indices(&mut group.get_column_reader(leaf)?, rows, 0)?,
-            None => (0..rows as u64).collect(),
-        };
-        Ok(indices.into_iter().zip(times).map(|(index, time_ns)| Timed { index, time_ns }).collect())
+        let mut rows = Vec::new();
+        for group in 0..file.num_row_groups() {
+            let group = file.get_row_group(group)?;
+            let before = rows.len() as u64;
+            let count = rows_of(group.metadata()).min(ROWS_FOR_RATE - rows.len());
+            let times = time.read(&mut group.get_column_reader(time.leaf)?, count, before)?;
+            let indices = match self.index {
+                Some(leaf) => read_indices(&mut group.get_column_reader(leaf)?, count, before)?,
+                None => (before..before + count as u64).collect(),
+            };
+            rows.extend(indices.into_iter().zip(times).map(|(index, time_ns)| Timed { index, time_ns }));
+            if rows.len() == ROWS_FOR_RATE {
+                break;
+            }
+        }
+        Ok(rows)
     }
 
     /// Returns the number of samples missing before each of the next rows.
@@ -436,6 +481,16 @@ impl Places {
 }
 
 impl TimeColumn {
+    /// Examines a time column, whose name may tell the unit if its type does not.
+    fn new(leaf: usize, descriptor: &ColumnDescriptor, by_name: i128) -> Self {
+        let (nanos_per_unit, decimals) = match Meaning::of(descriptor) {
+            Meaning::Times { nanos_per_unit } => (nanos_per_unit, 0),
+            Meaning::Numbers { decimals, .. } => (by_name, decimals),
+            Meaning::Other(_) => (by_name, 0),
+        };
+        Self { leaf, nanos_per_unit, divisor: 10_i128.checked_pow(decimals).unwrap_or(i128::MAX) }
+    }
+
     /// Reads the times of the next rows. Units: nanoseconds.
     fn read(
         self,
@@ -443,7 +498,7 @@ impl TimeColumn {
         count: usize,
         rows_before: u64,
     ) -> Result<Vec<i128>, ParquetError> {
-        let times = Values::plain(reader, count)?.times(self.nanos_per_unit);
+        let times = Values::plain(reader, count)?.times(self.nanos_per_unit, self.divisor);
         let not_time = || GridError::NotTime("null or not finite".to_owned());
         all_told(times, rows_before, not_time)
     }

@@ -1,13 +1,14 @@
 //! Layout of a Parquet table: names and types of columns, and the order of a sample's elements in them.
 //!
-//! Single numbers are read from any table. Lists are arrays or complex numbers, which only the description of an
-//! archive's table distinguishes; without one they are refused.
+//! Lists are arrays or complex numbers. The description of an archive's table tells which; in another table they are
+//! arrays, all of the length of the first.
 
-use parquet::basic::{LogicalType, TimeUnit, Type as PhysicalType};
-use parquet::schema::types::ColumnDescriptor;
+use parquet::basic::Repetition;
+use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use sample::{Channel, Dtype, Schema};
 
 use super::ParquetError;
+use super::meaning::Meaning;
 use crate::columns::{channel_name, is_leading};
 use crate::numbers::heading;
 
@@ -25,7 +26,7 @@ pub(super) struct Column {
 /// Structure of a row's elements in a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nesting {
-    /// Number of elements in one row.
+    /// Number of elements in one row; 0 in a list that is not described until its first row is read.
     pub(super) elements: usize,
     /// Number of numbers in one element: two if it is complex.
     pub(super) parts: usize,
@@ -43,26 +44,73 @@ impl Nesting {
 }
 
 impl Column {
-    /// Examines a leaf column: described, if it still matches the description, or of single numbers.
+    /// Examines a leaf column: described, if it still matches the description, or of numbers or lists of them.
     pub(super) fn new(
         leaf: usize,
-        descriptor: &ColumnDescriptor,
+        leaves: &[ColumnDescPtr],
         described: Option<&Schema>,
     ) -> Result<Self, ParquetError> {
+        let descriptor = &leaves[leaf];
         let name = column_name(descriptor);
         if let Some((channel, nesting)) = described.and_then(|schema| as_described(descriptor, &name, schema))
         {
             let dtype = described.expect("the channel is its").dtype;
             return Ok(Self { leaf, name, dtype, channel: channel.clone(), nesting });
         }
-        check_flat(descriptor, &name)?;
-        let dtype = number_dtype(descriptor)
-            .map_err(|holds| ParquetError::NotNumbers { column: name.clone(), holds })?;
+        let lists = lists_of(leaf, leaves).ok_or_else(|| nested(&name))?;
+        let (dtype, decimals) = match Meaning::of(descriptor) {
+            Meaning::Numbers { dtype, decimals } => (dtype, decimals),
+            Meaning::Times { .. } => return Err(not_numbers(&name, "times".to_owned())),
+            Meaning::Other(holds) => return Err(not_numbers(&name, holds)),
+        };
         let read = heading(&name, leaf);
         let channel = Channel::new(channel_name(&read.name), read.unit);
-        let nesting = Nesting { elements: 1, parts: 1, lists: 0, defined: descriptor.max_def_level() };
+        let channel = channel.with_scale(scale_of(decimals), 0.0);
+        let elements = if lists > 0 { 0 } else { 1 };
+        let nesting = Nesting { elements, parts: 1, lists, defined: descriptor.max_def_level() };
         Ok(Self { leaf, name, dtype, channel, nesting })
     }
+
+    /// Gives a column of lists the length of its rows.
+    pub(super) fn set_length(&mut self, elements: usize) -> Result<(), ParquetError> {
+        let extent = u32::try_from(elements).ok().filter(|extent| *extent > 0);
+        let extent = extent.ok_or_else(|| not_numbers(&self.name, "lists without elements".to_owned()))?;
+        self.nesting.elements = elements;
+        self.channel.shape = vec![extent];
+        Ok(())
+    }
+}
+
+/// Returns the number of lists around the numbers of a column that is not described: one at most. `None` if it is
+/// nested otherwise.
+fn lists_of(leaf: usize, leaves: &[ColumnDescPtr]) -> Option<i16> {
+    let descriptor = &leaves[leaf];
+    let parts = descriptor.path().parts();
+    if is_flat(descriptor) {
+        return Some(0);
+    }
+    // `list.element` or the like; a map and a list of groups have several columns.
+    let is_alone = leaves.iter().filter(|other| other.path().parts()[0] == parts[0]).count() == 1;
+    (descriptor.max_rep_level() == 1 && parts.len() <= 3 && is_alone).then_some(1)
+}
+
+/// Returns the lowest definition level at which there is an element, null or not.
+pub(super) fn element_level(descriptor: &ColumnDescriptor) -> i16 {
+    let is_optional = descriptor.self_type().get_basic_info().repetition() == Repetition::OPTIONAL;
+    descriptor.max_def_level() - i16::from(is_optional)
+}
+
+/// Returns the scale of decimals, exact to the last bit of a float.
+fn scale_of(decimals: u32) -> f64 {
+    if decimals == 0 { 1.0 } else { format!("1e-{decimals}").parse().expect("a float in decimal digits") }
+}
+
+fn not_numbers(column: &str, holds: String) -> ParquetError {
+    ParquetError::NotNumbers { column: column.to_owned(), holds }
+}
+
+fn nested(column: &str) -> ParquetError {
+    not_numbers(column, "nested groups or lists of lists".to_owned())
 }
 
 /// Returns the heading by which a column is chosen: for a described one its name unchanged.
@@ -79,11 +127,11 @@ fn column_name(descriptor: &ColumnDescriptor) -> String {
 
 /// Rejects lists and nested groups.
 pub(super) fn check_flat(descriptor: &ColumnDescriptor, name: &str) -> Result<(), ParquetError> {
-    if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
-        let (column, holds) = (name.to_owned(), "lists or nested groups".to_owned());
-        return Err(ParquetError::NotNumbers { column, holds });
-    }
-    Ok(())
+    if is_flat(descriptor) { Ok(()) } else { Err(not_numbers(name, "lists or nested groups".to_owned())) }
+}
+
+fn is_flat(descriptor: &ColumnDescriptor) -> bool {
+    descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1
 }
 
 /// Returns the channel of a column by the description, and the structure of its elements; `None` if it has none, or
@@ -97,7 +145,7 @@ fn as_described<'a>(
     let channel = schema.channels.iter().find(is_it)?;
     let (part, parts) = parts_of(schema.dtype);
     let lists = i16::from(!channel.shape.is_empty()) + i16::from(parts > 1);
-    if descriptor.max_rep_level() != lists || number_dtype(descriptor) != Ok(part) {
+    if descriptor.max_rep_level() != lists || Meaning::of(descriptor).plain_dtype() != Some(part) {
         return None;
     }
     let elements = channel.elements().expect("a checked schema") as usize;
@@ -110,65 +158,5 @@ pub(super) const fn parts_of(dtype: Dtype) -> (Dtype, usize) {
         Dtype::C8 => (Dtype::F4, 2),
         Dtype::C16 => (Dtype::F8, 2),
         real => (real, 1),
-    }
-}
-
-/// Returns the dtype of the numbers in a column, or else a description of its content.
-fn number_dtype(column: &ColumnDescriptor) -> Result<Dtype, String> {
-    let integer = match column.logical_type_ref() {
-        None => None,
-        Some(LogicalType::Integer(integer)) => Some((integer.bit_width, integer.is_signed)),
-        Some(other) => return Err(format!("{other:?}")),
-    };
-    match (column.physical_type(), integer) {
-        (PhysicalType::BOOLEAN, _) => Ok(Dtype::Bool),
-        (PhysicalType::FLOAT, _) => Ok(Dtype::F4),
-        (PhysicalType::DOUBLE, _) => Ok(Dtype::F8),
-        (PhysicalType::INT32, Some((8, true))) => Ok(Dtype::I8),
-        (PhysicalType::INT32, Some((8, false))) => Ok(Dtype::U8),
-        (PhysicalType::INT32, Some((16, true))) => Ok(Dtype::I16),
-        (PhysicalType::INT32, Some((16, false))) => Ok(Dtype::U16),
-        (PhysicalType::INT32, Some((_, false))) => Ok(Dtype::U32),
-        (PhysicalType::INT32, _) => Ok(Dtype::I32),
-        (PhysicalType::INT64, Some((_, false))) => Ok(Dtype::U64),
-        (PhysicalType::INT64, _) => Ok(Dtype::I64),
-        (other, _) => Err(format!("{other}")),
-    }
-}
-
-/// Returns the type that keeps every digit of all columns, or the requested one.
-pub(super) fn common_dtype(columns: &[Column], asked: Option<Dtype>) -> Result<Dtype, ParquetError> {
-    let first = &columns[0];
-    let other = columns.iter().find(|column| column.dtype != first.dtype);
-    let is_complex = |column: &Column| matches!(column.dtype, Dtype::C8 | Dtype::C16);
-    match (asked, other) {
-        (Some(asked @ (Dtype::F4 | Dtype::F8)), _) if !columns.iter().any(is_complex) => Ok(asked),
-        (Some(asked), None) if asked == first.dtype => Ok(asked),
-        (Some(asked), _) => Err(ParquetError::WrongDtype { actual: first.dtype, asked }),
-        (None, None) => Ok(first.dtype),
-        (None, Some(second)) => {
-            let is_wide = |column: &Column| matches!(column.dtype, Dtype::I64 | Dtype::U64);
-            if !columns.iter().any(|column| is_wide(column) || is_complex(column)) {
-                return Ok(Dtype::F8);
-            }
-            Err(ParquetError::Mixed {
-                first: first.name.clone(),
-                first_dtype: first.dtype,
-                second: second.name.clone(),
-                second_dtype: second.dtype,
-            })
-        }
-    }
-}
-
-/// Returns the unit of a column of time stamps in nanoseconds.
-pub(super) fn timestamp_unit(column: &ColumnDescriptor) -> Option<i128> {
-    match column.logical_type_ref()? {
-        LogicalType::Timestamp(timestamp) => Some(match timestamp.unit {
-            TimeUnit::MILLIS => 1_000_000,
-            TimeUnit::MICROS => 1_000,
-            TimeUnit::NANOS => 1,
-        }),
-        _ => None,
     }
 }

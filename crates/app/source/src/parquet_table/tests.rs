@@ -4,7 +4,10 @@ use super::*;
 use crate::open_file;
 use crate::piece::testing::{drain, floats};
 use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{
+    ByteArray, ByteArrayType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, Int32Type, Int64Type,
+    Int96, Int96Type,
+};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -19,6 +22,10 @@ enum Content {
     /// Values with definition and repetition levels.
     List(Vec<i32>, Vec<i16>, Vec<i16>),
     Text(Vec<&'static str>),
+    /// Values of a fixed number of bytes.
+    Fixed(Vec<Vec<u8>>),
+    /// Nanoseconds of a day, and the Julian day.
+    Int96(Vec<(u64, u32)>),
 }
 
 fn write(message: &str, columns: &[Content], groups: usize) -> tempfile::NamedTempFile {
@@ -31,6 +38,11 @@ fn write_described(
     groups: usize,
     description: Option<&str>,
 ) -> tempfile::NamedTempFile {
+    let groups: Vec<&[Content]> = vec![columns; groups];
+    write_groups(message, &groups, description)
+}
+
+fn write_groups(message: &str, groups: &[&[Content]], description: Option<&str>) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".parquet").tempfile().unwrap();
     let schema = Arc::new(parse_message_type(message).unwrap());
     let pair = |text: &str| KeyValue::new("tallycast.description".to_owned(), text.to_owned());
@@ -39,9 +51,9 @@ fn write_described(
         .set_key_value_metadata(description.map(|text| vec![pair(text)]))
         .build();
     let mut writer = SerializedFileWriter::new(file.reopen().unwrap(), schema, Arc::new(properties)).unwrap();
-    for _ in 0..groups {
+    for columns in groups {
         let mut group = writer.next_row_group().unwrap();
-        for column in columns {
+        for column in *columns {
             let mut into = group.next_column().unwrap().unwrap();
             match column {
                 Content::Int32(values) => into.typed::<Int32Type>().write_batch(values, None, None),
@@ -55,6 +67,19 @@ fn write_described(
                 Content::Text(values) => {
                     let values: Vec<ByteArray> = values.iter().map(|value| ByteArray::from(*value)).collect();
                     into.typed::<ByteArrayType>().write_batch(&values, None, None)
+                }
+                Content::Fixed(values) => {
+                    let value = |bytes: &Vec<u8>| FixedLenByteArray::from(bytes.clone());
+                    let values: Vec<_> = values.iter().map(value).collect();
+                    into.typed::<FixedLenByteArrayType>().write_batch(&values, None, None)
+                }
+                Content::Int96(values) => {
+                    #[expect(clippy::cast_possible_truncation, reason = "the words of a number")]
+                    let value = |(nanos, day): &(u64, u32)| {
+                        Int96::from(vec![*nanos as u32, (nanos >> 32) as u32, *day])
+                    };
+                    let values: Vec<_> = values.iter().map(value).collect();
+                    into.typed::<Int96Type>().write_batch(&values, None, None)
                 }
             }
             .unwrap();
@@ -124,25 +149,114 @@ fn a_timestamp_column_gives_the_rate_the_start_and_the_holes() {
 }
 
 #[test]
-fn mixed_columns_become_floats_only_where_no_digit_is_lost() {
-    let narrow = write(
-        "message m { required int32 a; required double b; }",
-        &[Content::Int32(vec![7]), Content::Double(vec![0.5], None)],
-        1,
-    );
-    let mut source = open_file(narrow.path(), &at("1")).unwrap();
+fn mixed_columns_become_floats_as_long_as_no_digit_is_lost() {
+    let message = "message m { required int64 a; required double b; }";
+    let of = |a: Vec<i64>| {
+        let b = vec![0.5; a.len()];
+        write(message, &[Content::Int64(a), Content::Double(b, None)], 1)
+    };
+    let mut source = open_file(of(vec![7, 1 << 53]).path(), &at("1")).unwrap();
     let (bytes, _) = drain(&mut source).unwrap();
-    assert_eq!(floats(&source, &bytes), [7.0, 0.5]);
-    let wide = write(
-        "message m { required int64 a; required double b; }",
-        &[Content::Int64(vec![7]), Content::Double(vec![0.5], None)],
-        1,
-    );
-    assert!(refusal(&wide, &at("1")).contains("`a` (i64) and `b` (f8)"));
-    let asked = FileOptions { dtype: Some(Dtype::F8), ..at("1") };
-    assert!(open_file(wide.path(), &asked).is_ok());
+    assert_eq!(floats(&source, &bytes), [7.0, 0.5, 9_007_199_254_740_992.0, 0.5]);
+    let wide = of(vec![7, (1 << 53) + 1]);
+    let said = refusal(&wide, &at("1"));
+    assert!(said.contains("row 1, column `a`: 9007199254740993 has no exact form in f8"), "{said}");
+    let alone = FileOptions { columns: vec!["a".into()], ..at("1") };
+    assert_eq!(open_file(wide.path(), &alone).unwrap().description().schema.dtype, Dtype::I64);
     let asked = FileOptions { dtype: Some(Dtype::I16), ..at("1") };
     assert!(refusal(&wide, &asked).contains("not i16"));
+}
+
+/// Opens and reads a table of one column without a time; returns the type of its elements and their scaled values.
+fn read_alone(column: &str, content: Content) -> (Dtype, Vec<f64>) {
+    let file = write(&format!("message m {{ required {column}; }}"), &[content], 1);
+    let mut source = open_file(file.path(), &at("1")).unwrap();
+    let schema = source.description().schema.clone();
+    let (bytes, _) = drain(&mut source).unwrap();
+    let scale = schema.channels[0].scale;
+    (schema.dtype, floats(&source, &bytes).iter().map(|value| value * scale).collect())
+}
+
+#[test]
+fn a_converted_type_alone_tells_the_meaning_too() {
+    let of_32 = |column: &str, values: &[i32]| read_alone(column, Content::Int32(values.to_vec()));
+    assert_eq!(of_32("int32 u (UINT_32)", &[-294_967_296]), (Dtype::U32, vec![4e9]));
+    assert_eq!(of_32("int32 u (UINT_16)", &[65_535]), (Dtype::U16, vec![65_535.0]));
+    assert_eq!(of_32("int32 u (UINT_8)", &[255]), (Dtype::U8, vec![255.0]));
+    assert_eq!(of_32("int32 u (INT_8)", &[-128]), (Dtype::I8, vec![-128.0]));
+    assert_eq!(of_32("int32 u (INT_16)", &[-3]), (Dtype::I16, vec![-3.0]));
+    assert_eq!(of_32("int32 u (INT_32)", &[-3]), (Dtype::I32, vec![-3.0]));
+    let of_64 = |column: &str, value| read_alone(column, Content::Int64(vec![value]));
+    assert_eq!(of_64("int64 u (UINT_64)", i64::MIN), (Dtype::U64, vec![9_223_372_036_854_775_808.0]));
+    assert_eq!(of_64("int64 u (INT_64)", -1), (Dtype::I64, vec![-1.0]));
+    for (column, content) in [
+        ("int32 u (DATE)", Content::Int32(vec![1])),
+        ("int64 u (TIMESTAMP_MICROS)", Content::Int64(vec![1])),
+        ("int32 u (TIME_MILLIS)", Content::Int32(vec![1])),
+    ] {
+        let file = write(&format!("message m {{ required {column}; }}"), &[content], 1);
+        let time_is_none = FileOptions { time: TimeChoice::None, ..at("1") };
+        let said = refusal(&file, &time_is_none);
+        assert!(said.contains("column `u` holds times, not numbers"), "{said}");
+    }
+}
+
+#[test]
+fn decimals_are_the_integers_of_their_digits() {
+    let of = |column: &str, content| {
+        let (dtype, values) = read_alone(column, content);
+        (dtype, values[0].to_string())
+    };
+    let fixed = |value: i128, size: usize| Content::Fixed(vec![value.to_be_bytes()[16 - size..].to_vec()]);
+    assert_eq!(of("int32 d (DECIMAL(9, 2))", Content::Int32(vec![-1_225])), (Dtype::I32, "-12.25".into()));
+    assert_eq!(of("int64 d (DECIMAL(18, 1))", Content::Int64(vec![15])), (Dtype::I64, "1.5".into()));
+    assert_eq!(of("fixed_len_byte_array(5) d (DECIMAL(11, 2))", fixed(-150, 5)), (Dtype::I64, "-1.5".into()));
+    assert_eq!(of("fixed_len_byte_array(16) d (DECIMAL(38, 0))", fixed(-7, 16)), (Dtype::I64, "-7".into()));
+    let message = "message m { required fixed_len_byte_array(16) d (DECIMAL(38, 2)); }";
+    let wide = write(message, &[fixed(1 << 63, 16)], 1);
+    let said = refusal(&wide, &at("1"));
+    assert!(said.contains("row 0, column `d`: 9223372036854775808 has no exact form in i64"), "{said}");
+    let asked = FileOptions { dtype: Some(Dtype::F8), ..at("1") };
+    assert!(drain(&mut open_file(wide.path(), &asked).unwrap()).is_ok(), "a power of two");
+}
+
+#[test]
+fn halves_become_floats() {
+    let content = Content::Fixed(vec![vec![0, 0x3E], vec![1, 0], vec![0xFF, 0xFB]]);
+    let values = vec![1.5, 0.5_f64.powi(24), -65_504.0];
+    assert_eq!(read_alone("fixed_len_byte_array(2) h (FLOAT16)", content), (Dtype::F4, values));
+}
+
+#[test]
+fn the_first_column_of_times_is_the_time_whatever_its_name() {
+    let tenths = (0..20_u64).map(|tenth| (tenth * 100_000_000, 2_440_589));
+    let wide = Content::Int96(tenths.collect());
+    let millis = Content::Int64((0..20).map(|tenth| 86_400_000 + tenth * 100).collect());
+    for (column, times) in [("int96 when", wide), ("int64 when (TIMESTAMP_MILLIS)", millis)] {
+        let message = format!("message m {{ required double u; required {column}; }}");
+        let file = write(&message, &[Content::Double(vec![0.5; 20], None), times], 1);
+        let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+        assert_eq!(source.description().schema.rate, "10".parse().unwrap());
+        assert_eq!(source.description().schema.channels, [Channel::new("u", "")]);
+        assert_eq!(drain(&mut source).unwrap().1, [], "{column}");
+    }
+}
+
+#[test]
+fn the_rate_is_read_over_row_groups() {
+    let message = "message m { required double time; required double u; }";
+    let row = |at: f64| [Content::Double(vec![at / 100.0], None), Content::Double(vec![at], None)];
+    let rows: Vec<_> = (0..50_i32).map(|at| row(at.into())).collect();
+    let none = [Content::Double(vec![], None), Content::Double(vec![], None)];
+    let groups: Vec<&[Content]> = rows.iter().map(|row| &row[..]).collect();
+    for groups in [groups.clone(), [vec![&none[..]], groups].concat()] {
+        let file = write_groups(message, &groups, None);
+        let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+        assert_eq!(source.description().schema.rate, "100".parse().unwrap());
+        let (bytes, holes) = drain(&mut source).unwrap();
+        assert_eq!(floats(&source, &bytes), (0..50).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(holes, []);
+    }
 }
 
 #[test]
@@ -231,19 +345,45 @@ fn a_row_that_lacks_an_element_is_left_out_of_a_recording() {
 }
 
 #[test]
-fn lists_are_read_only_where_a_description_tells_their_shape() {
-    let said = refusal(&recorded(WHOLE, None), &FileOptions::default());
-    assert!(said.contains("column `pair` holds lists or nested groups"), "{said}");
-    let without = FileOptions { columns: vec!["a".into()], ..FileOptions::default() };
-    assert!(open_file(recorded(WHOLE, None).path(), &without).is_ok());
-    for ragged in [
-        [&[3, 3, 3, 3, 3, 3][..], &[0, 1, 1, 0, 1, 0]],
-        [&[3, 3, 3, 3, 3], &[0, 1, 0, 1, 0]],
-        [&[3, 3, 0, 3, 3], &[0, 1, 0, 0, 1]],
+fn lists_of_one_length_are_arrays() {
+    let file = recorded(WHOLE, None);
+    let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+    let channels = [Channel::new("a", ""), Channel::new("pair", "").with_shape([2])];
+    assert_eq!(source.description().schema.channels, channels);
+    let (bytes, _) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [-1.0, 0.0, 1.0, -2.0, 2.0, 3.0, -3.0, 4.0, 5.0]);
+    for (row, ragged) in [
+        (0, [&[3, 3, 3, 3, 3, 3][..], &[0, 1, 1, 0, 1, 0]]),
+        (2, [&[3, 3, 3, 3, 3], &[0, 1, 0, 1, 0]]),
+        (1, [&[3, 3, 0, 3, 3], &[0, 1, 0, 0, 1]]),
     ] {
         let said = refusal(&recorded(ragged, Some(DESCRIPTION)), &FileOptions::default());
-        assert!(said.contains("column `pair` has the shape [2] by its description"), "{said}");
+        assert!(said.contains(&format!("row {row}, column `pair`: its shape is not [2]")), "{said}");
     }
+    let ragged = recorded([&[3, 3, 3, 3, 3], &[0, 1, 0, 1, 0]], None);
+    assert!(refusal(&ragged, &FileOptions::default()).contains("row 2, column `pair`: its shape is not [2]"));
+    let without = FileOptions { columns: vec!["a".into()], ..FileOptions::default() };
+    assert!(open_file(ragged.path(), &without).is_ok());
+}
+
+#[test]
+fn maps_and_lists_without_elements_are_refused() {
+    let map = "message m { required group u (MAP) { repeated group key_value { required int32 key; \
+        required int32 value; } } }";
+    let entries = || Content::List(vec![1, 2], vec![1, 1], vec![0, 0]);
+    assert!(refusal(&write(map, &[entries(), entries()], 1), &at("1")).contains("nested groups"));
+    let empty = "message m { required group u (LIST) { repeated group list { required int32 element; } } }";
+    let empty = write(empty, &[Content::List(vec![], vec![0, 0], vec![0, 0])], 1);
+    assert!(refusal(&empty, &at("1")).contains("column `u` holds lists without elements"));
+}
+
+#[test]
+fn played_times_are_not_called_a_recording_s_own() {
+    let description = DESCRIPTION.replacen("\"device\"", "\"times\": \"own\", \"device\"", 1);
+    let file = recorded(WHOLE, Some(&description));
+    let schema = open_file(file.path(), &FileOptions::default()).unwrap().description().schema.clone();
+    assert!(!schema.has_own_times());
+    assert_eq!(schema.labels["device"], "probe 1");
 }
 
 #[test]
