@@ -1,7 +1,7 @@
-//! Exports: one epoch of a stream in a range of time, as Parquet, CSV or NPY.
+//! Exports: one epoch of a stream in a range of time, as Parquet, CSV, NPY or WAV.
 //!
-//! CSV is for people and has values in their units; Parquet and NPY keep the elements unchanged, with scale and
-//! offset in the metadata. No format bridges a hole. Start with [`Export`].
+//! CSV is for people and has values in their units; the others keep the elements unchanged, with scale and offset in
+//! the metadata. No format bridges a hole. Start with [`Export`].
 
 use core::ops::Range;
 use std::io::{Seek, Write};
@@ -17,6 +17,9 @@ use crate::parquet_file::ParquetWriter;
 
 mod csv;
 mod npy;
+mod wav;
+
+pub use wav::WavError;
 
 /// Size at which the rows gathered for Parquet are passed to its writer.
 const BATCH_BYTES: usize = 4 << 20;
@@ -102,6 +105,14 @@ impl<'a> Export<'a> {
     /// The error of reading or writing.
     pub fn npy(&self, target: impl Write + Seek) -> Result<(Exported, Value), ArchiveError> {
         npy::write(self, target)
+    }
+
+    /// Writes WAV: the elements as samples of full scale, and the channels with their units in a comment.
+    ///
+    /// # Errors
+    /// Every variant of [`WavError`]; samples that are missing between others are one.
+    pub fn wav(&self, target: impl Write + Seek) -> Result<Exported, WavError> {
+        wav::write(self, target)
     }
 
     fn pieces(&self) -> impl Iterator<Item = Result<Piece, ArchiveError>> {

@@ -215,6 +215,12 @@ fn exports_have_every_sample_and_tell_every_hole() {
     assert!(lines[3].starts_with("# hole: 50 samples from index 300") && lines[3].contains("injected 150"));
     assert_eq!(lines.len(), 6);
 
+    let mut wav = Cursor::new(Vec::new());
+    let refused = export.wav(&mut wav).unwrap_err().to_string();
+    assert!(refused.contains("samples from index 300 on are missing"), "{refused}");
+    let before = Export::new(&archive, &entry.epochs[0], time_of(298)..time_of(340));
+    assert_eq!(before.wav(&mut wav).unwrap().samples, 2, "a hole behind the last sample is none");
+
     let mut npy = Cursor::new(Vec::new());
     let (exported, beside) = export.npy(&mut npy).unwrap();
     let npy = npy.into_inner();

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// Channel to downsample [default: the first]
     #[arg(long, value_name = "NAME", requires = "points")]
     channel: Option<String>,
-    /// Export as parquet, csv or npy into FILE
+    /// Export as parquet, csv, npy or wav into FILE
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], conflicts_with = "points")]
     export: Option<Vec<String>>,
     /// Replace existing files

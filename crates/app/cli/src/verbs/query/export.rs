@@ -19,7 +19,7 @@ use crate::status_line::StatusLine;
 
 mod sidecar;
 
-const FORMATS: [&str; 3] = ["parquet", "csv", "npy"];
+const FORMATS: [&str; 4] = ["parquet", "csv", "npy", "wav"];
 
 /// Source and destination of an export.
 pub(super) struct Order<'a> {
@@ -74,7 +74,7 @@ impl Order<'_> {
     fn check(&self) -> anyhow::Result<()> {
         let (format, path) = (self.format, self.path);
         if !FORMATS.contains(&format) {
-            bail!("unknown export format `{format}`\nuse parquet, csv or npy");
+            bail!("unknown export format `{format}`\nuse parquet, csv, npy or wav");
         }
         if format == "npy" && path.extension().is_none_or(|extension| extension != "npy") {
             bail!(
@@ -102,6 +102,7 @@ impl Order<'_> {
         let exported = match self.format {
             "parquet" => export.parquet(target)?,
             "csv" => export.csv(BufWriter::new(target))?,
+            "wav" => export.wav(target)?,
             _ => {
                 let (exported, rows) = export.npy(BufWriter::new(target))?;
                 beside.push(("toml", sidecar::toml(recording, &rows)?));
