@@ -51,29 +51,33 @@ impl Source for Finite {
         }
         let schema = &self.description.schema;
         let (sample_bytes, element_bytes) = (schema.sample_bytes(), schema.dtype.size_bytes());
-        match self.source.next(at_most)? {
-            Piece::Samples(bytes) => {
-                let Some((place, value)) = first_not_finite(bytes, schema.dtype) else {
-                    self.position += (bytes.len() / sample_bytes) as u64;
-                    return Ok(Piece::Samples(bytes));
-                };
-                let whole = place / sample_bytes;
-                let element = place % sample_bytes / element_bytes;
-                let sample = self.position + whole as u64;
-                let found = NotFinite { sample, channel: channel_of(&self.description, element), value };
-                if whole == 0 {
-                    return Err(found.into());
-                }
-                self.position = sample;
-                self.found = Some(found);
-                Ok(Piece::Samples(&bytes[..whole * sample_bytes]))
-            }
-            Piece::Hole { samples, why } => {
+        let piece = self.source.next(at_most)?;
+        let bytes = match piece {
+            Piece::Samples(bytes) | Piece::Timed { samples: bytes, .. } => bytes,
+            Piece::Hole { samples, .. } => {
                 self.position = self.position.saturating_add(samples);
-                Ok(Piece::Hole { samples, why })
+                return Ok(piece);
             }
-            Piece::End => Ok(Piece::End),
+            Piece::End => return Ok(piece),
+        };
+        let Some((place, value)) = first_not_finite(bytes, schema.dtype) else {
+            self.position += (bytes.len() / sample_bytes) as u64;
+            return Ok(piece);
+        };
+        let whole = place / sample_bytes;
+        let element = place % sample_bytes / element_bytes;
+        let sample = self.position + whole as u64;
+        let found = NotFinite { sample, channel: channel_of(&self.description, element), value };
+        if whole == 0 {
+            return Err(found.into());
         }
+        self.position = sample;
+        self.found = Some(found);
+        let samples = &bytes[..whole * sample_bytes];
+        Ok(match piece {
+            Piece::Timed { times, .. } => Piece::Timed { samples, times: &times[..whole] },
+            _ => Piece::Samples(samples),
+        })
     }
 
     fn rewind(&mut self) -> Result<(), SourceError> {

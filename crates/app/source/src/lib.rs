@@ -14,6 +14,7 @@ mod file;
 mod finite;
 mod follow;
 mod grid;
+mod held;
 pub mod host;
 mod lines;
 mod npy;

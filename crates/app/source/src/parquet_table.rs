@@ -19,12 +19,14 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 
+use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError as CrateError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
-use sample::{Channel, Schema, StreamName};
+use sample::{Channel, Dtype, Schema, StreamName};
+use units::WallTime;
 
 use crate::columns::{Chosen, choose, moment, time_place};
 use crate::dtypes::common_dtype;
@@ -67,6 +69,14 @@ pub enum ParquetError {
     /// A column has no numbers.
     #[error("column `{column}` holds {holds}, not numbers\nchoose other columns with --columns")]
     NotNumbers {
+        /// Name of the column.
+        column: String,
+        /// Its content.
+        holds: String,
+    },
+    /// The time column has no times.
+    #[error("column `{column}` holds {holds}, not times\nignore it with --time none, and set --rate")]
+    NotTimes {
         /// Name of the column.
         column: String,
         /// Its content.
@@ -140,6 +150,8 @@ struct Places {
     /// Number of the leaf column with the sample indices.
     index: Option<usize>,
     grid: Option<Grid>,
+    /// The samples keep the times of the time column; their places follow from the index.
+    keeps_times: bool,
 }
 
 /// Time column.
@@ -157,6 +169,8 @@ struct Batch {
     bytes: Vec<u8>,
     /// Flags of the rows that lack an element.
     partial: Vec<bool>,
+    /// Times of the rows, if samples keep them.
+    times: Vec<WallTime>,
 }
 
 /// Consecutive rows of a batch, and the number of samples missing before them.
@@ -252,7 +266,8 @@ impl ParquetTable {
         let mut schema =
             Schema::new(dtype, rate, columns.iter().map(|column| column.channel.clone()).collect())?;
         schema.labels = described.map(|described| described.labels).unwrap_or_default();
-        let schema = at_regular_times(schema);
+        places.keeps_times = schema.has_own_times() && options.rate.is_none() && places.index.is_some();
+        let schema = if places.keeps_times { schema } else { at_regular_times(schema) };
         let start = times.first().and_then(|row| moment(row.time_ns));
         let description = Description { name, schema, timing: Timing::Recorded { start }, samples: None };
         Ok(Self {
@@ -284,6 +299,7 @@ impl ParquetTable {
         let count = samples_at_once(NonZeroU64::MAX, self.description.schema.sample_bytes());
         let count = count.min(self.rows_left);
         self.place_rows(count)?;
+        self.read_times(count)?;
         self.rows_left -= count;
         self.find_runs()?;
         Ok(true)
@@ -300,7 +316,7 @@ impl ParquetTable {
 
     fn begin_group(&mut self) -> Result<(), ParquetError> {
         let group = self.file.get_row_group(self.next_group)?;
-        let leaves = self.columns.iter().map(|column| column.leaf).chain(self.places.leaf());
+        let leaves = self.columns.iter().map(|column| column.leaf).chain(self.places.leaves());
         self.readers = leaves.map(|leaf| group.get_column_reader(leaf)).collect::<Result<_, _>>()?;
         self.rows_left = rows_of(group.metadata());
         self.next_group += 1;
@@ -351,6 +367,19 @@ impl ParquetTable {
         Ok(())
     }
 
+    /// Reads the times that the samples keep.
+    fn read_times(&mut self, count: usize) -> Result<(), ParquetError> {
+        let (Some(time), true) = (self.places.time, self.places.keeps_times) else { return Ok(()) };
+        let reader = self.readers.last_mut().expect("the time column is the last");
+        let times = time.read(reader, count, self.rows_before)?;
+        let times =
+            times.into_iter().map(|time| i64::try_from(time).ok().map(WallTime::from_nanos)).collect();
+        self.batch.times = all_told(times, self.rows_before, || {
+            GridError::NotTime("a time beyond the year 2262".to_owned())
+        })?;
+        Ok(())
+    }
+
     /// Finds the consecutive rows. A row that lacks an element is left out whole: missing elements must not be
     /// invented.
     fn find_runs(&mut self) -> Result<(), ParquetError> {
@@ -398,7 +427,12 @@ impl Source for ParquetTable {
             let count = samples_at_once(at_most, sample_bytes).min(run.rows.len());
             let first = run.rows.start;
             run.rows.start += count;
-            Piece::Samples(&self.batch.bytes[first * sample_bytes..][..count * sample_bytes])
+            let samples = &self.batch.bytes[first * sample_bytes..][..count * sample_bytes];
+            if self.places.keeps_times {
+                Piece::Timed { samples, times: &self.batch.times[first..][..count] }
+            } else {
+                Piece::Samples(samples)
+            }
         };
         if run.hole_before == 0 && run.rows.is_empty() {
             self.runs.pop_front();
@@ -424,8 +458,12 @@ impl Places {
         for place in chosen.time.iter().map(|(place, _)| place).chain(&chosen.index) {
             check_flat(&leaves[*place], &headings[*place].name)?;
         }
-        let time = chosen.time.map(|(leaf, by_name)| TimeColumn::new(leaf, &leaves[leaf], by_name));
-        Ok(Self { time, index: chosen.index, grid: None })
+        let column = |(leaf, by_name): (usize, i128)| {
+            let not_times = |holds| ParquetError::NotTimes { column: headings[leaf].name.clone(), holds };
+            TimeColumn::new(leaf, &leaves[leaf], by_name).map_err(not_times)
+        };
+        let time = chosen.time.map(column).transpose()?;
+        Ok(Self { time, index: chosen.index, grid: None, keeps_times: false })
     }
 
     /// Starts at the first row.
@@ -433,9 +471,11 @@ impl Places {
         self.grid = self.index.map(|_| Grid::by_index()).or(self.time.map(|_| Grid::by_time(rate)));
     }
 
-    /// Returns the leaf column from which the holes follow.
-    fn leaf(&self) -> Option<usize> {
-        self.index.or(self.time.map(|time| time.leaf))
+    /// Returns the leaf column from which the holes follow, and that of the times if samples keep them.
+    fn leaves(&self) -> impl Iterator<Item = usize> {
+        let time = self.time.map(|time| time.leaf);
+        let kept = time.filter(|_| self.keeps_times);
+        self.index.or(time).into_iter().chain(kept)
     }
 
     /// Reads the times of the first rows, from which the rate is derived, over as many groups as they take.
@@ -481,14 +521,21 @@ impl Places {
 }
 
 impl TimeColumn {
-    /// Examines a time column, whose name may tell the unit if its type does not.
-    fn new(leaf: usize, descriptor: &ColumnDescriptor, by_name: i128) -> Self {
+    /// Examines a time column, whose name may tell the unit if its type does not. `Err` of a description of anything
+    /// else.
+    fn new(leaf: usize, descriptor: &ColumnDescriptor, by_name: i128) -> Result<Self, String> {
         let (nanos_per_unit, decimals) = match Meaning::of(descriptor) {
             Meaning::Times { nanos_per_unit } => (nanos_per_unit, 0),
+            Meaning::Numbers { dtype: Dtype::F4, .. }
+                if descriptor.physical_type() != PhysicalType::FLOAT =>
+            {
+                return Err("floats of two bytes".to_owned());
+            }
             Meaning::Numbers { decimals, .. } => (by_name, decimals),
-            Meaning::Other(_) => (by_name, 0),
+            Meaning::Other(holds) => return Err(holds),
         };
-        Self { leaf, nanos_per_unit, divisor: 10_i128.checked_pow(decimals).unwrap_or(i128::MAX) }
+        let divisor = 10_i128.checked_pow(decimals).ok_or("decimals of more than 38 digits")?;
+        Ok(Self { leaf, nanos_per_unit, divisor })
     }
 
     /// Reads the times of the next rows. Units: nanoseconds.

@@ -69,10 +69,20 @@ pub enum Timing {
 }
 
 /// Run of consecutive samples, or of missing ones.
+///
+/// A source gives all samples with times if its schema says that they have [their own](Schema::has_own_times), and none
+/// otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece<'a> {
     /// Whole samples, little-endian; shape `[samples, elements per sample]`, row-major, never empty.
     Samples(&'a [u8]),
+    /// Whole samples that each have a time of their own; as many times as samples, never empty.
+    Timed {
+        /// Samples, as in [`Piece::Samples`].
+        samples: &'a [u8],
+        /// Recorded time of each.
+        times: &'a [WallTime],
+    },
     /// Samples that the source does not have; at least one.
     Hole {
         /// Number of missing samples.
@@ -226,6 +236,10 @@ pub(crate) mod testing {
                 Piece::Samples(run) => {
                     assert!(!run.is_empty() && run.len().is_multiple_of(sample_bytes));
                     bytes.extend_from_slice(run);
+                }
+                Piece::Timed { samples, times } => {
+                    assert_eq!(samples.len(), times.len() * sample_bytes);
+                    bytes.extend_from_slice(samples);
                 }
                 Piece::Hole { samples, why } => {
                     holes.push(((bytes.len() / sample_bytes) as u64, samples, why))

@@ -44,6 +44,13 @@ impl Speed {
     pub fn true_time() -> Self {
         Self(SampleRate::hz(1).expect("one is positive"))
     }
+
+    /// Returns the time that a recorded time takes at this speed.
+    pub(crate) fn playing_time(self, recorded: Duration) -> Duration {
+        let parts = recorded.as_nanos().saturating_mul(self.0.denominator().into());
+        let nanos = parts / u128::from(self.0.numerator());
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
 }
 
 impl Default for Speed {

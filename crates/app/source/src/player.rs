@@ -3,7 +3,11 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use crate::held::Held;
 use crate::{Description, HoleKind, Piece, Playback, Source, SourceError, Speed, Timing};
+
+/// Number of samples with times of their own that are read at once.
+const HELD_SAMPLES: NonZeroU64 = NonZeroU64::new(4_096).expect("it is positive");
 
 /// Player that returns a source's samples at their true rate.
 ///
@@ -19,6 +23,7 @@ use crate::{Description, HoleKind, Piece, Playback, Source, SourceError, Speed, 
 /// loop {
 ///     match player.advance(began.elapsed())? {
 ///         Step::Samples(samples) => { /* publisher.send_bytes(samples)? */ }
+///         Step::Timed { samples, after } => { /* publisher.send_bytes_timed(…, samples)? */ }
 ///         Step::Hole { samples, why } => { /* publisher.skip(samples, why.stage()) */ }
 ///         Step::Wait(duration) => std::thread::sleep(duration),
 ///         Step::End => break,
@@ -35,6 +40,7 @@ pub struct Player<S> {
     allowance: u64,
     /// End of the rest, counted like `elapsed`.
     rested: Duration,
+    held: Held,
 }
 
 /// Next action of the caller.
@@ -42,6 +48,13 @@ pub struct Player<S> {
 pub enum Step<'a> {
     /// Publish these whole samples.
     Samples(&'a [u8]),
+    /// Publish these whole samples, each at its own time.
+    Timed {
+        /// Samples, as in [`Step::Samples`].
+        samples: &'a [u8],
+        /// Time of each since the beginning, at the speed of playback.
+        after: &'a [Duration],
+    },
     /// Report to readers that samples are missing.
     Hole {
         /// Number of missing samples.
@@ -60,7 +73,8 @@ impl<S: Source> Player<S> {
     #[must_use]
     pub fn new(source: S, speed: Speed) -> Self {
         let playback = Playback::new(source.description().schema.rate, speed);
-        Self { source, playback, position: 0, allowance: 0, rested: Duration::ZERO }
+        let held = Held::new(speed);
+        Self { source, playback, position: 0, allowance: 0, rested: Duration::ZERO, held }
     }
 
     /// Returns the description of the samples.
@@ -80,6 +94,9 @@ impl<S: Source> Player<S> {
     /// # Errors
     /// The error of the source.
     pub fn advance(&mut self, elapsed: Duration) -> Result<Step<'_>, SourceError> {
+        if self.source.description().schema.has_own_times() {
+            return self.advance_timed(elapsed);
+        }
         let limit = if self.source.description().timing == Timing::Live {
             NonZeroU64::MAX
         } else {
@@ -90,7 +107,9 @@ impl<S: Source> Player<S> {
         };
         let sample_bytes = self.source.description().schema.sample_bytes();
         let (step, given) = match self.source.next(limit)? {
-            Piece::Samples(samples) => (Step::Samples(samples), (samples.len() / sample_bytes) as u64),
+            Piece::Samples(samples) | Piece::Timed { samples, .. } => {
+                (Step::Samples(samples), (samples.len() / sample_bytes) as u64)
+            }
             Piece::Hole { samples, why } => (Step::Hole { samples, why }, samples),
             Piece::End => (Step::End, 0),
         };
@@ -100,6 +119,32 @@ impl<S: Source> Player<S> {
             self.rested = elapsed + self.playback.next_due(elapsed, self.position);
         }
         Ok(step)
+    }
+
+    /// Returns the next action for samples that have times of their own, whatever the rate.
+    fn advance_timed(&mut self, elapsed: Duration) -> Result<Step<'_>, SourceError> {
+        while self.held.is_empty() {
+            let rate = self.source.description().schema.rate;
+            match self.source.next(HELD_SAMPLES)? {
+                Piece::Timed { samples, times } => self.held.fill(samples, times),
+                Piece::Samples(_) => unreachable!("all samples of the source have their times"),
+                Piece::Hole { samples, why } => {
+                    self.position += samples;
+                    if why == HoleKind::LoopSeam {
+                        self.held.begin_anew(rate.duration_of(samples));
+                    }
+                    return Ok(Step::Hole { samples, why });
+                }
+                Piece::End => return Ok(Step::End),
+            }
+        }
+        match self.held.due(elapsed) {
+            Ok((samples, after)) => {
+                self.position += after.len() as u64;
+                Ok(Step::Timed { samples, after })
+            }
+            Err(rest) => Ok(Step::Wait(rest)),
+        }
     }
 
     /// Returns the number of samples that may be returned, or the time to wait as an error.

@@ -49,7 +49,7 @@ impl<S: Source> Source for Repeat<S> {
             }
             Piece::End => Err(SourceError::NothingToRepeat(self.description.name.clone())),
             piece => {
-                self.given |= matches!(piece, Piece::Samples(_));
+                self.given |= matches!(piece, Piece::Samples(_) | Piece::Timed { .. });
                 Ok(piece)
             }
         }

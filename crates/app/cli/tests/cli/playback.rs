@@ -150,7 +150,7 @@ fn played(source: &mut FileSource) -> (Samples, u64) {
     let (mut samples, mut index) = (Samples::new(), 0);
     loop {
         match source.next(NonZeroU64::MAX).unwrap() {
-            Piece::Samples(bytes) => {
+            Piece::Samples(bytes) | Piece::Timed { samples: bytes, .. } => {
                 for sample in bytes.chunks_exact(sample_bytes) {
                     samples.insert(index, sample.to_vec());
                     index += 1;

@@ -214,7 +214,7 @@ fn an_exported_array_plays_back_with_its_channels_times_and_holes() {
     let (mut pieces, mut index) = (Vec::new(), 0);
     loop {
         match played.next(NonZeroU64::MAX).unwrap() {
-            Piece::Samples(bytes) => {
+            Piece::Samples(bytes) | Piece::Timed { samples: bytes, .. } => {
                 for element in bytes.chunks_exact(2) {
                     let expected = i16::try_from(index).unwrap();
                     assert_eq!(i16::from_le_bytes(element.try_into().unwrap()), expected);

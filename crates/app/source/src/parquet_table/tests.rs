@@ -141,7 +141,7 @@ fn a_timestamp_column_gives_the_rate_the_start_and_the_holes() {
     let file = write(message, &[Content::Int64(times), Content::Double(vec![1.0, 2.0, 3.0, 4.0], None)], 1);
     let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
     assert_eq!(source.description().schema.rate, "100".parse().unwrap());
-    let start = units::WallTime::from_nanos(start_ms * 1_000_000);
+    let start = WallTime::from_nanos(start_ms * 1_000_000);
     assert_eq!(source.description().timing, Timing::Recorded { start: Some(start) });
     let (bytes, holes) = drain(&mut source).unwrap();
     assert_eq!(floats(&source, &bytes), [1.0, 2.0, 3.0, 4.0]);
@@ -240,6 +240,19 @@ fn the_first_column_of_times_is_the_time_whatever_its_name() {
         assert_eq!(source.description().schema.channels, [Channel::new("u", "")]);
         assert_eq!(drain(&mut source).unwrap().1, [], "{column}");
     }
+}
+
+#[test]
+fn a_time_column_without_times_is_refused() {
+    let message = "message m { required binary time (STRING); required double u; }";
+    let columns = [Content::Text(vec!["2026-01-02", "2026-01-03"]), Content::Double(vec![1.0, 2.0], None)];
+    let said = refusal(&write(message, &columns, 1), &FileOptions::default());
+    assert!(said.contains("column `time` holds String, not times\nignore it with --time none"), "{said}");
+    let message = "message m { required int64 time (DECIMAL(18, 3)); required double u; }";
+    let columns = [Content::Int64(vec![250, 500]), Content::Double(vec![1.0, 2.0], None)];
+    let file = write(message, &columns, 1);
+    let source = open_file(file.path(), &FileOptions::default()).unwrap();
+    assert_eq!(source.description().schema.rate, "4".parse().unwrap());
 }
 
 #[test]
@@ -378,12 +391,27 @@ fn maps_and_lists_without_elements_are_refused() {
 }
 
 #[test]
-fn played_times_are_not_called_a_recording_s_own() {
+fn a_recording_s_own_times_are_kept_unless_a_rate_is_asked_for() {
     let description = DESCRIPTION.replacen("\"device\"", "\"times\": \"own\", \"device\"", 1);
     let file = recorded(WHOLE, Some(&description));
-    let schema = open_file(file.path(), &FileOptions::default()).unwrap().description().schema.clone();
-    assert!(!schema.has_own_times());
-    assert_eq!(schema.labels["device"], "probe 1");
+    let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+    assert!(source.description().schema.has_own_times());
+    let times =
+        |millis: &[i64]| millis.iter().map(|at| WallTime::from_nanos(at * 1_000_000)).collect::<Vec<_>>();
+    let mut kept = Vec::new();
+    loop {
+        match source.next(NonZeroU64::MAX).unwrap() {
+            Piece::Timed { times, .. } => kept.extend(times.to_vec()),
+            Piece::Samples(_) => panic!("samples without their times"),
+            Piece::Hole { samples, .. } => assert_eq!((samples, &kept), (2, &times(&[0, 3]))),
+            Piece::End => break,
+        }
+    }
+    assert_eq!(kept, times(&[0, 3, 12]));
+    let mut source = open_file(file.path(), &at("300")).unwrap();
+    let schema = source.description().schema.clone();
+    assert!(!schema.has_own_times() && schema.labels["device"] == "probe 1");
+    assert!(matches!(source.next(NonZeroU64::MAX), Ok(Piece::Samples(_))));
 }
 
 #[test]

@@ -111,6 +111,14 @@ impl Playing {
         Ok(self.publisher.send_bytes_at(time, bytes)?)
     }
 
+    /// Publishes samples that each have their own time.
+    fn send_timed(&mut self, times: &[WallTime], bytes: &[u8]) -> anyhow::Result<()> {
+        if self.publisher.would_begin_anew(times[0]) {
+            self.begin_anew()?;
+        }
+        Ok(self.publisher.send_bytes_timed(times, bytes)?)
+    }
+
     fn begin_anew(&mut self) -> anyhow::Result<()> {
         let (epoch, samples) = (self.publisher.epoch(), self.publisher.next_index());
         let status = self.publisher.begin_anew()?;
@@ -176,6 +184,11 @@ fn pace(
                 let time = times.time_of(playing.next_index(), now);
                 playing.send(time, first_of(samples, left, sample_bytes))?;
             }
+            Step::Timed { samples, after } => {
+                let after = &after[..after.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+                let moments: Vec<_> = after.iter().map(|after| times.time_after(*after, now)).collect();
+                playing.send_timed(&moments, first_of(samples, left, sample_bytes))?;
+            }
             Step::Hole { samples, why } => playing.publisher.skip(samples.min(left), why.stage())?,
             Step::Wait(pause) => {
                 let pause = control.as_ref().map_or(pause, |control| pause.min(control.due_in()));
@@ -232,7 +245,7 @@ fn read_on(mut player: Player<Box<dyn Source>>, sender: &SyncSender<Owned>) {
     let mut wall = SteadyClock::new();
     loop {
         let piece = match player.advance(Duration::ZERO) {
-            Ok(Step::Samples(samples)) => {
+            Ok(Step::Samples(samples) | Step::Timed { samples, .. }) => {
                 Owned::Samples { bytes: samples.to_vec(), arrived: wall.read(clock::pair()) }
             }
             Ok(Step::Hole { samples, why }) => Owned::Hole { samples, stage: why.stage() },

@@ -1,10 +1,14 @@
 //! Times of the samples: within an epoch they never go back, however this process is delayed.
 
+use std::time::Duration;
+
 use tallycast::{SampleRate, SteadyClock, WallTime};
 use units::Instant;
 
 /// Minimum deviation of the clock that counts as a step; less is wake-up delay or drift.
 const STEP_NS: i64 = 100_000_000;
+/// Most that a publisher's times may be ahead of the clock before it begins a new epoch.
+const LEAD_NS: i64 = 1_000_000_000;
 
 /// The times of samples that are given out on a plan: by count and rate from the beginning on.
 ///
@@ -15,6 +19,8 @@ pub(super) struct PacedTimes {
     clock: SteadyClock,
     began: Instant,
     began_at: WallTime,
+    /// Time of the newest sample that has its own.
+    newest: WallTime,
 }
 
 /// Times of samples that arrive in real time: by count and rate while the clock agrees.
@@ -33,17 +39,32 @@ impl PacedTimes {
     pub(super) fn begin(rate: SampleRate, (began, began_at): (Instant, WallTime)) -> Self {
         let mut clock = SteadyClock::new();
         clock.read((began, began_at));
-        Self { rate, clock, began, began_at }
+        Self { rate, clock, began, began_at, newest: began_at }
     }
 
     /// Returns the time of a sample, for a moment on both clocks.
-    pub(super) fn time_of(&mut self, index: u64, (now, wall): (Instant, WallTime)) -> WallTime {
+    pub(super) fn time_of(&mut self, index: u64, now: (Instant, WallTime)) -> WallTime {
+        let began_at = self.began_at(now);
+        self.rate.time_of(index, 0, began_at)
+    }
+
+    /// Returns the time after a while since the beginning, for a moment on both clocks.
+    pub(super) fn time_after(&mut self, after: Duration, now: (Instant, WallTime)) -> WallTime {
+        let time = self.began_at(now).offset(i64::try_from(after.as_nanos()).unwrap_or(i64::MAX));
+        // A clock that was set back a little is waited for; by more, an epoch begins.
+        let is_early = (0..=LEAD_NS).contains(&self.newest.nanos_since(time));
+        self.newest = if is_early { self.newest } else { time };
+        self.newest
+    }
+
+    /// Returns the beginning by the clock of this moment.
+    fn began_at(&mut self, (now, wall): (Instant, WallTime)) -> WallTime {
         let elapsed = i64::try_from(now.since(self.began).as_nanos()).unwrap_or(i64::MAX);
         let began_at = self.clock.read((now, wall)).wall.offset(-elapsed);
         if began_at.nanos_since(self.began_at).unsigned_abs() > STEP_NS.unsigned_abs() {
             self.began_at = began_at;
         }
-        self.rate.time_of(index, 0, self.began_at)
+        self.began_at
     }
 }
 
@@ -97,6 +118,19 @@ mod tests {
         assert_eq!(times.time_of(0, moment(55, 0)), at(50));
         assert_eq!(times.time_of(5, moment(205, 0)), at(55), "150 ms late");
         assert_eq!(times.time_of(55, moment(210, 0)), at(105));
+    }
+
+    #[test]
+    fn times_of_their_own_keep_their_distances_and_never_go_back() {
+        let mut times = PacedTimes::begin(rate("1k"), moment(0, 0));
+        let after = Duration::from_millis;
+        assert_eq!(times.time_after(after(3), moment(900, 0)), at(3));
+        assert_eq!(times.time_after(after(703), moment(900, 0)), at(703));
+        for (later, step) in [(1_000, -400), (3_100, -400)] {
+            times.time_after(after(703), moment(later, step));
+        }
+        assert_eq!(times.time_after(after(3_050), moment(3_100, -400)), at(2_650));
+        assert_eq!(times.time_after(after(3_060), moment(3_100, -400)), at(2_660));
     }
 
     #[test]
