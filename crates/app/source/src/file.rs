@@ -150,7 +150,6 @@ pub enum Kind {
     /// Array of NumPy.
     Npy,
     /// Arrays of NumPy in a ZIP file.
-    /// Arrays of NumPy in a ZIP file.
     Npz,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct OriginArguments {
     /// Format of the file, whatever its name and content: csv, for any table of text, wav, parquet or npy
     #[arg(long, value_enum, value_name = "FORMAT", requires = "file", hide_possible_values = true)]
     format: Option<FileFormat>,
-    /// Columns of a table to publish as channels [default: all but the time]
+    /// Columns of a table or fields of an array to publish [default: all but the time]
     #[arg(long, value_name = "NAMES", requires = "file", value_delimiter = ',')]
     columns: Vec<String>,
     /// Accept NaN, infinities and empty text fields from files and standard input
@@ -73,7 +73,7 @@ struct What {
     /// A recorded signal: ecg, chime, seismo, seismo-gaps, seismo-long, infrasound, sound
     #[arg(long, value_name = "SIGNAL")]
     signal: Option<String>,
-    /// A WAV, CSV, Parquet or NPY file
+    /// A WAV, CSV, Parquet, NPY or NPZ file; FILE.npz#ARRAY is one array of several
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// A waveform: sine, chirp, steps, noise, ramp
