@@ -309,7 +309,7 @@ impl Agent {
             let polled = send_path.with(|send_path| {
                 let polled = send_path.poll(clock::monotonic(), announce_to);
                 send_path.watch_for_room(poller, ROOM);
-                if matches!(polled, Polled::Finished) {
+                if send_path.has_told_end() {
                     remember(ended, send_path.as_predecessor());
                 }
                 polled
@@ -384,6 +384,7 @@ impl Agent {
         shared: Arc<PublicationShared>,
     ) -> Result<InlineSender, SendError> {
         let stream = wire::stream_id(&config.description.name, &config.description.schema);
+        self.remember_told_ends(stream);
         let predecessor = self.ended.get(&stream).copied().filter(|before| before.epoch < config.epoch);
         let (interface, ttl) = (self.config.interface.clone(), self.config.ttl);
         let surroundings = Surroundings { interface, ttl, predecessor };
@@ -402,6 +403,16 @@ impl Agent {
         }
         self.send_paths.push(send_path);
         Ok(inline_sender)
+    }
+
+    /// Remembers the ends of a stream's epochs that an inline sender has told since the last duty cycle.
+    fn remember_told_ends(&mut self, stream: StreamId) {
+        for send_path in self.send_paths.iter().filter(|it| it.stream() == stream) {
+            let told = send_path.with(|it| it.has_told_end().then(|| it.as_predecessor()));
+            if let Ok(Some(predecessor)) = told {
+                remember(&mut self.ended, predecessor);
+            }
+        }
     }
 
     /// Takes readers' reports, within bounds; returns whether there may be more.

@@ -270,6 +270,16 @@ impl Sender {
         self.phase == Phase::Running && self.queue.waiting_bytes() < QUEUE_BYTES
     }
 
+    /// Returns whether the final tally has left for every destination; it is repeated until [`Self::is_finished`].
+    #[must_use]
+    pub const fn has_told_end(&self) -> bool {
+        match self.phase {
+            Phase::Running | Phase::Flushing => false,
+            Phase::Finishing { left, .. } => left < FINAL_TALLIES && self.current.is_none(),
+            Phase::Finished { .. } => true,
+        }
+    }
+
     /// Returns whether the epoch is over.
     #[must_use]
     pub const fn is_finished(&self) -> bool {
@@ -297,7 +307,7 @@ impl Sender {
             next_number: number,
             next_index: first_index,
             element_offset,
-            is_final: self.is_finished(),
+            is_final: self.has_told_end(),
         }
     }
 

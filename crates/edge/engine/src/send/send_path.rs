@@ -127,6 +127,11 @@ impl SendPath {
         self.machine.readers().cloned().collect()
     }
 
+    /// Returns whether the epoch is over but for repeats of its final tally.
+    pub(super) const fn has_told_end(&self) -> bool {
+        self.machine.has_told_end()
+    }
+
     /// Returns the stream, and this epoch as the next one's predecessor.
     pub(super) fn as_predecessor(&self) -> (StreamId, Predecessor) {
         (self.stream(), self.machine.as_predecessor())
@@ -208,9 +213,14 @@ impl SendPath {
     /// busy.
     #[expect(clippy::option_option, reason = "there may be no deadline")]
     fn end_poll(&mut self, now: Instant, idle: Option<Option<Instant>>) -> Polled {
-        if self.progress.is_due(now) || self.machine.is_finished() {
+        let has_told_end = self.machine.has_told_end();
+        if self.progress.is_due(now) || has_told_end {
             self.losses.count_returned(now, &mut self.machine, &self.egress);
             self.progress.report(now, &self.machine);
+        }
+        if has_told_end {
+            // The repeats of the final tally are nothing to wait for: a process that closes many publishers would add them up.
+            self.progress.end();
         }
         if self.machine.is_finished() {
             return Polled::Finished;

@@ -182,6 +182,23 @@ fn a_publisher_does_not_wait_for_a_send_path_that_has_failed() {
 }
 
 #[test]
+fn a_publisher_that_closes_waits_for_the_final_tally_and_not_for_its_repeats() {
+    let (_listener, open) = listener();
+    let (publication, mut send_path) = opened(&publication_config(vec![open]));
+    let ending = std::thread::spawn(move || publication.finish());
+    wait_until("the closed ring as input", || send_path.has_input().then_some(()));
+    // Time stands still, so that no repeat falls due.
+    let now = clock::monotonic();
+    wait_until("the final tally", || {
+        let polled = send_path.poll(now, None);
+        assert!(!matches!(polled, Polled::Finished));
+        send_path.has_told_end().then_some(())
+    });
+    assert!(ending.join().unwrap().finished);
+    assert!(send_path.as_predecessor().1.is_final);
+}
+
+#[test]
 fn a_send_path_takes_samples_injection_and_the_end_as_input() {
     let (_listener, open) = listener();
     let (mut publication, mut send_path) = opened(&publication_config(vec![open]));
