@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tallycast import _core
 from tallycast._account import Account
 from tallycast._duration import Duration, nanoseconds
-from tallycast._errors import ConfigError
+from tallycast._errors import ConfigError, NoSample, UnknownPort, of_arguments
 from tallycast._samples import as_samples
 from tallycast._schema import _NUMPY, Channel, Channels, Schema, declared
 
@@ -37,6 +37,7 @@ class Input:
     stream: str
     take: str = "newest"
 
+    @of_arguments()
     def __post_init__(self) -> None:
         if self.take not in ("newest", "all"):
             raise ConfigError(f'take={self.take!r} is not known\nchoose "newest" or "all"')
@@ -211,7 +212,7 @@ class Received:
     def __getitem__(self, channel: str) -> Any:
         """The newest value of a channel, as it is on the wire; an array where the channel has a shape."""
         if self._newest is None or self.schema is None:
-            raise LookupError("no sample has arrived yet\ncheck `newest is None` first")
+            raise NoSample("no sample has arrived yet\ncheck `newest is None` first")
         elements = np.frombuffer(self._newest[2], self.schema.dtype)[self.schema.place(channel)]
         shape = self.schema.channel(channel).shape
         return elements.reshape(shape) if shape else elements[0]
@@ -252,26 +253,20 @@ class Cycle:
     def __getitem__(self, name: str) -> Received:
         received: Mapping[str, Received] = self._received
         if name not in received:
-            raise KeyError(f"`{name}` is not an input of this app\nits inputs are {_listed(received)}")
+            raise UnknownPort(f"`{name}` is not an input of this app\nits inputs are {_listed(received)}")
         return received[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         schema = self._outputs.get(name)
         if schema is None:
-            raise KeyError(f"`{name}` is not an output of this app\nits outputs are {_listed(self._outputs)}")
+            raise UnknownPort(f"`{name}` is not an output of this app\nits outputs are {_listed(self._outputs)}")
         self._written[name] = None if value is None else _sample(name, schema, value)
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError as error:
-            raise AttributeError(error.args[0]) from None
+        return self[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        try:
-            self[name] = value
-        except KeyError as error:
-            raise AttributeError(error.args[0]) from None
+        self[name] = value
 
 
 #: Function of a cyclic app.
@@ -281,6 +276,7 @@ AppFunction = Callable[[Cycle], object]
 class App:
     """A cyclic app before it runs; made by the decorator ``tc.app``. Calling it calls its function."""
 
+    @of_arguments()
     def __init__(
         self,
         function: AppFunction,
@@ -385,8 +381,8 @@ def app(
             name,
             period=period,
             phase=phase,
-            inputs=inputs or {},
-            outputs=outputs or {},
+            inputs={} if inputs is None else inputs,
+            outputs={} if outputs is None else outputs,
             pin_to=pin_to,
             fifo=fifo,
         )
@@ -440,10 +436,12 @@ def _schema(plan: Mapping[str, Any]) -> Schema:
 
 def _sample(name: str, schema: Schema, value: Any) -> bytes:
     if isinstance(value, Mapping):
-        value = {channel: np.asarray(of)[np.newaxis] for channel, of in value.items()}
-    array = as_samples(schema, value)
+        value = {channel: np.asanyarray(of)[np.newaxis] for channel, of in value.items()}
+    array, missing = as_samples(schema, value)
     if len(array) != 1:
         raise ConfigError(f"{len(array)} samples were written to `{name}`\nan output takes one per cycle")
+    if missing:
+        raise ConfigError(f"the sample written to `{name}` is masked\nleave the output out in this cycle")
     return array.tobytes()
 
 

@@ -1,12 +1,62 @@
 """The hierarchy of errors; every text includes the remedy."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class Error(Exception):
-    """Base of all errors of Tallycast."""
+    """Base of all errors of Tallycast.
+
+    ================  =========================================  ====================================================
+    error             also a                                     raised for
+    ================  =========================================  ====================================================
+    ConfigError       ValueError                                 a name, rate, shape, number, address that cannot be
+    ArgumentError     ConfigError, TypeError                     an argument of another type
+    UnknownChannel    ConfigError, KeyError                      a channel that a stream does not have
+    UnknownPort       ConfigError, KeyError, AttributeError      an input or output that an app does not have
+    NoSample          LookupError                                an input of an app without a sample so far
+    PublishError                                                 times that go back, a sending agent that failed
+    Full              PublishError                               no room, with on_full="error"
+    Closed                                                       use after close
+    ForkError                                                    use in a forked child
+    ArchiveError                                                 an archive that cannot be read or exported
+    NotStored         ArchiveError, KeyError                     a stream, run, epoch, channel that is not there
+    MomentError       ArchiveError, ConfigError                  a time that is none, or has no zone
+    DamagedArchive    ArchiveError                               stored samples that cannot be read
+    CommandError                                                 the command tallycast missing, or failing
+    DoctorError                                                  a remedy that failed
+    BridgeError                                                  a bridge that cannot begin
+    MissingPackage    ImportError                                a package that is not installed
+    ================  =========================================  ====================================================
+    """
 
 
 class ConfigError(Error, ValueError):
     """Something was asked for that cannot be: a name, a rate, a shape, an address."""
+
+
+class ArgumentError(ConfigError, TypeError):
+    """An argument is of a type that means nothing here: a text for a number, a number for a name."""
+
+
+class UnknownChannel(ConfigError, KeyError):
+    """A stream has no channel of that name."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
+
+
+class UnknownPort(ConfigError, KeyError, AttributeError):
+    """A cyclic app has no input or output of that name."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
+
+
+class NoSample(Error, LookupError):
+    """An input of a cyclic app has not had a sample yet."""
 
 
 class PublishError(Error):
@@ -29,8 +79,23 @@ class ArchiveError(Error):
     """An archive cannot be read."""
 
 
+class NotStored(ArchiveError, KeyError):
+    """An archive has no such stream, run, epoch or channel."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
+
+
+class MomentError(ArchiveError, ConfigError):
+    """A time cannot be read, or has no time zone."""
+
+
 class DamagedArchive(ArchiveError):
     """Requested samples were stored and can no longer be read."""
+
+
+class CommandError(Error):
+    """The command `tallycast`, which does the work, is not there or has failed."""
 
 
 class DoctorError(Error):
@@ -45,6 +110,17 @@ class MissingPackage(Error, ImportError):
     """A package is needed that is not installed; the text names what to install."""
 
     @classmethod
-    def of(cls, package: str, extra: str) -> "MissingPackage":
+    def of(cls, package: str, extra: str) -> MissingPackage:
         """Returns the error for a package that belongs to an extra of this one."""
         return cls(f"{package} is not installed\ninstall it: pip install 'tallycast[{extra}]'")
+
+
+@contextmanager
+def of_arguments() -> Iterator[None]:
+    """Makes an `ArgumentError` of what Python raises for arguments of another type or size."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        if isinstance(error, Error):
+            raise
+        raise ArgumentError(f"an argument is not what it has to be: {error}") from error

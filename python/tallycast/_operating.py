@@ -17,6 +17,7 @@ from tallycast._errors import ConfigError
 from tallycast._operator import Declaration, Loaded, rows
 from tallycast._chunks import Chunk, Cutter, Hole
 from tallycast._publisher import Publisher
+from tallycast._samples import runs
 from tallycast._schema import Schema
 from tallycast._subscriber import Subscriber
 
@@ -208,7 +209,7 @@ class _Making:
             there = whole if there is None else there
         else:
             there = there & whole
-        for first, to, is_there in _runs(there, len(array)):
+        for first, to, is_there in [(0, len(array), True)] if there is None else runs(there):
             if is_there:
                 at = chunk.t0_ns if first == 0 else int(chunk.times[first * chunk.every])
                 self.publisher.send(array[first:to], t0_ns=at)
@@ -221,14 +222,6 @@ class _Making:
         self.publisher.skip(samples)
         self._sums.offered_samples += samples
         self._sums.source_samples += samples
-
-
-def _runs(there: Any, count: int) -> list[tuple[int, int, bool]]:
-    """Returns where results are and where not: ``(first, one behind the last, are there)``."""
-    if there is None or bool(there.all()):
-        return [(0, count, True)]
-    edges = [0, *(np.flatnonzero(there[1:] != there[:-1]) + 1).tolist(), count]
-    return [(first, to, bool(there[first])) for first, to in zip(edges, edges[1:])]
 
 
 def _reader_name(name: str) -> str:

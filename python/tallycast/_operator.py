@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallycast._chunks import Chunk
-from tallycast._errors import ConfigError
+from tallycast._errors import ConfigError, of_arguments
 from tallycast._samples import as_samples
 from tallycast._schema import Channels, Schema, declared
 
@@ -47,6 +47,7 @@ class Declaration:
     #: ``"hole"`` or ``"give"``.
     incomplete: str = "hole"
 
+    @of_arguments()
     def __post_init__(self) -> None:
         declared(self.channels, "f8" if self.dtype is None else self.dtype)
         if self.every < 1:
@@ -176,14 +177,18 @@ def rows(result: Optional[npt.ArrayLike], chunk: Chunk, schema: Schema) -> tuple
     """
     if result is None:
         return None, None
-    masked = result if isinstance(result, np.ma.MaskedArray) else None
-    array = as_samples(schema, result if masked is None else masked.data)
+    there = None
+    if isinstance(result, np.ma.MaskedArray) and result.ndim > 0:
+        # Whatever lies under a mask, a result of which an element is masked is a hole.
+        mask = np.ma.getmaskarray(result)
+        there = ~mask.reshape(len(mask), -1).any(axis=1)
+        absent = np.broadcast_to(~there.reshape(-1, *[1] * (mask.ndim - 1)), mask.shape)
+        result = np.ma.MaskedArray(np.ma.getdata(result), absent)
+    array = as_samples(schema, result).array
     count = len(chunk)
     if len(array) != count:
         raise ConfigError(
             f"it returned {len(array)} results where {count} are expected\n"
             "return one for each sample, or for each window of `every` samples; or None for a hole"
         )
-    if masked is None:
-        return array, None
-    return array, np.logical_not(np.any(np.ma.getmaskarray(masked).reshape(count, -1), axis=1))
+    return array, there

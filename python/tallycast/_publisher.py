@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tallycast import _core, _open_handles
-from tallycast._errors import ConfigError
+from tallycast._errors import ConfigError, of_arguments
 from tallycast._schema import Channels, Rate, declared, rate_text
 
 
@@ -57,26 +57,27 @@ class Publisher(_core.Publisher):
         """Opens the stream: its epoch begins."""
         if rate is None:
             raise ConfigError("a stream needs a sample rate\nset one, such as rate=1_000 for 1,000 samples per second")
-        dtype_name, made, own_labels = declared(channels, dtype)
-        self = super().__new__(
-            cls,
-            name,
-            dtype_name,
-            rate_text(rate),
-            [(c.name, c.unit, list(c.shape), c.scale, c.offset) for c in made],
-            labels=list({**(labels or {}), **own_labels}.items()),
-            own_times=own_times,
-            on_full=on_full,
-            patience=patience,
-            linger=linger,
-            to=list(to),
-            loss=loss,
-            queue_bytes=queue_bytes,
-            clock=clock,
-            on_demand=on_demand,
-            bus=bus,
-            station=station,
-        )
+        with of_arguments():
+            dtype_name, made, own_labels = declared(channels, dtype)
+            self = super().__new__(
+                cls,
+                name,
+                dtype_name,
+                rate_text(rate),
+                [(c.name, c.unit, list(c.shape), c.scale, c.offset) for c in made],
+                labels=list({**(labels or {}), **own_labels}.items()),
+                own_times=own_times,
+                on_full=on_full,
+                patience=patience,
+                linger=linger,
+                to=list(to),
+                loss=loss,
+                queue_bytes=queue_bytes,
+                clock=clock,
+                on_demand=on_demand,
+                bus=bus,
+                station=station,
+            )
         _open_handles.opened(self)
         return self
 

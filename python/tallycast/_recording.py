@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tallycast import _core
-from tallycast._errors import ArchiveError, DamagedArchive
+from tallycast._errors import ArchiveError, DamagedArchive, of_arguments
 from tallycast._excerpt import Excerpt
 from tallycast._gap_map import Hole
 from tallycast._moments import ALWAYS, Moment, range_ns, text_of
@@ -166,10 +166,12 @@ class Recording:
         """Every record of the gap map, also of samples that are there in part, as `docs/reference/formats/archive.md` has them."""
         return list(json.loads(self._core.gap_records()))
 
+    @of_arguments()
     def between(self, t0: Moment | None = None, t1: Moment | None = None) -> Excerpt:
         """Returns the data between two moments, `t1` not included; see `StoredStream.between`."""
         return Excerpt([self], range_ns(t0, t1, self.known_ns, ALWAYS), ALL_INDICES)
 
+    @of_arguments()
     def samples_between(self, first: int, end: int) -> Excerpt:
         """Returns the samples from index `first` up to `end`, which is not included."""
         if not 0 <= first < end:

@@ -12,7 +12,7 @@ from typing import Any, Union
 import numpy as np
 import numpy.typing as npt
 
-from tallycast._errors import ConfigError
+from tallycast._errors import ArgumentError, ConfigError, UnknownChannel
 
 Rate = Union[int, float, str, Fraction]
 """Samples per second: ``48_000``, ``0.5``, ``"48k"``, ``"1000/3"``, ``Fraction(1000, 3)``."""
@@ -91,12 +91,12 @@ class Schema:
     def place(self, name: str) -> slice:
         """Returns the range of a channel's elements in a sample."""
         start = 0
-        for channel in self.channels:
+        for channel in self.channels if isinstance(name, str) else ():
             if channel.name == name:
                 return slice(start, start + channel.elements)
             start += channel.elements
         names = ", ".join(channel.name for channel in self.channels)
-        raise KeyError(f"unknown channel {name!r}; the channels are: {names}")
+        raise UnknownChannel(f"unknown channel {name!r}\nthe channels are: {names}")
 
     def channel(self, name: str) -> Channel:
         """Returns a channel by its name."""
@@ -129,14 +129,19 @@ def rate_text(rate: Rate) -> str:
     try:
         # The decimal that was written, not the binary number next to it.
         exact = Fraction(repr(rate)) if isinstance(rate, float) else Fraction(rate)
-    except (TypeError, ValueError):
-        raise ConfigError(f'a rate is samples per second such as 48_000, "48k" or Fraction(1000, 3), not {rate!r}') from None
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        raise ArgumentError(f'a rate is samples per second such as 48_000, "48k" or Fraction(1000, 3), not {rate!r}') from None
     return f"{exact.numerator}/{exact.denominator}"
+
+
+def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the dtype of a stream that holds every number of another one exactly: `f4` for `f2`, else the same."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Returns the protocol's name of a dtype."""
-    name = _NAMES.get(dtype.newbyteorder("<"))
+    name = _NAMES.get(widened(dtype).newbyteorder("<"))
     if name is None:
         raise ConfigError(f"unsupported dtype {dtype}\nuse one of {', '.join(map(str, _NAMES))}")
     return name
@@ -150,7 +155,7 @@ def declared(channels: Channels, dtype: npt.DTypeLike) -> tuple[str, list[Channe
     try:
         given = np.dtype(_NUMPY[dtype] if isinstance(dtype, str) and dtype in _NUMPY else dtype)
     except TypeError:
-        raise ConfigError(f"unknown dtype {dtype!r}\nuse one of {', '.join(map(str, _NAMES))}") from None
+        raise ArgumentError(f"unknown dtype {dtype!r}\nuse one of {', '.join(map(str, _NAMES))}") from None
     if given.names is not None:
         return _of_fields(given, channels)
     return dtype_name(given), _named(channels), {}
@@ -169,14 +174,15 @@ def _of_fields(given: np.dtype[Any], units: Channels) -> tuple[str, list[Channel
         bases[name] = base
         of = known.get(name, Channel())
         channels.append(Channel(of.unit, shape, of.scale, of.offset, name))
-    common = np.result_type(*bases.values())
+    common = widened(np.result_type(*bases.values()))
     lost = [name for name, base in bases.items() if not _holds(common, base)]
     if lost:
         raise ConfigError(
             f"no dtype of a stream holds all fields exactly; {', '.join(lost)} would be rounded to {common}\n"
             "publish such fields as separate streams"
         )
-    labels = {} if len(set(bases.values())) == 1 else {_FIELDS: json.dumps({n: b.str for n, b in bases.items()})}
+    is_plain = all(base.newbyteorder("=") == common for base in bases.values())
+    labels = {} if is_plain else {_FIELDS: json.dumps({n: b.str for n, b in bases.items()})}
     return dtype_name(common), channels, labels
 
 
@@ -206,5 +212,7 @@ def _named(channels: Channels) -> list[Channel]:
     made = []
     for name, said in channels.items():
         of = Channel(said) if isinstance(said, str) else said
+        if not isinstance(of, Channel):
+            raise ArgumentError(f"channel {name!r} is {of!r}\ngive its unit, or a tallycast.Channel")
         made.append(Channel(of.unit, tuple(of.shape), of.scale, of.offset, name))
     return made

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tallycast import _core, _open_handles
 from tallycast._account import Account, accounts_of
 from tallycast._core import Block
-from tallycast._errors import Closed, ConfigError
+from tallycast._errors import Closed, ConfigError, of_arguments
 
 
 class Subscriber(_core.Subscriber):
@@ -57,20 +57,21 @@ class Subscriber(_core.Subscriber):
         bus: str | None = None,
     ) -> Subscriber:
         """Joins the streams."""
-        self = super().__new__(
-            cls,
-            list(patterns),
-            timeout=timeout,
-            newest=newest,
-            until_end=until_end,
-            reader=reader,
-            sources=list(sources),
-            max_sample_bytes=max_sample_bytes,
-            views=views,
-            spin=spin,
-            start=start,
-            bus=bus,
-        )
+        with of_arguments():
+            self = super().__new__(
+                cls,
+                list(patterns),
+                timeout=timeout,
+                newest=newest,
+                until_end=until_end,
+                reader=reader,
+                sources=list(sources),
+                max_sample_bytes=max_sample_bytes,
+                views=views,
+                spin=spin,
+                start=start,
+                bus=bus,
+            )
         self._left, self._pool, self._pending, self._last = None, None, None, []
         self._timeout = timeout
         _open_handles.opened(self)
@@ -83,6 +84,7 @@ class Subscriber(_core.Subscriber):
         """
         return Listener(self, function)
 
+    @of_arguments()
     def pull_chunk(
         self, timeout: float = 0.0, max_samples: int = 1024
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:

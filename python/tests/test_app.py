@@ -255,8 +255,8 @@ def test_names_that_are_wrong_are_told(bus: str) -> None:
         tc.app("a", period="1us")(lambda cycle: None).run(bus=bus)
     with pytest.raises(tc.ConfigError, match="invalid stream name"):
         tc.app("a b")(lambda cycle: None).run(bus=bus)
-    with pytest.raises(tc.ConfigError, match="unsupported dtype float16"):
-        tc.app("a", outputs={"x": tc.Output("x", dtype="f2")})(lambda cycle: None)
+    with pytest.raises(tc.ConfigError, match="unsupported dtype"):
+        tc.app("a", outputs={"x": tc.Output("x", dtype="g")})(lambda cycle: None)
     with pytest.raises(tc.ConfigError, match='choose "newest" or "all"'):
         tc.Input("x", take="some")
 

@@ -85,7 +85,7 @@ def test_samples_that_do_not_fit_are_refused_with_what_to_do(
         ({"name": "a", "rate": "fast"}, "fast"),
         ({"name": "a", "rate": 0}, "rate"),
         ({"name": "a", "rate": float("nan")}, "a rate is samples per second"),
-        ({"name": "a", "rate": 1, "dtype": "f2"}, "unsupported dtype float16"),
+        ({"name": "a", "rate": 1, "dtype": "g"}, "unsupported dtype"),
         ({"name": "a", "rate": 1, "dtype": "i8"}, 'write "int64" or "int8"'),
         ({"name": "a", "rate": 1, "dtype": "nonsense"}, "unknown dtype"),
         ({"name": "a", "rate": 1, "dtype": [("t", "i8"), ("v", "f8")]}, "t would be rounded to float64"),
@@ -401,3 +401,14 @@ def test_times_that_cannot_be_told_are_refused(shm: Place, times: Any, said: str
         with pytest.raises(tc.ConfigError, match=said):
             publisher.send([1.0, 2.0], times=times)
         assert publisher.next_index == 0
+
+
+def test_a_hole_ends_where_positions_do(shm: Place) -> None:
+    with shm.publisher("lab/skipped", {"a": "V", "b": "V"}, rate=1_000) as publisher:
+        for samples in (2**61 + 1, 2**64 - 1):
+            with pytest.raises(tc.ConfigError, match=f"a hole of {samples} samples is longer than an epoch can be"):
+                publisher.skip(samples)
+        publisher.skip(2**61)
+        assert publisher.next_index == 2**61
+        with pytest.raises(tc.ConfigError, match="begin a new epoch"):
+            publisher.skip(1)

@@ -1,5 +1,7 @@
 //! Errors as the exceptions of `tallycast._errors`.
 
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -16,11 +18,13 @@ pub(crate) enum Kind {
     Archive,
     Doctor,
     Bridge,
+    Moment,
+    Argument,
 }
 
 /// Makes an exception with a text that includes the remedy.
 pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
-    static CLASSES: [PyOnceLock<Py<PyType>>; 8] = [const { PyOnceLock::new() }; 8];
+    static CLASSES: [PyOnceLock<Py<PyType>>; 10] = [const { PyOnceLock::new() }; 10];
     let name = match kind {
         Kind::Config => "ConfigError",
         Kind::Publish => "PublishError",
@@ -30,6 +34,8 @@ pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
         Kind::Archive => "ArchiveError",
         Kind::Doctor => "DoctorError",
         Kind::Bridge => "BridgeError",
+        Kind::Moment => "MomentError",
+        Kind::Argument => "ArgumentError",
     };
     match CLASSES[kind as usize].import(py, "tallycast._errors", name) {
         Ok(class) => PyErr::from_type(class.clone(), (text.to_string(),)),
@@ -56,8 +62,23 @@ pub(crate) fn publish(py: Python<'_>, why: &PublishError) -> PyErr {
         | PublishError::Ragged { .. }
         | PublishError::Times { .. }
         | PublishError::BlockTooLarge { .. }
+        | PublishError::HoleTooLong(_)
         | PublishError::TooLarge(_) => Kind::Config,
         _ => Kind::Publish,
     };
     error(py, kind, why)
+}
+
+/// Reads an argument of Python; one of a type or size that means nothing is an `ArgumentError`.
+pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>) -> PyResult<T> {
+    let found: PyResult<T> = value.extract().map_err(Into::into);
+    found.map_err(|why| {
+        let py = value.py();
+        let is_of_type = why.is_instance_of::<PyTypeError>(py) || why.is_instance_of::<PyOverflowError>(py);
+        if !is_of_type {
+            return why;
+        }
+        let given = value.repr().map_or_else(|_| String::from("the argument"), |it| it.to_string());
+        error(py, Kind::Argument, format!("{given} is not what this argument takes: {}", why.value(py)))
+    })
 }

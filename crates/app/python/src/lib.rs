@@ -47,5 +47,5 @@ mod _core {
     #[pymodule_export]
     use crate::subscriber::Subscriber;
     #[pymodule_export]
-    use crate::text::{duration_ns, seconds_text};
+    use crate::text::{check_stream_name, duration_ns, moment_ns, seconds_text};
 }

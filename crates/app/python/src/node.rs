@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 use tallycast::{Announced, Bus, LastEpochs, Node, OnHost};
 
-use crate::errors::config;
+use crate::errors::{argument, config};
 use crate::fork::Home;
 use crate::said;
 
@@ -111,8 +111,11 @@ impl<T: Send> Drop for Opened<T> {
 /// Returns the address of the bus that is meant, with everything that it leaves open filled in.
 #[pyfunction]
 #[pyo3(signature = (bus=None))]
-pub(crate) fn bus_of(py: Python<'_>, bus: Option<&str>) -> PyResult<String> {
-    let bus = bus.map_or_else(Bus::from_env, str::parse).map_err(|error| config(py, &error))?;
+pub(crate) fn bus_of(
+    py: Python<'_>,
+    #[pyo3(from_py_with = argument)] bus: Option<String>,
+) -> PyResult<String> {
+    let bus = bus.map_or_else(Bus::from_env, |bus| bus.parse()).map_err(|error| config(py, &error))?;
     Ok(bus.to_string())
 }
 
@@ -126,8 +129,12 @@ pub(crate) fn now_ns() -> i64 {
 /// while it listens for `timeout` seconds.
 #[pyfunction]
 #[pyo3(signature = (timeout, bus=None))]
-pub(crate) fn streams(py: Python<'_>, timeout: f64, bus: Option<&str>) -> PyResult<String> {
-    let node = node(py, bus, None)?;
+pub(crate) fn streams(
+    py: Python<'_>,
+    #[pyo3(from_py_with = argument)] timeout: f64,
+    #[pyo3(from_py_with = argument)] bus: Option<String>,
+) -> PyResult<String> {
+    let node = node(py, bus.as_deref(), None)?;
     let patience = Duration::try_from_secs_f64(timeout).map_err(|error| config(py, &error))?;
     let (announced, on_host) = py.detach(move || (node.streams(patience), node.streams_on_host()));
     let announced = announced.map_err(|error| config(py, &error))?;

@@ -1,6 +1,7 @@
 //! Publishing from Python: an array is read in place and copied once, into the ring.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tallycast::{Channel, Clock, Dtype, Epoch, OnFull, PublishError, Sending, WallTime, publisher_json};
 
 use crate::elements::with_bytes;
-use crate::errors::{Kind, config, error, publish};
+use crate::errors::{Kind, argument, config, error, publish};
 use crate::fork::Home;
 use crate::node::{Opened, node};
 use crate::said;
@@ -40,6 +41,16 @@ pub(crate) struct Publisher {
     /// Newest known epoch.
     epoch: Mutex<Epoch>,
 }
+
+/// Samples as `tallycast._samples` makes them.
+#[derive(FromPyObject)]
+struct Samples<'py> {
+    array: Bound<'py, PyUntypedArray>,
+    runs: Vec<Run>,
+}
+
+/// Consecutive samples: the first, one behind the last, and whether the source has them.
+type Run = (usize, usize, bool);
 
 /// Reason why samples were not taken.
 enum Refusal {
@@ -141,7 +152,8 @@ impl Publisher {
     /// Publishes samples taken now; their times follow from count and rate.
     ///
     /// Shape: `[samples, channels]`, or `[samples, *shape]` of the only channel; `[samples]` if a sample is one
-    /// number; a mapping from channel to array; a structured array. Copied once, before this returns.
+    /// number; a mapping from channel to array; a structured array; a table of pandas, Polars or Arrow with a column
+    /// for each channel. Copied once, before this returns. A sample that is masked, or null in a table, is a hole.
     ///
     /// `t0_ns` is the time of the first, `times` that of each: int64 or datetime64. Units: nanoseconds since 1970 UTC.
     #[pyo3(signature = (block, t0_ns=None, times=None))]
@@ -149,33 +161,44 @@ impl Publisher {
         &self,
         py: Python<'_>,
         block: &Bound<'_, PyAny>,
-        t0_ns: Option<i64>,
+        #[pyo3(from_py_with = argument)] t0_ns: Option<i64>,
         times: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let array = self.samples(block)?;
+        let Samples { array, runs } = self.samples(block)?;
         let times = times.map(|times| times_of(times, t0_ns)).transpose()?;
+        let t0 = t0_ns.map(WallTime::from_nanos);
         with_bytes(&array, |bytes| {
-            self.with(py, bytes.len() <= QUICK_BYTES, |publisher| match (&times, t0_ns) {
-                (Some(times), _) => publisher.send_bytes_timed(times, bytes),
-                (None, Some(t0)) => publisher.send_bytes_at(WallTime::from_nanos(t0), bytes),
-                (None, None) => publisher.send_bytes(bytes),
+            self.with(py, bytes.len() <= QUICK_BYTES, |publisher| match (&times, t0) {
+                (Some(times), _) if runs.is_empty() => publisher.send_bytes_timed(times, bytes),
+                (Some(times), _) => send_timed(publisher, times, &runs, bytes),
+                (None, Some(t0)) => send_from(publisher, t0, &runs, bytes),
+                (None, None) if runs.is_empty() => publisher.send_bytes(bytes),
+                (None, None) => {
+                    let samples = bytes.len() / publisher.schema().sample_bytes();
+                    let t0 = publisher.time_of_taken(samples as u64)?;
+                    send_from(publisher, t0, &runs, bytes)
+                }
             })
         })
     }
 
     /// Waits until the samples are due by count and rate, then publishes them.
     fn send_when_due(&self, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<()> {
-        let array = self.samples(block)?;
-        with_bytes(&array, |bytes| self.with(py, false, |publisher| publisher.send_bytes_when_due(bytes)))
+        let Samples { array, runs } = self.samples(block)?;
+        with_bytes(&array, |bytes| {
+            self.with(py, false, |publisher| {
+                with_holes(publisher, &runs, bytes, |publisher, _, part| publisher.send_bytes_when_due(part))
+            })
+        })
     }
 
     /// Marks the next samples as missing at the source.
-    fn skip(&self, py: Python<'_>, samples: u64) -> PyResult<()> {
+    fn skip(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] samples: u64) -> PyResult<()> {
         self.with(py, true, |publisher| publisher.skip(samples, tallycast::Stage::Source))
     }
 
     /// Withholds datagrams with this probability from now on.
-    fn set_loss(&self, py: Python<'_>, probability: f64) -> PyResult<()> {
+    fn set_loss(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] probability: f64) -> PyResult<()> {
         self.with(py, true, |publisher| {
             publisher.set_injection(probability);
             Ok(())
@@ -204,7 +227,12 @@ impl Publisher {
     ///
     /// Counted are those of this host's memory and those that report from beyond it.
     #[pyo3(signature = (count=1, timeout=None))]
-    fn wait_for_readers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<usize> {
+    fn wait_for_readers(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] count: usize,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<usize> {
         let patience = Patience::of(py, timeout)?;
         let mut there = self.with(py, false, |publisher| Ok(publisher.reader_count()))?;
         let enough = patience.wait(py, |slice| {
@@ -284,19 +312,19 @@ impl Publisher {
     }
 
     /// Returns samples as an array of the stream's dtype and shape: as given, or converted by Python.
-    fn samples<'py>(&self, block: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    fn samples<'py>(&self, block: &Bound<'py, PyAny>) -> PyResult<Samples<'py>> {
         let py = block.py();
-        if let Ok(array) = block.cast::<PyUntypedArray>()
+        // Not of a class derived from it: that may carry a mask.
+        if let Ok(array) = block.cast_exact::<PyUntypedArray>()
             && array.is_c_contiguous()
             && self.fits(array.shape())
             && array.dtype().is_equiv_to(self.layout.descr.bind(py))
         {
-            return Ok(array.clone());
+            return Ok(Samples { array: array.clone(), runs: Vec::new() });
         }
-        let made = py
-            .import(intern!(py, "tallycast._samples"))?
-            .call_method1(intern!(py, "as_samples"), (&self.layout.object, block))?;
-        Ok(made.cast_into::<PyUntypedArray>()?)
+        py.import(intern!(py, "tallycast._samples"))?
+            .call_method1(intern!(py, "as_samples"), (&self.layout.object, block))?
+            .extract()
     }
 
     fn fits(&self, shape: &[usize]) -> bool {
@@ -306,6 +334,52 @@ impl Publisher {
             None => false,
         }
     }
+}
+
+/// Publishes samples and holes, the first of which was taken at `t0`.
+fn send_from(
+    publisher: &mut tallycast::Publisher,
+    t0: WallTime,
+    runs: &[Run],
+    bytes: &[u8],
+) -> Result<(), PublishError> {
+    let rate = publisher.schema().rate;
+    with_holes(publisher, runs, bytes, |publisher, run, part| {
+        publisher.send_bytes_at(rate.time_of(run.start as u64, 0, t0), part)
+    })
+}
+
+/// Publishes samples and holes, each with its own time.
+fn send_timed(
+    publisher: &mut tallycast::Publisher,
+    times: &[WallTime],
+    runs: &[Run],
+    bytes: &[u8],
+) -> Result<(), PublishError> {
+    let samples = bytes.len() / publisher.schema().sample_bytes();
+    if times.len() != samples {
+        return Err(PublishError::Times { samples, times: times.len() });
+    }
+    with_holes(publisher, runs, bytes, |publisher, run, part| publisher.send_bytes_timed(&times[run], part))
+}
+
+/// Publishes the runs of samples that are there with `send`, and those that are missing as holes; without runs all are there.
+fn with_holes(
+    publisher: &mut tallycast::Publisher,
+    runs: &[Run],
+    bytes: &[u8],
+    mut send: impl FnMut(&mut tallycast::Publisher, Range<usize>, &[u8]) -> Result<(), PublishError>,
+) -> Result<(), PublishError> {
+    let sample_bytes = publisher.schema().sample_bytes();
+    let whole = [(0, bytes.len() / sample_bytes, true)];
+    for &(first, end, is_there) in if runs.is_empty() { whole.as_slice() } else { runs } {
+        if is_there {
+            send(publisher, first..end, &bytes[first * sample_bytes..end * sample_bytes])?;
+        } else {
+            publisher.skip((end - first) as u64, tallycast::Stage::Source)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the time of each sample as Python can read them.

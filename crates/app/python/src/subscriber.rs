@@ -12,7 +12,7 @@ use tallycast::{Delivery, Start, StreamAccount, StreamPattern, account_json};
 use units::Epoch;
 
 use crate::block::Block;
-use crate::errors::{Kind, config, error};
+use crate::errors::{Kind, argument, config, error};
 use crate::fork::Home;
 use crate::node::{Opened, node};
 use crate::said;
@@ -106,7 +106,11 @@ impl Subscriber {
 
     /// Returns the next block, `None` if none arrived within `timeout` seconds, or if all requested streams have ended.
     #[pyo3(signature = (timeout=None))]
-    fn read(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<Block>>> {
+    fn read(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<Option<Py<Block>>> {
         self.shared.home.check(py, "subscriber")?;
         let patience = Patience::of(py, timeout)?;
         if !self.newest
@@ -131,13 +135,13 @@ impl Subscriber {
     }
 
     /// Joins more streams.
-    fn add(&self, py: Python<'_>, pattern: &str) -> PyResult<()> {
+    fn add(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] pattern: String) -> PyResult<()> {
         let pattern: StreamPattern = pattern.parse().map_err(|why| config(py, &why))?;
         self.shared.with(py, |subscriber| subscriber.add_pattern(pattern))
     }
 
     /// Leaves the streams that no other pattern matches.
-    fn remove(&self, py: Python<'_>, pattern: &str) -> PyResult<()> {
+    fn remove(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] pattern: String) -> PyResult<()> {
         let pattern: StreamPattern = pattern.parse().map_err(|why| config(py, &why))?;
         self.shared.with(py, |subscriber| subscriber.remove_pattern(&pattern))
     }

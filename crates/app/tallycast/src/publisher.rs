@@ -31,6 +31,9 @@ compile_error!("samples are little-endian in memory as on the wire; big-endian h
 /// publisher: a fifth of the time in which one on this host finds it.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Last position to which an epoch may be skipped: sums of positions remain within 64 bits.
+const MAX_POSITION: u64 = 1 << 62;
+
 /// Handling of samples for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnFull {
@@ -117,6 +120,9 @@ pub enum PublishError {
     /// Only the stage `source` may be skipped.
     #[error("samples cannot be skipped in stage {0}: a publisher may only use stage `source`")]
     Stage(Stage),
+    /// A hole would go beyond the last position that an epoch can have.
+    #[error("a hole of {0} samples is longer than an epoch can be\nbegin a new epoch (begin_anew)")]
+    HoleTooLong(u64),
 }
 
 /// Totals of the epochs of a publisher that have ended, all together.
@@ -189,6 +195,15 @@ impl Publisher {
     /// Those of [`Publisher::send`].
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), PublishError> {
         self.send_by(sys::clock::pair(), bytes)
+    }
+
+    /// Returns the time that [`Publisher::send`] would now give to the first of this many samples: for those that are
+    /// published in parts, with [holes](Self::skip) between them.
+    ///
+    /// # Errors
+    /// Those of [`Publisher::send`], where the host's clock was set back.
+    pub fn time_of_taken(&mut self, samples: u64) -> Result<WallTime, PublishError> {
+        self.follow_clock(samples, sys::clock::pair())
     }
 
     /// Publishes samples, the first of which was taken at `t0`; otherwise like [`Publisher::send`].
@@ -274,10 +289,15 @@ impl Publisher {
     /// Skips samples that the source does not have; readers see a hole of stage `source`.
     ///
     /// # Errors
-    /// [`PublishError::Stage`] for any other stage.
+    /// [`PublishError::Stage`] for any other stage, [`PublishError::HoleTooLong`] beyond 2^62 elements.
     pub fn skip(&mut self, samples: u64, stage: Stage) -> Result<(), PublishError> {
         if stage != Stage::Source {
             return Err(PublishError::Stage(stage));
+        }
+        let elements = u64::from(self.schema.elements_per_sample());
+        let end = self.next_index().checked_add(samples).and_then(|end| end.checked_mul(elements));
+        if end.is_none_or(|end| end > MAX_POSITION) {
+            return Err(PublishError::HoleTooLong(samples));
         }
         if samples > 0 {
             let sample_bytes = self.schema.sample_bytes();
