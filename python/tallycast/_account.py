@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tallycast import _html
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -140,9 +142,42 @@ class Account(Mapping[str, Any]):
         )
 
 
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("state", self.state),
+            ("reader", self.reader),
+            ("epoch", self.epoch),
+            ("sent", self.sent),
+            ("delivered", self.delivered),
+            *((f"lost: {stage}", count) for stage, count in self.lost.items()),
+            ("unexplained", self.unexplained),
+        ]
+        gaps = self.gaps
+        shown = _html.table((), rows, f"{self.stream} (elements)")
+        if gaps:
+            shown += _html.table(_GAP_HEAD, map(_gap_row, gaps), f"{len(gaps):,} gaps")
+        return shown
+
+
+_GAP_HEAD = ("first sample", "samples", "stage", "evidence")
+
+
+def _gap_row(gap: Gap) -> tuple[object, ...]:
+    return gap.first_index, gap.samples, gap.stage, "; ".join(gap.evidence)
+
+
+class Accounts(_html.Listing[Account]):
+    """Accounts in a list, which a notebook shows as a table."""
+
+    _head = ("stream", "reader", "state", "sent", "delivered", "lost", "unexplained", "gaps")
+
+    def _row(self, it: Account) -> tuple[object, ...]:
+        return it.stream, it.reader, it.state, it.sent, it.delivered, _html.counts(it.lost), it.unexplained, len(it.gaps)
+
+
 def accounts_of(text: str) -> list[Account]:
     """Returns accounts from their JSON."""
-    return [Account(parts) for parts in json.loads(text)]
+    return Accounts(Account(parts) for parts in json.loads(text))
 
 
 def gaps_of(text: str) -> list[Gap]:

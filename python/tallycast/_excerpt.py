@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tallycast import _html
 from tallycast._convert import convert
-from tallycast._errors import ArchiveError
+from tallycast._errors import ArchiveError, NotStored, UnknownChannel, of_arguments
 from tallycast._gap_map import GapMap, Hole, holes_of
+from tallycast._moments import text_of
+from tallycast._plot import plot_rows
 from tallycast._scaling import Array, scaled
 
 if TYPE_CHECKING:
@@ -121,18 +124,42 @@ class Rows:
         parts = [self.values(it.name).reshape(len(self), it.elements) for it in channels]
         return np.concatenate(parts, axis=1)
 
+    @of_arguments()
     def line(self, channel: str, element: int = 0) -> tuple[npt.NDArray[np.datetime64], Array]:
         """Returns times and values of one element for a plot: NaN marks the start of a hole, so that no line is drawn across it.
 
         `plt.plot(*excerpt.line("current"))`
         """
-        values = self.values(channel).reshape(len(self), self._channel(channel)[1].elements)[:, element]
+        elements = self._channel(channel)[1].elements
+        if not 0 <= element < elements:
+            raise NotStored(f"{channel} of {self.stream} has no element {element}\nchoose one from 0 to {elements - 1}")
+        values = self.values(channel).reshape(len(self), elements)[:, element]
         times = self.times
         behind = self._behind_holes()
         period = int(10**9 / self._recording.rate)
         values = np.insert(values, behind, np.nan)
         times = np.insert(times, behind, times[behind - 1] + period)
         return times.view("datetime64[ns]"), values
+
+    @of_arguments()
+    def plot(self, *channels: str, element: int = 0, ax: Any = None) -> list[Any]:
+        """Draws channels over their times, in their units; the line breaks where samples are missing.
+
+        Returns matplotlib's axes: one for each unit, or `ax` alone, in which everything is drawn. Without names all channels are drawn;
+        of one with a shape `element` is, of complex numbers the size. Needs matplotlib. For more than some 100,000 rows
+        `between(…, points=2_000).plot()` shows the same, peaks included.
+        """
+        for name in channels:
+            self._channel(name)
+        return plot_rows(self, channels, element, ax)
+
+    def _repr_html_(self) -> str:
+        # The gap map and counts come without the samples, which may be many.
+        head = ("epoch", "from", "to", "samples", "holes", "missing samples")
+        shown = _html.table(head, [stretch._summary() for stretch in self.stretches], f"{self.stream}, run {self.run}")
+        channels = self.stretches[-1].schema.channels if self.stretches else ()
+        rows = [(it.name, it.unit, "×".join(map(str, it.shape)) or "1") for it in channels]
+        return shown + _html.table(("channel", "unit", "elements"), rows)
 
     def numpy(self) -> npt.NDArray[np.void]:
         """Returns a structured array: fields `index`, `time_ns`, and one for each channel, as they were recorded."""
@@ -185,18 +212,22 @@ class Rows:
         stretches: list[Any] = convert("to_dask.delayed_stretches", self)
         return stretches
 
+    @of_arguments()
     def to_hdf5(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes a NeXus file: an `NXentry` for each stretch, an `NXdata` for each channel, the gap map as a table. Needs h5py."""
         return _whole_file(Path(path), overwrite, lambda draft: convert("to_hdf5.write", self, draft))
 
+    @of_arguments()
     def to_mcap(self, path: str | os.PathLike[str], *, scaled: bool = True, overwrite: bool = False) -> Path:
         """Writes an MCAP file: a Protobuf message for each sample, a JSON message for each hole. Needs mcap."""
         return _whole_file(Path(path), overwrite, lambda draft: convert("to_mcap.write", self, draft, scaled))
 
+    @of_arguments()
     def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes one epoch as Parquet, as `tallycast query --export parquet` does: columns and metadata of a segment."""
         return self._export("parquet", Path(path), overwrite)
 
+    @of_arguments()
     def to_csv(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes one epoch as CSV, as `tallycast query --export csv` does: values in their units, holes as comments."""
         return self._export("csv", Path(path), overwrite)
@@ -224,9 +255,9 @@ class Rows:
         """Returns the range of a channel's elements in a sample, and the channel."""
         try:
             return self.schema.place(name), self.schema.channel(name)
-        except KeyError:
+        except UnknownChannel:
             names = ", ".join(channel.name for channel in self.schema.channels)
-            raise ArchiveError(f"{self.stream} has no channel {name}\nits channels are: {names}") from None
+            raise NotStored(f"{self.stream} has no channel {name}\nits channels are: {names}") from None
 
     def _part(self, array: Array, place: slice, channel: Channel) -> Array:
         return array.reshape(len(array), self.schema.elements_per_sample)[:, place].reshape(len(array), *channel.shape)
@@ -320,6 +351,13 @@ class Stretch(Rows):
     @property
     def _recording(self) -> Recording:
         return self.recording
+
+    def _summary(self) -> tuple[object, ...]:
+        """Returns a row about it for a table: epoch, times, samples, holes, missing samples."""
+        samples, _ = self._core.look(self._times, self._indices)
+        first, end = (min(max(time, self._times[0]), self._times[1]) for time in self.recording.known_ns)
+        holes = self.gaps
+        return self.epoch, text_of(first), text_of(end), samples, len(holes), holes.samples
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Stretch, (self.recording, self._times, self._indices)

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
+from tallycast import _html
+from tallycast._moments import text_of
+
 
 class Hole:
     """Missing samples between two rows, before the first or behind the last, and why they are missing.
@@ -101,10 +104,14 @@ class Hole:
         """Returns the hole as `tallycast query --gaps --json` prints it."""
         return dict(self._json)
 
-    def __repr__(self) -> str:
-        reasons = dict(self.lost)
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Number of missing elements by reason: the stages of `lost`, and `unexplained`, `unsettled`, `reader_absent`."""
         rest = {"unexplained": self.unexplained, "unsettled": self.unsettled, "reader_absent": self.reader_absent}
-        reasons.update({name: count for name, count in rest.items() if count})
+        return {**self.lost, **{name: count for name, count in rest.items() if count}}
+
+    def __repr__(self) -> str:
+        reasons = self.reasons
         told = ", ".join(f"{name} {count}" for name, count in reasons.items()) or "of unknown extent"
         return f"<Hole {self.first_index}..{self.next_index}: {told}>"
 
@@ -185,6 +192,14 @@ class GapMap(Sequence[Hole]):
 
     def __hash__(self) -> int:
         return hash(self._holes)
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (it.first_index, it.samples, text_of(it.t0_ns), "" if it.t1_ns is None else text_of(it.t1_ns), _html.counts(it.reasons))
+            for it in self._holes
+        )
+        head = ("first sample", "samples", "from", "to", "missing elements")
+        return _html.table(head, rows, f"{len(self):,} holes, {self.samples:,} samples missing")
 
     def __repr__(self) -> str:
         return f"<GapMap of {len(self)} holes, {self.samples} samples missing>"

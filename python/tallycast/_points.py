@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from tallycast import _core
 from tallycast._convert import convert
-from tallycast._errors import ArchiveError
+from tallycast._errors import ArchiveError, NotStored, of_arguments
 from tallycast._gap_map import GapMap, holes_of
+from tallycast._plot import plot_points
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,9 +69,14 @@ class Points:
     def __getitem__(self, channel: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Returns the least and greatest values of a channel, `[points]` each."""
         if channel not in self.channels:
-            raise ArchiveError(f"no points of {channel}\navailable are: {', '.join(self.channels)}")
+            raise NotStored(f"no points of {channel}\navailable are: {', '.join(self.channels)}")
         place = self.channels.index(channel)
         return self.lo[:, place], self.hi[:, place]
+
+    @of_arguments()
+    def plot(self, *channels: str, ax: Any = None) -> list[Any]:
+        """Draws the range of each column of channels, as `Excerpt.plot` draws samples; nothing where there is no sample."""
+        return plot_points(self, channels, ax)
 
     def pandas(self) -> pd.DataFrame:
         """Returns a frame: index `time` (where columns begin), for each channel `lo`, `hi`, `samples`; `attrs` has `gaps`."""
@@ -126,4 +132,4 @@ def _chosen(
             if not 0 <= element < count:
                 raise ArchiveError(f"{channel} of {stream} has no element {element}\nchoose one from 0 to {count - 1}")
             return [(number, element, f"{channel}[{element}]" if it.shape else channel, it.unit)]
-    raise ArchiveError(f"{stream} has no channel {channel}\nits channels are: {names}")
+    raise NotStored(f"{stream} has no channel {channel}\nits channels are: {names}")

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tallycast import _core
+from tallycast import _core, _html
 from tallycast._account import Account
+from tallycast._errors import of_arguments
 from tallycast._schema import _NUMPY
 from tallycast._subscriber import Subscriber
 
@@ -29,6 +30,16 @@ class StreamInfo:
     reach: str
 
 
+class Streams(_html.Listing[StreamInfo]):
+    """Streams in a list, which a notebook shows as a table."""
+
+    _head = ("stream", "channels", "dtype", "samples/s", "station", "reach")
+
+    def _row(self, it: StreamInfo) -> tuple[object, ...]:
+        return it.name, it.channels, it.dtype, it.rate, it.station, it.reach
+
+
+@of_arguments()
 def streams(timeout: float = 1.2, bus: str | None = None) -> list[StreamInfo]:
     """Returns the streams of this host and those announced on the network within ``timeout`` seconds, by name.
 
@@ -37,7 +48,7 @@ def streams(timeout: float = 1.2, bus: str | None = None) -> list[StreamInfo]:
     >>> streams(timeout=0.0, bus="shm://doc")
     []
     """
-    made = []
+    made = Streams()
     for row in json.loads(_core.streams(timeout, bus)):
         rate = Fraction(row["rate"]["numerator"], row["rate"]["denominator"])
         dtype = np.dtype(_NUMPY[row["dtype"]])
@@ -49,6 +60,7 @@ def streams(timeout: float = 1.2, bus: str | None = None) -> list[StreamInfo]:
     return made
 
 
+@of_arguments()
 def account(pattern: str, duration: float = 1.0, bus: str | None = None) -> list[Account]:
     """Reads the streams of a pattern for ``duration`` seconds, and returns their accounts.
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
-from tallycast import _core
-from tallycast._errors import ArchiveError
+from tallycast import _core, _html
+from tallycast._errors import ArchiveError, NotStored, of_arguments
 from tallycast._excerpt import Excerpt, Stretch
 from tallycast._gap_map import GapMap, Hole
-from tallycast._moments import ALWAYS, Moment, range_ns
+from tallycast._moments import ALWAYS, Moment, range_ns, text_of
 from tallycast._points import Points, read_points
 from tallycast._recording import ALL_INDICES, Damaged, Recording, Segment
 from tallycast._schema import Schema
@@ -45,13 +45,6 @@ __all__ = [
 
 class ArchiveWarning(UserWarning):
     """Something in an archive cannot be read; what it held is in the gap map, or in `Archive.unreadable`."""
-
-
-class UnknownStream(ArchiveError, KeyError):
-    """The archive has no such stream or run."""
-
-    def __str__(self) -> str:
-        return Exception.__str__(self)
 
 
 @dataclass(frozen=True)
@@ -130,9 +123,9 @@ class StoredStream:
 
     def epoch(self, epoch: str) -> StoredStream:
         """Returns one epoch of the stream."""
-        found = [recording for recording in self.recordings if recording.epoch == epoch]
+        found = [recording for recording in self.recordings if isinstance(epoch, str) and recording.epoch == epoch]
         if not found:
-            raise UnknownStream(f"{self.name} has no epoch {epoch}\nit has: {', '.join(self.epochs)}")
+            raise NotStored(f"{self.name} has no epoch {epoch}\nit has: {', '.join(self.epochs)}")
         return StoredStream(self.name, found)
 
     @overload
@@ -147,6 +140,7 @@ class StoredStream:
         channel: str | None = None,
         element: int = 0,
     ) -> Points: ...
+    @of_arguments()
     def between(
         self,
         t0: Moment | None = None,
@@ -170,6 +164,7 @@ class StoredStream:
         times = range_ns(t0, t1, self.known_ns, self.known_ns)
         return read_points(self.name, self.recordings, times, points, channel, element)
 
+    @of_arguments()
     def samples(self, first: int, end: int, epoch: str | None = None) -> Excerpt:
         """Returns the samples from index `first` up to `end`, which is not included, of one epoch."""
         stream = self if epoch is None else self.epoch(epoch)
@@ -200,11 +195,12 @@ class Archive(Mapping[str, StoredStream]):
         self._streams: dict[tuple[str, str], StoredStream] = {}
         self.refresh()
 
+    @of_arguments()
     def refresh(self) -> Archive:
         """Reads the list of runs and streams again; returns the archive itself."""
         runs = self._core.runs()
         if self._only is not None and self._only not in runs:
-            raise UnknownStream(f"{self._path} has no run {self._only}\nit has: {', '.join(runs) or 'none'}")
+            raise NotStored(f"{self._path} has no run {self._only}\nit has: {', '.join(runs) or 'none'}")
         unreadable: list[Unreadable] = []
         recordings: dict[tuple[str, str], list[Recording]] = {}
         for run in runs if self._only is None else [self._only]:
@@ -238,7 +234,7 @@ class Archive(Mapping[str, StoredStream]):
         return Archive(self._path, name, self._on_damage)
 
     def __getitem__(self, name: str) -> StoredStream:
-        found = [stream for stream in self.streams if stream.name == name]
+        found = [stream for stream in self.streams if isinstance(name, str) and stream.name == name]
         if len(found) > 1:
             runs = [stream.run for stream in found]
             raise ArchiveError(
@@ -247,7 +243,7 @@ class Archive(Mapping[str, StoredStream]):
         if not found:
             names = sorted(set(self))
             known = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-            raise UnknownStream(f"{self._path} has no stream {name}\nit has: {known or 'none'}")
+            raise NotStored(f"{self._path} has no stream {name}\nit has: {known or 'none'}")
         return found[0]
 
     def __iter__(self) -> Iterator[str]:
@@ -258,6 +254,13 @@ class Archive(Mapping[str, StoredStream]):
 
     def __contains__(self, name: object) -> bool:
         return any(stream == name for stream, _ in self._streams)
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (it.name, it.run, len(it.recordings), text_of(it.t0_ns), text_of(it.t1_ns), it.samples_stored, it.size_bytes)
+            for it in self.streams
+        )
+        return _html.table(("stream", "run", "epochs", "from", "to", "samples", "bytes"), rows, str(self._path))
 
     def __repr__(self) -> str:
         return f"<Archive {self._path}: {len(self)} streams in {len(self.runs)} runs>"
@@ -280,6 +283,7 @@ class Archive(Mapping[str, StoredStream]):
             )
 
 
+@of_arguments()
 def open_archive(path: str | os.PathLike[str], run: str | None = None, *, damaged: Damaged = "raise") -> Archive:
     """Opens the archive in a folder, or one run of it.
 
