@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tallycast.bridges._feed import MIN_EPOCH_NS, NS, Action, Begin, End, Feed, Form, Say, Send, Skip
+import tallycast as tc
+from tallycast.bridges._feed import MAX_MISSED, MIN_EPOCH_NS, NS, Action, Begin, End, Feed, Form, Say, Send, Skip
+from tallycast.bridges._feed_publisher import Declaration, FeedPublisher
+from tallycast.bridges._run import Reporter
 
 FORM = Form((("value", "V"),), np.dtype("f8"))
 OTHER = Form((("value", "V"),), np.dtype("i4"))
@@ -197,3 +201,62 @@ def test_at_a_known_rate_nothing_is_counted_twice() -> None:
     assert told(feed.update(FORM, array(0.0), None, 0, bad="no time stamp")) == ["bad"]
     assert step(feed, 1.2, 13.0) == [-1, [13.0]]
     assert sum(feed.counters.skipped.values()) == 8 and feed.counters.balanced
+
+
+def test_a_clock_far_ahead_begins_an_epoch_instead_of_a_hole_of_years() -> None:
+    feed = Feed("pv", Fraction(1_000))
+    assert step(feed, 0, 1.0) == ["begin", [1.0]]
+    far = (MAX_MISSED + 2) / 1_000
+    assert step(feed, far, 2.0) == ["clock", "end", "begin", [2.0]]
+    assert step(feed, 2, 3.0) == ["clock", "end", "begin", [3.0]]
+    assert feed.counters.balanced and feed.counters.skipped == {}
+
+
+def test_a_count_that_leaps_is_a_mark() -> None:
+    feed = Feed("pv")
+    step(feed, 0, 1.0)
+    assert told(feed.lost(MAX_MISSED, "by the count", 0)) == [-MAX_MISSED, "missed"]
+    assert told(feed.lost(MAX_MISSED + 1, "by the count", 0)) == [-1, "restarted"]
+    assert told(feed.away("gone", 0)) == ["away"]
+    assert told(feed.back(0, MAX_MISSED + 1)) == [-1, "restarted", "back"]
+    assert feed.counters.uncounted == 2
+
+
+class Heard(Reporter):
+    """A reporter that keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__("test", as_json=True)
+        self.events: list[tuple[str, str]] = []
+
+    def say(self, event: str, text: str, **where: Any) -> None:
+        self.events.append((event, text))
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "why", "lives"),
+    [
+        # No publisher opens.
+        (Form((("u", "V"),), np.dtype("f8"), (0,)), np.zeros((1, 0)), "channel `u`", 1),
+        # One opens, and takes no such samples.
+        (Form((("u", "V"), ("u", "V")), np.dtype("f8")), np.zeros((1, 2)), "shape [1, 2]", 2),
+    ],
+)
+def test_what_no_stream_takes_is_refused_and_the_next_is_published(form: Form, values: Any, why: str, lives: int) -> None:
+    heard, bus = Heard(), f"shm://feed-{os.getpid()}-{lives}"
+    publisher = FeedPublisher(Feed("pv"), Declaration("lab/fed", Fraction(1_000), bus), heard)
+    for second in range(3):
+        publisher.do(publisher.feed.update(form, values, T0 + ns(second), ns(second)))
+    publisher.do(publisher.feed.update(form, values, T0 + ns(3), ns(3), bad="invalid"))
+    publisher.do(publisher.feed.update(FORM, array(1.0), T0 + ns(4), ns(4)))
+    account = publisher.close(0)
+    assert account["balanced"] and (account["refused"], account["sent"], account["lives"]) == (3, 1, lives), account
+    (refusal,) = [text for event, text in heard.events if event == "refused"]
+    assert why in refusal
+    assert account["totals"][-1]["samples"]["offered"] == 1
+
+
+@pytest.mark.parametrize(("stream", "bus"), [("a b", "shm://feed"), ("lab/fed", "http://x")])
+def test_what_the_user_asked_for_wrongly_ends_a_bridge_before_it_begins(stream: str, bus: str) -> None:
+    with pytest.raises(tc.ConfigError):
+        FeedPublisher(Feed("pv"), Declaration(stream, Fraction(1), bus), Heard())

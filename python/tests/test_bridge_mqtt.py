@@ -446,3 +446,38 @@ def test_what_cannot_be_is_said_before_anything_begins() -> None:
         ["--topic=a=lab/a", "--time=t"],
     ):
         assert Bridge("mqtt", new_bus(), *arguments).process.wait(60) == 2
+
+
+def test_no_message_ends_the_bridge_and_every_one_is_counted(broker: Mosquitto) -> None:
+    bus = new_bus()
+    strange = [
+        *(b'{"value": 1' + b"0" * digits + b"}" for digits in (400, 5_000)),
+        b"[" * 200_000,
+        b'{"value": NaN, "t": 1790000000000000000, "n": 1}',
+        b'{"value": 1, "t": 1e300, "n": 1}',
+        b'{"value": 1, "t": 1790000000000000000, "n": 1e9}',
+        b"\xff\x00\x1b[2J",
+        b"",
+    ]
+    with (
+        Reader(bus, "lab/*") as reader,
+        Client(broker) as client,
+        bridge_to(broker, bus, "--topic=dev/#=lab/{1}", *JSON) as bridge,
+    ):
+        bridge.wait_for("subscribed")
+        device = Device(client, reader)
+        device.send_until_joined()
+        before = len(device.truth)
+        for payload in strange:
+            client.send("dev/a", payload)
+        # Names that no stream has, and one that is another topic's.
+        for topic in ("dev/a b", "dev/a b/c", "dev/a//b"):
+            client.send(topic, {"value": 1.0, "t": T0_NS, "n": 0})
+        device.lose(len(strange))
+        device.send_until_read()
+        account = bridge.end()["in dev/a"]
+        assert account["refused"] == len(strange) and account["skipped"]["refused"] == len(strange), account
+        assert account["sent"] == before + 1 and account["updates"] == before + 1 + len(strange)
+        assert len(bridge.of("refused")) == 1 and len(bridge.of("strange", peer="dev/a b")) == 1
+        assert any("3 messages of topics" in it["text"] for it in bridge.of("strange")), bridge.of("strange")
+        device.check(reader.end()["lab/a"][0])

@@ -13,7 +13,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._epics_update import Meta, Reading
+from ._epics_update import Meta, Reading, Unreadable
 from ._run import needed
 
 #: Time after which an unreachable PV is reported. Units: seconds.
@@ -33,7 +33,7 @@ ENUM = 3
 
 #: Reason why a PV is unavailable.
 Away = str
-Event = Union[Meta, Reading, Away]
+Event = Union[Meta, Reading, Unreadable, Away]
 
 
 class ChannelAccess:
@@ -128,9 +128,13 @@ class ChannelAccess:
                 early.append(value)
                 del early[:-1000]
                 return
-            seconds, nanoseconds = value.raw_stamp
-            t_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
-            self._heard(sender, Reading(np.array(value), t_ns, int(value.severity)))
+            try:
+                seconds, nanoseconds = value.raw_stamp
+                t_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
+                told: Event = Reading(np.array(value), t_ns, int(value.severity))
+            except (AttributeError, TypeError, ValueError, OverflowError) as error:
+                told = Unreadable(f"an update cannot be read: {type(error).__name__}: {error}")
+            self._heard(sender, told)
 
         if dtype is None:
             self._heard(sender, Meta(None, length, kind=kind))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._epics_ca import PATIENCE, Event
-from ._epics_update import Meta, Reading
+from ._epics_update import Meta, Reading, Unreadable
 from ._run import needed
 
 #: Type codes of PV Access that are numbers.
@@ -71,11 +71,15 @@ class PvAccess:
                 before.clear()
                 self._heard(sender, f"{type(value).__name__}: {value}")
                 return
-            meta = meta_of(value)
+            try:
+                meta, reading = meta_of(value), reading_of(value)
+            except Exception as error:  # noqa: BLE001 - a structure may be anything, and p4p ends the subscription
+                self._heard(sender, Unreadable(f"the structure of an update cannot be read: {type(error).__name__}: {error}"))
+                return
             if before != [meta]:
                 before[:] = [meta]
                 self._heard(sender, meta)
-            self._heard(sender, reading_of(value))
+            self._heard(sender, reading)
 
         self._subscriptions.append(monitor(self._context, pv, heard, request, notify_disconnect=True))
 
@@ -144,4 +148,4 @@ def reading_of(value: Any) -> Reading:
         it = it.get("index", 0)
     t_ns = int(value.get("timeStamp.secondsPastEpoch", 0)) * 1_000_000_000 + int(value.get("timeStamp.nanoseconds", 0))
     array = np.array(it) if not isinstance(it, str) else np.array([], dtype="u1")
-    return Reading(array, t_ns, min(int(value.get("alarm.severity", 0)), 3))
+    return Reading(array, t_ns, int(value.get("alarm.severity", 0)))

@@ -13,7 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import tallycast as tc
+from tallycast._samples import exact
+
 from ._feed import Action, Feed, Form
+from ._payload import TIMES_NS
 
 #: EPICS counts from 1990; a stamp within its first day was never set.
 UNDEFINED_BEFORE_NS = (631_152_000 + 86_400) * 1_000_000_000
@@ -50,6 +54,13 @@ class Reading:
     value: npt.NDArray[Any]
     t_ns: int
     severity: int
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An update that is not what its protocol says."""
+
+    why: str
 
 
 class Pv:
@@ -92,10 +103,16 @@ class Pv:
                 f"a value of {values.dtype} [{values.size}] contradicts the description of the PV", now_ns
             )
             return
-        values = values.astype(meta.dtype, copy=False)
+        try:
+            values = exact(values, meta.dtype)
+        except tc.ConfigError:
+            yield from self.feed.refuse(f"a value of {values.dtype} is not exact as {meta.dtype}, the type of the PV", now_ns)
+            return
         if not values.size:
             yield from self.feed.refuse("an empty waveform", now_ns)
             return
+        # A severity that no version of EPICS has is as good as none.
+        severity = reading.severity if 0 <= reading.severity < len(SEVERITIES) else len(SEVERITIES) - 1
         is_run = meta.length is None or self._flatten is not None
         shape = () if is_run else (values.size,)
         if self._with_severity:
@@ -104,12 +121,12 @@ class Pv:
                     "`severity` is not possible with whole waveforms\nomit it, or use `flatten`", now_ns
                 )
                 return
-            values = np.stack([values, np.full_like(values, reading.severity)], axis=1)
+            values = np.stack([values, np.full_like(values, severity)], axis=1)
         elif not is_run:
             values = values[np.newaxis]
-        bad = SEVERITIES[reading.severity] if reading.severity >= self._bad_from else None
+        bad = SEVERITIES[severity] if severity >= self._bad_from else None
         t_ns: int | None = reading.t_ns
-        if reading.t_ns < UNDEFINED_BEFORE_NS:
+        if reading.t_ns < UNDEFINED_BEFORE_NS or reading.t_ns not in TIMES_NS:
             # A record that was never processed. A sample without its time would be a guess.
             t_ns, bad = None, bad or "no time stamp"
         elif self._flatten is not None and self._stamp_at_end:

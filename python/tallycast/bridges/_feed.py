@@ -12,6 +12,9 @@ Rules:
 - Another dtype, shape or unit begins a new epoch of the publisher. So does a clock that is set back by more than
   `SMALL_STEP_NS`; after a smaller step, updates older than the newest sample are a hole: within an epoch times never go back.
 - Refused or older updates are holes as well; at a known rate the next time stamp counts them, so that they are not counted twice.
+- A time stamp or a count that leaves out more than `MAX_MISSED` samples is no count of missing ones: the former begins a new epoch,
+  the latter is a mark.
+- An update that cannot be published (a name, a size, a time that a stream cannot have) is refused like one that cannot be read.
 - An epoch lasts `MIN_EPOCH_NS` at least: updates that do not fit into it meanwhile are holes. So a peer that changes its form
   with every update costs no more than one epoch a second.
 """
@@ -33,6 +36,8 @@ Times = npt.NDArray[np.int64]
 SMALL_STEP_NS = 1_000_000_000
 #: An epoch lasts at least this long before another form begins the next.
 MIN_EPOCH_NS = 1_000_000_000
+#: Longest hole that a peer's count or clock makes, in samples: twelve days at a megahertz, more is a broken counter.
+MAX_MISSED = 1 << 40
 #: Minimum interval between messages about a condition that repeats with every update.
 SAY_AGAIN_NS = 10_000_000_000
 #: Maximum number of outages listed in the account, the newest ones; all are counted.
@@ -238,6 +243,9 @@ class Feed:
                 return
             yield Say("clock", f"the clock was set back by {step_ns / NS:.6g} s: a new epoch")
             yield from self._begin(form, now_ns)
+        if self._missed_by(t_ns) > MAX_MISSED:
+            yield Say("clock", "the clock went forward by more than a hole can be long: a new epoch")
+            yield from self._begin(form, now_ns)
         yield from self._missing_before(t_ns, now_ns)
         self._is_fresh = False
         if t_ns is not None:
@@ -292,8 +300,25 @@ class Feed:
             yield from self._skip_untimed(1, "refused")
         yield from self._sometimes("refused", now_ns, why)
 
+    def unpublished(self, samples: int, why: str, now_ns: int) -> Iterator[Action]:
+        """Takes back a `Send` that no publisher could take: its update counts as refused."""
+        self.counters.sent -= 1
+        self.counters.samples -= samples
+        self.counters.refused += 1
+        if self._form is not None:
+            yield from self._skip(samples, "refused")
+        yield from self._sometimes("refused", now_ns, why)
+
+    def unopened(self) -> None:
+        """Takes back a `Begin` for which no publisher could be opened: the next update begins again."""
+        self.counters.epochs -= 1
+        self._form = None
+
     def lost(self, samples: int, why: str, now_ns: int) -> Iterator[Action]:
         """Takes the peer's count of samples missing before the next."""
+        if samples > MAX_MISSED:
+            yield from self.restarted(f"{samples} samples are more than a hole can be long: {why}")
+            return
         if samples > 0 and self._form is not None:
             yield from self._skip_told(samples, "missed")
             yield from self._sometimes("missed", now_ns, f"{samples} samples missing: {why}")
@@ -307,6 +332,9 @@ class Feed:
 
     def back(self, wall_ns: int, samples: int = 0) -> Iterator[Action]:
         """Notes that the peer is back, and how many samples were missed."""
+        if samples > MAX_MISSED:
+            yield from self.lost(samples, "by the peer's count", wall_ns)
+            samples = 0
         if self._away is not None:
             if self._form is not None:
                 yield from self._skip_told(samples, "away")
@@ -348,10 +376,7 @@ class Feed:
 
     def _missing_before(self, t_ns: int | None, now_ns: int) -> Iterator[Action]:
         """Reports the missing samples between the newest one and the one at ``t_ns``."""
-        counted = None
-        if t_ns is not None and self._due_ns is not None and self._sample_ns is not None:
-            blocks = round((t_ns - self._due_ns) / (self._block * self._sample_ns))
-            counted = max(blocks, 0) * self._block
+        counted = self._missed_by(t_ns) if t_ns is not None and self._due_ns is not None else None
         if self._away is None:
             if counted:
                 yield from self._skip(counted, "missed")
@@ -367,6 +392,13 @@ class Feed:
             self.counters.uncounted += 1
             yield from self._skip(1, "away")
             yield from self._back(t_ns, None, "the number of missed samples is unknown; a hole of one sample marks it")
+
+    def _missed_by(self, t_ns: int | None) -> int:
+        """Returns the number of samples missing before the one at ``t_ns``, by the rate; 0 where it is not known."""
+        if t_ns is None or self._due_ns is None or self._sample_ns is None:
+            return 0
+        blocks = round((t_ns - self._due_ns) / (self._block * self._sample_ns))
+        return max(blocks, 0) * self._block
 
     def _back(self, t_ns: int | None, counted: int | None, text: str) -> Iterator[Action]:
         outage = {"from_ns": self._away_since_ns, "to_ns": t_ns, "why": self._away, "samples": counted}

@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 import tallycast as tc
+from tallycast import _core
 
 from ._feed import Action, Begin, End, Feed, Say, Send, Skip, Times, Values
 from ._run import Reporter, Stopping
@@ -45,6 +47,7 @@ class FeedPublisher:
     """Publishes one stream according to its feed."""
 
     def __init__(self, feed: Feed, declaration: Declaration, reporter: Reporter) -> None:
+        _check(declaration.stream, declaration.bus)
         self.feed = feed
         self.declaration = declaration
         self._reporter = reporter
@@ -54,25 +57,25 @@ class FeedPublisher:
         #: The final totals of the publishers of all epochs.
         self.totals: list[dict[str, Any]] = []
         self.offered = 0
+        #: Samples and holes for which there was no publisher, because none could be opened.
+        self._unoffered = 0
+        #: Reason why the publisher of this epoch could not be opened.
+        self._unopened = ""
 
     def do(self, actions: Iterable[Action]) -> None:
-        """Does one action after the other.
+        """Does one action after the other; what cannot be published is refused, and the next action is done.
 
         # Errors
-        Those of `tc.Publisher`.
+        Those of `tc.Publisher` that are no fault of what the peer sent.
         """
         for action in actions:
             match action:
                 case Begin():
                     self._begin(action)
-                case Send(values, t0_ns, times_ns):
-                    self._send(values, t0_ns, times_ns)
-                    self.offered += len(values)
+                case Send():
+                    self._send_or_refuse(action)
                 case Skip(samples):
-                    # Without an open publisher there is nothing to skip: the account includes the missing samples.
-                    if self._publisher is not None:
-                        self._publisher.skip(samples)
-                        self.offered += samples
+                    self._skip(samples)
                 case End():
                     self._end()
                 case Say(event, text):
@@ -92,31 +95,55 @@ class FeedPublisher:
             "stream": self.declaration.stream,
             "peer": self.feed.peer,
             **counters.as_dict(),
-            "balanced": counters.balanced and told == self.offered,
+            "balanced": counters.balanced and told == self.offered + self._unoffered,
             "totals": self.totals,
         }
 
     def _begin(self, action: Begin) -> None:
         it, form = self.declaration, action.form
         channels = {name: tc.Channel(unit, shape=form.shape) for name, unit in form.channels}
-        self._publisher = tc.Publisher(
-            it.stream,
-            channels=channels,
-            dtype=form.dtype,
-            rate=it.rate,
-            labels={**dict(form.labels), **it.labels},
-            own_times=it.own_times,
-            on_full=it.on_full,
-            linger=it.linger,
-            bus=it.bus,
-            station=it.station,
-        )
+        try:
+            self._publisher = tc.Publisher(
+                it.stream,
+                channels=channels,
+                dtype=form.dtype,
+                rate=it.rate,
+                labels={**dict(form.labels), **it.labels},
+                own_times=it.own_times,
+                on_full=it.on_full,
+                linger=it.linger,
+                bus=it.bus,
+                station=it.station,
+            )
+        except tc.ConfigError as error:
+            self._unopened = f"{form} cannot be a stream: {error}"
+            self.feed.unopened()
+            return
         self._newest_ns = _NEVER_NS
         self.say("began", str(form))
         deadline = time.monotonic() + it.wait
         while not self._publisher.wait_for_readers(timeout=0.0) and (left := deadline - time.monotonic()) > 0:
             if it.stopping.wait(min(left, 0.05)):
                 break
+
+    def _skip(self, samples: int) -> None:
+        if self._publisher is None:
+            self._unoffered += samples
+        else:
+            self._publisher.skip(samples)
+            self.offered += samples
+
+    def _send_or_refuse(self, action: Send) -> None:
+        """Publishes samples; those that no stream takes are a hole."""
+        why = self._unopened
+        if self._publisher is not None:
+            try:
+                self._send(action.values, action.t0_ns, action.times_ns)
+                self.offered += len(action.values)
+                return
+            except tc.ConfigError as error:
+                why = str(error)
+        self.do(self.feed.unpublished(len(action.values), why, time.monotonic_ns()))
 
     def _send(self, values: Values, t0_ns: int | None, times_ns: Times | None) -> None:
         if not self.declaration.own_times:
@@ -141,3 +168,14 @@ class FeedPublisher:
             return
         self.totals.append(self._publisher.close())
         self._publisher = None
+
+
+def _check(stream: str, bus: str | None) -> None:
+    """Refuses what the user has asked for and cannot be, before a peer sends anything."""
+    _core.check_stream_name(stream)
+    _check_bus(bus)
+
+
+@lru_cache(maxsize=8)
+def _check_bus(bus: str | None) -> None:
+    tc.streams(0.0, bus)

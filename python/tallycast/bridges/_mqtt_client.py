@@ -82,7 +82,12 @@ class Answer:
     refused: tuple[str, ...]
 
 
-MqttEvent = Union[Message, Connected, Lost, Refused, Answer]
+@dataclass(frozen=True)
+class Strange:
+    """A message whose topic is no text."""
+
+
+MqttEvent = Union[Message, Connected, Lost, Refused, Answer, Strange]
 
 
 class MqttClient:
@@ -210,9 +215,13 @@ class MqttClient:
             self.inbox.put(0, event)
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
-        self.inbox.put(
-            hash(message.topic), Message(message.topic, bytes(message.payload), bool(message.retain), time.time_ns())
-        )
+        try:
+            topic = str(message.topic)
+        except UnicodeDecodeError:
+            # paho ends its thread with the exception of a callback.
+            self.inbox.put(0, Strange())
+            return
+        self.inbox.put(hash(topic), Message(topic, bytes(message.payload), bool(message.retain), time.time_ns()))
 
     def _on_subscribe(self, client: Any, data: Any, mid: int, reasons: Any, properties: Any) -> None:
         refused = tuple(topic for (topic, _), reason in zip(self._topics, reasons) if reason.is_failure)

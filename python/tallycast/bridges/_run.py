@@ -68,14 +68,17 @@ class Reporter:
         self._lock = threading.Lock()
 
     def say(self, event: str, text: str, **where: Any) -> None:
-        """Prints one event; ``where`` are its fields, such as stream and peer."""
+        """Prints one event; ``where`` are its fields, such as stream and peer.
+
+        Texts of peers are in it: on a terminal their control characters are shown, and do nothing.
+        """
         with self._lock:
             if self._as_json:
                 print(json.dumps({"event": event, "bridge": self._bridge, **where, "text": text}), flush=True)
             else:
                 place = " ".join(str(value) for value in where.values())
                 print(
-                    f"{self._bridge}: {place}: {text}" if place else f"{self._bridge}: {text}",
+                    _visible(f"{self._bridge}: {place}: {text}" if place else f"{self._bridge}: {text}"),
                     file=sys.stderr,
                     flush=True,
                 )
@@ -93,6 +96,11 @@ class Reporter:
         with self._lock:
             if self._as_json:
                 print(json.dumps({"event": "account", **account}), flush=True)
+
+
+def _visible(text: str) -> str:
+    """Returns a text with its control characters written out."""
+    return "".join(it if it.isprintable() or it == "\n" else it.encode("unicode_escape").decode() for it in text)
 
 
 def _in_words(account: Mapping[str, Any]) -> Iterator[str]:

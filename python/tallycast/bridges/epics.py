@@ -18,7 +18,7 @@ from ._entries import Entry
 from ._epics_ca import ChannelAccess, Event
 from ._epics_pva import PvAccess
 from ._epics_serve import IocProcess, P4pServer, PutSink, PvServer, Served, ServedSink
-from ._epics_update import BAD_FROM, Meta, Pv, Reading
+from ._epics_update import BAD_FROM, Meta, Pv, Reading, Unreadable
 from ._feed import Feed
 from ._outflow import Outflow, Route
 from ._feed_publisher import Declaration, FeedPublisher
@@ -124,6 +124,8 @@ class Incoming(_run.Direction):
             pv.meta(event)
         elif isinstance(event, Reading):
             publisher.do(pv.reading(event, now_ns))
+        elif isinstance(event, Unreadable):
+            publisher.do(pv.feed.refuse(event.why, now_ns))
         else:
             publisher.do(pv.feed.away(event, wall_ns))
 

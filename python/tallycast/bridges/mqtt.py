@@ -19,7 +19,7 @@ import tallycast as tc
 from . import _entries, _outflow, _run
 from ._entries import Entry
 from ._feed import Feed, Form
-from ._mqtt_client import Connected, Lost, Message, MqttClient, MqttEvent, MqttSink, Refused, Server
+from ._mqtt_client import Connected, Lost, Message, MqttClient, MqttEvent, MqttSink, Refused, Server, Strange
 from ._outflow import Outflow, Route
 from ._feed_publisher import Declaration, FeedPublisher
 from ._payload import DTYPES, TIME_UNITS, PayloadError, PayloadFormat
@@ -27,12 +27,14 @@ from ._payload import DTYPES, TIME_UNITS, PayloadError, PayloadFormat
 #: Options that are keys of an ``[[in]]``.
 IN_OPTIONS = (
     *("payload", "dtype", "path", "channels", "unit", "time", "time_unit"),
-    *("sequence", "rate", "regular", "retained", "qos"),
+    *("sequence", "rate", "regular", "retained", "qos", "allow_nan"),
 )
 IN_KEYS = frozenset({"topic", "stream", "units", "labels", *IN_OPTIONS})
 OUT_KEYS = frozenset({"stream", "channel", "topic", "rate", "thin", "payload", "qos", "retain"})
-#: Maximum number of topics matched by a pattern that become streams; more are a mistake.
+#: Maximum number of topics that become streams; the messages of others are counted.
 MAX_TOPICS = 1_000
+#: Maximum number of topics that are remembered as no stream; others are looked at again with every message.
+MAX_STRANGE = 10_000
 
 EXAMPLES = """\
 examples:
@@ -94,6 +96,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         choices=("skip", "take"),
         help="whether a retained message is a sample [default: skip]",
     )
+    parser.add_argument(
+        "--allow-nan", action="store_true", help="accept NaN and infinities; otherwise such a message is a hole"
+    )
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), help="quality of service, in and out [default: 1]")
     _entries.add_pairs(
         parser,
@@ -141,7 +146,8 @@ class Subscription:
         paths = spec.get("channels") or {"value": spec.get("path", "value" if kind == "json" else "")}
         if kind != "json" and (spec.get("time") or spec.get("sequence")):
             raise tc.ConfigError(f'payloads of kind {kind} have neither time nor sequence\nsay payload = "json"')
-        self.format = PayloadFormat(kind, dtype, paths, spec.get("time"), time_unit, spec.get("sequence"))
+        allow_nan = bool(spec.get("allow_nan", False))
+        self.format = PayloadFormat(kind, dtype, paths, spec.get("time"), time_unit, spec.get("sequence"), allow_nan)
         self.rate = _entries.nominal_rate(spec)
         self.is_regular = bool(spec.get("regular", False))
         units = spec.get("units", {})
@@ -170,6 +176,9 @@ class Incoming(_run.Direction):
         self._topics: dict[str, _Topic] = {}
         self._away: str | None = None
         self._retained = 0
+        #: Topics that cannot be streams, and the messages of them and of topics that are no text.
+        self._strange: set[str] = set()
+        self._strange_messages = 0
 
     def take(self, _: int, dropped: int, event: MqttEvent) -> None:
         """Takes one event of the client."""
@@ -182,6 +191,8 @@ class Incoming(_run.Direction):
         elif isinstance(event, Lost):
             self._reporter.say("disconnected", event.why, peer=self.client.name)
             self._gone(event.why)
+        elif isinstance(event, Strange):
+            self._not_a_stream("", "a topic is not UTF-8")
         elif isinstance(event, Refused):
             raise tc.BridgeError(event.why)
         else:
@@ -203,6 +214,10 @@ class Incoming(_run.Direction):
             self._reporter.say(
                 "retained",
                 f"{self._retained} retained messages were not used as samples (--retained take)",
+            )
+        if self._strange_messages:
+            self._reporter.say(
+                "strange", f"{self._strange_messages} messages of topics that cannot be streams were not used"
             )
         return [topic.publisher.close(time.time_ns()) for topic in self._topics.values()]
 
@@ -235,19 +250,37 @@ class Incoming(_run.Direction):
     def _topic(self, name: str) -> _Topic | None:
         if name in self._topics:
             return self._topics[name]
+        if name in self._strange:
+            self._strange_messages += 1
+            return None
         for subscription in self.subscriptions:
             stream = subscription.stream_of(name)
-            if stream is None:
-                continue
-            if len(self._topics) >= MAX_TOPICS:
-                raise tc.BridgeError(
-                    f"more than {MAX_TOPICS} topics match\nname a narrower pattern than {subscription.topic}"
-                )
-            if any(it.publisher.declaration.stream == stream for it in self._topics.values()):
-                raise tc.ConfigError(f"two topics map to the stream {stream}\nput {{1}} or {{topic}} into its name")
-            self._topics[name] = _Topic(name, stream, subscription, self._args, self._reporter)
-            return self._topics[name]
+            if stream is not None:
+                return self._begin_topic(name, stream, subscription)
         return None
+
+    def _begin_topic(self, name: str, stream: str, subscription: Subscription) -> _Topic | None:
+        """Makes the stream of a topic that is new."""
+        if len(self._topics) >= MAX_TOPICS:
+            self._not_a_stream(
+                name, f"more than {MAX_TOPICS} topics match\nname a narrower pattern than {subscription.topic}"
+            )
+        elif any(it.publisher.declaration.stream == stream for it in self._topics.values()):
+            self._not_a_stream(name, f"two topics map to the stream {stream}\nput {{1}} or {{topic}} into its name")
+        else:
+            try:
+                self._topics[name] = _Topic(name, stream, subscription, self._args, self._reporter)
+                return self._topics[name]
+            except tc.ConfigError as error:
+                self._not_a_stream(name, str(error))
+        return None
+
+    def _not_a_stream(self, topic: str, why: str) -> None:
+        """Counts a message of a topic that cannot be a stream, and says so once for each topic."""
+        self._strange_messages += 1
+        if topic not in self._strange and len(self._strange) < MAX_STRANGE:
+            self._strange.add(topic)
+            self._reporter.say("strange", why, peer=topic or self.client.name)
 
 
 class _Topic:
@@ -418,6 +451,7 @@ def run(argv: Sequence[str]) -> int:
     args = parse(argv)
     incoming_specs, outgoing_specs = entries(args)
     reporter = _run.Reporter("mqtt", as_json=args.json)
+    tc.streams(0.0, args.bus)
     incoming = Incoming(incoming_specs, args, reporter)
     client = incoming.client
     _run.on_end(client.inbox.stop)
