@@ -503,3 +503,78 @@ def test_sound_on_standard_input_is_a_stream_and_its_account_closes() -> None:
     first = account["elements"]["first"]
     assert sorted(samples) == list(range(first, len(sound))) and account.delivered == 2 * len(samples) > 0
     assert all(value.tolist() == sound[index].tolist() for index, (value, _) in samples.items())
+
+
+def in_place(file: Any, number: int, count: int, resized: bool) -> None:
+    """Writes rows into places that are there, or makes these first."""
+    data, times = file["data"], file["time"]
+    if resized:
+        for part in (data, times):
+            part.resize(number + count, axis=0)
+            part.flush()
+    rows = slice(number, number + count)
+    data[rows] = np.arange(number, number + count) % 5 * 1.0
+    times[rows] = T0_NS + np.arange(number, number + count) * 1_000_003
+    for part in (data, times):
+        part.flush()
+
+
+@pytest.mark.parametrize("timed", [True, False], ids=["times", "no times"])
+@pytest.mark.parametrize("resized", [True, False], ids=["enlarged first", "full size"])
+def test_rows_with_a_place_and_no_content_wait_for_it(resized: bool, timed: bool, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    bus, path = new_bus(), tmp_path / "placed.h5"
+    size = 0 if resized else 60
+    options = ["--time=/time", "--time-unit=ns"] if timed else ["--rate=100"]
+    with Reader(bus, "lab/*") as reader, h5py.File(path, "w", libver="latest") as file:
+        for name, dtype in (("data", "f8"), ("time", "i8")):
+            file.create_dataset(name, (size,), maxshape=(None,), chunks=(16,), dtype=dtype)
+        file.swmr_mode = True
+        with Bridge("files", bus, f"{path}:/data=lab/placed", "--wait=0", *options) as bridge:
+            for number in range(0, 50, 7):
+                in_place(file, number, 7, resized)
+                # The last row that holds 0 waits for the one behind it where no time shows that it is there.
+                newest = number + 6 if timed or (number + 6) % 5 else number + 5
+                reader.wait_for("lab/placed", newest)
+            counters = bridge.end()[f"in {path}:/data"]
+    samples = reader.samples_of("lab/placed")
+    assert {index: float(value[0]) for index, (value, _) in samples.items()} == {row: row % 5 for row in range(len(samples))}
+    written = 56 if timed else 55
+    assert (len(samples), counters["rewritten"], counters["lives"], counters["uncounted"]) == (written, 0, 1, 0), counters
+    assert counters["unwritten"] == (56 if resized else 60) - written
+    if timed:
+        assert all(t_ns == T0_NS + row * 1_000_003 for row, (_, t_ns) in samples.items())
+
+
+def test_half_floats_are_widened_and_other_dtypes_are_refused_by_name(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path, values = tmp_path / "dtypes.h5", np.array([0.5, -65504, 6e-8], "f2")
+    with h5py.File(path, "w", libver="latest") as file:
+        for dtype in ("f2", "g"):
+            file.create_dataset(dtype, data=values.astype(dtype), maxshape=(None,), chunks=(16,))
+    bus = new_bus()
+    with Reader(bus, "lab/*") as reader, Bridge("files", bus, f"{path}:/f2=lab/half", "--rate=10", "--wait=0") as bridge:
+        reader.wait_for("lab/half", 2)
+        bridge.end()
+    assert reader.schemas["lab/half"][0].dtype == np.dtype("f4")
+    assert [float(value[0]) for value, _ in reader.samples_of("lab/half").values()] == values.tolist()
+    with Bridge("files", new_bus(), f"{path}:/g=lab/long", "--rate=10", "--wait=0") as bridge:
+        text = bridge.wait_for("away")["text"]
+        assert "cannot be a stream: unsupported dtype" in text and "use one of int8" in text
+        bridge.end()
+
+
+def test_times_that_a_stream_cannot_have_are_refused_row_by_row(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "times.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_dataset("data", data=np.arange(1.0, 6.0), maxshape=(None,), chunks=(16,))
+        times = [1.79e9, np.nan, 1.79e18, 1.79e9 + 1, 1.79e9 + 2]
+        file.create_dataset("time", data=np.array(times), maxshape=(None,), chunks=(16,))
+    bus = new_bus()
+    with Reader(bus, "lab/*") as reader:
+        with Bridge("files", bus, f"{path}:/data=lab/timed", "--time=/time", "--wait=0") as bridge:
+            reader.wait_for("lab/timed", 4)
+            counters = bridge.end()[f"in {path}:/data"]
+    assert counters["refused"] == 2 and counters["samples"] == 3
+    assert {index: float(value[0]) for index, (value, _) in reader.samples_of("lab/timed").items()} == {0: 1, 3: 4, 4: 5}

@@ -2,6 +2,10 @@
 
 Rows are identified by their position. A file may replace the previous one, be rewritten in place, or lose rows at its end:
 rereading the first and the newest rows distinguishes these cases.
+
+A row may have its place before it has its content: in a dataset made at its full size, or enlarged first and filled later. Such
+rows hold the fill value. They are read once a row behind them has content; of a dataset without times also once it has grown
+beyond them. Those that never get there are in the account (``unwritten``).
 """
 
 from __future__ import annotations
@@ -12,10 +16,14 @@ from typing import Any
 
 import numpy as np
 
+import tallycast as tc
+from tallycast._samples import runs
+from tallycast._schema import dtype_name, widened
+
 from ._feed import Form
 from ._file_stream import OTHER_FILE, FileStream, Place
 from ._feed_publisher import FeedPublisher
-from ._payload import TIME_UNITS
+from ._payload import TIME_UNITS, TIMES_NS
 from ._run import needed
 
 #: So much is read at once.
@@ -42,7 +50,9 @@ class _Rows:
 
     form: Form
     values: Any
+    #: Their times, and which of them a stream can have; both None without times.
     stamps: Any
+    timely: Any
     trace: _Trace
 
 
@@ -75,6 +85,9 @@ class Hdf5Follower:
         self._position = 0
         self._trace = _Trace()
         self._said = ""
+        #: Number of rows when last looked at, and of those that had their place before it grew.
+        self._extent = 0
+        self._settled = 0
         self.replaced = 0
         self.rewritten = 0
         self.shrunk = 0
@@ -93,6 +106,10 @@ class Hdf5Follower:
         """Reads the rest."""
         while self._file is not None and self._try_read():
             pass
+        if self._extent > self._position:
+            advice = "" if self._time else "\nname the dataset of times with --time, which shows the rows that are written"
+            text = f"the last {self._extent - self._position} rows of {self._path}:{self._dataset} hold the fill value: not published"
+            self._stream.say("unwritten", text + advice)
         self._save()
 
     def close(self) -> dict[str, Any]:
@@ -105,6 +122,7 @@ class Hdf5Follower:
             "replaced": self.replaced,
             "rewritten": self.rewritten,
             "shrunk": self.shrunk,
+            "unwritten": max(self._extent - self._position, 0),
         }
 
     def _find(self) -> bool:
@@ -117,6 +135,10 @@ class Hdf5Follower:
             inode = (stat.st_dev, stat.st_ino)
             if self._inode != inode:
                 self._begin_file(inode, data, times, end)
+        except tc.ConfigError as error:
+            self._away(f"{self._path}:{self._dataset} cannot be a stream: {error}")
+            self._close()
+            return False
         except UNREADABLE as error:
             self._away(f"{self._path}:{self._dataset} is missing: {error}; waiting for it")
             self._close()
@@ -131,9 +153,11 @@ class Hdf5Follower:
             self._said = ""
         self._inode = inode
         self._position, self._trace = 0, _Trace()
+        self._extent = self._settled = 0
         begin, self._begin = self._begin, "beginning"
         if begin == "now":
-            self._position, self._trace = end, _trace(data, times, end)
+            written = _last_written(data if times is None else times, end)
+            self._position, self._trace = written, _trace(data, times, written)
         elif begin == "resume":
             self._resume(inode)
 
@@ -142,6 +166,7 @@ class Hdf5Follower:
         data = self._file[self._dataset]
         if not isinstance(data, self._h5py.Dataset) or data.ndim == 0 or data.dtype.kind not in "biufc":
             raise KeyError(f"it is {data}; only arrays of numbers can be samples")
+        dtype_name(data.dtype)
         data.refresh()
         if self._time is None:
             return data, None, int(data.shape[0])
@@ -161,7 +186,7 @@ class Hdf5Follower:
             return False
         if rows is None:
             return False
-        self._stream.rows(rows.form, rows.values, rows.stamps)
+        self._publish(rows)
         self._position, self._trace = rows.trace.position, rows.trace
         return True
 
@@ -169,14 +194,36 @@ class Hdf5Follower:
         data, times, end = self._parts()
         if end != self._position or self._said:
             self._check(data, times, end)
+        end = self._end_of_content(data, times, end)
         if end <= self._position:
             return None
-        row_bytes = max(int(np.prod(data.shape[1:], dtype=np.int64)) * data.dtype.itemsize, 1)
-        end = min(end, self._position + max(PIECE_BYTES // row_bytes, 1))
+        end = min(end, self._position + _rows_at_once(data))
         values = np.ascontiguousarray(data[self._position : end])
-        values = values.astype(values.dtype.newbyteorder("<"), copy=False)
-        stamps = None if times is None else self._stamps(times[self._position : end])
-        return _Rows(self._form(data, values), values, stamps, _trace(data, times, end))
+        values = values.astype(widened(values.dtype).newbyteorder("<"), copy=False)
+        stamps, timely = (None, None) if times is None else self._stamps(times[self._position : end])
+        return _Rows(self._form(data, values), values, stamps, timely, _trace(data, times, end))
+
+    def _end_of_content(self, data: Any, times: Any, end: int) -> int:
+        """Returns the row behind the last one that has its content."""
+        if end > self._extent:
+            # Its writer has gone on to other rows.
+            self._settled = self._extent
+        self._extent = end
+        if times is not None:
+            return _written(times, self._position, end)
+        return max(_written(data, self._position, end), min(self._settled, end))
+
+    def _publish(self, rows: _Rows) -> None:
+        """Publishes rows; those with a time that a stream cannot have are refused."""
+        if rows.stamps is None:
+            self._stream.rows(rows.form, rows.values, None)
+            return
+        for first, end, timely in runs(rows.timely):
+            if timely:
+                self._stream.rows(rows.form, rows.values[first:end], rows.stamps[first:end])
+            else:
+                for _ in range(first, end):
+                    self._stream.refuse("a time is no number, or outside the years 1678 to 2261\ncheck --time-unit")
 
     def _check(self, data: Any, times: Any, end: int) -> None:
         """Verifies that the rows read are still there, and otherwise moves to the position at which reading continues."""
@@ -208,10 +255,15 @@ class Hdf5Follower:
         labels = (("file", self._path), ("dataset", self._dataset))
         return Form(((self._channel, unit),), values.dtype, tuple(values.shape[1:]), labels)
 
-    def _stamps(self, times: Any) -> Any:
+    def _stamps(self, times: Any) -> tuple[Any, Any]:
+        """Returns times in nanoseconds, and which of them are within 64 bits of them."""
+        unit = TIME_UNITS[self._time_unit]
         if times.dtype.kind in "iu":
-            return times.astype(np.int64) * TIME_UNITS[self._time_unit]
-        return np.round(times.astype(np.float64) * TIME_UNITS[self._time_unit]).astype(np.int64)
+            timely = (times > TIMES_NS.start // unit) & (times < TIMES_NS.stop // unit)
+            return np.where(timely, times, 0).astype(np.int64) * unit, timely
+        nanos = np.round(times.astype(np.float64) * unit)
+        timely = (nanos > TIMES_NS.start) & (nanos < TIMES_NS.stop)
+        return np.where(timely, nanos, 0).astype(np.int64), timely
 
     def _follow_name(self) -> bool:
         """Looks whether the name belongs to another file by now; the old one has been read to its end."""
@@ -271,6 +323,50 @@ def _lines(data: Any, times: Any, first: int, end: int) -> bytes:
     rows = [line.tobytes() for line in lines]
     stamps = [b""] * len(rows) if times is None else [stamp.tobytes() for stamp in np.asarray(times[first:end])]
     return b"".join(stamp + row for stamp, row in zip(stamps, rows))
+
+
+def _rows_at_once(data: Any) -> int:
+    row_bytes = max(int(np.prod(data.shape[1:], dtype=np.int64)) * int(data.dtype.itemsize), 1)
+    return max(PIECE_BYTES // row_bytes, 1)
+
+
+def _written(data: Any, first: int, end: int) -> int:
+    """Returns the row behind some that hold anything but the fill value, `first` if no row from there on up to `end` does."""
+    step, reach, place = _rows_at_once(data), end, first
+    while place < reach:
+        filled = np.flatnonzero(_is_filled(data[place : min(place + step, end)], data.fillvalue))
+        if len(filled):
+            return place + int(filled[-1]) + 1
+        if place == first:
+            reach = _allocated_rows(data, end)
+        place += step
+    return first
+
+
+def _last_written(data: Any, end: int) -> int:
+    """Returns the row behind the last one before `end` that holds anything but the fill value."""
+    step, end = _rows_at_once(data), _allocated_rows(data, end)
+    while end > 0:
+        first = max(end - step, 0)
+        filled = np.flatnonzero(_is_filled(data[first:end], data.fillvalue))
+        if len(filled):
+            return first + int(filled[-1]) + 1
+        end = first
+    return 0
+
+
+def _is_filled(rows: Any, fill: Any) -> Any:
+    """Returns which rows hold anything but the fill value."""
+    elements = rows.reshape(len(rows), -1)
+    is_fill = np.isnan(elements) if fill != fill else elements == fill
+    return ~is_fill.all(axis=1)
+
+
+def _allocated_rows(data: Any, end: int) -> int:
+    """Returns the row behind the last chunk that has been written, where chunks are runs of whole rows; else `end`."""
+    if data.chunks is None or tuple(data.chunks[1:]) != tuple(data.shape[1:]):
+        return end
+    return min(int(data.id.get_num_chunks()) * int(data.chunks[0]), end)
 
 
 def _text(value: Any) -> str:
