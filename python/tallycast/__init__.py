@@ -42,6 +42,7 @@ from tallycast._errors import (
 )
 from tallycast._operator import operator
 from tallycast._publisher import Publisher
+from tallycast._recorder import Monitor, Recorder, monitor, record
 from tallycast._schema import Channel, Schema
 from tallycast._streams import StreamInfo, account, streams
 from tallycast._subscriber import Listener, Subscriber
@@ -71,12 +72,14 @@ __all__ = [
     "Listener",
     "MissingPackage",
     "MomentError",
+    "Monitor",
     "NoSample",
     "NotStored",
     "Output",
     "PublishError",
     "Publisher",
     "Received",
+    "Recorder",
     "Schema",
     "StreamInfo",
     "Subscriber",
@@ -86,9 +89,11 @@ __all__ = [
     "account",
     "app",
     "bus_of",
+    "monitor",
     "now_ns",
     "open_archive",
     "operator",
+    "record",
     "streams",
 ]
 

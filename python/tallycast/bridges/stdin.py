@@ -6,31 +6,13 @@ The command ``tallycast pub --stdin`` does all of it; this is the same command a
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import sysconfig
 from collections.abc import Sequence
-from pathlib import Path
 
 import tallycast as tc
+from tallycast._command import find_command
 
 from ._run import command
-
-
-def find_command() -> str:
-    """Returns the path of the command `tallycast`: the variable TALLYCAST_BIN, next to this interpreter, or in `PATH`.
-
-    # Errors
-    `BridgeError` if there is none.
-    """
-    named = os.environ.get("TALLYCAST_BIN")
-    beside = Path(sysconfig.get_path("scripts")) / "tallycast"
-    found = named or (str(beside) if beside.is_file() else shutil.which("tallycast"))
-    if found is None:
-        raise tc.BridgeError(
-            "the command `tallycast` was not found\nput it on PATH, or name it with TALLYCAST_BIN"
-        )
-    return found
 
 
 def arguments(argv: Sequence[str]) -> list[str]:

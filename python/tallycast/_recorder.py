@@ -1,0 +1,162 @@
+"""Recording and serving the page from Python, by the command `tallycast` in a process of its own.
+
+So a recording has no part in the interpreter's lock, and ends in order however the program does.
+"""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from tallycast._account import Account, Accounts
+from tallycast._command import Child
+from tallycast._duration import Duration, nanoseconds
+from tallycast._errors import ArgumentError, CommandError
+from tallycast.archive import Archive, open_archive
+
+
+class _Running:
+    """A verb of the command that runs until `stop`."""
+
+    def __init__(self, arguments: list[str], began: str) -> None:
+        self._child = Child(arguments, began)
+        self._told: dict[str, Any] = self._child.events[0]
+
+    @property
+    def is_running(self) -> bool:
+        """True until it was stopped, or has ended by itself."""
+        return self._child.is_running
+
+    @property
+    def accounts(self) -> list[Account]:
+        """The accounts of everything that was read, once it has ended; empty before."""
+        return Accounts(Account(event) for event in self._child.events if event.get("event") == "account")
+
+    def stop(self) -> list[Account]:
+        """Ends it in order; returns the accounts, the same again when called again."""
+        self._child.close()
+        return self.accounts
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class Recorder(_Running):
+    """A recording that runs; made by `tallycast.record`."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        super().__init__(arguments, "recording")
+        #: Folder of the archive.
+        self.path = Path(str(self._told["root"])).absolute()
+        #: Name of the run.
+        self.run = str(self._told["run"])
+
+    @property
+    def archive(self) -> Archive:
+        """The run as it is now, also while it is being recorded."""
+        return open_archive(self.path, run=self.run)
+
+    def wait(self) -> list[Account]:
+        """Waits until it ends by itself (`duration`, `until_end`); returns the accounts."""
+        self._child.wait()
+        return self.accounts
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Recorder of run {self.run} in {self.path}, {'running' if self.is_running else 'ended'}>"
+
+
+class Monitor(_Running):
+    """A monitor that serves the page; made by `tallycast.monitor`."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        super().__init__(arguments, "listening")
+        #: Address of the page.
+        self.url = f"http://{self._told['address']}/"
+
+    def open(self) -> Monitor:
+        """Shows the page in the user's browser; returns the monitor itself."""
+        webbrowser.open(self.url)
+        return self
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Monitor at {self.url}, {'running' if self.is_running else 'ended'}>"
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{self.url}" target="_blank">{self.url}</a>' if self.is_running else "the monitor has ended"
+
+
+def record(
+    *patterns: str,
+    path: str | os.PathLike[str] | None = None,
+    run: str | None = None,
+    duration: Duration | None = None,
+    until_end: bool = False,
+    reader: str | None = None,
+    bus: str | None = None,
+) -> Recorder:
+    """Records the streams that match, as ``tallycast record`` does; returns once streams that begin now are recorded from their start.
+
+    ``path`` is the folder of the archive, made if it is missing; ``run`` names the run, by default after time and station.
+    It ends with ``stop()`` or the ``with`` block, after ``duration``, or with ``until_end`` once every joined stream has ended.
+    What the recorder warns of goes to the logger ``tallycast``.
+
+        with tc.record("lab/**", path="data", run="shot-1042") as recorder:
+            ...
+        print(recorder.accounts, recorder.archive["lab/probe"].gaps)
+
+    Raises:
+        CommandError: if the command is missing, or cannot record; its text says why.
+    """
+    arguments = ["record", *_texts(patterns, "a pattern"), *_options(("--root", path), ("--run", run), ("--reader", reader), ("--bus", bus))]
+    if duration is not None:
+        arguments += ["--duration", f"{nanoseconds(duration)}ns"]
+    return Recorder([*arguments, *(["--until-end"] if until_end else [])])
+
+
+def monitor(
+    *patterns: str,
+    listen: str = "127.0.0.1:0",
+    archive: str | os.PathLike[str] | None = None,
+    open_browser: bool = False,
+    bus: str | None = None,
+) -> Monitor:
+    """Serves the page, as ``tallycast monitor`` does, until ``stop()`` or the end of the ``with`` block.
+
+    Without patterns every stream is shown. ``listen`` is the address, by default a free port of this host; ``archive`` the folder
+    whose recordings are shown too.
+
+        with tc.monitor("lab/**", archive="data", open_browser=True) as monitor:
+            print(monitor.url)
+            ...
+
+    Raises:
+        CommandError: if the command is missing, or cannot serve; its text says why.
+    """
+    arguments = ["monitor", *_texts(patterns, "a pattern"), *_options(("--listen", listen), ("--archive", archive), ("--bus", bus))]
+    made = Monitor(arguments)
+    return made.open() if open_browser else made
+
+
+def _options(*options: tuple[str, str | os.PathLike[str] | None]) -> list[str]:
+    """Returns the options that are given, each in one word: a value may begin with a dash."""
+    given = [(option, value) for option, value in options if value is not None]
+    return [f"{option}={_texts([value], option)[0]}" for option, value in given]
+
+
+def _texts(values: Any, what: str) -> list[str]:
+    try:
+        texts = [os.fspath(value) for value in values]
+    except TypeError as error:
+        raise ArgumentError(f"{what} is a text: {error}") from None
+    for text in texts:
+        if not isinstance(text, str) or "\0" in text or (what == "a pattern" and text.startswith("-")):
+            raise ArgumentError(f"{text!r} is not {what}\nwrite one such as 'lab/*'")
+    return texts
