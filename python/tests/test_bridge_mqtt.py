@@ -481,3 +481,23 @@ def test_no_message_ends_the_bridge_and_every_one_is_counted(broker: Mosquitto) 
         assert len(bridge.of("refused")) == 1 and len(bridge.of("strange", peer="dev/a b")) == 1
         assert any("3 messages of topics" in it["text"] for it in bridge.of("strange")), bridge.of("strange")
         device.check(reader.end()["lab/a"][0])
+
+
+def test_a_stream_without_topics_of_its_own_is_refused_and_the_others_go_out(broker: Mosquitto) -> None:
+    bus = new_bus()
+    with (
+        Client(broker, "out/#") as client,
+        bridge_to(broker, bus, "--publish=two/*=out/{stream}", "--publish=one/*=out/{channel}", "--out-rate=100") as bridge,
+        tc.Publisher("two/a", {"u": "V", "v": "A"}, rate=1_000, bus=bus) as two,
+        tc.Publisher("one/a", {"x+y": "V"}, rate=1_000, bus=bus) as strange,
+        tc.Publisher("one/b", {"u": "V"}, rate=1_000, bus=bus) as one,
+    ):
+        bridge.wait_for("connected")
+        two.send([[1.0, 2.0]])
+        assert "several channels of two/a map to one topic" in bridge.wait_for("refused", stream="two/a")["text"]
+        strange.send([1.0])
+        assert "`out/x+y` is a pattern" in bridge.wait_for("refused", stream="one/a")["text"]
+        one.send([7.0])
+        until(lambda: client.heard)
+        assert json.loads(client.heard[0].payload)["value"] == 7.0
+        bridge.end()

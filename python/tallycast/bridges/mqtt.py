@@ -348,9 +348,12 @@ class _Topic:
 class Outgoing(_outflow.Outgoing):
     """All streams that go out as topics."""
 
-    def __init__(self, specs: Sequence[Entry], args: argparse.Namespace, client: MqttClient) -> None:
+    def __init__(
+        self, specs: Sequence[Entry], args: argparse.Namespace, client: MqttClient, reporter: _run.Reporter
+    ) -> None:
         self._specs = specs
         self._client = client
+        self._reporter = reporter
         for spec in specs:
             # Errors of an entry are reported before its first stream appears.
             _entries.thinner(spec), _payload(spec), _qos(spec)
@@ -385,11 +388,16 @@ class Outgoing(_outflow.Outgoing):
                 )
                 routes.append(Route(stream, channel.name, _entries.thinner(spec), sink))
         topics = [route.sink.name for route in routes]
-        if len(set(topics)) != len(topics):
-            raise tc.ConfigError(
-                f"several channels of {stream} map to one topic, {topics[0]}\nput {{channel}} into it, or name one channel"
-            )
-        return routes
+        strange = next((topic for topic in topics if "+" in topic or "#" in topic), None)
+        if strange is not None:
+            why = f"`{strange}` is a pattern, no topic\nname the channel's topic in an [[out]] of its own"
+        elif len(set(topics)) != len(topics):
+            why = f"several channels of {stream} map to one topic, {topics[0]}\nput {{channel}} into it, or name one channel"
+        else:
+            return routes
+        # Another stream of the pattern is no worse for it.
+        self._reporter.say("refused", why, stream=stream)
+        return []
 
 
 def _payload(spec: Entry) -> str:
@@ -458,7 +466,7 @@ def run(argv: Sequence[str]) -> int:
     # Outputs end first: their last messages need the client.
     directions: list[_run.Direction] = [incoming]
     if outgoing_specs:
-        directions.insert(0, Outgoing(outgoing_specs, args, client))
+        directions.insert(0, Outgoing(outgoing_specs, args, client, reporter))
     client.start()
     return _run.conclude(lambda: client.inbox.hand_on(incoming.take), directions, reporter)
 
