@@ -62,9 +62,12 @@ class Child:
         self._threads = [_reading(self._process.stdout, self._hear, self._ready.set), _reading(self._process.stderr, self._say)]
         _open_handles.opened(self)
         self._ready.wait()
-        if not self.events:
+        found = next((event for event in self.events if event.get("event") == began), None)
+        if found is None:
             self._join()
             raise CommandError("\n".join(self._said) or f"{path} ended with code {self._process.returncode}")
+        #: The event that it began with.
+        self.began: dict[str, Any] = found
 
     @property
     def is_running(self) -> bool:
@@ -98,7 +101,8 @@ class Child:
             return
         if isinstance(event, dict) and event.get("event") != "progress":
             self.events.append(event)
-        self._ready.set()
+            if event.get("event") == self._began:
+                self._ready.set()
 
     def _say(self, line: str) -> None:
         self._said.append(line)

@@ -22,7 +22,7 @@ class _Running:
 
     def __init__(self, arguments: list[str], began: str) -> None:
         self._child = Child(arguments, began)
-        self._told: dict[str, Any] = self._child.events[0]
+        self._told: dict[str, Any] = self._child.began
 
     @property
     def is_running(self) -> bool:
