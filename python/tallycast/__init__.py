@@ -30,6 +30,7 @@ from tallycast._errors import (
     DamagedArchive,
     DoctorError,
     Error,
+    FileError,
     ForkError,
     Full,
     MissingPackage,
@@ -47,6 +48,7 @@ from tallycast._schema import Channel, Schema
 from tallycast._streams import StreamInfo, account, streams
 from tallycast._subscriber import Listener, Subscriber
 from tallycast.archive import open_archive
+from tallycast.readers import FileStream, FileStreams, read_file
 
 __all__ = [
     "Account",
@@ -65,6 +67,9 @@ __all__ = [
     "DamagedArchive",
     "DoctorError",
     "Error",
+    "FileError",
+    "FileStream",
+    "FileStreams",
     "ForkError",
     "Full",
     "Gap",
@@ -93,6 +98,7 @@ __all__ = [
     "now_ns",
     "open_archive",
     "operator",
+    "read_file",
     "record",
     "streams",
 ]

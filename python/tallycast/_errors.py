@@ -26,6 +26,7 @@ class Error(Exception):
     MomentError       ArchiveError, ConfigError                  a time that is none, or has no zone
     DamagedArchive    ArchiveError                               stored samples that cannot be read
     CommandError                                                 the command tallycast missing, or failing
+    FileError                                                    a file that cannot be read
     DoctorError                                                  a remedy that failed
     BridgeError                                                  a bridge that cannot begin
     MissingPackage    ImportError                                a package that is not installed
@@ -96,6 +97,10 @@ class DamagedArchive(ArchiveError):
 
 class CommandError(Error):
     """The command `tallycast`, which does the work, is not there or has failed."""
+
+
+class FileError(Error):
+    """A file cannot be read."""
 
 
 class DoctorError(Error):

@@ -118,8 +118,8 @@ class Schema:
         )
 
 
-Channels = Union[Mapping[str, Union[str, Channel]], Iterable[str], None]
-"""Channels by name with their units, or with :class:`Channel`; or names alone."""
+Channels = Union[Mapping[str, Union[str, Channel]], Iterable[Union[str, Channel]], None]
+"""Channels by name with their units, or with :class:`Channel`; or names alone, or :class:`Channel` with a name."""
 
 
 def rate_text(rate: Rate) -> str:
@@ -145,6 +145,14 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     if name is None:
         raise ConfigError(f"unsupported dtype {dtype}\nuse one of {', '.join(map(str, _NAMES))}")
     return name
+
+
+def stream_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Returns the dtype of a stream that holds every number of ``dtype`` exactly; None if there is none."""
+    if dtype == np.dtype("f2"):
+        return np.dtype("<f4")
+    little = dtype.newbyteorder("<")
+    return little if little in _NAMES else None
 
 
 def declared(channels: Channels, dtype: npt.DTypeLike) -> tuple[str, list[Channel], dict[str, str]]:
@@ -175,7 +183,7 @@ def _of_fields(given: np.dtype[Any], units: Channels) -> tuple[str, list[Channel
         of = known.get(name, Channel())
         channels.append(Channel(of.unit, shape, of.scale, of.offset, name))
     common = widened(np.result_type(*bases.values()))
-    lost = [name for name, base in bases.items() if not _holds(common, base)]
+    lost = [name for name, base in bases.items() if not holds_exactly(common, base)]
     if lost:
         raise ConfigError(
             f"no dtype of a stream holds all fields exactly; {', '.join(lost)} would be rounded to {common}\n"
@@ -186,7 +194,7 @@ def _of_fields(given: np.dtype[Any], units: Channels) -> tuple[str, list[Channel
     return dtype_name(common), channels, labels
 
 
-def _holds(common: np.dtype[Any], base: np.dtype[Any]) -> bool:
+def holds_exactly(common: np.dtype[Any], base: np.dtype[Any]) -> bool:
     """Returns whether every value of ``base`` can be written as ``common`` and read back."""
     if base.kind in "iu" and common.kind in "fc":
         digits = np.finfo(common).nmant + 1
@@ -208,7 +216,7 @@ def _named(channels: Channels) -> list[Channel]:
     if isinstance(channels, str):
         return [Channel(name=channels)]
     if not isinstance(channels, Mapping):
-        return [Channel(name=name) for name in channels]
+        return [it if isinstance(it, Channel) else Channel(name=it) for it in channels]
     made = []
     for name, said in channels.items():
         of = Channel(said) if isinstance(said, str) else said

@@ -1,0 +1,506 @@
+"""Files of other programs, written by the reference library of each format: values, units, rates, starts, gaps."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from datetime import datetime, timezone
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tallycast as tc
+from places import ROOT
+from tallycast._errors import FileError, MissingPackage
+from tallycast._schema import Channel
+from tallycast.readers import FORMATS
+from tallycast.readers._group import Column, FileStream, Table, nanoseconds, rate_of_hz, rate_of_period
+from tallycast.readers._units_of_time import moment_ns, unit_and_origin
+
+START = datetime(2026, 11, 21, 20, 15, 0, 250_000, tzinfo=timezone.utc)
+START_NS = 1_795_292_100_250_000_000
+MS = 1_000_000
+
+
+def units(stream: FileStream) -> list[tuple[str, str]]:
+    return [(channel.name, channel.unit) for channel in stream.channels]
+
+
+def only(path: Path, **options: Any) -> FileStream:
+    """Returns the only stream of a file."""
+    (stream,) = tc.read_file(path, **options).values()
+    return stream
+
+
+# What they have in common
+
+
+def test_the_start_of_these_tests_is_what_it_says() -> None:
+    assert int(START.timestamp()) * 10**9 + START.microsecond * 1_000 == START_NS
+
+
+@pytest.mark.parametrize(
+    ("hz", "rate"),
+    [
+        (48_000.0, Fraction(48_000)),
+        (0.1, Fraction(1, 10)),
+        (1_000 / 3, Fraction(1_000, 3)),
+        (3333.3333333333335, Fraction(10_000, 3)),
+        (59.94005994005994, Fraction(60_000, 1_001)),
+        (0.0, None),
+        (float("nan"), None),
+    ],
+)
+def test_rates_in_binary_are_the_fractions_that_were_meant(hz: float, rate: Fraction | None) -> None:
+    assert rate_of_hz(hz) == rate
+
+
+def test_periods_are_read_as_they_are_written() -> None:
+    assert rate_of_period(0.0003) == Fraction(10_000, 3)
+    assert rate_of_period(1 / 44_100) == 44_100
+    assert rate_of_period(1e-5) == 100_000
+    assert rate_of_period(0.0) is None
+
+
+def test_columns_of_several_types_share_a_stream_that_holds_each_exactly() -> None:
+    def column(name: str, values: Any) -> Column:
+        array = np.asarray(values)
+        return Column(Channel(name=name), array.dtype, lambda first, end: array[first:end])
+
+    large = np.array([2**62 + 1, 2**62 + 3])
+    columns = [column("a", np.array([1, 2], "i2")), column("b", [0.5, 0.25]), column("c", large), column("b", [True, False])]
+    mixed, whole = Table("t", columns, 2).streams()
+    assert (mixed.name, mixed.dtype, [it.name for it in mixed.channels]) == ("t", np.dtype("f8"), ["a", "b", "b_2"])
+    assert mixed.array.tolist() == [[1.0, 0.5, 1.0], [2.0, 0.25, 0.0]]
+    assert (whole.name, whole.dtype) == ("t/i64", np.dtype("i8")) and whole["c"].tolist() == large.tolist()
+    assert mixed.only(["b_2", "a"]).array.tolist() == [[1.0, 1.0], [0.0, 2.0]]
+    with pytest.raises(FileError, match="has no channel x"):
+        mixed.only(["x"])
+
+
+def test_times_keep_every_nanosecond_that_the_file_has() -> None:
+    assert nanoseconds(np.array([START_NS]), 1).tolist() == [START_NS]
+    assert nanoseconds(np.array([1.5, -0.25]), 10**9, 10).tolist() == [1_500_000_010, -249_999_990]
+    for wrong in (np.array([np.nan]), np.array([1e30]), np.array([2**62])):
+        with pytest.raises(FileError, match="1678"):
+            nanoseconds(wrong, 10**9)
+
+
+def test_units_of_time_are_those_of_the_conventions() -> None:
+    assert unit_and_origin("seconds since 2026-11-21 20:15:0.25 UTC", "time") == (10**9, START_NS)
+    assert unit_and_origin("days since 1970-01-01", "time") == (86_400 * 10**9, 0)
+    assert unit_and_origin("", "time_ms") == (MS, None)
+    assert unit_and_origin("m", "x") is None, "a coordinate that is no time"
+    assert moment_ns("2026-11-21T21:15:00.25+01:00", "time") == START_NS
+    with pytest.raises(FileError, match="360_day"):
+        unit_and_origin("days since 1970-01-01", "time", "360_day")
+
+
+def test_what_is_no_such_file_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="there is no file"):
+        tc.read_file(tmp_path / "a.tdms")
+    with pytest.raises(FileError, match=r"unknown file type .*\nsupported are \.h5"):
+        tc.read_file(tmp_path / "a.xyz")
+
+
+@pytest.mark.parametrize("suffix", [it for it in FORMATS if it not in (".hea", ".xdfz")])
+def test_a_damaged_file_is_named(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"damaged{suffix}"
+    path.write_bytes(b"this is no measurement at all, and long enough to be looked at" * 40)
+    with pytest.raises((FileError, MissingPackage)) as refused:
+        tc.read_file(path)
+    assert str(path) in str(refused.value) or isinstance(refused.value, MissingPackage)
+
+
+@pytest.mark.parametrize(("suffix", "package", "extra"), [
+    (".tdms", "npTDMS", "tdms"), (".mf4", "asammdf", "mdf"), (".mseed", "pymseed", "mseed"), (".hea", "wfdb", "wfdb"),
+    (".xdf", "pyxdf", "xdf"), (".mcap", "mcap", "mcap"), (".edf", "pyEDFlib", "edf"), (".h5", "h5py", "hdf5"),
+    (".mat", "scipy", "mat"),
+])  # fmt: skip
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, package: str, extra: str
+) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(bytes(200))
+    for module in list(sys.modules):
+        if module.partition(".")[0].lower() == package.lower():
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "path", [str(ROOT / "python"), *(it for it in sys.path if "site-packages" not in it)])
+    with pytest.raises(MissingPackage, match=rf"{package} is not installed\ninstall it: pip install 'tallycast\[{extra}\]'"):
+        tc.read_file(path)
+
+
+# Formats
+
+
+def test_tdms_has_streams_by_rate_with_units_and_starts(tmp_path: Path) -> None:
+    nptdms: Any = pytest.importorskip("nptdms")
+    path = tmp_path / "run.tdms"
+    wave = {"wf_increment": 1e-4, "wf_start_time": START.replace(tzinfo=None), "wf_start_offset": 0.5, "unit_string": "V"}
+    slow = {"wf_increment": 0.0003, "wf_start_time": START.replace(tzinfo=None), "NI_UnitDescription": "Deg C"}
+    voltage = np.arange(400_000, dtype="f8") / 7
+    raw = np.arange(400_000, dtype="i2")
+    with nptdms.TdmsWriter(path) as writer:
+        for part in (slice(0, 150_000), slice(150_000, 400_000)):
+            writer.write_segment([
+                nptdms.ChannelObject("Motor", "u", voltage[part], wave),
+                nptdms.ChannelObject("Motor", "raw", raw[part], {**wave, "unit_string": ""}),
+            ])  # fmt: skip
+        writer.write_segment([
+            nptdms.ChannelObject("Motor", "temperature", np.array([20.5, 21.0]), slow),
+            nptdms.ChannelObject("Notes", "text", ["a", "b"]),
+            nptdms.ChannelObject("Notes", "x", np.array([1, 2], "u4")),
+        ])  # fmt: skip
+    streams = tc.read_file(path)
+    assert list(streams) == ["Motor", "Motor/temperature", "Notes"]
+    motor = streams["Motor"]
+    assert units(motor) == [("u", "V"), ("raw", "")]
+    assert (motor.rate, motor.start_ns, motor.dtype) == (10_000, START_NS + 500 * MS, np.dtype("f8"))
+    assert len(list(motor.blocks())) > 1, "bounded in memory"
+    assert (motor["u"] == voltage).all() and (motor["raw"] == raw).all()
+    assert motor.times[:2].tolist() == [START_NS + 500 * MS, START_NS + 500 * MS + 100_000]
+    assert (streams["Motor/temperature"].rate, units(streams["Motor/temperature"])) == (Fraction(10_000, 3), [("temperature", "Deg C")])
+    assert streams["Notes"].left_out == ("text",) and streams["Notes"].dtype == np.dtype("u4")
+    with pytest.raises(FileError, match="no rate"):
+        streams["Notes"].schema
+
+
+def test_tdms_without_a_waveform_has_the_time_of_each_sample(tmp_path: Path) -> None:
+    nptdms: Any = pytest.importorskip("nptdms")
+    path = tmp_path / "run.tdms"
+    stamps = np.datetime64(START.replace(tzinfo=None), "us") + np.array([0, 100, 300], "m8[ms]")
+    with nptdms.TdmsWriter(path) as writer:
+        writer.write_segment([nptdms.ChannelObject("Log", "Time", stamps), nptdms.ChannelObject("Log", "p", np.array([1.0, 2.0, 3.0], "f4"))])
+    log = only(path)
+    assert log.rate is None and log.has_times and units(log) == [("p", "")]
+    # Its fractions of a second are 2^-64, and npTDMS rounds down to microseconds.
+    assert np.abs(log.times - (START_NS + np.array([0, 100, 300]) * MS)).max() <= 1_000
+
+
+def test_mdf_has_physical_values_and_the_times_of_the_master(tmp_path: Path) -> None:
+    asammdf: Any = pytest.importorskip("asammdf")
+    times = np.array([0.0, 0.1, 0.2, 0.5])
+    linear = {"a": 0.5, "b": -10.0}
+    raw = np.array([1, 2, 3, 60_000], dtype="u2")
+    file = asammdf.MDF(version="4.10")
+    file.start_time = START
+    file.append([
+        asammdf.Signal(raw, times, name="temperature", unit="K", conversion=linear),
+        asammdf.Signal(np.array([-1, 2, -3, 4], "i4"), times, name="count"),
+    ], comment="slow")  # fmt: skip
+    file.append([asammdf.Signal(np.arange(5, dtype="f4"), np.arange(5) / 1_000, name="u", unit="V")])
+    path = Path(file.save(tmp_path / "run.mf4"))
+    slow, fast = tc.read_file(path).values()
+    assert units(slow) == [("temperature", "K"), ("count", "")] and slow.dtype == np.dtype("f8")
+    assert slow["temperature"].tolist() == (raw * 0.5 - 10.0).tolist() and slow["count"].tolist() == [-1, 2, -3, 4]
+    assert slow.times.tolist() == [START_NS + ns for ns in (0, 100 * MS, 200 * MS, 500 * MS)]
+    assert fast.dtype == np.dtype("f4") and units(fast) == [("u", "V")] and (fast.times[1] - fast.times[0]) == MS
+
+
+def test_mat_has_vectors_matrices_and_structures(tmp_path: Path) -> None:
+    scipy_io: Any = pytest.importorskip("scipy.io")
+    path = tmp_path / "run.mat"
+    matrix = np.arange(300_000, dtype="i2").reshape(100_000, 3)
+    time = np.arange(100_000) / 1_000
+    scipy_io.savemat(path, {"t": time[np.newaxis], "u": matrix, "s": {"x": time * 2, "note": "text"}, "other": np.ones((4, 1)), "gain": 3.0})
+    streams = tc.read_file(path)
+    main = next(it for it in streams.values() if "u" in [channel.name for channel in it.channels])
+    assert [(it.name, it.shape) for it in main.channels] == [("u", (3,)), ("s.x", ())]
+    assert (main["u"] == matrix).all() and (main["s.x"] == time * 2).all()
+    assert main.times[:2].tolist() == [0, MS] and main.has_times
+    assert sorted(len(it.array) for it in streams.values()) == [4, 100_000]
+
+
+def test_mat_without_times_has_the_rate_of_its_scalar(tmp_path: Path) -> None:
+    scipy_io: Any = pytest.importorskip("scipy.io")
+    scipy_io.savemat(tmp_path / "a.mat", {"u": np.ones(8, "c16") * 1j, "Fs": 48_000.0})
+    stream = only(tmp_path / "a.mat")
+    assert (stream.rate, stream.dtype, stream.name) == (48_000, np.dtype("c16"), "a") and stream["u"][0] == 1j
+
+
+def test_mat_7_3_is_read_as_matlab_shows_it(tmp_path: Path) -> None:
+    h5py: Any = pytest.importorskip("h5py")
+    path = tmp_path / "run.mat"
+    matrix = np.arange(12.0).reshape(4, 3)
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file.create_dataset("u", data=matrix.T).attrs["MATLAB_class"] = np.bytes_("double")
+        file.create_dataset("t", data=np.arange(4.0)[np.newaxis] / 100).attrs["MATLAB_class"] = np.bytes_("double")
+        flags = file.create_dataset("s/on", data=np.array([[1], [0], [1], [1]], "u1"))
+        flags.attrs["MATLAB_class"] = np.bytes_("logical")
+        file.create_dataset("note", data=np.array([[65], [66]], "u2")).attrs["MATLAB_class"] = np.bytes_("char")
+    head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + struct.pack("<H2s", 0x0200, b"IM")
+    with path.open("r+b") as file:
+        file.write(head)
+    stream = only(path)
+    assert {it.name: it.shape for it in stream.channels} == {"u": (3,), "s.on": ()}
+    assert (stream["u"] == matrix).all() and stream["s.on"].tolist() == [1, 0, 1, 1]
+    assert stream.times.tolist() == [0, 10 * MS, 20 * MS, 30 * MS]
+
+
+def test_miniseed_has_gaps_where_records_are_missing(tmp_path: Path) -> None:
+    pymseed: Any = pytest.importorskip("pymseed")
+    path = tmp_path / "day.mseed"
+    first, second = np.arange(3_000, dtype="i4"), np.arange(500, dtype="i4") * -7
+    traces = pymseed.MS3TraceList()
+
+    def add(source: str, values: Any, kind: str, start_ns: int) -> None:
+        traces.add_data(sourceid=source, data_samples=values.tolist(), sample_type=kind, sample_rate=40.0, starttime=start_ns)
+
+    # The later part first: records need not be in order.
+    add("FDSN:XX_TEST_00_B_H_Z", second, "i", START_NS + 3_100 * 25 * MS)
+    add("FDSN:XX_TEST_00_B_H_Z", first, "i", START_NS)
+    add("FDSN:XX_TEST__L_D_O", np.array([0.5, 1.5]), "d", START_NS)
+    traces.to_file(str(path), format_version=3)
+    streams = tc.read_file(path)
+    assert sorted(streams) == ["XX.TEST.00.BHZ", "XX.TEST.LDO"]
+    trace = streams["XX.TEST.00.BHZ"]
+    assert (trace.rate, trace.start_ns, trace.dtype, trace.samples) == (40, START_NS, np.dtype("i4"), 3_500)
+    assert trace["BHZ"].tolist() == [*first.tolist(), *second.tolist()]
+    assert trace.index[[2_999, 3_000]].tolist() == [2_999, 3_100]
+    assert streams["XX.TEST.LDO"]["LDO"].tolist() == [0.5, 1.5]
+
+
+def test_miniseed_that_has_samples_twice_is_refused(tmp_path: Path) -> None:
+    pymseed: Any = pytest.importorskip("pymseed")
+    path = tmp_path / "twice.mseed"
+    traces = pymseed.MS3TraceList()
+    for offset, values in ((0, range(100)), (50, range(500, 600))):
+        traces.add_data(
+            sourceid="FDSN:XX_TEST_00_B_H_Z", data_samples=list(values), sample_type="i", sample_rate=40.0,
+            starttime=START_NS + offset * 25 * MS,
+        )  # fmt: skip
+    traces.to_file(str(path))
+    with pytest.raises(FileError, match="has 50 samples twice"):
+        only(path).array
+
+
+def test_wfdb_has_digits_with_gain_and_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wfdb: Any = pytest.importorskip("wfdb")
+    digits = np.stack([np.arange(100), np.arange(100) * -3], axis=1).astype("i2")
+    digits[40:50] = -32_768
+    wfdb.wrsamp(
+        "ecg", fs=360, units=["mV", "mV"], sig_name=["I", "II"], d_signal=digits.astype("i8"), fmt=["16", "16"], adc_gain=[200.0, 100.0],
+        baseline=[0, 1_024], write_dir=str(tmp_path), base_datetime=START.replace(tzinfo=None),
+    )  # fmt: skip
+    ecg = only(tmp_path / "ecg.hea")
+    assert (ecg.name, ecg.rate, ecg.start_ns, ecg.dtype) == ("ecg", 360, START_NS, np.dtype("i2"))
+    assert [(it.name, it.unit, it.scale, it.offset) for it in ecg.channels] == [("I", "mV", 0.005, 0.0), ("II", "mV", 0.01, -10.24)]
+    there = np.r_[0:40, 50:100]
+    assert ecg.index.tolist() == there.tolist() and (ecg.array == digits[there]).all()
+    digits[60, 1] = -32_768
+    wfdb.wrsamp(
+        "part", fs=360, units=["mV", "mV"], sig_name=["I", "II"], d_signal=digits.astype("i8"), fmt=["16", "16"], adc_gain=[200.0, 100.0],
+        baseline=[0, 1_024], write_dir=str(tmp_path),
+    )  # fmt: skip
+    part = only(tmp_path / "part.hea")
+    assert part.dtype == np.dtype("f8") and part.index.tolist() == there.tolist()
+    assert np.isnan(part["II"]).tolist() == (there == 60).tolist() and part["I"][50] == 60 / 200
+
+
+def test_edf_has_digits_with_physical_ranges(tmp_path: Path) -> None:
+    pyedflib: Any = pytest.importorskip("pyedflib")
+    path = tmp_path / "sleep.edf"
+    writer = pyedflib.EdfWriter(str(path), 2, file_type=pyedflib.FILETYPE_EDFPLUS)
+    head = {"dimension": "uV", "physical_max": 100.0, "physical_min": -100.0, "digital_max": 32_767, "digital_min": -32_768}
+    # pyEDFlib writes a microsecond as ten.
+    writer.setStartdatetime(START.replace(tzinfo=None, microsecond=25_000))
+    writer.setSignalHeaders([{**head, "label": "EEG", "sample_frequency": 200}, {**head, "label": "SpO2", "sample_frequency": 1, "dimension": "%"}])
+    fast, slow = np.arange(-1_000, 1_000, dtype="i4"), np.arange(10, dtype="i4")
+    writer.writeSamples([fast, slow], digital=True)
+    writer.close()
+    assert b"+0.25" in path.read_bytes()
+    streams = list(tc.read_file(path).values())
+    assert [(it.rate, it.start_ns, units(it)) for it in streams] == [(200, START_NS, [("EEG", "uV")]), (1, START_NS, [("SpO2", "%")])]
+    eeg = streams[0]
+    assert eeg["EEG"].tolist() == fast.tolist() and eeg.dtype == np.dtype("i2")
+    assert np.allclose(eeg.values("EEG"), (fast + 32_768) * 200 / 65_535 - 100, rtol=0, atol=1e-10)
+
+
+def xdf_chunk(tag: int, content: bytes) -> bytes:
+    """A chunk of XDF 1.0: length of what follows, tag, content."""
+    return b"\x04" + struct.pack("<IH", len(content) + 2, tag) + content
+
+
+def test_xdf_has_streams_with_labels_and_breaks(tmp_path: Path) -> None:
+    pytest.importorskip("pyxdf")
+    path = tmp_path / "session.xdf"
+    labels = "".join(f"<channel><label>{label}</label><unit>{unit}</unit></channel>" for label, unit in (("C3", "uV"), ("C4", "uV")))
+
+    def header(name: str, count: int, rate: int, kind: str, desc: str = "") -> bytes:
+        return (
+            f"<?xml version='1.0'?><info><name>{name}</name><type>EEG</type><channel_count>{count}</channel_count>"
+            f"<nominal_srate>{rate}</nominal_srate><channel_format>{kind}</channel_format><source_id>s1</source_id>"
+            f"<created_at>1</created_at><desc>{desc}</desc></info>"
+        ).encode()
+
+    def samples(stream: int, rows: list[tuple[float, bytes]]) -> bytes:
+        body = b"".join(b"\x08" + struct.pack("<d", time) + values for time, values in rows)
+        return xdf_chunk(3, struct.pack("<I", stream) + b"\x04" + struct.pack("<I", len(rows)) + body)
+
+    times = [10 + index / 100 for index in [*range(500), *range(800, 1_300)]]
+    eeg = [(time, struct.pack("<2f", index, -index)) for index, time in enumerate(times)]
+    beats = [(10.0, struct.pack("<i", 7)), (10.73, struct.pack("<i", -8))]
+    path.write_bytes(
+        b"XDF:" + xdf_chunk(1, b"<?xml version='1.0'?><info><version>1.0</version></info>")
+        + xdf_chunk(2, struct.pack("<I", 1) + header("amp", 2, 100, "float32", f"<channels>{labels}</channels>"))
+        + xdf_chunk(2, struct.pack("<I", 2) + header("beats", 1, 0, "int32"))
+        + samples(1, eeg) + samples(2, beats)
+    )  # fmt: skip
+    streams = tc.read_file(path)
+    amp, beat = streams["amp"], streams["beats"]
+    assert (amp.rate, amp.dtype, units(amp)) == (100, np.dtype("f4"), [("C3", "uV"), ("C4", "uV")])
+    assert amp["C4"].tolist() == [-float(index) for index in range(1_000)]
+    assert amp.index[[499, 500]].tolist() == [499, 800], "a break of three seconds"
+    assert beat.rate is None and beat["ch0"].tolist() == [7, -8] and np.diff(beat.times).tolist() == [730 * MS]
+
+
+def test_hdf5_has_a_stream_for_the_data_of_one_clock(tmp_path: Path) -> None:
+    h5py: Any = pytest.importorskip("h5py")
+    path = tmp_path / "scan.h5"
+    image = np.arange(4 * 6, dtype="u2").reshape(4, 2, 3)
+    with h5py.File(path, "w") as file:
+        entry = file.create_group("entry")
+        time = entry.create_dataset("time", data=np.array([0.0, 0.1, 0.2, 0.5]))
+        time.attrs.update({"units": "s", "start": "2026-11-21T20:15:00.25Z"})
+        current = entry.create_dataset("current", data=np.array([1.5, 2.5, 3.5, 4.5], ">f8"))
+        current.attrs["units"] = "A"
+        entry.create_dataset("image", data=image)
+        entry.create_dataset("half", data=np.array([0.5, 1, 2, 4], "f2"))
+        entry.create_dataset("note", data=np.array([b"a", b"b", b"c", b"d"]))
+        sound = file.create_dataset("audio/sound", data=np.arange(300_000, dtype="i2"))
+        sound.attrs["sample_rate"] = 48_000
+    streams = tc.read_file(path)
+    entry = streams["entry"]
+    assert {it.name: (it.unit, it.shape) for it in entry.channels} == {"current": ("A", ()), "half": ("", ()), "image": ("", (2, 3))}
+    assert entry["current"].tolist() == [1.5, 2.5, 3.5, 4.5] and (entry["image"] == image).all() and entry["half"].tolist() == [0.5, 1, 2, 4]
+    assert entry.times.tolist() == [START_NS + ns for ns in (0, 100 * MS, 200 * MS, 500 * MS)] and entry.left_out == ("/entry/note",)
+    audio = streams["audio"]
+    assert (audio.rate, units(audio), audio.dtype) == (48_000, [("sound", "")], np.dtype("i2"))
+    assert (audio["sound"] == np.arange(300_000, dtype="i2")).all()
+
+
+def test_hdf5_takes_the_data_set_of_times_that_is_named(tmp_path: Path) -> None:
+    h5py: Any = pytest.importorskip("h5py")
+    path = tmp_path / "scan.h5"
+    with h5py.File(path, "w") as file:
+        file["when"], file["u"] = np.array([START_NS, START_NS + MS]), np.array([1, 2], "i8")
+        file["when"].attrs["units"] = "ns"
+    stream = only(path, time="/when")
+    assert units(stream) == [("u", "")] and stream.times.tolist() == [START_NS, START_NS + MS]
+    with pytest.raises(FileError, match="no data set clock"):
+        tc.read_file(path, time="clock")
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
+def test_netcdf_has_coordinates_packed_values_and_fill_values(tmp_path: Path, engine: str) -> None:
+    xr: Any = pytest.importorskip("xarray")
+    pytest.importorskip(engine)
+    path = tmp_path / "weather.nc"
+    times = np.datetime64(START.replace(tzinfo=None), "ns") + np.array([0, 10, 20], "m8[s]")
+    data = xr.Dataset(
+        {
+            "temperature": ("time", np.array([20.5, np.nan, 21.0]), {"units": "degC"}),
+            "wind": (("time", "axis"), np.array([[1, 2], [3, 4], [5, 6]], "i4"), {"units": "m/s"}),
+        },
+        coords={"time": times},
+    )
+    encoding = {"temperature": {"dtype": "i2", "scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -1}}
+    encoding["time"] = {"units": "milliseconds since 2026-11-21", "dtype": "f8"}
+    data.to_netcdf(path, engine=engine, encoding=encoding, **({"format": "NETCDF3_64BIT"} if engine == "scipy" else {}))
+    stream = only(path)
+    assert {it.name: (it.unit, it.shape, it.scale, it.offset) for it in stream.channels} == {
+        "temperature": ("degC", (), 0.5, 10.0), "wind": ("m/s", (2,), 1.0, 0.0),
+    }  # fmt: skip
+    assert np.array_equal(stream.values("temperature"), [20.5, np.nan, 21.0], equal_nan=True)
+    assert stream["wind"].tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert stream.times.tolist() == [START_NS + 10 * index * 10**9 for index in range(3)]
+
+
+def test_mcap_has_the_numbers_of_json_messages(tmp_path: Path) -> None:
+    writers: Any = pytest.importorskip("mcap.writer")
+    path = tmp_path / "robot.mcap"
+    with path.open("wb") as file:
+        writer = writers.Writer(file)
+        writer.start()
+        schema = writer.register_schema("Pose", "jsonschema", b"{}")
+        pose = writer.register_channel("/pose", "json", schema)
+        text = writer.register_channel("/log", "json", schema)
+        for index in range(3):
+            body = {"position": {"x": index / 3, "y": index}, "joints": [index, 2.5], "frame": "map", "ok": True}
+            writer.add_message(pose, START_NS + index * 100 * MS, json.dumps(body).encode(), 0)
+        writer.add_message(text, START_NS, b'{"text": "hello"}', 0)
+        writer.finish()
+    stream = only(path)
+    assert (stream.name, [(it.name, it.shape) for it in stream.channels]) == (
+        "pose", [("position.x", ()), ("position.y", ()), ("joints", (2,)), ("ok", ())],
+    )  # fmt: skip
+    assert stream.array.tolist() == [[index / 3, index, index, 2.5, 1] for index in range(3)]
+    assert stream.times.tolist() == [START_NS + index * 100 * MS for index in range(3)]
+
+
+def test_streams_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    asammdf: Any = pytest.importorskip("asammdf")
+    file = asammdf.MDF(version="4.10")
+    for count in (3, 4):
+        file.append([asammdf.Signal(np.arange(count), np.arange(count) / 10, name="u")], comment="same")
+    path = Path(file.save(tmp_path / "run.mf4"))
+    assert {name: len(stream.array) for name, stream in tc.read_file(path).items()} == {"same": 3, "same_2": 4}
+
+
+def test_netcdf_has_samples_along_the_axis_of_times(tmp_path: Path) -> None:
+    xr: Any = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    times = np.datetime64(START.replace(tzinfo=None), "ns") + np.array([0, 1, 2], "m8[s]")
+    values = np.arange(6.0).reshape(2, 3)
+    xr.Dataset({"u": (("station", "time"), values)}, {"time": times, "station": [10, 20]}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    stream = only(tmp_path / "a.nc")
+    assert [(it.name, it.shape) for it in stream.channels] == [("u", (2,))] and stream["u"].tolist() == values.T.tolist()
+    assert stream.times.tolist() == [START_NS + index * 10**9 for index in range(3)]
+
+
+def test_tdms_scales_raw_values_as_the_file_says(tmp_path: Path) -> None:
+    nptdms: Any = pytest.importorskip("nptdms")
+    scale = {"Scale_Type": "Linear", "Linear_Slope": 0.5, "Linear_Y_Intercept": -10.0}
+    properties = {"NI_Number_Of_Scales": 1, "NI_Scaling_Status": "unscaled", **{f"NI_Scale[0]_{key}": value for key, value in scale.items()}}
+    with nptdms.TdmsWriter(tmp_path / "a.tdms") as writer:
+        writer.write_segment([nptdms.ChannelObject("g", "t", np.array([1, 2, -3], "i2"), properties)])
+    stream = only(tmp_path / "a.tdms")
+    assert stream.dtype == np.dtype("f8") and stream["t"].tolist() == [-9.5, -9.0, -11.5]
+
+
+def test_mdf_has_states_as_numbers_and_invalid_values_as_nan(tmp_path: Path) -> None:
+    asammdf: Any = pytest.importorskip("asammdf")
+    times = np.array([0.0, 0.1, 0.2])
+    texts = {"val_0": 0, "text_0": b"off", "val_1": 1, "text_1": b"on", "default": b"?"}
+    file = asammdf.MDF(version="4.10")
+    file.append([
+        asammdf.Signal(np.array([0, 1, 1], "u1"), times, name="state", conversion=texts),
+        asammdf.Signal(np.array([5, 6, 7], "i2"), times, name="x", invalidation_bits=np.array([False, True, False])),
+        asammdf.Signal(np.array([b"a", b"b", b"c"]), times, name="note", encoding="utf-8"),
+    ])  # fmt: skip
+    stream = only(Path(file.save(tmp_path / "run.mf4")))
+    assert stream["state"].tolist() == [0, 1, 1] and stream.left_out == ("note",)
+    assert np.array_equal(stream["x"], [5, np.nan, 7], equal_nan=True)
+
+
+def test_wfdb_of_several_segments_has_gaps_and_missing_channels(tmp_path: Path) -> None:
+    wfdb: Any = pytest.importorskip("wfdb")
+
+    def segment(name: str, digits: Any) -> None:
+        names, count = ["I", "II"][-digits.shape[1] :], digits.shape[1]
+        wfdb.wrsamp(
+            name, fs=100, units=["mV"] * count, sig_name=names, d_signal=digits, fmt=["16"] * count, adc_gain=[200.0] * count,
+            baseline=[0] * count, write_dir=str(tmp_path),
+        )  # fmt: skip
+
+    segment("a", np.arange(20).reshape(10, 2))
+    segment("b", np.arange(5).reshape(5, 1))
+    (tmp_path / "lay.hea").write_text("lay 2 100 0\n~ 0 200(0)/mV 16 0 0 0 0 I\n~ 0 200(0)/mV 16 0 0 0 0 II\n")
+    (tmp_path / "multi.hea").write_text("multi/4 2 100 22\nlay 0\na 10\n~ 7\nb 5\n")
+    stream = only(tmp_path / "multi.hea")
+    assert stream.index.tolist() == [*range(10), *range(17, 22)]
+    assert stream["II"][10:].tolist() == [digit / 200 for digit in range(5)] and np.isnan(stream["I"][10:]).all()
