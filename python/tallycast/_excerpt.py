@@ -223,14 +223,30 @@ class Rows:
         return _whole_file(Path(path), overwrite, lambda draft: convert("to_mcap.write", self, draft, scaled))
 
     @of_arguments()
+    def to_netcdf(self, path: str | os.PathLike[str], *, scaled: bool = True, overwrite: bool = False) -> Path:
+        """Writes a NetCDF 4 file: what `xarray` returns, complex numbers as two variables. Needs xarray and h5netcdf."""
+        return _whole_file(Path(path), overwrite, lambda draft: convert("to_netcdf.write", self, draft, scaled))
+
+    @of_arguments()
+    def to_mat(self, path: str | os.PathLike[str], *, scaled: bool = True, overwrite: bool = False) -> Path:
+        """Writes one epoch for MATLAB (version 5 of MAT files): a variable for each channel, with `time_ns`, `index`, `gaps`.
+
+        Needs SciPy.
+        """
+        return _whole_file(Path(path), overwrite, lambda draft: convert("to_mat.write", self, draft, scaled))
+
+    @of_arguments()
     def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes one epoch as Parquet, as `tallycast query --export parquet` does: columns and metadata of a segment."""
         return self._export("parquet", Path(path), overwrite)
 
     @of_arguments()
-    def to_csv(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Writes one epoch as CSV, as `tallycast query --export csv` does: values in their units, holes as comments."""
-        return self._export("csv", Path(path), overwrite)
+    def to_csv(self, path: str | os.PathLike[str], *, iso_times: bool = False, overwrite: bool = False) -> Path:
+        """Writes one epoch as CSV, as `tallycast query --export csv` does: values in their units, holes as comments.
+
+        Times are nanoseconds since 1970 in `time_ns`, or with `iso_times` ISO 8601 in `time`.
+        """
+        return self._export("csv-iso" if iso_times else "csv", Path(path), overwrite)
 
     def _load_array(self) -> Array:
         raise NotImplementedError
@@ -274,7 +290,7 @@ class Rows:
         if len(self.stretches) != 1:
             raise ArchiveError(
                 f"{form} takes one epoch, and the range contains {len(self.stretches)}\n"
-                f"export them one by one: for stretch in excerpt.stretches: stretch.to_{form}(…)"
+                f"export them one by one: for stretch in excerpt.stretches: stretch.to_{form.partition('-')[0]}(…)"
             )
         (stretch,) = self.stretches
 

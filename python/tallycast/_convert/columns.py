@@ -25,18 +25,23 @@ class Column(NamedTuple):
     missing: npt.NDArray[np.bool_] | None
 
 
-def columns(rows: Rows, scaled: bool) -> Iterator[Column]:
+#: Leading columns of tables, and of frames and data sets, which may be named after their axis as well.
+LEADING = ("index", "time_ns")
+FRAME_LEADING = (*LEADING, "time", "missing_before")
+
+
+def columns(rows: Rows, scaled: bool, leading: tuple[str, ...] = LEADING) -> Iterator[Column]:
     """Returns the channels: as values in their units where they are scaled and that is asked for, else as recorded."""
     for channel in rows.schema.channels:
         missing = rows.missing_of(channel.name)
         is_value = scaled and is_scaled(channel)
         values = rows.values(channel.name) if is_value else rows[channel.name]
-        yield Column(channel, column_name(channel.name), values, missing)
+        yield Column(channel, column_name(channel.name, leading), values, missing)
 
 
-def column_name(channel: str) -> str:
+def column_name(channel: str, leading: tuple[str, ...] = LEADING) -> str:
     """Returns the column's name: the channel's, unless that would hide one of the leading columns."""
-    return f"channel:{channel}" if channel in ("index", "time_ns") else channel
+    return f"channel:{channel}" if channel in leading else channel
 
 
 def with_nan(column: Column) -> Array:
@@ -59,11 +64,11 @@ def facts(rows: Rows, scaled: bool) -> dict[str, Any]:
         "station": rows._recording.station,
         "rate": f"{rows._recording.rate.numerator}/{rows._recording.rate.denominator}",
         "labels": dict(rows.schema.labels),
-        "units": {column_name(channel.name): channel.unit for channel in channels},
+        "units": {column_name(channel.name, FRAME_LEADING): channel.unit for channel in channels},
     }
     if not scaled:
-        told["scale"] = {column_name(channel.name): channel.scale for channel in channels}
-        told["offset"] = {column_name(channel.name): channel.offset for channel in channels}
+        told["scale"] = {column_name(channel.name, FRAME_LEADING): channel.scale for channel in channels}
+        told["offset"] = {column_name(channel.name, FRAME_LEADING): channel.offset for channel in channels}
     return told
 
 

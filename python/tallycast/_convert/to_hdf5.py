@@ -14,6 +14,7 @@ import numpy as np
 
 from tallycast._core import VERSION
 from tallycast._moments import text_of
+from tallycast._names import free_name
 from tallycast._packages import needed
 from tallycast._scaling import is_scaled, scaled
 
@@ -113,12 +114,8 @@ def _valid_names(channels: list[str]) -> list[str]:
     taken = {"time", "index", "title", "entry_identifier", "start_time", "end_time", "tallycast"}
     names = []
     for channel in channels:
-        name = base = re.sub(r"[^A-Za-z0-9_]", "_", channel) or "channel"
-        if name[0].isdigit():
-            name = base = f"_{name}"
-        number = 2
-        while name in taken:
-            name, number = f"{base}_{number}", number + 1
+        name = re.sub(r"[^A-Za-z0-9_]", "_", channel) or "channel"
+        name = free_name(f"_{name}" if name[0].isdigit() else name, taken)
         taken.add(name)
         names.append(name)
     return names

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tallycast._convert.columns import Column, columns, parts
+from tallycast._errors import ArchiveError
+from tallycast._moments import text_of
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ def _stretch(writer: Any, stretch: Stretch, gaps: int, scaled: bool) -> None:
         schema = writer.register_schema("tallycast.Sample", "protobuf", _descriptor(fields))
         channel = writer.register_channel(stretch.stream, "protobuf", schema, about)
         times, index = stretch.times.tolist(), stretch.index.tolist()
+        if times[0] < 0:
+            raise ArchiveError(f"{stretch.stream} begins at {text_of(times[0])}, and the times of MCAP in 1970\nwrite HDF5 or Parquet")
         for row, message in enumerate(_messages(stretch, fields)):
             # A hole in its place: viewers and players read in the order of time.
             while ahead and ahead[0].t0_ns <= times[row]:
@@ -113,7 +117,7 @@ def _missing(stretch: Stretch, row: int) -> bytes:
 
 def _fields(stretch: Stretch, scaled: bool) -> list[Field]:
     fields = [Field("index", 1, _FIXED64, _OPTIONAL, "", _scalars(1, stretch.index))]
-    taken = {"index", "missing_elements"}
+    taken = {"index", "missingelements"}
     for number, column in enumerate(columns(stretch, scaled), 16):
         fields.append(_field(column, number, _valid_name(column.channel.name, taken)))
     return fields
@@ -206,12 +210,19 @@ def _number(number: int, value: int) -> bytes:
 
 
 def _valid_name(channel: str, taken: set[str]) -> str:
-    """Returns the channel's name as Protobuf allows it, different from all before it."""
+    """Returns the channel's name as Protobuf allows it, different from all before it, also as the name in JSON.
+
+    `T_1` and `T1` are one there; the readers of proto3 compare names without underscores, and some without case.
+    """
     name = base = re.sub(r"[^A-Za-z0-9_]", "_", channel) or "channel"
     if not name[0].isalpha():
         name = base = f"channel_{name}"
     number = 2
-    while name in taken:
+    while _in_json(name) in taken:
         name, number = f"{base}_{number}", number + 1
-    taken.add(name)
+    taken.add(_in_json(name))
     return name
+
+
+def _in_json(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tallycast._convert.columns import columns, facts, with_nan
+from tallycast._convert.columns import FRAME_LEADING, columns, facts, with_nan
 from tallycast._gap_map import PlainGaps
+from tallycast._names import free_name
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
@@ -23,14 +24,14 @@ def frame(rows: Rows, scaled: bool) -> pd.DataFrame:
     """Returns the rows as a frame."""
     pandas: Any = needed("pandas", "archive")
     data: dict[str, Any] = {"index": rows.index}
-    for column in columns(rows, scaled):
+    for column in columns(rows, scaled, FRAME_LEADING):
         shape = len(rows), column.channel.elements
         flat: Array = with_nan(column).reshape(shape)
         missing = None if column.missing is None else column.missing.reshape(shape)
         for element in range(column.channel.elements):
             name = f"{column.name}[{element}]" if column.channel.shape else column.name
             mask = None if missing is None else missing[:, element]
-            data[name] = _nullable(pandas, flat[:, element], mask)
+            data[free_name(name, data)] = _nullable(pandas, flat[:, element], mask)
     made: pd.DataFrame = pandas.DataFrame(data, index=times(rows.datetimes), copy=False)
     made.attrs.update(facts(rows, scaled))
     made.attrs["gaps"] = PlainGaps(rows.gaps.json())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tallycast._convert.columns import columns, parts
+from tallycast._convert.columns import FRAME_LEADING, columns, parts
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def frame(rows: Rows, scaled: bool) -> pl.DataFrame:
     polars: Any = needed("polars", "archive")
     time = polars.Series("time", rows.datetimes).dt.replace_time_zone("UTC")
     series = [time, polars.Series("index", rows.index), polars.Series("missing_before", missing_before(rows))]
-    for column in columns(rows, scaled):
+    for column in columns(rows, scaled, FRAME_LEADING):
         values, missing, shape = column.values, column.missing, tuple(column.channel.shape)
         if values.dtype.kind == "c":
             values = parts(values)

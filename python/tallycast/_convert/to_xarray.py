@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tallycast._convert.columns import columns, facts, with_nan
+from tallycast._convert.columns import FRAME_LEADING, columns, facts, with_nan
+from tallycast._names import free_name
 from tallycast._packages import needed
 from tallycast._scaling import is_scaled
 
@@ -19,7 +20,8 @@ def dataset(rows: Rows, scaled: bool) -> xr.Dataset:
     """Returns the rows as a data set. Attributes are strings and numbers, which every form that xarray writes can hold."""
     xarray: Any = needed("xarray", "archive")
     variables: dict[str, Any] = {}
-    for column in columns(rows, scaled):
+    taken = {channel.name for channel in rows.schema.channels}
+    for column in columns(rows, scaled, FRAME_LEADING):
         channel = column.channel
         dimensions = ("time", *(f"{column.name}_{axis}" for axis in range(len(channel.shape))))
         attributes: dict[str, Any] = {"units": channel.unit}
@@ -28,7 +30,7 @@ def dataset(rows: Rows, scaled: bool) -> xr.Dataset:
         variables[column.name] = (dimensions, with_nan(column), attributes)
         if column.missing is not None:
             told = {"long_name": f"whether an element of {channel.name} never arrived"}
-            variables[f"{column.name}_missing"] = (dimensions, column.missing, told)
+            variables[free_name(f"{column.name}_missing", taken)] = (dimensions, column.missing, told)
     coordinates = {
         "time": ("time", rows.datetimes, {"long_name": "time of the sample, UTC"}),
         "index": ("time", rows.index, {"long_name": "index of the sample in its epoch"}),

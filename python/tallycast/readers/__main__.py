@@ -28,6 +28,9 @@ from tallycast._schema import dtype_name
 from tallycast.readers import read_file
 from tallycast.readers._group import FileStream
 
+#: The largest text that the command takes.
+MAX_TEXT_BYTES = 1 << 16
+
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line."""
@@ -79,7 +82,7 @@ def run(args: argparse.Namespace, output: BinaryIO) -> None:
     try:
         put(output, stream, with_times)
     except Error as error:
-        text = str(error).encode()
+        text = str(error).encode()[:MAX_TEXT_BYTES]
         output.write(struct.pack("<cQ", b"X", len(text)) + text)
     else:
         output.write(struct.pack("<cQ", b"E", 0))

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Package and extra of each encoding's decoder.
 DECODERS = {"protobuf": ("mcap_protobuf.decoder", "mcap-protobuf-support"), "cdr": ("mcap_ros2.decoder", "mcap-ros2-support")}
+#: Schema of holes that Tallycast writes beside a stream, whose indices tell the same.
+HOLES = "tallycast.Hole"
 #: Largest whole number up to which f8 has each.
 EXACT = 2**53
 
@@ -44,6 +46,9 @@ def streams(request: Request) -> Iterator[FileStream]:
         return
     topics = {channel.topic: channel for channel in summary.channels.values()}
     for topic, channel in topics.items():
+        schema = summary.schemas.get(channel.schema_id)
+        if schema is not None and schema.name == HOLES:
+            continue
         reader = _OwnTopic if "description" in channel.metadata else _Topic
         stream = reader(request, topic, channel).stream()
         if stream is not None:
