@@ -21,6 +21,8 @@ mod wav;
 
 pub use wav::WavError;
 
+pub use csv::CsvTimes;
+
 /// Size at which the rows gathered for Parquet are passed to its writer.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -94,8 +96,8 @@ impl<'a> Export<'a> {
     ///
     /// # Errors
     /// The error of reading or writing.
-    pub fn csv(&self, target: impl Write) -> Result<Exported, ArchiveError> {
-        csv::write(self, target)
+    pub fn csv(&self, target: impl Write, times: CsvTimes) -> Result<Exported, ArchiveError> {
+        csv::write(self, target, times)
     }
 
     /// Writes NPY, a 2-D array `[samples, elements]` of the stream's dtype; returns with it the JSON object for a

@@ -45,7 +45,7 @@ pub use columns::{INDEX_COLUMN, TIME_COLUMN, arrow_schema};
 pub use compact::{Compacted, Compactor, compact, compact_run};
 pub use description::{Description, DescriptionError};
 pub use error::ArchiveError;
-pub use export::{Export, Exported, WavError};
+pub use export::{CsvTimes, Export, Exported, WavError};
 pub use feed::{EpochFeed, Feed, Hole, Piece};
 pub use folders::{ClosedSegment, RunName, RunNameError, stream_folder};
 pub use gaps::{GapKey, GapMap, GapMapError, GapRecord, Head, Line, Mended, Origin, Owner, Session, Trim};

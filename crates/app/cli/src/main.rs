@@ -10,6 +10,7 @@ mod help;
 mod layout;
 #[macro_use]
 mod messages;
+mod python;
 mod quantity;
 mod reading;
 mod settings;

@@ -9,7 +9,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use archive::{Archive, ArchiveError, Export, Hole, Piece, PointsRequest, Recording, Samples, StreamEntry};
+use archive::{
+    Archive, ArchiveError, CsvTimes, Export, Hole, Piece, PointsRequest, Recording, Samples, StreamEntry,
+};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -196,7 +198,7 @@ impl StoredRecording {
         self.recording.untold_absences(span(times)).collect::<Value>().to_string()
     }
 
-    /// Writes a range of time and of indices into a file as `parquet` or `csv`; returns how many samples, and the holes as JSON.
+    /// Writes a range of time and of indices into a file as `parquet`, `csv` or `csv-iso`; returns how many samples, and the holes as JSON.
     fn export(
         &self,
         py: Python<'_>,
@@ -211,7 +213,8 @@ impl StoredRecording {
             let target = BufWriter::new(File::create(&path)?);
             match format {
                 "parquet" => export.parquet(target),
-                "csv" => export.csv(target),
+                "csv" => export.csv(target, CsvTimes::Nanoseconds),
+                "csv-iso" => export.csv(target, CsvTimes::Iso),
                 other => Err(ArchiveError::Unsuited(format!("unknown export format {other}"))),
             }
         });

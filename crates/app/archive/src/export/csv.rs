@@ -3,16 +3,32 @@
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 
+use jiff::Timestamp;
 use sample::{Block, Channel, Dtype, Schema};
+use units::WallTime;
 
 use super::{Export, Exported};
 use crate::columns::{INDEX_COLUMN, TIME_COLUMN, column_name};
 use crate::error::ArchiveError;
 use crate::feed::{Hole, Piece};
 
-pub(super) fn write(export: &Export<'_>, target: impl Write) -> Result<Exported, ArchiveError> {
+/// Form of the times in a CSV export.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CsvTimes {
+    /// Column `time_ns`: nanoseconds since 1970 UTC.
+    #[default]
+    Nanoseconds,
+    /// Column `time`: ISO 8601 in UTC to the nanosecond, such as `2026-11-21T20:15:00.000000000Z`.
+    Iso,
+}
+
+pub(super) fn write(
+    export: &Export<'_>,
+    target: impl Write,
+    times: CsvTimes,
+) -> Result<Exported, ArchiveError> {
     let mut target = BufWriter::new(target);
-    target.write_all(head(&export.recording.description.schema).as_bytes())?;
+    target.write_all(head(&export.recording.description.schema, times).as_bytes())?;
     let mut exported = Exported::default();
     let mut line = String::new();
     for piece in export.pieces() {
@@ -20,7 +36,7 @@ pub(super) fn write(export: &Export<'_>, target: impl Write) -> Result<Exported,
             Piece::Block(block) => {
                 for sample in 0..usize::try_from(block.samples).expect("a block lies in memory") {
                     line.clear();
-                    row(&mut line, &block, sample);
+                    row(&mut line, &block, sample, times);
                     target.write_all(line.as_bytes())?;
                 }
                 exported.samples += block.samples;
@@ -37,11 +53,16 @@ pub(super) fn write(export: &Export<'_>, target: impl Write) -> Result<Exported,
 }
 
 /// Returns the header: `index,time_ns,current [A],image[0]`, unit in brackets, element of an array behind the name.
-fn head(schema: &Schema) -> String {
-    let mut head = format!("{INDEX_COLUMN},{TIME_COLUMN}");
+fn head(schema: &Schema, times: CsvTimes) -> String {
+    let mut head = format!("{INDEX_COLUMN},{}", times.column());
     for channel in &schema.channels {
         let unit = if channel.unit.is_empty() { String::new() } else { format!(" [{}]", channel.unit) };
-        let (name, elements) = (column_name(&channel.name), channel.elements().expect("a checked schema"));
+        let name = if channel.name == times.column() {
+            format!("channel:{}", channel.name)
+        } else {
+            column_name(&channel.name)
+        };
+        let elements = channel.elements().expect("a checked schema");
         for element in 0..elements {
             let place = if channel.shape.is_empty() { String::new() } else { format!("[{element}]") };
             let parts: &[&str] = if is_complex(schema.dtype) { &[" re", " im"] } else { &[""] };
@@ -52,6 +73,26 @@ fn head(schema: &Schema) -> String {
         }
     }
     head + "\n"
+}
+
+impl CsvTimes {
+    const fn column(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => TIME_COLUMN,
+            Self::Iso => "time",
+        }
+    }
+
+    fn write(self, line: &mut String, time: WallTime) {
+        let written = match self {
+            Self::Nanoseconds => write!(line, ",{}", time.as_nanos()),
+            Self::Iso => {
+                let time = Timestamp::from_nanosecond(time.as_nanos().into());
+                write!(line, ",{:.9}", time.expect("years 1677 to 2262 are in the range of timestamps"))
+            }
+        };
+        written.expect("writing to a string never fails");
+    }
 }
 
 fn is_complex(dtype: Dtype) -> bool {
@@ -67,11 +108,11 @@ fn quoted(field: &str) -> String {
     }
 }
 
-fn row(line: &mut String, block: &Block, sample: usize) {
+fn row(line: &mut String, block: &Block, sample: usize, times: CsvTimes) {
     let schema = &block.schema;
     let index = block.first_index + sample as u64;
-    let infallible = "writing to a string never fails";
-    write!(line, "{index},{}", block.time_of(index).as_nanos()).expect(infallible);
+    write!(line, "{index}").expect("writing to a string never fails");
+    times.write(line, block.time_of(index));
     let size = schema.dtype.size_bytes();
     let bytes = &block.data.as_bytes()[sample * schema.sample_bytes()..(sample + 1) * schema.sample_bytes()];
     let mut position = sample as u64 * u64::from(schema.elements_per_sample());
@@ -145,12 +186,28 @@ mod tests {
     fn the_head_names_every_element_with_its_unit() {
         let channels = vec![Channel::new("a, b", "V"), Channel::new("image", "").with_shape([2])];
         let schema = Schema::new(Dtype::F4, SampleRate::hz(1).unwrap(), channels.clone()).unwrap();
-        assert_eq!(head(&schema), "index,time_ns,\"a, b [V]\",image[0],image[1]\n");
+        assert_eq!(head(&schema, CsvTimes::Nanoseconds), "index,time_ns,\"a, b [V]\",image[0],image[1]\n");
         let schema = Schema::new(Dtype::C8, SampleRate::hz(1).unwrap(), channels[..1].to_vec()).unwrap();
-        assert_eq!(head(&schema), "index,time_ns,\"a, b re [V]\",\"a, b im [V]\"\n");
+        assert_eq!(head(&schema, CsvTimes::Nanoseconds), "index,time_ns,\"a, b re [V]\",\"a, b im [V]\"\n");
         let hiding = vec![Channel::new("index", ""), Channel::new("time_ns", "s")];
         let schema = Schema::new(Dtype::F4, SampleRate::hz(1).unwrap(), hiding).unwrap();
-        assert_eq!(head(&schema), "index,time_ns,channel:index,channel:time_ns [s]\n");
+        assert_eq!(head(&schema, CsvTimes::Nanoseconds), "index,time_ns,channel:index,channel:time_ns [s]\n");
+    }
+
+    #[test]
+    fn times_in_iso_8601_have_every_nanosecond_and_their_own_column() {
+        let written = |nanos| {
+            let mut line = String::new();
+            CsvTimes::Iso.write(&mut line, WallTime::from_nanos(nanos));
+            line
+        };
+        assert_eq!(written(1_763_756_051_123_456_789), ",2025-11-21T20:14:11.123456789Z");
+        assert_eq!(written(0), ",1970-01-01T00:00:00.000000000Z");
+        assert_eq!(written(-1), ",1969-12-31T23:59:59.999999999Z");
+        assert_eq!(written(i64::MIN), ",1677-09-21T00:12:43.145224192Z");
+        let hiding = vec![Channel::new("time", "s")];
+        let schema = Schema::new(Dtype::F4, SampleRate::hz(1).unwrap(), hiding).unwrap();
+        assert_eq!(head(&schema, CsvTimes::Iso), "index,time,channel:time [s]\n");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use archive::{
-    Archive, ArchiveError, Compactor, Export, GapMap, Options, Piece, PointsRequest, Recorder,
+    Archive, ArchiveError, Compactor, CsvTimes, Export, GapMap, Options, Piece, PointsRequest, Recorder,
     RecordingState, Store, compact, compact_run, read_whole,
 };
 use ledger::{AccountState, Stage};
@@ -203,7 +203,7 @@ fn exports_have_every_sample_and_tell_every_hole() {
     let (archive, entry) = stream(&store);
     let export = Export::new(&archive, &entry.epochs[0], time_of(298)..time_of(352));
     let mut csv = Vec::new();
-    let exported = export.csv(&mut csv).unwrap();
+    let exported = export.csv(&mut csv, CsvTimes::Nanoseconds).unwrap();
     assert_eq!((exported.samples, exported.holes.len()), (4, 1));
     let csv = String::from_utf8(csv).unwrap();
     let lines: Vec<&str> = csv.lines().collect();

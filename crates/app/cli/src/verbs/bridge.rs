@@ -4,12 +4,11 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use clap::Args;
 
 use crate::Outcome;
+use crate::python::Python;
 use crate::settings::Sources;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -23,9 +22,6 @@ Examples:
 
 /// The bridges there are, as modules of `tallycast.bridges`.
 const BRIDGES: [&str; 4] = ["epics", "mqtt", "files", "stdin"];
-
-/// Variable that names the interpreter; the default is the one next to this command, then the one in `PATH`.
-const PYTHON_VARIABLE: &str = "TALLYCAST_PYTHON";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -44,45 +40,12 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let name = BRIDGES.into_iter().find(|it| name == it).ok_or_else(|| {
         anyhow::anyhow!("unknown bridge `{}`\nknown bridges: {}", name.to_string_lossy(), BRIDGES.join(", "))
     })?;
-    let python = interpreter();
-    check_package(&python)?;
-    let mut bridge = Command::new(&python);
-    bridge.arg("-m").arg(format!("tallycast.bridges.{name}")).args(rest);
+    let mut bridge = Python::find("the bridges")?.module(&format!("tallycast.bridges.{name}"));
+    bridge.args(rest);
     if let Some(bus) = sources.load()?.named_bus()? {
         bridge.env("TALLYCAST_BUS", bus);
     }
-    if let Ok(command) = std::env::current_exe() {
-        bridge.env("TALLYCAST_BIN", command);
-    }
     // Replaces this process by the bridge, so that signals and exit code are its own; returns only on failure.
-    Err(anyhow::anyhow!("{} cannot be run: {}", python.display(), bridge.exec()))
-}
-
-/// Returns the interpreter that most likely has the package: a wheel installs this command next to it.
-fn interpreter() -> PathBuf {
-    let named = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
-    let beside = || {
-        let command = std::env::current_exe().ok()?;
-        Some(command.with_file_name("python3")).filter(|python| python.is_file())
-    };
-    named.or_else(beside).unwrap_or_else(|| PathBuf::from("python3"))
-}
-
-fn check_package(python: &Path) -> anyhow::Result<()> {
-    const IS_MISSING: &str =
-        "import importlib.util, sys; sys.exit(importlib.util.find_spec('tallycast') is None)";
-    let found = Command::new(python).args(["-c", IS_MISSING]).stdin(Stdio::null()).status();
-    match found {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) => anyhow::bail!(
-            "{python} does not find the package `tallycast`, which contains the bridges\n\
-             build its wheel in a checkout (cargo xtask wheel) and install it: {python} -m pip install target/wheels/tallycast-*.whl; \
-             or name another interpreter with {PYTHON_VARIABLE}",
-            python = python.display()
-        ),
-        Err(error) => anyhow::bail!(
-            "{} cannot be run: {error}\ninstall Python 3.10 or newer, or name an interpreter with {PYTHON_VARIABLE}",
-            python.display()
-        ),
-    }
+    let refused = bridge.exec();
+    Err(anyhow::anyhow!("{} cannot be run: {refused}", bridge.get_program().display()))
 }

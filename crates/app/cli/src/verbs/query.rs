@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use archive::{
-    Archive, Moment, Points, PointsRequest, Recording, RecordingState, RunName, StreamEntry,
+    Archive, CsvTimes, Moment, Points, PointsRequest, Recording, RecordingState, RunName, StreamEntry,
     moment_text as utc,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tallycast::{StreamName, WallTime};
 
@@ -29,7 +29,8 @@ Examples:
   tallycast query tallycast-archive signal/ecg            every recording with its account
   tallycast query tallycast-archive signal/ecg --gaps     the gaps, and the stage of each loss
   tallycast query tallycast-archive signal/ecg --points 20 --from -30s
-  tallycast query tallycast-archive signal/ecg --export parquet ecg.parquet --from +10s --to +20s";
+  tallycast query tallycast-archive signal/ecg --export parquet ecg.parquet --from +10s --to +20s
+  tallycast query tallycast-archive signal/ecg --export csv ecg.csv --times iso";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -58,9 +59,12 @@ pub(crate) struct Arguments {
     /// Channel to downsample [default: the first]
     #[arg(long, value_name = "NAME", requires = "points")]
     channel: Option<String>,
-    /// Export as parquet, csv, npy or wav into FILE
+    /// Export as parquet, csv, npy or wav into FILE; as hdf5, netcdf, mat or mcap by the Python package
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], conflicts_with = "points")]
     export: Option<Vec<String>>,
+    /// Times in CSV: nanoseconds since 1970 as `time_ns`, or ISO 8601 in UTC as `time`
+    #[arg(long, value_enum, value_name = "FORM", requires = "export", default_value = "ns")]
+    times: Times,
     /// Replace existing files
     #[arg(long = "overwrite", alias = "force", requires = "export")]
     force: bool,
@@ -70,6 +74,24 @@ pub(crate) struct Arguments {
     /// Print JSON, one object per line
     #[arg(long, short = 'J')]
     json: bool,
+}
+
+/// [`CsvTimes`], with its names on the command line.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Times {
+    /// Nanoseconds since 1970 UTC
+    Ns,
+    /// ISO 8601 in UTC, to the nanosecond
+    Iso,
+}
+
+impl From<Times> for CsvTimes {
+    fn from(times: Times) -> Self {
+        match times {
+            Times::Ns => Self::Nanoseconds,
+            Times::Iso => Self::Iso,
+        }
+    }
 }
 
 /// All of time.
@@ -98,8 +120,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let damaged = if let Some(words) = &arguments.export {
         export::keep_asked_for(&mut entry, &range)?;
         let (format, path) = (words[0].as_str(), words[1].as_ref());
-        let (force, as_json) = (arguments.force, arguments.json);
-        export::export(&archive, &entry, &Order { range, format, path, force, as_json })?
+        let (root, times, force, as_json) = (&root, arguments.times.into(), arguments.force, arguments.json);
+        export::export(&archive, &entry, &Order { root, range, format, path, times, force, as_json })?
     } else if let Some(points) = arguments.points {
         thin(&archive, &entry, range, points, &arguments)?
     } else if arguments.gaps {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use archive::{Archive, Export, Exported, Recording, StreamEntry, draft_of};
+use archive::{Archive, CsvTimes, Export, Exported, Recording, StreamEntry, draft_of};
 use serde_json::{Value, json};
 use tallycast::WallTime;
 use units::text::decimal_size;
@@ -17,15 +17,21 @@ use units::text::decimal_size;
 use crate::messages::print_line;
 use crate::status_line::StatusLine;
 
+mod python_export;
 mod sidecar;
 
 const FORMATS: [&str; 4] = ["parquet", "csv", "npy", "wav"];
+/// Formats that Python's own packages write.
+const PYTHON_FORMATS: [&str; 4] = ["hdf5", "netcdf", "mat", "mcap"];
 
 /// Source and destination of an export.
 pub(super) struct Order<'a> {
+    /// Folder of the archive.
+    pub(super) root: &'a Path,
     pub(super) range: Range<WallTime>,
     pub(super) format: &'a str,
     pub(super) path: &'a Path,
+    pub(super) times: CsvTimes,
     /// Files that are there may be replaced.
     pub(super) force: bool,
     pub(super) as_json: bool,
@@ -63,9 +69,13 @@ pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) 
         );
     };
     order.check()?;
+    if PYTHON_FORMATS.contains(&order.format) {
+        return python_export::export(entry, recording, order);
+    }
     let export = Export::new(archive, recording, order.range.clone());
     let exported = order.write(&export, recording)?;
-    report(order.path, &exported, order.as_json)?;
+    let holes: Vec<Value> = exported.holes.iter().map(archive::Hole::to_json).collect();
+    report(order, exported.samples, &holes)?;
     Ok(super::gaps::says_damage(&exported.holes))
 }
 
@@ -73,8 +83,13 @@ impl Order<'_> {
     /// Refuses what would not become the files that were meant.
     fn check(&self) -> anyhow::Result<()> {
         let (format, path) = (self.format, self.path);
-        if !FORMATS.contains(&format) {
-            bail!("unknown export format `{format}`\nuse parquet, csv, npy or wav");
+        let known = || FORMATS.into_iter().chain(PYTHON_FORMATS);
+        if !known().any(|it| it == format) {
+            let known: Vec<&str> = known().collect();
+            bail!("unknown export format `{format}`\nuse one of {}", known.join(", "));
+        }
+        if format != "csv" && self.times != CsvTimes::default() {
+            bail!("--times has no effect on {format}, whose times are exact numbers\nomit it");
         }
         if format == "npy" && path.extension().is_none_or(|extension| extension != "npy") {
             bail!(
@@ -101,7 +116,7 @@ impl Order<'_> {
         let mut beside = Vec::new();
         let exported = match self.format {
             "parquet" => export.parquet(target)?,
-            "csv" => export.csv(BufWriter::new(target))?,
+            "csv" => export.csv(BufWriter::new(target), self.times)?,
             "wav" => export.wav(target)?,
             _ => {
                 let (exported, rows) = export.npy(BufWriter::new(target))?;
@@ -196,14 +211,12 @@ impl Seek for Watched {
     }
 }
 
-fn report(path: &Path, exported: &Exported, as_json: bool) -> anyhow::Result<()> {
-    let missing: u64 = exported.holes.iter().map(|hole| hole.samples).sum();
-    if as_json {
-        let holes: Vec<Value> = exported.holes.iter().map(archive::Hole::to_json).collect();
-        let path = path.display().to_string();
-        return Ok(print_line(&json!({"file": path, "samples": exported.samples, "holes": holes}))?);
+fn report(order: &Order<'_>, samples: u64, holes: &[Value]) -> anyhow::Result<()> {
+    let path = order.path.display();
+    if order.as_json {
+        return Ok(print_line(&json!({"file": path.to_string(), "samples": samples, "holes": holes}))?);
     }
-    let holes = exported.holes.len();
-    eprintln!("{}: {} samples, {missing} missing in {holes} holes", path.display(), exported.samples);
+    let missing: u64 = holes.iter().filter_map(|hole| hole["samples"].as_u64()).sum();
+    eprintln!("{path}: {samples} samples, {missing} missing in {} holes", holes.len());
     Ok(())
 }
