@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tallycast._errors import FileError
 from tallycast.readers.__main__ import parse, run
 
 
@@ -65,6 +66,10 @@ def test_several_streams_are_named_and_one_is_chosen(tmp_path: Path) -> None:
     line, frames = told(tmp_path / "a.mat")
     assert sorted(line["streams"]) == ["u", "v"] and frames == b""
     assert told(tmp_path / "a.mat", "--stream", "v")[1].startswith(head(b"S", 4))
+    line, frames = told(tmp_path / "a.mat", "--column", "u")
+    assert line["name"] == "u" and frames.startswith(head(b"S", 3)), "the only stream with that column"
+    with pytest.raises(FileError, match="no channel x\nits channels are: u, v"):
+        told(tmp_path / "a.mat", "--column", "x")
 
 
 def test_an_error_behind_samples_ends_the_frames(tmp_path: Path) -> None:

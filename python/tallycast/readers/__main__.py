@@ -20,10 +20,10 @@ import os
 import signal
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
-from tallycast._errors import Error
+from tallycast._errors import Error, FileError
 from tallycast._schema import dtype_name
 from tallycast.readers import read_file
 from tallycast.readers._group import FileStream
@@ -40,6 +40,19 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--time", help="time column or data set; `none`: no times")
     parser.add_argument("--column", action="append", default=[], help="channel to read; may be given several times")
     return parser.parse_args(argv)
+
+
+def chosen(streams: Mapping[str, FileStream], columns: Sequence[str]) -> Mapping[str, FileStream]:
+    """Returns the streams with the chosen columns, each with its own of them; without a choice all."""
+    if not columns:
+        return streams
+    names = {name: [it.name for it in stream.channels] for name, stream in streams.items()}
+    known = {channel for channels in names.values() for channel in channels}
+    unknown = [column for column in columns if column not in known]
+    if unknown:
+        raise FileError(f"the file has no channel {unknown[0]}\nits channels are: {', '.join(sorted(known))}")
+    own = {name: [column for column in columns if column in channels] for name, channels in names.items()}
+    return {name: streams[name].only(chosen) for name, chosen in own.items() if chosen}
 
 
 def told(stream: FileStream) -> dict[str, Any]:
@@ -70,14 +83,11 @@ def put(output: BinaryIO, stream: FileStream, with_times: bool) -> None:
 def run(args: argparse.Namespace, output: BinaryIO) -> None:
     """Writes the description and the frames."""
     with_times = args.time != "none"
-    streams = read_file(args.file, time=args.time if with_times else None)
-    names = list(streams)
-    if args.stream is None and len(names) > 1:
-        say(output, {"streams": names})
+    streams = chosen(read_file(args.file, time=args.time if with_times else None), args.column)
+    if args.stream is None and len(streams) > 1:
+        say(output, {"streams": list(streams)})
         return
-    stream = streams[args.stream or names[0]]
-    if args.column:
-        stream = stream.only(args.column)
+    stream = streams[args.stream or next(iter(streams))]
     say(output, told(stream))
     try:
         put(output, stream, with_times)

@@ -239,14 +239,19 @@ fn extension(path: &Path) -> String {
     path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
 }
 
-fn name_of(path: &Path) -> Result<StreamName, OpenError> {
+/// Returns the default name of a file's stream: the file's name without its extension.
+///
+/// # Errors
+/// [`OpenError::Name`] if that is none.
+pub fn name_of(path: &Path) -> Result<StreamName, OpenError> {
     let uncompressed = if extension(path) == "gz" { path.with_extension("") } else { path.to_owned() };
     let stem = uncompressed.file_stem().unwrap_or_default().to_string_lossy();
     Ok(as_word(&stem).parse()?)
 }
 
 /// Replaces characters that are not allowed in a stream's name.
-pub(crate) fn as_word(text: &str) -> String {
+#[must_use]
+pub fn as_word(text: &str) -> String {
     text.chars().map(|c| if c.is_alphanumeric() || "_-.".contains(c) { c } else { '_' }).collect()
 }
 

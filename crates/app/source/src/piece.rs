@@ -167,6 +167,9 @@ pub enum SourceError {
     /// Error of a Parquet file.
     #[error(transparent)]
     Parquet(#[from] crate::ParquetError),
+    /// Error of a reader in another process.
+    #[error(transparent)]
+    Frames(#[from] crate::FramesError),
     /// Error of lines of numbers.
     #[error(transparent)]
     Lines(#[from] crate::LinesError),

@@ -5,16 +5,18 @@
 mod control;
 mod origin;
 mod play;
+mod python_file;
 mod times;
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use source::{Description, Speed};
+use source::{Description, Source, Speed};
 use tallycast::{
-    Address, Channel, Departures, OnFull, PublicationStatus, Publisher, PublisherBuilder, ReaderReport,
+    Address, Channel, Departures, Node, OnFull, PublicationStatus, Publisher, PublisherBuilder, ReaderReport,
     Schema, Sending, StreamName, Totals,
 };
 use units::text;
@@ -127,43 +129,69 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     }
     let mut ending = Ending::new(cancellation, arguments.duration, arguments.count);
     arguments.origin.check(arguments.repeat, arguments.speed)?;
-    let Some(source) = arguments.origin.open(arguments.name.as_ref(), arguments.repeat, &ending)? else {
+    let sources = arguments.origin.open(arguments.name.as_ref(), arguments.repeat, &ending)?;
+    if sources.is_empty() {
         eprintln!("ended before the first line, which determines the channels: nothing was published");
         return Ok(Outcome::Fine);
-    };
-    if let Some(decided) = source.decided().filter(|_| !arguments.json) {
-        eprintln!("{decided}");
     }
-    let schema = arguments.schema(source.description())?;
-    let name = source.description().name.to_string();
-    let publisher = arguments.describe(node.publisher(name).schema(&schema)).open()?;
-    let control = arguments.inject_control.as_ref().map(|path| control::InjectControl::new(path));
+    let streams: Vec<Stream> =
+        sources.into_iter().map(|source| arguments.publish(&node, source)).collect::<anyhow::Result<_>>()?;
     if !arguments.json {
-        eprintln!("publishing {} on {}", said(&publisher), settings::brief(node.bus()));
-    }
-    ending.wait_for_readers(std::iter::once(&publisher), arguments.wait());
-    ending.begin();
-    let (Playing { publisher, mut ended, .. }, played) =
-        play(source, arguments.speed, publisher, &ending, control);
-    let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
-    ended.push((epoch, publisher.close_with_status()));
-    for (epoch, status) in &ended {
-        if arguments.json {
-            print_line(&totals_json(&name, *epoch, status, &readers))?;
-        } else {
-            eprintln!("{}", totals_text(&status.totals));
+        for (_, publisher) in &streams {
+            eprintln!("publishing {} on {}", said(publisher), settings::brief(node.bus()));
         }
     }
-    if ended.iter().any(|(_, status)| status.totals.samples.publisher_queue > 0) {
-        eprintln!("samples arrived faster than they could be sent\nlet the source wait with --on-full block");
-    }
-    played?;
-    let on_host = node.bus().shm.is_some();
-    let left = on_host || ended.iter().all(|(_, status)| some_left(&name, &status.totals));
-    Ok(if left { Outcome::Fine } else { Outcome::Found })
+    let is_on_host = node.bus().shm.is_some();
+    ending.wait_for_readers(streams.iter().map(|(_, publisher)| publisher), arguments.wait());
+    ending.begin();
+    let (arguments, ending) = (&arguments, &ending);
+    let left: Vec<anyhow::Result<bool>> = std::thread::scope(|scope| {
+        let play = |stream| scope.spawn(move || arguments.play(stream, ending));
+        let threads: Vec<_> = streams.into_iter().map(play).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    let left = left.into_iter().collect::<anyhow::Result<Vec<bool>>>()?;
+    let is_fine = is_on_host || left.into_iter().all(|left| left);
+    Ok(if is_fine { Outcome::Fine } else { Outcome::Found })
 }
 
+/// A source and its publisher.
+type Stream = (Box<dyn Source>, Publisher);
+
 impl Arguments {
+    fn publish(&self, node: &Node, source: Box<dyn Source>) -> anyhow::Result<Stream> {
+        if let Some(decided) = source.decided().filter(|_| !self.json) {
+            eprintln!("{decided}");
+        }
+        let schema = self.schema(source.description())?;
+        let name = source.description().name.to_string();
+        let publisher = self.describe(node.publisher(name).schema(&schema)).open()?;
+        Ok((source, publisher))
+    }
+
+    /// Plays a stream to its end, and prints its totals; returns whether datagrams left the host.
+    fn play(&self, (source, publisher): Stream, ending: &Ending) -> anyhow::Result<bool> {
+        let control = self.inject_control.as_ref().map(|path| control::InjectControl::new(path));
+        let (Playing { publisher, mut ended, .. }, played) =
+            play(source, self.speed, publisher, ending, control);
+        let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
+        ended.push((epoch, publisher.close_with_status()));
+        for (epoch, status) in &ended {
+            if self.json {
+                print_line(&totals_json(&name, *epoch, status, &readers))?;
+            } else {
+                eprintln!("{}", totals_text(&status.totals));
+            }
+        }
+        if ended.iter().any(|(_, status)| status.totals.samples.publisher_queue > 0) {
+            eprintln!(
+                "samples arrived faster than they could be sent\nlet the source wait with --on-full block"
+            );
+        }
+        played?;
+        Ok(ended.iter().all(|(_, status)| some_left(&name, &status.totals)))
+    }
+
     fn describe(&self, mut builder: PublisherBuilder) -> PublisherBuilder {
         builder = builder.loss(self.loss.0).on_full(match self.on_full() {
             WhenFull::Overwrite => OnFull::Overwrite,

@@ -1,19 +1,20 @@
 //! Sources that a stream can be published from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use source::host::{DEFAULT_RATE_HZ, Probe};
 use source::{
-    FileKind, FileOptions, Lines, LinesOptions, NanPolicy, Raw, Repeat, Shape, Source, Speed, TimeColumn,
-    TimeUnit, WaveOptions,
+    FileKind, FileOptions, FramesOptions, Lines, LinesOptions, NanPolicy, Raw, Repeat, Shape, Source, Speed,
+    TimeColumn, TimeUnit, WaveOptions,
 };
 use tallycast::{Channel, Dtype, SampleRate, Schema, StreamName};
 use units::RateError;
 
 use super::play::Ending;
+use super::python_file::{self, PythonFile};
 
 /// Maximum number of channels of a flag; the schema's own limit is checked after it.
 const MAX_CHANNELS: usize = 65_536;
@@ -40,7 +41,7 @@ pub(super) struct OriginArguments {
     /// Seed of the noise
     #[arg(long, requires = "wave")]
     seed: Option<u64>,
-    /// Time column of a table; `none` if a column that looks like a time is a channel
+    /// Time column of a table, or data set of an HDF5 file; `none` if a column that looks like a time is a channel
     #[arg(long, value_name = "COLUMN", requires = "file")]
     time: Option<String>,
     /// Unit of the time column: s, ms, us, ns, min, h; iso for dates and times of day, dmy or mdy where 03/04/2026 has
@@ -73,7 +74,8 @@ struct What {
     /// A recorded signal: ecg, chime, seismo, seismo-gaps, seismo-long, infrasound, sound
     #[arg(long, value_name = "SIGNAL")]
     signal: Option<String>,
-    /// A WAV, CSV, Parquet, NPY or NPZ file; FILE.npz#ARRAY is one array of several
+    /// A WAV, CSV, Parquet, NPY or NPZ file (FILE.npz#ARRAY is one array of several); HDF5, NetCDF, TDMS, MDF, MAT,
+    /// miniSEED, WFDB, XDF, MCAP, EDF by Python's packages
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// A waveform: sine, chirp, steps, noise, ramp
@@ -142,19 +144,41 @@ impl OriginArguments {
         self.what.signal.is_some() || self.what.file.is_some() || self.what.stdin.is_some()
     }
 
-    /// Opens the source under `name`, or its own name; `None` if the end was requested while it waited for input.
+    /// Opens the source under `name`, or its own name; a file of several streams opens each of them, under names that
+    /// begin so. Empty if the end was requested while it waited for input.
     pub(super) fn open(
         &self,
         name: Option<&StreamName>,
         repeat: bool,
         ending: &Ending,
-    ) -> anyhow::Result<Option<Box<dyn Source>>> {
-        let Some(source) = self.open_once(name, ending)? else { return Ok(None) };
-        let source: Box<dyn Source> = match name {
-            Some(name) if *name != source.description().name => Box::new(Named::new(source, name)),
-            _ => source,
+    ) -> anyhow::Result<Vec<Box<dyn Source>>> {
+        let sources: Vec<Box<dyn Source>> = match &self.what.file {
+            Some(path) if python_file::is_for_python(path) => self.python_file(path, name)?,
+            _ => {
+                let named = |source: Box<dyn Source>| -> Box<dyn Source> {
+                    match name {
+                        Some(name) if *name != source.description().name => {
+                            Box::new(Named::new(source, name))
+                        }
+                        _ => source,
+                    }
+                };
+                self.open_once(name, ending)?.into_iter().map(named).collect()
+            }
         };
-        Ok(Some(if repeat { Box::new(Repeat::new(source)) } else { source }))
+        let repeated = |source: Box<dyn Source>| -> Box<dyn Source> {
+            if repeat { Box::new(Repeat::new(source)) } else { source }
+        };
+        Ok(sources.into_iter().map(repeated).collect())
+    }
+
+    fn python_file(&self, path: &Path, name: Option<&StreamName>) -> anyhow::Result<Vec<Box<dyn Source>>> {
+        let own = || source::name_of(path).with_context(|| path.display().to_string());
+        let name = name.cloned().map_or_else(own, Ok)?;
+        let options = FramesOptions { rate: self.rate, dtype: self.dtype };
+        let file = PythonFile { path, name, options, time: self.time.as_deref(), columns: &self.columns };
+        let streams = file.open()?;
+        Ok(streams.into_iter().map(|stream| source::finite(stream, self.nan_policy())).collect())
     }
 
     fn open_once(
