@@ -15,7 +15,7 @@ PAGE = ROOT / "docs/guide/python-archive.md"
 
 
 def test_the_examples_of_the_page_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("pandas", "polars", "xarray", "pyarrow", "h5py", "mcap", "dask"):
+    for package in ("pandas", "polars", "xarray", "pyarrow", "h5py", "h5netcdf", "scipy", "mcap", "dask"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     bus = bus_of_its_own()
@@ -26,5 +26,5 @@ def test_the_examples_of_the_page_run_as_written(tmp_path: Path, monkeypatch: py
     names: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
-    assert {it.name for it in tmp_path.glob("ecg.*")} == {"ecg.parquet", "ecg.csv", "ecg.nxs", "ecg.mcap"}
+    assert {it.name for it in tmp_path.glob("ecg.*")} == {"ecg.parquet", "ecg.csv", "ecg.nxs", "ecg.nc", "ecg.mat", "ecg.mcap"}
     assert len(names["gaps"]) > 0, "a hole to be shown"
