@@ -16,7 +16,7 @@ import pytest
 import tallycast as tc
 from places import ROOT
 from tallycast._errors import FileError, MissingPackage
-from tallycast._schema import Channel
+from tallycast._schema import Channel, Schema, declared
 from tallycast.readers import FORMATS
 from tallycast.readers._group import Column, FileStream, Table, nanoseconds, rate_of_hz, rate_of_period
 from tallycast.readers._units_of_time import moment_ns, unit_and_origin
@@ -135,6 +135,15 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 
 
 # Formats
+
+
+def test_a_stream_of_a_file_describes_a_publisher(tmp_path: Path) -> None:
+    h5py: Any = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("u", data=np.ones(3, "f4")).attrs.update({"units": "V", "fs": 1_000})
+    stream = only(tmp_path / "a.h5")
+    assert stream.schema == Schema(np.dtype("f4"), Fraction(1_000), (Channel("V", name="u"),))
+    assert declared(stream.channels, stream.dtype) == ("f4", [Channel("V", name="u")], {})
 
 
 def test_tdms_has_streams_by_rate_with_units_and_starts(tmp_path: Path) -> None:
@@ -420,11 +429,12 @@ def test_netcdf_has_coordinates_packed_values_and_fill_values(tmp_path: Path, en
     assert stream.times.tolist() == [START_NS + 10 * index * 10**9 for index in range(3)]
 
 
-def test_mcap_has_the_numbers_of_json_messages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("summary", [True, False])
+def test_mcap_has_the_numbers_of_json_messages(tmp_path: Path, summary: bool) -> None:
     writers: Any = pytest.importorskip("mcap.writer")
     path = tmp_path / "robot.mcap"
     with path.open("wb") as file:
-        writer = writers.Writer(file)
+        writer = writers.Writer(file, repeat_channels=summary, repeat_schemas=summary, use_summary_offsets=summary)
         writer.start()
         schema = writer.register_schema("Pose", "jsonschema", b"{}")
         pose = writer.register_channel("/pose", "json", schema)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -40,19 +40,38 @@ def streams(request: Request) -> Iterator[FileStream]:
     """Lists the streams of a file."""
     request.no_time("MCAP")
     readers = needed("mcap.reader", "mcap")
-    with request.path.open("rb") as file:
-        summary = readers.make_reader(file).get_summary()
-    if summary is None:
-        return
-    topics = {channel.topic: channel for channel in summary.channels.values()}
-    for topic, channel in topics.items():
-        schema = summary.schemas.get(channel.schema_id)
-        if schema is not None and schema.name == HOLES:
+    for topic, (channel, schema) in _topics(readers, request).items():
+        if schema == HOLES:
             continue
         reader = _OwnTopic if "description" in channel.metadata else _Topic
         stream = reader(request, topic, channel).stream()
         if stream is not None:
             yield stream
+
+
+def _topics(readers: Any, request: Request) -> dict[str, tuple[Any, str]]:
+    """Returns a channel of each topic with the name of its schema: by the summary, else by all messages."""
+    with request.path.open("rb") as file:
+        reader, summary = _reader(readers, file)
+        if summary is not None:
+            names = {number: schema.name for number, schema in summary.schemas.items()}
+            return {it.topic: (it, names.get(it.schema_id, "")) for it in summary.channels.values()}
+        found = ((channel, schema) for schema, channel, _ in reader.iter_messages())
+        return {channel.topic: (channel, "" if schema is None else schema.name) for channel, schema in found}
+
+
+def _reader(readers: Any, file: BinaryIO, *decoders: Any) -> tuple[Any, Any]:
+    """Returns a reader and the summary; without a whole summary one that reads from the beginning to the end."""
+    reader = readers.make_reader(file, decoder_factories=decoders)
+    try:
+        summary = reader.get_summary()
+    except needed("mcap.exceptions", "mcap").McapError:
+        summary = None
+    if summary is not None and summary.channels:
+        if all(it.schema_id in {0, *summary.schemas} for it in summary.channels.values()):
+            return reader, summary
+    file.seek(0)
+    return readers.NonSeekingReader(file, decoder_factories=decoders), None
 
 
 class _Topic:
@@ -115,12 +134,11 @@ class _Topic:
         readers = needed("mcap.reader", "mcap")
         with self._path.open("rb") as file:
             if self._encoding == "json":
-                for _, _, message in readers.make_reader(file).iter_messages(topics=[self.topic]):
+                for _, _, message in _reader(readers, file)[0].iter_messages(topics=[self.topic]):
                     yield message.log_time, json.loads(message.data)
                 return
             module, package = DECODERS[self._encoding]
-            decoder = needed(module, "mcap", package).DecoderFactory()
-            reader = readers.make_reader(file, decoder_factories=[decoder])
+            reader, _ = _reader(readers, file, needed(module, "mcap", package).DecoderFactory())
             for _, _, message, decoded in reader.iter_decoded_messages(topics=[self.topic]):
                 yield message.log_time, decoded
 
