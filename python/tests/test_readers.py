@@ -18,7 +18,7 @@ from places import ROOT
 from tallycast._errors import FileError, MissingPackage
 from tallycast._schema import Channel, Schema, declared
 from tallycast.readers import FORMATS
-from tallycast.readers._group import Column, FileStream, Table, nanoseconds, rate_of_hz, rate_of_period
+from tallycast.readers._group import Column, FileStream, Table, nanoseconds, offsets_of, rate_of_hz, rate_of_period
 from tallycast.readers._units_of_time import moment_ns, unit_and_origin
 
 START = datetime(2026, 11, 21, 20, 15, 0, 250_000, tzinfo=timezone.utc)
@@ -88,6 +88,13 @@ def test_times_keep_every_nanosecond_that_the_file_has() -> None:
     for wrong in (np.array([np.nan]), np.array([1e30]), np.array([2**62])):
         with pytest.raises(FileError, match="1678"):
             nanoseconds(wrong, 10**9)
+
+
+def test_times_by_the_rate_are_exact() -> None:
+    index = np.array([0, 1, 2, 10**12, 10**12 + 1], dtype=np.uint64)
+    for rate in (Fraction(1_000, 3), Fraction(44_100), Fraction(1, 10), Fraction(2**32 - 1, 2**16)):
+        near = index[: 3 if rate < 1 else 5]
+        assert offsets_of(near, rate).tolist() == [int(it) * rate.denominator * 10**9 // rate.numerator for it in near]
 
 
 def test_units_of_time_are_those_of_the_conventions() -> None:

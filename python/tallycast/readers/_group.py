@@ -93,9 +93,7 @@ class FileStream:
             return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
         if self.rate is None:
             raise FileError(f"{self.name} has neither a rate nor times\nuse its array")
-        numerator, denominator = self.rate.numerator, self.rate.denominator
-        offsets = [index * denominator * 10**9 // numerator for index in self.index.tolist()]
-        return np.array(offsets, dtype=np.int64) + (self.start_ns or 0)
+        return offsets_of(self.index, self.rate) + (self.start_ns or 0)
 
     @property
     def elements(self) -> int:
@@ -289,6 +287,17 @@ def rate_of_period(seconds: float) -> Fraction | None:
     if max(written.numerator, written.denominator) <= RATE_LIMIT:
         return written
     return rate_of_hz(float(written))
+
+
+def offsets_of(index: npt.NDArray[np.uint64], rate: Fraction) -> Times:
+    """Returns the times of samples since index 0, rounded down to nanoseconds.
+
+    In two steps of whole numbers, which stay within 64 bits for samples of centuries.
+    """
+    seconds, parts = np.divmod(index.astype(np.uint64) * np.uint64(rate.denominator), np.uint64(rate.numerator))
+    nanos = parts * np.uint64(10**9) // np.uint64(rate.numerator)
+    offsets: Times = (seconds * np.uint64(10**9) + nanos).astype(np.int64)
+    return offsets
 
 
 def utc_ns(moment: Any) -> Any:
