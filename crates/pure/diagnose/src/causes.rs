@@ -15,6 +15,9 @@ use crate::fix::tunables::BACKLOG;
 use crate::watch::finding::Place;
 use crate::watch::snapshot::Settings;
 
+/// Name of the cause of datagrams to a group that was not joined where they arrived.
+pub(crate) const NOT_JOINED: &str = "not_joined";
+
 /// Cause of a loss, and the signs that show it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cause {
@@ -358,7 +361,7 @@ pub static CAUSES: &[Cause] = &[
         ..NO_SIGN
     },
     Cause {
-        name: "not_joined",
+        name: NOT_JOINED,
         stage: Stage::ReceiverIp,
         why: "their group was not joined on the interface where they arrived, or their address is not this host's",
         remedies: &[

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use ledger::Stage;
 use units::RangeSet;
 
-use crate::causes::Cause;
+use crate::causes::{Cause, NOT_JOINED};
 use crate::events::DropEvent;
 use crate::events::checkpoints::HOLE;
 use crate::events::fragments::Fragments;
@@ -127,6 +127,9 @@ impl EventMatcher {
     }
 
     fn put(&mut self, snapshot: &Snapshot, event: &DropEvent) {
+        if is_unwanted(event, snapshot) {
+            return;
+        }
         let stage = event.stage();
         self.groups.entry((stage, place(stage, event, snapshot))).or_default().fresh.take(event);
     }
@@ -303,6 +306,20 @@ fn is_of_device(event: &DropEvent) -> bool {
     &*event.reason == "TC_INGRESS" || event.location.as_deref().is_some_and(is_of_driver)
 }
 
+/// Returns whether it was sent to a group and no socket of the namespace is bound to receive it: a switch without IGMP
+/// snooping brings groups that were joined by other hosts, and a card lets them in. Nothing is lost to a reader.
+fn is_unwanted(event: &DropEvent, snapshot: &Snapshot) -> bool {
+    let is_bound = |local| match event.destination.port() {
+        // A later fragment has no ports.
+        0 => is_bound(local, SocketAddr::new(event.destination.ip(), local.port())),
+        _ => is_bound(local, event.destination),
+    };
+    let is_not_joined = || event.cause().is_some_and(|cause| cause.name == NOT_JOINED);
+    event.destination.ip().is_multicast()
+        && is_not_joined()
+        && !snapshot.sockets.iter().any(|socket| is_bound(socket.local))
+}
+
 pub(crate) fn is_bound(local: SocketAddr, destination: SocketAddr) -> bool {
     // A socket of version 6 may be bound to a mapped address of version 4.
     let address = local.ip().to_canonical();
@@ -416,6 +433,36 @@ mod tests {
         assert_eq!(losses.findings[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ ip_rcv_finish_core");
         assert_eq!(reported(&watch.finish()), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
         assert_eq!(reported(&watch.finish()), []);
+    }
+
+    #[test]
+    fn a_group_that_no_socket_wanted_is_no_loss_and_one_that_a_socket_is_bound_to_is() {
+        let to = |destination: &str, location: &str| DropEvent {
+            location: Some(location.into()),
+            destination: destination.parse().unwrap(),
+            ..numbered("NOT_SPECIFIED", 0, 9)
+        };
+        let destinations = ["239.84.1.2:7400", "[ff15::1]:7400", "239.84.1.2:0", "10.0.0.2:7400"];
+        for (local, lost) in [
+            ("10.0.0.2:7400", [false, false, false, true]),
+            ("239.84.1.2:7400", [true, false, true, true]),
+            ("239.84.1.2:7401", [false, false, true, true]),
+            ("[::ffff:239.84.1.2]:7400", [true, false, true, true]),
+            ("0.0.0.0:7400", [true, true, true, true]),
+        ] {
+            for (destination, is_lost) in destinations.iter().zip(lost) {
+                let bound = |seconds| {
+                    let sockets = vec![Socket { local: local.parse().unwrap(), ..socket(0) }];
+                    Snapshot { sockets, ..snapshot(seconds, &[]) }
+                };
+                let mut watch = Watch::begin(bound(0));
+                let location =
+                    if destination.starts_with('[') { "ip6_mc_input" } else { "ip_rcv_finish_core" };
+                watch.compare(bound(1), observed(vec![to(destination, location)]));
+                let expected = if is_lost { vec![(Stage::ReceiverIp, 10, vec![(0, 9)], 0)] } else { vec![] };
+                assert_eq!(reported(&watch.finish()), expected, "{destination}, and a socket at {local}");
+            }
+        }
     }
 
     #[test]
