@@ -15,6 +15,7 @@ mod compact;
 mod contents;
 mod damage;
 mod description;
+mod disk_level;
 mod error;
 mod export;
 mod feed;
@@ -44,6 +45,7 @@ pub use catalogue::{Archive, Recording, RecordingState, StoredSegment, StreamEnt
 pub use columns::{INDEX_COLUMN, TIME_COLUMN, arrow_schema};
 pub use compact::{Compacted, Compactor, compact, compact_run};
 pub use description::{Description, DescriptionError};
+pub use disk_level::{DiskAlarm, DiskLevel};
 pub use error::ArchiveError;
 pub use export::{CsvTimes, Export, Exported, WavError};
 pub use feed::{EpochFeed, Feed, Hole, Piece};

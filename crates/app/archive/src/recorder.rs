@@ -18,6 +18,7 @@ use tallycast::{Event, StreamAccount, StreamInfo, account_json};
 use units::{Epoch, Instant};
 
 use crate::catalogue::{self, Mark};
+use crate::disk_level::{DiskAlarm, DiskLevel};
 use crate::error::ArchiveError;
 use crate::folders::{ClosedSegment, LOCK, RunName, run_folder};
 use crate::gaps::Mended;
@@ -33,6 +34,8 @@ use stream::{Failure, StreamRecorder};
 
 /// Time between attempts to write to a full disk.
 const SPACE_RETRY: Duration = Duration::from_secs(1);
+/// Interval at which the level of the disk is read.
+const LEVEL_INTERVAL: Duration = Duration::from_secs(1);
 /// Share of a small disk that is enough to record on, as a divisor: 64 MiB may be more than it ever has free.
 const ENOUGH_OF_SMALL_DISK: u64 = 20;
 /// Maximum number of notices kept for a driver that does not fetch them; the oldest are dropped.
@@ -64,6 +67,9 @@ pub struct Options {
     /// Free space that a full disk must have before recording continues; on a small disk a twentieth of it is enough.
     /// Default 64 MiB.
     pub resume_space_bytes: u64,
+    /// Time for which a disk that was full must take everything before this is reported: space that another program
+    /// frees and fills again each second is none. Default 10 s.
+    pub space_holds: Duration,
 }
 
 impl Default for Options {
@@ -77,6 +83,7 @@ impl Default for Options {
             segment_age: Duration::from_secs(600),
             account_interval: Duration::from_secs(5),
             resume_space_bytes: 64 << 20,
+            space_holds: Duration::from_secs(10),
         }
     }
 }
@@ -123,8 +130,12 @@ pub enum Notice {
         /// Error text of the disk.
         cause: String,
     },
-    /// The disk has space again, and something was stored on it.
+    /// The disk has had space for a while, and everything was stored on it.
     DiskBack,
+    /// Most of the disk is in use; everything is still stored.
+    DiskFilling(DiskLevel),
+    /// Less of the disk is in use again.
+    DiskEased(DiskLevel),
     /// The archive is no longer where it was opened: from now on samples are counted as `archive_write` until it is
     /// back.
     Gone {
@@ -194,6 +205,10 @@ pub struct Recorder {
     disk: Disk,
     /// Refusal that was reported, until something is stored again.
     refused: Option<Refusal>,
+    /// Time since which everything is stored again; `None` while the disk refuses.
+    taken_since: Option<Instant>,
+    alarm: DiskAlarm,
+    next_level: Instant,
     next_commit: Instant,
     notices: VecDeque<Notice>,
     closed: Vec<ClosedSegment>,
@@ -249,6 +264,7 @@ impl Recorder {
         let streams = BTreeMap::new();
         let disk = Disk::Writing;
         let refused = None;
+        let (taken_since, alarm, next_level) = (None, DiskAlarm::default(), now);
         Ok(Self {
             store,
             run,
@@ -257,6 +273,9 @@ impl Recorder {
             resumable,
             disk,
             refused,
+            taken_since,
+            alarm,
+            next_level,
             next_commit,
             notices,
             closed,
@@ -308,8 +327,9 @@ impl Recorder {
         }
     }
 
-    /// Does what is due at `now`: a commit, or another check of a full disk.
+    /// Does what is due at `now`: a commit, another check of a full disk, and a look at the level of any.
     pub fn tick(&mut self, now: Instant) {
+        self.read_level(now);
         if let Disk::Refusing { why, retry } = self.disk {
             if now < retry {
                 return;
@@ -328,6 +348,20 @@ impl Recorder {
         }
         if now >= self.next_commit {
             self.commit(now);
+        }
+    }
+
+    /// Reports once when most of the disk is in use, and when less is again.
+    fn read_level(&mut self, now: Instant) {
+        if now < self.next_level {
+            return;
+        }
+        self.next_level = now + LEVEL_INTERVAL;
+        let Ok(level) = DiskLevel::of(&*self.store) else { return };
+        match self.alarm.take(&level) {
+            Some(true) => self.notice(Notice::DiskFilling(level)),
+            Some(false) => self.notice(Notice::DiskEased(level)),
+            None => {}
         }
     }
 
@@ -355,6 +389,7 @@ impl Recorder {
             self.notice(Notice::Gone { cause: failure.cause });
         }
         self.disk = Disk::Refusing { why: Refusal::Gone, retry: now + SPACE_RETRY };
+        self.taken_since = None;
         false
     }
 
@@ -497,20 +532,30 @@ impl Recorder {
                 self.notices.push_back(Notice::WriteResumed { stream: stream.name() });
             }
         }
-        if self.stored() > before
-            && let Some(refused) = self.refused.take()
-        {
-            self.notice(match refused {
-                Refusal::Full => Notice::DiskBack,
-                Refusal::Gone => Notice::Back,
-            });
-        }
+        self.note_taken(now, self.stored() > before);
         self.roll(now);
         let (account_interval, writing) = (self.options.account_interval, matches!(self.disk, Disk::Writing));
         if writing {
             self.for_each(now, |stream| stream.write_account(&*store, now, account_interval));
         }
         self.forget_ended();
+    }
+
+    /// Records that a commit succeeded or failed; reports once that an outage is over.
+    fn note_taken(&mut self, now: Instant, stores: bool) {
+        if matches!(self.disk, Disk::Refusing { .. }) {
+            self.taken_since = None;
+            return;
+        }
+        let Some(refused) = self.refused else { return };
+        if stores {
+            self.taken_since.get_or_insert(now);
+        }
+        let holds = if refused == Refusal::Full { self.options.space_holds } else { Duration::ZERO };
+        if self.taken_since.is_some_and(|since| now.since(since) >= holds) {
+            (self.refused, self.taken_since) = (None, None);
+            self.notice(if refused == Refusal::Full { Notice::DiskBack } else { Notice::Back });
+        }
     }
 
     fn stored(&self) -> u64 {
@@ -578,6 +623,7 @@ impl Recorder {
                     self.notice(Notice::DiskFull { cause: failure.cause });
                 }
                 self.disk = Disk::Refusing { why: Refusal::Full, retry: now + SPACE_RETRY };
+                self.taken_since = None;
             } else if first {
                 self.notice(Notice::WriteFailed { stream: key.name, cause: failure.cause });
             }

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use archive::{Archive, ArchiveError, Piece, RunName, StreamEntry, Unreadable};
+use archive::{
+    Archive, ArchiveError, DiskAlarm, DiskLevel, FileStore, Piece, RunName, StreamEntry, Unreadable,
+};
 use sample::{Block, ElementReader, Point, StreamName};
 use units::{SampleRate, WallTime};
 
@@ -16,7 +18,7 @@ use holes::Holes;
 
 use crate::gap_map::KnownGap;
 use crate::memory::{element_of, unit_of};
-use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
+use crate::stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 
 /// Maximum age of the list of recordings; reading it costs access to every segment's index.
 const LIST_AGE: Duration = Duration::from_secs(2);
@@ -33,6 +35,7 @@ pub(crate) struct ArchivedHistory {
     list: Mutex<Option<(Instant, Arc<Listed>)>>,
     /// Damage already reported, each once.
     said: Mutex<BTreeSet<String>>,
+    alarm: Mutex<DiskAlarm>,
 }
 
 struct Listed {
@@ -50,8 +53,8 @@ impl Listed {
 }
 
 impl ArchivedHistory {
-    pub(crate) const fn new(root: PathBuf) -> Self {
-        Self { root, list: Mutex::new(None), said: Mutex::new(BTreeSet::new()) }
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root, list: Mutex::default(), said: Mutex::default(), alarm: Mutex::default() }
     }
 
     fn listed(&self) -> Result<Arc<Listed>, ArchiveError> {
@@ -88,6 +91,18 @@ impl ArchivedHistory {
 }
 
 impl HistoryStore for ArchivedHistory {
+    fn disk(&self) -> Option<DiskStatus> {
+        // The folder may be created later.
+        let level = DiskLevel::of(&FileStore::open(&self.root).ok()?).ok()?;
+        let mut alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner);
+        alarm.take(&level);
+        Some(DiskStatus {
+            free_bytes: level.free_bytes,
+            size_bytes: level.size_bytes,
+            is_alarm: alarm.is_on(),
+        })
+    }
+
     fn span(&self, asked: &StoredRequest<'_>) -> Result<Option<StoredSpan>, StoreFailure> {
         let failure = |error: ArchiveError| StoreFailure::Unreadable(error.to_string());
         let listed = match self.listed() {

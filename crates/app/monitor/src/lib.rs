@@ -50,4 +50,4 @@ pub use operators::{
     DEFAULT_PYTHON, Incomplete, OperatorChannel, OperatorConfig, OperatorError, check_operators,
 };
 pub use server::{MonitorHandle, start};
-pub use stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
+pub use stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSpan};

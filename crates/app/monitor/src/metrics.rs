@@ -17,6 +17,7 @@ use tallycast::{AdmissionCounts, PortStatus, UnjoinedStreams};
 use crate::clock;
 use crate::operators::{OperatorState, OperatorStatus};
 use crate::shared::Shared;
+use crate::stored::DiskStatus;
 use crate::totals::Counts;
 
 /// The media type of what [`Picture::encode`] returns.
@@ -79,6 +80,7 @@ impl Picture {
         picture.add_sockets(&shared.reception.ports());
         picture.add_operators(&shared.operators());
         picture.add_monitor(shared);
+        picture.add_disk(shared.store.as_ref().and_then(|store| store.disk()));
         picture
     }
 
@@ -248,6 +250,24 @@ impl Picture {
         }
     }
 
+    /// Adds the level of the archive's disk.
+    fn add_disk(&mut self, disk: Option<DiskStatus>) {
+        let Some(DiskStatus { free_bytes, size_bytes, is_alarm }) = disk else { return };
+        let families = [
+            ("free_bytes", "bytes that can still be written to the archive's disk", free_bytes as f64),
+            ("size_bytes", "size of the archive's disk", size_bytes as f64),
+            (
+                "alarm",
+                "1 from 80 % of the archive's disk in use until below 75 %",
+                f64::from(u8::from(is_alarm)),
+            ),
+        ];
+        for (name, help, value) in families {
+            let name = format!("tallycast_archive_disk_{name}");
+            self.add(name, help.to_owned(), Kind::Gauge, vec![(Vec::new(), value)]);
+        }
+    }
+
     fn add_monitor(&mut self, shared: &Shared) {
         let [frames, dropped] = shared.viewers.counts().map(|count| count as f64);
         let viewers = shared.viewers.open() as f64;
@@ -379,6 +399,20 @@ impl Collector for Picture {
 mod tests {
     use super::*;
     use ledger::StageCounts;
+
+    #[test]
+    fn the_level_of_the_archives_disk_is_shown_if_there_is_one() {
+        let text = |disk| {
+            let mut picture = Picture { families: Vec::new() };
+            picture.add_disk(disk);
+            picture.encode().unwrap()
+        };
+        assert!(!text(None).contains("archive_disk"));
+        let shown = text(Some(DiskStatus { free_bytes: 150, size_bytes: 1_000, is_alarm: true }));
+        for line in ["free_bytes 150", "size_bytes 1000", "alarm 1"] {
+            assert!(shown.contains(&format!("tallycast_archive_disk_{line}")), "{line} is not in\n{shown}");
+        }
+    }
 
     #[test]
     fn losses_have_the_names_people_search_for() {

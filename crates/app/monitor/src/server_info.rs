@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::shared::Shared;
+use crate::stored::DiskStatus;
 
 /// Information about the server.
 #[derive(Serialize)]
@@ -13,6 +14,9 @@ pub(crate) struct ServerInfo {
     now_ns: i64,
     page_protocol: u8,
     archive: bool,
+    /// Level of the archive's disk; left out without an archive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive_disk: Option<DiskStatus>,
 }
 
 impl ServerInfo {
@@ -23,6 +27,7 @@ impl ServerInfo {
             now_ns: clock::wall().as_nanos(),
             page_protocol: wire::PAGE_VERSION,
             archive: shared.store.is_some(),
+            archive_disk: shared.store.as_ref().and_then(|store| store.disk()),
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use sample::{Column, ColumnGrid, Point, StreamName};
+use serde::Serialize;
 use units::{SampleRate, WallTime};
 
 use crate::gap_map::KnownGap;
@@ -20,6 +21,11 @@ pub trait HistoryStore: Send + Sync {
     /// [`StoreFailure`], which is shown to the client.
     fn span(&self, asked: &StoredRequest<'_>) -> Result<Option<StoredSpan>, StoreFailure>;
 
+    /// Returns the level of the disk that holds the data, if there is one.
+    fn disk(&self) -> Option<DiskStatus> {
+        None
+    }
+
     /// Returns what is missing of a stream in a span of time, losses and absences, in the order of time; `None` if the stream is
     /// not known.
     ///
@@ -32,6 +38,18 @@ pub trait HistoryStore: Send + Sync {
         stream: &StreamName,
         range: Range<WallTime>,
     ) -> Result<Option<Vec<KnownGap>>, StoreFailure>;
+}
+
+/// Level of the disk that holds the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct DiskStatus {
+    /// Number of bytes that can still be written.
+    pub free_bytes: u64,
+    /// Size of the whole disk, in bytes.
+    pub size_bytes: u64,
+    /// True from 80 % in use until below 75 %.
+    #[serde(rename = "alarm")]
+    pub is_alarm: bool,
 }
 
 /// Request to a store.

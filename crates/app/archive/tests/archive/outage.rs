@@ -1,16 +1,20 @@
 //! Full or failing disk: nothing is lost silently, and recording continues.
 
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use archive::{FileStore, Notice, Options, Recorder, RunName, Store, StoreError};
 use ledger::Stage;
+use sample::{Block, StreamName};
 use tallycast::Event;
 
 use crate::forgetful::Forgetful;
-use crate::scene::{PER_SAMPLE, account, at_ms, began, block, gap, open, read_back};
+use crate::scene::{PER_SAMPLE, account, at_ms, began, began_of, block, gap, name, open, read_back};
 
+/// Returns the notices, without those about the level of the disk, which may be any where the tests run.
 pub(crate) fn notices(recorder: &mut Recorder) -> Vec<Notice> {
-    std::iter::from_fn(|| recorder.poll_notice()).collect()
+    let all = std::iter::from_fn(|| recorder.poll_notice());
+    all.filter(|notice| !matches!(notice, Notice::DiskFilling(_) | Notice::DiskEased(_))).collect()
 }
 
 #[test]
@@ -47,6 +51,98 @@ fn a_full_disk_is_said_once_counted_exactly_and_recording_resumes() {
     assert_eq!(lost, progress.archive_write);
     assert_eq!(read.holes.iter().map(|hole| hole.lost[Stage::Injected]).sum::<u64>(), 10 * PER_SAMPLE);
     assert_eq!(read.holes.iter().map(|hole| hole.unexplained).sum::<u64>(), 0);
+}
+
+/// Another program frees some space each second and fills it again: each time a little is stored.
+#[test]
+fn space_that_comes_and_goes_each_second_is_said_once_when_it_stays() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let options = Options { space_holds: Duration::from_secs(10), ..crate::scene::small() };
+    let run = "shot-7".parse().unwrap();
+    let mut recorder = Recorder::open(Arc::clone(&store), run, options, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+    let (mut said, mut stored) = (Vec::new(), Vec::new());
+    for step in 0..5_000_u64 {
+        match step {
+            // Room for ten blocks, enough to begin again on a disk of this size.
+            100..3_000 if step % 100 == 0 => disk.set_capacity(Some(disk.used_bytes() * 20 / 19 + 3_000)),
+            3_000 => disk.set_capacity(None),
+            _ => {}
+        }
+        recorder.handle(at_ms(step * 10), &Event::Block(block(step * 10, 10))).unwrap();
+        said.extend(notices(&mut recorder).into_iter().map(|notice| (step, notice)));
+        if step % 100 == 0 {
+            stored.push(recorder.progress().next().unwrap().stored);
+        }
+    }
+    assert!(
+        stored[1..30].windows(2).filter(|pair| pair[0] < pair[1]).count() > 10,
+        "each time a little: {stored:?}"
+    );
+    let kinds: Vec<&str> = said.iter().map(|(_, notice)| kind_of(notice)).collect();
+    assert_eq!(kinds, ["full", "space"], "{said:?}");
+    assert!(said[1].0 >= 3_900, "ten seconds after the last refusal: {said:?}");
+    recorder.handle(at_ms(50_000), &Event::Ended(account())).unwrap();
+    let progress = recorder.progress().next().unwrap();
+    recorder.close(at_ms(50_010)).unwrap();
+    assert_eq!(progress.stored + progress.archive_write, progress.accepted);
+    assert_eq!(read_back(&store).samples.len() * PER_SAMPLE, progress.stored);
+}
+
+/// One stream is stored in the very commit in which the disk refuses another.
+#[test]
+fn a_disk_that_takes_one_stream_and_refuses_another_does_not_say_that_there_is_space() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    let other = || Arc::new("lab/another".parse::<StreamName>().unwrap());
+    recorder.handle(at_ms(0), &Event::Began(began_of(other(), 0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+    let mut refusals = 0;
+    for step in 0..600_u64 {
+        if step >= 50 && step % 100 == 50 {
+            disk.set_capacity(Some(disk.used_bytes() * 20 / 19 + 1_500));
+        }
+        for stream in [other(), name()] {
+            let block = Block { stream, ..block(step * 10, 10) };
+            recorder.handle(at_ms(step * 10), &Event::Block(block)).unwrap();
+        }
+        let said = notices(&mut recorder);
+        refusals += said.iter().filter(|notice| kind_of(notice) == "full").count();
+        let contradicts = |pair: &[Notice]| pair.iter().map(kind_of).eq(["full", "space"]);
+        assert!(!said.windows(2).any(contradicts), "step {step}: {said:?}");
+    }
+    assert!(refusals > 0);
+    disk.set_capacity(None);
+    (7..10).for_each(|second| recorder.tick(at_ms(second * 1_000)));
+    assert!(recorder.progress().all(|it| it.stored + it.archive_write == it.accepted));
+}
+
+#[test]
+fn a_disk_that_fills_up_is_said_at_80_percent_once_and_that_it_eased_below_75() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+    let mut levels = Vec::new();
+    // Share of the disk in use, in percent, at each second.
+    for (second, used_percent) in [50, 78, 80, 90, 76, 81, 74, 80].into_iter().enumerate() {
+        let now = at_ms(second as u64 * 1_000);
+        recorder.handle(now, &Event::Block(block(second as u64 * 10, 10))).unwrap();
+        recorder.tick(recorder.deadline());
+        disk.set_capacity(Some(disk.used_bytes() * 100 / used_percent));
+        recorder.tick(now + Duration::from_millis(999));
+        recorder.tick(at_ms((second as u64 + 1) * 1_000));
+        let said = std::iter::from_fn(|| recorder.poll_notice()).filter_map(|notice| match notice {
+            Notice::DiskFilling(level) => Some((used_percent, "filling", level.used_percent())),
+            Notice::DiskEased(level) => Some((used_percent, "eased", level.used_percent())),
+            _ => None,
+        });
+        levels.extend(said);
+    }
+    let said: Vec<(u64, &str)> = levels.iter().map(|(used, kind, _)| (*used, *kind)).collect();
+    assert_eq!(said, [(80, "filling"), (74, "eased"), (80, "filling")], "{levels:?}");
 }
 
 #[test]

@@ -134,6 +134,7 @@ pub(crate) fn small() -> Options {
         segment_bytes: 4_000,
         account_interval: Duration::from_millis(40),
         resume_space_bytes: 8_000,
+        space_holds: Duration::ZERO,
         ..Options::default()
     }
 }

@@ -369,6 +369,15 @@ fn say(notice: &Notice) {
         ),
         Notice::Back => tracing::warn!("the archive is back in place, recording continues"),
         Notice::DiskBack => tracing::warn!("disk space is available again, recording continues"),
+        Notice::DiskFilling(level) => tracing::warn!(
+            "the disk is {} % full, {} are free\n\
+             free some before it is full, or record to another disk with --root DIR",
+            level.used_percent(),
+            text::decimal_size(level.free_bytes)
+        ),
+        Notice::DiskEased(level) => {
+            tracing::info!("the disk is {} % full, less than before", level.used_percent());
+        }
         Notice::WriteFailed { stream, cause } => {
             tracing::warn!("{stream}: cannot be written ({cause}); samples are counted as archive_write");
         }
