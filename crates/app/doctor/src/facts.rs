@@ -12,8 +12,8 @@ use std::time::Duration;
 pub use firewall::read_rules;
 
 use diagnose::audit::{
-    Bridge, Card, Channels, Clock, Coalescing, Disk, Facts, Interface, Interrupt, Load, Pause, Processors,
-    Queue, Ring, Tcp, interface_setting,
+    Bridge, Card, Channels, Clock, Coalescing, Disk, Facts, Interface, Interrupt, Load, Offloads, Pause,
+    Processors, Queue, Ring, Tcp, interface_setting,
 };
 use groups::Joined;
 use sys::{CardSettings, Link, Qdisc, QdiscPlace, clock, counters, host, levels, process, processors};
@@ -132,6 +132,10 @@ fn card(interface: &sys::Interface, link: Option<&Link>) -> Card {
         coalescing: Coalescing::from_words(&words(CardSettings::Coalescing)),
         channels: Channels::from_words(&words(CardSettings::Channels)),
         pause: Pause::from_words(&words(CardSettings::Pause)),
+        offloads: interface
+            .offloads()
+            .ok()
+            .map(|names| Offloads::from_names(names.iter().map(String::as_str))),
         had_no_room: link.map(|link| link.had_no_room),
     }
 }

@@ -11,12 +11,13 @@ mod network;
 mod processors;
 mod queue;
 mod tcp;
+mod udt;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::Remedy;
-pub use card::{Card, Channels, Coalescing, Pause, Ring};
+pub use card::{Card, Channels, Coalescing, Offloads, Pause, Ring};
 pub use firewall::{Chain, DropRule, Firewall};
 pub use groups::{Bridge, Groups};
 pub use processors::{Interrupt, Processors};
@@ -238,8 +239,10 @@ pub const CHECK_NAMES: &[&str] = &[
     "card-channels",
     "card-coalescing",
     "card-pause",
+    "card-offloads",
     "card-settings",
     "send-queue",
+    "udt-buffers",
     "tcp-buffers",
     "tcp-window-scaling",
     "tcp-sack",
@@ -259,7 +262,7 @@ pub const CHECK_NAMES: &[&str] = &[
 /// Checks a host, each subject separately; a subject may have several checks, such as one for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Check> {
-    const CHECKS: [fn(&Facts) -> Vec<Check>; 27] = [
+    const CHECKS: [fn(&Facts) -> Vec<Check>; 28] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -276,6 +279,7 @@ pub fn audit(facts: &Facts) -> Vec<Check> {
         network::card,
         card::settings,
         queue::send_queues,
+        udt::buffers,
         tcp::buffers,
         tcp::options,
         tcp::congestion_control,

@@ -4,9 +4,11 @@
 //! driver reports are listed once for all interfaces.
 
 mod ethtool;
+mod offloads;
 
 use super::{Check, Facts, Interface, Judgement};
 use crate::Remedy;
+pub use offloads::Offloads;
 
 /// Settings of an interface's card; those that its driver does not report are absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,6 +21,8 @@ pub struct Card {
     pub channels: Option<Channels>,
     /// Flow control of its link.
     pub pause: Option<Pause>,
+    /// Offloads of its interface.
+    pub offloads: Option<Offloads>,
     /// Number of packets dropped for lack of room since the link came up.
     pub had_no_room: Option<u64>,
 }
@@ -71,7 +75,8 @@ const DATAGRAM_BYTES: f64 = 1_472.0;
 pub(super) fn settings(facts: &Facts) -> Vec<Check> {
     let outside = || facts.interfaces.iter().filter(|it| !it.is_loopback);
     let reported = outside().flat_map(|it| {
-        let each = [ring(it), channels(it, facts), coalescing(it, facts), pause(it)];
+        let each =
+            [ring(it), channels(it, facts), coalescing(it, facts), pause(it), offloads::offloads(it, facts)];
         each.into_iter().flatten()
     });
     reported.chain(not_reported(outside())).collect()
@@ -80,11 +85,12 @@ pub(super) fn settings(facts: &Facts) -> Vec<Check> {
 /// Returns one check for all settings that no driver reports.
 fn not_reported<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Check> {
     type Has = fn(&Card) -> bool;
-    const PARTS: [(&str, Has); 4] = [
+    const PARTS: [(&str, Has); 5] = [
         ("rings", |card| card.ring.is_some()),
         ("channels", |card| card.channels.is_some()),
         ("coalescing", |card| card.coalescing.is_some()),
         ("flow control", |card| card.pause.is_some()),
+        ("offloads", |card| card.offloads.is_some()),
     ];
     let of = |interface: &Interface| {
         let missing: Vec<&str> =
@@ -303,8 +309,7 @@ mod tests {
         let checks = settings(&facts);
         let unseen: Vec<&Check> = checks.iter().filter(|it| it.name == "card-settings").collect();
         assert_eq!((unseen.len(), unseen[0].judgement), (1, Judgement::NotSeen));
-        let expected =
-            "eth0 (channels, coalescing, flow control); eth1 (rings, channels, coalescing, flow control)";
+        let expected = "eth0 (channels, coalescing, flow control, offloads); eth1 (rings, channels, coalescing, flow control, offloads)";
         assert!(unseen[0].why.contains(expected), "{}", unseen[0].why);
     }
 }

@@ -31,8 +31,8 @@ pub(crate) struct Arguments {
     /// Longest time a reader may pause between reads
     #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = text::duration)]
     longest_pause: Duration,
-    /// Round-trip time to the other end, as shown by `ping`; it determines the TCP buffers
-    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
+    /// Round-trip time to the other end, as shown by `ping`; with the rate it determines buffers and queues
+    #[arg(long, alias = "rtt", value_name = "DURATION", value_parser = text::duration)]
     round_trip: Option<Duration>,
     /// Only these interfaces; may be given several times
     #[arg(long = "interface", value_name = "INTERFACE")]
