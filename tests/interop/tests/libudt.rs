@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{ReliablePort, WaitError};
 use interop::{MEGABYTE, Peer, bytes_from, receive, send};
-use udt::{CloseReason, Silence, SocketConfig, SocketId, SocketType};
+use udt::{CloseReason, FirstSize, Silence, SocketConfig, SocketId, SocketType};
 
 fn program() -> Option<&'static PathBuf> {
     interop::program(env!("CARGO_TARGET_TMPDIR"))
@@ -56,6 +56,24 @@ fn streams_arrive_byte_for_byte_in_every_role_and_direction() {
         let (_peer, socket) = meet(program, &ours, stream(), &["stream", "send", "1000000", "20"]);
         receive(&ours, socket, 20 * MEGABYTE);
         assert_eq!(ours.receive(socket, &mut [0; 9], None), Ok(0), "the peer has closed");
+        ours.close(socket);
+    }
+}
+
+/// As towards the Internet: 548 bytes of UDP payload until a probe is answered, which libudt does.
+#[test]
+fn small_first_packets_are_followed_by_large_ones_in_every_role() {
+    let Some(program) = program() else { return };
+    for meet in [to_listener as Meeting, from_client] {
+        let stream = SocketConfig { first_size: FirstSize::Probed, ..SocketConfig::new(SocketType::Stream) };
+        let ours = interop::port(true);
+        let (mut peer, socket) = meet(program, &ours, stream, &["stream", "receive", "1000000", "20"]);
+        send(&ours, socket, 20 * MEGABYTE);
+        assert_eq!(peer.line(), "received 20000000 wrong 0");
+        let stats = ours.stats(socket).expect("it is open");
+        let first = stats.sent_packets - stats.retransmitted_packets;
+        // 20 MB are 37,594 small packets or 13,737 large ones.
+        assert!((13_737..30_000).contains(&first), "{first} packets");
         ours.close(socket);
     }
 }

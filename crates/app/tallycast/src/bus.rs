@@ -72,6 +72,8 @@ pub struct Bus {
     pub ttl: Option<u8>,
     /// Maximum size of a datagram.
     pub datagram_bytes: usize,
+    /// True if `mtu` was given: datagrams then have that size also towards the Internet.
+    is_mtu_given: bool,
     /// Receive buffer to request per socket.
     pub receive_buffer_bytes: usize,
     /// Send buffer to request per publisher.
@@ -180,6 +182,7 @@ impl Bus {
             interface: None,
             ttl: None,
             datagram_bytes,
+            is_mtu_given: false,
             receive_buffer_bytes: DEFAULT_RECEIVE_BUFFER_BYTES,
             send_buffer_bytes: DEFAULT_SEND_BUFFER_BYTES,
             shm: None,
@@ -238,6 +241,16 @@ impl Bus {
         let mtu = self.datagram_bytes.saturating_add(headers);
         let fits = (wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes);
         if fits && mtu <= MAX_MTU { Ok(()) } else { Err(BusError::Mtu { mtu, headers }) }
+    }
+
+    /// Returns the size of datagrams to these destinations: towards the Internet, unless another size was set, what
+    /// every path carries.
+    pub(crate) fn datagram_bytes_to(&self, destinations: &[SocketAddr]) -> usize {
+        let is_default =
+            !self.is_mtu_given && self.datagram_bytes == Self::of(self.base, self.port).datagram_bytes;
+        let is_far = |to: &SocketAddr| !wire::is_within_site(to.ip());
+        let far = destinations.iter().find(|to| is_far(to)).filter(|_| is_default);
+        far.map_or(self.datagram_bytes, |_| wire::MIN_DATAGRAM_BYTES)
     }
 
     /// Returns the size of the IP and UDP headers of a packet.
@@ -317,6 +330,7 @@ impl FromStr for Bus {
         if let Some(mtu) = address.number::<usize>("mtu", bytes)? {
             let headers = bus.headers_bytes();
             bus.datagram_bytes = mtu.checked_sub(headers).ok_or(BusError::Mtu { mtu, headers })?;
+            bus.is_mtu_given = true;
             bus.check()?;
         }
         Ok(bus)
@@ -376,16 +390,21 @@ impl fmt::Display for Bus {
             write!(formatter, "shm://{name}?dir={directory}&access={access}")?;
             return write_group(formatter, shm);
         }
-        let (address, mtu) =
-            (SocketAddr::new(self.base, self.port), self.datagram_bytes + self.headers_bytes());
-        write!(formatter, "udp://{address}?mtu={mtu}")?;
+        let address = SocketAddr::new(self.base, self.port);
+        write!(
+            formatter,
+            "udp://{address}?rcvbuf={}&sndbuf={}",
+            self.receive_buffer_bytes, self.send_buffer_bytes
+        )?;
+        if self.is_mtu_given || self.datagram_bytes != Self::of(self.base, self.port).datagram_bytes {
+            write!(formatter, "&mtu={}", self.datagram_bytes + self.headers_bytes())?;
+        }
         if let Some(interface) = &self.interface {
             write!(formatter, "&iface={interface}")?;
         }
         if let Some(ttl) = self.ttl {
             write!(formatter, "&ttl={ttl}")?;
         }
-        write!(formatter, "&rcvbuf={}&sndbuf={}", self.receive_buffer_bytes, self.send_buffer_bytes)?;
         if self.sending == Sending::OnDemand {
             write!(formatter, "&send={ON_DEMAND}")?;
         }
@@ -408,9 +427,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn datagrams_to_the_internet_have_548_bytes_unless_a_size_is_given() {
+        let bytes = |bus: &str, to: &[&str]| {
+            let to: Vec<SocketAddr> = to.iter().map(|to| to.parse().unwrap()).collect();
+            bus.parse::<Bus>().unwrap().datagram_bytes_to(&to)
+        };
+        let bus = "udp://239.84.0.0";
+        assert_eq!(bytes(bus, &["192.168.1.2:7400", "239.84.1.2:7400", "127.0.0.1:1"]), 1_472);
+        assert_eq!(bytes(bus, &["192.168.1.2:7400", "203.0.113.9:7400"]), 548);
+        assert_eq!(bytes("udp://239.84.0.0?mtu=1500", &["203.0.113.9:7400"]), 1_472);
+        assert_eq!(bytes("udp://239.84.0.0?mtu=1400", &["203.0.113.9:7400"]), 1_372);
+    }
+
+    #[test]
     fn a_bus_reads_back_as_written() {
         for text in [
             "udp://239.84.0.0:7400?iface=lo",
+            "udp://239.84.0.0:7400?mtu=1500",
             "udp://[ff15::5443:0:0]:7000?ttl=3&mtu=9000&rcvbuf=65536",
             "udp://239.84.0.0:7400?shm=on&access=group",
             "udp://239.84.0.0:7400?shm=/run/rings",

@@ -88,8 +88,8 @@ use std::io;
 /// The contract of congestion controls, and those that are built in.
 pub use ::congestion;
 pub use ::udt::{
-    CloseReason, EndpointStats, SAFE_PACKET_BYTES, SendError, Silence, SocketConfig, SocketType, Source,
-    Stats,
+    CloseReason, EndpointStats, FirstSize, SAFE_PACKET_BYTES, SendError, Silence, SocketConfig, SocketType,
+    Source, Stats,
 };
 pub use address::{Address, AddressError};
 pub use connection::{Connection, Lifetime};

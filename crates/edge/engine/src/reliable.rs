@@ -18,8 +18,8 @@ use sys::{
     SendSocket, SendTechniques, Wakeup, clock,
 };
 use udt::{
-    CloseReason, Datagrams, Endpoint, EndpointConfig, EndpointStats, Event, Output, SendError, SocketConfig,
-    SocketId, Stats,
+    CloseReason, Datagrams, Endpoint, EndpointConfig, EndpointStats, Event, FirstSize, Output, SendError,
+    SocketConfig, SocketId, Stats,
 };
 use units::Instant;
 
@@ -204,6 +204,7 @@ impl ReliablePort {
     /// # Errors
     /// If the peer does not answer or refuses the connection.
     pub fn connect(&self, peer: SocketAddr, config: SocketConfig) -> Result<SocketId, WaitError> {
+        let config = fitting(config, peer);
         self.await_connection(|endpoint, now| endpoint.connect(now, peer, config))
     }
 
@@ -212,6 +213,7 @@ impl ReliablePort {
     /// # Errors
     /// If the peer does not connect in time.
     pub fn rendezvous(&self, peer: SocketAddr, config: SocketConfig) -> Result<SocketId, WaitError> {
+        let config = fitting(config, peer);
         self.await_connection(|endpoint, now| endpoint.rendezvous(now, peer, config))
     }
 
@@ -429,6 +431,16 @@ impl ReliablePort {
         if must_wake {
             self.shared.wakeup.wake();
         }
+    }
+}
+
+/// Reduces packets to the MTU that this host knows of the path, unless their size was requested: a probe in fragments
+/// would prove nothing.
+fn fitting(config: SocketConfig, peer: SocketAddr) -> SocketConfig {
+    let known = sys::path_mtu(peer, None).ok().and_then(|mtu| u32::try_from(mtu).ok());
+    match known.filter(|_| config.first_size == FirstSize::ByPeer) {
+        Some(mtu) => SocketConfig { packet_bytes: config.packet_bytes.min(mtu), ..config },
+        None => config,
     }
 }
 

@@ -18,6 +18,8 @@ pub struct SocketConfig {
     /// UDT counts headers as IPv4's also over IPv6. So that no packet exceeds this size, 20 bytes less are announced
     /// to a peer over IPv6.
     pub packet_bytes: u32,
+    /// Size of the first packets: smaller ones towards the Internet, until a probe shows that the path carries more.
+    pub first_size: FirstSize,
     /// Size of the send buffer, which holds packets until their acknowledgement. Units: packets.
     pub send_buffer_packets: u32,
     /// Size of the receive buffer, which holds packets for the application, or for missing ones before them. Units:
@@ -39,6 +41,20 @@ pub struct SocketConfig {
     pub silence: Silence,
     /// Number of the first packet, instead of a random one: for tests of wrap-around.
     pub first_sequence: Option<u32>,
+}
+
+/// Size of a connection's first packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FirstSize {
+    /// Within a site as [`Agreed`](Self::Agreed), towards the Internet as [`Probed`](Self::Probed).
+    #[default]
+    ByPeer,
+    /// The agreed size: the caller knows the path.
+    Agreed,
+    /// 576 bytes over IPv4, 1,280 over IPv6, until a probe of a larger size is answered.
+    ///
+    /// Source: RFC 791 §3.1, RFC 1122 §3.3.3, RFC 8200 §5; RFC 8899 for the probes.
+    Probed,
 }
 
 /// Timeout of a silent peer. All three conditions must hold.
@@ -70,6 +86,7 @@ impl SocketConfig {
         Self {
             socket_type,
             packet_bytes: 1_500,
+            first_size: FirstSize::ByPeer,
             send_buffer_packets: 8_192,
             receive_buffer_packets: 8_192,
             congestion,
@@ -98,7 +115,7 @@ impl fmt::Display for SocketConfig {
 }
 
 /// Difference between the IPv6 header and the IPv4 header that UDT counts.
-const IPV6_EXTRA_BYTES: u32 = 20;
+pub(crate) const IPV6_EXTRA_BYTES: u32 = 20;
 
 /// Returns the packet size to announce to a peer, in UDT's counting.
 pub(crate) fn announced_bytes(packet_bytes: u32, peer: IpAddr) -> u32 {

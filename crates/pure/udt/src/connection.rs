@@ -21,9 +21,10 @@ use crate::receive::buffer::{Placed, ReceiveBuffer};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
 use crate::send::{AckNews, AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss};
+use crate::size_search::SizeSearch;
 use crate::stats::Stats;
 use crate::{CloseReason, Event, SendError};
-use congestion_link::{CongestionLink, View};
+use congestion_link::{CongestionLink, UNMEASURED_RATES, View};
 
 /// Maximum number of control packets that wait to be sent; the peer repeats requests that get no answer.
 const MAX_OUTBOX: usize = 256;
@@ -46,6 +47,7 @@ pub(crate) struct Connection {
     round_trip: RoundTripEstimate,
     expiry: Expiry,
     link: CongestionLink,
+    size_search: SizeSearch,
     pmtu_black_hole: PmtuBlackHoleDetector,
     outbox: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
@@ -135,6 +137,7 @@ impl Connection {
             round_trip: RoundTripEstimate::new(),
             expiry: Expiry::new(config.silence, now),
             link: CongestionLink::new(config, packet_bytes, agreed.window_packets, random),
+            size_search: SizeSearch::new(config.first_size, address.ip(), packet_bytes),
             pmtu_black_hole: PmtuBlackHoleDetector::default(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
@@ -144,6 +147,7 @@ impl Connection {
             stats: Stats::default(),
             linger: config.linger,
         };
+        connection.obey_size(connection.size_search.packet_bytes());
         connection.consult(now, |control, environment| control.on_start(environment));
         connection
     }
@@ -229,9 +233,30 @@ impl Connection {
     /// Queues bytes of a stream; returns the number that fit.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, SendError> {
         self.check_sending(SocketType::Stream)?;
-        let taken = self.sending.buffer.push_stream(bytes);
+        let taken = self.sending.buffer.push_stream(&bytes[..bytes.len().min(self.room_for_small())]);
         self.wants_room |= taken < bytes.len();
         Ok(taken)
+    }
+
+    /// Returns how many bytes of a stream may be queued in packets that may soon be larger.
+    fn room_for_small(&self) -> usize {
+        /// Number of packets that keep a path busy until the first probe is answered, as far as the initial windows of
+        /// the controls allow it.
+        const MOST_SMALL_PACKETS: u64 = 64;
+        let buffer = &self.sending.buffer;
+        let packets = MOST_SMALL_PACKETS.saturating_sub(buffer.end() - buffer.first());
+        if self.size_search.is_beginning() {
+            usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(buffer.payload_bytes())
+        } else {
+            usize::MAX
+        }
+    }
+
+    /// Tells a writer that found no room that there is some.
+    fn offer_room(&mut self) {
+        if core::mem::take(&mut self.wants_room) {
+            self.events.push_back(Event::Writable);
+        }
     }
 
     /// Queues a message completely, or not at all.
@@ -398,6 +423,10 @@ impl Connection {
 
     fn receive_answer(&mut self, now: Instant, number: u32) {
         self.receiving.answered(now, number, &mut self.round_trip);
+        if let Some(packet_bytes) = self.size_search.answered(number) {
+            self.obey_size(packet_bytes);
+            self.offer_room();
+        }
         let packet_bytes = self.sending.packet_bytes();
         match self.pmtu_black_hole.answered(now, number) {
             Some(Suspicion::Tell) => self.events.push_back(Event::PmtuBlackHole { packet_bytes }),
@@ -524,6 +553,7 @@ impl Connection {
             }
             None => {}
         }
+        self.probe_size(now);
         if self.link.takes_timer(now) {
             self.consult(now, |control, environment| control.on_timer(environment));
         }
@@ -538,6 +568,33 @@ impl Connection {
         self.pmtu_black_hole.asked(question.number.unwrap_or(0));
         self.stats.sent_acks += 1;
         self.tell(Body::Ack(self.ack_body(&question)));
+    }
+
+    /// Sends a padded acknowledgement if the path may carry larger packets, and there is something to send in them.
+    fn probe_size(&mut self, now: Instant) {
+        if self.sending.buffer.is_empty() || self.outbox.len() == MAX_OUTBOX {
+            return;
+        }
+        let Some(packet_bytes) = self.size_search.poll(now, self.round_trip.patience()) else { return };
+        let mut question = self.receiving.ask(now, &self.round_trip);
+        // The padding would be read as rates: those that mean that nothing was measured.
+        question.rates = question.rates.or(Some(UNMEASURED_RATES));
+        self.size_search.asked(question.number.unwrap_or(0), packet_bytes);
+        if !self.size_search.is_beginning() {
+            self.offer_room();
+        }
+        self.stats.sent_acks += 1;
+        self.tell(Body::Ack(self.ack_body(&question)));
+        if let Some(probe) = self.outbox.back_mut() {
+            probe.resize(crate::config::payload_bytes(packet_bytes) + wire::udt::HEADER_BYTES, 0);
+        }
+    }
+
+    /// Makes full packets as large as the path is known to carry.
+    fn obey_size(&mut self, packet_bytes: u32) {
+        self.sending.set_packet_bytes(packet_bytes);
+        self.receiving.set_report_bytes(packet_bytes);
+        self.link.keep_rate_with(packet_bytes);
     }
 
     /// Queues acknowledgements and loss reports: once for a batch, not once for a packet.
@@ -632,7 +689,8 @@ impl Connection {
             State::Open | State::Ended { .. } => None,
         };
         let expiry = Some(self.expiry.deadline(self.round_trip.patience()));
-        [sending, self.receiving.deadline(), closing, expiry, self.link.timer()]
+        let probe = self.size_search.deadline().filter(|_| !self.sending.buffer.is_empty());
+        [sending, self.receiving.deadline(), closing, expiry, self.link.timer(), probe]
             .into_iter()
             .fold(None, Instant::earlier)
     }

@@ -19,10 +19,11 @@ mod pmtu_black_hole;
 mod receive;
 mod round_trip;
 mod send;
+mod size_search;
 mod source;
 mod stats;
 
-pub use config::{Silence, SocketConfig};
+pub use config::{FirstSize, Silence, SocketConfig};
 pub use endpoint::{Datagrams, Endpoint, EndpointConfig, EndpointStats, Output, Transmit};
 pub use outcome::{CloseReason, Event, SAFE_PACKET_BYTES, SendError};
 pub use source::Source;

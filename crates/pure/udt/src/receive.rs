@@ -18,6 +18,7 @@ use buffer::{Placed, ReceiveBuffer};
 use gaps::Gaps;
 
 use crate::round_trip::RoundTripEstimate;
+use crate::size_search;
 
 /// Number of parts of the buffer after each of which the peer is sent its free space: a timer of 10 ms alone would
 /// limit the rate to one buffer in that time.
@@ -31,8 +32,10 @@ pub(crate) struct ReceiveSide {
     gaps: Gaps,
     reports: LossReports,
     rates: ArrivalRates,
-    /// Size of a full packet agreed by both ends, which also limits a loss report. Units: bytes.
+    /// Size of a full packet agreed by both ends. Units: bytes.
     packet_bytes: u32,
+    /// Maximum size of a loss report as a packet. Units: bytes.
+    report_bytes: u32,
     /// True if the peer was told that there is hardly any room.
     told_full: bool,
     /// Arrival of the newest packet without a gap before it; `None` if it had waited for a missing one.
@@ -82,10 +85,16 @@ impl ReceiveSide {
             reports: LossReports::AtOnce,
             rates: ArrivalRates::new(),
             packet_bytes,
+            report_bytes: packet_bytes,
             told_full: false,
             newest_arrived: None,
             highest_arrived: None,
         }
+    }
+
+    /// Sets the maximum size of a loss report to that of a packet which the path carries.
+    pub(crate) const fn set_report_bytes(&mut self, packet_bytes: u32) {
+        self.report_bytes = packet_bytes;
     }
 
     pub(crate) fn obey(&mut self, policy: AckPolicy) {
@@ -124,7 +133,8 @@ impl ReceiveSide {
         let received_end = self.buffer.received_end();
         let placed = self.buffer.place(number, data);
         let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes)
-            || data.payload.len() == self.buffer.payload_bytes();
+            || data.payload.len() == self.buffer.payload_bytes()
+            || size_search::is_searched(data.payload.len());
         if placed != Placed::NoRoom {
             // The end of a message or a burst is acknowledged at once, unless something before it is missing.
             let is_last = number + 1 == self.buffer.next();
@@ -188,7 +198,7 @@ impl ReceiveSide {
         if !self.gaps.is_due(now) {
             return None;
         }
-        let mut report = LossListWriter::new(self.packet_bytes as usize);
+        let mut report = LossListWriter::new(self.report_bytes as usize);
         let missing = self.buffer.missing();
         self.gaps.poll(now, round_trip.repair(), missing, &mut report).then_some(report)
     }

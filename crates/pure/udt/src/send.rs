@@ -176,6 +176,12 @@ impl SendSide {
         self.tail.obey(timeout);
     }
 
+    /// Changes the size of full packets, at most to the agreed one.
+    pub(crate) fn set_packet_bytes(&mut self, packet_bytes: u32) {
+        self.packet_bytes = packet_bytes;
+        self.buffer.set_payload_bytes(crate::config::payload_bytes(packet_bytes));
+    }
+
     pub(crate) const fn packet_bytes(&self) -> u32 {
         self.packet_bytes
     }

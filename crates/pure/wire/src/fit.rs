@@ -1,5 +1,7 @@
 //! Sizes of datagrams, and the number of elements in one.
 
+use core::net::IpAddr;
+
 use sample::Dtype;
 
 use crate::DATA_HEADER_BYTES;
@@ -15,6 +17,23 @@ pub const MIN_DATAGRAM_BYTES: usize = 548;
 pub const MIN_DATA_BYTES: usize = 100;
 /// Maximum UDP payload over IPv4: 65,535 bytes less both headers.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
+
+/// Returns whether an address is within the site, where links carry whole Ethernet frames: loopback, private (RFC 1918,
+/// RFC 4193), link-local (RFC 3927, RFC 4291 §2.5.6) or a group.
+///
+/// Paths to other addresses are only known to carry [`MIN_DATAGRAM_BYTES`], 1,232 bytes over IPv6 (RFC 8200 §5).
+#[must_use]
+pub const fn is_within_site(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            address.is_loopback() || address.is_private() || address.is_link_local() || address.is_multicast()
+        }
+        IpAddr::V6(address) => {
+            let is_site = address.is_unique_local() || address.is_unicast_link_local();
+            address.is_loopback() || is_site || address.is_multicast()
+        }
+    }
+}
 
 /// Division of a stream's samples into datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -38,7 +38,7 @@ pub use descriptor::{DescriptorAssembler, DescriptorError, DescriptorPart, Descr
 pub use extension::{Address, ExtensionType, MAX_ADDRESSES, MAX_NONCES, Nonce, Predecessor, Waiting};
 pub use fit::{
     DATAGRAM_BYTES_IPV4, DATAGRAM_BYTES_IPV6, Fit, MAX_DATAGRAM_BYTES, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES,
-    max_elements,
+    is_within_site, max_elements,
 };
 pub use header::{Kind, MAGIC, MAX_HEADER_BYTES, Numbered, VERSION};
 pub use identity::stream_id;

@@ -245,6 +245,7 @@ impl PublisherBuilder {
             return Err(NodeError::NoDatagrams(Box::new(bus.clone())));
         }
         let destinations = if pinned { self.to } else { vec![bus.group(stream)] };
+        let datagram_bytes = bus.datagram_bytes_to(&destinations);
         let sending = self.sending.unwrap_or(self.node.bus().sending);
         let start = self.start.unwrap_or(self.node.bus().start);
         let ring_bytes = self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema));
@@ -259,7 +260,7 @@ impl PublisherBuilder {
             epoch,
             clock: self.clock,
             destinations,
-            datagram_bytes: self.node.bus().datagram_bytes,
+            datagram_bytes,
             linger: self.linger,
             pacing: self.pacing.unwrap_or_else(|| self.node.bus().tuning.pacing()),
             sending,

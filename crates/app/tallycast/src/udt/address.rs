@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use ::udt::SocketType;
+use ::udt::{FirstSize, SocketType};
 use congestion::{OptionError, UnknownControl, named};
 
 use super::Options;
@@ -92,6 +92,7 @@ impl Address {
                 "cc" => value.clone_into(&mut control),
                 "mtu" => {
                     socket.packet_bytes = number("mtu", value, 76..=65_535, "a packet's bytes, 76 to 65535")?;
+                    socket.first_size = FirstSize::Agreed;
                 }
                 "maxrate" => socket.max_bytes_per_s = Some(bytes_per_s(value)?),
                 "sndbuf" => socket.send_buffer_packets = packets("sndbuf", value)?,
@@ -226,7 +227,7 @@ mod tests {
         let address: Address = "udt://h?cc=fixed&rate=1g&mtu=9000&maxrate=8m&rcvbuf=100".parse().unwrap();
         let socket = address.options(SocketType::Stream).unwrap().socket;
         assert_eq!((socket.packet_bytes, socket.max_bytes_per_s), (9_000, Some(1_000_000)));
-        assert_eq!(socket.receive_buffer_packets, 100);
+        assert_eq!((socket.receive_buffer_packets, socket.first_size), (100, FirstSize::Agreed));
         let address = address.with("cc", "reno").with("maxrate", "16m");
         let error = address.options(SocketType::Stream).unwrap_err().to_string();
         assert!(error.starts_with("reno: unknown option `rate`; known options: start"), "{error}");

@@ -19,6 +19,9 @@ const MOST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum delay of a timer that has fired and is due again at once.
 const LEAST_TIMER: Duration = Duration::from_micros(100);
 
+/// Arrival rate and capacity that libudt announces before its first measurement.
+pub(crate) const UNMEASURED_RATES: (u32, u32) = (1, 1_000);
+
 /// Maximum spacing: a lower rate than one packet in this time is clamped.
 const MAX_SPACING: Duration = Duration::from_secs(1);
 
@@ -39,6 +42,8 @@ pub(crate) struct CongestionLink {
     received: Option<Received>,
     /// Minimum spacing by the socket's own rate limit.
     least_spacing_ps: u64,
+    /// The socket's own rate limit. Units: bytes per second.
+    max_bytes_per_s: Option<u64>,
     pub(crate) absurd_policies: u64,
 }
 
@@ -52,8 +57,7 @@ pub(crate) struct View<'a> {
 
 impl CongestionLink {
     pub(crate) fn new(config: &SocketConfig, packet_bytes: u32, window_packets: u32, random: Random) -> Self {
-        let picos = |rate: u64| u64::from(packet_bytes) * 1_000_000_000_000 / rate.max(1);
-        Self {
+        let mut link = Self {
             control: config.congestion.create(),
             random,
             peer: PeerReport { window_packets, ..PeerReport::default() },
@@ -63,9 +67,18 @@ impl CongestionLink {
             fired_at: None,
             timeout: None,
             received: None,
-            least_spacing_ps: config.max_bytes_per_s.map_or(0, picos),
+            least_spacing_ps: 0,
+            max_bytes_per_s: config.max_bytes_per_s,
             absurd_policies: 0,
-        }
+        };
+        link.keep_rate_with(packet_bytes);
+        link
+    }
+
+    /// Keeps the socket's own rate limit with full packets of this size.
+    pub(crate) fn keep_rate_with(&mut self, packet_bytes: u32) {
+        let picos = |rate: u64| u64::from(packet_bytes) * 1_000_000_000_000 / rate.max(1);
+        self.least_spacing_ps = self.max_bytes_per_s.map_or(0, picos);
     }
 
     pub(crate) const fn effective(&self) -> Effective {
@@ -102,9 +115,7 @@ impl CongestionLink {
             None => Some(f64::from(new)),
             Some(old) => Some((old * 7.0 + f64::from(new)) / 8.0),
         };
-        // libudt's values before its first measurement.
-        const PLACEHOLDER: (u32, u32) = (1, 1_000);
-        if let Some((arrival, capacity)) = progress.rates.filter(|rates| *rates != PLACEHOLDER) {
+        if let Some((arrival, capacity)) = progress.rates.filter(|rates| *rates != UNMEASURED_RATES) {
             self.peer.arrival_packets_per_s = smooth(self.peer.arrival_packets_per_s, arrival);
             self.peer.capacity_packets_per_s = smooth(self.peer.capacity_packets_per_s, capacity);
         }

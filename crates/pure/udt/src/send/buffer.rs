@@ -1,7 +1,8 @@
 //! Data of the application that the peer has not acknowledged, in wire layout.
 //!
 //! Every packet has a slot of the same size: room for its header, followed by its payload. Slots are contiguous, so
-//! that a train of full packets is one range of memory and is handed to the kernel without another copy.
+//! that a train of full packets is one range of memory and is handed to the kernel without another copy. While the path
+//! is not known to carry packets of that size, smaller ones leave one by one.
 
 use core::ops::Range;
 
@@ -33,6 +34,9 @@ pub(crate) struct SendBuffer {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
     capacity: u64,
+    /// Room for payload in a slot.
+    slot_payload_bytes: usize,
+    /// Payload of a full packet now.
     payload_bytes: usize,
     /// Number of the connection's first packet; slots are found by the distance from it.
     origin: u64,
@@ -52,6 +56,7 @@ impl SendBuffer {
             bytes: vec![0; capacity as usize * (HEADER_BYTES + payload_bytes)],
             slots: Vec::new(),
             capacity: u64::from(capacity),
+            slot_payload_bytes: payload_bytes,
             payload_bytes,
             origin,
             first: origin,
@@ -79,6 +84,11 @@ impl SendBuffer {
 
     pub(crate) const fn payload_bytes(&self) -> usize {
         self.payload_bytes
+    }
+
+    /// Changes the payload of full packets, as far as slots have room for it; queued packets stay as they are.
+    pub(crate) fn set_payload_bytes(&mut self, payload_bytes: usize) {
+        self.payload_bytes = payload_bytes.clamp(1, self.slot_payload_bytes);
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -181,7 +191,7 @@ impl SendBuffer {
                 break;
             }
             count += 1;
-            if slot.payload_bytes < self.payload_bytes {
+            if slot.payload_bytes < self.slot_payload_bytes {
                 break;
             }
         }
@@ -210,13 +220,13 @@ impl SendBuffer {
 
     /// Returns the size of a full packet without IP and UDP headers: that of a train's segments.
     pub(crate) const fn slot_bytes(&self) -> usize {
-        HEADER_BYTES + self.payload_bytes
+        HEADER_BYTES + self.slot_payload_bytes
     }
 
     fn fill_newest<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let index = self.index(self.end - 1);
         let held = self.slots[index].payload_bytes;
-        let (taken, rest) = bytes.split_at(bytes.len().min(self.payload_bytes - held));
+        let (taken, rest) = bytes.split_at(bytes.len().min(self.payload_bytes.saturating_sub(held)));
         let start = index * self.slot_bytes() + HEADER_BYTES + held;
         self.bytes[start..start + taken.len()].copy_from_slice(taken);
         self.slots[index].payload_bytes += taken.len();
@@ -269,6 +279,22 @@ mod tests {
         assert_eq!(buffer.push_stream(&[2; 5]), 5);
         assert_eq!(buffer.slot(1_000).payload_bytes, 5);
         assert_eq!(buffer.slot(1_001).payload_bytes, 5);
+    }
+
+    #[test]
+    fn packets_smaller_than_their_slots_are_no_train_and_full_ones_are_again() {
+        let mut buffer = buffer();
+        buffer.set_payload_bytes(6);
+        assert_eq!(buffer.push_stream(&[1; 12]), 12);
+        assert_eq!((buffer.train(1_000, 9), buffer.fits(25).1), (1, false));
+        buffer.set_payload_bytes(99);
+        assert_eq!(buffer.push_stream(&[2; 24]), 24, "the newest was not sent yet, and is filled");
+        assert_eq!(
+            [1_000, 1_001, 1_002, 1_003].map(|number| buffer.slot(number).payload_bytes),
+            [6, 10, 10, 10]
+        );
+        assert_eq!((buffer.train(1_000, 9), buffer.train(1_001, 9)), (1, 3));
+        assert_eq!(buffer.prepare(1_001, 2, 9, SocketId(5)), 26..26 * 3);
     }
 
     #[test]

@@ -13,4 +13,5 @@ mod line;
 mod messages;
 mod pair;
 mod quirks;
+mod sizes;
 mod streams;
