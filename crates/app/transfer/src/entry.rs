@@ -50,28 +50,7 @@ impl Entry {
     /// # Errors
     /// [`UnsafeName`] if it could lead out of the receiver's directory.
     pub fn parts(&self) -> Result<Vec<&str>, UnsafeName> {
-        let unsafe_name = |reason| {
-            let path = self.path.chars().filter(|letter| !letter.is_control()).take(200).collect();
-            UnsafeName { path, reason }
-        };
-        if self.path.len() > MAX_PATH_BYTES {
-            return Err(unsafe_name("it is longer than 4096 bytes"));
-        }
-        let parts: Vec<&str> = self.path.split('/').collect();
-        for part in &parts {
-            let reason = match *part {
-                "" => "it is absolute, empty, or has an empty part",
-                "." | ".." => "it leaves the directory",
-                part if part.len() > MAX_NAME_BYTES => "a part of it is longer than 255 bytes",
-                part if part.contains(char::is_control) => "it contains a control character",
-                _ => continue,
-            };
-            return Err(unsafe_name(reason));
-        }
-        if parts[0] == PARTIAL_FOLDER {
-            return Err(unsafe_name("the name is reserved for incomplete files"));
-        }
-        Ok(parts)
+        parts(&self.path)
     }
 
     /// Returns the name of the partial file: the same for the same state of the same file.
@@ -83,6 +62,35 @@ impl Entry {
         hasher.update(&self.modified_ns.to_le_bytes());
         hasher.finalize().to_hex().as_str()[..32].to_owned()
     }
+}
+
+/// Returns the parts of a path, each a name within the one before.
+///
+/// # Errors
+/// [`UnsafeName`] if it could lead out of its directory.
+pub(crate) fn parts(path: &str) -> Result<Vec<&str>, UnsafeName> {
+    let unsafe_name = |reason| {
+        let path = path.chars().filter(|letter| !letter.is_control()).take(200).collect();
+        UnsafeName { path, reason }
+    };
+    if path.len() > MAX_PATH_BYTES {
+        return Err(unsafe_name("it is longer than 4096 bytes"));
+    }
+    let parts: Vec<&str> = path.split('/').collect();
+    for part in &parts {
+        let reason = match *part {
+            "" => "it is absolute, empty, or has an empty part",
+            "." | ".." => "it leaves the directory",
+            part if part.len() > MAX_NAME_BYTES => "a part of it is longer than 255 bytes",
+            part if part.contains(char::is_control) => "it contains a control character",
+            _ => continue,
+        };
+        return Err(unsafe_name(reason));
+    }
+    if parts[0] == PARTIAL_FOLDER {
+        return Err(unsafe_name("the name is reserved for incomplete files"));
+    }
+    Ok(parts)
 }
 
 #[cfg(test)]

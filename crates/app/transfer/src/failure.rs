@@ -15,6 +15,12 @@ pub enum Failure {
     /// The other end violates the protocol: a foreign program, or a faulty one.
     #[error("the other end violates the protocol: {0}")]
     Protocol(String),
+    /// This end does not do what the connection is for.
+    #[error("{0}")]
+    Unwanted(&'static str),
+    /// The receiver takes no parallel streams.
+    #[error("the receiver takes one stream only: {0}\nuse the same release at both ends, or omit --streams")]
+    OneStream(String),
     /// The two ends are of different versions.
     #[error(
         "the other end speaks version {0} of the protocol, this one version 1\nuse the same release at both ends"

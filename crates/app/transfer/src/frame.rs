@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::Entry;
 use crate::failure::Failure;
+use crate::opening::Place;
+use crate::order::Order;
 
 /// Maximum size of the content of a data frame. Units: bytes.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
@@ -36,6 +38,10 @@ pub(crate) enum FromSender {
         #[serde(default)]
         hears_busy: bool,
     },
+    /// First message of a stream of a striped transfer.
+    Join { protocol: String, version: u32, place: Place },
+    /// First message of a client that orders a transfer between two other hosts.
+    Order { protocol: String, version: u32, order: Order },
     /// Part of the list of offered entries; `last` ends the list.
     Entries { entries: Vec<Entry>, last: bool },
     /// A file begins, or continues from a byte.
@@ -56,6 +62,8 @@ pub(crate) enum FromSender {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromReceiver {
+    /// A stream of a striped transfer is taken.
+    Joined,
     /// State of some entries, in their order.
     Answers { answers: Vec<Answer> },
     /// A file is complete, and in its place.

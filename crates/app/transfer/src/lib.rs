@@ -16,6 +16,9 @@
 //! Either end may send `fail` with a reason, and nothing follows it. Frames are described in
 //! `docs/protocol/transfer.md`.
 //!
+//! Before that a connection may `join` a striped transfer, whose bytes take several connections ([`Stripes`]), or give an
+//! [`Order`] for a transfer between two other hosts.
+//!
 //! The connection is any type that reads and writes through a shared reference, as [`std::net::TcpStream`] does. Its
 //! reads may time out: `stop` is then called to check whether to continue.
 
@@ -24,22 +27,28 @@ mod failure;
 mod frame;
 mod line;
 mod listing;
+mod opening;
+mod order;
 mod outcome;
 mod patience;
 mod receive;
 mod send;
 mod slots;
 mod store;
+mod stripes;
 
 pub use entry::{Entry, Kind, UnsafeName};
 pub use failure::Failure;
-pub use listing::{Content, LeftOut, Listing, ListingError};
+pub use listing::{LeftOut, Listing, ListingError};
+pub use opening::{Bundles, Opening, Place, join, refuse};
+pub use order::{Carried, Order, Report, Reporter, order};
 pub use outcome::{Notice, Outcome, Tally};
 pub use patience::Patience;
 pub use receive::{Receiver, Whereto};
 pub use send::Sender;
 pub use slots::{SlotId, Slots, Taken};
 pub use store::{PARTIAL_FOLDER, Store};
+pub use stripes::{MAX_STREAMS, Stripes};
 
 /// Version of the protocol; the two ends must have the same.
 pub const VERSION: u32 = 1;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
-use crate::frame::{self, Frame, HEADER_BYTES};
+use crate::frame::{self, Frame, FromReceiver, HEADER_BYTES};
 use crate::patience::Pulse;
 
 /// Connection with a stop request.
@@ -30,6 +30,14 @@ where
 {
     pub(crate) fn say(&self, word: &impl Serialize) -> Result<(), Failure> {
         self.write_all(&frame::word_frame(word))
+    }
+
+    /// Tells the other end of a failure, unless it reported one or is gone.
+    pub(crate) fn refuse(&self, failure: &Failure) {
+        if !matches!(failure, Failure::Connection(_) | Failure::Peer(_)) {
+            // If it can no longer be sent, the other end sees the end of the connection.
+            drop(self.say(&FromReceiver::Fail { reason: failure.to_string() }));
+        }
     }
 
     pub(crate) fn write_all(&self, mut bytes: &[u8]) -> Result<(), Failure> {

@@ -1,7 +1,10 @@
 //! Outcomes of the offered entries.
 
+use serde::{Deserialize, Serialize};
+
 /// Outcome of an entry.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It arrived, and equals what was sent.
     Delivered,
@@ -12,7 +15,7 @@ pub enum Outcome {
 }
 
 /// The account of a transfer: offered = delivered + already there + refused + missing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Number of files and directories offered.
     pub offered: u64,
@@ -33,6 +36,20 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Returns whether no more entries have an outcome than were offered: an account of another host may say anything.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        let within = |parts: [u64; 3], whole: u64| {
+            let sum = parts.into_iter().try_fold(0_u64, u64::checked_add);
+            sum.is_some_and(|sum| sum <= whole)
+        };
+        within([self.delivered, self.already_there, self.refused], self.offered)
+            && within(
+                [self.delivered_bytes, self.already_there_bytes, self.refused_bytes],
+                self.offered_bytes,
+            )
+    }
+
     /// Returns the number of entries without an outcome yet.
     #[must_use]
     pub const fn missing(&self) -> u64 {

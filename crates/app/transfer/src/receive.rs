@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::frame::{Answer, Frame, FromReceiver, FromSender, LISTED_TOGETHER, PIECE_BYTES};
 use crate::line::Line;
 use crate::listing::MAX_ENTRIES;
+use crate::opening::Opening;
 use crate::outcome::{Notice, Outcome, Tally};
 use crate::patience::Pulse;
 use crate::send::PROTOCOL;
@@ -93,19 +94,30 @@ impl Receiver {
     where
         for<'c> &'c C: Read + Write,
     {
+        self.receive_opened(Opening::hear(connection, stop)?, connection, stop, tally, notice)
+    }
+
+    /// Receives as [`receive`](Self::receive) does, of a connection whose first message was heard.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_opened<C>(
+        &self,
+        opening: Opening,
+        connection: &C,
+        stop: &(dyn Fn() -> bool + Sync),
+        tally: &mut Tally,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<(), Failure>
+    where
+        for<'c> &'c C: Read + Write,
+    {
         let pulse = Pulse::new(None);
         let line = Line { connection, stop, pulse: &pulse };
         let (awaited, current) = (Vec::new(), None);
         let mut session =
             Session { whereto: &self.whereto, line, notice, tally, awaited, current, told: None };
-        let outcome = session.run();
-        if let Err(failure) = &outcome
-            && !matches!(failure, Failure::Connection(_) | Failure::Peer(_))
-        {
-            // If it can no longer be sent, the other end sees the end of the connection.
-            drop(line.say(&FromReceiver::Fail { reason: failure.to_string() }));
-        }
-        outcome
+        session.run(opening).inspect_err(|failure| line.refuse(failure))
     }
 }
 
@@ -113,9 +125,9 @@ impl<'s, C> Session<'s, C>
 where
     for<'c> &'c C: Read + Write,
 {
-    fn run(&mut self) -> Result<(), Failure> {
+    fn run(&mut self, opening: Opening) -> Result<(), Failure> {
         let mut body = Vec::with_capacity(PIECE_BYTES + 64);
-        self.greet(&mut body)?;
+        self.greet(opening)?;
         let entries = self.hear_list(&mut body)?;
         let bytes = entries.iter().map(|entry| entry.bytes).sum();
         entries.iter().for_each(|entry| self.tally.offer(entry.bytes));
@@ -139,8 +151,8 @@ where
         }
     }
 
-    fn greet(&mut self, body: &mut Vec<u8>) -> Result<(), Failure> {
-        match self.line.hear_word(body)? {
+    fn greet(&mut self, Opening(word): Opening) -> Result<(), Failure> {
+        match word {
             FromSender::Hello { protocol, version: VERSION, hears_busy } if protocol == PROTOCOL => {
                 self.told = hears_busy.then(Instant::now);
                 Ok(())

@@ -327,7 +327,9 @@ impl Sender {
             FromReceiver::Damaged { index } => (index, None),
             FromReceiver::Fail { reason } => return Err(Failure::Peer(reason)),
             FromReceiver::Busy => return Ok(()),
-            FromReceiver::Answers { .. } => return Err(Failure::protocol("unrequested answers")),
+            FromReceiver::Answers { .. } | FromReceiver::Joined => {
+                return Err(Failure::protocol("unrequested answers"));
+            }
             FromReceiver::Finished => {
                 session.is_finished = true;
                 return Ok(());

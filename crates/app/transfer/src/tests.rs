@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -111,12 +112,46 @@ fn names_and_bytes(top: &Path) -> Vec<(String, Vec<u8>)> {
     listing.entries().iter().map(|entry| (entry.path.clone(), bytes(entry))).collect()
 }
 
+/// An odd name costs itself, and what is within it if it is a directory.
+#[test]
+fn of_a_directory_with_odd_names_the_rest_arrives() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = tree(from.path());
+    fs::remove_file(top.join("link")).unwrap();
+    fs::write(top.join("line\nbreak ü.txt"), b"odd").unwrap();
+    fs::write(top.join(OsStr::from_bytes(b"f\xfcr.txt")), b"Latin-1").unwrap();
+    fs::create_dir(top.join(OsStr::from_bytes(b"raw/\xff"))).unwrap();
+    fs::write(top.join(OsStr::from_bytes(b"raw/\xff/inside")), b"unreached").unwrap();
+    let listing = Listing::of(std::slice::from_ref(&top)).unwrap();
+    let left: Vec<(String, &str)> = listing
+        .left_out
+        .iter()
+        .map(|it| (it.shown().replace(top.to_str().unwrap(), ""), &*it.reason))
+        .collect();
+    let expected = [
+        ("/f\\xfcr.txt", "its name is not UTF-8"),
+        ("/line\\nbreak ü.txt", "its name is refused: it contains a control character"),
+        ("/raw/\\xff", "its name is not UTF-8"),
+    ];
+    assert_eq!(left, expected.map(|(path, reason)| (path.to_owned(), reason)));
+    let mut sender = Sender::new(listing);
+    let (sent, received, tally, _) = transfer(&mut sender, &into(to.path(), false), (i64::MAX, i64::MAX));
+    assert!(sent.is_ok() && received.is_ok(), "{sent:?} {received:?}");
+    assert_eq!((tally.offered, tally.delivered, tally.missing()), (7, 7, 0));
+    assert_eq!(fs::read(to.path().join("shot-7/notes ü.txt")).unwrap(), b"fine");
+    // A path that was given by name is no accident.
+    let given = top.join(OsStr::from_bytes(b"f\xfcr.txt"));
+    assert!(matches!(Listing::of(&[given]), Err(ListingError::NotText(_))));
+}
+
 #[test]
 fn a_directory_arrives_as_it_was() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let top = tree(from.path());
     let listing = Listing::of(std::slice::from_ref(&top)).unwrap();
-    assert_eq!(listing.left_out, [LeftOut { path: top.join("link"), reason: "a symbolic link" }]);
+    assert_eq!(listing.left_out, [LeftOut { path: top.join("link"), reason: "a symbolic link".into() }]);
     let mut sender = Sender::new(listing);
     let receiver = into(to.path(), false);
     let (sent, received, tally, moved) = transfer(&mut sender, &receiver, (i64::MAX, i64::MAX));
@@ -491,4 +526,197 @@ fn frames_of_data_are_no_words() {
     let mut body = data(b"abc")[HEADER_BYTES..].to_vec();
     assert_eq!(frame::read::<FromSender>(2, &mut body).unwrap(), Frame::Data);
     assert_eq!(body, b"abc");
+}
+
+/// Transfers over several connections that break after a number of bytes; returns as [`transfer`] does.
+fn transfer_striped(
+    sender: &mut Sender,
+    receiver: &Receiver,
+    streams: usize,
+    cut: i64,
+) -> (Result<(), Failure>, Result<(), Failure>, Tally, u64) {
+    let (near, far): (Vec<_>, Vec<_>) = (0..streams).map(|_| pair()).unzip();
+    let cut_last = |(index, stream): (usize, UnixStream)| {
+        Arc::new(if index + 1 == streams { Cut::after(stream, cut) } else { Cut::never(stream) })
+    };
+    let near: Vec<Arc<Cut>> = near.into_iter().enumerate().map(cut_last).collect();
+    let far: Vec<Arc<Cut>> = far.into_iter().map(|stream| Arc::new(Cut::never(stream))).collect();
+    let (mut tally, mut moved) = (Tally::default(), 0);
+    let (sent, received) = std::thread::scope(|scope| {
+        let (tally, moved) = (&mut tally, &mut moved);
+        let far = scope.spawn(move || {
+            receiver.receive(&Stripes::receiving(&far), &|| false, tally, &mut |notice| {
+                if let Notice::Moved { bytes } = notice {
+                    *moved += bytes;
+                }
+            })
+        });
+        let sent = sender.send(&Stripes::sending(&near), &|| false, &mut |_| {});
+        drop(near);
+        (sent, far.join().expect("it does not panic"))
+    });
+    (sent, received, tally, moved)
+}
+
+#[test]
+fn a_file_over_several_streams_arrives_once_and_one_account_closes() {
+    for streams in [2, 5] {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let top = tree(from.path());
+        fs::remove_file(top.join("link")).unwrap();
+        let mut sender = Sender::new(Listing::of(std::slice::from_ref(&top)).unwrap());
+        let (sent, received, tally, moved) =
+            transfer_striped(&mut sender, &into(to.path(), false), streams, i64::MAX);
+        assert!(sent.is_ok() && received.is_ok(), "{sent:?} {received:?}");
+        assert_eq!((tally.offered, tally.delivered, tally.missing(), moved), (7, 7, 0, 3_500_004));
+        assert_eq!(sender.tally(), tally, "both ends count the same");
+        assert_eq!(names_and_bytes(&to.path().join("shot-7")), names_and_bytes(&top));
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_costs_what_was_in_flight_and_the_rest_is_resumed() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = from.path().join("large.bin");
+    fs::write(&path, some_bytes(1, 6_000_000)).unwrap();
+    let mut sender = Sender::new(Listing::of(std::slice::from_ref(&path)).unwrap());
+    let receiver = into(to.path(), false);
+    let (mut moved, mut attempts) = (0, 0);
+    while sender.tally().missing() > 0 {
+        let cut = [400_000, 900_000, i64::MAX][attempts.min(2)];
+        let (sent, _, tally, now) = transfer_striped(&mut sender, &receiver, 3, cut);
+        assert!(sent.as_ref().err().is_none_or(Failure::is_worth_another_try), "{sent:?}");
+        assert_eq!(tally.offered, tally.delivered + tally.already_there + tally.refused + tally.missing());
+        moved += now;
+        attempts += 1;
+    }
+    assert_eq!((attempts, sender.tally().delivered), (3, 1));
+    assert_eq!(moved, 6_000_000, "nothing that was stored came again");
+    assert_eq!(fs::read(to.path().join("large.bin")).unwrap(), some_bytes(1, 6_000_000));
+}
+
+fn place(index: u32) -> Place {
+    Place { bundle: 7, streams: 3, index }
+}
+
+#[test]
+fn streams_of_one_transfer_find_each_other_and_no_others() {
+    let bundles: Bundles<u8, u32> = Bundles::default();
+    let joined = std::thread::scope(|scope| {
+        let mut sides = Vec::new();
+        for index in 0..3 {
+            let (near, far) = pair();
+            let bundles = &bundles;
+            sides.push(scope.spawn(move || {
+                let far = Cut::never(far);
+                bundles.join((1, &place(index)), index, &far, &|| false)
+            }));
+            // The answer says that it is known, and the next may follow.
+            join(&Cut::never(near), &place(index), &|| false).unwrap();
+        }
+        let strange = |neighbour, place: Place| {
+            let (near, far) = pair();
+            let refused = bundles.join((neighbour, &place), 9, &Cut::never(far), &|| false);
+            assert!(matches!(refused, Err(Failure::Protocol(_))), "{refused:?}");
+            drop(near);
+        };
+        strange(2, place(1));
+        strange(1, place(1));
+        strange(1, Place { streams: 4, ..place(3) });
+        strange(1, Place { bundle: 8, streams: MAX_STREAMS + 1, index: 0 });
+        let first = sides.remove(0).join().unwrap().unwrap();
+        bundles.end(&1, 7);
+        let others = sides.into_iter().map(|side| side.join().unwrap().unwrap());
+        std::iter::once(first).chain(others).collect::<Vec<_>>()
+    });
+    assert_eq!(joined, [Some(vec![0, 1, 2]), None, None]);
+}
+
+/// A receiver of an earlier release answers a message that it does not know in this way.
+#[test]
+fn a_receiver_without_parallel_streams_is_named_with_a_way_out() {
+    let (near, far) = pair();
+    let reason = "the other end violates the protocol: malformed message: unknown variant `join`";
+    (&far).write_all(&word_frame(&FromReceiver::Fail { reason: reason.into() })).unwrap();
+    let failure = join(&Cut::never(near), &place(0), &|| false).unwrap_err();
+    let said = failure.to_string();
+    assert!(
+        said.starts_with("the receiver takes one stream only: ") && said.ends_with("omit --streams"),
+        "{said}"
+    );
+    assert!(!failure.is_worth_another_try());
+}
+
+#[test]
+fn nothing_outside_an_offered_folder_is_listed_or_read() {
+    let (offered, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = tree(offered.path());
+    fs::write(outside.path().join("secret"), b"secret").unwrap();
+    std::os::unix::fs::symlink(outside.path(), top.join("out")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("secret"), offered.path().join("file")).unwrap();
+    let within = |path: &str| Listing::within(offered.path(), &[path.to_owned()]);
+    let absolute = outside.path().join("secret");
+    for path in [
+        "..",
+        "shot-7/../..",
+        "/etc/passwd",
+        absolute.to_str().unwrap(),
+        ".",
+        "",
+        "a\0b",
+        ".tallycast-partial",
+    ] {
+        assert!(matches!(within(path), Err(ListingError::Name(_))), "{path:?}");
+    }
+    for path in ["file", "shot-7/out", "shot-7/out/secret", "none"] {
+        assert!(matches!(within(path), Err(ListingError::Unreadable { .. })), "{path}");
+    }
+    let left: Vec<String> = within("shot-7").unwrap().left_out.iter().map(LeftOut::shown).collect();
+    assert_eq!(left, ["shot-7/link", "shot-7/out"]);
+    // A folder is replaced by a link after it was listed: its files are not read any more.
+    let listing = within("shot-7/raw").unwrap();
+    let mut sender = Sender::new(listing);
+    fs::rename(top.join("raw"), top.join("moved")).unwrap();
+    fs::write(outside.path().join("large.bin"), some_bytes(1, 3_500_000)).unwrap();
+    std::os::unix::fs::symlink(outside.path(), top.join("raw")).unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let (sent, _, tally, moved) = transfer(&mut sender, &into(to.path(), false), (i64::MAX, i64::MAX));
+    assert!(sent.is_ok(), "{sent:?}");
+    assert_eq!((tally.offered, tally.refused, moved), (3, 2, 0), "the directory itself is made");
+}
+
+#[test]
+fn an_order_is_answered_with_reports_and_an_account_that_closes() {
+    let order =
+        Order { paths: vec!["shot-7".into()], to: "udt://b".into(), streams: 2, max_bytes_per_s: None };
+    let tally =
+        Tally { offered: 3, offered_bytes: 30, delivered: 2, delivered_bytes: 20, ..Tally::default() };
+    let give = |account: Report| {
+        let (near, far) = pair();
+        std::thread::scope(|scope| {
+            let order = &order;
+            let host = scope.spawn(move || {
+                let far = Cut::never(far);
+                let opening = Opening::hear(&far, &|| false).unwrap();
+                assert_eq!((opening.order(), opening.place()), (Some(order), None));
+                let reporter = Reporter::new(&far, &|| false);
+                reporter.report(&Report::Listed { entries: 3, bytes: 30 }).unwrap();
+                reporter.report(&account).unwrap();
+                reporter.wait_for_end();
+            });
+            let mut reports = Vec::new();
+            let carried =
+                super::order(&Cut::never(near), order, &|| false, &mut |report| reports.push(report));
+            host.join().unwrap();
+            assert_eq!(reports, [Report::Listed { entries: 3, bytes: 30 }]);
+            carried
+        })
+    };
+    let carried = give(Report::Account { tally, moved_bytes: 20, error: None }).unwrap();
+    assert_eq!((carried.tally, carried.tally.missing(), carried.moved_bytes), (tally, 1, 20));
+    let wrong = Tally { delivered: 4, ..tally };
+    let refused = give(Report::Account { tally: wrong, moved_bytes: 20, error: None });
+    assert!(matches!(refused, Err(Failure::Protocol(_))), "{refused:?}");
+    let refused = give(Report::Fail { reason: "this host offers no folder".into() });
+    assert!(matches!(refused, Err(Failure::Peer(_))), "{refused:?}");
 }

@@ -1,7 +1,7 @@
 //! `tallycast recv`: receives files of `tallycast send` into a directory.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,7 +11,9 @@ use clap::Args;
 use serde_json::json;
 use sys::Cancellation;
 use tallycast::udt::{Address, Connection, EndpointStats, Listener, Source, WaitError};
-use transfer::{Failure, Notice, Receiver, SlotId, Slots, Store, Taken, Tally, Whereto};
+use transfer::{
+    Bundles, Failure, Notice, Opening, Receiver, SlotId, Slots, Store, Stripes, Taken, Tally, Whereto,
+};
 
 use super::reliable::{Meter, POLL_INTERVAL, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
@@ -21,12 +23,13 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast recv incoming/                            from any sender, on port 7400, until Ctrl-C
   tallycast recv incoming/ udt://10.0.0.1:9000 -1   one transfer, on one interface
+  tallycast recv --offer shots/                       offer a folder to `tallycast send --from`, and take nothing
   tallycast recv --memory                             measure the speed only
   tallycast recv --raw udt://0.0.0.0:9000 > file      from any program that speaks UDT 4
   tallycast recv --raw --messages udt://0.0.0.0:9000  messages, one after the other
 
 Incomplete files are kept in .tallycast-partial of the directory; a file in its place is complete and verified.
-Any host that reaches the port may send: restrict access with a firewall. Existing files stay, unless --overwrite.
+Any host that reaches the port may send, and with --offer have files sent anywhere: restrict access with a firewall. Existing files stay, unless --overwrite.
 Exit code 1: something was refused or is missing; the output says what.";
 
 const USAGE: &str = "tallycast recv DIR udt://0.0.0.0:7400";
@@ -48,6 +51,9 @@ pub(crate) struct Arguments {
     /// Replace existing files of the same name
     #[arg(long, conflicts_with_all = ["memory", "raw"])]
     overwrite: bool,
+    /// Send files below this folder wherever `tallycast send --from` of any host orders; without DIR nothing is received
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["memory", "raw"])]
+    offer: Option<PathBuf>,
     /// Verify what arrives and discard it, to measure
     #[arg(long, conflicts_with = "raw")]
     memory: bool,
@@ -77,14 +83,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
                 &cancellation,
             );
         }
-        [] if arguments.memory => Whereto::Nowhere,
+        [] if arguments.memory => Some(Whereto::Nowhere),
+        [] if arguments.offer.is_some() => None,
         [] => bail!("no directory to receive into is given\nwrite {USAGE}"),
         _ if arguments.raw || arguments.memory => {
             bail!("--raw and --memory take no directory\nomit one or the other")
         }
-        [directory] => Whereto::Directory(open(directory, arguments.overwrite)?),
+        [directory] => Some(Whereto::Directory(open(directory, arguments.overwrite)?)),
         [_, other, ..] => bail!("unexpected second directory `{}`\nwrite {USAGE}", other.display()),
     };
+    if let Some(folder) = arguments.offer.as_ref().filter(|folder| !folder.is_dir()) {
+        bail!("--offer {}: no such folder", folder.display());
+    }
     let listener = Listener::bind_to(address.resolve()?, &arguments.transport.for_files(&address)?)
         .with_context(|| format!("cannot listen at {address}"))?;
     let screen = Screen::new(arguments.json);
@@ -92,7 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let text = || format!("waiting at udt://{at} for `tallycast send PATH… udt://this-host:{}`", at.port());
     screen.say(text, || json!({"event": "listening", "address": format!("udt://{at}"), "port": at.port()}));
     let service = Service {
-        receiver: Receiver::new(whereto),
+        receiver: whereto.map(Receiver::new),
+        offered: arguments.offer.as_deref(),
+        bundles: Bundles::default(),
         once: arguments.one_off,
         screen: &screen,
         cancellation: &cancellation,
@@ -116,7 +128,10 @@ fn open(directory: &Path, may_replace: bool) -> anyhow::Result<Store> {
 
 /// Serves one connection a thread.
 struct Service<'a> {
-    receiver: Receiver,
+    /// `None` if nothing is received.
+    receiver: Option<Receiver>,
+    offered: Option<&'a Path>,
+    bundles: Bundles<Option<Source>, (SlotId, Arc<Connection>)>,
     once: bool,
     screen: &'a Screen,
     cancellation: &'a Cancellation,
@@ -139,6 +154,8 @@ struct Served {
     meter: Arc<Meter>,
     /// Another sender has its slot now.
     is_sent_away: Arc<AtomicBool>,
+    /// Its progress is shown with that of another stream.
+    is_part: Arc<AtomicBool>,
 }
 
 /// State of everything so far.
@@ -184,7 +201,8 @@ impl Service<'_> {
         let peer = address.map_or_else(String::new, |address| format!("udt://{address}"));
         let (connection, meter, is_sent_away) =
             (Arc::new(connection), Arc::new(Meter::new()), Arc::default());
-        let served = Served { peer, connection, meter, is_sent_away };
+        let is_part = Arc::default();
+        let served = Served { peer, connection, meter, is_sent_away, is_part };
         let (slot, gone) = self.hall().take(address.map(|address| Source::of(address.ip())), &served);
         if let Some(gone) = gone {
             self.send_away(&gone, "it was idle while others wait");
@@ -257,18 +275,19 @@ impl Service<'_> {
 
     /// Handles one connection.
     fn session(&self, slot: SlotId, served: &Served) {
-        let Served { peer, connection, meter, is_sent_away } = served;
+        let Served { peer, connection, meter, is_sent_away, .. } = served;
         connection.set_receive_timeout(Some(POLL_INTERVAL));
         connection.set_send_timeout(Some(POLL_INTERVAL));
-        meter.connected(connection);
-        let mut tally = Tally::default();
-        let mut notice = |notice: Notice<'_>| {
-            meter.notice(&notice);
-            self.hall().note(slot, &notice);
-            self.screen.notice(peer, &notice);
-        };
+        meter.connected(std::slice::from_ref(connection));
         let stop = || self.is_over() || is_sent_away.load(Ordering::Relaxed);
-        let received = self.receiver.receive(&**connection, &stop, &mut tally, &mut notice);
+        let mut tally = Tally::default();
+        let opening = Opening::hear(&**connection, &stop);
+        let received = opening.map(|opening| self.serve_opened(slot, served, opening, &stop, &mut tally));
+        let received = match received {
+            Ok(Some(received)) => received,
+            Ok(None) => return self.hall().leave(slot),
+            Err(failure) => Err(failure),
+        };
         self.hall().leave(slot);
         let error = received.as_ref().err().map(ToString::to_string);
         if let Some(error) = &error {
@@ -293,6 +312,61 @@ impl Service<'_> {
         if is_last && self.once {
             self.is_over.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+impl Service<'_> {
+    /// Receives over a connection, or over all streams of a striped transfer. Returns `None` for an order, which has its
+    /// own account, and for a stream whose transfer another thread receives.
+    fn serve_opened(
+        &self,
+        slot: SlotId,
+        served: &Served,
+        opening: Opening,
+        stop: &(dyn Fn() -> bool + Sync),
+        tally: &mut Tally,
+    ) -> Option<Result<(), Failure>> {
+        let Served { peer, connection, meter, .. } = served;
+        if let Some(order) = opening.order() {
+            self.hall().note(slot, &Notice::Listed { entries: 0, bytes: 0 });
+            super::send::carry_out(order, self.offered, connection, self.screen, stop);
+            return None;
+        }
+        let Some(receiver) = &self.receiver else {
+            return Some(transfer::refuse(
+                &**connection,
+                "this host receives nothing, it only offers a folder",
+            ));
+        };
+        let Some(place) = opening.place().cloned() else {
+            let mut notice = |notice: Notice<'_>| self.note(&[slot], served, &notice);
+            return Some(receiver.receive_opened(opening, &**connection, stop, tally, &mut notice));
+        };
+        let source = connection.peer_address().map(|address| Source::of(address.ip()));
+        self.hall().note(slot, &Notice::Listed { entries: 0, bytes: 0 });
+        served.is_part.store(place.index > 0, Ordering::Relaxed);
+        let joined = self.bundles.join((source, &place), (slot, Arc::clone(connection)), &**connection, stop);
+        let (slots, streams): (Vec<SlotId>, Vec<Arc<Connection>>) = match joined {
+            Ok(Some(all)) => all.into_iter().unzip(),
+            Ok(None) => return None,
+            Err(failure) => return Some(Err(failure)),
+        };
+        meter.connected(&streams);
+        let count = streams.len();
+        let text = || format!("{peer}: over {count} streams");
+        self.screen.say(text, || json!({"event": "streams", "peer": peer, "streams": count}));
+        let mut notice = |notice: Notice<'_>| self.note(&slots, served, &notice);
+        let stripes = Stripes::receiving(&streams);
+        let received = receiver.receive(&stripes, stop, tally, &mut notice);
+        drop(stripes);
+        self.bundles.end(&source, place.bundle);
+        Some(received)
+    }
+
+    fn note(&self, slots: &[SlotId], served: &Served, notice: &Notice<'_>) {
+        served.meter.notice(notice);
+        slots.iter().for_each(|slot| self.hall().note(*slot, notice));
+        self.screen.notice(&served.peer, notice);
     }
 }
 
@@ -328,6 +402,7 @@ impl Hall {
     }
 
     fn meters(&self) -> Vec<(String, Arc<Meter>)> {
-        self.served.values().map(|served| (served.peer.clone(), Arc::clone(&served.meter))).collect()
+        let shown = self.served.values().filter(|served| !served.is_part.load(Ordering::Relaxed));
+        shown.map(|served| (served.peer.clone(), Arc::clone(&served.meter))).collect()
     }
 }

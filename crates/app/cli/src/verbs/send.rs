@@ -1,5 +1,7 @@
 //! `tallycast send`: files and directories to a distant receiver, over as many connections as needed.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +10,12 @@ use clap::Args;
 use serde_json::json;
 use sys::Cancellation;
 use tallycast::udt::{Address, CloseReason, Connection, Error, Options, SAFE_PACKET_BYTES, WaitError};
-use transfer::{Failure, Listing, Notice, Patience, Sender};
+use transfer::{Failure, Listing, MAX_STREAMS, Notice, Patience, Place, Sender, Stripes, Tally};
 use units::text;
+
+mod ordered;
+
+pub(crate) use ordered::carry_out;
 
 use super::reliable::{Meter, POLL_INTERVAL, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
@@ -19,6 +25,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast send shot-1042/ udt://archive.example.org            a directory, to a host that runs `tallycast recv DIR`
   tallycast send a.h5 b.h5 'udt://archive.example.org:7400?cc=reno' --bitrate 500M
+  tallycast send --streams 4 shot-1042/ udt://archive.example.org   each file over four connections at once
+  tallycast send --from udt://daq-3 shot-1042 udt://archive.example.org   from a host that runs `tallycast recv --offer DIR`
   tallycast send --memory 10GB udt://archive.example.org         measure the speed only
   tallycast send --raw udt://host:9000 < file                    to any program that speaks UDT 4
   tallycast send --raw --messages 8kB udt://host:9000 < file     as messages
@@ -38,6 +46,12 @@ pub(crate) struct Arguments {
     /// Send this much from memory instead of files, to measure; the receiver discards it with --memory
     #[arg(long, value_name = "SIZE", value_parser = text::size_bytes, conflicts_with = "raw")]
     memory: Option<usize>,
+    /// Number of connections that share every file, 1 to 16; each takes a full share of a bottleneck
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STREAMS)), conflicts_with = "raw")]
+    streams: u32,
+    /// Have this host send files of the folder that it offers; paths are below that folder, and the destination is as that host reaches it
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["raw", "memory", "patience"])]
+    from: Option<Address>,
     /// Send standard input unchanged; replies go to standard output
     #[arg(long)]
     raw: bool,
@@ -62,6 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
         return raw::send(&address, &arguments.transport, arguments.messages, arguments.json, &cancellation);
     }
+    if let Some(from) = &arguments.from {
+        return ordered::send(from, &paths, &address, arguments, &cancellation);
+    }
     let listing = match (arguments.memory, paths.as_slice()) {
         (Some(bytes), []) => Listing::of_memory(bytes as u64),
         (Some(_), _) => bail!("--memory sends no files\nomit the paths, or --memory"),
@@ -70,17 +87,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     let screen = Screen::new(arguments.json);
     for left_out in &listing.left_out {
-        let (path, reason) = (left_out.path.display().to_string(), left_out.reason);
-        let text = || format!("warning: skipping {}: {reason}", path.replace(char::is_control, "?"));
+        let (path, reason) = (left_out.shown(), &left_out.reason);
+        let text = || format!("warning: skipping {path}: {reason}");
         screen.say(text, || json!({"event": "left_out", "path": path, "reason": reason}));
     }
     let is_something_left_out = !listing.left_out.is_empty();
-    let options = arguments.transport.for_files(&address)?;
+    let options = divided(arguments.transport.for_files(&address)?, arguments.streams);
     let meter = Arc::new(Meter::new());
     let mut transfer = Transfer {
         address: &address,
         options,
         patience: arguments.patience,
+        streams: arguments.streams,
+        also: &|_| {},
         sender: Sender::new(listing),
         screen: &screen,
         meter: &meter,
@@ -101,9 +120,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match ended {
         Err(Stopped::ByUs) => Ok(Outcome::Found),
         Err(Stopped::Failed(error)) => Err(error),
-        Ok(()) if tally.refused > 0 || is_something_left_out => Ok(Outcome::Found),
-        Ok(()) => Ok(Outcome::Fine),
+        Ok(()) => Ok(outcome(&tally, is_something_left_out)),
     }
+}
+
+const fn outcome(tally: &Tally, is_something_left_out: bool) -> Outcome {
+    if tally.refused > 0 || is_something_left_out { Outcome::Found } else { Outcome::Fine }
 }
 
 /// Default time to try to continue.
@@ -121,6 +143,10 @@ struct Transfer<'a> {
     options: Options,
     /// Patience as given.
     patience: Option<Duration>,
+    /// Number of parallel connections.
+    streams: u32,
+    /// Hears of everything, beside screen and meter.
+    also: &'a (dyn Fn(&Notice<'_>) + Sync),
     sender: Sender,
     screen: &'a Screen,
     meter: &'a Meter,
@@ -231,26 +257,65 @@ impl Transfer<'_> {
         );
     }
 
+    /// Joins a striped transfer with the first connection, and opens the others; without parallel streams the first
+    /// stays alone.
+    fn all_streams(&self, first: Arc<Connection>) -> Result<Vec<Arc<Connection>>, Failure> {
+        let streams = self.streams;
+        if streams == 1 {
+            return Ok(vec![first]);
+        }
+        let (bundle, cancellation) = (RandomState::new().build_hasher().finish(), self.cancellation);
+        let join = |index, connection: Arc<Connection>| {
+            let stop = || cancellation.is_cancelled();
+            transfer::join(&*connection, &Place { bundle, streams, index }, &stop).map(|()| connection)
+        };
+        let gone = |error: Error| Failure::Connection(error.into());
+        let peer = first.peer_address();
+        let peer = peer.ok_or_else(|| Failure::Connection(std::io::ErrorKind::NotConnected.into()))?;
+        let options = self.options_now();
+        let another = |index| {
+            let connection = Connection::connect_to(peer, &options).map_err(gone)?;
+            connection.set_receive_timeout(Some(POLL_INTERVAL));
+            connection.set_send_timeout(Some(POLL_INTERVAL));
+            join(index, Arc::new(connection))
+        };
+        let first = join(0, first)?;
+        std::thread::scope(|scope| {
+            // All at once: each takes two round trips.
+            let others: Vec<_> = (1..streams).map(|index| scope.spawn(move || another(index))).collect();
+            let joined = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            std::iter::once(Ok(first)).chain(joined).collect()
+        })
+    }
+
     /// Sends over one connection; returns the reason if it broke.
     fn send_over(&mut self, connection: Connection) -> Result<Option<String>, Stopped> {
         connection.set_receive_timeout(Some(POLL_INTERVAL));
         connection.set_send_timeout(Some(POLL_INTERVAL));
         let connection = Arc::new(connection);
-        self.meter.connected(&connection);
         let peer = self.address.to_string();
-        let (screen, meter, cancellation) = (self.screen, self.meter, self.cancellation);
+        let (screen, meter, cancellation, also) = (self.screen, self.meter, self.cancellation, self.also);
         let mut notice = |notice: Notice<'_>| {
             meter.notice(&notice);
             screen.notice(&peer, &notice);
+            also(&notice);
         };
         let carried = || meter.carried();
         let patience = Patience { at_most: self.patience(), carried: &carried };
-        match self.sender.send_within(
-            &*connection,
-            Some(patience),
-            &|| cancellation.is_cancelled(),
-            &mut notice,
-        ) {
+        let stop = || cancellation.is_cancelled();
+        let streams = self.all_streams(connection);
+        let sent = streams.and_then(|streams| {
+            meter.connected(&streams);
+            match &streams[..] {
+                [only] => self.sender.send_within(&**only, Some(patience), &stop, &mut notice),
+                several => {
+                    self.sender.send_within(&Stripes::sending(several), Some(patience), &stop, &mut notice)
+                }
+            }
+        });
+        match sent {
             Ok(()) => Ok(None),
             Err(Failure::Stopped) => Err(Stopped::ByUs),
             Err(failure) if !failure.is_worth_another_try() => Err(anyhow!(failure).into()),
@@ -263,6 +328,18 @@ impl Transfer<'_> {
             }
         }
     }
+}
+
+/// Divides rate and buffers among parallel connections: together they have those of one.
+fn divided(mut options: Options, streams: u32) -> Options {
+    /// Least buffer of a stream: 6 MB.
+    const LEAST_PACKETS: u32 = 4_096;
+    let socket = &mut options.socket;
+    socket.max_bytes_per_s = socket.max_bytes_per_s.map(|rate| (rate / u64::from(streams)).max(1));
+    for packets in [&mut socket.send_buffer_packets, &mut socket.receive_buffer_packets] {
+        *packets = (*packets / streams).max(LEAST_PACKETS.min(*packets));
+    }
+    options
 }
 
 /// Returns the size of the packets that did not arrive, if a connection broke for that.
@@ -284,6 +361,16 @@ const fn smaller(packet_bytes: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parallel_connections_share_rate_and_buffers() {
+        let mut options = Options::stream();
+        options.socket.max_bytes_per_s = Some(1_000);
+        (options.socket.send_buffer_packets, options.socket.receive_buffer_packets) = (46_080, 100);
+        let socket = divided(options, 4).socket;
+        assert_eq!((socket.max_bytes_per_s, socket.send_buffer_packets), (Some(250), 11_520));
+        assert_eq!(socket.receive_buffer_packets, 100);
+    }
 
     #[test]
     fn a_black_hole_takes_smaller_packets_and_no_other_failure_does() {

@@ -114,6 +114,64 @@ fn a_directory_arrives_and_is_not_sent_twice() {
 }
 
 #[test]
+fn parallel_streams_carry_each_file_and_have_one_account() {
+    let (from, to) = (folder(), tempfile::tempdir().unwrap());
+    let (mut receiver, address) = receiver(&[to.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
+    let mut sender = sender(&from.path().join("shot"), &address, &["--streams", "4"]);
+    let (sent, _) = account(&mut sender);
+    let (received, lines) = account(&mut receiver);
+    for account in [&sent, &received] {
+        assert_eq!(
+            (&account["delivered"], &account["moved_bytes"]),
+            (&6.into(), &(big_bytes() as u64 + 13).into())
+        );
+    }
+    let joined: Vec<&Value> = lines.iter().filter(|line| line["event"] == "streams").collect();
+    assert_eq!((joined.len(), &joined[0]["streams"]), (1, &4.into()), "{lines:?}");
+    assert_eq!(sender.wait().0.code(), Some(0));
+    is_whole(to.path());
+    receiver.signal(Signal::INT);
+    assert_eq!(receiver.wait().0.code(), Some(0));
+}
+
+#[test]
+fn a_third_host_has_offered_files_sent_and_sees_the_account() {
+    let (from, to) = (folder(), tempfile::tempdir().unwrap());
+    let (_receiver, address) = receiver(&[to.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
+    let (_offering, source) = receiver(&["--offer", from.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
+    let order = |path: &str, more: &[&str]| {
+        run(&[&["send", "--json", "--from", &source, path, &address], more].concat())
+    };
+    let output = order("shot", &["--streams", "2"]);
+    let lines: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let account = lines.last().unwrap();
+    assert_eq!(account["event"], "account", "{lines:?}");
+    closes(account, &lines);
+    assert_eq!(
+        (&account["delivered"], &account["missing"], output.status.code()),
+        (&6.into(), &0.into(), Some(0))
+    );
+    is_whole(to.path());
+    for (path, expected) in
+        [("../shot", "it leaves the directory"), ("none", "No such file"), ("/etc", "absolute")]
+    {
+        let output = order(path, &[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(expected), "{path}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{path}");
+    }
+    // What only offers takes nothing, and what only takes offers nothing.
+    let output = run(&["send", from.path().join("shot").to_str().unwrap(), &source]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("receives nothing"));
+    let output = run(&["send", "--from", &address, "shot", &source]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("offers no folder"));
+}
+
+#[test]
 fn another_file_of_that_name_stays_unless_it_may_be_replaced() {
     let (from, to) = (folder(), tempfile::tempdir().unwrap());
     let (note, there) = (from.path().join("shot/nothing"), to.path().join("nothing"));

@@ -17,7 +17,8 @@ pub(crate) struct Meter {
 
 #[derive(Debug)]
 struct State {
-    connection: Option<Arc<Connection>>,
+    /// The streams of the connection; none while there is none.
+    streams: Vec<Arc<Connection>>,
     /// Statistics of the closed connections.
     last_stats: Option<Stats>,
     began: Instant,
@@ -55,7 +56,7 @@ impl Meter {
     pub(crate) fn new() -> Self {
         let now = Instant::now();
         let state = State {
-            connection: None,
+            streams: Vec::new(),
             last_stats: None,
             began: now,
             news: now,
@@ -71,25 +72,25 @@ impl Meter {
         Self { state: Mutex::new(state) }
     }
 
-    /// Goes on over a connection.
-    pub(crate) fn connected(&self, connection: &Arc<Connection>) {
+    /// Goes on over a connection of one or several streams.
+    pub(crate) fn connected(&self, streams: &[Arc<Connection>]) {
         let mut state = self.state();
-        state.connection = Some(Arc::clone(connection));
+        state.streams = streams.to_vec();
         state.is_answered = false;
     }
 
     /// Lets go of the connection.
     pub(crate) fn part(&self) {
         let mut state = self.state();
-        let stats = state.connection.take().and_then(|connection| connection.stats());
+        let stats = state.stats();
+        state.streams.clear();
         state.last_stats = stats.or(state.last_stats);
     }
 
     /// Returns the statistics of the last connection, if still available.
     pub(crate) fn stats(&self) -> Option<Stats> {
         let state = self.state();
-        let stats = state.connection.as_ref().and_then(|connection| connection.stats());
-        stats.or(state.last_stats)
+        state.stats().or(state.last_stats)
     }
 
     /// Counts what happens.
@@ -168,7 +169,7 @@ impl Meter {
     #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
     pub(crate) fn read(&self) -> Reading {
         let mut state = self.state();
-        let stats = state.connection.as_ref().and_then(|connection| connection.stats());
+        let stats = state.stats();
         // Data in the local send buffer have not been moved yet.
         let queued = stats.map_or(0, |stats| stats.queued_bytes);
         let moved = state.moved_bytes.saturating_sub(queued);
@@ -183,6 +184,36 @@ impl Meter {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns the statistics of all streams together.
+    fn stats(&self) -> Option<Stats> {
+        self.streams.iter().filter_map(|stream| stream.stats()).reduce(|one, other| both(&one, &other))
+    }
+}
+
+/// Adds the counters of two streams; the round trip is the longer one.
+fn both(one: &Stats, other: &Stats) -> Stats {
+    Stats {
+        sent_packets: one.sent_packets + other.sent_packets,
+        sent_bytes: one.sent_bytes + other.sent_bytes,
+        retransmitted_packets: one.retransmitted_packets + other.retransmitted_packets,
+        lost_packets: one.lost_packets + other.lost_packets,
+        received_packets: one.received_packets + other.received_packets,
+        received_bytes: one.received_bytes + other.received_bytes,
+        duplicate_packets: one.duplicate_packets + other.duplicate_packets,
+        missing_packets: one.missing_packets + other.missing_packets,
+        refused_packets: one.refused_packets + other.refused_packets,
+        impossible_packets: one.impossible_packets + other.impossible_packets,
+        timeouts: one.timeouts + other.timeouts,
+        absurd_policies: one.absurd_policies + other.absurd_policies,
+        queued_bytes: one.queued_bytes + other.queued_bytes,
+        in_flight_packets: one.in_flight_packets + other.in_flight_packets,
+        window_packets: one.window_packets.saturating_add(other.window_packets),
+        round_trip: one.round_trip.max(other.round_trip),
+        ..*one
     }
 }
 

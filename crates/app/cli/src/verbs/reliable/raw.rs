@@ -101,7 +101,7 @@ impl<'a> Line<'a> {
         connection.set_receive_timeout(Some(POLL_INTERVAL));
         connection.set_send_timeout(Some(POLL_INTERVAL));
         let (connection, meter) = (Arc::new(connection), Meter::new());
-        meter.connected(&connection);
+        meter.connected(std::slice::from_ref(&connection));
         let (is_over, has_peer_ended) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { connection, peer, kind, is_json, meter, cancellation, is_over, has_peer_ended }
     }

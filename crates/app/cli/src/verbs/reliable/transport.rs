@@ -45,23 +45,37 @@ impl TransportArguments {
         Ok(options)
     }
 
+    /// Returns an address with the congestion control that is given beside it.
+    pub(crate) fn named(&self, address: &Address) -> Address {
+        self.cc.as_ref().map_or_else(|| address.clone(), |control| address.clone().with("cc", control))
+    }
+
+    /// Returns the maximum rate. Units: bytes per second.
+    pub(crate) fn max_bytes_per_s(&self) -> Option<u64> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "above zero; a larger value than the type holds is no limit"
+        )]
+        self.bitrate.map(|bits_per_s| ((bits_per_s / 8.0) as u64).max(1))
+    }
+
+    /// Sets the maximum rate, for an order of another host.
+    pub(crate) const fn of_order(max_bytes_per_s: Option<u64>) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "a rate")]
+        let bitrate = match max_bytes_per_s {
+            Some(bytes) => Some(bytes as f64 * 8.0),
+            None => None,
+        };
+        Self { cc: None, bitrate }
+    }
+
     /// Returns what a connection of that kind is made with.
     pub(crate) fn options(&self, address: &Address, kind: SocketType) -> anyhow::Result<Options> {
-        let mut address = address.clone().or("sndbuf", BUFFER_PACKETS).or("rcvbuf", BUFFER_PACKETS);
-        if let Some(control) = &self.cc {
-            address = address.with("cc", control);
-        }
+        let address = self.named(address).or("sndbuf", BUFFER_PACKETS).or("rcvbuf", BUFFER_PACKETS);
         let mut options = address.options(kind)?;
         options.socket.linger = LINGER;
-        if let Some(bits_per_s) = self.bitrate {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "above zero; a larger value than the type holds is no limit"
-            )]
-            let bytes_per_s = (bits_per_s / 8.0) as u64;
-            options.socket.max_bytes_per_s = Some(bytes_per_s.max(1));
-        }
+        options.socket.max_bytes_per_s = self.max_bytes_per_s().or(options.socket.max_bytes_per_s);
         Ok(options)
     }
 }
