@@ -8,8 +8,8 @@
  */
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { axisScale, tickLabels, type AxisScale } from './model/axis';
 import { bands, type Band, type PlotGap } from './model/gaps';
-import { decimalsFor, displayUnit, inUnit, type Display } from './model/quantity';
 import { valueTicks, type Range } from './model/scale';
 import { tickLabel, timeTicks, type Ticks, type Zone } from './model/time';
 import type { Area, Shown } from './paint/area';
@@ -63,8 +63,8 @@ const EMPTY_RANGE: Range = { low: 0, high: 1 };
 /** Room for a time label; fewer ticks than fit are drawn, never more. */
 const TIME_LABEL_EM = 6.5;
 const VALUE_LABEL_EM = 3.2;
-/** Width of a value axis: six figures and a sign. */
-const VALUE_AXIS_EM = 4.6;
+/** Width of a value axis: the characters that `model/axis.ts` gives a label. */
+const VALUE_AXIS_EM = 5;
 
 /** A chart in an element. */
 export class Chart {
@@ -129,10 +129,10 @@ export class Chart {
     return this.#bands;
   }
 
-  /** Returns the unit in which an axis is labelled. */
-  display(axis: number): Display {
-    const found = this.#scene?.axes[axis];
-    return found === undefined ? { factor: 1, unit: '' } : axisDisplay(found);
+  /** Returns how the values of an axis are written. */
+  scale(axis: number): AxisScale {
+    const { range, unit } = this.#scene?.axes[axis] ?? { range: EMPTY_RANGE, unit: '' };
+    return axisScale(range, unit);
   }
 
   /** Takes the chart away. */
@@ -221,11 +221,7 @@ export class Chart {
 
   #valueLabels(at: readonly number[], index: number): string[] {
     const axis = this.#scene?.axes[index];
-    if (axis === undefined) return at.map(() => '');
-    const display = axisDisplay(axis);
-    const step = at.length > 1 ? (at[1] ?? 0) - (at[0] ?? 0) : axis.range.high - axis.range.low;
-    const decimals = decimalsFor(step, display, 1);
-    return at.map((value) => inUnit(value, display, decimals));
+    return axis === undefined ? at.map(() => '') : tickLabels(at, axisScale(axis.range, axis.unit), axis.range);
   }
 
   #area(): Area {
@@ -267,7 +263,3 @@ export class Chart {
 }
 
 const axisKey = (index: number): string => `y${index}`;
-
-function axisDisplay({ range, unit }: ChartAxis): Display {
-  return displayUnit(Math.max(Math.abs(range.low), Math.abs(range.high)), unit);
-}

@@ -35,22 +35,38 @@ export function parseUnit(unit: string): { power: number; base: string; scalable
   return { power: 0, base: unit, scalable: false };
 }
 
-/** Returns the unit in which `magnitude` reads as 1 to 999, and the factor to it. */
-export function displayUnit(magnitude: number, unit: string): Display {
+/** Numbers of more digits than a figure has room for. */
+const LONG = 1e12;
+/** Smaller numbers would be mostly zeros. */
+const SMALL = 1e-3;
+
+/**
+ * Returns the unit in which `magnitude` reads as 1 to 999, and the factor to it.
+ *
+ * A unit without prefixes stays as it is from a thousandth up to `long`; beyond it gets a power of ten: `×10⁻⁶ counts`.
+ */
+export function displayUnit(magnitude: number, unit: string, long = LONG): Display {
   const { power, base, scalable } = parseUnit(unit);
-  if (!scalable || !(magnitude > 0) || !Number.isFinite(magnitude)) return { factor: 1, unit };
+  if (!(magnitude > 0) || !Number.isFinite(magnitude)) return { factor: 1, unit };
+  if (!scalable) return magnitude >= SMALL && magnitude < long ? { factor: 1, unit } : powerOfTen(magnitude, unit);
   const exponent = Math.floor(Math.log10(magnitude * (1 + 1e-12)) + power);
   const wanted = Math.max(-15, Math.min(15, Math.floor(exponent / 3) * 3));
   const prefix = PREFIXES.find(([step]) => step === wanted)?.[1] ?? '';
   return { factor: 10 ** (power - wanted), unit: prefix + base };
 }
 
-/** Groups the whole part in threes with thin spaces, from five digits on. */
+function powerOfTen(magnitude: number, unit: string): Display {
+  const exponent = Math.floor(Math.log10(magnitude * (1 + 1e-12)) / 3) * 3;
+  return { factor: 10 ** -exponent, unit: `×10${raised(exponent)} ${unit}`.trim() };
+}
+
+/** Groups both parts in threes with thin spaces, the whole one from five digits on, the fraction from six. */
 export function grouped(digits: string): string {
   const [whole = '', fraction] = digits.split('.');
   const bare = whole.replace('-', '');
   const spaced = bare.length > 4 ? bare.replace(/\B(?=(\d{3})+$)/g, THIN) : bare;
-  return (whole.startsWith('-') ? MINUS : '') + spaced + (fraction === undefined ? '' : `.${fraction}`);
+  const behind = fraction !== undefined && fraction.length > 5 ? fraction.replace(/(\d{3})(?=\d)/g, `$1${THIN}`) : fraction;
+  return (whole.startsWith('-') ? MINUS : '') + spaced + (behind === undefined ? '' : `.${behind}`);
 }
 
 /** Writes an exact count: `1 240 000`. */
@@ -82,9 +98,10 @@ export function significant(value: number, digits: number): string {
 
 function scientific(value: number, digits: number): string {
   const [mantissa = '', exponent = ''] = value.toExponential(digits - 1).split('e');
-  const raised = [...exponent.replace('+', '')].map((c) => SUPERSCRIPT[c] ?? c).join('');
-  return `${mantissa.replace('-', MINUS)}·10${raised}`;
+  return `${mantissa.replace('-', MINUS)}·10${raised(Number(exponent))}`;
 }
+
+const raised = (exponent: number): string => [...String(exponent)].map((c) => SUPERSCRIPT[c] ?? c).join('');
 
 const SUPERSCRIPT: Readonly<Record<string, string>> = {
   '-': '⁻', '0': '⁰', '1': '¹', '2': '²', '3': '³', '4': '⁴', '5': '⁵', '6': '⁶', '7': '⁷', '8': '⁸', '9': '⁹',
@@ -94,16 +111,22 @@ const SUPERSCRIPT: Readonly<Record<string, string>> = {
 export function inUnit(value: number, display: Display, decimals: number): string {
   if (!Number.isFinite(value)) return '–';
   const scaled = value * display.factor;
-  if (Math.abs(scaled) >= 1e7) return scientific(scaled, 4);
-  const written = scaled.toFixed(Math.max(0, Math.min(9, decimals)));
+  if (Math.abs(scaled) >= LONG) return scientific(scaled, 4);
+  const written = scaled.toFixed(Math.max(0, Math.min(MOST_DECIMALS, decimals, doubleDecimals(scaled))));
   return grouped(Number(written) === 0 ? written.replace('-', '') : written);
 }
+
+/** More decimals are in no unit that {@link displayUnit} chooses. */
+const MOST_DECIMALS = 15;
+
+/** The decimals up to which a double distinguishes neighbours of this size. */
+const doubleDecimals = (value: number): number => 15 - Math.max(0, Math.floor(Math.log10(Math.abs(value) || 1)) + 1);
 
 /** Returns the number of decimals that distinguish `parts` steps of `span` in the display unit. */
 export function decimalsFor(span: number, display: Display, parts: number): number {
   const step = Math.abs(span * display.factor) / parts;
   if (!(step > 0) || !Number.isFinite(step)) return 0;
-  return Math.max(0, Math.min(9, Math.ceil(-Math.log10(step) - 1e-9)));
+  return Math.max(0, Math.min(MOST_DECIMALS, Math.ceil(-Math.log10(step) - 1e-9)));
 }
 
 /** Writes a duration of nanoseconds with the unit that suits it: `3.6 µs`, `250 ms`, `4.2 s`, `3 min 20 s`. */

@@ -40,7 +40,8 @@ const PATIENCE_MS = 2_000;
 export function roundRange(low: number, high: number): Range {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return { low: 0, high: 1 };
   const size = Math.max(Math.abs(low), Math.abs(high));
-  const span = high - low > size * 1e-9 ? high - low : Math.max(size * 0.1, 1e-12);
+  // What a double hardly resolves is a constant.
+  const span = high - low > size * 1e-14 ? high - low : Math.max(size * 0.1, 1e-12);
   const middle = (low + high) / 2;
   const half = span * (0.5 + MARGIN);
   const step = roundStep(span / 20);

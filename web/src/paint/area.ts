@@ -21,20 +21,20 @@ export interface Shown {
   readonly spanNs: bigint;
 }
 
-/** A straight line `at + slope * value`: cheaper in a loop than a call. */
+/** A straight line `at + slope * (value - base)`: cheaper in a loop than a call, and exact for small steps on a large base. */
 export interface Linear {
   readonly at: number;
   readonly slope: number;
+  readonly base: number;
 }
 
 /** Maps nanoseconds since `base` to x. */
 export function timeToX(area: Area, shown: Shown, base: bigint): Linear {
   const slope = area.width / Number(shown.spanNs);
-  return { at: area.left + Number(base - shown.from) * slope, slope };
+  return { at: area.left + Number(base - shown.from) * slope, slope, base: 0 };
 }
 
 /** Maps a value to y. */
 export function valueToY(area: Area, range: Range): Linear {
-  const slope = -area.height / (range.high - range.low);
-  return { at: area.top - range.high * slope, slope };
+  return { at: area.top, slope: -area.height / (range.high - range.low), base: range.high };
 }

@@ -47,7 +47,7 @@ export function paintTrace(
 /** Maps a column's number to the x of its middle. */
 function columnX(x: Linear, frame: ViewFrame): Linear {
   const slope = x.slope * Number(frame.column);
-  return { at: x.at + slope / 2, slope };
+  return { at: x.at + slope / 2, slope, base: 0 };
 }
 
 /** Cost and extent of an outline. */
@@ -80,8 +80,8 @@ function fillUpright(context: CanvasRenderingContext2D, body: Columns, x: Linear
   for (let k = 0; k < count; k += 1) {
     const right = Math.round(x.at + (first + k + 0.5) * x.slope);
     const low = pairs[2 * k] ?? NaN;
-    const top = y.at + (pairs[2 * k + 1] ?? NaN) * y.slope;
-    if (low === low) context.fillRect(left, top, right - left, y.at + low * y.slope - top);
+    const top = y.at + ((pairs[2 * k + 1] ?? NaN) - y.base) * y.slope;
+    if (low === low) context.fillRect(left, top, right - left, y.at + (low - y.base) * y.slope - top);
     left = right;
   }
 }
@@ -99,7 +99,7 @@ function outline(context: CanvasRenderingContext2D, body: Columns, x: Linear, y:
     if (low === low) {
       const high = pairs[2 * k + 1] ?? low;
       const px = x.at + (body.first + k) * x.slope;
-      const py = y.at + high * y.slope;
+      const py = y.at + (high - y.base) * y.slope;
       thickest = Math.max(thickest, (low - high) * y.slope);
       if (start < 0) {
         start = k;
@@ -122,7 +122,7 @@ function closeRun(context: CanvasRenderingContext2D, body: Columns, start: numbe
   for (let k = end - 1; k >= start; k -= 1) {
     const px = x.at + (body.first + k) * x.slope;
     // Half a pixel keeps a flat single column visible.
-    context.lineTo(px, y.at + (body.pairs[2 * k] ?? NaN) * y.slope + (end - start === 1 ? 0.5 : 0));
+    context.lineTo(px, y.at + ((body.pairs[2 * k] ?? NaN) - y.base) * y.slope + (end - start === 1 ? 0.5 : 0));
   }
   context.closePath();
 }
@@ -141,7 +141,7 @@ function paintPoints(context: CanvasRenderingContext2D, body: Points, x: Linear,
       continue;
     }
     const px = x.at + (offsets[i] ?? 0) * x.slope;
-    const py = y.at + value * y.slope;
+    const py = y.at + (value - y.base) * y.slope;
     if (run === 0) context.moveTo(px, py);
     else context.lineTo(px, py);
     run += 1;
@@ -160,7 +160,7 @@ function paintDots(context: CanvasRenderingContext2D, body: Points, x: Linear, y
     const alone = isNaN(values[i - 1] ?? NaN) && isNaN(values[i + 1] ?? NaN);
     if (!every && !alone) continue;
     const px = x.at + (offsets[i] ?? 0) * x.slope;
-    const py = y.at + value * y.slope;
+    const py = y.at + (value - y.base) * y.slope;
     context.moveTo(px + radius, py);
     context.arc(px, py, radius, 0, 2 * Math.PI);
   }

@@ -47,7 +47,7 @@ export interface PlotListener {
 
 /** Maximum distance of the pointer from a gap. */
 const REACH_PX = 4;
-/** More traces than this are not listed at the cursor. */
+/** More traces than this are not listed at the cursor, and are counted in the header. */
 const CURSOR_TRACES = 8;
 /** A plot lower than this, or narrower, has no room for large figures. */
 const COMPACT_PX = { height: 190, width: 480 };
@@ -277,16 +277,18 @@ export class PlotPanel {
 
   #write(axis: readonly number[], nowMs: number): void {
     const frame = this.#frame;
-    this.#units.forEach((unit, i) => setText(unit, i < this.#axes.length ? this.#chart.display(i).unit : ''));
+    this.#units.forEach((unit, i) => setText(unit, i < this.#axes.length ? this.#chart.scale(i).head : ''));
     setAttribute(this.element, 'data-axes', String(this.#axes.length));
     if (frame === null) return;
     const densest = Math.max(0, ...frame.traces.map((trace) => trace.samplesPerColumn));
-    const thinned = thinning(densest, frame.slow);
-    setText(this.#note, thinned);
-    setAttribute(this.#note, 'title', thinned === '' ? null : thinned);
+    const crowd = this.#plot.traces.length > CURSOR_TRACES ? `${this.#plot.traces.length} traces` : '';
+    const note = [crowd, thinning(densest, frame.slow)].filter((part) => part !== '').join(' · ');
+    setText(this.#note, note);
+    setAttribute(this.#note, 'title', note === '' ? null : note);
     const readouts = this.#plot.traces.map((_, i) => {
       const used = axis[i] ?? 0;
-      return { display: this.#chart.display(used), range: this.#axes[used]?.range ?? { low: 0, high: 1 } };
+      const { value: display, head } = this.#chart.scale(used);
+      return { display, range: this.#axes[used]?.range ?? { low: 0, high: 1 }, unitOnAxis: head === display.unit, drawn: used >= 0 };
     });
     this.#readouts.write(frame.traces, readouts, nowMs);
   }
@@ -303,7 +305,8 @@ export class PlotPanel {
       row.style.setProperty('--trace', palette.traces[colours[trace.index] ?? 0] ?? '');
       return row;
     });
-    return [head, ...rows];
+    const further = (this.#frame?.traces.length ?? 0) - rows.length;
+    return [head, ...rows, ...(further > 0 ? [el('div', { class: 'cursor-time', text: `and ${further} more` })] : [])];
   }
 
   #valueText(index: number, axis: number, at: bigint): string {
@@ -312,7 +315,7 @@ export class PlotPanel {
     if (this.#frame === null || trace === undefined || range === undefined) return '';
     const { low, high } = valuesAt(this.#frame, trace, at);
     if (Number.isNaN(low)) return 'nothing here';
-    const display = this.#chart.display(axis);
+    const display = this.#chart.scale(axis).value;
     const decimals = decimalsFor(range.high - range.low, display, 1000);
     const [lower, upper] = [inUnit(low, display, decimals), inUnit(high, display, decimals)];
     return lower === upper ? `${upper} ${display.unit}` : `${lower} … ${upper} ${display.unit}`;

@@ -19,6 +19,10 @@ const MOST_FIGURES = 8;
 export interface Readout {
   readonly display: Display;
   readonly range: Range;
+  /** The axis is labelled in this unit, and shows it. */
+  readonly unitOnAxis: boolean;
+  /** False for a trace that has no axis. */
+  readonly drawn: boolean;
 }
 
 interface Parts {
@@ -61,7 +65,8 @@ export class Readouts {
     this.#writtenMs = nowMs;
     // If all traces share one unit, the axis shows it once.
     const units = new Set(readouts.map(({ display }) => display.unit));
-    const say = { figures: this.#parts.length <= MOST_FIGURES, units: this.#parts.length === 1 || units.size > 1 };
+    const onAxis = units.size === 1 && readouts.every(({ unitOnAxis }) => unitOnAxis);
+    const say = { figures: this.#parts.length <= MOST_FIGURES, units: this.#parts.length === 1 || !onAxis };
     for (const trace of traces) {
       const parts = this.#parts[trace.index];
       const readout = readouts[trace.index];
@@ -81,11 +86,11 @@ function make(label: string, remove: (() => void) | null): Parts {
   return { item, value, unit, state };
 }
 
-function writeOne(parts: Parts, trace: TraceFrame, { display, range }: Readout, say: { figures: boolean; units: boolean }): void {
+function writeOne(parts: Parts, trace: TraceFrame, { display, range, drawn }: Readout, say: { figures: boolean; units: boolean }): void {
   const decimals = decimalsFor(range.high - range.low, display, STEPS);
-  setText(parts.value, say.figures && trace.state !== 'unknown' ? inUnit(trace.newestValue, display, decimals) : '');
-  setText(parts.unit, say.figures && say.units ? display.unit : '');
-  setText(parts.state, trace.state === 'ok' ? '' : STATE_WORDS[trace.state]);
+  setText(parts.value, say.figures && drawn && trace.state !== 'unknown' ? inUnit(trace.newestValue, display, decimals) : '');
+  setText(parts.unit, say.figures && drawn && say.units ? display.unit : '');
+  setText(parts.state, !drawn ? 'not drawn: a third unit' : trace.state === 'ok' ? '' : STATE_WORDS[trace.state]);
   setAttribute(parts.item, 'data-state', trace.state);
 }
 

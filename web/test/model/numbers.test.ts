@@ -21,6 +21,7 @@ describe('numbers', () => {
   test('grouping leaves four digits alone', () => {
     expect(plain(grouped('1234.5'))).toBe('1234.5');
     expect(plain(grouped('12345.678'))).toBe('12 345.678');
+    expect(plain(grouped('499.6540966'))).toBe('499.654 096 6');
   });
 
   test.each([
@@ -32,6 +33,7 @@ describe('numbers', () => {
   test.each<[number, string, string]>([
     [0.5, 'V', 'mV'], [1, 'V', 'V'], [999, 'V', 'V'], [1000, 'V', 'kV'], [940_000, 'W', 'kW'], [2, 'mV', 'mV'], [0.002, 'mV', 'µV'],
     [1000, 'mV', 'V'], [5000, 'counts', 'counts'], [0, 'V', 'V'], [1e-30, 'V', 'fV'],
+    [1.1e-7, 'counts', '×10⁻⁹ counts'], [0.001, '', ''], [9e11, '', ''], [1e12, '', '×10¹²'],
   ])('%d %s is shown in %s', (size, unit, shown) => expect(displayUnit(size, unit).unit).toBe(shown));
 
   test('a value keeps its decimals so that figures do not jump', () => {
@@ -41,6 +43,9 @@ describe('numbers', () => {
     expect(inUnit(-0.00001, display, 1)).toBe('0.0');
     expect(inUnit(-0.317, display, 0)).toBe('−317');
     expect(inUnit(Number.NaN, display, 1)).toBe('–');
+    expect(plain(inUnit(123_456_789, displayUnit(123_456_789, ''), 0))).toBe('123 456 789');
+    expect(plain(inUnit(499_654_096.601, displayUnit(5e8, 'Hz'), 12))).toBe('499.654 096 601 000');
+    expect(plain(inUnit(5e12, { factor: 1, unit: '' }, 3))).toBe('5.000·10¹²');
   });
 
   test.each([
