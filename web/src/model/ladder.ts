@@ -11,12 +11,14 @@ import { STAGES, UNEXPLAINED, UNSETTLED, type Stage } from './stage';
 export interface Rung {
   readonly stage: Stage;
   readonly elements: number;
-  /** Length of the bar, 0 to 1, on a logarithmic scale: one lost of a million must show. */
-  readonly bar: number;
+  /** Share of all that the rungs hold, 0 to 1. */
+  readonly share: number;
 }
 
 /** The ladder with its ends and its check. */
 export interface Ladder {
+  /** Elements of one sample. */
+  readonly perSample: number;
   readonly sent: number;
   readonly delivered: number;
   readonly lost: number;
@@ -38,21 +40,27 @@ export function ladderOf(account: Account, browser: BrowserLoss | null): Ladder 
   const here = browser?.lostElements.get(account.stream) ?? account.lost.get('browser') ?? 0;
   const elementsOf = (stage: Stage): number =>
     stage.name === 'browser' ? here : account.lost.get(stage.name) ?? 0;
-  const rungs = STAGES.map((stage) => rung(stage, elementsOf(stage), sent));
   const lost = STAGES.reduce((sum, stage) => sum + (OUTSIDE.has(stage.name) ? 0 : elementsOf(stage)), 0);
   const { delivered, unexplained, unsettled, inFlight } = account;
   const balanced = sent === delivered + lost + unexplained + unsettled + inFlight;
-  const pending = [rung(UNEXPLAINED, unexplained, sent), rung(UNSETTLED, unsettled, sent)];
+  const counted = [...STAGES.map((stage) => [stage, elementsOf(stage)] as const), [UNEXPLAINED, unexplained] as const, [UNSETTLED, unsettled] as const];
+  const all = counted.reduce((sum, [, elements]) => sum + elements, 0);
   return {
+    perSample: account.perSample,
     sent, delivered, lost, unexplained, unsettled, inFlight, balanced,
-    rungs: [...rungs, ...pending],
+    rungs: counted.map(([stage, elements]) => ({ stage, elements, share: elements / Math.max(1, all) })),
     verdict: verdictOf(account, balanced),
   };
 }
 
-function rung(stage: Stage, elements: number, sent: number): Rung {
-  const bar = elements > 0 ? Math.log10(1 + elements) / Math.log10(1 + Math.max(sent, elements, 9)) : 0;
-  return { stage, elements, bar };
+/** Writes which share of `whole` a part is: `99.98 %`; what rounds to all or nothing without being it says so. */
+export function percent(part: number, whole: number): string {
+  if (!(whole > 0)) return '';
+  const share = (part / whole) * 100;
+  if (share > 0 && share < 0.001) return '< 0.001 %';
+  if (share < 100 && share > 99.999) return '> 99.999 %';
+  const decimals = share === 0 || share === 100 ? 0 : share < 1 || share > 99 ? 3 : 1;
+  return `${share.toFixed(decimals)} %`;
 }
 
 function verdictOf(account: Account, balanced: boolean): string {

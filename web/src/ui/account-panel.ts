@@ -3,7 +3,7 @@
  * list, and what its socket counts.
  */
 import { gapsAsText, lossRows, samples } from '../model/gaps';
-import { ladderOf, type Ladder, type Rung } from '../model/ladder';
+import { ladderOf, percent, type Ladder, type Rung } from '../model/ladder';
 import { count, duration } from '../model/quantity';
 import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
 import { clock, full, type Zone } from '../model/time';
@@ -25,6 +25,7 @@ interface RungParts {
   readonly element: HTMLElement;
   readonly count: HTMLElement;
   readonly bar: HTMLElement;
+  readonly share: HTMLElement;
 }
 
 /** Input beyond the account itself. */
@@ -43,6 +44,7 @@ export class AccountPanel {
   readonly #title = byId('account-title', HTMLHeadingElement);
   readonly #facts = byId('account-facts', HTMLParagraphElement);
   readonly #ladder = byId('ladder', HTMLDivElement);
+  readonly #spared = byId('spared-stages', HTMLButtonElement);
   readonly #law = byId('law', HTMLDivElement);
   readonly #list = byId('gap-list', HTMLUListElement);
   readonly #listHead = byId('gap-list-head', HTMLHeadingElement);
@@ -56,6 +58,7 @@ export class AccountPanel {
 
   constructor(readonly listener: AccountListener) {
     byId('close-account', HTMLButtonElement).addEventListener('click', () => listener.onClose());
+    this.#spared.addEventListener('click', () => this.#toggleSpared());
     this.#copy.prepend(icon('copy'));
     this.#copy.addEventListener('click', () => void this.#copyGaps());
   }
@@ -76,10 +79,11 @@ export class AccountPanel {
     if (account.stream !== this.#stream || this.#panel.hidden) return;
     const ladder = ladderOf(account, browser);
     this.#path.show(ladder, { archive, now });
-    this.#end('sent', 'sent since joining', ladder.sent);
+    this.#end('sent', 'sent', ladder.sent, 'since joining');
     for (const rung of ladder.rungs) this.#rung(rung);
-    this.#end('delivered', 'delivered', ladder.delivered);
+    this.#end('delivered', 'delivered', ladder.delivered, ladder.sent === 0 ? '' : `${percent(ladder.delivered, ladder.sent)} of sent`);
     this.#order(ladder);
+    this.#tellSpared();
     this.#showLaw(ladder, account);
     this.#showSocket(account.socket);
   }
@@ -110,22 +114,24 @@ export class AccountPanel {
     for (const element of [this.#ladder, this.#law, this.#list]) element.replaceChildren();
     setText(this.#listHead, '');
     this.#copy.hidden = true;
+    this.#spared.hidden = true;
     this.#showSocket(null);
   }
 
-  #end(key: 'sent' | 'delivered', words: string, elements: number): void {
+  #end(key: 'sent' | 'delivered', words: string, elements: number, share: string): void {
     const parts = this.#parts(key, () => rungElement(words, null));
     setAttribute(parts.element, 'data-end', '');
     setText(parts.count, count(elements));
-    parts.bar.style.inlineSize = elements > 0 ? '100%' : '0';
+    setText(parts.share, share);
   }
 
-  #rung({ stage, elements, bar }: Rung): void {
+  #rung({ stage, elements, share }: Rung): void {
     const parts = this.#parts(stage.name, () => rungElement(stage.words, stage.place));
     setAttribute(parts.element, 'data-zero', elements === 0 ? '' : null);
     setAttribute(parts.element, 'title', `${stage.name}${stage.remedy === '' ? '' : `\n${stage.remedy}`}`);
     setText(parts.count, count(elements));
-    parts.bar.style.inlineSize = `${(bar * 100).toFixed(1)}%`;
+    setText(parts.share, elements === 0 ? '' : percent(share, 1));
+    parts.bar.style.inlineSize = `${(share * 100).toFixed(1)}%`;
   }
 
   #parts(key: string, make: () => RungParts): RungParts {
@@ -137,10 +143,28 @@ export class AccountPanel {
   /** The ladder in the order of the path; delivery comes before the stages behind this reader's account. */
   #order(ladder: Ladder): void {
     if (this.#ladder.childElementCount > 0) return;
-    const names = ['sent', ...ladder.rungs.map((rung) => rung.stage.name)];
+    const names = ladder.rungs.map((rung) => rung.stage.name);
     const after = ['browser', 'archive_write'];
     const way = [...names.filter((name) => !after.includes(name)), 'delivered', ...after];
-    this.#ladder.replaceChildren(...way.map((name) => this.#rungs.get(name)?.element).filter((element) => element !== undefined));
+    const head = el('div', { class: 'ladder-head' },
+      el('span', { text: 'stage' }), el('span', { text: 'share of all missing' }),
+      el('span', { text: ladder.perSample === 1 ? 'elements' : `elements, ${ladder.perSample} a sample` }));
+    const elementOf = (name: string): HTMLElement | string => this.#rungs.get(name)?.element ?? '';
+    this.#ladder.replaceChildren(elementOf('sent'), head, ...way.map(elementOf));
+  }
+
+  #toggleSpared(): void {
+    this.#ladder.toggleAttribute('data-all');
+    this.#tellSpared();
+  }
+
+  /** Stages that lost nothing are folded, so that the others and the delivery stand together. */
+  #tellSpared(): void {
+    const spared = this.#ladder.querySelectorAll('.rung[data-zero]').length;
+    const open = this.#ladder.hasAttribute('data-all');
+    this.#spared.hidden = spared === 0;
+    setText(this.#spared, open ? 'Hide the stages that lost nothing' : `Show ${spared} stages that lost nothing`);
+    setAttribute(this.#spared, 'aria-expanded', String(open));
   }
 
   #showLaw(ladder: Ladder, account: Account): void {
@@ -148,7 +172,7 @@ export class AccountPanel {
       ['delivered', ladder.delivered], ['lost', ladder.lost], ['unexplained', ladder.unexplained],
       ['unsettled', ladder.unsettled], ['in flight', ladder.inFlight],
     ];
-    const rows = terms.map(([word, value], i) => el('div', { class: 'law-row', 'data-zero': value === 0 && i > 0 },
+    const rows = terms.map(([word, value], i) => el('div', { class: 'law-row', 'data-zero': value === 0 && i > 1 },
       el('span', { text: `${i === 0 ? '=' : '+'} ${word}` }), el('span', { class: 'figure', text: count(value) })));
     setAttribute(this.#law, 'data-balanced', String(ladder.balanced));
     this.#law.replaceChildren(
@@ -196,8 +220,10 @@ export class AccountPanel {
 function rungElement(words: string, place: string | null): RungParts {
   const figure = el('span', { class: 'figure', text: '0' });
   const bar = el('span', { class: 'rung-bar', 'aria-hidden': 'true' });
-  const element = el('div', { class: 'rung', ...(place === null ? {} : { 'data-place': place }) }, el('span', { class: 'rung-name', text: words }), el('span', { class: 'rung-track' }, bar), figure);
-  return { element, count: figure, bar };
+  const share = el('span', { class: 'rung-share' });
+  const element = el('div', { class: 'rung', ...(place === null ? {} : { 'data-place': place }) },
+    el('span', { class: 'rung-name', text: words }), el('span', { class: 'rung-track' }, bar), share, figure);
+  return { element, count: figure, bar, share };
 }
 
 function datagramText({ datagrams }: Account): string {

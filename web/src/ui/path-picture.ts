@@ -4,6 +4,7 @@
  */
 import { flowOf, pathOf, stepTo, type Path, type PathPlace, type PlaceName, type Surroundings } from '../model/path';
 import type { Ladder } from '../model/ladder';
+import { samples } from '../model/gaps';
 import { LossTimes } from '../model/loss-times';
 import { count, short } from '../model/quantity';
 import type { Zone } from '../model/time';
@@ -64,7 +65,7 @@ export class PathPicture {
     const { places, missing } = this.#path;
     if (places.some(({ name }) => !this.#parts.has(name))) this.#build(places);
     for (const place of places) this.#showPlace(place);
-    setText(this.#sum, missing === 0 ? 'Nothing is missing' : `${count(missing)} ${missing === 1 ? 'element' : 'elements'} missing`);
+    setText(this.#sum, missing === 0 ? 'Nothing is missing' : missingText(missing, ladder.perSample));
     this.#tell();
   }
 
@@ -147,4 +148,10 @@ export class PathPicture {
     event.stopPropagation();
     this.#parts.get(next.name)?.button.focus();
   }
+}
+
+/** The list of streams counts samples, the account elements: of several in a sample both are said. */
+function missingText(missing: number, perSample: number): string {
+  const elements = `${count(missing)} ${missing === 1 ? 'element' : 'elements'} missing`;
+  return perSample === 1 ? elements : `${elements} (${samples(Math.ceil(missing / perSample))})`;
 }

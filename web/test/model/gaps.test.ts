@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { encodeView } from '../../dev/encode-view.mjs';
 import { bandAt, bands, detailOf, gapOfDetail, gapsAsText, gapSentence, lossRows, neighbour, plotGaps } from '../../src/model/gaps';
-import { ladderOf } from '../../src/model/ladder';
+import { ladderOf, percent } from '../../src/model/ladder';
 import { leadingStage, stageOfCode, UNEXPLAINED, UNSETTLED } from '../../src/model/stage';
 import { decodeViewFrame, type ViewFrame } from '../../src/wire/frame';
 import { readAccount, readGapDetail } from '../../src/wire/messages';
@@ -131,11 +131,13 @@ describe('the ladder', () => {
     expect(ladder.rungs.find((rung) => rung.stage.name === 'browser')?.elements).toBe(40);
   });
 
-  test('has a bar for one of a million, and none for none', () => {
-    const rungs = ladderOf(account({ next: 500_010, delivered: 1_000_000, lost: { network: 1 } }), null).rungs;
-    const bar = (name: string): number => rungs.find((rung) => rung.stage.name === name)?.bar ?? NaN;
-    expect(bar('network')).toBeGreaterThan(0.02);
-    expect(bar('late')).toBe(0);
-    expect(rungs.every((rung) => rung.bar <= 1)).toBe(true);
+  test('gives every stage its share of what is missing', () => {
+    const rungs = ladderOf(account({ next: 500_010, delivered: 999_990, lost: { network: 6 }, unexplained: 1, unsettled: 0 }), null).rungs;
+    const share = (name: string): number => rungs.find((rung) => rung.stage.name === name)?.share ?? NaN;
+    expect([share('network'), share('unexplained'), share('archive_write'), share('late')]).toEqual([0.6, 0.1, 0.3, 0]);
   });
+
+  test.each<[number, number, string]>([
+    [0, 0, ''], [0, 9, '0 %'], [9, 9, '100 %'], [1, 3, '33.3 %'], [1, 1e9, '< 0.001 %'], [999_999_999, 1e9, '> 99.999 %'], [9_998, 10_000, '99.980 %'], [3, 1_000, '0.300 %'],
+  ])('writes %d of %d as %s', (part, whole, text) => expect(percent(part, whole)).toBe(text));
 });

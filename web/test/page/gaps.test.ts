@@ -99,6 +99,14 @@ describe('the account', () => {
     await until('a verdict', () => page.locator('.verdict').isVisible());
     expect(await page.locator('#law').getAttribute('data-balanced')).toBe('true');
     expect(await page.locator('.rung').count()).toBe(2 + 25 + 2);
+    // The stages that lost something and the delivery are seen at once, the others on request.
+    const seen = await page.locator('.rung:visible').count();
+    expect(seen).toBeLessThan(8);
+    expect(await page.locator('.rung:visible', { hasText: 'delivered' }).count()).toBe(1);
+    await page.getByRole('button', { name: 'stages that lost nothing' }).click();
+    expect(await page.locator('.rung:visible').count()).toBe(2 + 25 + 2);
+    await page.getByRole('button', { name: 'stages that lost nothing' }).click();
+    expect(await page.locator('.rung:visible').count()).toBe(seen);
     await until('gaps', async () => (await page.locator('#gap-list li').count()) > 3);
     await page.locator('.gap-item').nth(2).click();
     await until('the card of that gap', () => page.locator('#gap-card').isVisible());
