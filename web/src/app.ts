@@ -7,7 +7,7 @@ import { fetchGaps, fetchInjection, fetchStreams, Refused, setInjection } from '
 import { LeadingStages } from './leading-stages';
 import { Live, type Connection } from './live';
 import { gapOfDetail } from './model/gaps';
-import { readLayout, writeLayout } from './model/layout';
+import { leftOut, readLayout, writeLayout } from './model/layout';
 import { connectionSentence, noticeOf, type Standing } from './model/notices';
 import { sentence, worstStream } from './model/sentence';
 import { firstPlots } from './model/tree';
@@ -84,6 +84,7 @@ export class App {
     this.#list = new StreamList({
       onPlot: (traces, how) => this.#plots.plot(traces, how === 'overlay' ? 'active' : { kind: 'new' }),
       onSelect: (stream) => this.#select(stream),
+      onRemark: (text) => this.#notices.toast(text),
       onDrag: (traces, at, phase) => this.#onDrag(traces, at, phase),
     }, () => this.#palette);
     this.#account = new AccountPanel({
@@ -100,9 +101,9 @@ export class App {
 
   /** Listens to the user and connects. */
   start(): void {
-    this.#plots.load(readLayout(location.search));
+    this.#loadAddress();
     addEventListener('keydown', (event) => this.#onKey(event));
-    addEventListener('popstate', () => this.#plots.load(readLayout(location.search)));
+    addEventListener('popstate', () => this.#loadAddress());
     document.addEventListener('visibilitychange', () => this.#onVisibility());
     onSystemTheme(() => {
       applyTheme(storedTheme());
@@ -115,6 +116,12 @@ export class App {
     this.#live.connect();
     void this.#ask();
     this.#beat();
+  }
+
+  #loadAddress(): void {
+    this.#plots.load(readLayout(location.search));
+    const words = leftOut(location.search);
+    if (words !== '') this.#notices.toast(words);
   }
 
   /** Requests over HTTP what the socket does not send: the permission, and whether loss can be injected. */

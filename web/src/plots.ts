@@ -7,7 +7,7 @@
 import { searchGap } from './gap-search';
 import type { Live } from './live';
 import { neighbour, type Direction, type PlotGap } from './model/gaps';
-import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, type Layout, type Plot } from './model/layout';
+import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
 import { nextMode, type AxisMode } from './model/scale';
 import type { Zone } from './model/time';
 import { axesOf, MAX_AXES, unitsOf } from './model/titles';
@@ -111,12 +111,16 @@ export class Plots {
     const index = target === 'active' ? this.#active : target?.kind === 'plot' ? target.index : -1;
     const under = this.#layout.plots[index];
     if (under !== undefined && this.#fits(under, traces)) {
-      this.#change(index, { traces: overlay(under, traces).traces });
+      const laid = overlay(under, traces);
+      this.#change(index, { traces: laid.traces });
       this.activate(index);
+      this.#sayWithoutRoom(laid, traces);
       return;
     }
     if (under !== undefined) this.context.say('A third unit does not fit on two axes: plotted separately');
-    this.#add(plotOf(traces));
+    const plot = plotOf(traces);
+    this.#add(plot);
+    this.#sayWithoutRoom(plot, traces);
   }
 
   /** Marks where a dragged stream would land, and returns it. */
@@ -172,7 +176,14 @@ export class Plots {
   /** Holds the view, or continues. */
   togglePause(): void {
     const { window } = this.#layout;
-    this.#look(window.endNs === null ? pause(window, this.#edge) : follow(window));
+    this.#look(window.endNs === null ? pause(window, this.#shownEdge()) : follow(window));
+  }
+
+  /** The right edge of the active plot: streams of others may arrive later or sooner. */
+  #shownEdge(): bigint {
+    const shown = this.#grid.panels[this.#active]?.shown;
+    const drawn = shown !== undefined && shown.spanNs === this.#layout.window.spanNs;
+    return drawn ? shown.from + shown.spanNs : this.#edge;
   }
 
   /** Moves the window by a share of its width; positive is later. */
@@ -252,6 +263,11 @@ export class Plots {
     return this.#grid.panels[index];
   }
 
+  #sayWithoutRoom(plot: Plot, traces: readonly TraceRequest[]): void {
+    const words = withoutRoom(plot, traces);
+    if (words !== '') this.context.say(words);
+  }
+
   #fits(plot: Plot, traces: readonly TraceRequest[]): boolean {
     const units = unitsOf(overlay(plot, traces).traces, this.context.catalogue());
     return new Set(units).size <= MAX_AXES && !axesOf(units).axis.includes(-1);
@@ -266,6 +282,7 @@ export class Plots {
     this.#addPanel(plot);
     this.#active = this.#layout.plots.length - 1;
     this.#arrange();
+    this.#grid.panels[this.#active]?.element.scrollIntoView({ block: 'nearest' });
   }
 
   #addPanel(plot: Plot): void {

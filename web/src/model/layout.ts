@@ -10,8 +10,8 @@ import { DEFAULT_WINDOW, MAX_SPAN, MIN_SPAN, type TimeWindow } from './window';
 
 /** The most plots a page holds. */
 export const MAX_PLOTS = 12;
-/** The most traces a plot holds; 100 in all are promised to keep up. */
-export const MAX_TRACES = 32;
+/** The most traces a plot holds: as many as a view of the server. */
+export const MAX_TRACES = 100;
 /** The columns of the grid that widths are counted in. */
 export const GRID_COLUMNS = 12;
 /** The tallest plot, in rows. */
@@ -59,6 +59,12 @@ export function overlay(plot: Plot, added: readonly TraceRequest[]): Plot {
   return { ...plot, traces: [...plot.traces, ...fresh].slice(0, MAX_TRACES) };
 }
 
+/** Tells how many of these traces found no room in the plot made of them, or is empty. */
+export function withoutRoom(plot: Plot, traces: readonly TraceRequest[]): string {
+  const left = traces.filter((trace) => !plot.traces.some((own) => sameTrace(own, trace))).length;
+  return left === 0 ? '' : `A plot holds at most ${MAX_TRACES} traces: ${left} left out`;
+}
+
 /** Writes the layout as the query of an address, without the question mark. */
 export function writeLayout(layout: Layout): string {
   const parts = [`span=${writeSpan(layout.window.spanNs)}`];
@@ -93,7 +99,7 @@ function writeSpan(span: bigint): string {
 
 /** Reads the query of an address; what it does not understand it leaves out. */
 export function readLayout(query: string): Layout {
-  const pairs = query.replace(/^\?/, '').split('&').map(splitPair);
+  const pairs = pairsOf(query);
   const value = (key: string): string | undefined => pairs.find(([name]) => name === key)?.[1];
   const plots = pairs.filter(([name]) => name === 'plot').map(([, text]) => readPlot(text)).filter((plot) => plot !== null);
   const kept = plots.slice(0, MAX_PLOTS);
@@ -104,6 +110,20 @@ export function readLayout(query: string): Layout {
     single: single !== null && single < kept.length ? single : null,
   };
 }
+
+/** Tells what an address names and a page does not hold, or is empty. */
+export function leftOut(query: string): string {
+  const plots = pairsOf(query).filter(([name]) => name === 'plot').map(([, text]) => readTraces(text)).filter(({ length }) => length > 0);
+  const kept = plots.slice(0, MAX_PLOTS);
+  const parts = [
+    [plots.length - kept.length, `of ${plots.length} plots`],
+    [kept.reduce((sum, { length }) => sum + Math.max(0, length - MAX_TRACES), 0), 'traces of crowded plots'],
+  ] as const;
+  const told = parts.filter(([count]) => count > 0).map(([count, of]) => `${count} ${of}`);
+  return told.length === 0 ? '' : `A page holds ${MAX_PLOTS} plots of ${MAX_TRACES} traces: left out ${told.join(' and ')}`;
+}
+
+const pairsOf = (query: string): readonly (readonly [string, string])[] => query.replace(/^\?/, '').split('&').map(splitPair);
 
 function splitPair(pair: string): readonly [string, string] {
   const at = pair.indexOf('=');
@@ -123,9 +143,9 @@ function readSpan(text: string | undefined): bigint {
 }
 
 function readPlot(text: string): Plot | null {
-  const [names = '', ...settings] = text.split(';');
-  const traces = names.split(',').map(readTrace).filter((trace) => trace !== null);
+  const traces = readTraces(text);
   if (traces.length === 0) return null;
+  const [, ...settings] = text.split(';');
   const setting = new Map(settings.map(splitPair));
   return {
     ...plotOf(traces),
@@ -133,6 +153,11 @@ function readPlot(text: string): Plot | null {
     rows: readWhole(setting.get('h'), MAX_ROWS) ?? 1,
     axis: readAxis(setting.get('y')),
   };
+}
+
+function readTraces(text: string): readonly TraceRequest[] {
+  const [names = ''] = text.split(';');
+  return names.split(',').map(readTrace).filter((trace) => trace !== null);
 }
 
 function readTrace(text: string): TraceRequest | null {

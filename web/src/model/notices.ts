@@ -54,7 +54,7 @@ function withoutPlots(standing: Standing): Notice {
   if (standing.streams === 0) {
     return { kind: 'no-streams', title: 'No streams yet', text: 'The monitor is listening. To try it, publish one with', command: 'tallycast pub demo/sine --wave sine' };
   }
-  return { kind: 'empty', title: 'Nothing plotted', text: 'Choose a stream at the left: Enter plots it, dragging it onto a plot overlays it. Press ? for the keys.', command: '' };
+  return { kind: 'empty', title: 'Nothing plotted', text: 'Choose a stream in the list (☰): Enter or + plots it, dragging it onto a plot overlays it. Press ? for the keys.', command: '' };
 }
 
 /** Returns the text of the top bar while the server is out of reach, or null. */

@@ -57,8 +57,8 @@ export function axesOf(units: readonly string[]): { readonly units: readonly str
 
 /** Describes the downsampling, or nothing if every sample is drawn. */
 export function thinning(samplesPerColumn: number, slow: boolean): string {
-  if (!(samplesPerColumn > 1)) return slow ? 'thinned: this viewer is slow' : '';
+  if (!(samplesPerColumn > 1)) return slow ? 'thinned to what this connection carries' : '';
   const many = samplesPerColumn < 10 ? significant(samplesPerColumn, 2) : short(Math.round(samplesPerColumn));
   const per = `${many} samples per pixel`;
-  return slow ? `${per}, thinned further for a slow viewer` : per;
+  return slow ? `${per}, to fit this connection` : per;
 }

@@ -18,6 +18,8 @@ export interface StreamListListener {
   /** Plots these traces in a new plot, or overlays them on the active plot. */
   onPlot(traces: readonly TraceRequest[], how: 'new' | 'overlay'): void;
   onSelect(stream: string): void;
+  /** A short remark for the user. */
+  onRemark(text: string): void;
   /** Traces are dragged over the page, or were let go there. */
   onDrag(traces: readonly TraceRequest[], at: { readonly x: number; readonly y: number }, phase: 'move' | 'drop' | 'cancel'): void;
 }
@@ -249,7 +251,11 @@ export class StreamList {
 
   #plot(key: string | null, how: 'new' | 'overlay'): void {
     const traces = this.#tracesOf(key);
-    if (traces.length > 0) this.listener.onPlot(traces, how);
+    if (traces.length === 0) return;
+    this.listener.onPlot(traces, how);
+    const row = this.#rows.find((each) => each.key === key);
+    const channels = row?.kind === 'stream' ? row.stream.channels.length : traces.length;
+    if (channels > traces.length) this.listener.onRemark(`${traces.length} of ${channels} channels plotted: open the stream in the list (→) for the others`);
   }
 
   #tracesOf(key: string | null): readonly TraceRequest[] {

@@ -90,7 +90,7 @@ describe('titles', () => {
 
   test.each<[number, boolean, string]>([
     [0.2, false, ''], [1, false, ''], [2.7, false, '2.7 samples per pixel'], [12_500, false, '12.5 k samples per pixel'],
-    [12_500, true, '12.5 k samples per pixel, thinned further for a slow viewer'], [0.2, true, 'thinned: this viewer is slow'],
+    [12_500, true, '12.5 k samples per pixel, to fit this connection'], [0.2, true, 'thinned to what this connection carries'],
   ])('say how much is thinned: %d', (samples, slow, text) => expect(thinning(samples, slow).replaceAll('\u202f', ' ')).toBe(text));
 });
 

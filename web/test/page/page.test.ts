@@ -172,6 +172,47 @@ describe('plots', () => {
     await moves(page);
   });
 
+  test('of a small signal on a large offset keep its shape, and labels that are told apart', async () => {
+    const page = await show('?span=10s&plot=test/carrier:f');
+    await drawn(page);
+    await until('a head that names the zero', async () => (await page.locator('.axis-unit').first().innerText()).replaceAll('\u202f', ' ').startsWith('mHz from 499.654 096'));
+    // Twenty turns within ten seconds climb by more than a pixel from column to column; a flat line would not.
+    await until('a climbing line', async () => {
+      const rows = await inkedRows(page, { trace: 0 });
+      return rows.length > 0 && sum(rows) > 4 * rows.length;
+    });
+  });
+
+  test.each([[390, 844], [820, 1180], [1280, 720], [1920, 1080]])('fit a page of %i × %i pixels when a third comes', async (width, height) => {
+    const page = await pages.open(fake.url, HOLE, { viewport: { width, height } });
+    await drawn(page);
+    for (const name of ['chirp', 'carrier']) {
+      await page.keyboard.press('/');
+      await page.keyboard.type(name);
+      await page.keyboard.press('Enter');
+      await until(`a plot of ${name}`, async () => (await page.locator('.plot', { hasText: name }).count()) === 1);
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('Escape');
+    }
+    const below = (): Promise<readonly number[]> => page.locator('.plot').evaluateAll((plots) => plots.map((plot) => plot.getBoundingClientRect().bottom - innerHeight));
+    await until('all plots on the screen', async () => (await below()).every((beyond) => beyond <= 0));
+    expect(await page.locator('.plot').count()).toBe(3);
+  });
+
+  test('beyond those a page holds are said to be left out', async () => {
+    const page = await show(`?span=10s&${Array.from({ length: 14 }, () => 'plot=test/chirp:a').join('&')}`);
+    await until('the words', async () => (await page.locator('#toast').innerText()).includes('left out 2 of 14 plots'));
+    expect(await page.locator('.plot').count()).toBe(12);
+  });
+
+  test('of four traces have their whole legend on a phone', async () => {
+    const traces = ['test/chirp:a', 'test/chirp:b', 'test/hole:sine', 'test/injected:sine'].join();
+    const page = await pages.open(fake.url, `?span=10s&plot=${traces}`, { viewport: { width: 390, height: 844 }, hasTouch: true });
+    await drawn(page);
+    const cut = await page.locator('.readouts').evaluate((readouts) => [readouts.scrollWidth - readouts.clientWidth, readouts.scrollHeight - readouts.clientHeight]);
+    expect(cut).toEqual([0, 0]);
+  });
+
   test.each([390, 820, 1200])('fit a page %i pixels wide, figures and tools too', async (width) => {
     const page = await pages.open(fake.url, `${HOLE}&plot=test/chirp:a,test/chirp:b`, { viewport: { width, height: 844 }, hasTouch: width < 1000 });
     await drawn(page);
