@@ -43,7 +43,7 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
   'receiver_checksum', 'receiver_no_socket', 'receiver_socket_filter', 'receiver_socket_buffer', 'receiver_udp_memory',
   'decode', 'late', 'reader_lag', 'deadline', 'browser', 'archive_write'];
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean}} Options `spoil`: every n-th frame cannot be read */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean}} Options `spoil`: every n-th frame cannot be read */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -58,11 +58,13 @@ class Bus {
     this.joined = this.started - 3600n * SECOND;
     this.protocol = options.pageProtocol ?? 1;
     this.spoil = options.spoil ?? 0;
+    this.fullDisk = options.fullDisk ?? false;
     this.archive = options.archive ?? true;
   }
 
   server() {
-    return { version: '0.1.0-fake', started_ns: this.started, now_ns: wallNow(), page_protocol: this.protocol, archive: this.archive };
+    const disk = this.fullDisk ? { archive_disk: { free_bytes: 17_000_000_000, size_bytes: 100_000_000_000, alarm: true } } : {};
+    return { version: '0.1.0-fake', started_ns: this.started, now_ns: wallNow(), page_protocol: this.protocol, archive: this.archive, ...disk };
   }
 
   /** @param {string} name */

@@ -28,6 +28,8 @@ import type { Account, BrowserLoss, ServerInfo, ServerMessage, Stream, TraceRequ
 const HOUR_NS = 3_600_000_000_000n;
 /** The clock, the connection's wording and the gap list are looked at this often. */
 const BEAT_MS = 500;
+/** The level of the archive's disk is asked for this often. */
+const DISK_MS = 60_000;
 /** The address follows what is shown, but not every step of a drag. */
 const ADDRESS_MS = 250;
 const ONE_PERCENT = 0.01;
@@ -112,6 +114,7 @@ export class App {
     addEventListener('beforeprint', () => this.#print(true));
     addEventListener('afterprint', () => this.#print(false));
     setInterval(() => { if (!document.hidden) this.#beat(); }, BEAT_MS);
+    setInterval(() => void this.#askDisk(), DISK_MS);
     this.#onVisibility();
     this.#live.connect();
     void this.#ask();
@@ -139,6 +142,16 @@ export class App {
       if (error instanceof Refused && (error.status === 401 || error.status === 403)) this.#refused = error;
     }
     this.#beat();
+  }
+
+  /** The socket tells of the server once; its disk fills up meanwhile. */
+  async #askDisk(): Promise<void> {
+    if (document.hidden || this.#server?.archive !== true) return;
+    try {
+      this.#hello((await fetchStreams()).server);
+    } catch {
+      // A lost connection is told by the socket.
+    }
   }
 
   #onConnection(connection: Connection): void {
@@ -240,7 +253,7 @@ export class App {
   }
 
   #say(): void {
-    const said = connectionSentence(this.#standing()) ?? sentence(this.#streams, (stream) => this.#stages.of(stream));
+    const said = connectionSentence(this.#standing()) ?? sentence(this.#streams, (stream) => this.#stages.of(stream), this.#server?.archiveDisk ?? null);
     this.#top.say(said.mood, said.text);
   }
 

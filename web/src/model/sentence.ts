@@ -1,7 +1,7 @@
 /**
  * The account of the whole bus as one sentence, for the top bar.
  */
-import type { Stream } from '../wire/messages';
+import type { DiskLevel, Stream } from '../wire/messages';
 import { short } from './quantity';
 import type { Place, Stage } from './stage';
 
@@ -26,11 +26,18 @@ export function worstStream(streams: readonly Stream[]): Stream | null {
 }
 
 /**
- * Returns the text of the top bar.
+ * Returns the text of the top bar with the alarm of the archive's disk, if there is one.
  *
  * `stageOf` names the leading stage of a stream's loss where it is known yet.
  */
-export function sentence(streams: readonly Stream[], stageOf: (stream: string) => Stage | null): Sentence {
+export function sentence(streams: readonly Stream[], stageOf: (stream: string) => Stage | null, disk: DiskLevel | null): Sentence {
+  const said = ofStreams(streams, stageOf);
+  if (disk?.alarm !== true) return said;
+  const used = Math.floor((1 - disk.freeBytes / Math.max(1, disk.sizeBytes)) * 100);
+  return { ...said, mood: 'warn', text: `${said.text} · archive disk ${used} % full, ${short(disk.freeBytes, 'B')} free` };
+}
+
+function ofStreams(streams: readonly Stream[], stageOf: (stream: string) => Stage | null): Sentence {
   if (streams.length === 0) return { mood: 'quiet', text: 'No streams yet', stream: null };
   const worst = worstStream(streams);
   if (worst !== null) return { mood: 'warn', text: lossText(worst, stageOf(worst.name)), stream: worst.name };

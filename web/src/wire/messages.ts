@@ -108,6 +108,16 @@ export interface ServerInfo {
   readonly pageProtocol: number;
   /** Older data come from an archive; the default is none. */
   readonly archive: boolean;
+  /** Null without an archive. */
+  readonly archiveDisk: DiskLevel | null;
+}
+
+/** Level of the disk that holds the archive. */
+export interface DiskLevel {
+  readonly freeBytes: number;
+  readonly sizeBytes: number;
+  /** The server says that it is about to be full. */
+  readonly alarm: boolean;
 }
 
 /** Reads the `server` object; `page_protocol` may be next to it or in it. */
@@ -119,7 +129,12 @@ export function readServer(value: unknown, beside: Fields = {}): ServerInfo {
     nowNs: nanoseconds(from, 'now_ns'),
     pageProtocol: number(from, 'page_protocol', number(beside, 'page_protocol')),
     archive: flag(from, 'archive'),
+    archiveDisk: isFields(from['archive_disk']) ? readDisk(from['archive_disk']) : null,
   };
+}
+
+function readDisk(from: Fields): DiskLevel {
+  return { freeBytes: number(from, 'free_bytes'), sizeBytes: number(from, 'size_bytes'), alarm: flag(from, 'alarm') };
 }
 
 /** The elements of a reader's account, and the datagrams when it came over a network. */

@@ -61,16 +61,19 @@ describe('the sentence of the top bar', () => {
     ['warn', [stream('a'), stream('b', { health: 'stale', samples_per_s: 0 })], '2 streams · 1.00 k samples/s · 0 missing in the last hour · 1 silent'],
     ['good', [stream('a', { lost_last_hour_elements: 12, elements_per_sample: 3 })], '1 stream · 1.00 k samples/s · 4 missing in the last hour'],
   ])('is %s', (mood, streams, text) => {
-    expect(sentence(streams, nobody)).toMatchObject({ mood, text: expect.any(String) as string });
-    expect(sentence(streams, nobody).text.replaceAll('\u202f', ' ')).toBe(text);
+    expect(sentence(streams, nobody, null)).toMatchObject({ mood, text: expect.any(String) as string });
+    expect(sentence(streams, nobody, null).text.replaceAll('\u202f', ' ')).toBe(text);
   });
 
   test('names the stream that loses most, its stage and whose it is', () => {
     const losing = stream('w7x/ecrh/power', { health: 'losing', lost_elements: 212, lost_last_hour_elements: 212, next_index: 1_200_000, station: 'daq-3' });
-    const said = (stage: string): string => sentence([stream('a'), losing], () => stageOfName(stage)).text.replaceAll('\u202f', ' ');
+    const said = (stage: string): string => sentence([stream('a'), losing], () => stageOfName(stage), null).text.replaceAll('\u202f', ' ');
     expect(said('sender_qdisc')).toBe("ecrh power lost 212 of 1.20 M samples (sender's queue discipline of daq-3)");
     expect(said('receiver_socket_buffer')).toBe('ecrh power lost 212 of 1.20 M samples (socket buffer of this monitor)');
-    expect(sentence([losing], nobody)).toMatchObject({ mood: 'warn', stream: 'w7x/ecrh/power' });
+    const disk = { freeBytes: 17e9, sizeBytes: 100e9, alarm: true };
+    expect(sentence([losing], nobody, disk)).toMatchObject({ mood: 'warn', text: expect.stringMatching(/lost .* · archive disk 83 % full, 17\.0.GB free$/) as string });
+    expect(sentence([], nobody, { ...disk, alarm: false }).text).toBe('No streams yet');
+    expect(sentence([losing], nobody, null)).toMatchObject({ mood: 'warn', stream: 'w7x/ecrh/power' });
   });
 });
 
@@ -110,7 +113,7 @@ describe('trace colours', () => {
 
 describe('what the page says of itself', () => {
   const standing: Standing = {
-    connection: 'open', lostForMs: 0, retryInMs: 0, server: { version: '1', startedNs: 0n, nowNs: 0n, pageProtocol: 1, archive: false }, refused: null, streams: 3, plots: 1,
+    connection: 'open', lostForMs: 0, retryInMs: 0, server: { version: '1', startedNs: 0n, nowNs: 0n, pageProtocol: 1, archive: false, archiveDisk: null }, refused: null, streams: 3, plots: 1,
   };
   test.each<[string | undefined, Partial<Standing>]>([
     [undefined, {}],
@@ -119,8 +122,8 @@ describe('what the page says of itself', () => {
     ['connecting', { plots: 0, server: null, connection: 'connecting' }],
     ['lost', { plots: 0, server: null, connection: 'waiting' }],
     ['no-permission', { refused: { message: 'no', help: 'ask' } }],
-    ['older-server', { server: { version: '0', startedNs: 0n, nowNs: 0n, pageProtocol: 0, archive: false } }],
-    ['older-page', { server: { version: '2', startedNs: 0n, nowNs: 0n, pageProtocol: 2, archive: false } }],
+    ['older-server', { server: { version: '0', startedNs: 0n, nowNs: 0n, pageProtocol: 0, archive: false, archiveDisk: null } }],
+    ['older-page', { server: { version: '2', startedNs: 0n, nowNs: 0n, pageProtocol: 2, archive: false, archiveDisk: null } }],
   ])('is %s', (kind, change) => expect(noticeOf({ ...standing, ...change })?.kind).toBe(kind));
 
   test('tells how long the connection is gone and when it tries again', () => {

@@ -304,6 +304,14 @@ describe('the server', () => {
     await spoiling.close();
   });
 
+  test('whose archive fills its disk is said to', async () => {
+    const full = await startFakeServer({ fullDisk: true });
+    const page = await pages.open(full.url, HOLE);
+    await until('the level', async () => (await page.locator('#sentence').innerText()).replaceAll('\u202f', ' ').includes('archive disk 83 % full, 17.0 GB free'));
+    await page.close();
+    await full.close();
+  });
+
   test.each([
     ['that is older than the page is said to be', { pageProtocol: 0 }, 'older than this page'],
     ['that refuses is said to refuse', { forbid: true }, 'No permission'],
