@@ -199,6 +199,16 @@ describe('plots', () => {
     expect(await page.locator('.plot').count()).toBe(3);
   });
 
+  test('come into view where the page is too low for all', async () => {
+    const page = await pages.open(fake.url, `${HOLE}&plot=test/chirp:a`, { viewport: { width: 1200, height: 420 } });
+    await drawn(page);
+    await page.keyboard.press('/');
+    await page.keyboard.type('carrier');
+    await page.keyboard.press('Enter');
+    const third = page.locator('.plot').nth(2);
+    await until('the third plot on the screen', async () => (await third.count()) === 1 && await third.evaluate((plot) => plot.getBoundingClientRect().bottom <= innerHeight));
+  });
+
   test('beyond those a page holds are said to be left out', async () => {
     const page = await show(`?span=10s&${Array.from({ length: 14 }, () => 'plot=test/chirp:a').join('&')}`);
     await until('the words', async () => (await page.locator('#toast').innerText()).includes('left out 2 of 14 plots'));
