@@ -16,7 +16,7 @@
  * @typedef {object} Trace
  * @property {number} index
  * @property {number} [state]
- * @property {{first: number, pairs: ArrayLike<number>} | {offsets: ArrayLike<number>, values: ArrayLike<number>}} body
+ * @property {{first: number, pairs: ArrayLike<number>, kept?: number} | {offsets: ArrayLike<number>, values: ArrayLike<number>}} body
  * @property {number} [samplesPerColumn]
  * @property {bigint} [newest]
  * @property {number} [newestValue]
@@ -41,7 +41,12 @@ const GAP = 48;
 
 /** @param {Trace} trace */
 function bodyBytes({ body }) {
-  return 'pairs' in body ? body.pairs.length * 4 : body.values.length * 16;
+  return 'pairs' in body ? body.pairs.length * valueBytes(body.pairs) : body.values.length * 16;
+}
+
+/** Doubles are written as exact columns. @param {ArrayLike<number>} pairs */
+function valueBytes(pairs) {
+  return pairs instanceof Float64Array ? 8 : 4;
 }
 
 /**
@@ -78,17 +83,22 @@ function encodeTrace(out, at, trace) {
   const columns = 'pairs' in body;
   out.setUint16(at, trace.index, true);
   out.setUint8(at + 2, trace.state ?? 0);
-  out.setUint8(at + 3, columns ? 0 : 1);
+  out.setUint8(at + 3, columns ? (valueBytes(body.pairs) === 8 ? 2 : 0) : 1);
   out.setUint32(at + 4, columns ? body.pairs.length / 2 : body.values.length, true);
   out.setUint32(at + 8, gaps.length, true);
   out.setUint32(at + 12, columns ? body.first : 0, true);
   out.setFloat32(at + 16, trace.samplesPerColumn ?? 1, true);
+  out.setUint32(at + 20, columns ? body.kept ?? 0 : 0, true);
   out.setBigInt64(at + 24, trace.newest ?? 0n, true);
   out.setFloat64(at + 32, trace.newestValue ?? NaN, true);
   out.setBigInt64(at + 40, trace.liveMemoryFrom ?? 0n, true);
   let next = at + TRACE;
   if (columns) {
-    for (let i = 0; i < body.pairs.length; i += 1, next += 4) out.setFloat32(next, body.pairs[i] ?? NaN, true);
+    const size = valueBytes(body.pairs);
+    for (let i = 0; i < body.pairs.length; i += 1, next += size) {
+      if (size === 8) out.setFloat64(next, body.pairs[i] ?? NaN, true);
+      else out.setFloat32(next, body.pairs[i] ?? NaN, true);
+    }
   } else {
     for (let i = 0; i < body.values.length; i += 1, next += 16) {
       out.setBigInt64(next, BigInt(Math.round(body.offsets[i] ?? 0)), true);

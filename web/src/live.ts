@@ -8,6 +8,7 @@
 import { backoffMs } from './model/backoff';
 import { decodeViewFrame, frameNumber, MalformedFrame, type ViewFrame } from './wire/frame';
 import { parseJson } from './wire/json';
+import { KeptColumns } from './wire/kept';
 import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';
 
 /** State of the connection. */
@@ -40,6 +41,7 @@ export class Live {
   #flush: ReturnType<typeof setTimeout> | undefined;
   readonly #views = new Map<number, string>();
   readonly #pending = new Set<number>();
+  readonly #kept = new KeptColumns();
   #account: string | null = null;
   #visible = true;
 
@@ -77,6 +79,7 @@ export class Live {
   closeView(view: number): void {
     if (this.#views.delete(view)) this.#send({ type: 'close', view });
     this.#pending.delete(view);
+    this.#kept.forget(view);
   }
 
   /** Tells the server whether the page is visible: to a hidden one it sends nothing. */
@@ -114,12 +117,26 @@ export class Live {
     if (socket !== this.#socket) return;
     this.#heardAtMs = Date.now();
     try {
-      if (data instanceof ArrayBuffer) this.listener.onFrame(decodeViewFrame(data));
+      if (data instanceof ArrayBuffer) this.#onFrame(decodeViewFrame(data));
       else if (typeof data === 'string') this.listener.onMessage(readMessage(parseJson(data)));
     } catch (error) {
       if (!(error instanceof MalformedFrame || error instanceof SyntaxError)) throw error;
+      this.#kept.clear();
       this.#giveBack(data);
       this.listener.onMalformed(error.message);
+    }
+  }
+
+  /** A frame of a view that was closed meanwhile only gives its credit back. */
+  #onFrame(frame: ViewFrame): void {
+    if (!this.#views.has(frame.view)) return this.shown(frame.frame);
+    try {
+      this.listener.onFrame(this.#kept.complete(frame));
+    } catch (error) {
+      // Asked again, the server begins with all columns.
+      this.#pending.add(frame.view);
+      this.#sendPending();
+      throw error;
     }
   }
 

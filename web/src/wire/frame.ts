@@ -6,7 +6,8 @@
  * accepted whole or refused with the reason. Start at {@link decodeViewFrame}.
  *
  * Times are UTC nanoseconds as `bigint`, because a double resolves only 256 ns in this century. Samples are
- * not copied: {@link Columns} and {@link Points} look into the frame's own buffer.
+ * not copied: {@link Columns} and {@link Points} look into the frame's own buffer. Columns that a frame does not repeat
+ * are added by `kept.ts`.
  */
 
 /** The first two bytes of every frame, `TP` in memory. */
@@ -22,7 +23,7 @@ export const FRAME_HEADER_BYTES = 48;
 export const TRACE_HEADER_BYTES = 48;
 /** Bytes of one gap. */
 export const GAP_BYTES = 48;
-/** Bytes of one min/max column. */
+/** Bytes of one min/max column of f32; an exact one has twice as many. */
 export const COLUMN_BYTES = 8;
 /** Bytes of one point. */
 export const POINT_BYTES = 16;
@@ -35,6 +36,9 @@ export const MAX_POINTS = 16_384;
 /** Gaps of one trace; a server that has more joins neighbours. */
 export const MAX_GAPS = 4_096;
 
+const MODE_COLUMNS = 0;
+const MODE_POINTS = 1;
+const MODE_EXACT = 2;
 const FLAG_LIVE = 1;
 const FLAG_SLOW = 2;
 const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW;
@@ -59,10 +63,12 @@ const TRACE_STATES: readonly TraceState[] = ['ok', 'unknown', 'stale', 'ended'];
 export interface Columns {
   readonly kind: 'columns';
   /** Shape: `[min, max]` of each column, one behind the other. */
-  readonly pairs: Float32Array;
+  readonly pairs: Float32Array | Float64Array;
   /** Column of the view that has the first pair. */
   readonly first: number;
   readonly count: number;
+  /** Columns before `first` that are those of the view's previous frame. */
+  readonly kept: number;
 }
 
 /** Single samples; a point after a hole is preceded by one whose value is `NaN`. */
@@ -132,6 +138,7 @@ export type Reason =
   | 'trace state'
   | 'trace mode'
   | 'column range'
+  | 'kept columns'
   | 'point count'
   | 'point order'
   | 'gap count'
@@ -275,32 +282,45 @@ function decodeTrace(reader: Reader, columnCount: number): TraceFrame {
   const gapCount = reader.u32();
   const first = reader.u32();
   const samplesPerColumn = reader.f32();
-  reader.skip(4);
+  const kept = reader.u32();
   const newest = reader.i64();
   const newestValue = reader.f64();
   const liveMemoryFrom = reader.i64();
-  const body = mode === 0 ? decodeColumns(reader, first, count, columnCount)
-    : mode === 1 ? decodePoints(reader, count)
+  if (kept > first) reader.refuse('kept columns');
+  const body = mode === MODE_POINTS ? decodePoints(reader, count)
+    : mode === MODE_COLUMNS || mode === MODE_EXACT ? decodeColumns(reader, { first, count, kept, exact: mode === MODE_EXACT }, columnCount)
     : reader.refuse('trace mode');
   const gaps = decodeGaps(reader, gapCount);
   return { index, state, body, samplesPerColumn, newest, newestValue, liveMemoryFrom, gaps };
 }
 
-function decodeColumns(reader: Reader, first: number, count: number, columnCount: number): Columns {
+interface ColumnsHead {
+  readonly first: number;
+  readonly count: number;
+  readonly kept: number;
+  readonly exact: boolean;
+}
+
+function decodeColumns(reader: Reader, { first, count, kept, exact }: ColumnsHead, columnCount: number): Columns {
   if (first + count > columnCount) reader.refuse('column range');
-  reader.need(count, COLUMN_BYTES);
-  const pairs = floats(reader, count * 2);
-  return { kind: 'columns', pairs, first, count };
+  reader.need(count, exact ? 2 * COLUMN_BYTES : COLUMN_BYTES);
+  const pairs = exact ? doubles(reader, count * 2) : singles(reader, count * 2);
+  return { kind: 'columns', pairs, first, count, kept };
 }
 
 /** Every trace begins at a multiple of eight bytes, so the samples can be read in place. */
-function floats(reader: Reader, count: number): Float32Array {
-  if (HOST_IS_LITTLE_ENDIAN && reader.offset % 4 === 0) {
-    const seen = new Float32Array(reader.buffer, reader.offset, count);
-    reader.skip(count * 4);
-    return seen;
-  }
-  return Float32Array.from({ length: count }, () => reader.f32());
+function singles(reader: Reader, count: number): Float32Array {
+  if (!HOST_IS_LITTLE_ENDIAN || reader.offset % 4 !== 0) return Float32Array.from({ length: count }, () => reader.f32());
+  const seen = new Float32Array(reader.buffer, reader.offset, count);
+  reader.skip(count * 4);
+  return seen;
+}
+
+function doubles(reader: Reader, count: number): Float64Array {
+  if (!HOST_IS_LITTLE_ENDIAN || reader.offset % 8 !== 0) return Float64Array.from({ length: count }, () => reader.f64());
+  const seen = new Float64Array(reader.buffer, reader.offset, count);
+  reader.skip(count * 8);
+  return seen;
 }
 
 function decodePoints(reader: Reader, count: number): Points {

@@ -329,9 +329,9 @@ export interface ViewRequest {
   readonly endNs: bigint | null;
 }
 
-/** Writes a view request; the nanoseconds keep all their digits. */
+/** Writes a view request; the nanoseconds keep all their digits, and so do the values of its frames. */
 export function writeView(request: ViewRequest): string {
   const traces = JSON.stringify(request.traces.map(({ stream, channel }) => ({ stream, channel })));
   return `{"type":"view","view":${request.view},"traces":${traces},"width_px":${request.widthPx}`
-    + `,"span_ns":${request.spanNs},"end_ns":${request.endNs ?? 'null'}}`;
+    + `,"span_ns":${request.spanNs},"end_ns":${request.endNs ?? 'null'},"exact":true}`;
 }

@@ -45,7 +45,7 @@ describe('view frames', () => {
     expect(frame).toMatchObject({ frame: 7, view: 3, live: true, slow: true, from: FROM, column: 1_000n, columnCount: 8, droppedFrames: 2 });
     const [columns, points] = frame.traces;
     expect(columns).toMatchObject({ index: 1, state: 'stale', samplesPerColumn: 12.5, newest: FROM + 9_999n, liveMemoryFrom: FROM - 5n });
-    expect(columns?.body).toEqual({ kind: 'columns', first: 2, count: 3, pairs: Float32Array.of(-1, 1, NaN, NaN, 0.5, 0.75) });
+    expect(columns?.body).toEqual({ kind: 'columns', first: 2, count: 3, kept: 0, pairs: Float32Array.of(-1, 1, NaN, NaN, 0.5, 0.75) });
     expect(points?.body).toEqual({ kind: 'points', count: 3, offsets: Float64Array.of(0, 1500, 4000), values: Float64Array.of(1, NaN, 3) });
     expect(points?.newestValue).toBeNaN();
   });
@@ -86,7 +86,8 @@ describe('view frames', () => {
     ['column width', 32, (view) => view.setBigUint64(32, 0n, true)],
     ['column count', 40, (view) => view.setUint32(40, 20_000, true)],
     ['trace state', 50, (view) => view.setUint8(50, 4)],
-    ['trace mode', 51, (view) => view.setUint8(51, 2)],
+    ['trace mode', 51, (view) => view.setUint8(51, 3)],
+    ['kept columns', 68, (view) => view.setUint32(68, 3, true)],
     ['column range', 60, (view) => view.setUint32(60, 6, true)],
     ['gap count', 56, (view) => view.setUint32(56, 4097, true)],
     ['too short', 56, (view) => view.setUint32(56, 4096, true)],
