@@ -48,7 +48,9 @@ pub enum OptionsError {
     #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
     NoGroup(Ipv4Addr),
     /// Data of an IPv4 group do not reach a server by IPv6.
-    #[error("the group {0} is one of IPv4, and the server is reached by IPv6\nname the server by an IPv4 address")]
+    #[error(
+        "the group {0} is one of IPv4, and the server is reached by IPv6\nname the server by an IPv4 address"
+    )]
     GroupOfOtherVersion(Ipv4Addr),
     /// A flood has no meaningful latency.
     #[error(

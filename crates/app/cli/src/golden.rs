@@ -70,7 +70,8 @@ fn the_help_of_every_verb_fits_eighty_columns() {
     for (name, mut verb) in all_verbs() {
         for help in [verb.render_long_help(), verb.render_help()] {
             let help = help.to_string();
-            let wide: Vec<&str> = help.lines().filter(|line| line.trim_end().chars().count() > WIDTH).collect();
+            let wide: Vec<&str> =
+                help.lines().filter(|line| line.trim_end().chars().count() > WIDTH).collect();
             assert!(wide.is_empty(), "{name}: {wide:#?}");
         }
     }

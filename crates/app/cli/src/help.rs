@@ -58,7 +58,9 @@ fn parts(text: &str) -> Vec<Part> {
                 *comment = format!("{comment} {words}").trim().to_owned();
             }
             _ if line.starts_with(' ') => parts.push(Part::of_example(words)),
-            Some(Part::Prose(prose)) if !words.is_empty() && !prose.is_empty() && !prose.ends_with(['.', ':']) => {
+            Some(Part::Prose(prose))
+                if !words.is_empty() && !prose.is_empty() && !prose.ends_with(['.', ':']) =>
+            {
                 *prose = format!("{prose} {words}");
             }
             _ => parts.push(Part::Prose(words.to_owned())),

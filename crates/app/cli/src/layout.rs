@@ -46,7 +46,9 @@ pub(crate) fn redrawn(text: &str, width: usize) -> String {
     for line in text.lines() {
         let indent = " ".repeat(letters(line) - letters(line.trim_start()) + 4);
         let broken = broken(line, width, width.saturating_sub(indent.len()));
-        let indented = |(index, part): (usize, &String)| if index == 0 { part.clone() } else { format!("{indent}{part}") };
+        let indented = |(index, part): (usize, &String)| {
+            if index == 0 { part.clone() } else { format!("{indent}{part}") }
+        };
         lines.extend(broken.iter().enumerate().map(indented));
     }
     lines.join("\n")

@@ -68,7 +68,8 @@ impl Told {
         let words = || arguments.iter().skip(1).filter_map(|word| word.to_str()).take_while(|it| *it != "--");
         let is_json = |word: &str| {
             let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-            word == "--json" || letters.is_some_and(|it| it.starts_with(char::is_alphabetic) && it.ends_with('J'))
+            word == "--json"
+                || letters.is_some_and(|it| it.starts_with(char::is_alphabetic) && it.ends_with('J'))
         };
         let is_wanted = words().any(is_json) && !words().any(|word| word == "--raw");
         if is_wanted { Self::AsJson } else { Self::InWords }
@@ -128,7 +129,9 @@ mod tests {
         for line in ["tallycast ls --json", "tallycast bench -c host -J", "tallycast bench -uJ"] {
             assert_eq!(wanted(line), Told::AsJson, "{line}");
         }
-        for line in ["tallycast ls", "tallycast recv --raw --json", "tallycast pub -- -J", "tallycast record -Jx"] {
+        for line in
+            ["tallycast ls", "tallycast recv --raw --json", "tallycast pub -- -J", "tallycast record -Jx"]
+        {
             assert_eq!(wanted(line), Told::InWords, "{line}");
         }
     }

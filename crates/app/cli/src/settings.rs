@@ -234,7 +234,9 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let wanted =
         "write 127.0.0.1:7480 for this host alone, 0.0.0.0:7480 or [::]:7480 for all, port 0 for a free one";
     text.parse().map_err(|_| match in_brackets(text) {
-        Some(address) => format!("`{text}` lacks the brackets of an IPv6 address with a port\nwrite {address}"),
+        Some(address) => {
+            format!("`{text}` lacks the brackets of an IPv6 address with a port\nwrite {address}")
+        }
         None => format!("`{text}` is not an IP address with a port\n{wanted}"),
     })
 }

@@ -15,7 +15,8 @@ pub struct Circle(Vec<String>);
 /// # Errors
 /// The first circle, from one of its streams back to it.
 pub fn check_circles(derived: &[DerivedStream], operators: &[OperatorConfig]) -> Result<(), Circle> {
-    let derived = derived.iter().map(|it| (it.name.as_str(), it.inputs.values().map(String::as_str).collect()));
+    let derived =
+        derived.iter().map(|it| (it.name.as_str(), it.inputs.values().map(String::as_str).collect()));
     let operators =
         operators.iter().map(|it| (it.output.as_str(), it.inputs.iter().map(String::as_str).collect()));
     let inputs: Inputs<'_> = derived.chain(operators).collect();
@@ -65,7 +66,13 @@ mod tests {
 
     fn derived(name: &str, from: &str) -> DerivedStream {
         let inputs = [("a".to_owned(), from.to_owned())].into();
-        DerivedStream { name: name.to_owned(), expression: "a".to_owned(), inputs, unit: String::new(), grid: None }
+        DerivedStream {
+            name: name.to_owned(),
+            expression: "a".to_owned(),
+            inputs,
+            unit: String::new(),
+            grid: None,
+        }
     }
 
     fn operator(output: &str, input: &str) -> OperatorConfig {

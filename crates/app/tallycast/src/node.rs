@@ -637,7 +637,11 @@ mod tests {
         assert_eq!(station_of("daq-hall-number-01.lab.example.org"), "daq-hall-number-01.lab.example.org");
         let label = "d".repeat(63);
         assert_eq!(station_of(&label), label);
-        assert_eq!(station_of(&format!("{label}.lab")), label, "a domain that does not fit is left out whole");
+        assert_eq!(
+            station_of(&format!("{label}.lab")),
+            label,
+            "a domain that does not fit is left out whole"
+        );
         assert_eq!(station_of(&"ü".repeat(40)).len(), 62, "letters are not cut");
     }
 

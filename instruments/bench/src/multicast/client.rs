@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn a_group_of_ipv4_is_not_measured_with_a_server_by_ipv6() {
         let refused = |server: &str| {
-            measure(&Options::default(), server.parse().unwrap(), PATIENT, &mut Unwatched::default()).unwrap_err()
+            measure(&Options::default(), server.parse().unwrap(), PATIENT, &mut Unwatched::default())
+                .unwrap_err()
         };
         let error = refused("[fd84::2]:7430").to_string();
         assert!(error.contains("reached by IPv6\nname the server by an IPv4 address"), "{error}");

@@ -31,8 +31,7 @@ pub(crate) use play::{Ending, played_rate};
 use play::{Playing, play};
 
 /// One line instead of every source with its value.
-pub(crate) const USAGE: &str =
-    "tallycast pub [OPTIONS] <--signal|--file|--wave|--host|--stdin> [NAME]";
+pub(crate) const USAGE: &str = "tallycast pub [OPTIONS] <--signal|--file|--wave|--host|--stdin> [NAME]";
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

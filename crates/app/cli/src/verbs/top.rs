@@ -185,12 +185,7 @@ fn view_until_ended(
 }
 
 /// Reads all events until the time is over.
-fn read_for(
-    subscriber: &mut Subscriber,
-    interval: Duration,
-    cancellation: &Cancellation,
-    flows: &mut Flows,
-) {
+fn read_for(subscriber: &mut Subscriber, interval: Duration, cancellation: &Cancellation, flows: &mut Flows) {
     let deadline = Deadline::after(Some(interval));
     while !deadline.is_over() && !cancellation.is_cancelled() {
         if let Some(tallycast::Event::Block(block)) = subscriber.next(deadline.left(POLL_INTERVAL)) {

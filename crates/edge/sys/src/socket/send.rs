@@ -498,13 +498,17 @@ impl Refusal {
     #[must_use]
     pub const fn remedy(self) -> Option<&'static str> {
         Some(match self {
-            Self::Ip(libc::EPERM) => "see the firewall's rules for output: nft list ruleset, iptables -S OUTPUT",
+            Self::Ip(libc::EPERM) => {
+                "see the firewall's rules for output: nft list ruleset, iptables -S OUTPUT"
+            }
             Self::Ip(libc::ENETUNREACH | libc::EHOSTUNREACH) => {
                 "no route leads there: add one (ip route add), or name an interface (iface= of the bus)"
             }
             Self::Ip(libc::ENETDOWN) => "the interface is down: ip link set dev NAME up",
             Self::Ip(_) => "see the route to the destination: ip route get ADDRESS",
-            Self::TooLarge => "send smaller datagrams: mtu= of the bus, or the route's MTU (ip route get ADDRESS)",
+            Self::TooLarge => {
+                "send smaller datagrams: mtu= of the bus, or the route's MTU (ip route get ADDRESS)"
+            }
             Self::SocketFull | Self::QueueDiscipline | Self::Peer => return None,
         })
     }
@@ -575,10 +579,7 @@ mod tests {
     #[test]
     fn a_refusal_of_the_ip_layer_has_the_name_of_its_error_and_a_remedy() {
         let unreachable = Refusal::from_errno(Errno::NETUNREACH);
-        assert_eq!(
-            unreachable.to_string(),
-            "refused by the IP layer (ENETUNREACH: Network is unreachable)"
-        );
+        assert_eq!(unreachable.to_string(), "refused by the IP layer (ENETUNREACH: Network is unreachable)");
         assert!(unreachable.remedy().is_some_and(|remedy| remedy.contains("ip route add")));
         let forbidden = Refusal::from_errno(Errno::PERM);
         assert!(forbidden.to_string().contains("EPERM"), "{forbidden}");

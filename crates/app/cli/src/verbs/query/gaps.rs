@@ -49,7 +49,11 @@ pub(super) fn show(
         for gap in recording.absences().filter(|gap| gap.positions.is_empty() && range.contains(&gap.t0)) {
             count += 1;
             let head = format!("{}  ", utc(gap.t0));
-            writeln!(output, "{}", layout::hanging(&head, &of_unknown_extent(recording, gap), layout::width()))?;
+            writeln!(
+                output,
+                "{}",
+                layout::hanging(&head, &of_unknown_extent(recording, gap), layout::width())
+            )?;
         }
     }
     if count == 0 && !as_json {

@@ -69,7 +69,8 @@ impl Progress {
             parts.push(format!("{not_written} not written"));
         }
         if let Some(free) = self.free_bytes {
-            let full = self.full_in_s().map_or_else(String::new, |it| format!(", full in {}", text::waiting(it)));
+            let full =
+                self.full_in_s().map_or_else(String::new, |it| format!(", full in {}", text::waiting(it)));
             parts.push(format!("{} free{full}", text::decimal_size(free)));
         }
         parts.join(", ")
@@ -119,10 +120,17 @@ mod tests {
         );
         assert_eq!(progress.json()["full_in_s"], 10_800.0);
         progress = Progress { missing: 7, not_written: 3, bytes_per_s: 0.0, ..progress };
-        assert!(progress.text().contains("7 elements lost, 3 not written") && !progress.text().contains("full"));
+        assert!(
+            progress.text().contains("7 elements lost, 3 not written") && !progress.text().contains("full")
+        );
         progress.free_bytes = None;
         assert_eq!(progress.json()["full_in_s"], Value::Null);
-        let widest = Progress { bytes: 9_990_000_000_000, free_bytes: Some(9_990_000_000_000), bytes_per_s: 1e9, ..Progress::default() };
+        let widest = Progress {
+            bytes: 9_990_000_000_000,
+            free_bytes: Some(9_990_000_000_000),
+            bytes_per_s: 1e9,
+            ..Progress::default()
+        };
         assert!(widest.text().chars().count() < 80, "{}", widest.text());
     }
 }

@@ -142,7 +142,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let outcome = outcome(report.end.state, report.end.runs.iter().any(has_figures))?;
     let received = |run: &RunReport| [run.sums.sum_received, run.sums.sum_received_bidir_reverse];
     // A search tries rates at which nothing may arrive.
-    let is_all_lost = !arguments.loss_free && report.end.runs.iter().flat_map(received).flatten().any(is_lost);
+    let is_all_lost =
+        !arguments.loss_free && report.end.runs.iter().flat_map(received).flatten().any(is_lost);
     Ok(if is_all_lost { Outcome::Found } else { outcome })
 }
 
@@ -228,7 +229,11 @@ mod tests {
 
     #[test]
     fn a_flow_of_which_nothing_arrived_is_no_success() {
-        let figures = |packets, lost| Figures { packets: Some(packets), lost_packets: Some(lost), ..Figures::default() };
+        let figures = |packets, lost| Figures {
+            packets: Some(packets),
+            lost_packets: Some(lost),
+            ..Figures::default()
+        };
         assert!(is_lost(figures(5, 5)) && is_lost(figures(0, 0)));
         assert!(!is_lost(figures(5, 4)) && !is_lost(Figures::default()), "TCP counts no datagrams");
     }

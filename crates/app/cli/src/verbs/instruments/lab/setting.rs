@@ -19,7 +19,14 @@ const MOST_FLOWS: usize = 256;
 #[group(skip)]
 pub(super) struct Setting {
     /// Controls, each with its options as in `fast?alpha=20`; `all` is every built-in control
-    #[arg(long, short = 'C', visible_alias = "congestion", value_name = "NAME,…", value_delimiter = ',', default_value = "reno,cubic,udt")]
+    #[arg(
+        long,
+        short = 'C',
+        visible_alias = "congestion",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "reno,cubic,udt"
+    )]
     cc: Vec<String>,
     /// Rate of the bottleneck, including all headers
     #[arg(long, value_name = "RATE", value_parser = text::bits_per_second, default_value = "100M")]
