@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_takes_the_delay_there_and_back_and_a_chosen_packet_is_lost() {
+    fn a_message_takes_the_delay_of_each_direction_and_a_chosen_packet_is_lost() {
         let Some(near) = or_skip(Namespace::create("bench-test")) else { return };
         let far = Namespace::create("bench-test").unwrap();
         let delay = Duration::from_millis(10);

@@ -35,7 +35,7 @@ pub struct Comparison {
     /// Number of noisy ones among them: conclusions are no better than their points.
     pub noisy_points: u64,
     /// The numbers that the paper prints, and ours.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub table: Vec<ReferenceFigure>,
     /// Each conclusion of the paper.
     pub conclusions: Vec<Conclusion>,
@@ -393,17 +393,15 @@ impl Comparison {
                 "{noisy_points} of {points} points were noisy: measure on an idle host before you trust them"
             )
         });
-        let buffer = format!(
-            "UDP's reader asks for a receive buffer of {} MiB; the paper left the default, at which UDP ends at the size of \
-             that buffer",
-            RECEIVE_BUFFER_BYTES >> 20
-        );
+        let buffer = (!self.table.is_empty()).then(|| {
+            format!(
+                "UDP's reader asks for a receive buffer of {} MiB; the paper left the default, at which UDP ends at the \
+                 size of that buffer",
+                RECEIVE_BUFFER_BYTES >> 20
+            )
+        });
         let short = "this was a short run: --full measures the whole grid of the paper";
-        noisy
-            .into_iter()
-            .chain([buffer])
-            .chain((self.grid == Grid::Short).then(|| short.to_owned()))
-            .collect()
+        noisy.into_iter().chain(buffer).chain((self.grid == Grid::Short).then(|| short.to_owned())).collect()
     }
 }
 

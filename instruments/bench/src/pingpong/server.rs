@@ -62,12 +62,12 @@ fn serve_way(
     endpoint: Option<SocketAddr>,
     session: &mut Session<'_>,
 ) -> Result<Finished, WayError> {
-    let Some(far) = make(task, endpoint, session)? else { return Ok(Finished::default()) };
+    let Some((far, early)) = make(task, endpoint, session)? else { return Ok(Finished::default()) };
     let shared = SharedState::default();
     std::thread::scope(|scope| {
         let meter = Meter::begin();
         let answering = scope.spawn(|| answer(far, &shared, task.options.server_cpu));
-        let outcome = tend(&shared, session);
+        let outcome = tend(&shared, session, early);
         shared.is_to_end.store(true, Ordering::Relaxed);
         let finished = answering.join().expect("a thread that answers returns its errors");
         outcome?;
@@ -91,27 +91,27 @@ impl From<ControlError> for WayError {
 }
 
 /// Opens the far end of a connection, and sends its address to the client; `None` if the client cannot open the
-/// near end.
+/// near end. Returns also what the client said before this end saw its connection.
 fn make(
     task: &Task<'_>,
     endpoint: Option<SocketAddr>,
     session: &mut Session<'_>,
-) -> Result<Option<Box<dyn Far>>, WayError> {
+) -> Result<Option<(Box<dyn Far>, Option<Word>)>, WayError> {
     let token = token();
     match (task.system, endpoint) {
         (System::Udp, Some(endpoint)) => {
             let far = UdpEnd::open(task, endpoint, token)?;
             session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
-            Ok(Some(Box::new(far)))
+            Ok(Some((Box::new(far), None)))
         }
         (System::Udp, None) => Err(WayError::Serve(session.unexpected(&Value::Null))),
         (_, _) => {
             let far = link::listen(task, token)?;
             session.connection.say(&Word::Ready { endpoint: far.endpoint(), token })?;
-            let mut reception = Reception { session, outcome: None };
+            let mut reception = Reception { session, outcome: None, early: None };
             let far = far.accept(task, &mut reception)?;
             reception.outcome.transpose()?;
-            Ok(far)
+            Ok(far.map(|far| (far, reception.early)))
         }
     }
 }
@@ -121,13 +121,22 @@ struct Reception<'a, 'b> {
     session: &'a mut Session<'b>,
     /// Outcome of the wait, if it was not a connection.
     outcome: Option<Result<(), ServeError>>,
+    /// The first size step: its connection exists for the client before this end has seen it.
+    early: Option<Word>,
 }
 
 impl Attending for Reception<'_, '_> {
     fn goes_on(&mut self) -> bool {
+        if self.early.is_some() {
+            return true;
+        }
         self.outcome = match self.session.connection.hear_word(std::time::Instant::now()) {
             Ok(None) => self.session.ensure_running().err().map(Err),
             Ok(Some(Word::Finish)) => Some(Ok(())),
+            Ok(Some(word @ Word::SizeStep { .. })) => {
+                self.early = Some(word);
+                None
+            }
             Ok(Some(other)) => Some(Err(self.session.unexpected(&other))),
             Err(error) => Some(Err(error.into())),
         };
@@ -135,10 +144,14 @@ impl Attending for Reception<'_, '_> {
     }
 }
 
-/// Handles the client's messages until it ends the connection.
-fn tend(shared: &SharedState, session: &mut Session<'_>) -> Result<(), ServeError> {
+/// Handles the client's messages, of which the first may be known already, until it ends the connection.
+fn tend(shared: &SharedState, session: &mut Session<'_>, mut early: Option<Word>) -> Result<(), ServeError> {
     loop {
-        match session.hear_word()? {
+        let word = match early.take() {
+            Some(word) => word,
+            None => session.hear_word()?,
+        };
+        match word {
             Word::SizeStep { message_bytes, first } => {
                 *shared.size_step() = SizeStep { message_bytes, first, answered: 0 };
                 session.connection.say(&Word::SizeStepBegun)?;

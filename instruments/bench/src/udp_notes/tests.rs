@@ -164,9 +164,7 @@ fn traffic_is_that_of_frames_of_which_the_smallest_has_60_bytes() {
         [(1, 1_487_575, 714_036_000.0), (18, 1, 480.0), (100, 753_124, 855_548_864.0)]
     {
         let mut at = point(OwnProcesses, 8, payload, datagrams, 0);
-        at.runs.iter_mut().for_each(|run| run.seconds = 1.0);
-        let sent = at.runs[0].account.sent;
-        assert_eq!(sent, datagrams, "of a run of a second");
+        at.runs.iter_mut().for_each(|run| (run.seconds, run.account.sent) = (1.0, datagrams));
         assert_eq!(traffic(&at).unwrap().median, bits);
     }
 }
