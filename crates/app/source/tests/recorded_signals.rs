@@ -28,6 +28,7 @@ fn read(name: &str) -> Option<Found> {
     loop {
         match source.next(NonZeroU64::MAX).expect("a whole file") {
             Piece::Samples(run) => bytes.extend_from_slice(run),
+            Piece::Timed { .. } => panic!("a recorded signal has a rate, no times of its own"),
             Piece::Hole { samples, why: HoleKind::Recording } => {
                 holes.push(((bytes.len() / sample_bytes) as u64, samples));
             }

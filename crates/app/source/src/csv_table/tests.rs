@@ -1,5 +1,7 @@
 //! Small tables of every kind, and refused ones with the line of the error.
 
+use sample::Channel;
+
 use super::*;
 use crate::piece::testing::{drain, floats, plenty};
 use crate::{TimeColumn, open_file};
