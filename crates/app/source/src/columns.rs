@@ -71,15 +71,6 @@ pub(crate) struct Chosen {
     pub(crate) channels: Vec<usize>,
 }
 
-impl Chosen {
-    /// Returns whether a row that lacks a value is a sample of which that element never arrived.
-    ///
-    /// Only if rows have their sample index: then missing elements are known to be missing.
-    pub(crate) const fn is_recorded(&self) -> bool {
-        self.index.is_some()
-    }
-}
-
 /// Returns whether a column has the name of one before the channels in the archive's exports.
 pub(crate) fn is_leading(column: &str) -> bool {
     LEADING.contains(&column)
@@ -146,10 +137,10 @@ pub(crate) fn is_time(heading: &Channel) -> bool {
     ["t", "time", "timestamp", "datetime", "date_time", "date/time", "time stamp", "x-axis"].contains(&base)
 }
 
-/// Divides a name that ends with a unit, as in our own archive: `time_ns`.
+/// Divides a name that ends with a unit, as in our own archive: `time_ns`. `t_min` is a minimum, not a time.
 fn suffix_unit(name: &str) -> Option<(&str, i128)> {
     let (base, unit) = name.rsplit_once('_').filter(|(_, unit)| !unit.is_empty())?;
-    nanos_per_unit(unit).map(|nanos| (base, nanos))
+    nanos_per_unit(unit).filter(|nanos| *nanos <= NANOS_PER_SECOND).map(|nanos| (base, nanos))
 }
 
 /// Returns the unit of a time column that its heading or its name tells. Units: nanoseconds.
@@ -198,6 +189,7 @@ mod tests {
         assert_eq!(told("x-axis", "second"), (true, Some(NANOS_PER_SECOND)));
         assert_eq!(told("uptime_ms", ""), (false, Some(1_000_000)));
         assert_eq!(told("runtime", ""), (false, None));
+        assert_eq!(told("t_min", ""), (false, None));
         assert!(unit_told(&Channel::new("t", "fortnights")).is_err());
     }
 }

@@ -318,9 +318,9 @@ mod tests {
         for (name, content) in [
             ("run 7.txt", text.as_bytes()),
             ("run 7.dat", text.as_bytes()),
-            ("run 7.csv.gz", &packed),
-            ("run 7.gz", &packed),
-            ("run 7", &packed),
+            ("run 7.csv.gz", &packed[..]),
+            ("run 7.gz", &packed[..]),
+            ("run 7", &packed[..]),
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, content).unwrap();

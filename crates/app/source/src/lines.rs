@@ -12,7 +12,9 @@ use units::SampleRate;
 
 use crate::csv::{Head, Layout, LineError, RowError, TextLines, TextOptions, is_passed_over};
 use crate::piece::samples_at_once;
-use crate::{Description, HeadError, NanPolicy, NumberError, Piece, Source, SourceError, TimeColumn, Timing};
+use crate::{
+    Description, GridError, HeadError, NanPolicy, NumberError, Piece, Source, SourceError, TimeColumn, Timing,
+};
 
 /// Options of the lines.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,6 +74,14 @@ pub enum LinesError {
         value: usize,
         /// Error of the value.
         source: NumberError,
+    },
+    /// The number of a sample is none, in the text of an instrument that numbers them.
+    #[error("line {line}: {source}")]
+    Index {
+        /// Number of the line, from 1.
+        line: u64,
+        /// Error of the number.
+        source: GridError,
     },
     /// A line is too long.
     #[error("line {line} is longer than 1 MiB\nfor binary input set --dtype and --channels")]
@@ -197,7 +207,7 @@ fn at_line(line: u64, error: RowError) -> LinesError {
     match error {
         RowError::Ragged { found, expected } => LinesError::Ragged { line, found, expected },
         RowError::Field { place, source, .. } => LinesError::Value { line, value: place + 1, source },
-        RowError::Time(_) => unreachable!("lines have no time column"),
+        RowError::Time(source) => LinesError::Index { line, source },
     }
 }
 

@@ -177,7 +177,7 @@ impl Head {
     }
 
     fn by_instrument(&self, is_whole: bool) -> Result<Option<Layout>, HeadError> {
-        let Some((found, row)) = instruments::read(&self.lines, is_whole)? else { return Ok(None) };
+        let Some((found, row)) = instruments::read(&self.lines, is_whole) else { return Ok(None) };
         self.layout(found, row)
     }
 
@@ -239,7 +239,11 @@ fn separator_of(row: &Line, above: Option<&Line>) -> Result<Option<Separator>, H
     let of = |separator: Separator| {
         let fields = separator.split(&row.text);
         let count = filled(&fields);
-        let agrees = above.is_some_and(|above| names_fields(separator, above, &fields));
+        // A comma in the line above separates there, so that it is no decimal sign here.
+        let divides_above =
+            |above: &Line| separator == Separator::Comma || count > 1 || !above.text.contains(',');
+        let agrees =
+            above.is_some_and(|above| divides_above(above) && names_fields(separator, above, &fields));
         let is_clean = fields.iter().any(|cell| is_value(cell))
             && fields.iter().all(|cell| cell.is_empty() || is_value(cell));
         let is_row = is_clean || (agrees && count > 1 && is_value(&fields[0]));

@@ -53,8 +53,8 @@ fn instrument(first: &str) -> Option<Instrument> {
 }
 
 /// Returns the layout of an instrument with rules of its own, and its first row, once there are enough lines.
-pub(super) fn read(lines: &[Line], is_whole: bool) -> Result<Option<(Found, &Line)>, HeadError> {
-    Ok(match (lines.first().and_then(|first| instrument(&first.text)), lines) {
+pub(super) fn read(lines: &[Line], is_whole: bool) -> Option<(Found, &Line)> {
+    match (lines.first().and_then(|first| instrument(&first.text)), lines) {
         (Some(Instrument::Toa5), [_, names, units, _, row]) => Some((toa5(names, units, row), row)),
         (Some(Instrument::RigolWaveform), [names, units, row]) => {
             Some((rigol_waveform(names, units, row), row))
@@ -64,7 +64,7 @@ pub(super) fn read(lines: &[Line], is_whole: bool) -> Result<Option<(Found, &Lin
             Some((tektronix_tds(lines, row), row))
         }
         _ => None,
-    })
+    }
 }
 
 /// Refuses files of several recordings.

@@ -265,6 +265,7 @@ fn rows_that_come_into_a_renamed_file_are_read_until_the_next_has_a_row() {
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
     let mut follower = CsvFollower::new(folder.path(), options(), Begin::Beginning);
     let said = follower.read(&mut Vec::new()).unwrap_err().to_string();
     assert!(
