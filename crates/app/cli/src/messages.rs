@@ -84,7 +84,6 @@ impl Told {
 }
 
 /// Notes that an error was printed as JSON, so that it is not printed again.
-#[cfg_attr(not(feature = "instruments"), expect(dead_code, reason = "reports are those of the instruments"))]
 pub(crate) fn note_told() {
     IS_TOLD.store(true, Ordering::Relaxed);
 }

@@ -258,7 +258,8 @@ fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> an
     let (lost, unexplained) = recording.losses();
     let schema = &recording.description.schema;
     let mut output = std::io::stdout().lock();
-    writeln!(output, "{}  {}  epoch {}", entry.run, entry.name, recording.description.epoch)?;
+    let head = format!("{}  {}  epoch {}", entry.run, entry.name, recording.description.epoch);
+    writeln!(output, "{}", layout::redrawn(&head, layout::width()))?;
     let stored = match recording.samples {
         0 => format!("nothing stored since {}:", utc(recording.t0)),
         samples => format!("{} to {}, {samples} samples", utc(recording.t0), utc(recording.t1)),

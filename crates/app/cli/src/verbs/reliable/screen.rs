@@ -8,7 +8,7 @@ use transfer::{Notice, Outcome, Tally};
 use units::text::{decimal_size, rate};
 
 use super::meter::{Meter, absurdity_json, absurdity_text, transport_json};
-use crate::messages::print_line;
+use crate::messages::{self, print_line};
 use crate::status_line::StatusLine;
 
 /// Interval between progress reports.
@@ -89,6 +89,9 @@ impl Screen {
     /// Prints the account of a transfer.
     pub(crate) fn account(&self, peer: &str, tally: &Tally, meter: &Meter, error: Option<&str>) {
         let (moved_bytes, took) = meter.sum();
+        if error.is_some() {
+            messages::note_told();
+        }
         self.absurdity(peer, meter);
         let stats = meter.stats();
         let bits_per_s = bits_per_s(moved_bytes, took);
