@@ -40,6 +40,8 @@ pub struct Player<S> {
     allowance: u64,
     /// End of the rest, counted like `elapsed`.
     rested: Duration,
+    /// Whether samples have times of their own, and those that wait for theirs.
+    is_timed: bool,
     held: Held,
 }
 
@@ -73,8 +75,9 @@ impl<S: Source> Player<S> {
     #[must_use]
     pub fn new(source: S, speed: Speed) -> Self {
         let playback = Playback::new(source.description().schema.rate, speed);
+        let is_timed = source.description().schema.has_own_times();
         let held = Held::new(speed);
-        Self { source, playback, position: 0, allowance: 0, rested: Duration::ZERO, held }
+        Self { source, playback, position: 0, allowance: 0, rested: Duration::ZERO, is_timed, held }
     }
 
     /// Returns the description of the samples.
@@ -94,7 +97,7 @@ impl<S: Source> Player<S> {
     /// # Errors
     /// The error of the source.
     pub fn advance(&mut self, elapsed: Duration) -> Result<Step<'_>, SourceError> {
-        if self.source.description().schema.has_own_times() {
+        if self.is_timed {
             return self.advance_timed(elapsed);
         }
         let limit = if self.source.description().timing == Timing::Live {
@@ -123,11 +126,17 @@ impl<S: Source> Player<S> {
 
     /// Returns the next action for samples that have times of their own, whatever the rate.
     fn advance_timed(&mut self, elapsed: Duration) -> Result<Step<'_>, SourceError> {
-        while self.held.is_empty() {
-            let rate = self.source.description().schema.rate;
+        if self.held.is_empty() {
+            let (rate, sample_bytes) =
+                (self.source.description().schema.rate, self.source.description().schema.sample_bytes());
             match self.source.next(HELD_SAMPLES)? {
                 Piece::Timed { samples, times } => self.held.fill(samples, times),
-                Piece::Samples(_) => unreachable!("all samples of the source have their times"),
+                Piece::Samples(samples) => {
+                    // The label came from elsewhere: the source has no times.
+                    self.is_timed = false;
+                    self.position += (samples.len() / sample_bytes) as u64;
+                    return Ok(Step::Samples(samples));
+                }
                 Piece::Hole { samples, why } => {
                     self.position += samples;
                     if why == HoleKind::LoopSeam {
@@ -187,6 +196,27 @@ mod tests {
         }
         assert_eq!(samples, 21_600);
         assert_eq!(player.position(), 21_600);
+    }
+
+    #[test]
+    fn a_source_that_has_no_times_is_played_at_its_rate_whatever_its_label_says() {
+        struct Labelled(crate::Wave, Description);
+        impl Source for Labelled {
+            fn description(&self) -> &Description {
+                &self.1
+            }
+            fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
+                self.0.next(NonZeroU64::new(at_most.get().min(10)).unwrap())
+            }
+        }
+        let wave =
+            WaveOptions::new("test".parse().unwrap(), Shape::Ramp, "1000".parse().unwrap()).open().unwrap();
+        let mut description = wave.description().clone();
+        description.schema.labels.insert("times".into(), "own".into());
+        let mut player = Player::new(Labelled(wave, description), Speed::true_time());
+        assert!(matches!(player.advance(Duration::ZERO).unwrap(), Step::Samples(_)));
+        assert!(matches!(player.advance(Duration::ZERO).unwrap(), Step::Wait(_)));
+        assert_eq!(player.position(), 10);
     }
 
     #[test]
