@@ -521,3 +521,20 @@ def test_wfdb_of_several_segments_has_gaps_and_missing_channels(tmp_path: Path) 
     stream = only(tmp_path / "multi.hea")
     assert stream.index.tolist() == [*range(10), *range(17, 22)]
     assert stream["II"][10:].tolist() == [digit / 200 for digit in range(5)] and np.isnan(stream["I"][10:]).all()
+
+
+def test_mcap_has_the_numbers_of_ros_2_messages(tmp_path: Path) -> None:
+    writers: Any = pytest.importorskip("mcap_ros2.writer")
+    path = tmp_path / "robot.mcap"
+    definition = f"Point position\nfloat64[] joints\nstring frame\nbool ok\n{'=' * 80}\nMSG: geometry_msgs/Point\nfloat64 x\nint32 n"
+    with path.open("wb") as file:
+        writer = writers.Writer(file)
+        schema = writer.register_msgdef("geometry_msgs/Pose", definition)
+        for index in range(3):
+            message = {"position": {"x": index / 3, "n": -index}, "joints": [float(index), 2.5], "frame": "map", "ok": True}
+            writer.write_message("/pose", schema, message, START_NS + index * 100 * MS, START_NS, index)
+        writer.finish()
+    stream = only(path)
+    assert [(it.name, it.shape) for it in stream.channels] == [("position.x", ()), ("position.n", ()), ("joints", (2,)), ("ok", ())]
+    assert stream.array.tolist() == [[index / 3, -index, index, 2.5, 1] for index in range(3)]
+    assert stream.times[2] == START_NS + 200 * MS
