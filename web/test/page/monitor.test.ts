@@ -56,6 +56,12 @@ describe('a monitor server', () => {
     expect(pages.errors.splice(0)).toEqual([expect.stringContaining('400')]);
   });
 
+  test.each(['500us', '1ms', '10ms'])('fills a window of %s that follows', async (span) => {
+    const page = await pages.show(monitor.url, `?span=${span}&plot=test/chirp:ch0;y=fixed:-1.2:1.2`);
+    await drawn(page);
+    await until('samples up to the right edge', async () => covered(between(await inkedRows(page, { trace: 0 }), 0, 0.94)) > MOST);
+  });
+
   test('derives a stream by an expression, which is plotted as any other', async () => {
     const page = await pages.show(monitor.url, `?span=2s&${PLOT};y=fixed:-1.2:1.2`);
     const form = await unfold(page, 'Derive a stream');

@@ -16,18 +16,23 @@ use units::{Epoch, WallTime};
 
 use crate::clock::Moment;
 use crate::gap_map::{GapMap, KnownGap};
-use pace::{LossHours, RateMeter};
+use pace::{LagMeter, LossHours, RateMeter};
 
 /// Maximum number of elements that are remembered from the beginning of a stream: the first of each channel.
 const MAX_EAGER_ELEMENTS: usize = 64;
 /// Maximum number of further elements, remembered from the first request on.
 const MAX_ASKED_ELEMENTS: usize = 64;
-/// Maximum number of envelopes of all streams; a full one takes 1.7 MB.
+/// Maximum number of envelopes of all streams; a full one takes 2.5 MB.
 const MAX_ENVELOPES: usize = 4_096;
 /// Maximum number of gaps before the first block, whose time is unknown until then.
 const MAX_TIMELESS_GAPS: usize = 1_024;
 /// Data that lag behind the clock by more than this were recorded earlier; their live edge lags with them.
-const RECORDED_LAG_NS: i64 = 5_000_000_000;
+pub(crate) const RECORDED_LAG_NS: i64 = 5_000_000_000;
+/// A view that follows ends where data are expected, if it is at most this long: a longer one shows all but the last
+/// moments anyway, and would jump back after every stall.
+const SHORT_VIEW_NS: i64 = 500_000_000;
+/// A twentieth of a short view may be empty.
+const EMPTY_SHARE: i64 = 20;
 /// Data are stale if none arrived for this long, or for a number of periods if that is longer.
 const STALE: Duration = Duration::from_secs(3);
 const STALE_PERIODS: u64 = 5;
@@ -70,6 +75,7 @@ pub(crate) struct StreamMemory {
     arrived: Instant,
     /// Delay of the newest sample relative to the clock when it arrived.
     lag_ns: i64,
+    lag: LagMeter,
     ended: bool,
     rate: RateMeter,
     losses: LossHours,
@@ -91,6 +97,7 @@ impl StreamMemory {
             newest: None,
             arrived: now.steady,
             lag_ns: 0,
+            lag: LagMeter::default(),
             ended: false,
             rate: RateMeter::default(),
             losses: LossHours::default(),
@@ -125,7 +132,16 @@ impl StreamMemory {
         self.envelopes.values_mut().for_each(|envelope| envelope.push(block));
         self.first.get_or_insert(block.t0);
         let newest = block.time_of(block.next_index() - 1);
+        let before = self.newest.map_or(newest, |(before, _)| before);
+        let age_ns = now.wall.nanos_since(before);
+        // Longer is a stall, not the way in which data arrive.
+        if age_ns.saturating_sub(self.usual_lag_ns()) <= RECORDED_LAG_NS {
+            self.lag.take(age_ns, now.steady);
+        }
         self.newest = Some((newest, block.next_index()));
+        if self.age(now) > self.patience() {
+            self.rate = RateMeter::default();
+        }
         self.arrived = now.steady;
         self.lag_ns = now.wall.nanos_since(newest);
         self.ended = false;
@@ -205,17 +221,31 @@ impl StreamMemory {
         now.steady.saturating_duration_since(self.arrived)
     }
 
-    /// Returns the end of a view that follows this stream: now, or as far behind as recorded data are.
+    /// Returns the time up to which this stream may have data: now, or as far behind as recorded data are.
     pub(crate) const fn edge(&self, now: Moment) -> WallTime {
-        if self.lag_ns > RECORDED_LAG_NS || self.lag_ns < -RECORDED_LAG_NS {
-            now.wall.offset(-self.lag_ns)
-        } else {
-            now.wall
+        now.wall.offset(-self.usual_lag_ns())
+    }
+
+    /// Returns the end of a view of this length that follows this stream: its edge, or for a short view the time up to
+    /// which data have always arrived lately. `None` if samples are so rare that no such view always shows one.
+    pub(crate) fn steady_edge(&self, span_ns: i64, now: Moment) -> Option<WallTime> {
+        let usual = self.usual_lag_ns();
+        if span_ns > SHORT_VIEW_NS {
+            return Some(now.wall.offset(-usual));
         }
+        let period = i64::try_from(self.info.schema.rate.duration_of(1).as_nanos()).unwrap_or(i64::MAX);
+        let steady =
+            || now.wall.offset(-usual.max(self.lag.worst_ns().saturating_sub(span_ns / EMPTY_SHARE)));
+        (span_ns >= period).then(steady)
+    }
+
+    /// Returns the delay of recorded data; live ones have none.
+    const fn usual_lag_ns(&self) -> i64 {
+        if self.lag_ns > RECORDED_LAG_NS || self.lag_ns < -RECORDED_LAG_NS { self.lag_ns } else { 0 }
     }
 
     pub(crate) fn samples_per_second(&self, now: Moment) -> f64 {
-        self.rate.per_second(now.steady)
+        if self.age(now) > self.patience() { 0.0 } else { self.rate.per_second() }
     }
 
     /// Returns the elements lost on the path within the last hour, without holes of the source.
@@ -228,10 +258,9 @@ impl StreamMemory {
     }
 
     pub(crate) fn health(&self, now: Moment) -> Health {
-        let patience = STALE.max(self.info.schema.rate.duration_of(STALE_PERIODS));
         if self.ended && self.state() != AccountState::Unconfirmed {
             Health::Ended
-        } else if self.ended || self.age(now) > patience {
+        } else if self.ended || self.age(now) > self.patience() {
             Health::Stale
         } else if self
             .losses
@@ -242,6 +271,11 @@ impl StreamMemory {
         } else {
             Health::Ok
         }
+    }
+
+    /// Returns the time without data after which a stream is stale.
+    fn patience(&self) -> Duration {
+        STALE.max(self.info.schema.rate.duration_of(STALE_PERIODS))
     }
 
     fn take_gap(&mut self, gap: KnownGap, now: Moment) {
@@ -382,6 +416,28 @@ mod tests {
         let newest = memory.newest().unwrap().0;
         assert_eq!(memory.edge(at(1_000.0)), newest);
         assert_eq!(memory.edge(at(1_001.0)), newest.offset(SECOND));
+    }
+
+    #[test]
+    fn a_short_view_ends_where_data_have_always_arrived_lately() {
+        // 1 kHz in blocks of 50 ms, each of which arrives 10 ms after its last sample.
+        let mut memory = StreamMemory::new(Arc::new(scene::info("lab/x", 1_000)), Budget::default(), at(0.0));
+        let clock = scene::time_of(&memory.info, 0).as_nanos();
+        let at = |millis: i64| scene::moment(WallTime::from_nanos(clock + millis * 1_000_000));
+        for block in 0..60 {
+            let ends = i64::try_from(block * 50).unwrap() + 49;
+            memory.block(&scene::block(&memory.info, block * 50, &[0.0; 50]), at(ends + 10));
+        }
+        let newest = memory.newest().unwrap().0;
+        for (span_ns, after_ms) in [(1_000_000, 0), (1_000_000, 49), (10_000_000, 49), (100_000_000, 49)] {
+            let now = at(2_999 + 10 + after_ms);
+            let edge = memory.steady_edge(span_ns, now).unwrap();
+            let empty = edge.nanos_since(newest);
+            assert!(empty <= span_ns / EMPTY_SHARE, "{empty} ns of {span_ns} are empty after {after_ms} ms");
+            assert!(now.wall.nanos_since(edge) <= 60_000_000, "no later than the data");
+        }
+        assert_eq!(memory.steady_edge(10 * SECOND, at(3_010)), Some(at(3_010).wall));
+        assert_eq!(memory.steady_edge(999_999, at(3_010)), None, "shorter than a period");
     }
 
     #[test]

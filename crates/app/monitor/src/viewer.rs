@@ -19,7 +19,7 @@ use wire::{TraceState, ViewFrame};
 
 use crate::clock::Moment;
 use crate::history::{History, StreamSlot};
-use crate::memory::{StreamMemory, element_of};
+use crate::memory::{RECORDED_LAG_NS, StreamMemory, element_of};
 use crate::stored::StoredSpan;
 use crate::view::{Drawn, Stored, Trace, ViewRequest, Wanted, draw, state_of, unknown};
 use pace::Pace;
@@ -353,7 +353,8 @@ impl View {
     fn signature(&self, scenery: Scenery<'_>) -> (ColumnGrid, Signature) {
         let Scenery { history, now } = scenery;
         let slots: Vec<_> = self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
-        let end = self.request.end_ns.map_or_else(|| edge(&slots, now), WallTime::from_nanos);
+        let span_ns = self.request.span_ns;
+        let end = self.request.end_ns.map_or_else(|| edge(&slots, span_ns, now), WallTime::from_nanos);
         let further = self.further();
         let grid = self.request.grid(end, further);
         let mark = |slot: &Option<Arc<StreamSlot>>| slot.as_deref().map(|slot| self.mark(slot, &grid, now));
@@ -410,10 +411,17 @@ impl Delivery {
     }
 }
 
-/// Returns the end of a view that follows: the newest time of its streams.
-fn edge(slots: &[Option<Arc<StreamSlot>>], now: Moment) -> WallTime {
-    let edges = slots.iter().flatten().map(|slot| slot.memory().edge(now));
-    edges.max().unwrap_or(now.wall)
+/// Returns the end of a view that follows: the newest time up to which all of its streams have data. A view shorter
+/// than a period shows the newest sample in its middle.
+fn edge(slots: &[Option<Arc<StreamSlot>>], span_ns: i64, now: Moment) -> WallTime {
+    let steady = || slots.iter().flatten().filter_map(|slot| slot.memory().steady_edge(span_ns, now));
+    let Some(latest) = steady().max() else {
+        let newest = slots.iter().flatten().filter_map(|slot| slot.memory().newest()).max();
+        return newest.map_or(now.wall, |(time, _)| time.offset(span_ns / 2));
+    };
+    // Recorded data beside live ones do not hold these back.
+    let earliest = latest.offset(-RECORDED_LAG_NS);
+    steady().filter(|edge| *edge > earliest).min().unwrap_or(latest)
 }
 
 impl Trace {
