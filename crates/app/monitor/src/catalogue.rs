@@ -66,7 +66,7 @@ struct StreamJson {
     lost_last_hour_elements: u64,
     unsettled_elements: u64,
     health: &'static str,
-    spark: Vec<Option<[f32; 2]>>,
+    spark: Vec<Option<[f64; 2]>>,
 }
 
 #[derive(Serialize)]
@@ -117,7 +117,7 @@ fn describe(slot: &StreamSlot, now: Moment) -> StreamJson {
 }
 
 /// Returns the extremes of each of the last seconds of the first element, oldest first.
-fn spark(memory: &StreamMemory, now: Moment) -> Vec<Option<[f32; 2]>> {
+fn spark(memory: &StreamMemory, now: Moment) -> Vec<Option<[f64; 2]>> {
     let second = SECOND_NS.cast_signed();
     let end = memory.edge(now).as_nanos().div_euclid(second) * second;
     let from = WallTime::from_nanos(end).offset(-second * i64::from(SPARK_SECONDS));

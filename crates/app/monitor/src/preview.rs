@@ -19,7 +19,7 @@ const TRACE: Colour = [0x5a, 0xc8, 0xfa];
 /// Distance between two lines of a hatching, in pixels.
 const HATCH: u32 = 6;
 /// Room above and below the trace, as a share of the height.
-const MARGIN: f32 = 0.08;
+const MARGIN: f64 = 0.08;
 
 /// Returns the span as a PNG of one pixel column for each of its columns.
 ///
@@ -95,24 +95,25 @@ fn colour_of(cause: GapCause) -> Colour {
 
 /// Values to rows: the largest on top, with some room.
 struct Scale {
-    max: f32,
-    per_unit: f32,
-    margin: f32,
+    max: f64,
+    per_unit: f64,
+    margin: f64,
 }
 
 impl Scale {
     fn of(span: &Span, height: u32) -> Option<Self> {
         let drawn = || span.columns.iter().filter(|column| column.min.is_finite() && column.max.is_finite());
-        let min = drawn().map(|column| column.min).reduce(f32::min)?;
-        let max = drawn().map(|column| column.max).reduce(f32::max)?;
-        let height = height.saturating_sub(1) as f32;
+        let min = drawn().map(|column| column.min).reduce(f64::min)?;
+        let max = drawn().map(|column| column.max).reduce(f64::max)?;
+        let height = f64::from(height.saturating_sub(1));
         // A constant is drawn in the middle.
         let (max, extent) = if max > min { (max, max - min) } else { (max + 0.5, 1.0) };
         Some(Self { max, per_unit: height * (1.0 - 2.0 * MARGIN) / extent, margin: height * MARGIN })
     }
 
-    fn y(&self, value: f32) -> f32 {
-        (self.max - value) * self.per_unit + self.margin
+    fn y(&self, value: f64) -> f32 {
+        // Differences first: what is left fits a picture's side.
+        ((self.max - value) * self.per_unit + self.margin) as f32
     }
 }
 
@@ -179,11 +180,11 @@ mod tests {
         bytes.chunks(info.width as usize * 3).map(|row| row.chunks(3).map(colour).collect()).collect()
     }
 
-    fn span(values: &[f32]) -> Span {
-        let column = |value: &f32| {
+    fn span(values: &[f64]) -> Span {
+        let column = |value: &f64| {
             let mut column = Column::EMPTY;
             if !value.is_nan() {
-                column.take(&[f64::from(*value)]);
+                column.take(&[*value]);
             }
             column
         };
@@ -206,8 +207,18 @@ mod tests {
     }
 
     #[test]
+    fn a_small_signal_on_a_large_offset_keeps_its_shape() {
+        let rows = |offset: f64| {
+            let values: Vec<f64> =
+                [0.0, 1.0, 2.0, 1.0, 0.0].iter().map(|step| offset + step / 1_024.0).collect();
+            pixels(&to_png(&span(&values), 50).unwrap())
+        };
+        assert_eq!(rows(499_654_096.0), rows(0.0));
+    }
+
+    #[test]
     fn a_hole_is_hatched_and_nothing_is_drawn_across_it() {
-        let mut span = span(&[5.0, f32::NAN, f32::NAN, 5.0]);
+        let mut span = span(&[5.0, f64::NAN, f64::NAN, 5.0]);
         let info = scene::info("lab/x", 1);
         let mut gap = KnownGap::from(&scene::gap(&info, 1, 0..2, StageCounts::of(Stage::Injected, 2)));
         (gap.from, gap.to) = (WallTime::from_nanos(10), WallTime::from_nanos(30));
@@ -221,7 +232,7 @@ mod tests {
 
     #[test]
     fn an_empty_span_is_a_picture_too() {
-        let picture = pixels(&to_png(&span(&[f32::NAN; 8]), 8).unwrap());
+        let picture = pixels(&to_png(&span(&[f64::NAN; 8]), 8).unwrap());
         assert!(picture.iter().flatten().all(|pixel| *pixel != TRACE));
     }
 }

@@ -221,7 +221,7 @@ struct RangeJson<'a> {
     unit: &'a str,
     from: i64,
     to: i64,
-    columns: Vec<Option<(i64, i64, f32, f32)>>,
+    columns: Vec<Option<(i64, i64, f64, f64)>>,
     samples_per_column: f32,
     thinned: bool,
     gaps: Vec<Value>,

@@ -9,7 +9,7 @@ use sample::{ColumnGrid, Envelope, Point};
 use serde::Deserialize;
 use tallycast::Schema;
 use units::WallTime;
-use wire::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, PagePoint, TraceFrame, TraceShape, TraceState};
+use wire::{Extremes, MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, PagePoint, TraceFrame, TraceShape, TraceState};
 
 use crate::clock::Moment;
 use crate::gap_map::{KnownGap, joined};
@@ -18,7 +18,7 @@ use crate::stored::StoredSpan;
 
 /// The most traces of one view.
 pub(crate) const MAX_TRACES: usize = 100;
-/// The most columns of all traces of one view together, 2 MB a frame; a view beyond is thinned further.
+/// The most columns of all traces of one view together, 4 MB a frame; a view beyond is thinned further.
 const MAX_VIEW_COLUMNS: u64 = 1 << 18;
 /// Maximum span of a view: ten years, which keeps all times within their range.
 const MAX_SPAN_NS: i64 = 10 * 366 * 86_400 * 1_000_000_000;
@@ -38,6 +38,9 @@ pub(crate) struct ViewRequest {
     pub(crate) width_px: u32,
     pub(crate) span_ns: i64,
     pub(crate) end_ns: Option<i64>,
+    /// True if the page reads exact and kept columns; others get every column of every frame, as f32.
+    #[serde(default)]
+    pub(crate) exact: bool,
 }
 
 impl ViewRequest {
@@ -229,7 +232,7 @@ fn shape(
             points_shape(points.iter().copied().chain(live), grid)
         }
         None => {
-            let mut columns = envelope.columns(grid);
+            let mut columns = columns(envelope, grid);
             if let Some(stored) = stored {
                 columns.iter_mut().zip(&stored.columns).for_each(|(column, older)| column.merge(older));
             }
@@ -238,12 +241,21 @@ fn shape(
     }
 }
 
+/// Returns the columns as every grid with these edges has them: in the first of a grid, an envelope counts older
+/// samples, too.
+fn columns(envelope: &Envelope, grid: &ColumnGrid) -> Vec<sample::Column> {
+    let width = i64::try_from(grid.column_ns).unwrap_or(i64::MAX);
+    let wider = ColumnGrid { from: grid.from.offset(-width), count: grid.count + 1, ..*grid };
+    envelope.columns(&wider).split_off(1)
+}
+
 fn columns_shape(columns: &[sample::Column]) -> TraceShape {
     let drawn = |column: &sample::Column| !column.min.is_nan();
     let first = columns.iter().position(drawn).unwrap_or(0);
     let end = columns.iter().rposition(drawn).map_or(first, |last| last + 1);
     let extremes = columns[first..end].iter().map(|column| [column.min, column.max]).collect();
-    TraceShape::Columns { first: u32::try_from(first).expect("within the grid's count"), extremes }
+    let first = u32::try_from(first).expect("within the grid's count");
+    TraceShape::Columns { kept: 0, first, extremes: Extremes::exact(extremes) }
 }
 
 fn points_shape(points: impl Iterator<Item = Point>, grid: &ColumnGrid) -> TraceShape {
@@ -266,7 +278,7 @@ mod tests {
 
     fn request(width_px: u32, span_ns: i64) -> ViewRequest {
         let trace = TraceRequest { stream: "lab/x".to_owned(), channel: "x".to_owned() };
-        ViewRequest { view: 1, traces: vec![trace], width_px, span_ns, end_ns: None }
+        ViewRequest { view: 1, traces: vec![trace], width_px, span_ns, end_ns: None, exact: true }
     }
 
     fn memory(rate_hz: u32) -> StreamMemory {
@@ -319,8 +331,8 @@ mod tests {
         memory.block(&scene::block(&memory.info, 0, &values), now);
         let grid = request(100, SECOND).grid(now.wall, 1);
         let drawn = draw(X, &mut memory, &grid, now);
-        let TraceShape::Columns { first: 0, extremes } = drawn.frame.shape else { panic!("columns") };
-        assert_eq!((extremes.len(), extremes[0]), (100, [1_000.0, 1_009.0]));
+        let TraceShape::Columns { first: 0, extremes, .. } = drawn.frame.shape else { panic!("columns") };
+        assert_eq!((extremes.len(), extremes.to_vec()[0]), (100, [1_000.0, 1_009.0]));
         let grid = request(100, SECOND / 100).grid(now.wall, 1);
         let TraceShape::Points(points) = draw(X, &mut memory, &grid, now).frame.shape else {
             panic!("points")
@@ -360,7 +372,7 @@ mod tests {
         let grid = request(100, 2 * SECOND).grid(now.wall, 1);
         let frame = draw(X, &mut memory, &grid, now).frame;
         let TraceShape::Columns { extremes, .. } = frame.shape else { panic!("columns") };
-        let drawn = extremes.iter().filter(|extremes| !extremes[0].is_nan()).count();
+        let drawn = extremes.to_vec().iter().filter(|extremes| !extremes[0].is_nan()).count();
         assert_eq!((drawn, frame.gaps.len()), (75, 1));
         assert_eq!((frame.gaps[0].cause, frame.gaps[0].samples), (GapCause::Stage(Stage::Injected), 500));
     }

@@ -5,6 +5,7 @@
 //! window meanwhile are counted as lost in stage `browser`. Time is an argument, frames are returned as bytes; the
 //! socket is in `live.rs`. Start with [`Viewer::frame`].
 
+mod kept;
 mod pace;
 
 use std::collections::BTreeMap;
@@ -15,14 +16,15 @@ use sample::ColumnGrid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use units::WallTime;
-use wire::{TraceState, ViewFrame};
+use wire::{Extremes, TraceShape, TraceState, ViewFrame};
 
 use crate::clock::Moment;
 use crate::history::{History, StreamSlot};
 use crate::memory::{RECORDED_LAG_NS, StreamMemory, element_of};
 use crate::stored::StoredSpan;
 use crate::view::{Drawn, Stored, Trace, ViewRequest, Wanted, draw, state_of, unknown};
-use pace::Pace;
+use kept::{Kept, without_kept};
+use pace::{Allowance, Pace};
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
@@ -64,6 +66,7 @@ pub(crate) struct Viewer {
     turn: u32,
     /// The view that the last frame was made for.
     made: Option<u32>,
+    allowance: Allowance,
 }
 
 /// A view and its state for this viewer.
@@ -71,6 +74,8 @@ pub(crate) struct Viewer {
 struct View {
     request: ViewRequest,
     traces: Vec<Trace>,
+    /// Columns of each trace that the page has.
+    kept: Vec<Option<Kept>>,
     /// State that the last frame was made from.
     signature: Option<Signature>,
     delivery: Delivery,
@@ -139,6 +144,7 @@ impl Viewer {
             lost: BTreeMap::new(),
             turn: 0,
             made: None,
+            allowance: Allowance::default(),
         }
     }
 
@@ -179,7 +185,8 @@ impl Viewer {
             }
         }
         let delivery = before.map(|before| before.delivery).unwrap_or_default();
-        let view = View { traces, signature: None, delivery, request };
+        let kept = traces.iter().map(|_| None).collect();
+        let view = View { traces, kept, signature: None, delivery, request };
         self.views.insert(view.request.view, view);
         Ok(())
     }
@@ -208,7 +215,7 @@ impl Viewer {
             if view.signature.as_ref() == Some(&signature) {
                 continue;
             }
-            if view.delivery.under_way.len() >= MAX_UNDER_WAY {
+            if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
                 view.delivery.next_at = Some(now + Pace::FRAME);
                 // Skipped rather than delayed: the next frame shows the newest data of that time. The past does not
                 // change, so a picture of it is only later.
@@ -248,8 +255,14 @@ impl Viewer {
         let mut moves = false;
         for (index, trace) in view.traces.iter_mut().enumerate() {
             let index = u16::try_from(index).expect("views have few traces");
-            let drawn = trace.draw(index, grid, follows, scenery);
+            let mut drawn = trace.draw(index, grid, follows, scenery);
             moves |= drawn.holds_something;
+            let kept = &mut view.kept[usize::from(index)];
+            drawn.frame.shape = if view.request.exact {
+                without_kept(drawn.frame.shape, grid, kept)
+            } else {
+                rounded(drawn.frame.shape)
+            };
             frame.traces.push(drawn.frame);
         }
         // An empty window does not have to move.
@@ -257,6 +270,7 @@ impl Viewer {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
         view.delivery.sent(self.next_frame, scenery.now.steady);
+        self.allowance.spend(bytes.len(), scenery.now.steady);
         self.made = Some(number);
         self.turn = number.saturating_add(1);
         self.next_frame = self.next_frame.wrapping_add(1);
@@ -422,6 +436,16 @@ fn edge(slots: &[Option<Arc<StreamSlot>>], span_ns: i64, now: Moment) -> WallTim
     // Recorded data beside live ones do not hold these back.
     let earliest = latest.offset(-RECORDED_LAG_NS);
     steady().filter(|edge| *edge > earliest).min().unwrap_or(latest)
+}
+
+/// Returns the shape for a page that reads columns as f32 only.
+fn rounded(shape: TraceShape) -> TraceShape {
+    match shape {
+        TraceShape::Columns { kept, first, extremes } => {
+            TraceShape::Columns { kept, first, extremes: Extremes::rounded(&extremes.to_vec()) }
+        }
+        TraceShape::Points(_) => shape,
+    }
 }
 
 impl Trace {

@@ -33,12 +33,12 @@ pub struct EnvelopeConfig {
     pub bucket_samples: u64,
     /// Number of levels, each four times as coarse as the one below.
     pub levels: u32,
-    /// Number of buckets per level, 16 bytes each.
+    /// Number of buckets per level, 24 bytes each.
     pub buckets_per_level: usize,
 }
 
 impl Default for EnvelopeConfig {
-    /// Reaches back 537 million samples (9 minutes of 1 MHz, 17 days of 360 Hz) in at most 1.7 MB.
+    /// Reaches back 537 million samples (9 minutes of 1 MHz, 17 days of 360 Hz) in at most 2.5 MB.
     ///
     /// A level spans eight screens of 2,000 columns of one bucket each, so that a bucket on the boundary between two
     /// columns is small relative to them. A slow stream uses only the memory that its samples need.

@@ -43,7 +43,9 @@ pub use fit::{
 pub use header::{Kind, MAGIC, MAX_HEADER_BYTES, Numbered, VERSION};
 pub use identity::stream_id;
 pub use malformed::{BufferTooSmall, Malformed, Reason};
-pub use page::{GapCause, PageFrameError, PageGap, PagePoint, TraceFrame, TraceShape, TraceState, ViewFrame};
+pub use page::{
+    Extremes, GapCause, PageFrameError, PageGap, PagePoint, TraceFrame, TraceShape, TraceState, ViewFrame,
+};
 pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
 pub use report::{MAX_READER_NAME_BYTES, Report};
 pub use request::{Request, Wanted};

@@ -6,6 +6,7 @@
 //!
 //! Start with [`ViewFrame`].
 
+mod extremes;
 mod layout;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,8 @@ mod tests;
 use ledger::Stage;
 use units::WallTime;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub use extremes::Extremes;
 
 /// The first two bytes of a frame, `TP`.
 pub const PAGE_MAGIC: u16 = 0x5054;
@@ -31,6 +34,7 @@ const FLAG_LIVE: u16 = 1;
 const FLAG_THINNED_FURTHER: u16 = 2;
 const MODE_COLUMNS: u8 = 0;
 const MODE_POINTS: u8 = 1;
+const MODE_COLUMNS_F64: u8 = 2;
 const GAP_APPORTIONED: u8 = 1;
 const GAP_SEVERAL_STAGES: u8 = 2;
 const CAUSE_ABSENT: u8 = 253;
@@ -104,10 +108,12 @@ pub enum TraceState {
 pub enum TraceShape {
     /// The extremes of every column from `first` on.
     Columns {
+        /// Number of columns before `first` that are those of the view's previous frame, at the same times.
+        kept: u32,
         /// Grid column of the first pair.
         first: u32,
         /// `[min, max]` of each column; both NaN in an empty column.
-        extremes: Vec<[f32; 2]>,
+        extremes: Extremes,
     },
     /// Single samples, if there are fewer of them than columns.
     Points(Vec<PagePoint>),
@@ -290,7 +296,7 @@ impl ViewFrame {
 impl TraceFrame {
     fn encoded_bytes(&self) -> usize {
         let shape = match &self.shape {
-            TraceShape::Columns { extremes, .. } => size_of_val(extremes.as_slice()),
+            TraceShape::Columns { extremes, .. } => extremes.size_bytes(),
             TraceShape::Points(points) => points.len() * size_of::<layout::Point>(),
         };
         size_of::<layout::Trace>() + shape + self.gaps.len() * size_of::<layout::Gap>()
@@ -299,7 +305,8 @@ impl TraceFrame {
     fn check(&self, column_count: u32) -> Result<(), PageFrameError> {
         within("gaps of one trace", self.gaps.len(), MAX_PAGE_GAPS)?;
         match &self.shape {
-            TraceShape::Columns { first, extremes } => {
+            TraceShape::Columns { kept, first, extremes } => {
+                within("kept columns", *kept as usize, *first as usize)?;
                 within("columns", *first as usize + extremes.len(), column_count as usize)
             }
             TraceShape::Points(points) => within("points", points.len(), MAX_PAGE_COLUMNS as usize),
@@ -307,9 +314,9 @@ impl TraceFrame {
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) {
-        let (mode, count, first_column) = match &self.shape {
-            TraceShape::Columns { first, extremes } => (MODE_COLUMNS, extremes.len(), *first),
-            TraceShape::Points(points) => (MODE_POINTS, points.len(), 0),
+        let (mode, count, first_column, kept_columns) = match &self.shape {
+            TraceShape::Columns { kept, first, extremes } => (extremes.mode(), extremes.len(), *first, *kept),
+            TraceShape::Points(points) => (MODE_POINTS, points.len(), 0, 0),
         };
         let nanos = |time: WallTime| time.as_nanos();
         let header = layout::Trace {
@@ -321,16 +328,14 @@ impl TraceFrame {
             gap_count: (self.gaps.len() as u32).into(),
             first_column: first_column.into(),
             samples_per_column: self.samples_per_column.into(),
-            reserved: 0.into(),
+            kept_columns: kept_columns.into(),
             newest_ns: self.newest.map_or(NO_TIME, |(time, _)| nanos(time)).into(),
             newest_value: self.newest.map_or(f64::NAN, |(_, value)| value).into(),
             live_memory_from_ns: self.live_memory_from.map_or(NO_TIME, nanos).into(),
         };
         bytes.extend_from_slice(header.as_bytes());
         match &self.shape {
-            TraceShape::Columns { extremes, .. } => {
-                bytes.extend(extremes.iter().flatten().flat_map(|extreme| extreme.to_le_bytes()));
-            }
+            TraceShape::Columns { extremes, .. } => extremes.encode(bytes),
             TraceShape::Points(points) => points.iter().for_each(|point| {
                 let point = layout::Point { offset_ns: point.offset_ns.into(), value: point.value.into() };
                 bytes.extend_from_slice(point.as_bytes());
@@ -341,7 +346,6 @@ impl TraceFrame {
 
     fn decode(input: &mut Input<'_>, column_count: u32) -> Result<Self, PageFrameError> {
         let header: &layout::Trace = input.one("trace")?;
-        known("reserved", header.reserved.get(), header.reserved == 0)?;
         let count = header.count.get() as usize;
         let gap_count = header.gap_count.get() as usize;
         within("gaps of one trace", gap_count, MAX_PAGE_GAPS)?;
@@ -368,14 +372,21 @@ impl TraceFrame {
 
 impl TraceShape {
     fn decode(input: &mut Input<'_>, header: &layout::Trace, count: usize) -> Result<Self, PageFrameError> {
+        let (kept, first) = (header.kept_columns.get(), header.first_column.get());
         match header.mode {
             MODE_COLUMNS => {
                 let extremes = input.many::<layout::Extremes>("columns", count)?;
                 let extremes = extremes.iter().map(|column| [column.min.get(), column.max.get()]).collect();
-                Ok(Self::Columns { first: header.first_column.get(), extremes })
+                Ok(Self::Columns { kept, first, extremes: Extremes::Single(extremes) })
+            }
+            MODE_COLUMNS_F64 => {
+                let extremes = input.many::<layout::ExtremesF64>("columns", count)?;
+                let extremes = extremes.iter().map(|column| [column.min.get(), column.max.get()]).collect();
+                Ok(Self::Columns { kept, first, extremes: Extremes::Double(extremes) })
             }
             MODE_POINTS => {
-                known("first_column", header.first_column.get(), header.first_column == 0)?;
+                known("first_column", first, first == 0)?;
+                known("kept_columns", kept, kept == 0)?;
                 let point = |point: &layout::Point| PagePoint {
                     offset_ns: point.offset_ns.get(),
                     value: point.value.get(),

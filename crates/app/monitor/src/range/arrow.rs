@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float32Array, RecordBatch, TimestampNanosecondArray, UInt64Array};
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, TimestampNanosecondArray, UInt64Array};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use sample::Column;
@@ -20,8 +20,8 @@ pub(crate) fn to_arrow(span: &Span, request: &RangeRequest) -> Result<Vec<u8>, A
     let fields = vec![
         Field::new("from", utc(), false),
         Field::new("to", utc(), false),
-        Field::new("min", DataType::Float32, true),
-        Field::new("max", DataType::Float32, true),
+        Field::new("min", DataType::Float64, true),
+        Field::new("max", DataType::Float64, true),
         Field::new("samples", DataType::UInt64, false),
         Field::new("missing_samples", DataType::UInt64, false),
     ];
@@ -41,9 +41,9 @@ pub(crate) fn to_arrow(span: &Span, request: &RangeRequest) -> Result<Vec<u8>, A
         let edges = edges.collect::<Vec<_>>();
         Arc::new(TimestampNanosecondArray::from(edges).with_timezone("UTC")) as ArrayRef
     };
-    let extremes = |pick: fn(&Column) -> f32| {
+    let extremes = |pick: fn(&Column) -> f64| {
         let values = span.columns.iter().map(|column| Some(pick(column)).filter(|value| !value.is_nan()));
-        Arc::new(values.collect::<Float32Array>()) as ArrayRef
+        Arc::new(values.collect::<Float64Array>()) as ArrayRef
     };
     let counts = |pick: fn(&Column) -> u64| {
         Arc::new(span.columns.iter().map(pick).collect::<UInt64Array>()) as ArrayRef

@@ -1,4 +1,4 @@
-//! Frame rate of one view, and its coarseness when it does not keep up.
+//! Frame rate of one view, its coarseness when it does not keep up, and the bytes that a viewer gets.
 
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,30 @@ impl Pace {
     }
 }
 
+/// Bytes of frames that a viewer gets per second, 16 Mbit/s: a hundred traces fit, and a radio link carries it.
+const BYTES_PER_S: u32 = 2_000_000;
+/// Time for which a viewer may get more than that: a new view is drawn at once.
+const BURST: Duration = Duration::from_millis(500);
+
+/// The bytes that a viewer may still get.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Allowance {
+    /// Time at which everything sent so far was within the rate.
+    paid_at: Option<Instant>,
+}
+
+impl Allowance {
+    pub(super) fn is_spent(&self, now: Instant) -> bool {
+        self.paid_at.is_some_and(|paid_at| paid_at > now + BURST)
+    }
+
+    pub(super) fn spend(&mut self, bytes: usize, now: Instant) {
+        let from = self.paid_at.map_or(now, |paid_at| paid_at.max(now));
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.paid_at = Some(from + Duration::from_secs(1) * bytes / BYTES_PER_S);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +105,22 @@ mod tests {
             pace.made(now);
         }
         assert_eq!(pace.further(), 1);
+    }
+
+    #[test]
+    fn a_viewer_gets_its_bytes_per_second_after_the_first_burst() {
+        let (mut allowance, begin) = (Allowance::default(), Instant::now());
+        let mut sent = 0;
+        for millis in 0..10_000 {
+            let now = begin + Duration::from_millis(millis);
+            if !allowance.is_spent(now) {
+                allowance.spend(400_000, now);
+                sent += 400_000;
+            }
+        }
+        let (rate, burst) = (u64::from(BYTES_PER_S), u64::from(BYTES_PER_S) / 2);
+        assert!((10 * rate..=10 * rate + burst + 400_000).contains(&sent), "{sent} bytes in 10 s");
+        assert!(!allowance.is_spent(begin + Duration::from_secs(11)), "it recovers");
     }
 
     #[test]

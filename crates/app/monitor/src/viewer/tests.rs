@@ -100,6 +100,70 @@ fn a_view_without_credit_takes_none_from_the_others() {
     assert!(slow.pace.further() > 1, "it is thinned further itself");
 }
 
+/// Asks for a view of ten seconds that follows, by a page that reads exact columns or does not.
+fn follow_as(scene: &mut Scene, exact: bool) {
+    let trace = r#"{"stream":"lab/x","channel":"x"}"#;
+    scene.say(&format!(
+        r#"{{"type":"view","view":1,"traces":[{trace}],"width_px":100,"span_ns":10000000000,"end_ns":null,"exact":{exact}}}"#
+    )).unwrap();
+}
+
+#[test]
+fn a_frame_repeats_no_column_that_the_page_has() {
+    let mut scene = Scene::new();
+    scene.pass(9_000);
+    follow_as(&mut scene, true);
+    let mut sent = Vec::new();
+    for _ in 0..20 {
+        scene.pass(100);
+        let frame = scene.frame().unwrap();
+        scene.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame)).unwrap();
+        let TraceShape::Columns { kept, first, extremes } = &frame.traces[0].shape else { panic!("columns") };
+        assert!(kept <= first && *first as usize + extremes.len() <= 100);
+        sent.push(extremes.len());
+    }
+    assert!(sent[0] > 80, "the first frame is whole: {sent:?}");
+    assert!(sent[1..].iter().all(|columns| *columns <= 2), "the others hold what is new: {sent:?}");
+    follow_as(&mut scene, true);
+    scene.pass(100);
+    let TraceShape::Columns { kept: 0, .. } = scene.frame().unwrap().traces[0].shape else {
+        panic!("what was asked for anew is sent anew")
+    };
+}
+
+#[test]
+fn a_page_that_does_not_ask_for_exact_columns_gets_all_of_them_as_f32() {
+    let mut scene = Scene::new();
+    follow_as(&mut scene, false);
+    for frame in 0..3 {
+        let values = vec![499_654_096.6; 100];
+        scene.now.steady += Duration::from_millis(100);
+        scene.now.wall = scene.now.wall.offset(100_000_000);
+        scene.history.block(&scene::block(&scene.info, scene.next_index, &values), scene.now);
+        scene.next_index += 100;
+        let shape = scene.frame().unwrap().traces[0].shape.clone();
+        let TraceShape::Columns { kept: 0, extremes: Extremes::Single(pairs), .. } = shape else {
+            panic!("whole columns of f32")
+        };
+        assert!(pairs.len() > frame && pairs[0] == [499_654_112.0; 2], "{pairs:?}");
+        scene.say(&format!(r#"{{"type":"shown","frame":{frame}}}"#)).unwrap();
+    }
+}
+
+#[test]
+fn a_viewer_that_has_had_its_bytes_waits_and_is_thinned() {
+    let mut scene = Scene::new();
+    scene.follow(1);
+    scene.pass(100);
+    scene.viewer.allowance.spend(10_000_000, scene.now.steady);
+    for _ in 0..60 {
+        scene.pass(40);
+        assert_eq!(scene.frame(), None);
+    }
+    scene.pass(4_000);
+    assert!(scene.frame().unwrap().thinned_further);
+}
+
 #[test]
 fn a_held_view_is_as_fine_as_it_asks_for_however_slow_it_was() {
     let mut scene = Scene::new();

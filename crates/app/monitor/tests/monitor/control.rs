@@ -85,7 +85,7 @@ fn a_stream_less_itself_is_zero_and_inherits_every_hole() {
     );
     let frame = page.frame(|frame| !frame.traces[0].gaps.is_empty());
     let TraceShape::Columns { extremes, .. } = &frame.traces[0].shape else { panic!("columns") };
-    assert!(extremes.iter().flatten().all(|value| value.is_nan() || *value == 0.0));
+    assert!(extremes.to_vec().iter().flatten().all(|value| value.is_nan() || *value == 0.0));
     wait_until("inherited holes", || {
         let account = get(address, "/api/account?stream=derived/zero").json();
         (account["elements"]["lost"]["source"].as_u64() > Some(0)).then_some(())

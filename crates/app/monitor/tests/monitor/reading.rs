@@ -1,7 +1,9 @@
 //! Answers for programs: ranges, pictures, gaps, accounts, metrics.
 
+use std::collections::BTreeSet;
+
 use arrow_array::cast::AsArray;
-use arrow_array::types::Float32Type;
+use arrow_array::types::Float64Type;
 use arrow_ipc::reader::StreamReader;
 use serde_json::Value;
 use support::wait_until;
@@ -32,9 +34,26 @@ fn a_range_comes_as_json_and_as_arrow_with_the_same_values() {
     let mut reader = StreamReader::try_new(arrow.body.as_slice(), None).unwrap();
     assert_eq!(reader.schema().metadata()["unit"], "V");
     let batch = reader.next().unwrap().unwrap();
-    let max = batch.column_by_name("max").unwrap().as_primitive::<Float32Type>();
-    let expected: Vec<f32> = columns.iter().map(|column| column[3].as_f64().unwrap() as f32).collect();
+    let max = batch.column_by_name("max").unwrap().as_primitive::<Float64Type>();
+    let expected: Vec<f64> = columns.iter().map(|column| column[3].as_f64().unwrap()).collect();
     assert_eq!(max.values(), expected.as_slice());
+}
+
+#[test]
+fn a_range_has_every_digit_of_the_stream() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let value = |index: u64| 499_654_096.6 + 0.001 * (index % 150) as f64;
+    let _feed = Feed::start(&bus, "lab/x", 0.0, value);
+    let long_enough = |stream: &Value| has_data(stream) && stream["next_index"].as_u64() > Some(300);
+    let to = listed(monitor.address(), "lab/x", long_enough)["newest_ns"].as_i64().unwrap();
+    let path = format!("/api/range?stream=lab/x&channel=x&from={}&to={to}&points=16384", to - 200_000_000);
+    let json = get(monitor.address(), &path).json();
+    let columns = json["columns"].as_array().unwrap().iter().filter(|column| !column.is_null());
+    let seen: BTreeSet<u64> =
+        columns.flat_map(|column| [2, 3].map(|side| column[side].as_f64().unwrap().to_bits())).collect();
+    let sent: BTreeSet<u64> = (0..150).map(|index| value(index).to_bits()).collect();
+    assert_eq!(seen, sent);
 }
 
 #[test]

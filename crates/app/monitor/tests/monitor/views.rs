@@ -14,7 +14,9 @@ use crate::scene::{Feed, Page, Said, bus, get, has_data, listed, monitor, node, 
 
 fn drawn(frame: &ViewFrame) -> usize {
     match &frame.traces[0].shape {
-        TraceShape::Columns { extremes, .. } => extremes.iter().filter(|column| !column[0].is_nan()).count(),
+        TraceShape::Columns { extremes, .. } => {
+            extremes.to_vec().iter().filter(|column| !column[0].is_nan()).count()
+        }
         TraceShape::Points(points) => points.iter().filter(|point| !point.value.is_nan()).count(),
     }
 }
@@ -204,9 +206,10 @@ fn what_lies_behind_live_memory_comes_from_the_store() {
     let mut page = Page::open(monitor.address());
     page.follow(1, "lab/x", 60_000);
     let frame = page.frame(|frame| drawn(frame) > 190);
-    let TraceShape::Columns { first: 0, extremes } = &frame.traces[0].shape else {
+    let TraceShape::Columns { first: 0, extremes, .. } = &frame.traces[0].shape else {
         panic!("columns from the left")
     };
+    let extremes = extremes.to_vec();
     assert_eq!(extremes[0], [1.0, 1.0]);
     assert!(extremes.iter().any(|column| column[1] == 2.0));
     let live_from = frame.traces[0].live_memory_from.unwrap();

@@ -14,9 +14,9 @@ use crate::Block;
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// Smallest value, NaN if there is none.
-    pub min: f32,
+    pub min: f64,
     /// Largest value, NaN if there is none.
-    pub max: f32,
+    pub max: f64,
     /// Number of samples that arrived.
     pub present: u64,
     /// Number of samples in the column, whether they arrived or not.
@@ -44,11 +44,11 @@ pub struct ColumnGrid {
 impl Column {
     /// A column without any samples.
     pub const EMPTY: Self =
-        Self { min: f32::NAN, max: f32::NAN, present: 0, expected: 0, not_a_number: 0, exact: true };
+        Self { min: f64::NAN, max: f64::NAN, present: 0, expected: 0, not_a_number: 0, exact: true };
 
     /// Takes another column's samples in, for instance those of the archive.
     pub fn merge(&mut self, other: &Self) {
-        // `f32::min` and `max` ignore a NaN on one side, so an empty side changes nothing.
+        // `f64::min` and `max` ignore a NaN on one side, so an empty side changes nothing.
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.present += other.present;
@@ -59,7 +59,7 @@ impl Column {
 
     /// Takes a run of samples in that all arrived.
     ///
-    /// Cost: one pass without branches. The extremes are rounded to f32 last, which keeps their order.
+    /// Cost: one pass without branches.
     pub fn take(&mut self, values: &[f64]) {
         let (mut min, mut max, mut not_a_number) = (f64::INFINITY, f64::NEG_INFINITY, 0_u64);
         for &value in values {
@@ -69,8 +69,8 @@ impl Column {
             not_a_number += u64::from(value.is_nan());
         }
         if not_a_number < values.len() as u64 {
-            self.min = self.min.min(min as f32);
-            self.max = self.max.max(max as f32);
+            self.min = self.min.min(min);
+            self.max = self.max.max(max);
         }
         self.present += values.len() as u64;
         self.expected += values.len() as u64;
@@ -156,7 +156,7 @@ mod tests {
     fn an_infinite_value_is_a_value() {
         let mut column = Column::EMPTY;
         column.take(&[f64::INFINITY]);
-        assert_eq!((column.min, column.max), (f32::INFINITY, f32::INFINITY));
+        assert_eq!((column.min, column.max), (f64::INFINITY, f64::INFINITY));
     }
 
     #[test]

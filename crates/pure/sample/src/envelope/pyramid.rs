@@ -11,8 +11,8 @@ const LEVEL_SHIFT: u32 = 2;
 /// One bucket: the extremes of a fixed run of slots. How many were expected follows from its place.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    min: f32,
-    max: f32,
+    min: f64,
+    max: f64,
     present: u16,
     not_a_number: u16,
     /// First and last slot with a sample, counted from the bucket's own first.
@@ -48,7 +48,7 @@ pub(super) struct Found {
 
 impl Bucket {
     const EMPTY: Self =
-        Self { min: f32::NAN, max: f32::NAN, present: 0, not_a_number: 0, first: u16::MAX, last: 0 };
+        Self { min: f64::NAN, max: f64::NAN, present: 0, not_a_number: 0, first: u16::MAX, last: 0 };
 
     /// Adds a run without missing samples, from the slot `at` of the bucket on.
     fn take(&mut self, at: u64, part: &Column) {

@@ -88,7 +88,7 @@ fn value(random: &mut Random) -> f64 {
     if random.chance(0.02) { f64::NAN } else { random.unit() * 20.0 - 10.0 }
 }
 
-fn same(a: f32, b: f32) -> bool {
+fn same(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan())
 }
 
@@ -122,6 +122,20 @@ fn columns_equal_those_of_the_plain_list_wherever_samples_are_kept() {
 }
 
 #[test]
+fn values_that_differ_in_the_thirteenth_digit_stay_different_in_every_bucket() {
+    let mut scene = Scene::new("1k", EnvelopeConfig { tail_samples: 16, ..SMALL });
+    let values: Vec<f64> = (0..800).map(|sample| 499_654_096.6 + 0.001 * f64::from(sample / 8)).collect();
+    let start = WallTime::from_nanos(0);
+    let block = scene.block(0, start, &values);
+    scene.envelope.push(&block);
+    let grid = ColumnGrid { from: start, column_ns: 8_000_000, count: 100 };
+    let columns = scene.envelope.columns(&grid);
+    for (column, samples) in columns.iter().zip(values.chunks(8)) {
+        assert_eq!((column.min, column.max), (samples[0], samples[0]));
+    }
+}
+
+#[test]
 fn no_peak_is_lost_when_only_buckets_are_left() {
     let config = EnvelopeConfig { tail_samples: 64, ..SMALL };
     for seed in 0..60 {
@@ -143,7 +157,7 @@ fn no_peak_is_lost_when_only_buckets_are_left() {
                 let from = grid.edge(number as u32).offset(-8_000_000);
                 let to = grid.edge(number as u32 + 1).offset(8_000_000);
                 let near = scene.plain.iter().filter(|(time, _)| (from..to).contains(time));
-                assert!(near.clone().any(|(_, value)| value.is_some_and(|value| value as f32 == column.max)));
+                assert!(near.clone().any(|(_, value)| value.is_some_and(|value| value == column.max)));
             }
         }
     }

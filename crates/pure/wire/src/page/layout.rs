@@ -52,7 +52,7 @@ layout! {
         gap_count: U32,
         first_column: U32,
         samples_per_column: F32,
-        reserved: U32,
+        kept_columns: U32,
         newest_ns: I64,
         newest_value: F64,
         live_memory_from_ns: I64,
@@ -64,6 +64,14 @@ layout! {
     Extremes {
         min: F32,
         max: F32,
+    }
+}
+
+layout! {
+    /// One column of a trace whose values f32 does not hold.
+    ExtremesF64 {
+        min: F64,
+        max: F64,
     }
 }
 

@@ -6,6 +6,7 @@ use units::Random;
 const PAGE: &str = include_str!("../../../../../docs/protocol/page.md");
 const COLUMNS: &str = include_str!("../../../../../docs/protocol/golden/page-columns.hex");
 const POINTS: &str = include_str!("../../../../../docs/protocol/golden/page-points.hex");
+const EXACT: &str = include_str!("../../../../../docs/protocol/golden/page-exact.hex");
 const UNKNOWN: &str = include_str!("../../../../../docs/protocol/golden/page-unknown.hex");
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -18,6 +19,10 @@ fn encoded(frame: &ViewFrame) -> Vec<u8> {
     let mut bytes = Vec::new();
     frame.encode(&mut bytes).unwrap();
     bytes
+}
+
+fn single(first: u32, extremes: Vec<[f32; 2]>) -> TraceShape {
+    TraceShape::Columns { kept: 0, first, extremes: Extremes::Single(extremes) }
 }
 
 /// 2026-11-21T12:00:00Z.
@@ -45,7 +50,7 @@ fn columns() -> ViewFrame {
         samples_per_column: 12.5,
         newest: Some((NOON.offset(9_920_000), 2.25)),
         live_memory_from: Some(NOON.offset(-60_000_000_000)),
-        shape: TraceShape::Columns { first: 0, extremes: (0..10).map(extremes).collect() },
+        shape: single(0, (0..10).map(extremes).collect()),
         gaps: vec![gap],
     };
     ViewFrame {
@@ -92,11 +97,22 @@ fn points() -> ViewFrame {
     let late = TraceFrame {
         index: 1,
         state: TraceState::Ended,
-        shape: TraceShape::Columns { first: 2, extremes: vec![[1.0, 1.0], [1.0, 2.0]] },
+        shape: single(2, vec![[1.0, 1.0], [1.0, 2.0]]),
         gaps: Vec::new(),
         ..ecg.clone()
     };
     ViewFrame { live: false, thinned_further: true, column_count: 4, traces: vec![ecg, late], ..columns() }
+}
+
+/// The live view one column later: seven columns are kept, two have values that f32 does not hold.
+fn exact() -> ViewFrame {
+    let mut frame = columns();
+    let trace = &mut frame.traces[0];
+    trace.gaps.clear();
+    trace.newest = Some((NOON.offset(10_920_000), 499_654_096.601));
+    let extremes = vec![[499_654_096.6, 499_654_096.601], [499_654_096.599, 499_654_096.601]];
+    trace.shape = TraceShape::Columns { kept: 7, first: 8, extremes: Extremes::exact(extremes) };
+    ViewFrame { frame: 42, from: NOON.offset(1_000_000), now: NOON.offset(11_000_000), ..frame }
 }
 
 /// A view of an unknown stream.
@@ -107,7 +123,7 @@ fn unknown() -> ViewFrame {
         samples_per_column: 0.0,
         newest: None,
         live_memory_from: None,
-        shape: TraceShape::Columns { first: 0, extremes: Vec::new() },
+        shape: single(0, Vec::new()),
         gaps: Vec::new(),
     };
     ViewFrame { frame: 0, dropped_frames: 0, traces: vec![trace], ..columns() }
@@ -115,7 +131,8 @@ fn unknown() -> ViewFrame {
 
 #[test]
 fn golden_frames_are_written_and_read_byte_for_byte() {
-    for (frame, golden) in [(columns(), COLUMNS), (points(), POINTS), (unknown(), UNKNOWN)] {
+    for (frame, golden) in [(columns(), COLUMNS), (points(), POINTS), (exact(), EXACT), (unknown(), UNKNOWN)]
+    {
         let golden = bytes(golden);
         assert_eq!(encoded(&frame), golden, "wrote {:02x?}", encoded(&frame));
         assert_eq!(frame.encoded_bytes(), golden.len());
@@ -126,7 +143,7 @@ fn golden_frames_are_written_and_read_byte_for_byte() {
 
 #[test]
 fn a_frame_cut_anywhere_is_refused() {
-    for frame in [columns(), points(), unknown()] {
+    for frame in [columns(), points(), exact(), unknown()] {
         let whole = encoded(&frame);
         for len in 0..whole.len() {
             let error = ViewFrame::decode(&whole[..len]).unwrap_err();
@@ -164,9 +181,14 @@ fn a_frame_holds_what_it_may_and_not_one_more() {
     frame.traces.push(frame.traces[0].clone());
     assert!(limits(&frame).is_err());
     frame.traces.truncate(1);
-    frame.traces[0].shape = TraceShape::Columns { first: MAX_PAGE_COLUMNS - 1, extremes: vec![[0.0; 2]] };
+    frame.traces[0].shape = single(MAX_PAGE_COLUMNS - 1, vec![[0.0; 2]]);
     assert_eq!(limits(&frame), Ok(()));
-    frame.traces[0].shape = TraceShape::Columns { first: MAX_PAGE_COLUMNS, extremes: vec![[0.0; 2]] };
+    frame.traces[0].shape = single(MAX_PAGE_COLUMNS, vec![[0.0; 2]]);
+    assert!(limits(&frame).is_err());
+    let kept = |kept| TraceShape::Columns { kept, first: 7, extremes: Extremes::Single(Vec::new()) };
+    frame.traces[0].shape = kept(7);
+    assert_eq!(limits(&frame), Ok(()));
+    frame.traces[0].shape = kept(8);
     assert!(limits(&frame).is_err());
     frame.traces[0].shape = TraceShape::Points(Vec::new());
     let gap = frame.traces[0].gaps[0];
@@ -179,9 +201,9 @@ fn a_frame_holds_what_it_may_and_not_one_more() {
 #[test]
 fn what_this_version_does_not_know_is_refused() {
     let whole = encoded(&columns());
-    // Magic, version, kind, flags; the trace's state, mode and reserved; the gap's stage and flags.
+    // Magic, version, kind, flags; the trace's state and mode; the gap's stage and flags.
     let gap = whole.len() - size_of::<layout::Gap>();
-    for place in [0, 2, 3, 15, 50, 51, 68, gap + 24, gap + 25, gap + 26] {
+    for place in [0, 2, 3, 15, 50, 51, gap + 24, gap + 25, gap + 26] {
         let mut bytes = whole.clone();
         bytes[place] = 0x7e;
         let error = ViewFrame::decode(&bytes).unwrap_err();
@@ -213,6 +235,7 @@ fn the_page_and_the_layout_agree() {
         ("Frame", layout::Frame::FIELDS),
         ("Trace", layout::Trace::FIELDS),
         ("Column", layout::Extremes::FIELDS),
+        ("Exact column", layout::ExtremesF64::FIELDS),
         ("Point", layout::Point::FIELDS),
         ("Gap", layout::Gap::FIELDS),
     ];

@@ -1,0 +1,99 @@
+//! Columns that a page has already: a following view moves by whole columns, so a frame repeats none that stayed the
+//! same.
+
+use sample::ColumnGrid;
+use units::WallTime;
+use wire::{Extremes, TraceShape};
+
+/// The columns of a trace in the view's previous frame.
+#[derive(Debug)]
+pub(super) struct Kept {
+    from: WallTime,
+    column_ns: u64,
+    first: u32,
+    extremes: Vec<[f64; 2]>,
+}
+
+/// Returns the shape without its leading columns that the previous frame had, and records it for the next one.
+pub(super) fn without_kept(shape: TraceShape, grid: &ColumnGrid, previous: &mut Option<Kept>) -> TraceShape {
+    let TraceShape::Columns { first, extremes, .. } = shape else {
+        *previous = None;
+        return shape;
+    };
+    let extremes = extremes.to_vec();
+    let kept = previous.as_ref().map_or(0, |previous| previous.unchanged(grid, first, &extremes));
+    let changed = extremes[kept..].to_vec();
+    let count = u32::try_from(kept).expect("a view has few columns");
+    *previous = Some(Kept { from: grid.from, column_ns: grid.column_ns, first, extremes });
+    TraceShape::Columns { kept: count, first: first + count, extremes: Extremes::exact(changed) }
+}
+
+impl Kept {
+    /// Returns how many of the columns from `first` on are at the same times and have the same extremes as here.
+    fn unchanged(&self, grid: &ColumnGrid, first: u32, extremes: &[[f64; 2]]) -> usize {
+        let Some(begin) = self.place_of(grid, first) else { return 0 };
+        let pairs = self.extremes[begin..].iter().zip(extremes);
+        pairs.take_while(|(old, new)| same(old, new)).count()
+    }
+
+    /// Returns the place of a grid's column here.
+    fn place_of(&self, grid: &ColumnGrid, column: u32) -> Option<usize> {
+        let width = i64::try_from(self.column_ns).ok()?;
+        let moved = grid.from.nanos_since(self.from);
+        if grid.column_ns != self.column_ns || moved % width != 0 {
+            return None;
+        }
+        let place = (moved / width).checked_add(i64::from(column))?.checked_sub(i64::from(self.first))?;
+        usize::try_from(place).ok().filter(|place| *place < self.extremes.len())
+    }
+}
+
+fn same(a: &[f64; 2], b: &[f64; 2]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: [f64; 2] = [f64::NAN; 2];
+
+    fn grid(from_ns: i64, column_ns: u64) -> ColumnGrid {
+        ColumnGrid { from: WallTime::from_nanos(from_ns), column_ns, count: 8 }
+    }
+
+    fn columns(first: u32, extremes: &[[f64; 2]]) -> TraceShape {
+        TraceShape::Columns { kept: 0, first, extremes: Extremes::exact(extremes.to_vec()) }
+    }
+
+    /// Sends the shape; returns the columns kept, the first sent, and how many.
+    fn sent(shape: TraceShape, grid: &ColumnGrid, previous: &mut Option<Kept>) -> (u32, u32, usize) {
+        match without_kept(shape, grid, previous) {
+            TraceShape::Columns { kept, first, extremes } => (kept, first, extremes.len()),
+            TraceShape::Points(points) => (0, 0, points.len()),
+        }
+    }
+
+    #[test]
+    fn only_what_is_new_or_changed_is_sent() {
+        let mut previous = None;
+        let [a, b, c, d] = [[0.0, 1.0], [0.1, 1.1], [0.2, 1.2], [0.3, 1.3]];
+        assert_eq!(sent(columns(2, &[a, b, EMPTY, c]), &grid(0, 10), &mut previous), (0, 2, 4));
+        // Two columns later: one slid out of the window that begins with a, and d is new.
+        assert_eq!(sent(columns(0, &[a, b, EMPTY, c, d]), &grid(20, 10), &mut previous), (4, 4, 1));
+        assert_eq!(sent(columns(0, &[b, EMPTY, c, d]), &grid(30, 10), &mut previous), (4, 4, 0));
+        assert_eq!(sent(columns(0, &[b, a, c, d]), &grid(30, 10), &mut previous), (1, 1, 3));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_another_grid_or_over_points() {
+        let mut previous = None;
+        let pair = [[1.0, 2.0]; 3];
+        assert_eq!(sent(columns(0, &pair), &grid(0, 10), &mut previous), (0, 0, 3));
+        assert_eq!(sent(columns(0, &pair), &grid(0, 20), &mut previous), (0, 0, 3));
+        assert_eq!(sent(columns(0, &pair), &grid(5, 20), &mut previous), (0, 0, 3));
+        assert_eq!(sent(columns(0, &pair), &grid(-35, 20), &mut previous), (0, 0, 3));
+        assert_eq!(sent(TraceShape::Points(Vec::new()), &grid(-35, 20), &mut previous), (0, 0, 0));
+        assert_eq!(sent(columns(0, &pair), &grid(-35, 20), &mut previous), (0, 0, 3));
+    }
+}
