@@ -40,7 +40,7 @@ export class KeptColumns {
     this.#views.delete(view);
   }
 
-  /** Forgets all: after a frame that could not be read nobody knows which columns are the previous frame's. */
+  /** Forgets all: a frame that could not be read leaves the next one without its predecessor. */
   clear(): void {
     this.#views.clear();
   }
