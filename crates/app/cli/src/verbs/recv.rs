@@ -22,8 +22,8 @@ use crate::signals;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast recv incoming/                            from any sender, on port 7400, until Ctrl-C
-  tallycast recv incoming/ udt://10.0.0.1:9000 -1   one transfer, on one interface
-  tallycast recv --offer shots/                       offer a folder to `tallycast send --from`, and take nothing
+  tallycast recv incoming/ udt://10.0.0.1:9000 -1     one transfer, on one interface
+  tallycast recv --offer shots/                       offer a folder to `tallycast send --from`
   tallycast recv --memory                             measure the speed only
   tallycast recv --raw udt://0.0.0.0:9000 > file      from any program that speaks UDT 4
   tallycast recv --raw --messages udt://0.0.0.0:9000  messages, one after the other
