@@ -25,7 +25,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast send shot-1042/ udt://archive.example.org            a directory, to a host that runs `tallycast recv DIR`
   tallycast send a.h5 b.h5 'udt://archive.example.org:7400?cc=reno' --bitrate 500M
-  tallycast send --streams 4 shot-1042/ udt://archive.example.org       over four connections at once
+  tallycast send --streams 4 shot-1042/ udt://archive.example.org       over four connections
   tallycast send --from udt://daq-3 shot-1042 udt://archive.example.org what daq-3 offers
   tallycast send --memory 10GB udt://archive.example.org         measure the speed only
   tallycast send --raw udt://host:9000 < file                    to any program that speaks UDT 4
