@@ -234,7 +234,7 @@ class Heard(Reporter):
 
 
 @pytest.mark.parametrize(
-    ("form", "values", "why", "lives"),
+    ("form", "values", "why", "epochs"),
     [
         # No publisher opens.
         (Form((("u", "V"),), np.dtype("f8"), (0,)), np.zeros((1, 0)), "channel `u`", 1),
@@ -242,15 +242,15 @@ class Heard(Reporter):
         (Form((("u", "V"), ("u", "V")), np.dtype("f8")), np.zeros((1, 2)), "shape [1, 2]", 2),
     ],
 )
-def test_what_no_stream_takes_is_refused_and_the_next_is_published(form: Form, values: Any, why: str, lives: int) -> None:
-    heard, bus = Heard(), f"shm://feed-{os.getpid()}-{lives}"
+def test_what_no_stream_takes_is_refused_and_the_next_is_published(form: Form, values: Any, why: str, epochs: int) -> None:
+    heard, bus = Heard(), f"shm://feed-{os.getpid()}-{epochs}"
     publisher = FeedPublisher(Feed("pv"), Declaration("lab/fed", Fraction(1_000), bus), heard)
     for second in range(3):
         publisher.do(publisher.feed.update(form, values, T0 + ns(second), ns(second)))
     publisher.do(publisher.feed.update(form, values, T0 + ns(3), ns(3), bad="invalid"))
     publisher.do(publisher.feed.update(FORM, array(1.0), T0 + ns(4), ns(4)))
     account = publisher.close(0)
-    assert account["balanced"] and (account["refused"], account["sent"], account["lives"]) == (3, 1, lives), account
+    assert account["balanced"] and (account["refused"], account["sent"], publisher.feed.counters.epochs) == (3, 1, epochs), account
     (refusal,) = [text for event, text in heard.events if event == "refused"]
     assert why in refusal
     assert account["totals"][-1]["samples"]["offered"] == 1
