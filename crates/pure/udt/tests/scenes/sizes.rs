@@ -36,7 +36,8 @@ fn a_path_of_any_size_carries_everything_and_a_wide_one_takes_large_packets() {
     // For a size between, the largest one must have failed three times, a second each.
     for mtu in [576, 1_492] {
         let narrow = packets_over(mtu, probing(), probing());
-        assert!((wide..=small + 1).contains(&narrow), "MTU {mtu}: {narrow}");
+        // A few of the first are not full.
+        assert!((wide..small + 64).contains(&narrow), "MTU {mtu}: {narrow}");
     }
     assert_eq!(
         packets_over(1_500, config(SocketType::Stream), probing()),
