@@ -341,8 +341,7 @@ mod tests {
         let path = folder.path().join("a.npy");
         std::fs::write(&path, npy("<f4", "(1,)", &[0; 4])).unwrap();
         let options = FileOptions { rate: Some("10".parse().unwrap()), ..FileOptions::default() };
-        let refusal =
-            |options: &FileOptions| open_file(&path, options).err().expect("a refusal").to_string();
+        let refusal = |options: &FileOptions| open_file(&path, options).err().expect("a refusal").to_string();
         let columns = FileOptions { columns: vec!["a".to_owned()], ..options.clone() };
         assert!(refusal(&columns).contains("the array has no named fields to choose"));
         let time = FileOptions { time: TimeColumn::None, ..options.clone() };

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use units::{RateError, SampleRate, WallTime};
 
 use crate::grid::{Grid, GridError, ROWS_FOR_RATE, Timed, rate_over};
-use crate::piece::samples_at_once;
+use crate::piece::{at_regular_times, samples_at_once};
 use crate::{Description, HoleKind, Piece, Source, SourceError, Timing};
 
 /// Maximum size of the first line: 4,096 channels with long names.
@@ -161,6 +161,7 @@ impl Frames {
         let mut schema = Schema::new(described.dtype, rate, described.channels)?;
         schema.labels = described.labels;
         let timing = Timing::Recorded { start: described.start_ns.map(WallTime::from_nanos) };
+        let schema = at_regular_times(schema);
         let description = Description { name: name.clone(), schema, timing, samples: None };
         let mut frames = Self {
             start,

@@ -37,7 +37,9 @@ pub use columns::ColumnError;
 pub use csv::{HeadError, TimeError, TimeUnit};
 pub use csv_table::{CsvError, CsvTable};
 pub use dtypes::{DtypeError, Number};
-pub use file::{FileOptions, FileSource, Kind as FileKind, OpenError, TimeColumn, as_word, name_of, open_file};
+pub use file::{
+    FileOptions, FileSource, Kind as FileKind, OpenError, TimeColumn, as_word, name_of, open_file,
+};
 pub use finite::{NotFinite, finite};
 pub use follow::{Begin, CsvFollower, FollowError, FollowOptions, Followed, Mark, Rows};
 pub use frames::{FrameInput, Frames, FramesError, FramesOptions, Opened, StartReader};

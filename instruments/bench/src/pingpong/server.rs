@@ -90,13 +90,16 @@ impl From<ControlError> for WayError {
     }
 }
 
+/// Far end of a connection, and what the client said before this end saw its connection.
+type Made = (Box<dyn Far>, Option<Word>);
+
 /// Opens the far end of a connection, and sends its address to the client; `None` if the client cannot open the
-/// near end. Returns also what the client said before this end saw its connection.
+/// near end.
 fn make(
     task: &Task<'_>,
     endpoint: Option<SocketAddr>,
     session: &mut Session<'_>,
-) -> Result<Option<(Box<dyn Far>, Option<Word>)>, WayError> {
+) -> Result<Option<Made>, WayError> {
     let token = token();
     match (task.system, endpoint) {
         (System::Udp, Some(endpoint)) => {

@@ -378,7 +378,8 @@ fn a_message_that_is_given_up_takes_nothing_of_the_next() {
 /// kinds.
 #[test]
 fn whatever_a_peers_control_says_breaks_no_end() {
-    let options = |name| if ["fixed", "rbudp", "fobs", "tsunami", "gtp"].contains(&name) { "rate=100m" } else { "" };
+    let options =
+        |name| if ["fixed", "rbudp", "fobs", "tsunami", "gtp"].contains(&name) { "rate=100m" } else { "" };
     for (seed, choice) in (1..).zip(congestion::BUILT_IN) {
         let mut random = Random::new(seed);
         let config = built_in(choice.name, options(choice.name));

@@ -108,7 +108,7 @@ mod tests {
     fn the_kernels_names_are_read() {
         let names = ["tx-checksum-ipv4", "tx-generic-segmentation", "rx-gro", "rx-gro-hw", "rx-lro"];
         assert_eq!(Offloads::from_names(names), Offloads { gso: true, gro: true, lro: true, tso: false });
-        assert_eq!(Offloads::from_names(["tx-tcp-segmentation", "tx-tcp6-segmentation"]).each()[0].2, true);
+        assert!(Offloads::from_names(["tx-tcp-segmentation", "tx-tcp6-segmentation"]).each()[0].2);
     }
 
     #[test]
