@@ -371,7 +371,7 @@ fn say(notice: &Notice) {
         Notice::DiskBack => tracing::warn!("disk space is available again, recording continues"),
         Notice::DiskFilling(level) => tracing::warn!(
             "the disk is {} % full, {} are free\n\
-             free some before it is full, or record to another disk with --root DIR",
+             free some before it is full, or record to another disk with --archive DIR",
             level.used_percent(),
             text::decimal_size(level.free_bytes)
         ),
