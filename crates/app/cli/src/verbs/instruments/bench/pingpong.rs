@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     protocols: Vec<Protocol>,
     /// Congestion controls of TCP, or `all` of this host [default: the system's]
-    #[arg(short = 'C', long, visible_alias = "cc", value_name = "LIST", value_delimiter = ',')]
+    #[arg(short = 'C', long, value_name = "LIST", value_delimiter = ',')]
     congestion: Vec<String>,
     /// Congestion controls of UDT, each with its options as in `fast?alpha=20`, or `all` [default: udt]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
