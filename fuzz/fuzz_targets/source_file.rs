@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use archive::{Archive, Export, Store};
+use archive::{Archive, CsvTimes, Export, Store};
 use fuzz::recording::{cut, name, run};
 use fuzz::spoil::Spoil;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -106,7 +106,7 @@ fn pull(source: &mut dyn Source, at_most: NonZeroU64) -> Pulled {
     let mut pulled = Pulled { samples: 0, checksum: 0, end: Ok(false) };
     for _ in 0..PIECES {
         match source.next(at_most) {
-            Ok(Piece::Samples(bytes)) => {
+            Ok(Piece::Samples(bytes) | Piece::Timed { samples: bytes, .. }) => {
                 assert!(!bytes.is_empty() && bytes.len().is_multiple_of(sample_bytes));
                 let samples = (bytes.len() / sample_bytes) as u64;
                 assert!(samples <= at_most.get());
@@ -151,7 +151,7 @@ impl Whole {
         let always = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
         let export = Export::new(&archive, &entry.epochs[0], always);
         let (mut csv, mut parquet) = (Vec::new(), Vec::new());
-        export.csv(&mut csv).expect("memory takes everything");
+        export.csv(&mut csv, CsvTimes::default()).expect("memory takes everything");
         export.parquet(&mut parquet).expect("memory takes everything");
         let mut npy = std::io::Cursor::new(Vec::new());
         export.npy(&mut npy).expect("memory takes everything");
