@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -218,7 +218,7 @@ def _named(channels: Channels) -> list[Channel]:
     if not isinstance(channels, Mapping):
         return [it if isinstance(it, Channel) else Channel(name=it) for it in channels]
     made = []
-    for name, said in channels.items():
+    for name, said in cast("Mapping[str, Union[str, Channel]]", channels).items():
         of = Channel(said) if isinstance(said, str) else said
         if not isinstance(of, Channel):
             raise ArgumentError(f"channel {name!r} is {of!r}\ngive its unit, or a tallycast.Channel")

@@ -22,8 +22,8 @@ JUNK: tuple[Any, ...] = (
 ERRORS = {name: it for name, it in vars(tc).items() if isinstance(it, type) and issubclass(it, tc.Error)}
 #: What is data, or is made by the functions below, or begins with what they check.
 NOT_CALLED = {
-    "Account", "App", "AppReport", "Block", "Channel", "Chunk", "Cycle", "Gap", "Listener", "Monitor", "Output", "Received",
-    "Recorder", "Schema", "StreamInfo", "now_ns", *ERRORS,
+    "Account", "App", "AppReport", "Block", "Channel", "Chunk", "Cycle", "FileStream", "FileStreams", "Gap", "Listener", "Monitor",
+    "Output", "Received", "Recorder", "Schema", "StreamInfo", "now_ns", *ERRORS,
 }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_the_help_lists_every_error_with_what_it_is() -> None:
 
 
 def test_every_public_name_is_walked() -> None:
-    walked = {"Input", "Publisher", "Subscriber", "account", "app", "bus_of", "monitor", "open_archive", "operator", "record", "streams"}
+    walked = {"Input", "Publisher", "Subscriber", "account", "app", "bus_of", "monitor", "open_archive", "operator", "read_file", "record", "streams"}
     assert set(tc.__all__) - {"__version__"} == walked | NOT_CALLED
 
 
@@ -81,6 +81,7 @@ def test_functions_raise_errors_of_ours_alone(shm: Place, tmp_path: Path) -> Non
     only_ours(tc.account, ["pattern", "duration", "bus"], pattern="lab/a", duration=0.0, bus=bus)
     only_ours(tc.bus_of, ["bus"])
     only_ours(tc.open_archive, ["path", "run", "damaged"], path=tmp_path)
+    only_ours(tc.read_file, ["path", "time"], path=tmp_path / "run.mat")
     only_ours(tc.Input, ["take"], stream="lab/a")
     only_ours(lambda pattern: tc.record(pattern, path=tmp_path, bus="http://x"), ["pattern"])
     only_ours(lambda **given: tc.record("lab/*", bus="http://x", **given), ["path", "run", "duration", "reader"])

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from tallycast._errors import FileError
+from tallycast._errors import FileError, of_arguments
 from tallycast.readers._group import FileBlock, FileStream, FileStreams
 
 __all__ = ["FORMATS", "FileBlock", "FileStream", "FileStreams", "read_file"]
@@ -43,6 +43,7 @@ class Request(NamedTuple):
             raise FileError(f"{self.path}: {kind} has times of its own\nomit the time column")
 
 
+@of_arguments()
 def read_file(path: str | os.PathLike[str], *, time: str | None = None) -> FileStreams:
     """Returns the streams of a file: channels with units, rate, start, and blocks with their gaps.
 
