@@ -272,7 +272,7 @@ impl Table {
         };
         let _ = writeln!(text, "\n| {heading} | {} |", systems.join(" | "));
         let _ = writeln!(text, "|---|{}", "---|".repeat(systems.len()));
-        for case in self.cases {
+        for case in self.cases.iter().filter(|case| rows.iter().any(|row| row.case == **case)) {
             let cells = systems.iter().map(|system| {
                 let row = rows.iter().find(|row| row.case == *case && row.system == *system);
                 row.map_or(String::new(), |row| cell(row))
