@@ -256,7 +256,7 @@ fn layout_of(path: &Path, options: &FileOptions) -> Result<Layout, CsvError> {
 /// Opens the file at its first row.
 fn rows_of(path: &Path, layout: &Layout) -> Result<Text, CsvError> {
     let mut text = TextLines::new(text_file::open(path)?);
-    for _ in 1..layout.first_row {
+    for _ in 1..layout.found.first_row {
         advance(&mut text)?;
     }
     Ok(text)
@@ -280,7 +280,7 @@ fn first_times(path: &Path, layout: &Layout) -> Result<Vec<Timed>, CsvError> {
 }
 
 fn rate_of(layout: &Layout, times: &[Timed], options: &FileOptions) -> Result<units::SampleRate, CsvError> {
-    match (&layout.clock, layout.rate) {
+    match (&layout.clock, layout.found.rate) {
         (None, Some(stated)) => Ok(rate_beside(stated, options.rate)?),
         (None, None) if options.rate.is_none() => Err(ColumnError::NoRate.into()),
         _ => Ok(rate_over(times, options.rate)?),
@@ -288,7 +288,7 @@ fn rate_of(layout: &Layout, times: &[Timed], options: &FileOptions) -> Result<un
 }
 
 fn grid_of(layout: &Layout, rate: units::SampleRate) -> Option<Grid> {
-    let by_index = layout.index.map(|_| Grid::by_index());
+    let by_index = layout.found.index.map(|_| Grid::by_index());
     by_index.or(layout.clock.as_ref().map(|_| Grid::by_time(rate)))
 }
 
@@ -312,7 +312,9 @@ fn next_row(text: &mut Text) -> Result<Option<(u64, &str)>, CsvError> {
 }
 
 fn at_line(layout: &Layout, line: u64, error: RowError) -> CsvError {
-    let is_first = line == layout.first_row && layout.header_line.is_none() && layout.instrument.is_none();
+    let is_first = line == layout.found.first_row
+        && layout.found.header_line.is_none()
+        && layout.found.instrument.is_none();
     match error {
         RowError::Field { column, source, .. } if is_first => CsvError::FirstField { line, column, source },
         RowError::Ragged { found, expected } => CsvError::Ragged { line, found, expected },

@@ -159,7 +159,7 @@ impl Head {
 
     /// Returns the lines of values among those taken, the first of which told the layout.
     pub(crate) fn rows(&self, layout: &Layout) -> impl Iterator<Item = Line> + use<> {
-        let first_row = layout.first_row;
+        let first_row = layout.found.first_row;
         self.lines.clone().into_iter().filter(move |line| line.number >= first_row)
     }
 

@@ -19,6 +19,19 @@ use crate::{GridError, NanPolicy, NumberError, TimeColumn};
 /// Layout of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
+    /// Lines and headings; its index column is the one that was decided.
+    pub(crate) found: Found,
+    pub(crate) clock: Option<Clock>,
+    /// Columns of the channels.
+    pub(crate) channels: Vec<usize>,
+    /// True if the text is an export of the archive with dates.
+    is_dated: bool,
+    decimal: Decimal,
+}
+
+/// Parts of a layout that are found in the lines, before the roles of the columns are known.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
     /// Instrument or program that wrote the text, if it is one of those with rules of their own.
     pub(crate) instrument: Option<&'static str>,
     pub(crate) separator: Separator,
@@ -30,30 +43,9 @@ pub(crate) struct Layout {
     pub(crate) headings: Vec<Channel>,
     /// Rate that the file states instead of times.
     pub(crate) rate: Option<SampleRate>,
-    pub(crate) clock: Option<Clock>,
     /// Column of the sample index.
     pub(crate) index: Option<usize>,
-    /// Columns of the channels.
-    pub(crate) channels: Vec<usize>,
-    /// True if the text is an export of the archive with dates.
-    is_dated: bool,
     /// Columns of the instrument's own that are no channels unless chosen.
-    pub(crate) left_out: Vec<usize>,
-    decimal: Decimal,
-}
-
-/// Parts of a layout that are found in the lines, before the roles of the columns are known.
-pub(crate) struct Found {
-    pub(crate) instrument: Option<&'static str>,
-    pub(crate) separator: Separator,
-    pub(crate) header_line: Option<u64>,
-    pub(crate) unit_line: Option<u64>,
-    pub(crate) first_row: u64,
-    pub(crate) headings: Vec<Channel>,
-    pub(crate) rate: Option<SampleRate>,
-    /// Column of the sample index, if the instrument has one.
-    pub(crate) index: Option<usize>,
-    /// Columns that are no channels unless chosen.
     pub(crate) left_out: Vec<usize>,
 }
 
@@ -97,21 +89,8 @@ impl Layout {
         let channels = channel_places(headings, &options.columns, is_free)?;
         let clock = time.map(|time| clock_of(&headings[time], (time, date), first, options));
         let clock = clock.transpose().map_err(|source| HeadError::Time { line: found.first_row, source })?;
-        let mut layout = Self {
-            instrument: found.instrument,
-            separator: found.separator,
-            header_line: found.header_line,
-            unit_line: found.unit_line,
-            first_row: found.first_row,
-            headings: found.headings,
-            rate: found.rate,
-            clock,
-            index,
-            channels,
-            is_dated,
-            left_out: found.left_out,
-            decimal: Decimal::default(),
-        };
+        let found = Found { index, ..found };
+        let mut layout = Self { found, clock, channels, is_dated, decimal: Decimal::default() };
         // A row whose time is wrong is refused in its place; here it only tells the form of the times.
         let mut tried = layout.clone();
         if tried.place(first).is_ok() {
@@ -123,7 +102,7 @@ impl Layout {
     /// Returns the channels, by name and unit.
     pub(crate) fn channels(&self) -> Vec<Channel> {
         let name = if self.is_dated { dated_channel_name } else { channel_name };
-        let headings = self.channels.iter().map(|place| &self.headings[*place]);
+        let headings = self.channels.iter().map(|place| &self.found.headings[*place]);
         headings.map(|it| Channel::new(name(&it.name), it.unit.as_str())).collect()
     }
 
@@ -144,7 +123,7 @@ impl Layout {
     ) -> Result<Place, RowError> {
         let fields = self.fields(line)?;
         let place = self.place(&fields)?;
-        let is_partial = self.index.is_some() && self.channels.iter().any(|at| fields[*at].is_empty());
+        let is_partial = self.found.index.is_some() && self.channels.iter().any(|at| fields[*at].is_empty());
         if is_partial && !nan.fills(dtype) {
             return Ok(place);
         }
@@ -153,7 +132,11 @@ impl Layout {
             let pointed = self.decimal.with_point(&fields[*at]);
             if let Err(source) = pointed.and_then(|text| push_text(&text, dtype, nan, out)) {
                 out.truncate(whole_bytes);
-                return Err(RowError::Field { column: self.headings[*at].name.clone(), place: *at, source });
+                return Err(RowError::Field {
+                    column: self.found.headings[*at].name.clone(),
+                    place: *at,
+                    source,
+                });
             }
         }
         Ok(place)
@@ -162,10 +145,10 @@ impl Layout {
     /// Splits a row. Empty fields behind the last column are no fields, and text behind a `#` that is one too many for
     /// a row is a comment.
     fn fields<'a>(&self, line: &'a str) -> Result<Vec<Cow<'a, str>>, RowError> {
-        let expected = self.headings.len();
+        let expected = self.found.headings.len();
         let fits = |fields: &Vec<Cow<'a, str>>| fields.len() >= expected && filled(fields) <= expected;
-        let bare = line.split_once('#').map(|(row, _)| self.separator.split(row)).filter(fits);
-        let fields = bare.unwrap_or_else(|| self.separator.split(line));
+        let bare = line.split_once('#').map(|(row, _)| self.found.separator.split(row)).filter(fits);
+        let fields = bare.unwrap_or_else(|| self.found.separator.split(line));
         if fits(&fields) {
             return Ok(fields);
         }
@@ -174,29 +157,29 @@ impl Layout {
     }
 
     fn place(&mut self, fields: &[Cow<'_, str>]) -> Result<Place, GridError> {
-        let index = self.index.map(|at| parse_index(&fields[at])).transpose()?;
+        let index = self.found.index.map(|at| parse_index(&fields[at])).transpose()?;
         let clock = self.clock.as_mut().map(|clock| clock.read(fields, &mut self.decimal));
         Ok(Place { time_ns: clock.transpose()?, index })
     }
 
     /// Describes what was decided, in one line.
     pub(crate) fn said(&self) -> String {
-        let kind = self.instrument.map_or_else(|| "CSV".to_owned(), |name| format!("CSV of {name}"));
-        let separated = if self.headings.len() > 1 { self.separator.name() } else { "lines" };
-        let header = match (self.header_line, self.unit_line) {
+        let kind = self.found.instrument.map_or_else(|| "CSV".to_owned(), |name| format!("CSV of {name}"));
+        let separated = if self.found.headings.len() > 1 { self.found.separator.name() } else { "lines" };
+        let header = match (self.found.header_line, self.found.unit_line) {
             (None, _) => "no header row, columns are numbered".to_owned(),
             (Some(header), None) => format!("header row {header}"),
             (Some(header), Some(unit)) => format!("header row {header}, units in row {unit}"),
         };
-        let rows = format!("values from row {}", self.first_row);
+        let rows = format!("values from row {}", self.found.first_row);
         [format!("{kind} separated by {separated}"), header, rows, self.said_of_time()].join("; ")
             + &self.said_of_rest()
     }
 
     fn said_of_time(&self) -> String {
-        match (&self.clock, self.rate) {
+        match (&self.clock, self.found.rate) {
             (Some(clock), _) => {
-                let name = |place: usize| format!("`{}`", self.headings[place].name);
+                let name = |place: usize| format!("`{}`", self.found.headings[place].name);
                 let date = clock.date.map_or_else(String::new, |date| format!("{} and ", name(date)));
                 format!("time in {date}{}: {}", name(clock.time), clock.form())
             }
@@ -206,8 +189,9 @@ impl Layout {
     }
 
     fn said_of_rest(&self) -> String {
-        let rest = self.left_out.iter().filter(|place| !self.channels.contains(place));
-        let names = rest.map(|place| self.headings[*place].name.as_str()).filter(|name| !name.is_empty());
+        let rest = self.found.left_out.iter().filter(|place| !self.channels.contains(place));
+        let names =
+            rest.map(|place| self.found.headings[*place].name.as_str()).filter(|name| !name.is_empty());
         let names: Vec<&str> = names.collect();
         if names.is_empty() { String::new() } else { format!("; without {}", names.join(", ")) }
     }
