@@ -295,7 +295,7 @@ fn cell(row: &Row) -> String {
     if row.runs == 1 || min == max { median + prefix } else { format!("{median}{prefix} ({min}–{max})") }
 }
 
-/// Formats a number with three significant digits.
+/// Formats a number with three significant digits, below 0.1 with three decimals.
 fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {
         large if large >= 100.0 => 0,

@@ -69,7 +69,7 @@ impl Told {
         let is_json = |word: &str| {
             let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
             word == "--json"
-                || letters.is_some_and(|it| it.starts_with(char::is_alphabetic) && it.ends_with('J'))
+                || letters.is_some_and(|it| it.starts_with(char::is_alphanumeric) && it.ends_with('J'))
         };
         let is_wanted = words().any(is_json) && !words().any(|word| word == "--raw");
         if is_wanted { Self::AsJson } else { Self::InWords }
@@ -125,7 +125,12 @@ mod tests {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             Told::wanted_by(&words)
         };
-        for line in ["tallycast ls --json", "tallycast bench -c host -J", "tallycast bench -uJ"] {
+        for line in [
+            "tallycast ls --json",
+            "tallycast bench -c host -J",
+            "tallycast bench -uJ",
+            "tallycast recv in -1J",
+        ] {
             assert_eq!(wanted(line), Told::AsJson, "{line}");
         }
         for line in

@@ -428,14 +428,15 @@ impl Delivery {
 /// Returns the end of a view that follows: the newest time up to which all of its streams have data. A view shorter
 /// than a period shows the newest sample in its middle.
 fn edge(slots: &[Option<Arc<StreamSlot>>], span_ns: i64, now: Moment) -> WallTime {
-    let steady = || slots.iter().flatten().filter_map(|slot| slot.memory().steady_edge(span_ns, now));
-    let Some(latest) = steady().max() else {
+    let steady = slots.iter().flatten().filter_map(|slot| slot.memory().steady_edge(span_ns, now));
+    let steady: Vec<WallTime> = steady.collect();
+    let Some(latest) = steady.iter().copied().max() else {
         let newest = slots.iter().flatten().filter_map(|slot| slot.memory().newest()).max();
         return newest.map_or(now.wall, |(time, _)| time.offset(span_ns / 2));
     };
     // Recorded data beside live ones do not hold these back.
     let earliest = latest.offset(-RECORDED_LAG_NS);
-    steady().filter(|edge| *edge > earliest).min().unwrap_or(latest)
+    steady.into_iter().filter(|edge| *edge > earliest).min().unwrap_or(latest)
 }
 
 /// Returns the shape for a page that reads columns as f32 only.

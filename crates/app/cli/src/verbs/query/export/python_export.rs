@@ -1,6 +1,6 @@
 //! Exports that Python's own packages write: NeXus/HDF5, NetCDF, MAT, MCAP.
 
-use std::io::Read;
+use std::process::Stdio;
 
 use anyhow::{Context, bail};
 use archive::{Recording, StreamEntry};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Order, report};
-use crate::python::{Output, Python};
+use crate::python::Python;
 
 /// What `python/tallycast/_export.py` answers.
 #[derive(Deserialize)]
@@ -25,11 +25,10 @@ pub(super) fn export(entry: &StreamEntry, recording: &Recording, order: &Order<'
     command.args([entry.run.as_str(), entry.name.as_str(), &recording.description.epoch.to_string()]);
     command.args([order.range.start, order.range.end].map(|time| time.as_nanos().to_string()));
     command.arg(order.format).arg(order.path);
-    let mut answer = String::new();
-    Output::of(&mut command)
-        .and_then(|mut output| output.read_to_string(&mut answer))
-        .context("the writer of the file cannot be run")?;
-    let answer: Answer = serde_json::from_str(&answer)
+    // In this process's group: Ctrl-C ends both.
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.context("the writer of the file cannot be run")?;
+    let answer: Answer = serde_json::from_slice(&output.stdout)
         .context("the writer of the file ended early\nits last message is above")?;
     match answer {
         Answer::Refused { error } => bail!(error),
