@@ -16,8 +16,10 @@ from tallycast._convert.columns import FRAME_LEADING, column_name
 from tallycast._names import free_name
 from tallycast.archive import Archive
 
+#: The longest name of MATLAB, and two that are equal up to there.
+LONGEST, LONG, ALIKE = "m" * 63, "l" * 63 + "left", "l" * 63 + "right"
 #: Names that are equal in JSON, hide an axis, or are no names of NetCDF or MATLAB.
-NAMES = ("T_1", "T1", "t1", "time", "index", "missing_before", "a/b c", "2nd", "T_1_missing")
+NAMES = ("T_1", "T1", "t1", "time", "index", "missing_before", "a/b c", "2nd", "T_1_missing", LONGEST, LONG, ALIKE)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,8 @@ def rows_of(archive: Archive) -> Any:
 def test_names_give_way_to_the_axes_of_a_frame() -> None:
     assert column_name("time") == "time" and column_name("time", FRAME_LEADING) == "channel:time"
     assert free_name("u", {"u", "u_2"}) == "u_3" and free_name("v", {"u"}) == "v"
+    taken = {"l" * 63, *(f"{'l' * 61}_{number}" for number in range(2, 10))}
+    assert free_name(ALIKE, taken, most=63) == f"{'l' * 60}_10" and free_name(LONG, (), "_missing", 63) == f"{'l' * 55}_missing"
 
 
 def test_mcap_of_names_that_are_one_in_json_is_read_by_the_usual_decoder(odd: Archive, tmp_path: Path) -> None:
@@ -83,6 +87,7 @@ def test_netcdf_and_mat_of_odd_names_have_every_channel(odd: Archive, tmp_path: 
         assert sorted(int(data[name][1]) - len(NAMES) for name in data.data_vars) == list(range(len(NAMES)))
     found = scipy_io.loadmat(rows.to_mat(tmp_path / "odd.mat"), simplify_cells=True)
     names = found["about"]["names"]
+    assert max(map(len, found)) == 63 and names[LONGEST] == LONGEST and names["l" * 63] == LONG and names[f"{'l' * 61}_2"] == ALIKE
     assert {names[name]: found[name].tolist() for name in names} == {
         name: [place + row * len(NAMES) for row in range(5)] for place, name in enumerate(NAMES)
     }

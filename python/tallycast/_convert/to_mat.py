@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tallycast._excerpt import Rows
     from tallycast._gap_map import Hole
 
-#: The longest name, less room for a number behind it.
-NAME_CHARACTERS = 60
+#: The longest name.
+NAME_CHARACTERS = 63
 #: Names beside the channels.
 BESIDE = ("time_ns", "time_s", "index", "units", "gaps", "about")
 
@@ -38,11 +38,12 @@ def write(rows: Rows, path: Path, scaled: bool) -> None:
     variables: dict[str, Any] = {}
     units, names = {}, {}
     for column in columns(rows, scaled):
-        name = free_name(_valid(column.channel.name), {*variables, *BESIDE})
+        name = free_name(_valid(column.channel.name), {*variables, *BESIDE}, most=NAME_CHARACTERS)
         variables[name] = _column(with_nan(column))
         units[name], names[name] = column.channel.unit, column.channel.name
         if column.missing is not None:
-            variables[free_name(f"{name}_missing", {*variables, *BESIDE})] = _column(column.missing)
+            absent = free_name(name, {*variables, *BESIDE}, "_missing", NAME_CHARACTERS)
+            variables[absent] = _column(column.missing)
     times = rows.times
     variables["time_ns"], variables["index"] = _column(times), _column(rows.index)
     variables["time_s"] = _column((times - times[:1]) / 1e9)
@@ -65,8 +66,8 @@ def _column(values: Any) -> Any:
 
 
 def _valid(channel: str) -> str:
-    name = re.sub(r"[^A-Za-z0-9_]", "_", channel)[:NAME_CHARACTERS]
-    return name if name[:1].isalpha() else f"ch_{name}"[:NAME_CHARACTERS]
+    name = re.sub(r"[^A-Za-z0-9_]", "_", channel)
+    return name if name[:1].isalpha() else f"ch_{name}"
 
 
 def _gaps(gaps: Any) -> Any:
