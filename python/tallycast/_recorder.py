@@ -115,7 +115,7 @@ def record(
     Raises:
         CommandError: if the command is missing, or cannot record; its text says why.
     """
-    arguments = ["record", *_texts(patterns, "a pattern"), *_options(("--root", path), ("--run", run), ("--reader", reader), ("--bus", bus))]
+    arguments = ["record", *_texts(patterns, "a pattern"), *_options(("--archive", path), ("--run", run), ("--reader", reader), ("--bus", bus))]
     if duration is not None:
         arguments += ["--duration", f"{nanoseconds(duration)}ns"]
     return Recorder([*arguments, *(["--until-end"] if until_end else [])])

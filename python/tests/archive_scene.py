@@ -98,7 +98,7 @@ def recorder(root: Path, run: str, pattern: str, *, bus: str) -> Iterator[subpro
 
     With `--until-end` the end could come while a publisher is delayed for some seconds.
     """
-    with running("record", "--run", run, "--root", str(root), pattern, "--patience", "50s", bus=bus) as process:
+    with running("record", "--run", run, "--archive", str(root), pattern, "--patience", "50s", bus=bus) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         assert line.startswith("recording run"), line
