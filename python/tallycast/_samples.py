@@ -186,8 +186,10 @@ def _integers_as_floats(array: Array, dtype: np.dtype[Any]) -> Array:
     digits = np.finfo(dtype).nmant + 1
     if 8 * array.dtype.itemsize - (array.dtype.kind == "i") > digits:
         bits = array.astype(np.int64 if array.dtype.kind == "i" else np.uint64).view(np.uint64)
-        size = np.where(array < 0, ~bits + np.uint64(1), bits)
-        odd = size // np.maximum(size & (~size + np.uint64(1)), np.uint64(1))
+        # The negative of 0 wraps, of which NumPy warns where there is one number alone.
+        with np.errstate(over="ignore"):
+            size = np.where(array < 0, ~bits + np.uint64(1), bits)
+            odd = size // np.maximum(size & (~size + np.uint64(1)), np.uint64(1))
         rounded = odd >= np.uint64(2**digits)
         if rounded.any():
             raise ConfigError(

@@ -136,22 +136,20 @@ def rate_text(rate: Rate) -> str:
 
 def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Returns the dtype of a stream that holds every number of another one exactly: `f4` for `f2`, else the same."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
+    return np.dtype(np.float32) if dtype.newbyteorder("=") == np.float16 else dtype
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Returns the protocol's name of a dtype."""
-    name = _NAMES.get(widened(dtype).newbyteorder("<"))
-    if name is None:
+    held = stream_dtype(dtype)
+    if held is None:
         raise ConfigError(f"unsupported dtype {dtype}\nuse one of {', '.join(map(str, _NAMES))}")
-    return name
+    return _NAMES[held]
 
 
 def stream_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Returns the dtype of a stream that holds every number of ``dtype`` exactly; None if there is none."""
-    if dtype == np.dtype("f2"):
-        return np.dtype("<f4")
-    little = dtype.newbyteorder("<")
+    little = widened(dtype).newbyteorder("<")
     return little if little in _NAMES else None
 
 

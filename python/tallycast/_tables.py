@@ -5,7 +5,7 @@ A null of pandas, Polars or Arrow is a masked element: no number stands for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,6 @@ import numpy.typing as npt
 from tallycast._errors import ConfigError
 
 Array = npt.NDArray[Any]
-
-#: Numbers that every integer up to them has an `f8` for: integers above may have been rounded in a list with floats.
-_EXACT_IN_F8 = 2.0**53
 
 
 def columns_of(block: Any) -> dict[str, Any] | None:
@@ -90,12 +87,22 @@ def _of_sequence(values: Any) -> Array:
         array = np.asarray(values)
     except ValueError as error:
         raise ConfigError(f"the samples have different shapes: {error}\ngive as many elements of each") from None
-    if array.dtype.kind == "f" and array.size and bool((np.abs(array) >= _EXACT_IN_F8).any()):
-        given = np.asarray(values, dtype=object)
-        rounded = [it for it, made in zip(given.flat, array.flat) if isinstance(it, int) and it != float(made)]
-        if rounded:
-            raise ConfigError(f"no dtype holds both {rounded[0]} and the other numbers exactly\ngive integers, or floats")
+    if array.dtype.kind in "fc" and (doubtful := _beyond(array)).any():
+        _refuse_rounded(np.asarray(values, dtype=object)[doubtful], array.dtype)
     return array
+
+
+def _beyond(array: Array) -> npt.NDArray[np.bool_]:
+    """Returns which floats an integer may have been rounded to."""
+    large: npt.NDArray[np.bool_] = np.abs(array.real) >= 2.0 ** (np.finfo(array.dtype).nmant + 1)
+    return large
+
+
+def _refuse_rounded(given: Iterable[Any], dtype: np.dtype[Any]) -> None:
+    """Refuses integers that NumPy made other ones of, to have one dtype with floats."""
+    for it in given:
+        if isinstance(it, (int, np.integer)) and int(dtype.type(int(it)).real) != int(it):
+            raise ConfigError(f"no dtype holds both {it} and the other numbers exactly\ngive integers, or floats")
 
 
 def _of_masked_parts(values: Any) -> Array:
@@ -103,7 +110,11 @@ def _of_masked_parts(values: Any) -> Array:
     present = [np.ma.asarray(it) for it in values if it is not np.ma.masked]
     like = present[0] if present else np.ma.asarray(0.0)
     absent = np.ma.MaskedArray(np.zeros(like.shape, like.dtype), True)
-    return np.ma.stack([absent if it is np.ma.masked else np.ma.asarray(it) for it in values])
+    joined = np.ma.stack([absent if it is np.ma.masked else np.ma.asarray(it) for it in values])
+    if joined.dtype.kind in "fc":
+        for part in present:
+            _refuse_rounded(part.compressed() if part.dtype.kind in "iu" else (), joined.dtype)
+    return joined
 
 
 def _plain(array: Array) -> Array:

@@ -13,7 +13,7 @@ import pytest
 import tallycast as tc
 from places import Place, check_in_order
 from tallycast._samples import as_samples, as_times, exact
-from tallycast._schema import Channel, Schema, declared
+from tallycast._schema import Channel, Schema, declared, dtype_name, stream_dtype
 
 #: Number of random arrays of each pair of dtypes.
 ROUNDS = 40
@@ -248,6 +248,39 @@ def test_a_conversion_changes_no_number_but_the_last_digits_of_floats(have: str,
             else:
                 both_nan = before != before and after != after
                 assert both_nan or np.isinf(before) == np.isinf(after), f"{before!r} became {after!r}, seed {seed}"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        [np.int64(2**53 + 1), 0.5],
+        [np.uint64(2**64 - 1), np.int64(-1)],
+        [2**53 + 1, 0.5j],
+        [[np.int64(-(2**53) - 1)], [0.5]],
+        [np.ma.MaskedArray(2**53 + 1), np.ma.MaskedArray(0.5)],
+    ],
+)
+def test_integers_beside_floats_in_a_list_are_refused_where_they_would_be_rounded(block: Any) -> None:
+    with pytest.raises(tc.ConfigError, match="no dtype holds both -?[0-9]+ and the other numbers exactly"):
+        as_samples(schema("c16" if 0.5j in block else "f8", "u"), block)
+
+
+def test_integers_beside_floats_in_a_list_are_taken_where_they_are_exact() -> None:
+    for block in ([np.int64(2**53), 0.5], [2**60, 0.5], [np.ma.MaskedArray(2**60), np.ma.masked, 0.5]):
+        assert as_samples(ONE, block).array[0, 0] == int(block[0])
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_number_alone_is_converted_without_a_warning() -> None:
+    assert exact(np.asarray(np.int64(0)), np.dtype("f8")) == 0.0
+
+
+def test_half_floats_of_either_byte_order_are_a_stream_of_f4() -> None:
+    for code in ("<f2", ">f2"):
+        assert declared(None, code)[0] == dtype_name(np.dtype(code)) == "f4"
+        assert stream_dtype(np.dtype(code)) == np.dtype("<f4")
+        fields = declared(None, np.dtype([("a", code), ("b", ">i2")]))
+        assert fields[0] == "f4" and [it.name for it in fields[1]] == ["a", "b"]
 
 
 def test_half_floats_are_a_stream_of_f4() -> None:
