@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+import tracemalloc
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
@@ -407,7 +408,7 @@ def test_hdf5_takes_the_data_set_of_times_that_is_named(tmp_path: Path) -> None:
         file["when"].attrs["units"] = "ns"
     stream = only(path, time="/when")
     assert units(stream) == [("u", "")] and stream.times.tolist() == [START_NS, START_NS + MS]
-    with pytest.raises(FileError, match="no data set clock"):
+    with pytest.raises(FileError, match="has no data set clock of times\nit has: /u, /when"):
         tc.read_file(path, time="clock")
 
 
@@ -538,3 +539,56 @@ def test_mcap_has_the_numbers_of_ros_2_messages(tmp_path: Path) -> None:
     assert [(it.name, it.shape) for it in stream.channels] == [("position.x", ()), ("position.n", ()), ("joints", (2,)), ("ok", ())]
     assert stream.array.tolist() == [[index / 3, -index, index, 2.5, 1] for index in range(3)]
     assert stream.times[2] == START_NS + 200 * MS
+
+
+def test_wfdb_keeps_a_gap_at_its_end(tmp_path: Path) -> None:
+    wfdb: Any = pytest.importorskip("wfdb")
+    digits = np.array([[1], [2], [-32_768], [-32_768], [-32_768]])
+    wfdb.wrsamp("ecg", fs=250, units=["mV"], sig_name=["II"], d_signal=digits, fmt=["16"], adc_gain=[200.0], baseline=[0], write_dir=str(tmp_path))
+    stream = only(tmp_path / "ecg.hea")
+    assert [(len(block.array), block.missing_before) for block in stream.blocks()] == [(2, 0), (0, 3)]
+    assert stream["II"].tolist() == [1, 2] and stream.index.tolist() == [0, 1]
+
+
+def test_a_time_column_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    nptdms: Any = pytest.importorskip("nptdms")
+    scipy_io: Any = pytest.importorskip("scipy.io")
+    h5py: Any = pytest.importorskip("h5py")
+    with nptdms.TdmsWriter(tmp_path / "a.tdms") as writer:
+        writer.write_segment([nptdms.ChannelObject("g", name, np.arange(3.0)) for name in ("seconds", "u")])
+    scipy_io.savemat(tmp_path / "a.mat", {"seconds": np.arange(3.0), "u": np.arange(3.0), "s": {"clock": np.arange(4.0)}, "m": np.ones((3, 2))})
+    with scipy_io.netcdf_file(tmp_path / "a.nc", "w") as file:
+        file.createDimension("row", 3)
+        for name in ("seconds", "u"):
+            file.createVariable(name, "f8", ("row",))[:] = np.arange(3.0)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["g/seconds"], file["g/u"] = np.arange(3.0), np.arange(3.0)
+    known = {"tdms": "channel when of times\nit has: seconds, u", "mat": "vector when of times\nit has: seconds, u, s.clock",
+             "nc": "variable when of times\nit has: seconds, u", "h5": "data set when of times\nit has: /g/seconds, /g/u"}  # fmt: skip
+    for suffix, text in known.items():
+        with pytest.raises(FileError, match=f"a.{suffix} has no {text}"):
+            tc.read_file(tmp_path / f"a.{suffix}", time="when")
+        found = tc.read_file(tmp_path / f"a.{suffix}", time="seconds")
+        assert [it.times.tolist() for it in found.values() if it.has_times] == [[0, 10**9, 2 * 10**9]], suffix
+
+
+def test_a_named_time_column_goes_before_the_rate_of_a_waveform(tmp_path: Path) -> None:
+    nptdms: Any = pytest.importorskip("nptdms")
+    channels = [("clock", {}), ("u", {"wf_increment": 0.1})]
+    with nptdms.TdmsWriter(tmp_path / "a.tdms") as writer:
+        writer.write_segment([nptdms.ChannelObject("g", name, np.array([0.0, 0.1, 0.3]), properties) for name, properties in channels])
+    assert only(tmp_path / "a.tdms", time="clock").times.tolist() == [0, 100 * MS, 300 * MS]
+
+
+def test_classic_netcdf_is_read_in_pieces(tmp_path: Path) -> None:
+    scipy_io: Any = pytest.importorskip("scipy.io")
+    rows = 2_000_000
+    with scipy_io.netcdf_file(tmp_path / "a.nc", "w") as file:
+        file.createDimension("time", rows)
+        file.createVariable("u", "f8", ("time",))[:] = np.arange(rows)
+    tracemalloc.start()
+    stream = only(tmp_path / "a.nc")
+    total = sum(float(block.array.sum()) for block in stream.blocks())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert total == rows * (rows - 1) / 2 and peak < rows * 8 // 2

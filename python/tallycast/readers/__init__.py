@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,12 @@ class Request(NamedTuple):
         """Refuses a time column where the format has its own times."""
         if self.time is not None:
             raise FileError(f"{self.path}: {kind} has times of its own\nomit the time column")
+
+    def known_time(self, names: Iterable[str], kind: str) -> None:
+        """Refuses a time column that is none of these."""
+        known = list(dict.fromkeys(names))
+        if self.time is not None and self.time not in known:
+            raise FileError(f"{self.path} has no {kind} {self.time} of times\nit has: {', '.join(known) or 'none'}")
 
 
 @of_arguments()

@@ -72,6 +72,8 @@ def put(output: BinaryIO, stream: FileStream, with_times: bool) -> None:
     for block in stream.blocks():
         if block.missing_before:
             output.write(struct.pack("<cQ", b"H", block.missing_before))
+        if not len(block.array):
+            continue
         if with_times and block.times is not None:
             output.write(struct.pack("<cQ", b"T", len(block.array)))
             output.write(block.times.astype("<i8").tobytes())

@@ -34,7 +34,7 @@ Times = npt.NDArray[np.int64]
 
 
 class FileBlock(NamedTuple):
-    """Consecutive samples, and how many are missing directly before them."""
+    """Consecutive samples, and how many are missing directly before them; no samples in the last where missing ones end the file."""
 
     #: `[samples, elements per sample]`, the channels side by side, in the stream's dtype.
     array: Array

@@ -1,8 +1,8 @@
 """HDF5 files that are complete, by h5py: a stream for the data sets that share their times, or their group, length and rate.
 
-The first axis is that of the samples, unless a dimension scale of times is at another. Times are the axis that NeXus names (`axes`), a dimension scale, the data set that was
-named, or one called `time` next to the data; otherwise a rate is looked for among the attributes of data set, groups and file.
-Files that Tallycast wrote come back as they were recorded.
+The first axis is that of the samples, unless a dimension scale of times is at another. Times are the axis that NeXus names
+(`axes`), a dimension scale, the data set that was named, or one called `time` next to the data; otherwise a rate is looked for
+among the attributes of data set, groups and file. Files that Tallycast wrote come back as they were recorded.
 
 Source: the NeXus manual, NXdata and NXlog; HDF5, "Dimension Scales Specification". Files that grow: `bridges.files`.
 """
@@ -131,7 +131,7 @@ class Series:
 
     def _clock(self, item: Any) -> Clock | None:
         found = self._named(item) if self._request.time is not None else self._beside(item)
-        if found is None or found.ndim != 1 or len(found) != item.shape[_axis(item)] or found.dtype.kind not in "iuf":
+        if found is None or not _is_vector(found) or len(found) != item.shape[_axis(item)]:
             return None
         address = _address(found)
         if address not in self._clocks:
@@ -144,8 +144,9 @@ class Series:
             return self._file[name]
         if name in item.parent:
             return item.parent[name]
-        if not any(name == found.rpartition("/")[2] for found in _names(self._file)):
-            raise FileError(f"{self._request.path} has no data set {name}\nname one such as /entry/time")
+        vectors = _vectors(self._file)
+        if not any(found.rpartition("/")[2] == name for found in vectors):
+            self._request.known_time(vectors, "data set")
         return None
 
     def _beside(self, item: Any) -> Any:
@@ -237,10 +238,15 @@ def _address(item: Any) -> Any:
     return h5o.get_info(item.id).addr
 
 
-def _names(file: Any) -> list[str]:
+def _vectors(file: Any) -> list[str]:
+    """Returns the names of the data sets that may be times."""
     names: list[str] = []
-    file.visit(names.append)
+    file.visititems(lambda name, item: names.append(f"/{name}") if _is_vector(item) else None)
     return names
+
+
+def _is_vector(item: Any) -> bool:
+    return getattr(item, "ndim", 0) == 1 and item.dtype.kind in "iuf"
 
 
 def _common(paths: list[str]) -> str:

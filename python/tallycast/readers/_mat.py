@@ -40,6 +40,7 @@ def streams(request: Request) -> Iterator[FileStream]:
     series = {name: it for name, it in variables.items() if it.shape[0] > 1 and stream_dtype(it.dtype) is not None}
     numbers = {name.rpartition(".")[2]: it.read(0, 1) for name, it in variables.items() if it.shape == (1,) and it.dtype.kind in "iuf"}
     rate = of_time.rate_in(numbers)
+    request.known_time((name for name, it in series.items() if _has_times(it)), "vector")
     lengths = {it.shape[0]: None for it in series.values()}
     for length in lengths:
         alike = {name: it for name, it in series.items() if it.shape[0] == length}
@@ -52,8 +53,12 @@ def streams(request: Request) -> Iterator[FileStream]:
 
 def _clock(alike: dict[str, Variable], asked: str | None) -> str | None:
     names = [asked] if asked is not None else of_time.TIME_NAMES
-    vectors = {name.lower() if asked is None else name: name for name, it in alike.items() if len(it.shape) == 1 and it.dtype.kind in "iuf"}
+    vectors = {name.lower() if asked is None else name: name for name, it in alike.items() if _has_times(it)}
     return next((vectors[name] for name in names if name in vectors), None)
+
+
+def _has_times(series: Variable) -> bool:
+    return len(series.shape) == 1 and series.dtype.kind in "iuf"
 
 
 def _times(series: Variable, name: str) -> Callable[[int, int], Times]:

@@ -32,7 +32,8 @@ def streams(request: Request) -> Iterator[FileStream]:
 
 
 def _classic(request: Request) -> Iterator[FileStream]:
-    netcdf = needed("scipy.io", "netcdf").netcdf_file(str(request.path), "r", mmap=False)
+    netcdf = _mapped(request)
+    request.known_time((name for name, it in netcdf.variables.items() if _may_be_times(it)), "variable")
     by_dimension: dict[str, list[str]] = {}
     for name, variable in netcdf.variables.items():
         if variable.dimensions and stream_dtype(np.dtype(variable.data.dtype)) is not None:
@@ -43,6 +44,22 @@ def _classic(request: Request) -> Iterator[FileStream]:
         if names:
             name = request.path.stem if len(by_dimension) == 1 else dimension
             yield from _table(name, netcdf, names, clock).streams()
+
+
+def _mapped(request: Request) -> Any:
+    """Opens a file so that rows are in memory when they are read, and while arrays refer to them."""
+    base = needed("scipy.io", "netcdf").netcdf_file
+
+    class Mapped(base):  # type: ignore[misc,valid-type]
+        def __del__(self) -> None:
+            # Not `close`, which warns of arrays that still refer to the map: they keep it.
+            self.fp.close()
+
+    return Mapped(str(request.path), "r", mmap=True)
+
+
+def _may_be_times(variable: Any) -> bool:
+    return len(variable.dimensions) == 1 and np.dtype(variable.data.dtype).kind in "iuf"
 
 
 def _is_time(netcdf: Any, dimension: str, names: list[str]) -> bool:

@@ -29,6 +29,7 @@ def streams(request: Request) -> Iterator[FileStream]:
     """Lists the streams of a file."""
     nptdms = needed("nptdms", "tdms", "npTDMS")
     file = nptdms.TdmsFile.open(request.path)
+    request.known_time((channel.name for group in file.groups() for channel in group.channels() if _has_times(channel)), "channel")
     for group in file.groups():
         yield from _of_group(group, request.time)
 
@@ -47,7 +48,7 @@ def _of_group(group: Any, time: str | None) -> Iterator[FileStream]:
         members.setdefault((_rate(channel), _start_ns(channel), len(channel)), []).append(channel)
     for number, ((rate, start_ns, rows), alike) in enumerate(members.items()):
         name = group.name if number == 0 else f"{group.name}/{alike[0].name}"
-        timed = rate is None and clock is not None and len(clock) == rows
+        timed = (rate is None or time is not None) and clock is not None and len(clock) == rows
         yield from Table(
             name,
             [_column(channel) for channel in alike],
@@ -59,8 +60,12 @@ def _of_group(group: Any, time: str | None) -> Iterator[FileStream]:
         ).streams()
 
 
+def _has_times(channel: Any) -> bool:
+    return len(channel) > 0 and np.dtype(channel.dtype).kind in "Miuf"
+
+
 def _is_clock(channel: Any, time: str | None) -> bool:
-    return bool(channel.name == time) if time is not None else np.dtype(channel.dtype).kind == "M"
+    return bool(channel.name == time and _has_times(channel)) if time is not None else np.dtype(channel.dtype).kind == "M"
 
 
 def _rate(channel: Any) -> Fraction | None:

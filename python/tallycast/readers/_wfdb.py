@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tallycast._errors import FileError
 from tallycast._packages import needed
+from tallycast._samples import runs
 from tallycast._schema import Channel
 from tallycast.readers._group import BLOCK_BYTES, FileBlock, FileStream, distinct, rate_of_hz, utc_ns
 
@@ -71,10 +72,12 @@ class _Record:
             missing = 0
             for rows, absent in self._blocks(places, as_values):
                 is_absent: npt.NDArray[np.bool_] = np.all(absent, axis=1)
-                for first, end, is_there in _runs(~is_absent):
+                for first, end, is_there in runs(~is_absent):
                     if is_there:
                         yield FileBlock(np.ascontiguousarray(rows[first:end].astype(dtype, copy=False)), None, missing)
                     missing = 0 if is_there else missing + end - first
+            if missing:
+                yield FileBlock(np.empty((0, len(places)), dtype), None, missing)
 
         name = self._path.rpartition("/")[2]
         name = name if len(places) == header.n_sig else f"{name}/{float(header.fs * per_frame):g}Hz"
@@ -103,10 +106,3 @@ class _Record:
         bits = BITS.get(str(self.header.fmt[place]))
         absent: npt.NDArray[np.bool_] = np.zeros(len(digits), dtype=bool) if bits is None else digits == -(2 ** (bits - 1))
         return absent
-
-
-def _runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int, bool]]:
-    """Returns the runs of equal flags: first, end, flag."""
-    edges = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
-    for first, end in zip(edges, edges[1:]):
-        yield first, end, bool(flags[first])
