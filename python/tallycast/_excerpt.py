@@ -35,8 +35,10 @@ class Rows:
     Rows are contiguous also where samples are missing between them: `index` and `times` have the positions, `gaps` the causes.
     """
 
-    #: Parts of the rows, one per epoch.
-    stretches: list[Stretch]
+    @property
+    def stretches(self) -> list[Stretch]:
+        """Parts of the rows, one per epoch."""
+        raise NotImplementedError
 
     @property
     def stream(self) -> str:
@@ -314,7 +316,15 @@ class Stretch(Rows):
         self.recording = recording
         self._times = times
         self._indices = indices
-        self.stretches = [self]
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        # Made anew: a list that is kept would keep the rows in memory, in a circle, until Python looks for such.
+        return [self]
+
+    def within(self, first: int, end: int) -> Stretch:
+        """Returns the rows from index `first` up to `end`, which is not included: read anew, and no others."""
+        return Stretch(self.recording, self._times, (max(first, self._indices[0]), min(end, self._indices[1])))
 
     @property
     def epoch(self) -> str:
@@ -350,10 +360,14 @@ class Stretch(Rows):
 
     @cached_property
     def _holes(self) -> list[Hole]:
-        if "_read" in self.__dict__:
-            return holes_of(self._read[1].holes(), self.epoch)
         # Without the samples: a recording may be larger than memory, its gap map is not.
-        return holes_of(self._core.look(self._times, self._indices)[1], self.epoch)
+        return holes_of(self._read[1].holes(), self.epoch) if "_read" in self.__dict__ else self._looked[1]
+
+    @cached_property
+    def _looked(self) -> tuple[int, list[Hole], list[int]]:
+        """Number of rows, the holes, and the elements of a sample that never arrived in some: read without keeping a sample."""
+        samples, holes, partial = self._core.look(self._times, self._indices)
+        return samples, holes_of(holes, self.epoch), partial
 
     @cached_property
     def _untold(self) -> list[Hole]:
@@ -370,10 +384,9 @@ class Stretch(Rows):
 
     def _summary(self) -> tuple[object, ...]:
         """Returns a row about it for a table: epoch, times, samples, holes, missing samples."""
-        samples, _ = self._core.look(self._times, self._indices)
         first, end = (min(max(time, self._times[0]), self._times[1]) for time in self.recording.known_ns)
         holes = self.gaps
-        return self.epoch, text_of(first), text_of(end), samples, len(holes), holes.samples
+        return self.epoch, text_of(first), text_of(end), self._looked[0], len(holes), holes.samples
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Stretch, (self.recording, self._times, self._indices)
@@ -394,7 +407,11 @@ class Excerpt(Rows):
             return first < times[1] and (end > times[0] or first >= times[0])
 
         self._newest = recordings[-1]
-        self.stretches = [Stretch(recording, times, indices) for recording in recordings if reaches_in(recording)]
+        self._stretches = [Stretch(recording, times, indices) for recording in recordings if reaches_in(recording)]
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        return self._stretches
 
     @property
     def stream(self) -> str:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tallycast._convert.pieces import outline
 from tallycast._errors import ArchiveError, Error
 from tallycast._excerpt import Excerpt
 from tallycast._recording import ALL_INDICES
@@ -40,7 +41,8 @@ def export(args: argparse.Namespace) -> dict[str, Any]:
     recordings = [it for it in archive[args.stream].recordings if it.epoch == args.epoch]
     excerpt = Excerpt(recordings, (args.t0, args.t1), ALL_INDICES)
     holes = [hole for hole in excerpt.gaps if hole.samples]
-    if len(excerpt) == 0:
+    samples = outline(excerpt).rows
+    if samples == 0:
         missing = sum(hole.samples for hole in holes)
         raise ArchiveError(
             f"nothing is stored in this range; {missing} samples are missing in it\n"
@@ -48,7 +50,7 @@ def export(args: argparse.Namespace) -> dict[str, Any]:
         )
     getattr(excerpt, FORMATS[args.format])(args.file, overwrite=args.force)
     damage = sorted({hole.damage for hole in holes if hole.damage is not None})
-    return {"samples": len(excerpt), "holes": [hole.json() for hole in holes], "damage": damage}
+    return {"samples": samples, "holes": [hole.json() for hole in holes], "damage": damage}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

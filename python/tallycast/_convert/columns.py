@@ -30,12 +30,19 @@ LEADING = ("index", "time_ns")
 FRAME_LEADING = (*LEADING, "time", "missing_before")
 
 
-def columns(rows: Rows, scaled: bool, leading: tuple[str, ...] = LEADING) -> Iterator[Column]:
-    """Returns the channels: as values in their units where they are scaled and that is asked for, else as recorded."""
+def columns(
+    rows: Rows, scaled: bool, leading: tuple[str, ...] = LEADING, partial: frozenset[str] = frozenset()
+) -> Iterator[Column]:
+    """Returns the channels: as values in their units where they are scaled and that is asked for, else as recorded.
+
+    Those named `partial` have a mask also where it is empty: other rows of the same file lack elements.
+    """
     for channel in rows.schema.channels:
         missing = rows.missing_of(channel.name)
         is_value = scaled and is_scaled(channel)
         values = rows.values(channel.name) if is_value else rows[channel.name]
+        if missing is None and channel.name in partial:
+            missing = np.zeros(values.shape, dtype=np.bool_)
         yield Column(channel, column_name(channel.name, leading), values, missing)
 
 
@@ -53,14 +60,14 @@ def with_nan(column: Column) -> Array:
     return values
 
 
-def facts(rows: Rows, scaled: bool) -> dict[str, Any]:
-    """Returns the metadata of rows: plain strings, numbers, lists and dictionaries."""
+def facts(rows: Rows, scaled: bool, counts: list[int] | None = None) -> dict[str, Any]:
+    """Returns the metadata of rows: plain strings, numbers, lists and dictionaries. The rows of each stretch may be counted."""
     channels = rows.schema.channels
     told: dict[str, Any] = {
         "stream": rows.stream,
         "run": rows.run,
         "epochs": [stretch.epoch for stretch in rows.stretches],
-        "epoch_rows": [len(stretch) for stretch in rows.stretches],
+        "epoch_rows": counts or [len(stretch) for stretch in rows.stretches],
         "station": rows._recording.station,
         "rate": f"{rows._recording.rate.numerator}/{rows._recording.rate.denominator}",
         "labels": dict(rows.schema.labels),

@@ -49,21 +49,21 @@ def _parts(rows: Rows) -> list[tuple[Stretch, int]]:
         ends = [segment.next_index for segment, _ in found[:-1]]
         first, end = stretch._indices
         spans = zip([first, *ends], [*ends, end])
-        parts += [(Stretch(stretch.recording, stretch._times, span), count) for span, (_, count) in zip(spans, found)]
+        parts += [(stretch.within(*span), count) for span, (_, count) in zip(spans, found)]
     return parts
 
 
 def _segments(stretch: Stretch) -> Iterator[tuple[Segment, int]]:
-    (start, stop), (first, end) = stretch._times, stretch._indices
+    start, stop = stretch._times
     for segment in stretch.recording.segments:
-        indices = max(first, segment.first_index), min(end, segment.next_index)
-        if indices[0] >= indices[1] or segment.t0_ns >= stop or segment.t1_ns <= start:
+        part = stretch.within(segment.first_index, segment.next_index)
+        if part._indices[0] >= part._indices[1] or segment.t0_ns >= stop or segment.t1_ns <= start:
             continue
-        is_whole = indices == (segment.first_index, segment.next_index)
+        is_whole = part._indices == (segment.first_index, segment.next_index)
         if is_whole and start <= segment.t0_ns and segment.t1_ns <= stop:
             yield segment, segment.samples
         else:
-            yield segment, stretch.recording._core.look(stretch._times, indices)[0]
+            yield segment, part._looked[0]
 
 
 def _read(part: Stretch, count: int, channel: str | None, as_values: bool) -> Array:

@@ -1,4 +1,4 @@
-"""NeXus files (HDF5): an `NXentry` for each epoch, an `NXdata` for each channel, the gap map as a table.
+"""NeXus files (HDF5): an `NXentry` for each epoch, an `NXdata` for each channel, the gap map as a table, written piece by piece.
 
 Source: the NeXus manual, base classes NXroot, NXentry, NXdata and NXcollection; `time` with its `start` is that of NXlog.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallycast._convert.pieces import Outline, outline, pieces
 from tallycast._core import VERSION
 from tallycast._moments import text_of
 from tallycast._names import free_name
@@ -39,42 +40,60 @@ def write(rows: Rows, path: Path) -> None:
 
 
 def _entry(h5py: Any, entry: Any, stretch: Stretch) -> None:
+    about = outline(stretch)
     names = _valid_names([channel.name for channel in stretch.schema.channels])
     entry.attrs.update({"NX_class": "NXentry", "default": names[0]})
     entry["title"] = f"{stretch.stream}, epoch {stretch.epoch}"
     entry["entry_identifier"] = stretch.run
-    times = stretch.times
-    start_ns = int(times[0]) if len(times) else stretch.recording.t0_ns
-    entry["start_time"] = text_of(start_ns)
-    entry["end_time"] = text_of(int(times[-1]) if len(times) else start_ns)
-    time = _series(entry, "time", times - start_ns)
-    time.attrs.update({"units": "ns", "start": text_of(start_ns), "start_ns": np.int64(start_ns), "long_name": "time"})
-    index = _series(entry, "index", stretch.index)
+    time = _series(entry, "time", np.dtype(np.int64), (about.rows,))
+    index = _series(entry, "index", np.dtype(np.uint64), (about.rows,))
     index.attrs["long_name"] = "index of the sample since its epoch began"
-    for name, channel in zip(names, stretch.schema.channels):
-        _channel(entry.create_group(name), stretch, channel, time, index)
+    channels = [_declared(entry.create_group(name), stretch, channel, about) for name, channel in zip(names, stretch.schema.channels)]
+    for name in names:
+        # The same objects under names of this group: they use no extra space.
+        entry[name]["time"], entry[name]["index"] = time, index
+    start_ns = end_ns = stretch.recording.t0_ns
+    for rows, piece in pieces(stretch, about.rows):
+        start_ns, end_ns = start_ns if rows.start else int(piece.times[0]), int(piece.times[-1])
+        time[rows], index[rows] = piece.times - start_ns, piece.index
+        for group, channel in channels:
+            _put(group, channel, piece, rows)
+    time.attrs.update({"units": "ns", "start": text_of(start_ns), "start_ns": np.int64(start_ns), "long_name": "time"})
+    entry["start_time"], entry["end_time"] = text_of(start_ns), text_of(end_ns)
     _record(h5py, entry.create_group("tallycast"), stretch)
 
 
-def _channel(group: Any, stretch: Stretch, channel: Channel, time: Any, index: Any) -> None:
+def _declared(group: Any, stretch: Stretch, channel: Channel, about: Outline) -> tuple[Any, Channel]:
+    """Makes the data sets of a channel, without their contents."""
     axes = ["time", *("." for _ in channel.shape)]
     group.attrs.update({"NX_class": "NXdata", "signal": "value", "axes": axes, "time_indices": np.int64(0)})
     group["title"] = channel.name
-    elements, missing = stretch[channel.name], stretch.missing_of(channel.name)
+    shape, dtype = (about.rows, *channel.shape), stretch.dtype
     # A viewer draws values in their unit; the recorded elements stay, bit for bit.
     if is_scaled(channel):
-        raw = _series(group, "raw_value", elements)
+        raw = _series(group, "raw_value", dtype, shape)
         raw.attrs.update({"scale": channel.scale, "offset": channel.offset, "long_name": f"{channel.name}, as recorded"})
-    shown = scaled(elements, missing, channel) if is_scaled(channel) else elements
+        dtype = scaled(np.empty(0, dtype), None, channel).dtype
+    value = _series(group, "value", dtype, shape)
+    value.attrs.update({"units": channel.unit, "long_name": f"{channel.name} [{channel.unit}]" if channel.unit else channel.name})
+    if channel.name in about.partial:
+        absent = _series(group, "value_missing", np.dtype(np.bool_), shape)
+        absent.attrs["long_name"] = "elements that never arrived"
+    return group, channel
+
+
+def _put(group: Any, channel: Channel, piece: Stretch, rows: slice) -> None:
+    """Writes the elements and values of some rows."""
+    elements, missing = piece[channel.name], piece.missing_of(channel.name)
+    shown = elements
+    if is_scaled(channel):
+        group["raw_value"][rows] = elements
+        shown = scaled(elements, missing, channel)
     if missing is not None and shown.dtype.kind in "fc":
         shown = np.where(missing, np.asarray(np.nan, dtype=shown.dtype), shown)
-    value = _series(group, "value", shown)
-    value.attrs.update({"units": channel.unit, "long_name": f"{channel.name} [{channel.unit}]" if channel.unit else channel.name})
+    group["value"][rows] = shown
     if missing is not None:
-        absent = _series(group, "value_missing", missing)
-        absent.attrs["long_name"] = "elements that never arrived"
-    # The same objects under names of this group: they use no extra space.
-    group["time"], group["index"] = time, index
+        group["value_missing"][rows] = missing
 
 
 def _record(h5py: Any, group: Any, stretch: Stretch) -> None:
@@ -101,12 +120,12 @@ def _record(h5py: Any, group: Any, stretch: Stretch) -> None:
     gaps.attrs["long_name"] = "gaps: times in ns since 1970 UTC, elements lost by stage as JSON"
 
 
-def _series(group: Any, name: str, values: Any) -> Any:
-    row_bytes = max(1, values[:1].nbytes)
-    rows = max(1, min(len(values), CHUNK_BYTES // row_bytes))
-    if not len(values):
-        return group.create_dataset(name, data=values)
-    return group.create_dataset(name, data=values, chunks=(rows, *values.shape[1:]), compression="gzip", compression_opts=1, shuffle=True)
+def _series(group: Any, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    if not shape[0]:
+        return group.create_dataset(name, shape, dtype)
+    row_bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+    rows = max(1, min(shape[0], CHUNK_BYTES // row_bytes))
+    return group.create_dataset(name, shape, dtype, chunks=(rows, *shape[1:]), compression="gzip", compression_opts=1, shuffle=True)
 
 
 def _valid_names(channels: list[str]) -> list[str]:

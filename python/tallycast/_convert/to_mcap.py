@@ -19,12 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tallycast._convert.columns import Column, columns, parts
+from tallycast._convert.pieces import pieces
 from tallycast._errors import ArchiveError
 from tallycast._moments import text_of
 from tallycast._packages import needed
 
 if TYPE_CHECKING:
     from tallycast._excerpt import Stretch, Rows
+    from tallycast._gap_map import Hole
     from tallycast._scaling import Array
 
 #: JSON schema of a hole.
@@ -74,27 +76,36 @@ def write(rows: Rows, path: Path, scaled: bool) -> None:
 
 
 def _stretch(writer: Any, stretch: Stretch, gaps: int, scaled: bool) -> None:
+    count, _, partial = stretch._looked
     about = {"epoch": stretch.epoch, "description": json.dumps(stretch.recording._told["description"])}
     account = json.dumps(stretch.account)
     writer.add_metadata("tallycast", {"run": stretch.run, "stream": stretch.stream, "account": account, **about})
+    # By these a reader knows in which dtype all numbers are exact.
+    about |= {"values": "scaled" if scaled else "raw", "samples": "partial" if partial else "whole"}
     ahead = deque(sorted(stretch.gaps, key=lambda hole: hole.t0_ns))
-    if len(stretch):
-        fields = _fields(stretch, scaled)
-        schema = writer.register_schema("tallycast.Sample", "protobuf", _descriptor(fields))
-        channel = writer.register_channel(stretch.stream, "protobuf", schema, about)
-        times, index = stretch.times.tolist(), stretch.index.tolist()
-        if times[0] < 0:
-            raise ArchiveError(f"{stretch.stream} begins at {text_of(times[0])}, and the times of MCAP in 1970\nwrite HDF5 or Parquet")
-        for row, message in enumerate(_messages(stretch, fields)):
-            # A hole in its place: viewers and players read in the order of time.
-            while ahead and ahead[0].t0_ns <= times[row]:
-                _hole(writer, gaps, ahead.popleft())
-            writer.add_message(channel, times[row], message, times[row], sequence=index[row] % 2**32)
+    channel = None
+    for _, piece in pieces(stretch, count):
+        fields = _fields(piece, scaled)
+        if channel is None:
+            schema = writer.register_schema("tallycast.Sample", "protobuf", _descriptor(fields))
+            channel = writer.register_channel(stretch.stream, "protobuf", schema, about)
+        _samples(writer, channel, piece, fields, ahead, gaps)
     for hole in ahead:
         _hole(writer, gaps, hole)
 
 
-def _hole(writer: Any, gaps: int, hole: Any) -> None:
+def _samples(writer: Any, channel: int, piece: Stretch, fields: list[Field], ahead: deque[Hole], gaps: int) -> None:
+    times, index = piece.times.tolist(), piece.index.tolist()
+    if min(times) < 0:
+        raise ArchiveError(f"{piece.stream} begins at {text_of(min(times))}, and the times of MCAP in 1970\nwrite HDF5 or Parquet")
+    for row, message in enumerate(_messages(piece, fields)):
+        # A hole in its place: viewers and players read in the order of time.
+        while ahead and ahead[0].t0_ns <= times[row]:
+            _hole(writer, gaps, ahead.popleft())
+        writer.add_message(channel, times[row], message, times[row], sequence=index[row] % 2**32)
+
+
+def _hole(writer: Any, gaps: int, hole: Hole) -> None:
     # MCAP's times are unsigned.
     time_ns = max(0, hole.t0_ns)
     writer.add_message(gaps, time_ns, json.dumps(hole.json()).encode(), time_ns)

@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 
 
 def dataset(rows: Rows, scaled: bool) -> xr.Dataset:
-    """Returns the rows as a data set. Attributes are strings and numbers, which every form that xarray writes can hold."""
+    """Returns the rows as a data set with its metadata."""
+    made: xr.Dataset = series(rows, scaled).assign_attrs(attributes(rows))
+    return made
+
+
+def series(rows: Rows, scaled: bool, partial: frozenset[str] = frozenset()) -> xr.Dataset:
+    """Returns the variables; those of the channels named `partial` with masks of missing elements."""
     xarray: Any = needed("xarray", "archive")
     variables: dict[str, Any] = {}
     taken = {channel.name for channel in rows.schema.channels}
-    for column in columns(rows, scaled, FRAME_LEADING):
+    for column in columns(rows, scaled, FRAME_LEADING, partial):
         channel = column.channel
         dimensions = ("time", *(f"{column.name}_{axis}" for axis in range(len(channel.shape))))
-        attributes: dict[str, Any] = {"units": channel.unit}
+        about: dict[str, Any] = {"units": channel.unit}
         if not scaled and is_scaled(channel):
-            attributes.update(scale=channel.scale, offset=channel.offset)
-        variables[column.name] = (dimensions, with_nan(column), attributes)
+            about.update(scale=channel.scale, offset=channel.offset)
+        variables[column.name] = (dimensions, with_nan(column), about)
         if column.missing is not None:
             told = {"long_name": f"whether an element of {channel.name} never arrived"}
             variables[free_name(f"{column.name}_missing", taken)] = (dimensions, column.missing, told)
@@ -35,9 +41,12 @@ def dataset(rows: Rows, scaled: bool) -> xr.Dataset:
         "time": ("time", rows.datetimes, {"long_name": "time of the sample, UTC"}),
         "index": ("time", rows.index, {"long_name": "index of the sample in its epoch"}),
     }
-    told = facts(rows, scaled=True)
-    told.pop("units")
-    attributes = {key: value if isinstance(value, str) else json.dumps(value) for key, value in told.items()}
-    attributes["gaps"] = json.dumps(rows.gaps.json())
-    made: xr.Dataset = xarray.Dataset(variables, coords=coordinates, attrs=attributes)
+    made: xr.Dataset = xarray.Dataset(variables, coords=coordinates)
     return made
+
+
+def attributes(rows: Rows, counts: list[int] | None = None) -> dict[str, str]:
+    """Returns the metadata: strings, which every form that xarray writes can hold."""
+    told = {**facts(rows, True, counts), "gaps": rows.gaps.json()}
+    told.pop("units")
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in told.items()}

@@ -2,8 +2,8 @@
 
 Encodings are JSON, Protobuf (package mcap-protobuf-support) and ROS 2's (package mcap-ros2-support). Numbers of a message are
 channels, named by their place: `pose.position.x`; a list of constant length is a channel with a shape. The first message of a
-topic determines the channels. Each sample has the log time of its message; files that Tallycast wrote have the index, and so
-their holes.
+topic determines the channels. Each sample has the log time of its message. Files that Tallycast wrote have a stream for each
+epoch, with the index, and so their holes.
 
 Source: the MCAP specification, "Well-known message encodings"; JSON has no integers, so its numbers are f8.
 """
@@ -11,15 +11,17 @@ Source: the MCAP specification, "Well-known message encodings"; JSON has no inte
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
-from fractions import Fraction
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from tallycast._errors import FileError
 from tallycast._packages import needed
-from tallycast._schema import Channel
+from tallycast._scaling import is_scaled
+from tallycast._schema import Channel, Schema
 from tallycast.readers._group import BLOCK_BYTES, FileBlock, FileStream
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 DECODERS = {"protobuf": ("mcap_protobuf.decoder", "mcap-protobuf-support"), "cdr": ("mcap_ros2.decoder", "mcap-ros2-support")}
 #: Schema of holes that Tallycast writes beside a stream, whose indices tell the same.
 HOLES = "tallycast.Hole"
-#: Largest whole number up to which f8 has each.
-EXACT = 2**53
+#: Binary digits of a whole number that f8 holds.
+EXACT_BITS = 53
 
 #: Places and lengths of the numbers of a message.
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
@@ -40,24 +42,30 @@ def streams(request: Request) -> Iterator[FileStream]:
     """Lists the streams of a file."""
     request.no_time("MCAP")
     readers = needed("mcap.reader", "mcap")
-    for topic, (channel, schema) in _topics(readers, request).items():
+    for channel, schema in _channels(readers, request):
         if schema == HOLES:
             continue
-        reader = _OwnTopic if "description" in channel.metadata else _Topic
-        stream = reader(request, topic, channel).stream()
+        reader = _OwnEpoch if _is_own(channel) else _Topic
+        stream = reader(request, channel).stream()
         if stream is not None:
             yield stream
 
 
-def _topics(readers: Any, request: Request) -> dict[str, tuple[Any, str]]:
-    """Returns a channel of each topic with the name of its schema: by the summary, else by all messages."""
+def _channels(readers: Any, request: Request) -> list[tuple[Any, str]]:
+    """Returns a channel of each topic, and each epoch of our own, with the name of its schema: by the summary, else by all messages."""
     with request.path.open("rb") as file:
         reader, summary = _reader(readers, file)
         if summary is not None:
             names = {number: schema.name for number, schema in summary.schemas.items()}
-            return {it.topic: (it, names.get(it.schema_id, "")) for it in summary.channels.values()}
-        found = ((channel, schema) for schema, channel, _ in reader.iter_messages())
-        return {channel.topic: (channel, "" if schema is None else schema.name) for channel, schema in found}
+            found = ((it, names.get(it.schema_id, "")) for it in summary.channels.values())
+        else:
+            found = ((it, "" if schema is None else schema.name) for schema, it, _ in reader.iter_messages())
+        channels = {(it.topic, it.id if _is_own(it) else None): (it, name) for it, name in found}
+        return list(channels.values())
+
+
+def _is_own(channel: Any) -> bool:
+    return "description" in channel.metadata and "epoch" in channel.metadata
 
 
 def _reader(readers: Any, file: BinaryIO, *decoders: Any) -> tuple[Any, Any]:
@@ -75,8 +83,8 @@ def _reader(readers: Any, file: BinaryIO, *decoders: Any) -> tuple[Any, Any]:
 
 
 class _Topic:
-    def __init__(self, request: Request, topic: str, channel: Any) -> None:
-        self._path, self.topic, self._channel = request.path, topic, channel
+    def __init__(self, request: Request, channel: Any) -> None:
+        self._path, self.topic, self._channel = request.path, str(channel.topic), channel
         self._encoding: str = channel.message_encoding
 
     def stream(self) -> FileStream | None:
@@ -123,9 +131,9 @@ class _Topic:
                     "publish such a topic by a program of its own"
                 )
             row += value if shape else [value]
-        if any(isinstance(value, int) and abs(value) > EXACT for value in row):
+        if any(map(_is_inexact, row)):
             raise FileError(
-                f"a number of {self.topic} is beyond 2^53, which f8 does not hold exactly\n"
+                f"a number of {self.topic} has more than 53 binary digits, which f8 does not hold exactly\n"
                 "publish such a topic by a program of its own"
             )
         return row
@@ -139,36 +147,87 @@ class _Topic:
                 return
             module, package = DECODERS[self._encoding]
             reader, _ = _reader(readers, file, needed(module, "mcap", package).DecoderFactory())
-            for _, _, message, decoded in reader.iter_decoded_messages(topics=[self.topic]):
-                yield message.log_time, decoded
+            for _, channel, message, decoded in reader.iter_decoded_messages(topics=[self.topic]):
+                if self._takes(channel):
+                    yield message.log_time, decoded
+
+    def _takes(self, channel: Any) -> bool:
+        """Returns whether messages of a channel of the topic are of this stream: of all publishers."""
+        return True
 
 
-class _OwnTopic(_Topic):
-    """A stream that Tallycast wrote: its rate and units are in the channel's metadata, its holes in the indices."""
+class _OwnEpoch(_Topic):
+    """An epoch that Tallycast wrote: its rate and units are in the channel's metadata, its holes in the indices.
+
+    Elements come back in their dtype if all of them are there as they were recorded, else as floats.
+    """
+
+    def _takes(self, channel: Any) -> bool:
+        return bool(channel.id == self._channel.id)
 
     def stream(self) -> FileStream | None:
-        described = json.loads(self._channel.metadata["description"])
+        """Returns the epoch as a stream; None if it has no samples."""
         first = next(self._messages(), None)
-        if first is None or described["dtype"] in ("c8", "c16"):
-            return super().stream()
-        channels = tuple(Channel(it["unit"], tuple(it["shape"]), name=it["name"]) for it in described["channels"])
-        rate = Fraction(described["rate"]["numerator"], described["rate"]["denominator"])
-        return FileStream(
-            self.topic, channels, np.dtype("<f8"), rate, first[0], None, lambda: self._own_blocks(channels),
-            labels=described.get("labels", {}),
-        )  # fmt: skip
+        if first is None:
+            return None
+        about = self._channel.metadata
+        recorded = Schema._of_json(about["description"])
+        is_raw = about.get("values") == "raw" or not any(is_scaled(it) for it in recorded.channels)
+        # Integers and flags have no NaN for an element that never arrived.
+        is_kept = is_raw and (recorded.dtype.kind in "fc" or about.get("samples") == "whole")
+        dtype = recorded.dtype if is_kept else np.dtype("<c16" if recorded.dtype.kind == "c" else "<f8")
+        channels = recorded.channels if is_raw else tuple(replace(it, scale=1.0, offset=0.0) for it in recorded.channels)
 
-    def _own_blocks(self, channels: tuple[Channel, ...]) -> Iterator[FileBlock]:
-        following = None
+        def read() -> Iterator[FileBlock]:
+            return self._own_blocks(dtype, sum(channel.elements for channel in channels))
+
+        return FileStream(self.topic, channels, dtype, recorded.rate, first[0], None, read, labels=recorded.labels)
+
+    def _own_blocks(self, dtype: np.dtype[Any], elements: int) -> Iterator[FileBlock]:
+        step = max(1, BLOCK_BYTES // (dtype.itemsize * elements))
+        rows: list[list[complex]] = []
+        following, missing = None, 0
         for _, message in self._messages():
-            # Fields follow the index and the missing elements in the order of the channels.
-            fields = message.DESCRIPTOR.fields[2:]
-            values = [getattr(message, field.name) for field in fields]
-            row = np.concatenate([np.array(value, dtype="<f8").reshape(-1) for value in values])
-            row[list(message.missing_elements)] = np.nan
-            missing = 0 if following is None else message.index - following
+            jump = 0 if following is None else message.index - following
+            if jump < 0:
+                raise FileError(
+                    f"{self.topic} has sample {message.index} behind sample {message.index - jump - 1}: its own times go back\n"
+                    "export it as HDF5, which keeps the order of the samples"
+                )
+            if rows and (jump or len(rows) == step):
+                yield FileBlock(np.array(rows, dtype), None, missing)
+                rows, missing = [], 0
+            missing = missing or jump
+            rows.append(self._elements(message, dtype))
             following = message.index + 1
-            yield FileBlock(row.reshape(1, -1), None, missing)
+        if rows:
+            yield FileBlock(np.array(rows, dtype), None, missing)
+
+    def _elements(self, message: Any, dtype: np.dtype[Any]) -> list[complex]:
+        row: list[complex] = []
+        # Fields follow the index and the missing elements in the order of the channels.
+        for field in message.DESCRIPTOR.fields[2:]:
+            value = getattr(message, field.name)
+            is_one = isinstance(value, (bool, int, float)) or hasattr(value, "DESCRIPTOR")
+            row += [_one(value)] if is_one else map(_one, value)
+        if dtype.kind in "fc" and any(map(_is_inexact, row)):
+            raise FileError(
+                f"sample {message.index} of {self.topic} has an integer that {dtype} does not hold exactly\n"
+                "write the recording with scaled=False, or as HDF5"
+            )
+        for place in message.missing_elements:
+            row[place] = math.nan
+        return row
+
+
+def _one(value: Any) -> complex:
+    """Returns a number of a message; complex ones are messages of their own."""
+    return complex(value.re, value.im) if hasattr(value, "DESCRIPTOR") else value
+
+
+def _is_inexact(value: complex) -> bool:
+    """Returns whether f8 lacks this integer: it has more significant digits."""
+    return isinstance(value, int) and (abs(value) // max(1, value & -value)).bit_length() > EXACT_BITS
 
 
 def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

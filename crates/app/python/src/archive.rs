@@ -2,7 +2,7 @@
 //!
 //! `python/tallycast/archive.py` is built on this. Reading releases the interpreter and may be done by several threads.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::BufWriter;
 use std::ops::Range;
@@ -54,6 +54,9 @@ const fn span(times: (i64, i64)) -> Range<WallTime> {
 fn holes_json<'a>(holes: impl IntoIterator<Item = &'a Hole>) -> String {
     holes.into_iter().map(Hole::to_json).collect::<Value>().to_string()
 }
+
+/// Number of samples, the holes as JSON, and the elements of a sample, from 0, that are missing in some samples.
+type Looked = (u64, String, Vec<u64>);
 
 /// Folders that cannot be read, each with the cause.
 type Unreadable = Vec<(PathBuf, String)>;
@@ -165,18 +168,27 @@ impl StoredRecording {
         Ok((array, StoredRows { samples, elements_per_sample }))
     }
 
-    /// Counts the samples of a range of time and of indices, and returns with them the holes as JSON; keeps no sample.
-    fn look(&self, py: Python<'_>, times: (i64, i64), indices: (u64, u64)) -> PyResult<(u64, String)> {
+    /// Counts the samples of a range of time and of indices; keeps none.
+    fn look(&self, py: Python<'_>, times: (i64, i64), indices: (u64, u64)) -> PyResult<Looked> {
+        let per_sample = u64::from(self.recording.description.schema.elements_per_sample());
         let looked = py.detach(|| -> Result<_, ArchiveError> {
-            let (mut samples, mut holes) = (0, Vec::new());
+            let (mut samples, mut holes, mut partial) = (0, Vec::new(), BTreeSet::new());
             for piece in self.archive.epoch(&self.recording, span(times)).within(indices.0..indices.1) {
                 match piece? {
-                    Piece::Block(block) => samples += block.samples,
+                    Piece::Block(block) => {
+                        samples += block.samples;
+                        let missing = block.missing.iter();
+                        partial.extend(
+                            missing
+                                .flat_map(|range| range.start..range.end.min(range.start + per_sample))
+                                .map(|it| it % per_sample),
+                        );
+                    }
                     Piece::Hole(hole) => holes.push(hole),
                     Piece::Epoch(_) => {}
                 }
             }
-            Ok((samples, holes_json(&holes)))
+            Ok((samples, holes_json(&holes), partial.into_iter().collect()))
         });
         looked.map_err(|why| failed(py, &why))
     }
