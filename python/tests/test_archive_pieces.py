@@ -13,7 +13,7 @@ import pytest
 
 import tallycast as tc
 from archive_scene import bus_of_its_own, publish, recorder, signal_file
-from tallycast._convert import pieces
+from tallycast._convert import pieces, to_mat
 from tallycast._excerpt import Stretch
 from tallycast.archive import Archive, Excerpt
 
@@ -169,3 +169,39 @@ def test_complex_numbers_of_our_own_mcap_come_back(compacted: Archive, tmp_path:
     assert stream.dtype == np.dtype("c8") and stream.index.tolist() == excerpt.index.tolist()
     for name in ("current", "image"):
         assert np.array_equal(stream.values(name), excerpt.values(name), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["i16", "u64", "f8", "c8", "bool"])
+def test_mat_of_more_than_version_5_takes_is_version_7_3(compacted: Archive, tmp_path: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    h5py: Any = pytest.importorskip("h5py")
+    monkeypatch.setattr(to_mat, "VERSION_5_BYTES", 1)
+    excerpt = between(compacted, f"lab/probe-{dtype}")
+    path = excerpt.to_mat(tmp_path / "a.mat", scaled=False)
+    assert path.read_bytes()[:19] == b"MATLAB 7.3 MAT-file" and path.read_bytes()[124:128] == b"\x00\x02IM"
+    assert max(seen.rows) == ROWS and seen.most <= 3
+    with h5py.File(path) as file:
+        assert file["image"].shape == (3, 2, 90) and file["current"].shape == (1, 90), "axes reversed"
+        classes = {name: file[name].attrs["MATLAB_class"] for name in ("current", "image_missing", "time_ns", "about", "gaps")}
+        kind = {"i16": b"int16", "u64": b"uint64", "f8": b"double", "c8": b"single", "bool": b"logical"}[dtype]
+        assert list(classes.values()) == [kind, b"logical", b"int64", b"struct", b"struct"]
+        gaps = file["gaps"]
+        assert (gaps["first_index"][()], gaps["samples"][()]) == ([[40]], [[10]])
+        stage = file[gaps["stage"][0, 0]]
+        assert bytes(stage[()].astype("<u2")).decode("utf-16-le") == "injected" and stage.attrs["MATLAB_class"] == b"char"
+        assert bytes(file["units/current"][()].astype("<u2")).decode("utf-16-le") == "A"
+    stream = next(it for it in tc.read_file(path, time="time_s").values() if it.has_times)
+    assert np.array_equal(stream["current"], excerpt["current"], equal_nan=dtype[0] in "fc")
+    there = ~excerpt.missing_of("image")
+    assert np.array_equal(stream["image"][there], excerpt["image"][there], equal_nan=dtype[0] in "fc")
+
+
+def test_mat_is_of_one_size_in_both_versions(epochs: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last size of version 5, and the first of 7.3: three rows of 24 bytes of times and index, a value of f8, an i2."""
+    pytest.importorskip("scipy"), pytest.importorskip("h5py")
+    stretch = between(epochs, "lab/levels").stretches[1]
+    for limit, begin in ((3 * (24 + 8 + 2) + 1, b"MATLAB 5.0"), (3 * (24 + 8 + 2), b"MATLAB 7.3")):
+        monkeypatch.setattr(to_mat, "VERSION_5_BYTES", limit)
+        path = stretch.to_mat(tmp_path / "a.mat", overwrite=True)
+        assert path.read_bytes().startswith(begin)
+        found = {channel.name: stream[channel.name].tolist() for stream in tc.read_file(path).values() for channel in stream.channels}
+        assert (found["level"], found["n"], found["index"]) == ([1.0, 1.5, 2.0], [2, 3, 4], [0, 1, 2])

@@ -258,6 +258,17 @@ def test_mat_7_3_is_read_as_matlab_shows_it(tmp_path: Path) -> None:
     assert stream.times.tolist() == [0, 10 * MS, 20 * MS, 30 * MS]
 
 
+def test_mat_7_3_has_complex_numbers_bit_for_bit(tmp_path: Path) -> None:
+    h5py: Any = pytest.importorskip("h5py")
+    numbers = np.array([1 + 2j, complex(3, np.inf), complex(-0.0, 4), complex(np.nan, 5)])
+    with h5py.File(tmp_path / "a.mat", "w", userblock_size=512) as file:
+        parts = numbers.view([("real", "f8"), ("imag", "f8")])
+        file.create_dataset("z", data=parts[np.newaxis]).attrs["MATLAB_class"] = np.bytes_("double")
+    with (tmp_path / "a.mat").open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(124) + struct.pack("<H2s", 0x0200, b"IM"))
+    assert only(tmp_path / "a.mat")["z"].tobytes() == numbers.tobytes()
+
+
 def test_miniseed_has_gaps_where_records_are_missing(tmp_path: Path) -> None:
     pymseed: Any = pytest.importorskip("pymseed")
     path = tmp_path / "day.mseed"

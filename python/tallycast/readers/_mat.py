@@ -126,7 +126,10 @@ def _variable(item: Any, is_logical: bool) -> Variable:
             part = np.moveaxis(item[..., first:end], -1, 0)
             part = np.transpose(part, (0, *range(part.ndim - 1, 0, -1)))
         if is_complex:
-            part = part["real"] + 1j * part["imag"]
+            # Not by arithmetic: 1j times infinity has a real part that is no number.
+            whole: Array = np.empty(part.shape, dtype)
+            whole.real, whole.imag = part["real"], part["imag"]
+            return whole
         values: Array = part.astype(bool if is_logical else dtype)
         return values
 
