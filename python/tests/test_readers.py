@@ -126,7 +126,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize(("suffix", "package", "extra"), [
     (".tdms", "npTDMS", "tdms"), (".mf4", "asammdf", "mdf"), (".mseed", "pymseed", "mseed"), (".hea", "wfdb", "wfdb"),
-    (".xdf", "pyxdf", "xdf"), (".mcap", "mcap", "mcap"), (".edf", "pyEDFlib", "edf"), (".h5", "h5py", "hdf5"),
+    (".xdf", "pyxdf", "xdf"), (".mcap", "mcap", "mcap"), (".h5", "h5py", "hdf5"),
     (".mat", "scipy", "mat"),
 ])  # fmt: skip
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
@@ -346,6 +346,83 @@ def test_edf_has_digits_with_physical_ranges(tmp_path: Path) -> None:
     eeg = streams[0]
     assert eeg["EEG"].tolist() == fast.tolist() and eeg.dtype == np.dtype("i2")
     assert np.allclose(eeg.values("EEG"), (fast + 32_768) * 200 / 65_535 - 100, rtol=0, atol=1e-10)
+
+
+def test_bdf_has_digits_of_24_bits(tmp_path: Path) -> None:
+    pyedflib: Any = pytest.importorskip("pyedflib")
+    path = tmp_path / "head.bdf"
+    writer = pyedflib.EdfWriter(str(path), 1, file_type=pyedflib.FILETYPE_BDFPLUS)
+    writer.setStartdatetime(START.replace(tzinfo=None, microsecond=25_000))
+    ends = {"physical_max": 262_143.0, "physical_min": -262_144.0, "digital_max": 8_388_607, "digital_min": -8_388_608}
+    writer.setSignalHeaders([{**ends, "label": "Fp1", "dimension": "uV", "sample_frequency": 100}])
+    digits = np.array([-8_388_608, -1, 0, 1, 8_388_607] * 40, dtype="i4")
+    writer.writeSamples([digits], digital=True)
+    writer.close()
+    stream = only(path)
+    assert (stream.dtype, stream.rate, stream.start_ns) == (np.dtype("i4"), 100, START_NS) and stream["Fp1"].tolist() == digits.tolist()
+    assert stream.left_out == ("BDF Annotations",)
+
+
+def edf(kind: str, onsets: list[str], records: int | None = None) -> bytes:
+    """An EDF+ file of records of 0.5 s with 4 samples of `u`, 2 of `v`, and their time; `+0.25` of an annotation in the last."""
+
+    def field(text: object, width: int) -> bytes:
+        return str(text).encode().ljust(width)
+
+    signals = [("u", "mV", -1, 1, 4), ("v", "%", 0, 100, 2), ("EDF Annotations", "", -1, 1, 16)]
+    head = field(0, 8) + field("X X X X", 80) + field("Startdate 21-NOV-2026 X X X", 80) + b"21.11.2620.15.00"
+    head += field(256 * 4, 8) + field(kind, 44) + field(len(onsets) if records is None else records, 8) + field("0.5", 8) + field(3, 4)
+    for place, width in ((0, 16), (None, 80), (1, 8), (2, 8), (3, 8), ("low", 8), ("high", 8), (None, 80), (4, 8), (None, 32)):
+        ends = {"low": -32_768, "high": 32_767}
+        head += b"".join(field("" if place is None else ends.get(place, "") if isinstance(place, str) else row[place], width) for row in signals)
+    body = b""
+    for number, onset in enumerate(onsets):
+        tal = f"{onset}\x14\x14\0".encode() + (b"+0.25\x14eyes closed\x14\0" if number == len(onsets) - 1 else b"")
+        body += struct.pack("<6h", *range(number * 10, number * 10 + 6)) + tal.ljust(32, b"\0")
+    return head + body
+
+
+def test_edf_with_interruptions_has_holes_between_its_records(tmp_path: Path) -> None:
+    path = tmp_path / "night.edf"
+    path.write_bytes(edf("EDF+D", ["+0.25", "+0.75", "+3.25", "+3.75", "+10.3"]))
+    u, v = tc.read_file(path).values()
+    assert (u.name, v.name, u.rate, v.rate, u.start_ns, v.start_ns) == ("night/u", "night/v", 8, 4, START_NS, START_NS)
+    assert u["u"].tolist() == [number * 10 + sample for number in range(5) for sample in range(4)]
+    assert v["v"].tolist() == [number * 10 + sample for number in range(5) for sample in (4, 5)]
+    # Record 2 begins 3 s behind the first, record 4 at 10.05 s, which is sample 80.4.
+    assert u.index.tolist() == [*range(8), *range(24, 32), *range(80, 84)]
+    assert v.index.tolist() == [*range(4), *range(12, 16), *range(40, 42)]
+    assert [block.missing_before for block in u.blocks()] == [0, 16, 48]
+    assert u.left_out == ("EDF Annotations",), "annotations are said to be left out"
+
+
+def test_edf_without_interruptions_has_no_holes_whatever_its_records_tell(tmp_path: Path) -> None:
+    (tmp_path / "a.edf").write_bytes(edf("EDF+C", ["+0.25", "+0.75", "+9"]))
+    u, _ = tc.read_file(tmp_path / "a.edf").values()
+    assert u.index.tolist() == [*range(12)] and u.start_ns == START_NS
+
+
+def test_edf_whose_records_go_back_or_tell_no_time_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.edf"
+    path.write_bytes(edf("EDF+D", ["+0", "+1", "+1.2"]))
+    with pytest.raises(FileError, match="record 2 of .*a.edf has samples again"):
+        next(iter(tc.read_file(path).values())).array
+    path.write_bytes(edf("EDF+D", ["+0", "no time"]))
+    with pytest.raises(FileError, match="record 1 of .*a.edf does not tell its time"):
+        next(iter(tc.read_file(path).values())).array
+
+
+def test_edf_that_was_cut_gives_its_whole_records_and_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.edf"
+    whole = edf("EDF+C", ["+0", "+0.5", "+1"])
+    path.write_bytes(whole[:-1])
+    u, _ = tc.read_file(path).values()
+    blocks = u.blocks()
+    assert next(blocks).array[:, 0].tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+    with pytest.raises(FileError, match="has 2 whole records, and by its header 3\n"):
+        next(blocks)
+    path.write_bytes(edf("EDF+C", ["+0", "+0.5"], records=-1))
+    assert len(next(iter(tc.read_file(path).values())).array) == 8, "a recording that was not ended in order"
 
 
 def xdf_chunk(tag: int, content: bytes) -> bytes:
