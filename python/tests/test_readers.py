@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import sys
 import tracemalloc
@@ -19,7 +20,8 @@ from places import ROOT
 from tallycast._errors import FileError, MissingPackage
 from tallycast._schema import Channel, Schema, declared
 from tallycast.readers import FORMATS
-from tallycast.readers._group import Column, FileStream, Table, nanoseconds, offsets_of, rate_of_hz, rate_of_period
+from tallycast.readers import _group as readers_group
+from tallycast.readers._group import Column, FileStream, Table, free_bytes, nanoseconds, offsets_of, rate_of_hz, rate_of_period
 from tallycast.readers._units_of_time import moment_ns, unit_and_origin
 
 START = datetime(2026, 11, 21, 20, 15, 0, 250_000, tzinfo=timezone.utc)
@@ -430,8 +432,9 @@ def xdf_chunk(tag: int, content: bytes) -> bytes:
     return b"\x04" + struct.pack("<IH", len(content) + 2, tag) + content
 
 
-def test_xdf_has_streams_with_labels_and_breaks(tmp_path: Path) -> None:
-    pytest.importorskip("pyxdf")
+def test_xdf_has_streams_with_labels_and_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyxdf: Any = pytest.importorskip("pyxdf")
+    load, loaded = pyxdf.load_xdf, []
     path = tmp_path / "session.xdf"
     labels = "".join(f"<channel><label>{label}</label><unit>{unit}</unit></channel>" for label, unit in (("C3", "uV"), ("C4", "uV")))
 
@@ -457,10 +460,43 @@ def test_xdf_has_streams_with_labels_and_breaks(tmp_path: Path) -> None:
     )  # fmt: skip
     streams = tc.read_file(path)
     amp, beat = streams["amp"], streams["beats"]
+    monkeypatch.setattr(pyxdf, "load_xdf", lambda *_, **options: loaded.append(options["select_streams"]) or load(*_, **options))
+    assert len(list(amp.blocks())) == 2 and loaded == [[1]], "of the streams one is in memory"
     assert (amp.rate, amp.dtype, units(amp)) == (100, np.dtype("f4"), [("C3", "uV"), ("C4", "uV")])
     assert amp["C4"].tolist() == [-float(index) for index in range(1_000)]
     assert amp.index[[499, 500]].tolist() == [499, 800], "a break of three seconds"
     assert beat.rate is None and beat["ch0"].tolist() == [7, -8] and np.diff(beat.times).tolist() == [730 * MS]
+
+
+def test_a_file_that_is_read_whole_and_has_no_room_in_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scipy_io: Any = pytest.importorskip("scipy.io")
+    pytest.importorskip("pyxdf")
+    scipy_io.savemat(tmp_path / "a.mat", {"u": np.zeros(10_000), "v": np.zeros((10, 3), "i2")}, do_compression=True)
+    (tmp_path / "a.xdf").write_bytes(b"XDF:" + xdf_chunk(1, b"<info><version>1.0</version></info>"))
+    size = (tmp_path / "a.xdf").stat().st_size
+    for name, takes in (("a.mat", 80_060), ("a.xdf", size)):
+        monkeypatch.setattr(readers_group, "free_bytes", lambda: takes - 1)
+        with pytest.raises(FileError, match=f"{name} is read whole, which takes {takes:,} bytes of memory, and {takes - 1:,} are free\n.*HDF5"):
+            tc.read_file(tmp_path / name)
+    monkeypatch.setattr(readers_group, "free_bytes", lambda: 80_060)
+    assert len(tc.read_file(tmp_path / "a.mat")) == 2
+
+
+def test_a_package_that_gets_no_memory_is_an_error_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scipy_io: Any = pytest.importorskip("scipy.io")
+    scipy_io.savemat(tmp_path / "a.mat", {"u": np.zeros(10)})
+
+    def refused(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(scipy_io, "loadmat", refused)
+    with pytest.raises(FileError, match="a.mat needs more memory than this process gets\ndivide it"):
+        tc.read_file(tmp_path / "a.mat")
+
+
+def test_how_much_memory_is_free_is_what_the_kernel_says() -> None:
+    free = free_bytes()
+    assert free is None or 0 < free < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_hdf5_has_a_stream_for_the_data_of_one_clock(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from tallycast._schema import Channel, Schema, dtype_name, holds_exactly
 
 #: Approximate size of a block in bytes.
 BLOCK_BYTES = 1 << 20
+#: Way out of a file that is too large for the package that reads it.
+IN_PARTS = "divide it, or convert it to HDF5 (of MATLAB: save with -v7.3), which is read in blocks"
 #: Relative difference up to which a rate in binary is a fraction of whole numbers.
 SAME_RATE = 1e-9
 #: Largest numerator and denominator of a rate.
@@ -173,13 +175,31 @@ class FileStreams(Mapping[str, FileStream]):
         return f"<FileStreams of {self.path}: {', '.join(self)}>"
 
 
+def check_room(path: Path, needed_bytes: int) -> None:
+    """Refuses a file that a package reads whole, and for which there is certainly no room: Linux would end the process."""
+    free = free_bytes()
+    if free is not None and needed_bytes > free:
+        raise FileError(f"{path} is read whole, which takes {needed_bytes:,} bytes of memory, and {free:,} are free\n{IN_PARTS}")
+
+
+def free_bytes() -> int | None:
+    """Returns how much memory programs may still take; None where that is not told (proc(5), `MemAvailable`)."""
+    try:
+        with open("/proc/meminfo") as told:
+            return next((int(line.split()[1]) * 1024 for line in told if line.startswith("MemAvailable:")), None)
+    except OSError:
+        return None
+
+
 @contextmanager
 def in_words(path: Path) -> Iterator[None]:
     """Turns what a format's package raises of a damaged file into a `FileError` that names the file."""
     try:
         yield
-    except (Error, MemoryError):
+    except Error:
         raise
+    except MemoryError:
+        raise FileError(f"{path} needs more memory than this process gets\n{IN_PARTS}") from None
     except Exception as wrong:
         reason = str(wrong) or type(wrong).__name__
         raise FileError(f"{path} cannot be read: {reason}") from wrong

@@ -2,13 +2,14 @@
 
 Vectors of equal length, and the columns of matrices with as many rows, are channels of one stream; fields of a structure are
 named `s.x`. A vector `t` or `time` (seconds), or the one that was named, gives the times; else a scalar `fs`, `rate` or `dt` the
-rate. SciPy reads a file whole.
+rate. SciPy reads a file of versions up to 7 whole: its variables are compressed as one piece each. Of version 7.3 blocks are read.
 
 Source: MathWorks, "MAT-File Format"; SciPy, `scipy.io.loadmat`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,11 +18,17 @@ import numpy as np
 from tallycast._packages import needed
 from tallycast._schema import Channel, stream_dtype
 from tallycast.readers import _units_of_time as of_time
-from tallycast.readers._group import Column, FileStream, Table, Times, nanoseconds
+from tallycast.readers._group import Column, FileStream, Table, Times, check_room, nanoseconds
 
 if TYPE_CHECKING:
     from tallycast._scaling import Array
     from tallycast.readers import Request
+
+
+#: Sizes of numbers by class; the contents of structures and cells are not told before they are read.
+ITEM_BYTES = {
+    "double": 8, "single": 4, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "logical": 1,
+}  # fmt: skip
 
 
 class Variable(NamedTuple):
@@ -76,6 +83,7 @@ def _column(name: str, series: Variable) -> Column:
 
 def _of_scipy(request: Request) -> Iterator[tuple[str, Variable]]:
     scipy_io = needed("scipy.io", "mat")
+    check_room(request.path, sum(math.prod(shape) * ITEM_BYTES.get(kind, 0) for _, shape, kind in scipy_io.whosmat(str(request.path))))
     found = scipy_io.loadmat(str(request.path), struct_as_record=False, squeeze_me=False)
     for name, value in found.items():
         if not name.startswith("__"):
