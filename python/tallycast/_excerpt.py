@@ -145,7 +145,7 @@ class Rows:
 
     @of_arguments()
     def plot(self, *channels: str, element: int = 0, ax: Any = None) -> list[Any]:
-        """Draws channels over their times, in their units; the line breaks where samples are missing.
+        """Draws channels over their times, in their units; the line breaks where samples are missing, and the hole is grey.
 
         Returns matplotlib's axes: one for each unit, or `ax` alone, in which everything is drawn. Without names all channels are drawn;
         of one with a shape `element` is, of complex numbers the size. Needs matplotlib. For more than some 100,000 rows
@@ -157,11 +157,9 @@ class Rows:
 
     def _repr_html_(self) -> str:
         # The gap map and counts come without the samples, which may be many.
-        head = ("epoch", "from", "to", "samples", "holes", "missing samples")
+        head = ("from", "to", "samples", "holes", "missing samples", "epoch")
         shown = _html.table(head, [stretch._summary() for stretch in self.stretches], f"{self.stream}, run {self.run}")
-        channels = self.stretches[-1].schema.channels if self.stretches else ()
-        rows = [(it.name, it.unit, "×".join(map(str, it.shape)) or "1") for it in channels]
-        return shown + _html.table(("channel", "unit", "elements"), rows)
+        return shown + _html.channels(self.stretches[-1].schema.channels if self.stretches else ())
 
     def numpy(self) -> npt.NDArray[np.void]:
         """Returns a structured array: fields `index`, `time_ns`, and one for each channel, as they were recorded."""
@@ -383,10 +381,10 @@ class Stretch(Rows):
         return self.recording
 
     def _summary(self) -> tuple[object, ...]:
-        """Returns a row about it for a table: epoch, times, samples, holes, missing samples."""
+        """Returns a row about it for a table: times, samples, holes, missing samples, epoch."""
         first, end = (min(max(time, self._times[0]), self._times[1]) for time in self.recording.known_ns)
         holes = self.gaps
-        return self.epoch, text_of(first), text_of(end), self._looked[0], len(holes), holes.samples
+        return text_of(first), text_of(end), self._looked[0], len(holes), holes.samples, self.epoch
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Stretch, (self.recording, self._times, self._indices)

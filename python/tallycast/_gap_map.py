@@ -199,7 +199,7 @@ class GapMap(Sequence[Hole]):
             for it in self._holes
         )
         head = ("first sample", "samples", "from", "to", "missing elements")
-        return _html.table(head, rows, f"{len(self):,} holes, {self.samples:,} samples missing")
+        return _html.table(head, rows, f"{_html.counted(len(self), 'hole')}, {_html.counted(self.samples, 'sample')} missing")
 
     def __repr__(self) -> str:
         return f"<GapMap of {len(self)} holes, {self.samples} samples missing>"

@@ -11,29 +11,61 @@ from tallycast._packages import needed
 
 if TYPE_CHECKING:
     from tallycast._excerpt import Rows
+    from tallycast._gap_map import GapMap
     from tallycast._points import Points
     from tallycast._schema import Channel
+
+
+#: Maximum number of holes that are shaded: more would be one grey area, and slow. Lines break at all of them.
+SHADED_HOLES = 500
+SHADE = "0.93"
 
 
 def plot_rows(rows: Rows, names: Sequence[str], element: int, ax: Any) -> list[Any]:
     """Draws channels, those of one unit in one plot; returns the plots."""
     channels = [rows.schema.channel(name) for name in names] or list(rows.schema.channels)
-    by_unit: dict[str, list[Channel]] = {}
+    # The element is that of channels with a shape, if there are any.
+    has_shapes = any(channel.shape for channel in channels)
+    by_unit: dict[str, list[tuple[Channel, int]]] = {}
     for channel in channels:
-        by_unit.setdefault(channel.unit, []).append(channel)
+        by_unit.setdefault(channel.unit, []).append((channel, element if channel.shape or not has_shapes else 0))
     plots = _plots(len(by_unit), ax)
-    for plot, (unit, alike) in zip(plots if ax is None else plots * len(by_unit), by_unit.items()):
-        for channel in alike:
-            times, values = rows.line(channel.name, element)
-            name = f"{channel.name}[{element}]" if channel.shape else channel.name
-            # Of a complex number its size, as everywhere else.
-            is_complex = values.dtype.kind == "c"
-            plot.plot(times, np.abs(values) if is_complex else values, label=f"|{name}|" if is_complex else name)
-    labels = [_label(unit, alike) for unit, alike in by_unit.items()]
+    for plot, alike in zip(plots if ax is None else plots * len(by_unit), by_unit.values()):
+        for channel, place in alike:
+            _draw(plot, rows, channel, place)
+    labels = [_label(unit, [_name(*it) for it in alike]) for unit, alike in by_unit.items()]
     for plot, label in zip(plots, labels if ax is None else [", ".join(labels)]):
         plot.set_ylabel(label)
+        if len(rows):
+            _shade(plot, rows.gaps, rows.times[[0, -1]])
     _finish(plots, rows.stream)
     return plots
+
+
+def _draw(plot: Any, rows: Rows, channel: Channel, element: int) -> None:
+    times, values = rows.line(channel.name, element)
+    # Of a complex number its size, as everywhere else.
+    is_complex = values.dtype.kind == "c"
+    name, shown = _name(channel, element), np.abs(values) if is_complex else values
+    (line,) = plot.plot(times, shown, label=f"|{name}|" if is_complex else name)
+    # A sample between two holes is no line.
+    there = np.isfinite(shown)
+    alone = there & ~np.append(False, there[:-1]) & ~np.append(there[1:], False)
+    if alone.any():
+        plot.plot(times[alone], shown[alone], ".", color=line.get_color())
+
+
+def _name(channel: Channel, element: int) -> str:
+    return f"{channel.name}[{element}]" if channel.shape else channel.name
+
+
+def _shade(plot: Any, gaps: GapMap, ends: Any) -> None:
+    """Shades holes between two times."""
+    holes = [hole for hole in gaps if hole.samples and hole.t1_ns is not None]
+    for hole in holes if len(holes) <= SHADED_HOLES else ():
+        first, end = (np.clip(np.array([hole.t0_ns, hole.t1_ns], np.int64), *ends)).view("datetime64[ns]")
+        if first < end:
+            plot.axvspan(first, end, color=SHADE, linewidth=0, zorder=0)
 
 
 def plot_points(points: Points, names: Sequence[str], ax: Any) -> list[Any]:
@@ -47,10 +79,13 @@ def plot_points(points: Points, names: Sequence[str], ax: Any) -> list[Any]:
     plots = _plots(len(by_unit), ax)
     for plot, (unit, alike) in zip(plots if ax is None else plots * len(by_unit), by_unit.items()):
         for name in alike:
-            lo, hi = points[name]
-            # One sample a column is a line without a height.
-            plot.fill_between(points.datetimes, lo, hi, step="post", linewidth=0.8, edgecolor="face", label=name)
-        plot.set_ylabel(f"{', '.join(alike)} [{unit}]" if unit else ", ".join(alike))
+            # From its beginning to its end, each column; of one sample it is a line without a height.
+            times = (points.times[:, np.newaxis] + np.array([0, points.column_ns])).reshape(-1).view("datetime64[ns]")
+            lo, hi = (np.repeat(values, 2) for values in points[name])
+            plot.fill_between(times, lo, hi, linewidth=0.8, edgecolor="face", label=name)
+        plot.set_ylabel(_label(unit, alike))
+        if len(points):
+            _shade(plot, points.gaps, points.times[[0, -1]] + np.array([0, points.column_ns]))
     _finish(plots, points.stream)
     return plots
 
@@ -63,15 +98,14 @@ def _plots(count: int, ax: Any) -> list[Any]:
     return list(made[:, 0])
 
 
-def _label(unit: str, alike: Sequence[Channel]) -> str:
-    names = ", ".join(channel.name for channel in alike)
-    return f"{names} [{unit}]" if unit else names
+def _label(unit: str, names: Sequence[str]) -> str:
+    return f"{', '.join(names)} [{unit}]" if unit else ", ".join(names)
 
 
 def _finish(plots: Sequence[Any], title: str) -> None:
     dates = needed("matplotlib.dates", "plot")
     for plot in plots:
-        if len(plot.lines) + len(plot.collections) > 1:
+        if len(plot.get_legend_handles_labels()[0]) > 1:
             plot.legend(loc="upper right")
         locator = dates.AutoDateLocator()
         plot.xaxis.set_major_locator(locator)

@@ -175,6 +175,11 @@ class StoredStream:
             )
         return stream.recordings[0].samples_between(first, end)
 
+    def _repr_html_(self) -> str:
+        rows = ((text_of(it.t0_ns), text_of(it.t1_ns), it.samples, it.size_bytes, it.state, it.epoch) for it in self.recordings)
+        listed = _html.table(("from", "to", "samples", "bytes", "state", "epoch"), rows, f"{self.name}, run {self.run}")
+        return listed + _html.channels(self.schema.channels)
+
     def __repr__(self) -> str:
         epochs = "1 epoch" if len(self.recordings) == 1 else f"{len(self.recordings)} epochs"
         return f"<StoredStream {self.run} {self.name}: {self.samples_stored} samples in {epochs}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from html.parser import HTMLParser
 from typing import Any
@@ -52,7 +53,16 @@ def test_excerpts_are_shown_with_their_counts_and_without_reading_samples(compac
     assert "90" in cells and "10" in cells and "current" in cells and "2×3" in cells, cells
     assert "_read" not in excerpt.stretches[0].__dict__
     assert Cells(excerpt.gaps._repr_html_()).texts[-5:-3] == ["40", "10"]
+    assert Cells(excerpt.gaps._repr_html_()).texts[0] == "1 hole, 10 samples missing"
     assert "lab/probe-f8" in Cells(compacted._repr_html_()).texts
+    stream = compacted["lab/probe-f8"]
+    assert {stream.epochs[0], "90", "closed", "current", "2×3"} <= set(Cells(stream._repr_html_()).texts)
+
+
+def test_a_heading_is_where_its_column_is() -> None:
+    """Numbers on the right, texts on the left, each in one line."""
+    styles = re.findall(r'<(t[hd]) style="text-align:(left|right);white-space:nowrap">', _html.table(("n", "name"), [(1, "a"), (2, "b")]))
+    assert styles == [("th", "right"), ("th", "left"), *[("td", "right"), ("td", "left")] * 2]
 
 
 def test_streams_and_accounts_are_lists_and_tables(shm: Place) -> None:
@@ -79,7 +89,7 @@ def test_a_line_breaks_at_a_hole_and_its_axes_have_units(compacted: Archive) -> 
     units = [channel.unit for channel in excerpt.schema.channels]
     assert len(plots) == len(set(units)) and plots[0].get_title() == "lab/probe-f8" and plots[-1].get_xlabel() == "time (UTC)"
     for plot, channel in zip(plots, excerpt.schema.channels):
-        assert plot.get_ylabel() == f"{channel.name} [{channel.unit}]"
+        assert plot.get_ylabel() == f"{channel.name}{'[0]' if channel.shape else ''} [{channel.unit}]"
         (line,) = plot.lines
         times, values = line.get_data()
         breaks = np.flatnonzero(np.isnan(values))
@@ -95,12 +105,48 @@ def test_a_line_breaks_at_a_hole_and_its_axes_have_units(compacted: Archive) -> 
     matplotlib.pyplot.close("all")
 
 
+def test_holes_are_shaded_and_a_sample_between_two_is_a_point(compacted: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    dates: Any = pytest.importorskip("matplotlib.dates")
+    excerpt = compacted["lab/probe-i16"].between()
+    values = np.full(91, np.nan)
+    values[[0, 1, 7]] = 1.0, 2.0, 3.0
+    monkeypatch.setattr(type(excerpt), "line", lambda *_: (np.insert(excerpt.times, 40, T0_NS + 40 * PERIOD_NS).view("M8[ns]"), values))
+    (plot,) = excerpt.plot("current")
+    line, point = plot.lines
+    assert point.get_ydata().tolist() == [3.0] and point.get_color() == line.get_color() and plot.get_legend() is None
+    (shade,) = plot.patches
+    ends = [T0_NS + index * PERIOD_NS for index in (40, 50)]
+    wanted = dates.date2num(np.array(ends, "M8[ns]"))
+    box = shade.get_window_extent().transformed(plot.transData.inverted())
+    assert np.allclose([box.x0, box.x1], wanted, rtol=0, atol=1e-9)
+    matplotlib.pyplot.close("all")
+
+
+def test_the_element_is_that_of_channels_with_a_shape(compacted: Archive) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    excerpt = compacted["lab/probe-i16"].between()
+    first, second = excerpt.plot(element=3)
+    assert (first.get_ylabel(), second.get_ylabel()) == ("current [A]", "image[3] [V]")
+    assert np.array_equal(np.asarray(second.lines[0].get_ydata()), excerpt.line("image", 3)[1], equal_nan=True)
+    with pytest.raises(tc.NotStored, match="current of lab/probe-i16 has no element 3"):
+        excerpt.plot("current", element=3)
+    matplotlib.pyplot.close("all")
+
+
 def test_downsampled_columns_are_drawn_as_ranges(compacted: Archive) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
+    dates: Any = pytest.importorskip("matplotlib.dates")
     points = compacted["lab/probe-i2" if "lab/probe-i2" in compacted else "lab/probe-i16"].between(points=20, channel="current")
     (plot,) = points.plot()
-    assert len(plot.collections) == 1 and "current" in plot.get_ylabel()
+    (drawn,) = plot.collections
+    ends = [points.times[0], points.times[-1] + points.column_ns]
+    assert "current" in plot.get_ylabel() and np.isnan(points.lo).any() and not np.isnan(points.lo[[0, -1]]).any()
+    assert np.allclose(plot.dataLim.intervalx, dates.date2num(np.array(ends, "M8[ns]")), rtol=0, atol=1e-9), "the last column has its width"
+    assert len(drawn.get_paths()) == 2 and len(plot.patches) == 1, "a hole between"
     with pytest.raises(tc.NotStored):
         points.plot("image")
     matplotlib.pyplot.close("all")
