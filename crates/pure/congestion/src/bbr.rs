@@ -35,10 +35,10 @@ use core::time::Duration;
 use units::Instant;
 
 use crate::options::FromOptions;
-use crate::window::{START_WINDOW, limit};
+use crate::window::{START_WINDOW, limit, sized};
 use crate::{
     ACK_INTERVAL, AckPolicy, Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy,
-    RateSample, Sent,
+    RateSample, Resized, Sent,
 };
 use cycle::{Answers, Cycle, Plateau, is_too_much};
 use path::{News, Path, packets};
@@ -319,6 +319,16 @@ impl CongestionControl for Bbr {
 
     fn on_start(&mut self, environment: &mut Environment<'_>) {
         self.packet_bytes = f64::from(environment.flight.packet_bytes.max(1));
+    }
+
+    fn on_packet_size(&mut self, environment: &mut Environment<'_>, resized: &Resized) {
+        self.on_start(environment);
+        let factor = resized.factor();
+        self.window = sized(self.window, resized);
+        self.prior_window *= factor;
+        self.packets_per_s = (self.packets_per_s * factor).max(LEAST_RATE);
+        self.path.resize(factor);
+        self.plateau.resize(factor);
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use units::{Instant, Random, RangeSet};
 
-use crate::{Acked, Lost, Message, Policy, Received, Sent};
+use crate::{Acked, Lost, Message, Policy, Received, Resized, Sent};
 
 /// A congestion control, which decides how fast one connection sends.
 ///
@@ -54,6 +54,14 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// Handles the start of sending; the environment has the peer's window.
     fn on_start(&mut self, environment: &mut Environment<'_>) {
         let _ = environment;
+    }
+
+    /// Handles a new size of full packets: the bytes of windows and rates must not grow with it, so their packets
+    /// become fewer.
+    ///
+    /// Source: RFC 8899 §3, requirement on the congestion window.
+    fn on_packet_size(&mut self, environment: &mut Environment<'_>, resized: &Resized) {
+        let _ = (environment, resized);
     }
 
     /// Handles a timeout: nothing was received although packets were in flight.

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::options::FromOptions;
-use crate::window::{LEAST_WINDOW, START_WINDOW, limit};
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, RoundTrip};
+use crate::window::{LEAST_WINDOW, START_WINDOW, limit, sized};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, Resized, RoundTrip};
 
 /// Copa: two packets of its own in the queue on average, oscillating so that the queue empties and the path is
 /// measured without it. If the queue does not empty, other flows fill it, and Copa becomes as aggressive as they are.
@@ -173,6 +173,11 @@ impl CongestionControl for Copa {
             self.end_round(environment.now);
         }
         limit(&mut self.window, environment);
+    }
+
+    fn on_packet_size(&mut self, _: &mut Environment<'_>, resized: &Resized) {
+        self.window = sized(self.window, resized);
+        self.round_window = sized(self.round_window, resized);
     }
 
     fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {

@@ -95,11 +95,30 @@ pub struct Sent {
     pub is_retransmission: bool,
 }
 
+/// A new size of full packets: a probe of the path was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resized {
+    /// Size until now, IP and UDP headers included. Units: bytes.
+    pub before_bytes: u32,
+    /// Size from now on, that of the environment. Units: bytes.
+    pub after_bytes: u32,
+}
+
+impl Resized {
+    /// Returns the factor that keeps the bytes of a number of packets.
+    #[must_use]
+    pub fn factor(&self) -> f64 {
+        f64::from(self.before_bytes.max(1)) / f64::from(self.after_bytes.max(1))
+    }
+}
+
 /// Packets that arrived together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
     /// Number of packets, duplicates included.
     pub packets: u32,
+    /// Size of these packets, IP and UDP headers included. Units: bytes.
+    pub bytes: u64,
     /// Number of packets newly found missing.
     pub newly_missing: u32,
     /// Time when the kernel received the last of them.

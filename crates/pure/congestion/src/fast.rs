@@ -7,8 +7,8 @@ use core::time::Duration;
 use units::Instant;
 
 use crate::options::FromOptions;
-use crate::window::{LEAST_WINDOW, START_WINDOW, halved, limit};
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, RoundTrip};
+use crate::window::{LEAST_WINDOW, START_WINDOW, halved, limit, sized};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, Resized, RoundTrip};
 
 /// FAST TCP: for long fast paths with queues that are not shared with controls that fill them. A flow that starts
 /// late, behind the queues of others, counts them as part of the path and gets more than its share.
@@ -73,6 +73,10 @@ impl CongestionControl for Fast {
             self.update(environment);
         }
         limit(&mut self.window, environment);
+    }
+
+    fn on_packet_size(&mut self, _: &mut Environment<'_>, resized: &Resized) {
+        self.window = sized(self.window, resized);
     }
 
     fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {

@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn what_came_is_told_once_an_interval_while_something_comes() {
         let mut arrivals = Arrivals::each(Duration::from_millis(10));
-        let received = Received { packets: 3, newly_missing: 1, arrived: at(0) };
+        let received = Received { packets: 3, bytes: 4_500, newly_missing: 1, arrived: at(0) };
         arrivals.count(at(0), &received);
         arrivals.count(at(5), &received);
         assert_eq!((arrivals.take(at(9)), arrivals.due()), (None, Some(at(10))));

@@ -1,7 +1,7 @@
 //! A constant rate, for paths without other traffic.
 
 use crate::options::FromOptions;
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, Resized};
 
 /// Sends at one rate regardless of losses. It never yields: use it only on a path of your own.
 #[derive(Clone, Debug)]
@@ -32,6 +32,10 @@ impl CongestionControl for Fixed {
 
     fn on_start(&mut self, environment: &mut Environment<'_>) {
         self.packets_per_s = self.rate_bits_per_s / environment.flight.packet_bits();
+    }
+
+    fn on_packet_size(&mut self, environment: &mut Environment<'_>, _: &Resized) {
+        self.on_start(environment);
     }
 
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}

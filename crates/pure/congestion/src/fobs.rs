@@ -19,7 +19,7 @@ use crate::missing_map::{self, Map};
 use crate::options::FromOptions;
 use crate::{
     AckPolicy, Acked, CongestionControl, Environment, LossReports, Lost, Message, OptionError, Options,
-    Policy, Received, RoundTrip, Sent,
+    Policy, Received, Resized, RoundTrip, Sent,
 };
 
 /// FOBS-like: only for paths without other traffic. It never yields, and costs others the excess over the path's
@@ -151,6 +151,10 @@ impl CongestionControl for Fobs {
         self.packets_per_s = (self.rate_bits_per_s / environment.flight.packet_bits()).max(1.0);
     }
 
+    fn on_packet_size(&mut self, environment: &mut Environment<'_>, _: &Resized) {
+        self.on_start(environment);
+    }
+
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}
 
     fn on_loss(&mut self, _: &mut Environment<'_>, _: &Lost<'_>) {}
@@ -246,7 +250,8 @@ mod tests {
     fn receive(receiver: &mut Fobs, there: &mut Stage, packets: u32, newly_missing: u32) -> Option<Message> {
         there.received_end += u64::from(packets + newly_missing);
         let arrived = there.now;
-        receiver.on_received(&mut there.environment(), &Received { packets, newly_missing, arrived });
+        receiver
+            .on_received(&mut there.environment(), &Received { packets, bytes: 0, newly_missing, arrived });
         receiver.poll_message()
     }
 

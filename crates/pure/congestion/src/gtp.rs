@@ -21,7 +21,7 @@ use crate::feedback::{Beat, Departures, low_word};
 use crate::options::FromOptions;
 use crate::{
     ACK_INTERVAL, Acked, CongestionControl, Environment, Factory, Lost, Message, OptionError, Options,
-    Policy, Received, RoundTrip, Sent,
+    Policy, Received, Resized, RoundTrip, Sent,
 };
 use shares::{Seat, Shares};
 
@@ -56,6 +56,9 @@ struct Receiving {
     began: Instant,
     packets: f64,
     missing: f64,
+    /// Size of these packets, and of one of them at last: the peer's packets may have another size than this end's.
+    bits: f64,
+    packet_bits: f64,
     /// Granted rate, and demand. Units: bits per second.
     granted: f64,
     wish: f64,
@@ -76,6 +79,8 @@ const START: f64 = 0.01;
 const LONGEST: Duration = Duration::from_secs(1);
 /// Minimum rate. Units: packets per second.
 const LEAST_PACKETS: f64 = 10.0;
+/// Size of a packet before the first one. Units: bits.
+const USUAL_BITS: f64 = 12_000.0;
 
 impl FromOptions for GtpFactory {
     fn from_options(options: &mut Options) -> Result<Self, OptionError> {
@@ -88,7 +93,7 @@ impl Factory for GtpFactory {
     fn create(&self) -> Box<dyn CongestionControl> {
         Box::new(Gtp {
             capacity: self.capacity_bits_per_s,
-            packet_bits: 12_000.0,
+            packet_bits: USUAL_BITS,
             rate: self.capacity_bits_per_s * START,
             departures: Departures::each(ACK_INTERVAL),
             shares: Arc::clone(&self.shares),
@@ -113,16 +118,30 @@ impl Receiving {
     fn new(shares: &Arc<Mutex<Shares>>, now: Instant, capacity: f64) -> Self {
         let seat = Seat::take(shares, capacity);
         let granted = seat.wish(capacity);
-        let beat = Beat::new(ACK_INTERVAL);
-        Self { seat, beat, began: now, packets: 0.0, missing: 0.0, granted, wish: capacity, idle: 0 }
+        Self {
+            seat,
+            beat: Beat::new(ACK_INTERVAL),
+            began: now,
+            packets: 0.0,
+            missing: 0.0,
+            bits: 0.0,
+            packet_bits: USUAL_BITS,
+            granted,
+            wish: capacity,
+            idle: 0,
+        }
     }
 
     /// Ends an interval; returns the granted rate.
-    fn decide(&mut self, now: Instant, capacity: f64, packet_bits: f64) -> f64 {
+    fn decide(&mut self, now: Instant, capacity: f64) -> f64 {
         let seconds = now.since(self.began).as_secs_f64().max(1e-6);
-        let came = self.packets * packet_bits / seconds;
+        let came = self.bits / seconds;
+        if self.packets > 0.0 {
+            self.packet_bits = self.bits / self.packets;
+        }
+        let packet_bits = self.packet_bits;
         let loss = self.missing / (self.packets + self.missing).max(1.0);
-        (self.began, self.packets, self.missing) = (now, 0.0, 0.0);
+        (self.began, self.packets, self.bits, self.missing) = (now, 0.0, 0.0, 0.0);
         let was_idle = self.idle >= IDLE_INTERVALS;
         self.idle = if came < HARDLY * self.granted { self.idle + 1 } else { 0 };
         self.wish = if loss > 0.0 {
@@ -157,6 +176,11 @@ impl CongestionControl for Gtp {
         self.send_at(self.capacity * START);
     }
 
+    fn on_packet_size(&mut self, environment: &mut Environment<'_>, _: &Resized) {
+        self.packet_bits = environment.flight.packet_bits();
+        self.send_at(self.rate);
+    }
+
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}
 
     fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
@@ -180,6 +204,12 @@ impl CongestionControl for Gtp {
             receiving.began = now;
         }
         receiving.packets += f64::from(received.packets);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "the bytes of a batch are far from what a f64 cannot say"
+        )]
+        let bits = received.bytes as f64 * 8.0;
+        receiving.bits += bits;
         receiving.missing += f64::from(received.newly_missing);
         receiving.beat.set_every(interval(&environment.round_trip));
         receiving.beat.want(now);
@@ -203,9 +233,9 @@ impl CongestionControl for Gtp {
     fn on_timer(&mut self, environment: &mut Environment<'_>) {
         let now = environment.now;
         if let Some(receiving) = self.receiving.as_mut().filter(|receiving| receiving.beat.is_due(now)) {
-            let granted = receiving.decide(now, self.capacity, self.packet_bits);
+            let granted = receiving.decide(now, self.capacity);
             // An idle sender is polled once more, so that its unused share is not reserved for it.
-            if receiving.beat.take(now) && receiving.granted > LEAST_PACKETS * self.packet_bits {
+            if receiving.beat.take(now) && receiving.granted > LEAST_PACKETS * receiving.packet_bits {
                 receiving.beat.want(now);
             }
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
@@ -254,7 +284,8 @@ mod tests {
 
         /// Simulates arrivals and an interval; returns the rate sent to the sender. Units: bits per second.
         fn take(&mut self, packets: u32, newly_missing: u32) -> f64 {
-            let received = Received { packets, newly_missing, arrived: self.stage.now };
+            let bytes = u64::from(packets) * 1_500;
+            let received = Received { packets, bytes, newly_missing, arrived: self.stage.now };
             if packets > 0 {
                 self.control.on_received(&mut self.stage.environment(), &received);
             }
@@ -298,6 +329,16 @@ mod tests {
         assert!((less / CAPACITY - 0.95).abs() < 1e-3, "{less}");
         let more = end.take(95, 0);
         assert!((more / CAPACITY - 0.9975 - 0.0001).abs() < 1e-3, "{more}");
+    }
+
+    #[test]
+    fn a_receiver_counts_the_bytes_of_the_packets_that_come() {
+        let mut end = End::new(&factory());
+        end.stage.flight.packet_bytes = 576;
+        end.control.on_start(&mut end.stage.environment());
+        // Two thirds of the capacity: no idle sender, although as packets of 576 bytes it would be a quarter.
+        let rates: Vec<f64> = (0..6).map(|_| end.take(67, 0)).collect();
+        assert!(rates.iter().all(|rate| (rate - CAPACITY).abs() < 1.0), "{rates:?}");
     }
 
     #[test]

@@ -175,7 +175,9 @@ impl<C: CongestionControl> Pair<C> {
             self.sender.on_loss(&mut self.stage.environment(), &reported(&ranges, true));
         }
         let arrived = self.their_stage.now;
-        let received = Received { packets: packets - newly_missing, newly_missing, arrived };
+        let came = packets - newly_missing;
+        let bytes = u64::from(came * self.their_stage.flight.packet_bytes);
+        let received = Received { packets: came, bytes, newly_missing, arrived };
         self.receiver.on_received(&mut self.their_stage.environment(), &received);
     }
 

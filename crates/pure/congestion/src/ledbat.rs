@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::options::FromOptions;
-use crate::window::{LEAST_WINDOW, halved, limit};
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+use crate::window::{LEAST_WINDOW, halved, limit, sized};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, Resized};
 
 /// LEDBAT: for background transfers, such as copies of an archive. It keeps a queue of at most `target`, so every
 /// flow that fills queues takes precedence. A flow that starts behind its queue counts that as part of the path, and
@@ -89,6 +89,10 @@ impl CongestionControl for Ledbat {
         let most = if environment.flight.is_application_limited { self.window } else { f64::INFINITY };
         self.window = moved.min(most).max(LEAST_WINDOW);
         limit(&mut self.window, environment);
+    }
+
+    fn on_packet_size(&mut self, _: &mut Environment<'_>, resized: &Resized) {
+        self.window = sized(self.window, resized);
     }
 
     fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {

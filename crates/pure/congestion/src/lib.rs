@@ -48,7 +48,7 @@ mod vegas;
 mod window;
 
 pub use contract::{CongestionControl, Environment, Factory, Flight, Incoming, PeerReport, RoundTrip};
-pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Sent};
+pub use event::{AckKind, Acked, LossSource, Lost, Message, RateSample, Received, Resized, Sent};
 pub use options::{OptionError, Options};
 pub use policy::{ACK_INTERVAL, AckPolicy, Bounds, Effective, LossReports, Policy, Retransmission};
 pub use registry::{BUILT_IN, Choice, UnknownControl, named};

@@ -24,8 +24,8 @@ mod westwood;
 
 use core::fmt;
 
-use crate::window::{Window, limit};
-use crate::{Acked, CongestionControl, Environment, Lost, Policy};
+use crate::window::{Window, limit, sized};
+use crate::{Acked, CongestionControl, Environment, Lost, Policy, Resized};
 
 pub(crate) use bic::Bic;
 pub(crate) use cubic::Cubic;
@@ -67,6 +67,11 @@ pub(crate) trait Response: fmt::Debug + Send {
         true
     }
 
+    /// Keeps the bytes of its windows and rates with packets of another size.
+    fn resize(&mut self, resized: &Resized) {
+        let _ = resized;
+    }
+
     /// Reports its estimates.
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         let _ = tell;
@@ -105,6 +110,10 @@ impl LastCut {
         Self { next: environment.flight.next, window_before: window }
     }
 
+    fn resize(&mut self, resized: &Resized) {
+        self.window_before = sized(self.window_before, resized);
+    }
+
     /// Returns the number of packets in the round trip in which an acknowledgement came.
     ///
     /// Packets sent before a cut fill the wider window: a round trip must bring one step there, too.
@@ -134,6 +143,12 @@ impl<R: Response> CongestionControl for LossBased<R> {
         let round = self.last_cut.round(acked, window);
         self.window.packets = self.response.grow(&Step { window, packets, round, acked, environment });
         limit(&mut self.window.packets, environment);
+    }
+
+    fn on_packet_size(&mut self, _: &mut Environment<'_>, resized: &Resized) {
+        self.window.resize(resized);
+        self.last_cut.resize(resized);
+        self.response.resize(resized);
     }
 
     fn on_loss(&mut self, environment: &mut Environment<'_>, lost: &Lost<'_>) {

@@ -7,7 +7,10 @@ use core::time::Duration;
 use units::Instant;
 
 use crate::options::FromOptions;
-use crate::{ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+use crate::window::sized;
+use crate::{
+    ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, Resized,
+};
 
 /// UDT's own control.
 ///
@@ -143,6 +146,13 @@ impl FromOptions for Native {
 impl CongestionControl for Native {
     fn policy(&self) -> Policy {
         Policy { packets_per_s: self.rate(), window_packets: self.window_packets, ..Policy::OPEN }
+    }
+
+    fn on_packet_size(&mut self, _: &mut Environment<'_>, resized: &Resized) {
+        self.window_packets = sized(self.window_packets, resized);
+        self.period_us = (self.period_us / resized.factor()).min(MOST_PERIOD_US);
+        self.period_before_decrease_us =
+            (self.period_before_decrease_us / resized.factor()).min(MOST_PERIOD_US);
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {

@@ -6,8 +6,8 @@ use units::Random;
 
 use crate::harness::Stage;
 use crate::{
-    BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Message, Policy, RateSample, Received, RoundTrip,
-    Sent, named,
+    BUILT_IN, Bounds, CongestionControl, LossSource, Lost, Message, Policy, RateSample, Received, Resized,
+    RoundTrip, Sent, named,
 };
 
 const BOUNDS: Bounds = Bounds { max_window_packets: 10_000, max_spacing: Duration::from_secs(2) };
@@ -53,7 +53,8 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
             12 => control.on_message(&mut stage.environment(), &strange_message(&mut chance)),
             11 => {
                 let (packets, newly_missing) = (chance.below(100) as u32, chance.below(3) as u32);
-                let received = Received { packets, newly_missing, arrived: stage.now };
+                let bytes = u64::from(packets) * 1_500;
+                let received = Received { packets, bytes, newly_missing, arrived: stage.now };
                 control.on_received(&mut stage.environment(), &received);
             }
             10 => {
@@ -131,6 +132,42 @@ fn no_control_is_ever_absurd() {
                 let kept = BOUNDS.keep(policy, round_trip);
                 assert!(!kept.was_absurd, "{name}, seed {seed}: {policy:?}");
             });
+        }
+    }
+}
+
+/// RFC 8899 §3: the congestion window in bytes must not grow with the packet size.
+#[test]
+fn larger_packets_change_no_rate_and_no_window_in_bytes() {
+    for (name, mut control) in every_control() {
+        let mut stage = Stage::new(1, Duration::from_millis(20));
+        stage.flight.packet_bytes = 576;
+        stage.peer.arrival_packets_per_s = Some(10_000.0);
+        stage.peer.capacity_packets_per_s = Some(20_000.0);
+        control.on_start(&mut stage.environment());
+        for round in 0..60 {
+            stage.now += Duration::from_millis(10);
+            stage.flight.next += 50;
+            if control.next_timer().is_some_and(|at| at <= stage.now) {
+                control.on_timer(&mut stage.environment());
+            }
+            stage.ack(control.as_mut(), 50);
+            if round % 20 == 19 {
+                stage.flight.next += 10;
+                stage.lose(control.as_mut());
+            }
+        }
+        let small = control.policy();
+        let resized = Resized { before_bytes: 576, after_bytes: 1_500 };
+        stage.flight.packet_bytes = 1_500;
+        control.on_packet_size(&mut stage.environment(), &resized);
+        let large = control.policy();
+        for (before, after) in
+            [(small.packets_per_s, large.packets_per_s), (small.window_packets, large.window_packets)]
+        {
+            let is_open = before.is_infinite() && after.is_infinite();
+            let is_kept = (after * 1_500.0 / (before * 576.0) - 1.0).abs() < 1e-9;
+            assert!(is_open || is_kept, "{name}: {before} packets became {after}");
         }
     }
 }

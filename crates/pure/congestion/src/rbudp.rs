@@ -21,7 +21,7 @@ use crate::missing_map::{self as map, Map};
 use crate::options::FromOptions;
 use crate::{
     AckPolicy, Acked, CongestionControl, Environment, LossReports, LossSource, Lost, Message, OptionError,
-    Options, Policy, Retransmission, RoundTrip, Sent,
+    Options, Policy, Resized, Retransmission, RoundTrip, Sent,
 };
 
 /// RBUDP-style: only for paths without other traffic. It never yields, and costs others the excess over the path's
@@ -189,6 +189,10 @@ impl CongestionControl for Rbudp {
 
     fn on_start(&mut self, environment: &mut Environment<'_>) {
         self.packets_per_s = (self.rate_bits_per_s / environment.flight.packet_bits()).max(1.0);
+    }
+
+    fn on_packet_size(&mut self, environment: &mut Environment<'_>, _: &Resized) {
+        self.on_start(environment);
     }
 
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}

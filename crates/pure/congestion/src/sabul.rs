@@ -14,7 +14,7 @@ use crate::feedback::{Arrivals, Departures, low_word};
 use crate::options::FromOptions;
 use crate::{
     ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy,
-    Received, Sent,
+    Received, Resized, Sent,
 };
 
 /// SABUL-like: the predecessor of UDT's own control, for comparison. Two flows of it keep their initial shares.
@@ -92,6 +92,10 @@ impl CongestionControl for Sabul {
     fn on_start(&mut self, environment: &mut Environment<'_>) {
         self.packets_per_s =
             (self.options.start_bits_per_s / environment.flight.packet_bits()).clamp(LEAST_RATE, MOST_RATE);
+    }
+
+    fn on_packet_size(&mut self, _: &mut Environment<'_>, resized: &Resized) {
+        self.packets_per_s = (self.packets_per_s * resized.factor()).clamp(LEAST_RATE, MOST_RATE);
     }
 
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}

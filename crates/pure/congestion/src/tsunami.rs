@@ -16,7 +16,8 @@ use units::Instant;
 use crate::feedback::{Arrivals, Departures};
 use crate::options::FromOptions;
 use crate::{
-    Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy, Received, Sent,
+    Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy, Received, Resized,
+    Sent,
 };
 
 /// Tsunami-like: only for paths without other traffic. It does not yield below its threshold, and hardly above.
@@ -53,6 +54,11 @@ const START: f64 = 3.0;
 const MOST_US: f64 = 10_000.0;
 
 impl Tsunami {
+    /// Computes the spacing of full packets at the target.
+    fn aim(&mut self, environment: &Environment<'_>) {
+        self.target_us = (environment.flight.packet_bits() / self.target_bits_per_s * 1e6).min(MOST_US);
+    }
+
     /// Takes an error rate.
     fn learn(&mut self, errors: f64) {
         self.spacing_us *= if errors > self.threshold {
@@ -112,8 +118,13 @@ impl CongestionControl for Tsunami {
     }
 
     fn on_start(&mut self, environment: &mut Environment<'_>) {
-        self.target_us = (environment.flight.packet_bits() / self.target_bits_per_s * 1e6).min(MOST_US);
+        self.aim(environment);
         self.spacing_us = (self.target_us * START).min(MOST_US);
+    }
+
+    fn on_packet_size(&mut self, environment: &mut Environment<'_>, resized: &Resized) {
+        self.aim(environment);
+        self.spacing_us = (self.spacing_us / resized.factor()).clamp(self.target_us, MOST_US);
     }
 
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, Window, halved, limit};
-use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
+use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy, Resized};
 
 /// Vegas: for paths on which round trips reflect queues, and all flows use delay-based controls. Against controls
 /// that fill the queue it gets little.
@@ -82,6 +82,10 @@ impl CongestionControl for Vegas {
             self.judge(environment);
         }
         limit(&mut self.window.packets, environment);
+    }
+
+    fn on_packet_size(&mut self, _: &mut Environment<'_>, resized: &Resized) {
+        self.window.resize(resized);
     }
 
     fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {

@@ -1,6 +1,6 @@
 //! Arithmetic of congestion windows that several controls share.
 
-use crate::{Acked, Environment, Policy};
+use crate::{Acked, Environment, Policy, Resized};
 
 /// A window and its slow-start threshold. Units: packets.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,12 @@ impl Window {
         newly - grown
     }
 
+    /// Keeps the bytes of the window and its threshold with packets of another size.
+    pub(crate) fn resize(&mut self, resized: &Resized) {
+        self.packets = sized(self.packets, resized);
+        self.threshold = (self.threshold * resized.factor()).max(LEAST_WINDOW);
+    }
+
     /// Begins again with one packet, in slow start up to a threshold.
     pub(crate) const fn restart(&mut self, threshold: f64) {
         *self = Self { packets: LOSS_WINDOW, threshold };
@@ -62,6 +68,11 @@ impl Window {
 /// Returns half of a window, to which Reno and others cut it.
 pub(crate) const fn halved(window: f64) -> f64 {
     (window / 2.0).max(LEAST_WINDOW)
+}
+
+/// Returns the window of as many bytes in packets of another size, but no less than a window after a timeout.
+pub(crate) fn sized(window: f64, resized: &Resized) -> f64 {
+    (window * resized.factor()).max(LOSS_WINDOW)
 }
 
 /// Keeps a window from growing while the peer's buffer limits the sender and not the path.

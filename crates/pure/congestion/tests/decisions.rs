@@ -155,7 +155,8 @@ fn record(scene: &Scene) -> Vec<Recorded> {
         } else if at < 0.25 {
             let (packets, newly_missing) =
                 (chance.below(100) as u32, chance.below(20).saturating_sub(17) as u32);
-            Event::Received(Received { packets, newly_missing, arrived: now })
+            let bytes = u64::from(packets) * 1_500;
+            Event::Received(Received { packets, bytes, newly_missing, arrived: now })
         } else if at < 0.26 {
             Event::Message(message(&mut chance))
         } else if chance.chance(scene.timeout) {

@@ -7,7 +7,9 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use congestion::{AckKind, CongestionControl, LossSource, Lost, Message as ControlMessage, Received, Sent};
+use congestion::{
+    AckKind, CongestionControl, LossSource, Lost, Message as ControlMessage, Received, Resized, Sent,
+};
 use units::{Instant, Random};
 use wire::udt::{
     Ack, Body, Control, Data, LossList, MessageNumber, Progress, Sequence, SocketId, SocketType,
@@ -354,7 +356,8 @@ impl Connection {
             Placed::NoRoom => self.stats.refused_packets += 1,
         }
         let newly_missing = u32::try_from(taken.newly_missing).unwrap_or(u32::MAX);
-        self.link.note_received(Received { packets: 1, newly_missing, arrived });
+        let bytes = (data.payload.len() + wire::udt::OVERHEAD_BYTES) as u64;
+        self.link.note_received(Received { packets: 1, bytes, newly_missing, arrived });
         self.tell_readable();
     }
 
@@ -424,7 +427,7 @@ impl Connection {
     fn receive_answer(&mut self, now: Instant, number: u32) {
         self.receiving.answered(now, number, &mut self.round_trip);
         if let Some(packet_bytes) = self.size_search.answered(number) {
-            self.obey_size(packet_bytes);
+            self.enlarge(now, packet_bytes);
             self.offer_room();
         }
         let packet_bytes = self.sending.packet_bytes();
@@ -588,6 +591,14 @@ impl Connection {
         if let Some(probe) = self.outbox.back_mut() {
             probe.resize(crate::config::payload_bytes(packet_bytes) + wire::udt::HEADER_BYTES, 0);
         }
+    }
+
+    /// Makes full packets larger, and neither windows nor rates.
+    fn enlarge(&mut self, now: Instant, packet_bytes: u32) {
+        let resized = Resized { before_bytes: self.sending.packet_bytes(), after_bytes: packet_bytes };
+        self.obey_size(packet_bytes);
+        self.link.resize(&resized);
+        self.consult(now, |control, environment| control.on_packet_size(environment, &resized));
     }
 
     /// Makes full packets as large as the path is known to carry.

@@ -53,6 +53,14 @@ const CUT: f64 = 0.7;
 /// Rounds after which Reno flows of usual size would have recovered.
 const RENO_ROUNDS: f64 = 63.0;
 
+impl Plateau {
+    /// Keeps the bytes of its rates with packets of another size.
+    pub(super) fn resize(&mut self, factor: f64) {
+        self.rate *= factor;
+        self.round_rate *= factor;
+    }
+}
+
 impl Bbr {
     /// Advances the cycle of probing for more.
     pub(super) fn go_on(&mut self, environment: &mut Environment<'_>, news: &News) {

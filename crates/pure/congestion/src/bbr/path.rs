@@ -266,6 +266,19 @@ impl Path {
         self.surplus.most[1] = self.surplus.most[1].max(surplus);
     }
 
+    /// Keeps the bytes of all packets of the model with packets of another size.
+    pub(super) fn resize(&mut self, factor: f64) {
+        let Losses { latest_rate, latest_delivered, .. } = &mut self.losses;
+        let Surplus { delivered, most: [older, newer], .. } = &mut self.surplus;
+        let [before, now] = &mut self.rates;
+        let limits = [&mut self.short_rate, &mut self.short_flight, &mut self.long_flight];
+        for packets in
+            [before, now, latest_rate, latest_delivered, delivered, older, newer].into_iter().chain(limits)
+        {
+            *packets *= factor;
+        }
+    }
+
     /// Records that sending resumes after a pause.
     pub(super) const fn restart(&mut self, now: Instant) {
         (self.surplus.began, self.surplus.delivered) = (Some(now), 0.0);

@@ -5,7 +5,7 @@
 use super::{LossBased, Response, Step};
 use crate::options::FromOptions;
 use crate::window::{START_WINDOW, halved};
-use crate::{Environment, OptionError, Options};
+use crate::{Environment, OptionError, Options, Resized};
 
 /// BIC with the paper's constants; Linux has `smax=16&b=0.2`.
 ///
@@ -77,6 +77,11 @@ impl Response for Bic {
         let is_less = window < self.target;
         self.target = if is_less { window * (2.0 - self.decrease) / 2.0 } else { window };
         window * (1.0 - self.decrease)
+    }
+
+    fn resize(&mut self, resized: &Resized) {
+        self.target *= resized.factor();
+        self.probed *= resized.factor();
     }
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {

@@ -8,7 +8,7 @@ use units::Instant;
 use super::{LastCut, LossBased, Response, Step};
 use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW};
-use crate::{Acked, Environment, OptionError, Options};
+use crate::{Acked, Environment, OptionError, Options, Resized};
 
 /// CUBIC, the usual control of today's TCP. It returns to the window of the last loss in a time that depends on that
 /// window only, plateaus there, and then probes further, ever faster; where Reno would be faster, it is as fast as
@@ -106,6 +106,13 @@ impl Response for Cubic {
             growth.began += environment.now.since(last);
         }
         !is_limited
+    }
+
+    fn resize(&mut self, resized: &Resized) {
+        self.plateau *= resized.factor();
+        self.last_cut.resize(resized);
+        // The time to the plateau depends on the packets to it: it is computed anew.
+        self.growth = None;
     }
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {

@@ -10,7 +10,7 @@ use units::Instant;
 use super::{LossBased, Response, Step};
 use crate::options::FromOptions;
 use crate::window::{LEAST_WINDOW, START_WINDOW, halved};
-use crate::{Acked, Environment, OptionError, Options, RoundTrip};
+use crate::{Acked, Environment, OptionError, Options, Resized, RoundTrip};
 
 /// Westwood+: for paths with random loss, such as radio. A loss cuts the window to the measured rate times the
 /// minimum round trip, so a loss without a queue costs little.
@@ -73,6 +73,11 @@ impl Response for Westwood {
     fn observe(&mut self, acked: &Acked, environment: &Environment<'_>) -> bool {
         self.measure(environment, acked);
         true
+    }
+
+    fn resize(&mut self, resized: &Resized) {
+        self.sample = self.sample.map(|(began, packets)| (began, packets * resized.factor()));
+        self.rates = self.rates.map(|rates| rates.map(|rate| rate * resized.factor()));
     }
 
     fn tell(&self, tell: &mut dyn FnMut(&'static str, f64)) {

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use congestion::{
     Bounds, CongestionControl, Effective, Environment, Flight, Incoming, Message, PeerReport, Policy,
-    Received, Retransmission, RoundTrip,
+    Received, Resized, Retransmission, RoundTrip,
 };
 use units::{Instant, Random};
 use wire::udt::Progress;
@@ -121,9 +121,18 @@ impl CongestionLink {
         }
     }
 
+    /// Keeps the bytes of the peer's rates with packets of another size: the next reports are averaged with them.
+    pub(crate) fn resize(&mut self, resized: &Resized) {
+        for rate in [&mut self.peer.arrival_packets_per_s, &mut self.peer.capacity_packets_per_s] {
+            *rate = rate.map(|rate| rate * resized.factor());
+        }
+    }
+
     pub(crate) fn note_received(&mut self, received: Received) {
-        let so_far = self.received.get_or_insert(Received { packets: 0, newly_missing: 0, ..received });
+        let so_far =
+            self.received.get_or_insert(Received { packets: 0, bytes: 0, newly_missing: 0, ..received });
         so_far.packets += received.packets;
+        so_far.bytes += received.bytes;
         so_far.newly_missing += received.newly_missing;
         so_far.arrived = received.arrived;
     }

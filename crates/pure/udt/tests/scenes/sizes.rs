@@ -1,5 +1,8 @@
 //! Size of packets on paths that are not known: small ones first, larger ones once a probe has arrived.
 
+use std::sync::Arc;
+
+use congestion::named;
 use sim::Link;
 use udt::{CloseReason, FirstSize, SocketConfig, SocketType};
 use units::Instant;
@@ -80,4 +83,25 @@ fn a_probe_is_a_full_acknowledgement_and_its_answer_makes_packets_full() {
     client.send(id, &[7; 1_500]).expect("it is connected");
     let said = said_at(now + SECOND, &mut client, &mut Vec::new());
     assert_eq!(sizes(&said)[0], 1_472);
+}
+
+/// A rate is one of bytes: the control's own, and the socket's limit, hold with larger packets from the first on.
+#[test]
+fn a_rate_in_bytes_is_the_same_once_packets_are_larger() {
+    let fixed = Arc::from(named("fixed", "rate=8m").expect("it is built in"));
+    let by_control = SocketConfig { congestion: fixed, ..probing() };
+    let by_limit = SocketConfig { max_bytes_per_s: Some(1_000_000), ..probing() };
+    for config in [by_control, by_limit] {
+        let (mut client, mut server, id, _, from) = connected_by(&config);
+        let now = Instant::ORIGIN + SECOND;
+        client.send(id, &[7; 600]).expect("it is connected");
+        let said = said_at(now, &mut client, &mut Vec::new());
+        let spacing_us =
+            |client: &udt::Endpoint| client.stats(id).expect("it is connected").spacing_ps / 1_000_000;
+        assert_eq!(spacing_us(&client), 576, "1 MB/s");
+        hear_at(now, &mut server, from, &said);
+        let answers = said_at(now, &mut server, &mut Vec::new());
+        hear_at(now, &mut client, address(SERVER), &answers);
+        assert_eq!(spacing_us(&client), 1_500, "1 MB/s");
+    }
 }
