@@ -47,12 +47,23 @@ impl Opening {
         let pulse = Pulse::new(None);
         let line = Line { connection, stop, pulse: &pulse };
         let heard = line.hear_word(&mut Vec::new()).and_then(|word| match word {
-            FromSender::Join { protocol, version, .. } | FromSender::Order { protocol, version, .. }
-                if protocol != PROTOCOL || version != VERSION =>
-            {
-                Err(Failure::Version(version))
-            }
-            word => Ok(Self(word)),
+            word => match &word {
+                FromSender::Hello { protocol, .. }
+                | FromSender::Join { protocol, .. }
+                | FromSender::Order { protocol, .. }
+                    if protocol != PROTOCOL =>
+                {
+                    Err(Failure::protocol(format!("it speaks `{}`", protocol.escape_debug())))
+                }
+                FromSender::Hello { version, .. }
+                | FromSender::Join { version, .. }
+                | FromSender::Order { version, .. }
+                    if *version != VERSION =>
+                {
+                    Err(Failure::Version(*version))
+                }
+                _ => Ok(Self(word)),
+            },
         });
         heard.inspect_err(|failure| line.refuse(failure))
     }
@@ -145,10 +156,16 @@ impl<N: Clone + Ord, S: Clone> Bundles<N, S> {
         let pulse = Pulse::new(None);
         let line = Line { connection, stop, pulse: &pulse };
         let key = (neighbour, place.bundle);
-        let joined = self.add(&key, place, stream).and_then(|()| line.say(&FromReceiver::Joined));
-        let outcome = joined.and_then(|()| match place.index {
-            0 => self.wait_for_all(&key, stop).map(Some).inspect_err(|_| self.end(&key.0, key.1)),
-            _ => self.wait_for_end(&key, stop).map(|()| None),
+        let added = self.add(&key, place, stream);
+        let outcome = added.and_then(|()| {
+            let said = line.say(&FromReceiver::Joined);
+            match place.index {
+                0 => {
+                    let all = said.and_then(|()| self.wait_for_all(&key, stop).map(Some));
+                    all.inspect_err(|_| self.end(&key.0, key.1))
+                }
+                _ => said.and_then(|()| self.wait_for_end(&key, stop).map(|()| None)),
+            }
         });
         outcome.inspect_err(|failure| line.refuse(failure))
     }

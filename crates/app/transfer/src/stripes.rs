@@ -168,8 +168,8 @@ impl Shared {
     fn keep(&self, offset: u64, bytes: Vec<u8>) -> Result<()> {
         let mut state = self.state();
         while !state.closes {
-            if offset < state.offset || state.arrived.contains_key(&offset) {
-                return Err(invalid("a range came twice"));
+            if state.overlaps(offset, bytes.len() as u64) {
+                return Err(invalid("two ranges overlap"));
             }
             let ahead = offset - state.offset;
             // The missing range always finds room: the others may all wait for it.
@@ -185,6 +185,13 @@ impl Shared {
 }
 
 impl State {
+    /// Returns whether bytes of a range were read already, or wait in another range.
+    fn overlaps(&self, offset: u64, length: u64) -> bool {
+        let Some(end) = offset.checked_add(length) else { return true };
+        let before = self.arrived.range(..end).next_back();
+        offset < self.offset || before.is_some_and(|(start, bytes)| start + bytes.len() as u64 > offset)
+    }
+
     fn over(&mut self) -> Result<()> {
         match self.failure.take() {
             Some(error) => Err(error),
@@ -385,7 +392,13 @@ mod tests {
     fn ranges_that_cannot_be_end_it() {
         let range = |offset: u64, length: u32| [&offset.to_be_bytes()[..], &length.to_be_bytes()].concat();
         let twice = [range(0, 1), vec![7], range(0, 1), vec![7]].concat();
-        for bytes in [range(0, 0), range(0, 1 << 19), twice] {
+        let waiting = [range(10, 4), vec![7; 4]].concat();
+        let overlapping =
+            |offset, length: u32| [&waiting[..], &range(offset, length), &vec![7; length as usize]].concat();
+        let [tail, head, around] =
+            [(13, 1), (9, 2), (9, 9)].map(|(offset, length)| overlapping(offset, length));
+        let endless = [range(u64::MAX, 1), vec![7]].concat();
+        for bytes in [range(0, 0), range(0, 1 << 19), twice, tail, head, around, endless] {
             let (near, far) = pairs(1);
             let receiving = Stripes::receiving(&far);
             (&*near[0]).write_all(&bytes).unwrap();

@@ -603,10 +603,20 @@ fn place(index: u32) -> Place {
 fn streams_of_one_transfer_find_each_other_and_no_others() {
     let bundles: Bundles<u8, u32> = Bundles::default();
     let joined = std::thread::scope(|scope| {
+        let bundles = &bundles;
+        let strange = |neighbour, place: Place| {
+            let (near, far) = pair();
+            let refused = bundles.join((neighbour, &place), 9, &Cut::never(far), &|| false);
+            assert!(matches!(refused, Err(Failure::Protocol(_))), "{refused:?}");
+            drop(near);
+        };
         let mut sides = Vec::new();
         for index in 0..3 {
+            if index > 0 {
+                strange(2, place(index));
+                strange(1, Place { streams: 4, ..place(index) });
+            }
             let (near, far) = pair();
-            let bundles = &bundles;
             sides.push(scope.spawn(move || {
                 let far = Cut::never(far);
                 bundles.join((1, &place(index)), index, &far, &|| false)
@@ -614,15 +624,7 @@ fn streams_of_one_transfer_find_each_other_and_no_others() {
             // The answer says that it is known, and the next may follow.
             join(&Cut::never(near), &place(index), &|| false).unwrap();
         }
-        let strange = |neighbour, place: Place| {
-            let (near, far) = pair();
-            let refused = bundles.join((neighbour, &place), 9, &Cut::never(far), &|| false);
-            assert!(matches!(refused, Err(Failure::Protocol(_))), "{refused:?}");
-            drop(near);
-        };
-        strange(2, place(1));
         strange(1, place(1));
-        strange(1, Place { streams: 4, ..place(3) });
         strange(1, Place { bundle: 8, streams: MAX_STREAMS + 1, index: 0 });
         let first = sides.remove(0).join().unwrap().unwrap();
         bundles.end(&1, 7);
@@ -630,6 +632,44 @@ fn streams_of_one_transfer_find_each_other_and_no_others() {
         std::iter::once(first).chain(others).collect::<Vec<_>>()
     });
     assert_eq!(joined, [Some(vec![0, 1, 2]), None, None]);
+}
+
+#[test]
+fn a_transfer_whose_first_stream_breaks_at_once_is_not_awaited() {
+    let bundles: Bundles<u8, u32> = Bundles::default();
+    let (near, far) = pair();
+    drop(near);
+    let joined = bundles.join((1, &place(0)), 0, &Cut::never(far), &|| false);
+    assert!(matches!(joined, Err(Failure::Connection(_))), "{joined:?}");
+    let (_near, far) = pair();
+    let joined = bundles.join((1, &place(1)), 1, &Cut::never(far), &|| false);
+    assert!(matches!(joined, Err(Failure::Protocol(_))), "{joined:?}");
+}
+
+#[test]
+fn another_protocol_is_told_from_another_version() {
+    let words = |protocol: &str, version| {
+        let protocol = protocol.to_owned();
+        let order = Order { paths: vec![], to: String::new(), streams: 1, max_bytes_per_s: None };
+        [
+            FromSender::Hello { protocol: protocol.clone(), version, hears_busy: true },
+            FromSender::Join { protocol: protocol.clone(), version, place: place(0) },
+            FromSender::Order { protocol, version, order },
+        ]
+    };
+    let hear = |word: &FromSender| {
+        let (near, far) = pair();
+        (&near).write_all(&word_frame(word)).unwrap();
+        Opening::hear(&Cut::never(far), &|| false).map(drop)
+    };
+    for word in words("tallycast transfer", VERSION + 1) {
+        assert!(matches!(hear(&word), Err(Failure::Version(2))));
+    }
+    for word in words("other\n", VERSION) {
+        let said = hear(&word).unwrap_err().to_string();
+        assert_eq!(said, "the other end violates the protocol: it speaks `other\\n`");
+    }
+    assert!(words("tallycast transfer", VERSION).iter().all(|word| hear(word).is_ok()));
 }
 
 /// A receiver of an earlier release answers a message that it does not know in this way.
