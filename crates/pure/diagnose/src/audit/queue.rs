@@ -27,14 +27,17 @@ pub(super) fn send_queues(facts: &Facts) -> Vec<Check> {
     outside().filter_map(|it| of_interface(facts, it, it.queue.as_ref()?)).chain(not_seen).collect()
 }
 
-/// Returns the packets that are on their way within a round trip, where it is known: no more than `fix` would set.
-fn packets_in_flight(facts: &Facts, interface: &Interface) -> Option<u32> {
-    /// Maximum length of a queue: 100,000 full packets are 0.12 s at 10 Gbit/s.
-    const MOST_PACKETS: f64 = 100_000.0;
+/// Maximum recommended length of a queue: 100,000 full packets are 0.12 s at 10 Gbit/s.
+const MOST_PACKETS: u64 = 100_000;
+
+/// Returns the packets that are on their way within a round trip, where it is known.
+fn packets_in_flight(facts: &Facts, interface: &Interface) -> Option<u64> {
+    /// MTU of a link whose own cannot be read: Ethernet's. Units: bytes.
+    const USUAL_MTU: u32 = 1_500;
+    let mtu = if interface.mtu == 0 { USUAL_MTU } else { interface.mtu };
     let bytes = facts.load.bytes_per_second * facts.load.round_trip?.as_secs_f64();
-    let packets = (bytes / f64::from(interface.mtu.max(1))).ceil().min(MOST_PACKETS);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-    Some(packets as u32)
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    Some((bytes / f64::from(mtu)).ceil() as u64)
 }
 
 fn of_interface(facts: &Facts, interface: &Interface, queue: &Queue) -> Option<Check> {
@@ -51,7 +54,8 @@ fn of_interface(facts: &Facts, interface: &Interface, queue: &Queue) -> Option<C
     let live = format!("{live}, {drops} dropped");
     // The only ones that use the link's number.
     let is_by_packets = matches!(discipline.as_str(), "pfifo_fast" | "pfifo") && *packets > 0;
-    let in_flight = packets_in_flight(facts, interface).filter(|needed| is_by_packets && needed > packets);
+    let is_short = |needed: &u64| is_by_packets && (*needed).min(MOST_PACKETS) > u64::from(*packets);
+    let in_flight = packets_in_flight(facts, interface).filter(is_short);
     if *drops == 0 && in_flight.is_none() {
         return Some(Check::new(CHECK, Judgement::Ok, live, why));
     }
@@ -68,10 +72,10 @@ fn of_interface(facts: &Facts, interface: &Interface, queue: &Queue) -> Option<C
         ));
         return Some(check.recommending("none dropped", [slower, larger]));
     }
-    let twice = if *drops > 0 { packets.saturating_mul(2) } else { 0 };
-    let longer = twice.max(in_flight.unwrap_or(0));
-    let set = |packets| format!("ip link set dev {name} txqueuelen {packets}");
-    let remedy = Remedy::by_command("a longer queue", set(longer), set(*packets));
+    let twice = if *drops > 0 { u64::from(*packets) * 2 } else { 0 };
+    let longer = twice.max(in_flight.unwrap_or(0).min(MOST_PACKETS));
+    let set = |packets: u64| format!("ip link set dev {name} txqueuelen {packets}");
+    let remedy = Remedy::by_command("a longer queue", set(longer), set(u64::from(*packets)));
     Some(check.recommending(format!("{longer} packets"), [remedy, slower]))
 }
 
@@ -104,14 +108,16 @@ mod tests {
 
     #[test]
     fn a_queue_holds_the_packets_of_rate_times_round_trip_where_both_are_known() {
-        let judge = |discipline: &str, packets, round_trip_ms| {
+        let judge_mtu = |mtu, discipline: &str, packets, round_trip_ms| {
             let queue = Some(Queue { discipline: discipline.to_owned(), packets, drops: Some(0) });
-            let interface = Interface { name: "eth0".to_owned(), mtu: 1_500, queue, ..Interface::default() };
+            let interface = Interface { name: "eth0".to_owned(), mtu, queue, ..Interface::default() };
             // 1 Gbit/s and 20 ms: 2.5 MB, 1,667 packets of 1,500 bytes.
             let round_trip = Some(Duration::from_millis(round_trip_ms));
             let load = Load { bytes_per_second: 125e6, round_trip, ..Load::default() };
             send_queues(&Facts { interfaces: vec![interface], load, ..Facts::default() }).remove(0)
         };
+        let judge =
+            |discipline: &str, packets, round_trip_ms| judge_mtu(1_500, discipline, packets, round_trip_ms);
         assert_eq!(judge("pfifo_fast", 1_667, 20).judgement, Judgement::Ok);
         let short = judge("pfifo_fast", 1_666, 20);
         assert_eq!((short.judgement, short.recommended.as_deref()), (Judgement::Warn, Some("1667 packets")));
@@ -120,6 +126,14 @@ mod tests {
         assert_eq!(judge("fq_codel", 1_000, 20).judgement, Judgement::Ok, "its own limit counts");
         let far = judge("pfifo_fast", 1_000, 10_000);
         assert_eq!(far.recommended.as_deref(), Some("100000 packets"), "no longer than helps");
+        assert!(far.why.contains("; 833334 packets are on their way"), "{}", far.why);
+        assert_eq!(judge("pfifo_fast", 100_000, 10_000).judgement, Judgement::Ok);
+        let unknown = judge_mtu(0, "pfifo_fast", 1_666, 20);
+        assert_eq!(
+            unknown.recommended.as_deref(),
+            Some("1667 packets"),
+            "1,500 bytes where the MTU is unknown"
+        );
     }
 
     #[test]

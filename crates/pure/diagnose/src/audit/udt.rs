@@ -10,7 +10,7 @@ const USUAL_PACKETS: u32 = 46_080;
 /// Payload of a packet of 1,500 bytes. Source: `docs/protocol/udt.md`.
 const PAYLOAD_BYTES: f64 = 1_456.0;
 /// Maximum of both options. Units: packets.
-const MOST_PACKETS: u32 = 4_194_304;
+const MOST_PACKETS: u64 = 4_194_304;
 
 pub(super) fn buffers(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "udt-buffers";
@@ -21,21 +21,21 @@ pub(super) fn buffers(facts: &Facts) -> Vec<Check> {
         let why = "a connection carries a buffer per round trip, which is not known: set it with `--round-trip 20ms`";
         return vec![Check::new(CHECK, Judgement::NotSeen, live, why)];
     };
-    let needed = (load.bytes_per_second * round_trip.as_secs_f64() / PAYLOAD_BYTES)
-        .ceil()
-        .min(f64::from(MOST_PACKETS));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-    let needed = needed as u32;
-    let why = format!(
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    let needed = (load.bytes_per_second * round_trip.as_secs_f64() / PAYLOAD_BYTES).ceil() as u64;
+    let mut why = format!(
         "a connection carries a buffer per round trip: {said} ({}) × {} ms are {needed} packets",
         load.origin,
         (round_trip.as_secs_f64() * 1e6).round() / 1e3
     );
-    if needed <= USUAL_PACKETS {
+    if needed <= u64::from(USUAL_PACKETS) {
         return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
     // Lost packets are sent again while the next window is on its way.
     let larger = needed.saturating_mul(2).min(MOST_PACKETS);
+    if needed > MOST_PACKETS {
+        why = format!("{why}, more than the largest buffer: it will carry less");
+    }
     let both = format!("give both ends `udt://HOST?sndbuf={larger}&rcvbuf={larger}`");
     let check = Check::new(CHECK, Judgement::Warn, live, why);
     vec![check.recommending(format!("{larger} packets"), [Remedy::by_hand(&both)])]
@@ -71,6 +71,9 @@ mod tests {
         );
         assert!(small.why.ends_with("10.0 Gbit/s (as asked) × 100 ms are 85852 packets"), "{}", small.why);
         assert!(small.remedies[0].what.contains("sndbuf=171704&rcvbuf=171704"), "{:?}", small.remedies);
-        assert_eq!(judge(1e12, Some(10_000)).recommended.as_deref(), Some("4194304 packets"));
+        let far = judge(1e12, Some(10_000));
+        assert_eq!(far.recommended.as_deref(), Some("4194304 packets"), "the largest buffer");
+        let said = "are 858516484 packets, more than the largest buffer: it will carry less";
+        assert!(far.why.ends_with(said), "{}", far.why);
     }
 }
