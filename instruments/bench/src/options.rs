@@ -1,6 +1,6 @@
 //! The checks of options that all tests share, and their one error.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -45,13 +45,20 @@ pub enum OptionsError {
         most: u128,
     },
     /// The address is not a multicast group.
-    #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
-    NoGroup(Ipv4Addr),
-    /// Data of an IPv4 group do not reach a server by IPv6.
+    #[error("{0} is not a multicast group\nchoose one such as 239.84.7.1 or ff15::84:7:1")]
+    NoGroup(IpAddr),
+    /// Data to a group do not reach a server by the other version of IP.
     #[error(
-        "the group {0} is one of IPv4, and the server is reached by IPv6\nname the server by an IPv4 address"
+        "the group {group} and the server {server} are of different IP versions\nchoose a group such as {usual}"
     )]
-    GroupOfOtherVersion(Ipv4Addr),
+    GroupOfOtherVersion {
+        /// Group as given.
+        group: IpAddr,
+        /// Address of the server.
+        server: IpAddr,
+        /// Usual group of the server's IP version.
+        usual: IpAddr,
+    },
     /// A flood has no meaningful latency.
     #[error(
         "a latency needs a rate: at full speed every queue on the path is full\ngive one with -b, such as -b 1000pps"
@@ -103,14 +110,26 @@ pub(crate) fn check_buffer(what: &'static str, bytes: Option<usize>) -> Result<(
 }
 
 /// Checks that an address is a multicast group.
-pub(crate) fn check_group(group: Ipv4Addr) -> Result<(), OptionsError> {
-    group.is_multicast().then_some(()).ok_or(OptionsError::NoGroup(group))
+pub(crate) fn check_group(group: Option<IpAddr>) -> Result<(), OptionsError> {
+    group.filter(|group| !group.is_multicast()).map_or(Ok(()), |group| Err(OptionsError::NoGroup(group)))
 }
 
-/// Checks that a group has the IP version by which the server is reached.
-pub(crate) fn check_reach(group: Ipv4Addr, server: IpAddr) -> Result<(), OptionsError> {
-    let is_same = server.to_canonical().is_ipv4();
-    is_same.then_some(()).ok_or(OptionsError::GroupOfOtherVersion(group))
+/// Returns the usual group of a kind of measurement, for a server or an own address: of its IP version, with the scope of
+/// a site.
+pub(crate) fn usual_group(address: IpAddr, kind: u8) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(_) => Ipv4Addr::new(239, 84, 7, kind).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0x84, 7, kind.into()).into(),
+    }
+}
+
+/// Returns the group for a server: the given one, or the usual one; it must have the IP version by which the server is
+/// reached.
+pub(crate) fn group_for(server: IpAddr, group: Option<IpAddr>, kind: u8) -> Result<IpAddr, OptionsError> {
+    let (server, usual) = (server.to_canonical(), usual_group(server, kind));
+    let group = group.unwrap_or(usual);
+    let is_same = server.is_ipv4() == group.is_ipv4();
+    is_same.then_some(group).ok_or(OptionsError::GroupOfOtherVersion { group, server, usual })
 }
 
 /// Checks the lists of a grid, given their lengths: none may be empty, and their combinations are at most `most` points.

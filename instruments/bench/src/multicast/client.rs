@@ -6,7 +6,7 @@ use super::options::Options;
 use super::report::{Builder, Ended, Report};
 use crate::control::{Begun, ControlError, Patience, begin};
 use crate::host;
-use crate::options::{OptionsError, check_reach};
+use crate::options::{OptionsError, group_for};
 use crate::report::{Times, Watch};
 use crate::throughput::{self, Account, Counts, Ending, Protocol, Runs, SideError, Throughput};
 
@@ -36,7 +36,8 @@ pub fn measure(
     watch: &mut dyn Watch,
 ) -> Result<Report, MulticastError> {
     options.check()?;
-    check_reach(options.group, server.ip())?;
+    let group = Some(group_for(server.ip(), options.group, GROUP_KIND)?);
+    let options = &Options { group, ..options.clone() };
     let flow = flow(options);
     let Begun { connection, client, server } = begin::<Throughput>(&flow, server, options.from, patience)?;
     let mut builder = Builder::new(options, connection.peer_address(), client, server);
@@ -66,6 +67,9 @@ pub fn measure(
     runs.connection.part();
     Ok(builder.finish(watch.cancellation().is_cancelled()))
 }
+
+/// Last number of the usual groups of this measurement.
+const GROUP_KIND: u8 = 2;
 
 /// Returns the flow to the group.
 fn flow(options: &Options) -> throughput::Options {
@@ -125,6 +129,7 @@ impl Ended {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::time::Duration;
 
     use super::*;
@@ -134,14 +139,19 @@ mod tests {
     use crate::throughput::{FlowResult, SideResult, Word};
 
     #[test]
-    fn a_group_of_ipv4_is_not_measured_with_a_server_by_ipv6() {
-        let refused = |server: &str| {
-            measure(&Options::default(), server.parse().unwrap(), PATIENT, &mut Unwatched::default())
+    fn a_group_has_the_ip_version_of_the_server() {
+        let refused = |group: &str, server: &str| {
+            let options = Options { group: Some(group.parse().unwrap()), ..Options::default() };
+            measure(&options, server.parse().unwrap(), PATIENT, &mut Unwatched::default())
                 .unwrap_err()
+                .to_string()
         };
-        let error = refused("[fd84::2]:7430").to_string();
-        assert!(error.contains("reached by IPv6\nname the server by an IPv4 address"), "{error}");
-        assert!(check_reach(Options::default().group, "::ffff:192.0.2.7".parse().unwrap()).is_ok());
+        let error = refused("239.84.7.2", "[fd84::2]:7430");
+        assert!(error.ends_with("different IP versions\nchoose a group such as ff15::84:7:2"), "{error}");
+        let error = refused("ff15::1", "192.0.2.7:7430");
+        assert!(error.ends_with("different IP versions\nchoose a group such as 239.84.7.2"), "{error}");
+        let usual = |server: &str| group_for(server.parse().unwrap(), None, GROUP_KIND).unwrap().to_string();
+        assert_eq!(["::ffff:192.0.2.7", "fd84::2"].map(usual), ["239.84.7.2", "ff15::84:7:2"]);
     }
 
     /// Returns the counts of a server that has these members.
@@ -158,7 +168,7 @@ mod tests {
     /// Measures with a server that survives `runs` runs, and is gone in the next.
     fn gone_after(runs: usize) -> Report {
         let (server, thread) = by_hand(move |mut connection| {
-            let endpoints = vec![SocketAddr::new(Options::default().group.into(), 9)];
+            let endpoints = vec![SocketAddr::new(IpAddr::from([239, 84, 7, 2]), 9)];
             for run in 0..=runs {
                 assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "prepare");
                 connection.say(&Word::Ready { endpoints: endpoints.clone(), token: 1 }).unwrap();

@@ -1,6 +1,6 @@
 //! Options of a multicast measurement; the server gets and checks those of its flow ([`crate::throughput`]).
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,9 +17,9 @@ use crate::throughput::{MOST_DELAYS, Rate};
 #[derive(Args, Clone, PartialEq, Debug)]
 #[group(skip)]
 pub struct Options {
-    /// Multicast group.
-    #[arg(long, value_name = "GROUP", default_value = "239.84.7.2")]
-    pub group: Ipv4Addr,
+    /// Multicast group [default: 239.84.7.2, or ff15::84:7:2 over IPv6].
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<IpAddr>,
     /// Number of receivers at the other end.
     #[arg(long, value_name = "COUNT", default_value = "3")]
     pub receivers: u32,
@@ -78,12 +78,16 @@ mod tests {
     use super::*;
     use crate::options::bounds;
 
+    fn group(text: &str) -> Option<IpAddr> {
+        Some(text.parse().unwrap())
+    }
+
     #[test]
     fn both_ends_of_every_range() {
         bounds! {
             payload_bytes: [28, 65_507], not [27, 65_508];
             receivers: [64], not [0, 65];
-            group: [Ipv4Addr::new(224, 0, 0, 0)], not [Ipv4Addr::LOCALHOST];
+            group: [None, group("224.0.0.0"), group("ff15::1")], not [group("127.0.0.1"), group("fe80::1")];
             rate: [Rate::Units(1)], not [Rate::Bits(0), Rate::Units(0)];
             // 1,000 per second for 5,333 s to 3 members are 15,999,000 latencies.
             duration: [Duration::from_secs(5_333)], not [Duration::from_secs(5_334)];

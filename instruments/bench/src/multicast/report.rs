@@ -221,7 +221,7 @@ impl Report {
 impl Settings {
     fn of(options: &Options) -> Self {
         Self {
-            group: options.group.to_string(),
+            group: options.group.map_or_else(String::new, |group| group.to_string()),
             receivers: options.receivers,
             payload_bytes: options.payload_bytes as u64,
             target_bitrate: options.rate.bits_per_second(options.payload_bytes),

@@ -8,13 +8,13 @@ use sys::{Cancellation, header_bytes};
 
 use super::loss_free::{LossFree, LossFreeFound};
 use super::message::{End, Live, SideResult, Word};
-use super::options::{Options, Protocol, Rate};
+use super::options::{GROUP_KIND, Options, Rate};
 use super::report::{Begun, Builder, Ending, Interval, Report, RunReport, Start};
 use super::server::Throughput;
 use super::side::{GRACE, Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Flow, Task, TransportError};
 use crate::control::{self, Connection, ControlError, Patience, begin};
-use crate::options::{OptionsError, check_reach};
+use crate::options::{OptionsError, group_for};
 use crate::report::{self, PartOf};
 
 /// Observer of a measurement, its intervals and its runs.
@@ -59,9 +59,11 @@ pub fn measure(
     watch: &mut dyn Watch,
 ) -> Result<Report, ThroughputError> {
     options.check()?;
-    if options.protocol == Protocol::Multicast {
-        check_reach(options.group, server.ip())?;
+    let mut options = options.clone();
+    if options.protocol.is_multicast() {
+        options.group = Some(group_for(server.ip(), options.group, GROUP_KIND)?);
     }
+    let options = &options;
     if let Some(loss_free) = loss_free {
         loss_free.check(options)?;
     }

@@ -1,6 +1,6 @@
 //! Options of a throughput measurement; both ends check them, since a server does not trust its clients.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -18,6 +18,8 @@ use crate::options::{
 const USUAL_DATAGRAM_BYTES: usize = 1_472;
 /// Length of the stream protocol's header in a datagram.
 pub(super) const STREAM_HEADER_BYTES: usize = wire::DATA_HEADER_BYTES;
+/// Last number of the usual groups of this measurement.
+pub(super) const GROUP_KIND: u8 = 1;
 /// Minimum sample bytes of a stream's datagram.
 const LEAST_STREAM_BYTES: usize = wire::MIN_DATA_BYTES - STREAM_HEADER_BYTES;
 /// Default size of a call of TCP, as in iperf3.
@@ -47,8 +49,8 @@ pub struct Options {
     pub streams: u32,
     /// Receivers of each flow; more than one only over multicast.
     pub receivers: u32,
-    /// Group address of multicast.
-    pub group: Ipv4Addr,
+    /// Group address of multicast; if none is given, the usual one of the server's IP version.
+    pub group: Option<IpAddr>,
     /// Rate of each flow; by default as fast as possible over TCP, and slow for datagrams.
     pub rate: Option<Rate>,
     /// Bytes in a datagram or in one call; by default the usual size of the transport.
@@ -171,7 +173,7 @@ impl Default for Options {
             ways: Ways::Forward,
             streams: 1,
             receivers: 1,
-            group: Ipv4Addr::new(239, 84, 7, 1),
+            group: None,
             rate: None,
             payload_bytes: None,
             buffer_bytes: None,
@@ -396,7 +398,10 @@ mod tests {
                 && refused(size(32_754)).contains("from 1 to 32753")
         );
         assert_eq!((size(1).check(), size(32_753).check()), (Ok(()), Ok(())));
-        assert!(refused(Options { group: Ipv4Addr::LOCALHOST, ..udp() }).contains("not a multicast group"));
+        assert!(
+            refused(Options { group: Some([127, 0, 0, 1].into()), ..udp() })
+                .contains("not a multicast group")
+        );
     }
 
     #[test]

@@ -21,8 +21,9 @@ use std::time::Duration;
 use units::Instant;
 
 use super::message::{Account, Count, End, FlowKey, Sent};
-use super::options::{MOST_DELAYS, Options, Protocol, Rate};
+use super::options::{GROUP_KIND, MOST_DELAYS, Options, Protocol, Rate};
 use crate::control::{Stranger, reached_from};
+use crate::options::usual_group;
 use crate::report::Times;
 use flow::udp::said_if_clamped;
 use flow::{Paced, Tail};
@@ -49,7 +50,12 @@ impl Task<'_> {
     /// Checks that the other end asks for data to itself or to the group, not to an uninvolved host.
     pub(super) fn check_endpoints(&self, endpoints: &[SocketAddr]) -> Result<(), Stranger> {
         let is_multicast = self.options.protocol.is_multicast();
-        Stranger::check(endpoints, if is_multicast { self.options.group.into() } else { self.peer })
+        Stranger::check(endpoints, if is_multicast { self.group() } else { self.peer })
+    }
+
+    /// Returns the group, the same at both ends.
+    fn group(&self) -> IpAddr {
+        self.options.group.unwrap_or_else(|| usual_group(self.local.ip(), GROUP_KIND))
     }
 
     /// Returns all flows, in an order that both ends know.
@@ -81,7 +87,7 @@ impl Task<'_> {
     /// address.
     fn receive_address(&self, port: u16) -> SocketAddr {
         let mut address =
-            if self.options.protocol.is_multicast() { (self.options.group, 0).into() } else { self.local };
+            if self.options.protocol.is_multicast() { (self.group(), 0).into() } else { self.local };
         address.set_port(port);
         address
     }
@@ -336,7 +342,7 @@ mod tests {
             task.check_endpoints(&[SocketAddr::new(to, 2)])
         };
         assert!(check(Protocol::Udp, peer).is_ok());
-        let group = Options::default().group.into();
+        let group = usual_group(peer, GROUP_KIND);
         assert!(check(Protocol::Multicast, group).is_ok());
         assert!(check(Protocol::Stream, peer).is_ok() && check(Protocol::StreamMulticast, group).is_ok());
         for (protocol, to) in [(Protocol::Udp, other), (Protocol::Udp, group), (Protocol::Multicast, peer)] {

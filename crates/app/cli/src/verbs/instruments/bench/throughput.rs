@@ -1,6 +1,6 @@
 //! `tallycast bench`, `tallycast bench throughput`: the arguments of a measurement between two ends, after iperf3's.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ pub(crate) struct Arguments {
     /// Send a Tallycast stream: publisher and subscriber, with its own account
     #[arg(long, conflicts_with = "udp")]
     stream: bool,
-    /// Send datagrams, or a stream, to a multicast group
-    #[arg(long, value_name = "GROUP", num_args = 0..=1, default_missing_value = "239.84.7.1", require_equals = true)]
-    multicast: Option<Ipv4Addr>,
+    /// Send datagrams, or a stream, to a multicast group [default: 239.84.7.1, or ff15::84:7:1 over IPv6]
+    #[arg(long, value_name = "GROUP", num_args = 0..=1, require_equals = true)]
+    multicast: Option<Option<IpAddr>>,
     /// Number of multicast receivers
     #[arg(long, value_name = "COUNT", default_value = "1")]
     receivers: u32,
@@ -193,7 +193,7 @@ impl Arguments {
             ways,
             streams: self.parallel,
             receivers: self.receivers,
-            group: self.multicast.unwrap_or(usual.group),
+            group: self.multicast.flatten(),
             rate: self.bitrate,
             payload_bytes: self.length,
             buffer_bytes: self.window,
