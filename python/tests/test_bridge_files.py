@@ -95,6 +95,13 @@ def test_rows_arrive_bit_by_bit_with_their_own_times_and_half_a_line_waits(table
     assert [(it.name, it.unit) for it in reader.schemas["lab/log"][0].channels] == [("u", "V"), ("i", "A")]
 
 
+def test_a_bridge_with_a_duration_ends_by_itself_with_its_account(table: Table) -> None:
+    table.create().rows(5)
+    with follow(table, new_bus(), "--duration=200ms") as bridge:
+        assert bridge.process.wait(WATCHDOG) == 0
+        assert bridge.end()[f"in {table.path}"]["samples"] == 5
+
+
 def test_a_file_is_laid_out_as_a_complete_one_and_the_bridge_says_how(table: Table) -> None:
     bus = new_bus()
     table.create('\ufeff"Logger, 7";\n\ntime_ns;"u; #1 (V)";TC(1);\n')

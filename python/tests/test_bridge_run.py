@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
+import threading
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,26 @@ def test_every_way_ends_and_has_its_account_whatever_fails(capsys: pytest.Captur
         with pytest.raises(tc.BridgeError, match=message):
             _run.conclude(end, directions, reporter)
         assert [it for it in log if it != "work"] == in_order and accounts() == ["out", "in"]
+
+
+def test_a_duration_ends_a_bridge_as_a_signal_does() -> None:
+    for bridge, entry in ((files, "a.csv=lab/a"), (epics, "--pv=A=lab/a"), (mqtt, "--topic=a=lab/a")):
+        assert [bridge.parse([*words, entry]).duration for words in ((), ("-t", "1.5s"), ("--duration=2min",))] == [
+            None,
+            1.5,
+            120.0,
+        ]
+        with pytest.raises(SystemExit) as ended:
+            bridge.parse(["--duration=soon", entry])
+        assert ended.value.code == 2
+    before = [signal.getsignal(it) for it in (signal.SIGINT, signal.SIGTERM)]
+    ended_now = threading.Event()
+    try:
+        _run.on_end(ended_now.set, 1e-3)
+        assert ended_now.wait(WATCHDOG)
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before):
+            signal.signal(number, handler)
 
 
 def test_words_of_an_entry_are_those_that_are_known() -> None:

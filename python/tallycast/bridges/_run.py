@@ -1,7 +1,7 @@
 """Common parts of the bridges' commands: options, output, the inbox for peers, the order at the end.
 
-Every event is one line: text on standard error, or with ``--json`` one object on standard output. SIGINT and SIGTERM end a
-bridge in order; a second one ends it at once.
+Every event is one line: text on standard error, or with ``--json`` one object on standard output. SIGINT, SIGTERM and
+the end of ``--duration`` end a bridge in order; a second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from types import FrameType, ModuleType
 from typing import Any, Generic, TypeVar
 
 import tallycast as tc
+from tallycast._duration import nanoseconds
 
 T = TypeVar("T")
 
@@ -44,11 +45,22 @@ def arguments(name: str, description: str, epilog: str) -> argparse.ArgumentPars
     parser.add_argument(
         "--bus", metavar="URL", help="network settings: udp://GROUPS:PORT?iface=eth1 or shm://NAME [env: TALLYCAST_BUS]"
     )
+    parser.add_argument(
+        "-t", "--duration", type=_duration, metavar="DURATION", help="end after this time, such as 30s [default: never]"
+    )
     parser.add_argument("--station", metavar="NAME", help="name of this station [default: the host's name]")
     parser.add_argument(
         "-J", "--json", action="store_true", help="print every event and the accounts as JSON, one object per line"
     )
     return parser
+
+
+def _duration(text: str) -> float:
+    """Returns a duration in seconds."""
+    try:
+        return nanoseconds(text) / 1e9
+    except tc.ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def needed(module: str, extra: str) -> ModuleType:
@@ -186,8 +198,8 @@ class Stopping:
         return self._is_set
 
 
-def on_end(stop: Callable[[], None]) -> None:
-    """Calls ``stop`` at the first SIGINT or SIGTERM; the second ends the process at once."""
+def on_end(stop: Callable[[], None], duration: float | None = None) -> None:
+    """Calls ``stop`` at the first SIGINT or SIGTERM, or after this many seconds; a second signal ends the process at once."""
 
     def handler(number: int, frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
@@ -196,6 +208,10 @@ def on_end(stop: Callable[[], None]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handler)
+    if duration is not None:
+        timer = threading.Timer(duration, stop)
+        timer.daemon = True
+        timer.start()
 
 
 class Direction:

@@ -211,12 +211,12 @@ def _served(spec: Entry) -> Served:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Bridges until SIGINT or SIGTERM."""
+    """Bridges until SIGINT, SIGTERM, or the end of the duration."""
     args = parse(argv)
     incoming_specs, outgoing_specs = entries(args)
     reporter = _run.Reporter("epics", as_json=args.json)
     incoming = Incoming(incoming_specs, args, reporter)
-    _run.on_end(incoming.inbox.stop)
+    _run.on_end(incoming.inbox.stop, args.duration)
     # Outputs end first: a PV that is written to needs its client.
     directions: list[_run.Direction] = [incoming]
     if outgoing_specs:

@@ -210,12 +210,12 @@ class Incoming(_run.Direction):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Bridges until SIGINT or SIGTERM."""
+    """Bridges until SIGINT, SIGTERM, or the end of the duration."""
     args = parse(argv)
     specs = entries(args)
     reporter = _run.Reporter("files", as_json=args.json)
     stopping = _run.Stopping()
-    _run.on_end(stopping.set)
+    _run.on_end(stopping.set, args.duration)
     incoming = Incoming(specs, args, reporter, stopping)
     return _run.conclude(incoming.follow, [incoming], reporter)
 

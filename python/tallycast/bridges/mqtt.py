@@ -455,14 +455,14 @@ def _server(args: argparse.Namespace) -> Server:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Bridges until SIGINT or SIGTERM."""
+    """Bridges until SIGINT, SIGTERM, or the end of the duration."""
     args = parse(argv)
     incoming_specs, outgoing_specs = entries(args)
     reporter = _run.Reporter("mqtt", as_json=args.json)
     tc.streams(0.0, args.bus)
     incoming = Incoming(incoming_specs, args, reporter)
     client = incoming.client
-    _run.on_end(client.inbox.stop)
+    _run.on_end(client.inbox.stop, args.duration)
     # Outputs end first: their last messages need the client.
     directions: list[_run.Direction] = [incoming]
     if outgoing_specs:
