@@ -44,7 +44,8 @@ pub struct FileOptions {
 /// Time column of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum TimeColumn {
-    /// First column named `t`, `time`, `timestamp`, or one of them with `_ns`, if there is one.
+    /// First column with a usual name of times, such as `t`, `time_ms` or `timestamp`, else the first of dates; in tables
+    /// with types that only if no rate is given.
     #[default]
     Auto,
     /// Column with this name.

@@ -322,11 +322,12 @@ impl CsvFollower {
         self.find(out)
     }
 
-    /// Returns whether the file that has the name by now has a row; an error in its first lines is told when it is read.
+    /// Returns whether the file that has the name by now has a row, or first lines that give no layout: the error is told
+    /// when it is read.
     fn has_next_begun(&self) -> Result<bool, FollowError> {
         let Ok(file) = File::open(&self.path) else { return Ok(false) };
         let head = Open::new(file, &self.path)?.read_at(0, PIECE_BYTES)?;
-        Ok(tail::header_of(&head, &self.options).is_ok_and(|(_, is_known)| is_known))
+        Ok(tail::header_of(&head, &self.options).map_or(true, |(_, is_known)| is_known))
     }
 
     /// Tells if rows were written to the former file although another has its name: they are not read.

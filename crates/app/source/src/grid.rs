@@ -234,11 +234,12 @@ fn measured(rows: &[Timed]) -> Result<Measured, GridError> {
     Ok(Measured { hertz: samples * 1e9 / span, tolerance: (spread + 1.0) / span })
 }
 
-/// Returns the rate with one sample in a period that a text states, such as `2.000000e-06`.
+/// Returns the rate with one sample in a period that a text states, such as `2.000000e-06`; `None` if it is no period.
 ///
 /// Units: seconds.
 pub(crate) fn rate_of_period(text: &str) -> Option<SampleRate> {
-    let period: f64 = text.trim().parse().ok().filter(|period: &f64| *period > 0.0)?;
+    let is_one = |period: &f64| period.is_normal() && *period > 0.0;
+    let period: f64 = text.trim().parse().ok().filter(is_one)?;
     // The uncertainty of the last digit that a float keeps.
     roundest(1.0 / period, 1e-12)
 }
@@ -462,7 +463,9 @@ mod tests {
         assert!(over(&times(360.0, 4_096, 1e6), "350").is_err());
         assert_eq!(rate_of_period(" 2.000000e-06"), Some(rate("500k")));
         assert_eq!(rate_of_period("4e-10"), Some(rate("2500M")));
-        assert_eq!(rate_of_period("0"), None);
+        for text in ["0", "-1", "inf", "NaN", "1e-310", "1e-300", "1e300", "1.7e308", "soon"] {
+            assert_eq!(rate_of_period(text), None, "{text}");
+        }
         assert!(rate_beside(rate("500k"), Some(rate("400k"))).is_err());
     }
 

@@ -36,8 +36,7 @@ impl Decimal {
 fn comma_as_point(text: &str) -> Option<String> {
     let (whole, decimals) = text.split_once(',')?;
     let is_decimal = decimals.starts_with(|sign: char| sign.is_ascii_digit()) && !text.contains('.');
-    let pointed = format!("{whole}.{decimals}");
-    (is_decimal && pointed.parse::<f64>().is_ok()).then_some(pointed)
+    is_decimal.then(|| format!("{whole}.{decimals}")).filter(|pointed| pointed.parse::<f64>().is_ok())
 }
 
 /// Returns whether a cell is a number, with either decimal sign.

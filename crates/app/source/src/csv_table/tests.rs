@@ -172,6 +172,9 @@ fn what_is_wrong_is_told_with_its_line() {
     assert!(refusal("t\n1\n", &FileOptions::default()).contains("no values"));
     assert!(refusal("a,b\n", &at("1")).contains("no line of values"));
     assert!(refusal("a,a\n1,2\n", &at("1")).contains("two channels"));
+    // A date beyond the last column is no column.
+    assert!(refusal("state\nOL,2026-01-01 00:00:00\n", &at("1")).contains("line 2 has 2 fields, expected 1"));
+    assert!(refusal("XInc: inf\nData,\n0.25\n", &FileOptions::default()).contains("set it with --rate"));
 }
 
 #[test]

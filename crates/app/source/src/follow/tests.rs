@@ -263,6 +263,23 @@ fn rows_that_come_into_a_renamed_file_are_read_until_the_next_has_a_row() {
 }
 
 #[test]
+fn a_next_file_that_gives_no_layout_is_an_error() {
+    let mut scene = Scene::begin("x\n1\n", Begin::Beginning);
+    assert_eq!(scene.values(), [1.0]);
+    rename(scene.path(), scene.folder.path().join("log.csv.1")).unwrap();
+    scene.append("a,a\n1,2\n");
+    let mut news = Vec::new();
+    let said = loop {
+        match scene.follower.read(&mut news) {
+            Ok(true) => {}
+            Ok(false) => panic!("the next file is waited for: {news:?}"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(said.contains("two columns are named `a`"), "{said}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
