@@ -1,4 +1,4 @@
-//! Any bytes as a file to publish: WAV, CSV, Parquet, NPY with its description.
+//! Any bytes as a file to publish: WAV, CSV, Parquet, Arrow, NPY with its description.
 //!
 //! A fuzzer cannot guess Parquet, so most inputs are changes to a valid file. An opened file yields complete
 //! samples and holes to its end, as many as announced, nothing after the end, and the same on a second pass.
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use archive::{Archive, CsvTimes, Export, Store};
-use fuzz::recording::{cut, name, run};
+use fuzz::recording::{cut, folder, name, run};
 use fuzz::spoil::Spoil;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -38,6 +38,7 @@ enum Kind {
     Wav,
     Csv,
     Parquet,
+    Arrow,
     Npy,
 }
 
@@ -46,6 +47,7 @@ struct Whole {
     wav: Vec<u8>,
     csv: Vec<u8>,
     parquet: Vec<u8>,
+    arrow: Vec<u8>,
     npy: Vec<u8>,
     toml: Vec<u8>,
 }
@@ -59,6 +61,7 @@ fuzz_target!(|input: Input<'_>| {
         Kind::Wav => (whole.wav.clone(), "wav"),
         Kind::Csv => (whole.csv.clone(), "csv"),
         Kind::Parquet => (whole.parquet.clone(), "parquet"),
+        Kind::Arrow => (whole.arrow.clone(), "arrows"),
         Kind::Npy => (whole.npy.clone(), "npy"),
     };
     if !input.whole {
@@ -146,6 +149,9 @@ impl Whole {
     /// Exports the recording in every format, and creates a short sound.
     fn make() -> Self {
         let store: Arc<dyn Store> = Arc::new(cut());
+        let segment = store.list(&folder()).expect("it was just made").into_iter().find(|name| name.ends_with(".arrows"));
+        let segment = folder().join(segment.expect("the last segment is open"));
+        let arrow = archive::read_whole(&*store, &segment).expect("it is there");
         let archive = Archive::on(store).expect("it was just made");
         let entry = archive.stream(&run(), &name()).expect("it is there");
         let always = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
@@ -159,7 +165,7 @@ impl Whole {
                     { name = \"pair\", unit = \"V\", shape = [2] }]\nruns = [{ rows = 40, start_ns = 0, \
                     first_index = 0 }, { rows = 1, start_ns = 50000000, first_index = 50, partial = true }, \
                     { rows = 69, start_ns = 51000000, first_index = 51 }]\n";
-        Self { wav: wav(), csv, parquet, npy: npy.into_inner(), toml: toml.into() }
+        Self { wav: wav(), csv, parquet, arrow, npy: npy.into_inner(), toml: toml.into() }
     }
 }
 

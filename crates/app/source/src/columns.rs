@@ -63,8 +63,8 @@ const ESCAPE: &str = "channel:";
 /// Chosen columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
-    /// Column of the time, and its unit in nanoseconds.
-    pub(crate) time: Option<(usize, i128)>,
+    /// Column of the time.
+    pub(crate) time: Option<usize>,
     /// Column of the sample index: only a column `index` together with times `time_ns`.
     pub(crate) index: Option<usize>,
     /// Columns of the channels.
@@ -84,9 +84,8 @@ pub(crate) fn channel_name(column: &str) -> &str {
 /// Chooses columns by the options and by the headings.
 pub(crate) fn choose(headings: &[Channel], options: &FileOptions) -> Result<Chosen, ColumnError> {
     let time = time_place(headings, &options.time)?;
-    let time = time.map(|place| Ok((place, unit_of(&headings[place])?))).transpose()?;
-    let index = index_place(headings, time.map(|(place, _)| place));
-    let is_free = |place: &usize| time.is_none_or(|(time, _)| time != *place) && index != Some(*place);
+    let index = index_place(headings, time);
+    let is_free = |place: &usize| time != Some(*place) && index != Some(*place);
     let channels = channel_places(headings, &options.columns, is_free)?;
     if time.is_none() && options.rate.is_none() {
         return Err(ColumnError::NoRate);
@@ -150,11 +149,6 @@ pub(crate) fn unit_told(heading: &Channel) -> Result<Option<i128>, ColumnError> 
     }
     let unknown = || ColumnError::TimeUnit { column: heading.name.clone(), unit: heading.unit.clone() };
     nanos_per_unit(&heading.unit).ok_or_else(unknown).map(Some)
-}
-
-/// Returns the unit of a time column by its name or heading, else seconds. Units: nanoseconds.
-pub(crate) fn unit_of(heading: &Channel) -> Result<i128, ColumnError> {
-    Ok(unit_told(heading)?.unwrap_or(NANOS_PER_SECOND))
 }
 
 /// Returns the column of the sample index: `index` beside the times of an export of the archive.

@@ -13,8 +13,9 @@ mod instruments;
 mod layout;
 mod lines;
 
+pub(crate) use clock::Zone;
 pub use clock::{TimeError, TimeUnit};
 pub use head::HeadError;
 pub(crate) use head::{Head, TextOptions};
-pub(crate) use layout::{Layout, RowError};
+pub(crate) use layout::{Layout, Place, RowError};
 pub(crate) use lines::{LineError, MARK, TextLines, is_passed_over};

@@ -1,18 +1,19 @@
 //! Complete CSV files, compressed or not, with their holes.
 //!
 //! How the text is laid out is decided by [`Head`]. With a time column the rate is derived from it, and a longer step is a
-//! hole of the recording; without one the rate must be given, unless the file states it. A column of sample indices, as
-//! the archive exports it, gives the holes exactly. For files that grow: [`CsvFollower`](crate::CsvFollower).
+//! hole of the recording; irregular times are kept as they are. Without a time column the rate must be given, unless the
+//! file states it. A column of sample indices, as the archive exports it, gives the holes exactly. For files that grow: [`CsvFollower`](crate::CsvFollower).
 
 use std::io::Read;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use sample::{Dtype, Schema, StreamName};
+use units::WallTime;
 
 use crate::columns::moment;
-use crate::csv::{Head, Layout, LineError, RowError, TextLines, TextOptions, is_passed_over};
-use crate::grid::{Grid, ROWS_FOR_RATE, Timed, rate_beside, rate_over};
+use crate::csv::{Head, Layout, LineError, Place, RowError, TextLines, TextOptions, is_passed_over};
+use crate::grid::{Grid, Keep, OwnTimes, Pace, ROWS_FOR_RATE, Timed, pace_over, rate_beside};
 use crate::piece::samples_at_once;
 use crate::text_file;
 use crate::{ColumnError, Description, FileOptions, GridError, HeadError, HoleKind, NanPolicy, NumberError};
@@ -23,6 +24,7 @@ type Text = TextLines<Box<dyn Read + Send>>;
 /// CSV file being played.
 pub struct CsvTable {
     path: PathBuf,
+    options: FileOptions,
     description: Description,
     /// Layout before the first row; `reading` learns from the rows.
     layout: Layout,
@@ -30,13 +32,17 @@ pub struct CsvTable {
     nan: NanPolicy,
     text: Text,
     grid: Option<Grid>,
+    /// Check of the times that samples keep.
+    own: Option<OwnTimes>,
     /// Number of samples missing before the next ones.
     hole_left: u64,
-    /// Elements of a row that was read but not yet returned.
+    /// Elements of a row that was read but not yet returned, and its time if samples keep theirs.
     waiting: Vec<u8>,
+    waiting_time: Option<WallTime>,
     /// Error behind samples that were returned first.
     failure: Option<CsvError>,
     buffer: Vec<u8>,
+    times: Vec<WallTime>,
 }
 
 /// Error of a CSV file, with its line.
@@ -96,6 +102,11 @@ pub enum CsvError {
     /// The columns cannot be chosen as requested.
     #[error(transparent)]
     Columns(#[from] ColumnError),
+    /// Another file has the name when it is to be played again.
+    #[error(
+        "the file has changed: its first lines are others than before\nstart again to publish the new one"
+    )]
+    Changed,
     /// There is no line of values.
     #[error("the table has no line of values")]
     Empty,
@@ -118,7 +129,7 @@ impl CsvTable {
     pub fn open(path: &Path, name: StreamName, options: &FileOptions) -> Result<Self, SourceError> {
         let layout = layout_of(path, options)?;
         let times = first_times(path, &layout)?;
-        let rate = rate_of(&layout, &times, options)?;
+        let pace = pace_of(&layout, &times, options)?;
         let mut channels = layout.channels();
         if options.channel_names.len() == channels.len() {
             channels
@@ -126,21 +137,26 @@ impl CsvTable {
                 .zip(&options.channel_names)
                 .for_each(|(channel, name)| channel.name.clone_from(name));
         }
-        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), rate, channels)?;
+        let schema = Schema::new(options.dtype.unwrap_or(Dtype::F8), pace.rate, channels)?;
+        let schema = pace.labelled(schema);
         let start = times.first().and_then(|row| moment(row.time_ns));
         let description = Description { name, schema, timing: Timing::Recorded { start }, samples: None };
         Ok(Self {
             text: rows_of(path, &layout)?,
-            grid: grid_of(&layout, rate),
+            grid: grid_of(&layout, pace),
+            own: pace.is_own.then(OwnTimes::default),
             path: path.to_owned(),
+            options: options.clone(),
             description,
             reading: layout.clone(),
             layout,
             nan: options.nan,
             hole_left: 0,
             waiting: Vec::new(),
+            waiting_time: None,
             failure: None,
             buffer: Vec::new(),
+            times: Vec::new(),
         })
     }
 
@@ -152,6 +168,7 @@ impl CsvTable {
                 return Ok(());
             }
             self.buffer.append(&mut self.waiting);
+            self.times.extend(self.waiting_time.take());
         }
         Ok(())
     }
@@ -164,12 +181,8 @@ impl CsvTable {
                 .reading
                 .read(text, as_elements, &mut self.waiting)
                 .map_err(|error| at_line(&self.layout, line, error))?;
-            if let (Some(grid), Some(place)) = (&mut self.grid, place.index.map(i128::from).or(place.time_ns))
-            {
-                let hole = grid.hole_before(place).map_err(|source| CsvError::Time { line, source });
-                let hole = hole.inspect_err(|_| self.waiting.clear())?;
-                self.hole_left = self.hole_left.saturating_add(hole);
-            }
+            let placed = self.place(&place).inspect_err(|_| self.waiting.clear());
+            placed.map_err(|source| CsvError::Time { line, source })?;
             if !self.waiting.is_empty() {
                 return Ok(true);
             }
@@ -177,6 +190,17 @@ impl CsvTable {
             self.hole_left = self.hole_left.saturating_add(1);
         }
         Ok(false)
+    }
+
+    /// Takes the place of a row: the hole before it, and its time if samples keep theirs.
+    fn place(&mut self, place: &Place) -> Result<(), GridError> {
+        if let (Some(own), Some(time_ns)) = (&mut self.own, place.time_ns) {
+            self.waiting_time = Some(own.next(time_ns)?);
+        }
+        if let (Some(grid), Some(place)) = (&mut self.grid, place.index.map(i128::from).or(place.time_ns)) {
+            self.hole_left = self.hole_left.saturating_add(grid.hole_before(place)?);
+        }
+        Ok(())
     }
 }
 
@@ -186,7 +210,8 @@ impl Source for CsvTable {
     }
 
     fn decided(&self) -> Option<String> {
-        Some(self.layout.said())
+        let own = self.own.map_or("", |_| "; every row keeps its own time, the rate is their mean");
+        Some(self.layout.said() + own)
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
@@ -194,6 +219,7 @@ impl Source for CsvTable {
             return Err(failure.into());
         }
         self.buffer.clear();
+        self.times.clear();
         if self.hole_left == 0 {
             let count = samples_at_once(at_most, self.description.schema.sample_bytes());
             match self.fill(count) {
@@ -202,7 +228,12 @@ impl Source for CsvTable {
             }
         }
         if !self.buffer.is_empty() {
-            return Ok(Piece::Samples(&self.buffer));
+            let (samples, times) = (&self.buffer[..], &self.times[..]);
+            return Ok(if self.own.is_some() {
+                Piece::Timed { samples, times }
+            } else {
+                Piece::Samples(samples)
+            });
         }
         if self.hole_left > 0 {
             let samples = self.hole_left.min(at_most.get());
@@ -213,11 +244,17 @@ impl Source for CsvTable {
     }
 
     fn rewind(&mut self) -> Result<(), SourceError> {
+        if layout_of(&self.path, &self.options)?.found != self.layout.found {
+            return Err(CsvError::Changed.into());
+        }
+        let pace = Pace::of(&self.description.schema);
         self.text = rows_of(&self.path, &self.layout)?;
-        self.grid = grid_of(&self.layout, self.description.schema.rate);
+        self.grid = grid_of(&self.layout, pace);
+        self.own = pace.is_own.then(OwnTimes::default);
         self.reading = self.layout.clone();
         self.hole_left = 0;
         self.waiting.clear();
+        self.waiting_time = None;
         self.failure = None;
         Ok(())
     }
@@ -279,17 +316,19 @@ fn first_times(path: &Path, layout: &Layout) -> Result<Vec<Timed>, CsvError> {
     Ok(rows)
 }
 
-fn rate_of(layout: &Layout, times: &[Timed], options: &FileOptions) -> Result<units::SampleRate, CsvError> {
+fn pace_of(layout: &Layout, times: &[Timed], options: &FileOptions) -> Result<Pace, CsvError> {
+    let keep = Keep::of(options.own_times, layout.found.index.is_some());
     match (&layout.clock, layout.found.rate) {
-        (None, Some(stated)) => Ok(rate_beside(stated, options.rate)?),
+        (None, Some(stated)) if keep != Keep::Always => {
+            Ok(Pace { rate: rate_beside(stated, options.rate)?, is_own: false })
+        }
         (None, None) if options.rate.is_none() => Err(ColumnError::NoRate.into()),
-        _ => Ok(rate_over(times, options.rate)?),
+        _ => Ok(pace_over(times, options.rate, keep)?),
     }
 }
 
-fn grid_of(layout: &Layout, rate: units::SampleRate) -> Option<Grid> {
-    let by_index = layout.found.index.map(|_| Grid::by_index());
-    by_index.or(layout.clock.as_ref().map(|_| Grid::by_time(rate)))
+fn grid_of(layout: &Layout, pace: Pace) -> Option<Grid> {
+    pace.grid(layout.found.index.is_some(), layout.clock.is_some())
 }
 
 fn advance(text: &mut Text) -> Result<bool, CsvError> {

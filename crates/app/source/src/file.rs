@@ -9,8 +9,8 @@ use sample::{Dtype, SchemaError, StreamName};
 use units::SampleRate;
 
 use crate::{
-    CsvTable, Description, NanPolicy, NpyArray, ParquetTable, Piece, ReadSeek, Recording, RecordingError,
-    Source, finite, npz,
+    CsvTable, Description, FramesError, NanPolicy, NpyArray, Piece, ReadSeek, Recording, RecordingError,
+    Source, Table, finite, npz, table,
 };
 use crate::{SourceError, TimeUnit, Wav, csv_table, text_file};
 
@@ -31,9 +31,12 @@ pub struct FileOptions {
     pub nan: NanPolicy,
     /// Kind of the file, whatever its name and content.
     pub kind: Option<Kind>,
-    /// Unit of the time column of a text; by default as its heading, its name or its first cell says.
+    /// Samples keep the times of their rows, although those are regular.
+    pub own_times: bool,
+    /// Unit of the time column; by default as its type, its heading, its name or its first cell says.
     pub time_unit: Option<TimeUnit>,
-    /// Time zone of local times in a text, by its name in the system's database; by default that of the host.
+    /// Time zone of local times, by its name in the system's database; by default that of the host in a text, and UTC
+    /// in a table with types.
     pub time_zone: Option<String>,
     /// Number of lines at the beginning of a text that are passed over.
     pub skip: u64,
@@ -67,20 +70,28 @@ pub enum OpenError {
     /// The type is not recognised by name or content.
     #[error(
         "unknown file type by name and content\n\
-         supported are .wav .csv .tsv .parquet .npy and .npz; a table of text in any file: --format csv"
+         supported are {}; a table of text in any file: --format csv; \
+         with tallycast's Python package (cargo xtask wheel) also {}",
+        dotted(EXTENSIONS.iter().map(|(it, _)| *it)), dotted(PYTHON_EXTENSIONS.into_iter())
     )]
     UnknownKind,
     /// Columns were chosen in a file without columns.
     #[error(
-        "a WAV file has no columns to choose\nomit --columns; it applies to CSV, Parquet and structured arrays"
+        "a WAV file has no columns to choose\nomit --columns; it applies to tables and structured arrays"
     )]
     NoColumns,
-    /// A time column was chosen in a file without one.
-    #[error("{0} file has no time column\nomit --time; it applies to CSV and Parquet")]
+    /// A time column was chosen, or described, in a file without one.
+    #[error(
+        "{0} file has no time column\n\
+         omit --time, --own-times, --time-unit and --time-zone; they apply to CSV, Parquet and Arrow"
+    )]
     NoTime(&'static str),
-    /// Options of text were given for another file.
-    #[error("the file is no text\nomit --time-unit, --time-zone and --skip; they apply to CSV")]
+    /// Lines are to be passed over in a file without lines.
+    #[error("the file is no text\nomit --skip; it applies to CSV")]
     NotText,
+    /// The form of times is named for a reader that knows it.
+    #[error("the file itself gives unit and zone of its times\nomit --time-unit and --time-zone")]
+    TimesTold,
     /// The file's name is no valid stream name.
     #[error("its name cannot be a stream name: {0}\nchoose one")]
     Name(#[from] SchemaError),
@@ -92,7 +103,7 @@ pub struct FileSource {
     inner: Box<dyn Source>,
 }
 
-/// Opens a WAV, CSV, Parquet, NPY or NPZ file, recognised by its extension or else by its content.
+/// Opens a WAV, CSV, Parquet, Arrow, NPY or NPZ file, recognised by its extension or else by its content.
 ///
 /// A CSV file may be compressed by gzip, and may have any other extension if its content is a table. `FILE.npz#ARRAY`
 /// is one array of an NPZ file.
@@ -104,12 +115,18 @@ pub struct FileSource {
 pub fn open_file(path: impl AsRef<Path>, options: &FileOptions) -> Result<FileSource, SourceError> {
     let path = path.as_ref();
     match open_inner(path, options) {
-        Ok(inner) => Ok(FileSource { path: path.to_owned(), inner }),
+        Ok(inner) => Ok(FileSource::new(path, inner)),
         Err(error) => Err(in_file(path, error)),
     }
 }
 
 impl FileSource {
+    /// Adds the path to the errors of a file's reader.
+    #[must_use]
+    pub fn new(path: &Path, inner: Box<dyn Source>) -> Self {
+        Self { path: path.to_owned(), inner }
+    }
+
     /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -135,8 +152,14 @@ impl Source for FileSource {
     }
 }
 
-fn in_file(path: &Path, error: SourceError) -> SourceError {
-    SourceError::File { path: path.to_owned(), source: Box::new(error) }
+/// Adds the path of a file to an error of its reader.
+#[must_use]
+pub fn in_file(path: &Path, error: SourceError) -> SourceError {
+    match error {
+        // The words of a reader in another process name the file where that helps.
+        SourceError::Frames(FramesError::Refused(_)) => error,
+        _ => SourceError::File { path: path.to_owned(), source: Box::new(error) },
+    }
 }
 
 /// Kind of a file.
@@ -148,6 +171,8 @@ pub enum Kind {
     Csv,
     /// Table by columns.
     Parquet,
+    /// Table by columns, as in memory: a file, a stream, or Feather.
+    Arrow,
     /// Array of NumPy.
     Npy,
     /// Arrays of NumPy in a ZIP file.
@@ -169,7 +194,8 @@ fn open_inner(path: &Path, options: &FileOptions) -> Result<Box<dyn Source>, Sou
     Ok(match kind {
         Kind::Csv => Box::new(CsvTable::open(path, name, options)?),
         Kind::Wav => finite(Box::new(Wav::open(path, name, options)?), options.nan),
-        Kind::Parquet => finite(Box::new(ParquetTable::open(path, name, options)?), options.nan),
+        Kind::Parquet => finite(Box::new(Table::open_parquet(path, name, options)?), options.nan),
+        Kind::Arrow => finite(Box::new(Table::open_arrow(path, name, options)?), options.nan),
         Kind::Npy => {
             let file = std::io::BufReader::new(File::open(path).map_err(OpenError::from)?);
             finite(Box::new(open_recording(Box::new(file), path, &name, options)?), options.nan)
@@ -186,14 +212,14 @@ fn check_columns(kind: &Kind, options: &FileOptions) -> Result<(), OpenError> {
         Kind::Wav if !options.columns.is_empty() => return Err(OpenError::NoColumns),
         Kind::Wav => "a WAV",
         Kind::Npy | Kind::Npz => "an NPY",
-        Kind::Csv | Kind::Parquet => return Ok(()),
+        Kind::Csv | Kind::Parquet | Kind::Arrow => return Ok(()),
     };
-    if options.time == TimeColumn::Auto { Ok(()) } else { Err(OpenError::NoTime(what)) }
+    let is_described = options.own_times || options.time_unit.is_some() || options.time_zone.is_some();
+    if is_described || options.time != TimeColumn::Auto { Err(OpenError::NoTime(what)) } else { Ok(()) }
 }
 
 fn check_text(kind: Kind, options: &FileOptions) -> Result<(), OpenError> {
-    let given = options.time_unit.is_some() || options.time_zone.is_some() || options.skip > 0;
-    if given && kind != Kind::Csv { Err(OpenError::NotText) } else { Ok(()) }
+    if options.skip > 0 && kind != Kind::Csv { Err(OpenError::NotText) } else { Ok(()) }
 }
 
 fn open_recording(
@@ -217,15 +243,14 @@ fn kind_of(path: &Path) -> Result<Kind, OpenError> {
         return Err(OpenError::Empty);
     }
     let ending = extension(path);
+    if let Some((_, kind)) = EXTENSIONS.iter().find(|(known, _)| *known == ending) {
+        return Ok(*kind);
+    }
     match ending.as_str() {
-        "wav" | "wave" => Ok(Kind::Wav),
-        "csv" | "tsv" => Ok(Kind::Csv),
-        "parquet" => Ok(Kind::Parquet),
-        "npy" => Ok(Kind::Npy),
-        "npz" => Ok(Kind::Npz),
         _ if [b"RIFF", b"RF64", b"BW64"].iter().any(|id| start.starts_with(*id)) => Ok(Kind::Wav),
         _ if start.starts_with(b"PAR1") => Ok(Kind::Parquet),
         _ if start.starts_with(b"\x93NUMPY") => Ok(Kind::Npy),
+        _ if table::is_arrow(&start) => Ok(Kind::Arrow),
         "gz" if text_file::is_compressed(&start)
             && extension(Path::new(path.file_stem().unwrap_or_default())) == "csv" =>
         {
@@ -234,6 +259,31 @@ fn kind_of(path: &Path) -> Result<Kind, OpenError> {
         _ if csv_table::is_table(path)? => Ok(Kind::Csv),
         _ => Err(OpenError::UnknownKind),
     }
+}
+
+/// Extensions of the files that are read here. Files with others are recognised by their content.
+const EXTENSIONS: [(&str, Kind); 11] = [
+    ("wav", Kind::Wav),
+    ("wave", Kind::Wav),
+    ("csv", Kind::Csv),
+    ("tsv", Kind::Csv),
+    ("parquet", Kind::Parquet),
+    ("arrow", Kind::Arrow),
+    ("arrows", Kind::Arrow),
+    ("feather", Kind::Arrow),
+    ("ipc", Kind::Arrow),
+    ("npy", Kind::Npy),
+    ("npz", Kind::Npz),
+];
+
+/// Extensions of the files that Python's packages read: the keys of `FORMATS` in `python/tallycast/readers/__init__.py`.
+pub const PYTHON_EXTENSIONS: [&str; 24] = [
+    "h5", "hdf5", "hdf", "nxs", "nx5", "nc", "nc4", "cdf", "tdms", "mf4", "mdf", "mf3", "mat", "mseed",
+    "miniseed", "msd", "ms", "mseed3", "hea", "xdf", "xdfz", "mcap", "edf", "bdf",
+];
+
+fn dotted<'a>(extensions: impl Iterator<Item = &'a str>) -> String {
+    extensions.map(|it| format!(".{it}")).collect::<Vec<_>>().join(" ")
 }
 
 fn extension(path: &Path) -> String {
@@ -347,14 +397,25 @@ mod tests {
         assert!(refusal(&columns).contains("the array has no named fields to choose"));
         let time = FileOptions { time: TimeColumn::None, ..options.clone() };
         assert!(refusal(&time).contains("an NPY file has no time column"));
-        assert!(refusal(&FileOptions { skip: 1, ..options }).contains("omit --time-unit"));
+        let described = FileOptions { time_zone: Some("UTC".to_owned()), ..options.clone() };
+        assert!(refusal(&described).contains("omit --time, --own-times, --time-unit and --time-zone"));
+        assert!(refusal(&FileOptions { own_times: true, ..options.clone() }).contains("no time column"));
+        assert!(refusal(&FileOptions { skip: 1, ..options }).contains("omit --skip"));
     }
 
     #[test]
     fn refusals_name_the_file() {
         assert!(refusal("a.npy", b"").contains("a.npy: the file is empty"));
         assert!(refusal("a.npy", b"no array at all").contains("a.npy: this is not an NPY file"));
-        assert!(refusal("a.xyz", b"something").contains(".wav .csv"));
+        let said = refusal("a.xyz", b"something");
+        assert!(
+            said.contains(".wav .wave .csv .tsv .parquet .arrow") && said.contains("--format csv"),
+            "{said}"
+        );
+        assert!(
+            said.contains("cargo xtask wheel") && said.contains(".h5") && said.contains(".tdms"),
+            "{said}"
+        );
         assert!(refusal("a.npy", &npy("<f4", "(1,)", &[0; 4])).contains("--rate"));
         let missing = open_file("/nowhere/at/all.wav", &FileOptions::default()).err().expect("not there");
         assert!(missing.to_string().contains("/nowhere/at/all.wav: cannot be opened"));

@@ -45,6 +45,10 @@ impl Source for Finite {
         &self.description
     }
 
+    fn decided(&self) -> Option<String> {
+        self.source.decided()
+    }
+
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
         if let Some(found) = self.found.take() {
             return Err(found.into());

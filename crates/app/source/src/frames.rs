@@ -1,7 +1,8 @@
 //! Samples that a reader in another process passes on: a line of JSON that describes them, then frames.
 //!
 //! The reader is Python's, for formats that Python's packages read; `python/tallycast/readers/__main__.py` defines the
-//! frames. It is started again to play a file again. Times become the grid of a table: rate and holes follow from them.
+//! frames. It is started again to play a file again. Times are read as those of a table: rate and holes follow from them, or
+//! samples keep them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read};
@@ -11,8 +12,8 @@ use sample::{Channel, Dtype, Schema, StreamName};
 use serde::Deserialize;
 use units::{RateError, SampleRate, WallTime};
 
-use crate::grid::{Grid, GridError, ROWS_FOR_RATE, Timed, rate_over};
-use crate::piece::{at_regular_times, samples_at_once};
+use crate::grid::{Grid, GridError, Keep, OwnTimes, Pace, ROWS_FOR_RATE, Timed, pace_over};
+use crate::piece::samples_at_once;
 use crate::{Description, HoleKind, Piece, Source, SourceError, Timing};
 
 /// Maximum size of the first line: 4,096 channels with long names.
@@ -32,8 +33,14 @@ pub struct Frames {
     start: StartReader,
     input: BufReader<FrameInput>,
     description: Description,
+    /// First line of the reader, with which it begins whenever it is started.
+    described: Described,
     /// `None` before the first times.
     grid: Option<Grid>,
+    /// Check of the times that samples keep, and those of the current frame.
+    own: Option<OwnTimes>,
+    times: VecDeque<WallTime>,
+    given: Vec<WallTime>,
     /// Runs of the current frame.
     runs: VecDeque<Run>,
     /// Error behind the runs.
@@ -84,6 +91,16 @@ pub enum FramesError {
         /// Requested type.
         asked: Dtype,
     },
+    /// Samples without times follow others with their own.
+    #[error(
+        "sample {0} and those behind it have no times, unlike those before\nset --rate, and omit --own-times"
+    )]
+    Untimed(u64),
+    /// Another file has the name when it is to be played again.
+    #[error(
+        "the file has changed: its streams or channels are others than before\nstart again to publish the new one"
+    )]
+    Changed,
     /// A time is not on the grid.
     #[error("sample {sample}: {source}")]
     Time {
@@ -101,6 +118,8 @@ pub struct FramesOptions {
     pub rate: Option<SampleRate>,
     /// Type that the elements must have.
     pub dtype: Option<Dtype>,
+    /// Samples keep their times, although those are regular.
+    pub own_times: bool,
 }
 
 #[derive(Deserialize)]
@@ -111,7 +130,7 @@ enum FirstLine {
     Stream(Described),
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, PartialEq, Deserialize)]
 struct Described {
     dtype: Dtype,
     rate: Option<String>,
@@ -157,17 +176,22 @@ impl Frames {
             return Err(FramesError::WrongDtype { actual: described.dtype, asked }.into());
         }
         let frame = next_frame(&mut input, 0)?;
-        let rate = described.rate(&frame, options.rate)?;
-        let mut schema = Schema::new(described.dtype, rate, described.channels)?;
-        schema.labels = described.labels;
+        let pace = described.pace(&frame, &options)?;
+        let mut schema = Schema::new(described.dtype, pace.rate, described.channels.clone())?;
+        schema.labels = described.labels.clone();
         let timing = Timing::Recorded { start: described.start_ns.map(WallTime::from_nanos) };
-        let schema = at_regular_times(schema);
+        let schema = pace.labelled(schema);
+        let left_out = described.left_out.clone();
         let description = Description { name: name.clone(), schema, timing, samples: None };
         let mut frames = Self {
             start,
             input,
             description,
+            described,
             grid: None,
+            own: pace.is_own.then(OwnTimes::default),
+            times: VecDeque::new(),
+            given: Vec::new(),
             runs: VecDeque::new(),
             failure: None,
             is_over: false,
@@ -175,12 +199,15 @@ impl Frames {
             buffer: Vec::new(),
         };
         frames.take(frame);
-        Ok(Opened::Stream(Box::new(frames), described.left_out))
+        Ok(Opened::Stream(Box::new(frames), left_out))
     }
 
     /// Divides a frame into runs.
     fn take(&mut self, frame: Frame) {
         match frame {
+            Frame::Samples(_) if self.own.is_some() => {
+                self.failure = Some(FramesError::Untimed(self.position))
+            }
             Frame::Samples(rows) => self.runs.push_back(Run { hole: 0, rows }),
             Frame::Hole(hole) => self.runs.push_back(Run { hole, rows: 0 }),
             Frame::Timed(times) => self.place(&times),
@@ -192,7 +219,12 @@ impl Frames {
         let rate = self.description.schema.rate;
         let grid = self.grid.get_or_insert_with(|| Grid::by_time(rate));
         for (row, time) in (self.position..).zip(times) {
-            match grid.hole_before(i128::from(*time)) {
+            let time = i128::from(*time);
+            let hole = match &mut self.own {
+                Some(own) => own.next(time).map(|time| self.times.push_back(time)).map(|()| 0),
+                None => grid.hole_before(time),
+            };
+            match hole {
                 Ok(0) if !self.runs.is_empty() => self.runs.back_mut().expect("not empty").rows += 1,
                 Ok(hole) => self.runs.push_back(Run { hole, rows: 1 }),
                 Err(source) => {
@@ -243,7 +275,11 @@ impl Source for Frames {
             let count = count.min(usize::try_from(run.rows).unwrap_or(usize::MAX));
             run.rows -= count as u64;
             self.read(count)?;
-            return Ok(Piece::Samples(&self.buffer));
+            if self.own.is_none() {
+                return Ok(Piece::Samples(&self.buffer));
+            }
+            self.given = self.times.drain(..count).collect();
+            return Ok(Piece::Timed { samples: &self.buffer, times: &self.given });
         }
     }
 
@@ -251,10 +287,13 @@ impl Source for Frames {
         let mut input = BufReader::new((self.start)().map_err(FramesError::from)?);
         match first_line(&mut input)? {
             FirstLine::Error { error } => return Err(FramesError::Refused(error).into()),
-            FirstLine::Stream(_) | FirstLine::Streams { .. } => {}
+            FirstLine::Stream(described) if described == self.described => {}
+            FirstLine::Stream(_) | FirstLine::Streams { .. } => return Err(FramesError::Changed.into()),
         }
         self.input = input;
         self.grid = None;
+        self.own = self.own.map(|_| OwnTimes::default());
+        self.times.clear();
         self.runs.clear();
         (self.failure, self.is_over, self.position) = (None, false, 0);
         Ok(())
@@ -262,16 +301,18 @@ impl Source for Frames {
 }
 
 impl Described {
-    /// Returns the requested rate, that of the file, or that of its times.
-    fn rate(&self, first: &Frame, asked: Option<SampleRate>) -> Result<SampleRate, FramesError> {
+    /// Returns the requested rate, that of the file, or that of its times, and whether samples keep those.
+    fn pace(&self, first: &Frame, options: &FramesOptions) -> Result<Pace, FramesError> {
         let told = self.rate.as_ref().map(|rate| rate.parse()).transpose()?;
-        match (asked.or(told), first) {
+        match (options.rate.or(told), first) {
             (rate, Frame::Timed(times)) => {
                 let row = |(index, time_ns): (u64, &i64)| Timed { index, time_ns: i128::from(*time_ns) };
                 let rows: Vec<Timed> = (0..).zip(times.iter().take(ROWS_FOR_RATE)).map(row).collect();
-                rate_over(&rows, rate).map_err(|source| FramesError::Time { sample: 0, source })
+                let pace = pace_over(&rows, rate, Keep::of(options.own_times, false));
+                pace.map_err(|source| FramesError::Time { sample: 0, source })
             }
-            (Some(rate), _) => Ok(rate),
+            _ if options.own_times => Err(FramesError::Time { sample: 0, source: GridError::NoTimes }),
+            (Some(rate), _) => Ok(Pace { rate, is_own: false }),
             (None, _) => Err(FramesError::NoRate),
         }
     }
@@ -327,7 +368,7 @@ fn exactly(input: &mut impl Read, buffer: &mut [u8], position: u64) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::piece::testing::{drain, plenty};
+    use crate::piece::testing::{drain, drain_timed, plenty};
 
     fn head(kind: u8, count: u64) -> Vec<u8> {
         [&[kind][..], &count.to_le_bytes()].concat()
@@ -398,6 +439,42 @@ mod tests {
         assert_eq!(drain(&mut *frames).unwrap(), whole);
         frames.rewind().unwrap();
         assert_eq!(drain(&mut *frames).unwrap(), whole);
+    }
+
+    #[test]
+    fn irregular_times_are_kept_over_frames_and_holes() {
+        const MS: i64 = 1_000_000;
+        let first = timed(&[0, 100 * MS, 149 * MS, 400 * MS], &[1, 2, 3, 4]);
+        let second = timed(&[400 * MS], &[5]);
+        let output = [&line("null")[..], &first, &head(b'H', 2), &second, &head(b'E', 0)];
+        let mut frames = open(&output, FramesOptions::default()).unwrap();
+        let times = [0, 100, 149, 400, 400].map(|at| at * MS).to_vec();
+        let whole = (vec![1, 2, 3, 4, 5], times, vec![(4, 2, HoleKind::Recording)]);
+        assert_eq!(drain_timed(&mut *frames).unwrap(), whole);
+        frames.rewind().unwrap();
+        assert_eq!(drain_timed(&mut *frames).unwrap(), whole);
+        let output = [&line("null")[..], &first, &head(b'S', 1), &[5], &head(b'E', 0)];
+        let said =
+            drain_timed(&mut *open(&output, FramesOptions::default()).unwrap()).unwrap_err().to_string();
+        assert!(said.starts_with("sample 4 and those behind it have no times"), "{said}");
+        let own = FramesOptions { own_times: true, ..FramesOptions::default() };
+        let none = [&line("\"1\"")[..], &head(b'S', 1), &[1]];
+        assert!(open(&none, own).err().expect("no times").to_string().contains("no times to keep"));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_not_played_again() {
+        let mut rates = ["\"1\"", "\"1\"", "\"2\""].into_iter();
+        let start: StartReader = Box::new(move || {
+            let output = [&line(rates.next().unwrap())[..], &head(b'S', 1), &[7], &head(b'E', 0)].concat();
+            Ok(Box::new(std::io::Cursor::new(output)))
+        });
+        let opened = Frames::open(start, &"test".parse().unwrap(), FramesOptions::default()).unwrap();
+        let Opened::Stream(mut frames, _) = opened else { panic!("several streams") };
+        assert_eq!(drain(&mut *frames).unwrap().0, [7]);
+        frames.rewind().unwrap();
+        assert_eq!(drain(&mut *frames).unwrap().0, [7]);
+        assert!(frames.rewind().unwrap_err().to_string().starts_with("the file has changed"));
     }
 
     #[test]

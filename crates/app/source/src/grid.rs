@@ -2,10 +2,13 @@
 //!
 //! Files often have a time for every row and no rate. The rate is derived from the first rows and rounded to the
 //! number a person would have written; then every step between rows is either one sample or a hole. Times that do not
-//! advance by about a sample are refused: a stream has one rate. If rows also have their sample index, the holes
-//! follow from it exactly, and the times give only the rate.
+//! advance by about a sample have no rate: then every row keeps its own time. If rows also have their sample index, the
+//! holes follow from it exactly, and the times give only the rate.
 
-use units::SampleRate;
+use sample::{OWN_TIMES, Schema, TIMES_LABEL};
+use units::{SampleRate, WallTime};
+
+use crate::piece::at_regular_times;
 
 pub(crate) const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -22,6 +25,9 @@ const ROWS_FOR_DOUBT: usize = 10;
 /// (100 ppm). The uncertainty of the times comes on top.
 const CLOCK_DEVIATION: f64 = 1e-3;
 
+/// Relative tolerance of a mean rate, which is only a hint.
+const MEAN_TOLERANCE: f64 = 5e-3;
+
 /// Latest time that a count of nanoseconds in 64 bits holds, in the year 2262. Units: seconds since 1970.
 const LATEST_SECONDS: i128 = i64::MAX as i128 / NANOS_PER_SECOND;
 /// Years 2000 and 2100. Units: seconds since 1970.
@@ -37,7 +43,8 @@ pub enum GridError {
     /// The time does not advance.
     #[error(
         "its time is {step_ns} ns after the row before, less than half a sample at {rate} samples per second\n\
-         the column is not a regular clock: ignore it with --time none and set --rate"
+         the column is not a regular clock: keep every row's time with --own-times, or ignore it with --time none \
+         and set --rate"
     )]
     NoStep {
         /// Step from the row before to this one.
@@ -46,8 +53,26 @@ pub enum GridError {
         rate: SampleRate,
     },
     /// The rate cannot be determined from the steps.
-    #[error("the rate cannot be determined: the times of the first rows do not advance\nset it with --rate")]
+    #[error(
+        "the rate cannot be determined: the times of the first rows do not advance\n\
+         set it with --rate, and keep every row's time with --own-times or ignore it with --time none"
+    )]
     NoRate,
+    /// A time that a sample would keep is before that of the sample before.
+    #[error(
+        "its time is {back_ns} ns before that of the row before\n\
+         sort the rows by time, or ignore the times with --time none and set --rate"
+    )]
+    Back {
+        /// Distance to the row before. Units: nanoseconds.
+        back_ns: u64,
+    },
+    /// A time has no count of nanoseconds.
+    #[error("its time lies outside the years 1677 to 2262\nname its unit with --time-unit")]
+    OutsideClock,
+    /// There are no times to keep.
+    #[error("the rows have no times to keep\nname the column with --time, or omit --own-times")]
+    NoTimes,
     /// The requested rate is not that of the times.
     #[error(
         "its times advance at {found} samples per second, not at {asked}\n\
@@ -150,6 +175,110 @@ impl Grid {
         }
         Ok(u64::try_from(samples - 1).unwrap_or(u64::MAX))
     }
+}
+
+/// Times that samples keep: each is that of a row, and none before that of the row before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwnTimes {
+    newest: Option<WallTime>,
+}
+
+impl OwnTimes {
+    /// Takes the next row's time. Units: nanoseconds.
+    pub(crate) fn next(&mut self, time_ns: i128) -> Result<WallTime, GridError> {
+        let time = i64::try_from(time_ns).map(WallTime::from_nanos).map_err(|_| GridError::OutsideClock)?;
+        let back_ns = self.newest.map_or(0, |newest| i128::from(newest.as_nanos()) - time_ns);
+        if back_ns > 0 {
+            return Err(GridError::Back { back_ns: u64::try_from(back_ns).unwrap_or(u64::MAX) });
+        }
+        self.newest = Some(time);
+        Ok(time)
+    }
+}
+
+/// Rate of a table's rows, and whether they keep their own times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pace {
+    pub(crate) rate: SampleRate,
+    pub(crate) is_own: bool,
+}
+
+/// Rows that keep their own times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keep {
+    /// All, as asked.
+    Always,
+    /// All if they are irregular.
+    Irregular,
+    /// None: their places are known from their indices.
+    Never,
+}
+
+impl Keep {
+    /// Returns the rows that keep their times, as asked or as their places are known.
+    pub(crate) const fn of(own_times: bool, has_index: bool) -> Self {
+        match (own_times, has_index) {
+            (true, _) => Self::Always,
+            (false, true) => Self::Never,
+            (false, false) => Self::Irregular,
+        }
+    }
+}
+
+impl Pace {
+    /// Returns the pace of samples with a schema.
+    pub(crate) fn of(schema: &Schema) -> Self {
+        Self { rate: schema.rate, is_own: schema.has_own_times() }
+    }
+
+    /// Returns the schema with the label of own times, if samples keep theirs, and without it otherwise.
+    pub(crate) fn labelled(self, schema: Schema) -> Schema {
+        let mut schema = at_regular_times(schema);
+        if self.is_own {
+            schema.labels.insert(TIMES_LABEL.to_owned(), OWN_TIMES.to_owned());
+        }
+        schema
+    }
+
+    /// Returns the grid of rows with indices or times; `None` if their places are one after the other.
+    pub(crate) fn grid(self, has_index: bool, has_time: bool) -> Option<Grid> {
+        let by_time = || (has_time && !self.is_own).then(|| Grid::by_time(self.rate));
+        has_index.then(Grid::by_index).or_else(by_time)
+    }
+}
+
+/// Returns the pace of rows by the times of the first of them, and by the requested rate.
+///
+/// Irregular times advance, but not all by about a sample: those rows keep them, and the rate is their mean.
+pub(crate) fn pace_over(rows: &[Timed], asked: Option<SampleRate>, keep: Keep) -> Result<Pace, GridError> {
+    match keep {
+        Keep::Always if rows.is_empty() => Err(GridError::NoTimes),
+        Keep::Always => {
+            let rate = asked.or_else(|| mean_rate(rows)).ok_or(GridError::NoRate)?;
+            Ok(Pace { rate, is_own: true })
+        }
+        Keep::Irregular if asked.is_none() && is_irregular(rows) => {
+            let rate = mean_rate(rows).ok_or(GridError::NoRate)?;
+            Ok(Pace { rate, is_own: true })
+        }
+        _ => Ok(Pace { rate: rate_over(rows, asked)?, is_own: false }),
+    }
+}
+
+/// Returns whether no time goes back, most advance, and one advances by less than half the usual step.
+fn is_irregular(rows: &[Timed]) -> bool {
+    let mut steps: Vec<f64> = rows.windows(2).map(|pair| to_f64(pair[1].time_ns - pair[0].time_ns)).collect();
+    steps.sort_unstable_by(f64::total_cmp);
+    let median = steps.get(steps.len() / 2).copied().unwrap_or(0.0);
+    median > 0.0 && steps[0] >= 0.0 && steps[0] < median * SHORTEST_STEP_SAMPLES
+}
+
+/// Returns the mean rate of rows, rounded to a few digits.
+fn mean_rate(rows: &[Timed]) -> Option<SampleRate> {
+    let (first, last) = (rows.first()?, rows.last()?);
+    let span = to_f64(last.time_ns - first.time_ns);
+    let samples = to_f64(i128::from(last.index) - i128::from(first.index));
+    if span > 0.0 && samples > 0.0 { roundest(samples * 1e9 / span, MEAN_TOLERANCE) } else { None }
 }
 
 /// Time of a row and its sample index; without an index column, the number of the row.
@@ -389,6 +518,38 @@ mod tests {
         assert_eq!(rate_told(&times(99.0, 3, 1.0)), Ok(rate("99")));
         assert_eq!(rate_told(&times(999.0, 3, 1.0)), Ok(rate("999")));
         assert_eq!(rate_told(&times(1e6, 100, 1.0)), Ok(rate("1M")));
+    }
+
+    #[test]
+    fn irregular_times_are_kept_and_regular_ones_are_not() {
+        let over = |times_ms: &[i128], keep: Keep| {
+            let row = |(index, ms): (u64, &i128)| Timed { index, time_ns: ms * 1_000_000 };
+            pace_over(&(0..).zip(times_ms).map(row).collect::<Vec<_>>(), None, keep)
+        };
+        let own = |text: &str| Ok(Pace { rate: rate(text), is_own: true });
+        assert_eq!(over(&[0, 100, 149, 400], Keep::Irregular), own("7.5"));
+        assert_eq!(over(&[0, 100, 100, 400], Keep::Irregular), own("7.5"), "two at one time");
+        // Half a step is a sample late; a hole is no irregularity, and an index says more than times.
+        let regular = |text: &str| Ok(Pace { rate: rate(text), is_own: false });
+        assert_eq!(over(&[0, 100, 200, 500, 600], Keep::Irregular), regular("10"));
+        assert!(!over(&[0, 100, 150, 250], Keep::Irregular).unwrap().is_own);
+        assert!(!over(&[0, 100, 149, 400], Keep::Never).unwrap().is_own);
+        assert_eq!(over(&[0, 100, 200], Keep::Always), own("10"));
+        assert_eq!(over(&[], Keep::Always), Err(GridError::NoTimes));
+        assert_eq!(over(&[7, 7], Keep::Always), Err(GridError::NoRate));
+        // Times that go back are those of no stream.
+        assert!(!over(&[0, 100, 49, 400], Keep::Irregular).is_ok_and(|pace| pace.is_own));
+    }
+
+    #[test]
+    fn own_times_stay_or_advance_within_the_range_of_clocks() {
+        let mut own = OwnTimes::default();
+        for time in [i128::from(i64::MIN), 0, 0, 5] {
+            assert_eq!(own.next(time).map(|time| i128::from(time.as_nanos())), Ok(time));
+        }
+        assert_eq!(own.next(4), Err(GridError::Back { back_ns: 1 }));
+        assert_eq!(own.next(i128::from(i64::MAX)).map(WallTime::as_nanos), Ok(i64::MAX));
+        assert_eq!(own.next(i128::from(i64::MAX) + 1), Err(GridError::OutsideClock));
     }
 
     #[test]

@@ -21,7 +21,6 @@ mod lines;
 mod npy;
 mod npz;
 mod numbers;
-mod parquet_table;
 mod piece;
 mod playback;
 mod player;
@@ -29,6 +28,7 @@ mod raw;
 mod recording;
 mod repeat;
 pub mod signals;
+mod table;
 mod text_file;
 mod wav;
 mod wave;
@@ -38,7 +38,8 @@ pub use csv::{HeadError, TimeError, TimeUnit};
 pub use csv_table::{CsvError, CsvTable};
 pub use dtypes::{DtypeError, Number};
 pub use file::{
-    FileOptions, FileSource, Kind as FileKind, OpenError, TimeColumn, as_word, name_of, open_file,
+    FileOptions, FileSource, Kind as FileKind, OpenError, PYTHON_EXTENSIONS, TimeColumn, as_word, in_file,
+    name_of, open_file,
 };
 pub use finite::{NotFinite, finite};
 pub use follow::{Begin, CsvFollower, FollowError, FollowOptions, Followed, Mark, Rows};
@@ -48,12 +49,12 @@ pub use lines::{Lines, LinesError, LinesOptions};
 pub use npy::{NpyArray, NpyError, ReadSeek};
 pub use npz::NpzError;
 pub use numbers::{NanPolicy, NumberError};
-pub use parquet_table::{ParquetError, ParquetTable};
 pub use piece::{Description, HoleKind, MAX_PIECE_BYTES, Piece, Source, SourceError, Timing};
 pub use playback::{Playback, Speed, SpeedError};
 pub use player::{Player, Step};
 pub use raw::{Raw, RawError};
 pub use recording::{Recording, RecordingError};
 pub use repeat::Repeat;
+pub use table::{Table, TableError};
 pub use wav::{Wav, WavError};
 pub use wave::{Shape, UnknownShape, Wave, WaveError, WaveOptions};

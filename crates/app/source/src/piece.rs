@@ -164,9 +164,9 @@ pub enum SourceError {
     /// Error of a CSV file.
     #[error(transparent)]
     Csv(#[from] crate::CsvError),
-    /// Error of a Parquet file.
+    /// Error of a table with typed columns: Parquet or Arrow.
     #[error(transparent)]
-    Parquet(#[from] crate::ParquetError),
+    Table(#[from] crate::TableError),
     /// Error of a reader in another process.
     #[error(transparent)]
     Frames(#[from] crate::FramesError),
@@ -252,6 +252,26 @@ pub(crate) mod testing {
         }
         assert_eq!(source.next(plenty())?, Piece::End, "the end stays the end");
         Ok((bytes, holes))
+    }
+
+    /// Bytes of a source whose samples keep their times, those in nanoseconds, and its holes as [`drain`] has them.
+    pub(crate) type Timely = (Vec<u8>, Vec<i64>, Vec<(u64, u64, HoleKind)>);
+
+    /// Pulls a source whose samples keep their times to its end.
+    pub(crate) fn drain_timed(source: &mut dyn Source) -> Result<Timely, SourceError> {
+        assert!(source.description().schema.has_own_times());
+        let (mut bytes, mut kept, mut holes) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            match source.next(plenty())? {
+                Piece::Samples(_) => panic!("samples without their times"),
+                Piece::Timed { samples, times } => {
+                    bytes.extend_from_slice(samples);
+                    kept.extend(times.iter().map(|time| time.as_nanos()));
+                }
+                Piece::Hole { samples, why } => holes.push((kept.len() as u64, samples, why)),
+                Piece::End => return Ok((bytes, kept, holes)),
+            }
+        }
     }
 
     /// Decodes elements as floats.

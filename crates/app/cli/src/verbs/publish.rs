@@ -12,6 +12,7 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use source::{Description, Source, Speed};
@@ -144,11 +145,26 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     ending.wait_for_readers(streams.iter().map(|(_, publisher)| publisher), arguments.wait());
     ending.begin();
     let (arguments, ending) = (&arguments, &ending);
+    let count = streams.len();
     let left: Vec<anyhow::Result<bool>> = std::thread::scope(|scope| {
-        let play = |stream| scope.spawn(move || arguments.play(stream, ending));
+        let play = |stream: Stream| {
+            let name = stream.1.name().clone();
+            scope.spawn(move || {
+                let played = arguments.play(stream, ending);
+                if let (Err(error), true) = (&played, count > 1) {
+                    // The others may go on for hours.
+                    eprintln!("{name} has ended: {error:#}");
+                }
+                played
+            })
+        };
         let threads: Vec<_> = streams.into_iter().map(play).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
+    let failed = left.iter().filter(|played| played.is_err()).count();
+    if count > 1 && failed > 0 {
+        bail!("{failed} of {count} streams ended with an error, which is told above");
+    }
     let left = left.into_iter().collect::<anyhow::Result<Vec<bool>>>()?;
     let is_fine = is_on_host || left.into_iter().all(|left| left);
     Ok(if is_fine { Outcome::Fine } else { Outcome::Found })

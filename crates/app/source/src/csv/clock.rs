@@ -70,6 +70,15 @@ impl Zone {
         Self { zone, name }
     }
 
+    /// Returns the moment at which the clocks of the zone show a time, which counts as if it were UTC.
+    ///
+    /// Units: nanoseconds since 1970.
+    pub(crate) fn nanos_of_local(&self, local_ns: i128) -> Result<i128, GridError> {
+        let as_utc = Timestamp::from_nanosecond(local_ns).map_err(|_| GridError::OutsideClock)?;
+        let local = TimeZone::UTC.to_datetime(as_utc);
+        self.nanos(local, &local.to_string())
+    }
+
     fn nanos(&self, local: DateTime, text: &str) -> Result<i128, GridError> {
         let moment = self.zone.to_ambiguous_timestamp(local).unambiguous();
         let outside = |_| GridError::NotInZone { text: text.to_owned(), zone: self.name.clone() };

@@ -30,7 +30,7 @@ pub(crate) struct Layout {
 }
 
 /// Parts of a layout that are found in the lines, before the roles of the columns are known.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Found {
     /// Instrument or program that wrote the text, if it is one of those with rules of their own.
     pub(crate) instrument: Option<&'static str>,
@@ -76,7 +76,8 @@ impl Layout {
         options: &TextOptions,
     ) -> Result<Self, HeadError> {
         let headings = &found.headings;
-        let time = time_place(headings, &options.time)?.or_else(|| dated_column(&first[..headings.len()], &options.time));
+        let time = time_place(headings, &options.time)?
+            .or_else(|| dated_column(&first[..headings.len()], &options.time));
         let date = time.and_then(|time| date_column(headings, time, first));
         let is_dated = is_dated_export(headings) && time == Some(1) && clock::is_moment(&first[1]);
         let index = found.index.or(is_dated.then_some(0)).or_else(|| index_place(headings, time));

@@ -3,7 +3,7 @@
 use sample::Channel;
 
 use super::*;
-use crate::piece::testing::{drain, floats, plenty};
+use crate::piece::testing::{drain, drain_timed, floats, plenty};
 use crate::{TimeColumn, open_file};
 
 /// Writes a table and opens it; the file exists until the first of the pair is dropped.
@@ -46,7 +46,7 @@ fn a_time_column_gives_the_rate_the_start_and_the_holes() {
     let description = source.description();
     assert_eq!(description.schema.rate, "100".parse().unwrap());
     assert_eq!(description.schema.channels.len(), 1);
-    let start = units::WallTime::from_nanos(1_604_102_400_000_000_000);
+    let start = WallTime::from_nanos(1_604_102_400_000_000_000);
     assert_eq!(description.timing, Timing::Recorded { start: Some(start) });
     let (bytes, holes) = drain(&mut source).unwrap();
     assert_eq!(floats(&source, &bytes), [1.0, 2.0, 3.0, 4.0]);
@@ -156,9 +156,8 @@ fn what_is_wrong_is_told_with_its_line() {
     assert!(refusal("a,b\n1,2\n3,x\n", &at("1")).contains("line 3, column `b`: `x` is not a number"));
     assert!(refusal("1,2\n\n3,NaN\n", &at("1")).contains("line 3, column `ch1`: `NaN` is not a finite"));
     assert!(refusal("a,b\n1,\n", &at("1")).contains("line 2, column `b`: a value is missing"));
-    assert!(
-        refusal("t,a\n0,1\n0.1,2\n0.1,3\n", &FileOptions::default()).contains("line 4: its time is 0 ns")
-    );
+    let said = refusal("t,a\n0,1\n0.1,2\n0.1,3\n", &at("10"));
+    assert!(said.contains("line 4: its time is 0 ns") && said.contains("--own-times"), "{said}");
     assert!(refusal("t,a\n0,1\nnoon,2\n", &FileOptions::default()).contains("line 3: `noon` is not a time"));
     assert!(refusal("a,b\n1,2\n", &FileOptions::default()).contains("--rate"));
     let standing = "index,time_ns,a\n1,0,1\n2,1,2\n2,2,3\n";
@@ -200,6 +199,42 @@ fn a_table_can_be_played_again() {
     source.rewind().unwrap();
     assert_eq!(drain(&mut source).unwrap(), first);
     assert_eq!(first.1, [(2, 2, HoleKind::Recording)]);
+}
+
+#[test]
+fn a_table_that_was_replaced_is_not_played_again() {
+    let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+    std::fs::write(file.path(), "t,a\n0,1\n1,2\n").unwrap();
+    let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+    drain(&mut source).unwrap();
+    std::fs::write(file.path(), "t,b\n0,1\n1,2\n").unwrap();
+    let said = source.rewind().unwrap_err().to_string();
+    assert!(said.contains("the file has changed"), "{said}");
+}
+
+#[test]
+fn irregular_times_are_kept_and_all_if_that_is_asked_for() {
+    let text = "when,a\n2026-01-01T00:00:00Z,1\n2026-01-01T00:00:01.000000001Z,2\n\
+                2026-01-01T00:00:01.25Z,3\n2026-01-01T00:00:04Z,4\n";
+    let (_file, mut source) = table(text, &FileOptions::default()).unwrap();
+    assert_eq!(source.description().schema.rate, rate("0.75"));
+    assert!(source.decided().unwrap().ends_with("every row keeps its own time, the rate is their mean"));
+    let start = 1_767_225_600_000_000_000;
+    let times = [0, 1_000_000_001, 1_250_000_000, 4_000_000_000].map(|at| start + at).to_vec();
+    for _ in 0..2 {
+        let (bytes, kept, holes) = drain_timed(&mut source).unwrap();
+        assert_eq!((floats(&source, &bytes), kept, holes), (vec![1.0, 2.0, 3.0, 4.0], times.clone(), vec![]));
+        source.rewind().unwrap();
+    }
+    let asked = FileOptions { own_times: true, ..FileOptions::default() };
+    let (_file, mut source) = table("index,time_ns,a\n3,0,1\n4,10,2\n7,45,3\n", &asked).unwrap();
+    let (_, kept, holes) = drain_timed(&mut source).unwrap();
+    assert_eq!((kept, holes), (vec![0, 10, 45], vec![(2, 2, HoleKind::Recording)]));
+    let said = refusal("t,a\n0,1\n2,2\n1.5,3\n", &asked);
+    assert!(said.contains("line 4: its time is 500000000 ns before that of the row before"), "{said}");
+    assert!(refusal("a\n1\n", &FileOptions { own_times: true, ..at("1") }).contains("no times to keep"));
+    let scope = "Revision,0\nXInc,5E-10\nData,\n0.25\n-0.5\n";
+    assert!(refusal(scope, &asked).contains("no times to keep"));
 }
 
 /// Returns the channels by name and unit, the values and the rate of a table.
@@ -250,7 +285,7 @@ fn dates_times_and_decimal_commas_of_european_loggers_are_read() {
     assert_eq!(names, channels(&[("Druck", "bar"), ("Temp", "°C")]));
     assert_eq!((values, hertz), (vec![1.5, 20.25, -2.5, 20.5], rate("2")));
     let (_file, source) = table(text, &in_utc()).unwrap();
-    let noon = units::WallTime::from_nanos(1_795_694_400_000_000_000);
+    let noon = WallTime::from_nanos(1_795_694_400_000_000_000);
     assert_eq!(source.description().timing, Timing::Recorded { start: Some(noon) });
     assert!(source.decided().unwrap().contains("`Datum` and `Uhrzeit`: local times of UTC"));
 }

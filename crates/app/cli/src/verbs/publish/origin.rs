@@ -7,8 +7,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use source::host::{DEFAULT_RATE_HZ, Probe};
 use source::{
-    FileKind, FileOptions, FramesOptions, Lines, LinesOptions, NanPolicy, Raw, Repeat, Shape, Source, Speed,
-    TimeColumn, TimeUnit, WaveOptions,
+    FileKind, FileOptions, FileSource, FramesOptions, Lines, LinesOptions, NanPolicy, OpenError, Raw, Repeat,
+    Shape, Source, Speed, TimeColumn, TimeUnit, WaveOptions,
 };
 use tallycast::{Channel, Dtype, SampleRate, Schema, StreamName};
 use units::RateError;
@@ -44,17 +44,20 @@ pub(super) struct OriginArguments {
     /// Time column of a table, or data set of an HDF5 file; `none` if a column that looks like a time is a channel
     #[arg(long, value_name = "COLUMN", requires = "file")]
     time: Option<String>,
+    /// Keep the time of every row; irregular times are kept anyway, unless there is a rate
+    #[arg(long, requires = "file")]
+    own_times: bool,
     /// Unit of the time column: s, ms, us, ns, min, h; iso for dates and times of day, dmy or mdy where 03/04/2026 has
     /// the day or the month first [default: from its heading, its name or its first value]
     #[arg(long, value_name = "UNIT", requires = "file", value_parser = time_unit)]
     time_unit: Option<TimeUnit>,
-    /// Time zone of times without an offset, such as Europe/Berlin or UTC [default: that of this host]
+    /// Time zone of times without an offset, such as Europe/Berlin [default: that of this host; in Parquet and Arrow UTC]
     #[arg(long, value_name = "ZONE", requires = "file")]
     time_zone: Option<String>,
     /// Pass over this many lines at the beginning of a text
     #[arg(long, value_name = "LINES")]
     skip: Option<u64>,
-    /// Format of the file, whatever its name and content: csv, for any table of text, wav, parquet or npy
+    /// Format of the file, whatever its name and content: csv, for any table of text, wav, parquet, arrow, npy or npz
     #[arg(long, value_enum, value_name = "FORMAT", requires = "file", hide_possible_values = true)]
     format: Option<FileFormat>,
     /// Columns of a table or fields of an array to publish [default: all but the time]
@@ -74,8 +77,8 @@ struct What {
     /// A recorded signal: ecg, chime, seismo, seismo-gaps, seismo-long, infrasound, sound
     #[arg(long, value_name = "SIGNAL")]
     signal: Option<String>,
-    /// A WAV, CSV, Parquet, NPY or NPZ file (FILE.npz#ARRAY is one array of several); HDF5, NetCDF, TDMS, MDF, MAT,
-    /// miniSEED, WFDB, XDF, MCAP, EDF by Python's packages
+    /// A WAV, CSV, Parquet, Arrow, Feather, NPY or NPZ file (FILE.npz#ARRAY is one array of several); HDF5, NetCDF,
+    /// TDMS, MDF, MAT, miniSEED, WFDB, XDF, MCAP, EDF by Python's packages
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// A waveform: sine, chirp, steps, noise, ramp
@@ -95,7 +98,9 @@ enum FileFormat {
     Csv,
     Wav,
     Parquet,
+    Arrow,
     Npy,
+    Npz,
 }
 
 impl From<FileFormat> for FileKind {
@@ -104,7 +109,9 @@ impl From<FileFormat> for FileKind {
             FileFormat::Csv => Self::Csv,
             FileFormat::Wav => Self::Wav,
             FileFormat::Parquet => Self::Parquet,
+            FileFormat::Arrow => Self::Arrow,
             FileFormat::Npy => Self::Npy,
+            FileFormat::Npz => Self::Npz,
         }
     }
 }
@@ -153,7 +160,9 @@ impl OriginArguments {
         ending: &Ending,
     ) -> anyhow::Result<Vec<Box<dyn Source>>> {
         let sources: Vec<Box<dyn Source>> = match &self.what.file {
-            Some(path) if python_file::is_for_python(path) => self.python_file(path, name)?,
+            Some(path) if self.format.is_none() && python_file::is_for_python(path) => {
+                self.python_file(path, name)?
+            }
             _ => {
                 let named = |source: Box<dyn Source>| -> Box<dyn Source> {
                     match name {
@@ -173,12 +182,23 @@ impl OriginArguments {
     }
 
     fn python_file(&self, path: &Path, name: Option<&StreamName>) -> anyhow::Result<Vec<Box<dyn Source>>> {
+        self.check_for_python().map_err(|error| source::in_file(path, error.into()))?;
         let own = || source::name_of(path).with_context(|| path.display().to_string());
         let name = name.cloned().map_or_else(own, Ok)?;
-        let options = FramesOptions { rate: self.rate, dtype: self.dtype };
+        let options = FramesOptions { rate: self.rate, dtype: self.dtype, own_times: self.own_times };
         let file = PythonFile { path, name, options, time: self.time.as_deref(), columns: &self.columns };
-        let streams = file.open()?;
-        Ok(streams.into_iter().map(|stream| source::finite(stream, self.nan_policy())).collect())
+        let checked = |stream| source::finite(stream, self.nan_policy());
+        let named = |stream| -> Box<dyn Source> { Box::new(FileSource::new(path, checked(stream))) };
+        Ok(file.open()?.into_iter().map(named).collect())
+    }
+
+    /// Refuses options that Python's readers do not have.
+    fn check_for_python(&self) -> Result<(), OpenError> {
+        if self.skip.is_some() {
+            return Err(OpenError::NotText);
+        }
+        let is_told = self.time_unit.is_some() || self.time_zone.is_some();
+        if is_told { Err(OpenError::TimesTold) } else { Ok(()) }
     }
 
     fn open_once(
@@ -218,6 +238,7 @@ impl OriginArguments {
             columns: self.columns.clone(),
             nan: self.nan_policy(),
             kind: self.format.map(FileKind::from),
+            own_times: self.own_times,
             time_unit: self.time_unit,
             time_zone: self.time_zone.clone(),
             skip: self.skip.unwrap_or(0),
@@ -355,6 +376,35 @@ fn hertz(text: &str) -> Result<f64, RateError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Opens the sources that the command line names.
+    fn opened(arguments: &[&str]) -> anyhow::Result<Vec<Box<dyn Source>>> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            origin: OriginArguments,
+        }
+        let line = <Line as clap::Parser>::try_parse_from([&["pub"], arguments].concat())?;
+        line.origin.open(None, false, &Ending::new(sys::Cancellation::new()?, None, None))
+    }
+
+    #[test]
+    fn a_format_that_is_named_counts_more_than_an_extension_of_python_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.mat");
+        std::fs::write(&path, "t,a\n0,1\n0.1,2\n").unwrap();
+        let path = path.to_str().unwrap();
+        let sources = opened(&["--file", path, "--format", "csv", "--time-unit", "ms"]).unwrap();
+        assert_eq!(sources[0].description().schema.rate, "10k".parse().unwrap());
+        for (option, value, advice) in [
+            ("--skip", "1", "omit --skip"),
+            ("--time-unit", "ms", "omit --time-unit"),
+            ("--time-zone", "UTC", "omit"),
+        ] {
+            let said = format!("{:#}", opened(&["--file", path, option, value]).err().expect(option));
+            assert!(said.contains("run.mat") && said.contains(advice), "{said}");
+        }
+    }
 
     #[test]
     fn probes_are_read_by_name() {

@@ -4,16 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use source::{Frames, FramesError, FramesOptions, Opened, Source, SourceError, StartReader};
+use source::{Frames, FramesOptions, Opened, PYTHON_EXTENSIONS, Source, StartReader};
 use tallycast::StreamName;
 
 use crate::python::{Output, Python};
-
-/// Extensions of these files: the keys of `FORMATS` in `python/tallycast/readers/__init__.py`.
-const EXTENSIONS: [&str; 24] = [
-    "h5", "hdf5", "hdf", "nxs", "nx5", "nc", "nc4", "cdf", "tdms", "mf4", "mdf", "mf3", "mat", "mseed",
-    "miniseed", "msd", "ms", "mseed3", "hea", "xdf", "xdfz", "mcap", "edf", "bdf",
-];
 
 /// What of a file is to be played, and how.
 pub(super) struct PythonFile<'a> {
@@ -29,7 +23,7 @@ pub(super) struct PythonFile<'a> {
 /// Returns whether a file is one of Python's, by its extension.
 pub(super) fn is_for_python(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
-    ending.and_then(|ending| ending.to_str().map(|it| EXTENSIONS.contains(&it))).unwrap_or(false)
+    ending.and_then(|ending| ending.to_str().map(|it| PYTHON_EXTENSIONS.contains(&it))).unwrap_or(false)
 }
 
 impl PythonFile<'_> {
@@ -57,12 +51,7 @@ impl PythonFile<'_> {
         let mut reader = python.module("tallycast.readers");
         reader.args(self.arguments(stream));
         let start: StartReader = Box::new(move || Ok(Box::new(Output::of(&mut reader)?)));
-        let in_file = |error| match error {
-            // The reader's own words name the file where that helps.
-            SourceError::Frames(FramesError::Refused(_)) => error,
-            _ => SourceError::File { path: self.path.to_owned(), source: Box::new(error) },
-        };
-        Ok(Frames::open(start, name, self.options).map_err(in_file)?)
+        Ok(Frames::open(start, name, self.options).map_err(|error| source::in_file(self.path, error))?)
     }
 
     fn arguments(&self, stream: Option<&str>) -> Vec<PathBuf> {
@@ -89,10 +78,10 @@ mod tests {
     #[test]
     fn the_extensions_are_those_of_the_package() {
         let package = include_str!("../../../../../../python/tallycast/readers/__init__.py");
-        for extension in EXTENSIONS {
+        for extension in PYTHON_EXTENSIONS {
             assert!(package.contains(&format!("\".{extension}\": \"_")), "{extension}");
         }
-        assert_eq!(package.matches("\": \"_").count(), EXTENSIONS.len());
+        assert_eq!(package.matches("\": \"_").count(), PYTHON_EXTENSIONS.len());
         assert!(is_for_python(Path::new("a/Run.TDMS")) && !is_for_python(Path::new("a/run.csv")));
     }
 }

@@ -1,8 +1,10 @@
 //! Small tables of every kind, written with the crate itself, and refused ones.
 
+mod arrow;
+
 use super::*;
 use crate::open_file;
-use crate::piece::testing::{drain, floats};
+use crate::piece::testing::{drain, drain_timed, floats};
 use parquet::basic::Compression;
 use parquet::data_type::{
     ByteArray, ByteArrayType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, Int32Type, Int64Type,
@@ -10,8 +12,11 @@ use parquet::data_type::{
 };
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
+use parquet_file::check_places;
+use sample::Dtype;
 use std::sync::Arc;
 
 /// Column to write: values with definition levels if it is optional.
@@ -396,22 +401,100 @@ fn a_recording_s_own_times_are_kept_unless_a_rate_is_asked_for() {
     let file = recorded(WHOLE, Some(&description));
     let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
     assert!(source.description().schema.has_own_times());
-    let times =
-        |millis: &[i64]| millis.iter().map(|at| WallTime::from_nanos(at * 1_000_000)).collect::<Vec<_>>();
-    let mut kept = Vec::new();
-    loop {
-        match source.next(NonZeroU64::MAX).unwrap() {
-            Piece::Timed { times, .. } => kept.extend(times.to_vec()),
-            Piece::Samples(_) => panic!("samples without their times"),
-            Piece::Hole { samples, .. } => assert_eq!((samples, &kept), (2, &times(&[0, 3]))),
-            Piece::End => break,
-        }
-    }
-    assert_eq!(kept, times(&[0, 3, 12]));
+    let (_, times, holes) = drain_timed(&mut source).unwrap();
+    assert_eq!((times, holes), (vec![0, 3_000_000, 12_000_000], vec![(2, 2, HoleKind::Recording)]));
     let mut source = open_file(file.path(), &at("300")).unwrap();
     let schema = source.description().schema.clone();
     assert!(!schema.has_own_times() && schema.labels["device"] == "probe 1");
     assert!(matches!(source.next(NonZeroU64::MAX), Ok(Piece::Samples(_))));
+}
+
+#[test]
+fn irregular_times_are_kept_whatever_their_type() {
+    let message = "message m { required int64 time (TIMESTAMP(MILLIS, true)); required double u; }";
+    let millis = |times: &[i64]| {
+        let values = Content::Double(vec![0.5; times.len()], None);
+        write(message, &[Content::Int64(times.to_vec()), values], 1)
+    };
+    let file = millis(&[1_000, 1_100, 1_149, 1_400]);
+    let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+    assert_eq!(source.description().schema.rate, "7.5".parse().unwrap());
+    assert!(source.decided().unwrap().contains("every row keeps its own time"));
+    let nanos = [1_000, 1_100, 1_149, 1_400].map(|at| at * 1_000_000).to_vec();
+    for _ in 0..2 {
+        assert_eq!(drain_timed(&mut source).unwrap().1, nanos);
+        source.rewind().unwrap();
+    }
+    let regular = millis(&[0, 100, 200]);
+    let asked = FileOptions { own_times: true, ..FileOptions::default() };
+    let (_, times, holes) = drain_timed(&mut open_file(regular.path(), &asked).unwrap()).unwrap();
+    assert_eq!((times, holes), (vec![0, 100_000_000, 200_000_000], vec![]));
+    let back = FileOptions { own_times: true, ..at("10") };
+    let said = refusal(&millis(&[0, 100, 99]), &back);
+    assert!(said.contains("row 2: its time is 1000000 ns before that of the row before"), "{said}");
+    let none = write("message m { required double u; }", &[Content::Double(vec![1.0], None)], 1);
+    assert!(refusal(&none, &back).contains("no times to keep"));
+}
+
+#[test]
+fn the_unit_of_times_that_are_numbers_is_named_or_told_by_their_size() {
+    let message = "message m { required int64 time; required double u; }";
+    let of = |first: i64, step: i64| {
+        let times = (0..20).map(|row| first + row * step).collect();
+        write(message, &[Content::Int64(times), Content::Double(vec![0.5; 20], None)], 1)
+    };
+    let rate = |file: &tempfile::NamedTempFile, options: &FileOptions| {
+        open_file(file.path(), options).unwrap().description().schema.rate.to_string()
+    };
+    let asked =
+        |unit: &str| FileOptions { time_unit: crate::TimeUnit::named(unit), ..FileOptions::default() };
+    assert_eq!(rate(&of(0, 10), &asked("ms")), "100");
+    assert_eq!(rate(&of(0, 10), &asked("min")), "1/600");
+    for first in [1_700_000_000_000, 1_700_000_000_000_000, 1_700_000_000_000_000_000] {
+        assert_eq!(rate(&of(first, first / 170_000_000_000), &FileOptions::default()), "100", "{first}");
+    }
+    let said = refusal(&of(45_000_000_000, 10), &FileOptions::default());
+    assert!(said.contains("row 0: a time of 45000000000 s lies beyond the year 2262"), "{said}");
+    assert!(refusal(&of(0, 10), &asked("iso")).contains("are numbers\nname their unit with --time-unit"));
+    let in_utc = FileOptions { time_zone: Some("UTC".to_owned()), ..FileOptions::default() };
+    assert!(refusal(&of(0, 10), &in_utc).contains("are not local\nomit --time-zone"));
+    let typed = "message m { required int64 time (TIMESTAMP(MILLIS, true)); required double u; }";
+    let columns = [Content::Int64(vec![0, 10]), Content::Double(vec![0.5; 2], None)];
+    let typed = write(typed, &columns, 1);
+    assert!(refusal(&typed, &asked("ms")).contains("gives the unit of its times\nomit --time-unit"));
+    assert!(refusal(&typed, &in_utc).contains("are not local"));
+}
+
+#[test]
+fn local_times_are_those_of_the_named_zone_else_of_utc() {
+    let message = "message m { required int64 time (TIMESTAMP(MILLIS, false)); required double u; }";
+    // 2026-06-01, and the hour of autumn that the zone has twice.
+    let of = |first: i64| {
+        let times = vec![first, first + 1_000];
+        write(message, &[Content::Int64(times), Content::Double(vec![0.5; 2], None)], 1)
+    };
+    let berlin =
+        FileOptions { time_zone: Some("CET-1CEST,M3.5.0,M10.5.0/3".to_owned()), ..FileOptions::default() };
+    let start = |options: &FileOptions| match open_file(of(1_780_272_000_000).path(), options)
+        .unwrap()
+        .description()
+        .timing
+    {
+        Timing::Recorded { start: Some(start) } => start.as_nanos(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(start(&FileOptions::default()) - start(&berlin), 7_200_000_000_000);
+    let said = refusal(&of(1_792_895_400_000), &berlin);
+    assert!(said.contains("row 0: `2026-10-25T02:30:00` exists twice or never"), "{said}");
+}
+
+#[test]
+fn an_index_without_numbers_is_refused() {
+    let message = "message m { required binary index (STRING); required int64 time_ns; required double u; }";
+    let columns =
+        [Content::Text(vec!["a", "b"]), Content::Int64(vec![0, 10]), Content::Double(vec![1.0, 2.0], None)];
+    let said = refusal(&write(message, &columns, 1), &FileOptions::default());
+    assert!(said.contains("column `index` holds String, not numbers"), "{said}");
 }
 
 #[test]

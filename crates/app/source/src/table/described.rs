@@ -4,14 +4,13 @@
 //! check that a column still matches its channel. The JSON is that of `stream.json`, drawn in
 //! `docs/reference/formats/archive.md`.
 
-use parquet::file::metadata::FileMetaData;
 use sample::Schema;
 use serde::Deserialize;
 
-use super::ParquetError;
+use super::TableError;
 
 /// Key of the description in the metadata.
-const KEY: &str = "tallycast.description";
+pub(super) const KEY: &str = "tallycast.description";
 const FORMAT: &str = "tallycast-stream";
 /// The only version so far.
 const VERSION: u64 = 1;
@@ -22,15 +21,11 @@ struct Head {
     version: u64,
 }
 
-/// Reads the schema of the table's stream; `None` if it is not from an archive.
-pub(super) fn schema_of(metadata: &FileMetaData) -> Result<Option<Schema>, ParquetError> {
-    let pairs = metadata.key_value_metadata().into_iter().flatten();
-    let Some(text) = pairs.filter(|pair| pair.key == KEY).find_map(|pair| pair.value.as_deref()) else {
-        return Ok(None);
-    };
-    let head: Head = serde_json::from_str(text)?;
+/// Reads the schema of a table's stream.
+pub(super) fn schema_in(description: &str) -> Result<Schema, TableError> {
+    let head: Head = serde_json::from_str(description)?;
     if head.format != FORMAT || head.version != VERSION {
-        return Err(ParquetError::LaterDescription(head.version));
+        return Err(TableError::LaterDescription(head.version));
     }
-    Ok(Some(serde_json::from_str(text)?))
+    Ok(serde_json::from_str(description)?)
 }
