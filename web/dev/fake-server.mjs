@@ -334,6 +334,8 @@ function answer(bus, url, method, body) {
       return [200, { available: true, probability: bus.injection.probability }];
     case 'GET /api/patterns':
       return [200, bus.patterns];
+    case 'GET /api/derived':
+      return [200, []];
     case 'POST /api/join':
       bus.patterns.push(String(body.pattern));
       return [200, {}];

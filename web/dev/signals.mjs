@@ -111,8 +111,9 @@ function catalogue() {
   ];
 }
 
-/** @param {number} count fills up with sines to this many streams @returns {Signal[]} */
+/** @param {number} count fills up with sines to this many streams; 0 is none @returns {Signal[]} */
 export function signals(count) {
+  if (count === 0) return [];
   const all = catalogue();
   for (let i = all.length; i < count; i += 1) {
     const rack = `rack/${String.fromCharCode(97 + (i % 8))}/sensor-${i}`;

@@ -191,7 +191,7 @@ export class App {
     if (this.#fresh && streams.length > 0) {
       this.#fresh = false;
       for (const traces of firstPlots(streams)) this.#plots.plot(traces, { kind: 'new' });
-      this.#plots.activate(0);
+      this.#plots.show(0);
     }
     if (this.#selected !== null) this.#account.showStream(this.#byName.get(this.#selected) ?? null);
     this.#say();

@@ -117,23 +117,37 @@ export class Live {
     if (socket !== this.#socket) return;
     this.#heardAtMs = Date.now();
     try {
-      if (data instanceof ArrayBuffer) this.#onFrame(decodeViewFrame(data));
+      if (data instanceof ArrayBuffer) this.#onFrame(this.#decode(data));
       else if (typeof data === 'string') this.listener.onMessage(readMessage(parseJson(data)));
     } catch (error) {
       if (!(error instanceof MalformedFrame || error instanceof SyntaxError)) throw error;
-      this.#kept.clear();
       this.#giveBack(data);
       this.listener.onMalformed(error.message);
+    }
+  }
+
+  /** A frame that cannot be read may have been of any view: none has a predecessor for its next frame. */
+  #decode(data: ArrayBuffer): ViewFrame {
+    try {
+      return decodeViewFrame(data);
+    } catch (error) {
+      this.#kept.clear();
+      throw error;
     }
   }
 
   /** A frame of a view that was closed meanwhile only gives its credit back. */
   #onFrame(frame: ViewFrame): void {
     if (!this.#views.has(frame.view)) return this.shown(frame.frame);
+    this.listener.onFrame(this.#complete(frame));
+  }
+
+  /** A view whose frame does not fit is asked for again: then the server begins with all columns. */
+  #complete(frame: ViewFrame): ViewFrame {
     try {
-      this.listener.onFrame(this.#kept.complete(frame));
+      return this.#kept.complete(frame);
     } catch (error) {
-      // Asked again, the server begins with all columns.
+      this.#kept.forget(frame.view);
       this.#pending.add(frame.view);
       this.#sendPending();
       throw error;

@@ -136,13 +136,18 @@ export class Plots {
     this.context.onChange();
   }
 
+  /** Makes a plot the active one, and brings it into view. */
+  show(index: number): void {
+    this.activate(index);
+    this.#grid.panels[this.#active]?.element.scrollIntoView({ block: 'nearest' });
+  }
+
   /** Goes to the plot after or before, also while one is shown alone. */
   step(by: number): void {
     const { length } = this.#layout.plots;
     if (length === 0) return;
-    this.activate((this.#active + by + length) % length);
+    this.show((this.#active + by + length) % length);
     if (this.#layout.single !== null) this.#set({ single: this.#active });
-    else this.#grid.panels[this.#active]?.element.scrollIntoView({ block: 'nearest' });
   }
 
   /** Closes the active plot. */
@@ -282,7 +287,7 @@ export class Plots {
     this.#addPanel(plot);
     this.#active = this.#layout.plots.length - 1;
     this.#arrange();
-    this.#grid.panels[this.#active]?.element.scrollIntoView({ block: 'nearest' });
+    this.show(this.#active);
   }
 
   #addPanel(plot: Plot): void {

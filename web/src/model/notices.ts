@@ -30,7 +30,7 @@ export interface Notice {
 export function noticeOf(standing: Standing): Notice | null {
   const { refused, server } = standing;
   if (refused !== null) {
-    return { kind: 'no-permission', title: 'No permission', text: [refused.message, refused.help].filter((part) => part !== '').join('. '), command: '' };
+    return { kind: 'no-permission', title: 'No permission', text: [refused.message, refused.help].filter((part) => part !== '').map(asSentence).join(' '), command: '' };
   }
   if (server !== null && server.pageProtocol < PAGE_PROTOCOL) {
     return {
@@ -44,6 +44,8 @@ export function noticeOf(standing: Standing): Notice | null {
   if (standing.plots > 0) return null;
   return withoutPlots(standing);
 }
+
+const asSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
 
 function withoutPlots(standing: Standing): Notice {
   if (standing.server === null && standing.connection !== 'open') {

@@ -20,10 +20,14 @@ export function titlesOf(traces: readonly TraceRequest[]): Titles {
     const cut = first.lastIndexOf('/') + 1;
     return { path: first.slice(0, cut), name: first.slice(cut), labels: traces.map((trace) => trace.channel) };
   }
+  const ends = streams.map((stream) => stream.slice(stream.lastIndexOf('/') + 1));
   const path = commonPath(streams);
+  // Where the last words differ, they are enough: the whole names stand in the list.
+  const distinct = new Set(ends).size === streams.length && path === '';
+  const shortOf = (stream: string): string => (distinct ? ends[streams.indexOf(stream)] : undefined) ?? stream.slice(path.length);
   const alone = (stream: string): boolean => traces.filter((trace) => trace.stream === stream).length === 1;
-  const labels = traces.map(({ stream, channel }) => (alone(stream) ? stream.slice(path.length) : `${stream.slice(path.length)} ${channel}`));
-  const name = streams.slice(0, 3).map((stream) => stream.slice(path.length)).join(' + ') + (streams.length > 3 ? ' …' : '');
+  const labels = traces.map(({ stream, channel }) => (alone(stream) ? shortOf(stream) : `${shortOf(stream)} ${channel}`));
+  const name = streams.slice(0, 3).map(shortOf).join(' + ') + (streams.length > 3 ? ' …' : '');
   return { path, name, labels };
 }
 

@@ -8,7 +8,7 @@ import { count, duration } from '../model/quantity';
 import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
 import { clock, full, type Zone } from '../model/time';
 import type { Account, BrowserLoss, GapDetail, SocketCounts, Stream } from '../wire/messages';
-import { byId, el, icon, setAttribute, setText } from './dom';
+import { byId, el, icon, setAttribute, setText, unbroken } from './dom';
 import { PathPicture } from './path-picture';
 
 /** Receiver of the events. */
@@ -96,7 +96,8 @@ export class AccountPanel {
     this.#path.showGaps(gaps, zone);
     this.#copy.hidden = gaps.length === 0;
     setText(this.#listHead, gaps.length === 0 ? 'No gaps in the last hour' : `${gaps.length}${gaps.length === LISTED_GAPS ? ' newest' : ''} ${gaps.length === 1 ? 'gap' : 'gaps'} in the last hour`);
-    this.#list.replaceChildren(...gaps.toReversed().map((gap) => this.#item(gap)));
+    const advised = new Set<string>();
+    this.#list.replaceChildren(...gaps.toReversed().map((gap) => this.#item(gap, advised)));
   }
 
   /** Closes the findings of the picture; returns whether any were open. */
@@ -147,8 +148,7 @@ export class AccountPanel {
     const after = ['browser', 'archive_write'];
     const way = [...names.filter((name) => !after.includes(name)), 'delivered', ...after];
     const head = el('div', { class: 'ladder-head' },
-      el('span', { text: 'stage' }), el('span', { text: 'share of all missing' }),
-      el('span', { text: ladder.perSample === 1 ? 'elements' : `elements, ${ladder.perSample} a sample` }));
+      el('span', { text: 'stage' }), el('span', { text: 'share of missing' }), el('span', { text: 'elements' }));
     const elementOf = (name: string): HTMLElement | string => this.#rungs.get(name)?.element ?? '';
     this.#ladder.replaceChildren(elementOf('sent'), head, ...way.map(elementOf));
   }
@@ -179,7 +179,7 @@ export class AccountPanel {
       el('div', { class: 'law-row law-sent' }, el('span', { text: 'sent since joining' }), el('span', { class: 'figure', text: count(ladder.sent) })),
       ...rows,
       el('p', { class: 'verdict', text: `${ladder.balanced ? '✓' : '✗'} ${ladder.verdict}` }),
-      el('p', { class: 'law-unit', text: `elements${account.leg === '' ? '' : ` · ${account.leg}`}${datagramText(account)}${earlyText(account)}` }),
+      el('p', { class: 'law-unit', text: `elements${ladder.perSample === 1 ? '' : `, ${ladder.perSample} a sample`}${account.leg === '' ? '' : ` · ${account.leg}`}${datagramText(account)}${earlyText(account)}` }),
     );
   }
 
@@ -192,16 +192,19 @@ export class AccountPanel {
     this.#foot.replaceChildren(...facts.flatMap((fact, i) => (i === 0 ? [fact] : [SEPARATOR, fact])));
   }
 
-  #item(gap: GapDetail): HTMLElement {
+  /** One gap; the remedy of a stage stands at its newest gap only. */
+  #item(gap: GapDetail, advised: Set<string>): HTMLElement {
     const [leading] = lossRows(gap);
+    const remedy = leading === undefined || advised.has(leading[0].name) ? '' : leading[0].remedy;
+    if (leading !== undefined) advised.add(leading[0].name);
     const place = leading?.[0].place ?? 'unexplained';
     const button = el('button', { type: 'button', class: 'gap-item', title: full(gap.from, this.#zone), on: { click: () => this.listener.onGap(gap) } },
       el('span', { class: 'stage-chip', 'data-place': place, 'aria-hidden': 'true' }),
       el('span', { class: 'gap-time', text: clock(gap.from, this.#zone, 3) }),
       el('span', { class: 'gap-what', text: `${samples(gap.samples)} · ${duration(Number(gap.to - gap.from))}` }),
       el('span', { class: 'gap-stage', text: lossRows(gap).map(([stage]) => stage.name).join(', ') }));
-    const lines = [...gap.evidence, ...(leading === undefined || leading[0].remedy === '' ? [] : [leading[0].remedy])];
-    return el('li', {}, button, ...lines.map((line, i) => el('p', { class: i < gap.evidence.length ? 'gap-evidence' : 'gap-remedy', text: line })));
+    const evidence = gap.evidence.map((line) => el('p', { class: 'gap-evidence', text: line }));
+    return el('li', {}, button, ...evidence, ...(remedy === '' ? [] : [el('p', { class: 'gap-remedy' }, ...unbroken(remedy))]));
   }
 
   async #copyGaps(): Promise<void> {

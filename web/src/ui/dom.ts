@@ -29,6 +29,11 @@ export function el<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
+/** Returns a text in which no line ends within an option of a command: `--port`. */
+export function unbroken(text: string): readonly (Node | string)[] {
+  return text.split(/(--[\w-]+)/).map((part, i) => (i % 2 === 0 ? part : el('span', { class: 'unbroken', text: part })));
+}
+
 /** Returns the element of the page with this id; the page's own markup holds it. */
 export function byId<T extends HTMLElement>(id: string, type: new () => T): T {
   const found = document.getElementById(id);

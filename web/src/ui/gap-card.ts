@@ -6,7 +6,7 @@ import { count, duration } from '../model/quantity';
 import type { Stage } from '../model/stage';
 import { clock, full, type Zone } from '../model/time';
 import type { GapDetail } from '../wire/messages';
-import { byId, el, setAttribute } from './dom';
+import { byId, el, setAttribute, unbroken } from './dom';
 
 /** Looks the details of gaps up. */
 export type FetchGaps = (stream: string, from: bigint, to: bigint, limit: number) => Promise<readonly GapDetail[]>;
@@ -75,7 +75,7 @@ export class GapCard {
       el('p', { class: 'card-facts', text: `${gap.stream} from index ${count(Number(gap.firstIndex))}` }),
       el('p', { class: 'card-facts', title: `${full(gap.from, zone)} to ${full(gap.to, zone)}`, text: `${clock(gap.from, zone, 6)} – ${clock(gap.to, zone, 6)}` }),
       ...(detail === undefined ? [el('p', { class: 'card-note', text: note })] : detailLines(detail)),
-      ...(gap.stage.remedy === '' ? [] : [el('p', { class: 'card-remedy', text: gap.stage.remedy })]),
+      ...(gap.stage.remedy === '' ? [] : [el('p', { class: 'card-remedy' }, ...unbroken(gap.stage.remedy))]),
     );
   }
 

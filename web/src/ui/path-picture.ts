@@ -29,7 +29,7 @@ export class PathPicture {
   readonly #findings = new Findings(byId('findings', HTMLElement));
   readonly #stated = el('span', { class: 'path-flow', 'data-at': 'stated', title: 'Rate stated by the publisher; not measured' });
   readonly #arriving = el('span', { class: 'path-flow', 'data-at': 'arriving', title: 'Samples received by the monitor, over the last five seconds' });
-  readonly #sum = el('p', { class: 'path-sum' });
+  readonly #sum = el('p', { class: 'path-sum' }, el('b'), el('span'), el('span'));
   readonly #parts = new Map<PlaceName, Parts>();
   #times = new LossTimes();
   #path: Path | null = null;
@@ -65,7 +65,8 @@ export class PathPicture {
     const { places, missing } = this.#path;
     if (places.some(({ name }) => !this.#parts.has(name))) this.#build(places);
     for (const place of places) this.#showPlace(place);
-    setText(this.#sum, missing === 0 ? 'Nothing is missing' : missingText(missing, ladder.perSample));
+    const words = missing === 0 ? ['Nothing is missing'] : missingWords(missing, ladder.perSample);
+    [...this.#sum.children].forEach((line, i) => setText(line, words[i] ?? ''));
     this.#tell();
   }
 
@@ -151,7 +152,7 @@ export class PathPicture {
 }
 
 /** The list of streams counts samples, the account elements: of several in a sample both are said. */
-function missingText(missing: number, perSample: number): string {
-  const elements = `${count(missing)} ${missing === 1 ? 'element' : 'elements'} missing`;
-  return perSample === 1 ? elements : `${elements} (${samples(Math.ceil(missing / perSample))})`;
+function missingWords(missing: number, perSample: number): readonly string[] {
+  const words = missing === 1 ? 'element missing' : 'elements missing';
+  return [count(missing), words, ...(perSample === 1 ? [] : [`= ${samples(Math.ceil(missing / perSample))}`])];
 }

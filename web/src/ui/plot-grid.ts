@@ -41,14 +41,15 @@ export class PlotGrid {
   add(panel: PlotPanel): void {
     this.#panels.push(panel);
     this.element.append(panel.element);
-    this.#observer.observe(panel.element);
+    // Also when its header takes another line.
+    this.#observer.observe(panel.body);
   }
 
   /** Takes the plot at `index` away. */
   remove(index: number): void {
     const [panel] = this.#panels.splice(index, 1);
     if (panel === undefined) return;
-    this.#observer.unobserve(panel.element);
+    this.#observer.unobserve(panel.body);
     panel.destroy();
   }
 

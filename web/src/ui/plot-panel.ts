@@ -7,7 +7,7 @@ import { Chart, type ChartAxis, type Scene } from '../chart';
 import { traceColours } from '../model/colour';
 import { bandAt, plotGaps, type Band, type PlotGap } from '../model/gaps';
 import { GRID_COLUMNS, type Plot } from '../model/layout';
-import { decimalsFor, inUnit } from '../model/quantity';
+import { decimalsFor, displayUnit, inUnit } from '../model/quantity';
 import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
 import { clock, full, pixelDigits, type Zone } from '../model/time';
 import { axesOf, thinning, titlesOf } from '../model/titles';
@@ -19,7 +19,7 @@ import type { ViewFrame } from '../wire/frame';
 import { AxisControl } from './axis-control';
 import { el, iconButton, setAttribute, setText } from './dom';
 import { listenGestures } from './gestures';
-import { Readouts } from './readouts';
+import { Readouts, type Readout } from './readouts';
 import type { Palette } from './theme';
 
 /** State shared by all plots of the page. */
@@ -55,11 +55,12 @@ const COMPACT_PX = { height: 190, width: 480 };
 /** A plot on the page. */
 export class PlotPanel {
   readonly element: HTMLElement;
+  /** Box of the chart. */
+  readonly body = el('div', { class: 'plot-body' });
   readonly #title = el('h2', { class: 'plot-title' });
   readonly #note = el('span', { class: 'plot-note' });
   readonly #readouts = new Readouts();
   readonly #axisControl: AxisControl;
-  readonly #body = el('div', { class: 'plot-body' });
   readonly #units = [el('span', { class: 'axis-unit' }), el('span', { class: 'axis-unit axis-unit-right' })] as const;
   readonly #line = el('div', { class: 'cursor-line', hidden: true });
   readonly #tag = el('div', { class: 'cursor-tag', hidden: true });
@@ -82,9 +83,9 @@ export class PlotPanel {
     this.#plot = plot;
     this.#axisControl = new AxisControl(() => this.leftRange, listener.onAxis);
     this.element = this.#build();
-    this.#chart = new Chart(this.#body, { width: 300, height: 150 }, shared().palette.chart);
-    this.#body.append(...this.#units, this.#line, this.#tag);
-    listenGestures(this.#body, () => this.#chart.box(), {
+    this.#chart = new Chart(this.body, { width: 300, height: 150 }, shared().palette.chart);
+    this.body.append(...this.#units, this.#line, this.#tag);
+    listenGestures(this.body, () => this.#chart.box(), {
       onHover: (at) => this.#onHover(at),
       onPan: (dx) => listener.onPan(dx / this.widthPx),
       onZoom: (factor, share) => listener.onZoom(factor, share),
@@ -145,7 +146,7 @@ export class PlotPanel {
 
   /** Fits the chart to its box; returns whether its width changed. */
   fit(): boolean {
-    const { clientWidth: width, clientHeight: height } = this.#body;
+    const { clientWidth: width, clientHeight: height } = this.body;
     if (width < 40 || height < 40) return false;
     const before = this.widthPx;
     this.#chart.resize({ width, height });
@@ -195,7 +196,7 @@ export class PlotPanel {
   /** Returns the position of a gap on the page, for a card beside it. */
   gapPlace(gap: PlotGap): { readonly x: number; readonly y: number } {
     const box = this.#chart.box();
-    const outer = this.#body.getBoundingClientRect();
+    const outer = this.body.getBoundingClientRect();
     const middle = Number((gap.from + gap.to) / 2n - this.#shown.from) / Number(this.#shown.spanNs);
     const share = Math.max(0, Math.min(1, middle));
     return { x: outer.left + box.left + share * box.width, y: outer.top + box.top + box.height * 0.4 };
@@ -224,7 +225,7 @@ export class PlotPanel {
       iconButton('single', 'This plot alone (m, double click)', () => this.listener.onSingle()),
       iconButton('close', 'Close the plot (x)', () => this.listener.onClose()));
     const header = el('header', { class: 'plot-header' }, el('div', { class: 'plot-words' }, this.#title, this.#note), this.#readouts.element, tools);
-    const section = el('section', { class: 'plot', tabindex: '0', 'data-view': String(this.view) }, header, this.#body, el('div', { class: 'resize', 'aria-hidden': 'true' }));
+    const section = el('section', { class: 'plot', tabindex: '0', 'data-view': String(this.view) }, header, this.body, el('div', { class: 'resize', 'aria-hidden': 'true' }));
     section.addEventListener('pointerdown', () => this.listener.onActivate());
     section.addEventListener('focus', () => this.listener.onActivate());
     return section;
@@ -234,6 +235,7 @@ export class PlotPanel {
     const { path, name, labels } = titlesOf(this.#plot.traces);
     this.#title.replaceChildren(el('span', { class: 'plot-path', text: path }), name);
     this.element.setAttribute('aria-label', `Plot of ${path}${name}`);
+    this.#title.title = [...new Set(this.#plot.traces.map((trace) => trace.stream))].join('\n');
     this.#readouts.reset(labels, (index) => this.listener.onRemoveTrace(index));
     this.#auto = [null, null];
     // A frame of other traces would be drawn under the wrong names.
@@ -282,13 +284,16 @@ export class PlotPanel {
     if (frame === null) return;
     const densest = Math.max(0, ...frame.traces.map((trace) => trace.samplesPerColumn));
     const crowd = this.#plot.traces.length > CURSOR_TRACES ? `${this.#plot.traces.length} traces` : '';
-    const note = [crowd, thinning(densest, frame.slow)].filter((part) => part !== '').join(' · ');
+    const empty = this.#auto.every((range) => range === null) && this.#plot.axis.kind === 'auto';
+    const note = [crowd, empty ? 'no samples in this window' : thinning(densest, frame.slow)].filter((part) => part !== '').join(' · ');
     setText(this.#note, note);
     setAttribute(this.#note, 'title', note === '' ? null : note);
     const readouts = this.#plot.traces.map((_, i) => {
       const used = axis[i] ?? 0;
       const { value: display, head } = this.#chart.scale(used);
-      return { display, range: this.#axes[used]?.range ?? { low: 0, high: 1 }, unitOnAxis: head === display.unit, drawn: used >= 0 };
+      const range = this.#axes[used]?.range;
+      if (range === undefined || empty) return alone(frame.traces.find(({ index }) => index === i)?.newestValue ?? NaN, this.#unitsOfTraces[i] ?? '', used >= 0);
+      return { display, range, unitOnAxis: head === display.unit, drawn: used >= 0 };
     });
     this.#readouts.write(frame.traces, readouts, nowMs);
   }
@@ -331,7 +336,13 @@ export class PlotPanel {
     }
     this.listener.onCursor(at.x / Math.max(1, box.width));
     const band: Band | null = bandAt(this.#chart.bands, at.x, REACH_PX);
-    const outer = this.#body.getBoundingClientRect();
+    const outer = this.body.getBoundingClientRect();
     this.listener.onGap(band?.gap ?? null, { x: outer.left + box.left + at.x, y: outer.top + box.top + at.y });
   }
+}
+
+/** A value without others around it is written in its own unit. */
+function alone(value: number, unit: string, drawn: boolean): Readout {
+  const size = Math.abs(value);
+  return { display: displayUnit(size, unit), range: { low: 0, high: size }, unitOnAxis: false, drawn };
 }

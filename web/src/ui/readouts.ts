@@ -12,6 +12,8 @@ import { el, setAttribute, setText } from './dom';
 const PERIOD_MS = 100;
 /** Resolution of values: a thousandth of the axis. */
 const STEPS = 1000;
+/** A value of more letters than this is written smaller. */
+const LONG_FIGURE = 9;
 /** More traces than this show no figures, only their names. */
 const MOST_FIGURES = 8;
 
@@ -88,7 +90,9 @@ function make(label: string, remove: (() => void) | null): Parts {
 
 function writeOne(parts: Parts, trace: TraceFrame, { display, range, drawn }: Readout, say: { figures: boolean; units: boolean }): void {
   const decimals = decimalsFor(range.high - range.low, display, STEPS);
-  setText(parts.value, say.figures && drawn && trace.state !== 'unknown' ? inUnit(trace.newestValue, display, decimals) : '');
+  const figure = say.figures && drawn && trace.state !== 'unknown' ? inUnit(trace.newestValue, display, decimals) : '';
+  setText(parts.value, figure);
+  setAttribute(parts.value, 'data-long', figure.length > LONG_FIGURE ? '' : null);
   setText(parts.unit, say.figures && drawn && say.units ? display.unit : '');
   setText(parts.state, !drawn ? 'not drawn: a third unit' : trace.state === 'ok' ? '' : STATE_WORDS[trace.state]);
   setAttribute(parts.item, 'data-state', trace.state);

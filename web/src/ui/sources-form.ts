@@ -100,7 +100,7 @@ function field(name: string, placeholder: string): HTMLInputElement {
   return el('input', { name, placeholder, 'aria-label': placeholder, required: true, autocomplete: 'off', spellcheck: 'false' });
 }
 
-const submit = (words: string): HTMLButtonElement => el('button', { type: 'submit', class: 'word-button', text: words });
+const submit = (words: string): HTMLButtonElement => el('button', { type: 'submit', class: 'word-button submit-button', text: words });
 const noteElement = (): HTMLElement => el('p', { class: 'form-note', role: 'status' });
 
 /** Runs `act` on submit and shows its result, or the server's refusal. */

@@ -34,6 +34,8 @@ export class TopBar {
   readonly #text = byId('sentence-text', HTMLSpanElement);
   readonly #pace = byId('pace', HTMLDivElement);
   readonly #paceText = byId('pace-text', HTMLSpanElement);
+  readonly #paceWord = byId('pace-word', HTMLSpanElement);
+  readonly #paceTime = byId('pace-time', HTMLSpanElement);
   readonly #span = byId('span', HTMLSelectElement);
   readonly #clock = byId('clock', HTMLButtonElement);
   readonly #inject = byId('inject', HTMLButtonElement);
@@ -65,7 +67,8 @@ export class TopBar {
   showWindow(window: TimeWindow, zone: Zone): void {
     const live = window.endNs === null;
     setAttribute(this.#pace, 'data-live', String(live));
-    setText(this.#paceText, live ? 'Live' : `Paused ${clock(window.endNs ?? 0n, zone, 1)}`);
+    setText(this.#paceWord, live ? 'Live' : 'Paused');
+    setText(this.#paceTime, live ? '' : clock(window.endNs ?? 0n, zone, 1));
     setAttribute(this.#paceText, 'title', live ? null : day(window.endNs ?? 0n, zone));
     const spans = SPANS.includes(window.spanNs) ? SPANS : [...SPANS, window.spanNs].sort((a, b) => (a < b ? -1 : 1));
     const wanted = spans.map(String);

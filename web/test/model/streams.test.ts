@@ -84,6 +84,8 @@ describe('titles', () => {
     expect(titlesOf([{ stream: 'w7x/ecrh/power', channel: 'g1' }, { stream: 'w7x/nbi/power', channel: 'g1' }, { stream: 'w7x/nbi/power', channel: 'g2' }]))
       .toEqual({ path: 'w7x/', name: 'ecrh/power + nbi/power', labels: ['ecrh/power', 'nbi/power g1', 'nbi/power g2'] });
     expect(titlesOf([{ stream: 'a', channel: 'x' }, { stream: 'b', channel: 'x' }])).toEqual({ path: '', name: 'a + b', labels: ['a', 'b'] });
+    expect(titlesOf([{ stream: 'geo/grfo/z', channel: 'BHZ' }, { stream: 'geo/grfo/z', channel: 'BHN' }, { stream: 'hall/stereo', channel: 'left' }]))
+      .toEqual({ path: '', name: 'z + stereo', labels: ['z BHZ', 'z BHN', 'stereo'] });
   });
 
   test('give two units an axis each and a third none', () => {

@@ -215,12 +215,45 @@ describe('plots', () => {
     expect(await page.locator('.plot').count()).toBe(12);
   });
 
-  test('of four traces have their whole legend on a phone', async () => {
-    const traces = ['test/chirp:a', 'test/chirp:b', 'test/hole:sine', 'test/injected:sine'].join();
-    const page = await pages.open(fake.url, `?span=10s&plot=${traces}`, { viewport: { width: 390, height: 844 }, hasTouch: true });
+  test.each([[390, 844], [1440, 900]])('of five traces have their whole legend, and a chart, on %i × %i pixels', async (width, height) => {
+    const traces = ['geo/grfo/seismogram:BHZ', 'geo/grfo/seismogram:BHN', 'geo/grfo/seismogram:BHE', 'hall/microphones/stereo:left', 'hall/microphones/stereo:right'].join();
+    const page = await pages.open(fake.url, `?span=10s${`&plot=${traces}`.repeat(4)}`, { viewport: { width, height }, hasTouch: width < 1000 });
     await drawn(page);
-    const cut = await page.locator('.readouts').evaluate((readouts) => [readouts.scrollWidth - readouts.clientWidth, readouts.scrollHeight - readouts.clientHeight]);
+    const cut = await page.locator('.readouts').first().evaluate((readouts) => [readouts.scrollWidth - readouts.clientWidth, readouts.scrollHeight - readouts.clientHeight]);
     expect(cut).toEqual([0, 0]);
+    await until('a chart that ends with its box', () => page.locator('.plot-body').first().evaluate((body) => {
+      const chart = body.querySelector('.uplot');
+      return body.clientHeight >= 100 && chart !== null && Math.abs(chart.scrollHeight - body.clientHeight) <= 1;
+    }));
+  });
+
+  test('of a long figure show its unit', async () => {
+    const page = await show(`?span=10s${'&plot=test/carrier:f'.repeat(4)}`);
+    await drawn(page);
+    const cut = await page.locator('.readouts').first().evaluate((readouts) => readouts.scrollWidth - readouts.clientWidth);
+    expect([cut, await page.locator('.readout-unit').first().innerText()]).toEqual([0, 'MHz']);
+  });
+
+  test('of a silent stream say so, and its last value in its own unit', async () => {
+    const page = await show('?span=5s&plot=lab/old/pump:pressure');
+    await until('its last value', async () => (await page.locator('.readout').innerText()).endsWith('µPa'));
+    expect(await page.locator('.plot-note').innerText()).toBe('no samples in this window');
+  });
+
+  test('of a fresh address begin with the first', async () => {
+    const page = await pages.open(fake.url, '', { viewport: { width: 390, height: 700 } });
+    await until('plots', async () => (await page.locator('.plot').count()) > 3);
+    expect(await page.locator('.plot').first().evaluate((plot) => plot.getBoundingClientRect().top >= (document.querySelector('#stage')?.getBoundingClientRect().top ?? NaN))).toBe(true);
+  });
+
+  test('that stand still leave the bar of a phone as it was', async () => {
+    const page = await pages.open(fake.url, CHIRP, { viewport: { width: 390, height: 844 }, hasTouch: true });
+    await drawn(page);
+    const bar = (): Promise<number> => page.locator('#stage').evaluate((stage) => stage.getBoundingClientRect().top - (document.querySelector('#sentence')?.clientHeight ?? 0));
+    const before = await bar();
+    await page.keyboard.press('Space');
+    await until('the time', async () => /\d\d:\d\d/.test(await page.locator('#pace-text').innerText()));
+    expect(await bar()).toBe(before);
   });
 
   test.each([390, 820, 1200])('fit a page %i pixels wide, figures and tools too', async (width) => {
