@@ -295,23 +295,32 @@ impl Service<'_> {
             self.screen.say(text, || json!({"event": "broken", "peer": peer, "error": error}));
         }
         self.screen.account(peer, &tally, meter, error.as_deref());
-        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_last = match received {
+            Ok(()) => true,
+            Err(failure @ (Failure::Store { .. } | Failure::Room { .. })) => {
+                self.ending().failure = Some(failure.into());
+                true
+            }
+            Err(_) => false,
+        };
+        self.count(&tally, is_last);
+    }
+
+    /// Counts the outcome of a transfer; with `--one-off` the first complete one is the last.
+    fn count(&self, tally: &Tally, is_complete: bool) {
+        let mut ending = self.ending();
         ending.is_something_refused |= tally.refused > 0;
         // A client that offered nothing does not affect the result of others.
         if tally.offered > 0 {
             ending.is_something_missing = tally.missing() > 0;
         }
-        let is_last = match received {
-            Ok(()) => true,
-            Err(failure @ (Failure::Store { .. } | Failure::Room { .. })) => {
-                ending.failure = Some(failure.into());
-                true
-            }
-            Err(_) => false,
-        };
-        if is_last && self.once {
+        if is_complete && self.once {
             self.is_over.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn ending(&self) -> MutexGuard<'_, Ending> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -329,7 +338,10 @@ impl Service<'_> {
         let Served { peer, connection, meter, .. } = served;
         if let Some(order) = opening.order() {
             self.hall().note(slot, &Notice::Listed { entries: 0, bytes: 0 });
-            super::send::carry_out(order, self.offered, connection, self.screen, stop);
+            let sent = super::send::carry_out(order, self.offered, connection, self.screen, stop);
+            if let Some(carried) = sent {
+                self.count(&carried.tally, carried.error.is_none());
+            }
             return None;
         }
         let Some(receiver) = &self.receiver else {

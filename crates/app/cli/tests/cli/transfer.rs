@@ -172,6 +172,22 @@ fn a_third_host_has_offered_files_sent_and_sees_the_account() {
 }
 
 #[test]
+fn an_offer_of_one_transfer_ends_after_it_and_not_after_a_refusal() {
+    let (from, to) = (folder(), tempfile::tempdir().unwrap());
+    let (_receiver, address) = receiver(&[to.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
+    let offer = ["-1", "--offer", from.path().to_str().unwrap(), "udt://127.0.0.1:0"];
+    let (mut offering, source) = receiver(&offer);
+    let order = |path: &str, to: &str| run(&["send", "--from", &source, path, to]);
+    assert_eq!(order("none", &address).status.code(), Some(2));
+    let refused = order("shot", &format!("{address}?sndbuf=1000000"));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("an order gets buffers of at most 1 GiB"), "{said}");
+    assert_eq!(order("shot", &address).status.code(), Some(0));
+    assert_eq!(offering.wait().0.code(), Some(0));
+    is_whole(to.path());
+}
+
+#[test]
 fn another_file_of_that_name_stays_unless_it_may_be_replaced() {
     let (from, to) = (folder(), tempfile::tempdir().unwrap());
     let (note, there) = (from.path().join("shot/nothing"), to.path().join("nothing"));

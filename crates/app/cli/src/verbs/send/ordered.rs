@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use sys::Cancellation;
-use tallycast::udt::{Address, Connection};
+use tallycast::udt::{Address, Connection, Options};
 use transfer::{Carried, Listing, MAX_STREAMS, Notice, Order, Report, Reporter, Sender};
 
 use super::super::reliable::{Meter, POLL_INTERVAL, Screen, TransportArguments};
@@ -89,18 +89,23 @@ fn show(screen: &Screen, meter: &Meter, to: &str, report: Report, told: &mut u64
     }
 }
 
-/// Carries out the order of a client over its connection; ends early once the client has gone.
+/// Carries out the order of a client over its connection; ends early once the client has gone. Returns the account, if
+/// anything was sent.
 pub(crate) fn carry_out(
     order: &Order,
     offered: Option<&Path>,
     connection: &Connection,
     screen: &Screen,
     is_over: &(dyn Fn() -> bool + Sync),
-) {
+) -> Option<Carried> {
     let carried = carried(order, offered, connection, screen, is_over);
     let report = carried.unwrap_or_else(|error| Report::Fail { reason: format!("{error:#}") });
     // A client that has gone needs no account.
     drop(Reporter::new(connection, is_over).report(&report));
+    match report {
+        Report::Account { tally, moved_bytes, error } => Some(Carried { tally, moved_bytes, error }),
+        _ => None,
+    }
 }
 
 fn carried(
@@ -125,6 +130,23 @@ fn carried(
     })
 }
 
+/// Refuses buffers that would take too much of this host's memory: the client need not be trusted.
+fn bounded(options: Options) -> anyhow::Result<Options> {
+    /// Maximum size of each buffer of an ordered transfer: 10 Gbit/s over 0.8 s.
+    const MOST_BYTES: u64 = 1 << 30;
+    let socket = &options.socket;
+    let packets = socket.send_buffer_packets.max(socket.receive_buffer_packets);
+    let bytes = u64::from(packets) * u64::from(socket.packet_bytes);
+    if bytes > MOST_BYTES {
+        bail!(
+            "an order gets buffers of at most 1 GiB, and {packets} packets of {} bytes are {bytes} bytes\n\
+             write a smaller sndbuf, rcvbuf or mtu into the destination",
+            socket.packet_bytes
+        );
+    }
+    Ok(options)
+}
+
 /// Sends offered files; returns the account.
 fn send_offered(
     order: &Order,
@@ -140,7 +162,7 @@ fn send_offered(
     }
     let address: Address = order.to.parse()?;
     let transport = TransportArguments::of_order(order.max_bytes_per_s);
-    let options = divided(transport.for_files(&address)?, order.streams);
+    let options = divided(bounded(transport.for_files(&address)?)?, order.streams);
     let listing = Listing::within(offered, &order.paths)?;
     for left_out in &listing.left_out {
         reporter.report(&Report::LeftOut { path: left_out.shown(), reason: left_out.reason.clone() })?;
@@ -186,4 +208,27 @@ fn send_offered(
     };
     screen.account(&address.to_string(), &tally, &meter, error.as_deref());
     Ok(Report::Account { tally, moved_bytes, error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_gets_buffers_of_a_gibibyte_and_no_more() {
+        let options = |address: &str| {
+            let address: Address = address.parse().unwrap();
+            TransportArguments::of_order(None).for_files(&address).unwrap()
+        };
+        for address in ["udt://h", "udt://h?mtu=1024&sndbuf=1048576", "udt://h?mtu=1024&rcvbuf=1048576"] {
+            assert!(bounded(options(address)).is_ok(), "{address}");
+        }
+        for address in ["udt://h?mtu=1024&sndbuf=1048577", "udt://h?mtu=1024&rcvbuf=1048577"] {
+            let refused = bounded(options(address)).unwrap_err().to_string();
+            assert!(
+                refused.contains("1048577 packets of 1024 bytes are 1073742848 bytes\nwrite a smaller"),
+                "{refused}"
+            );
+        }
+    }
 }
