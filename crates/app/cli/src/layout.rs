@@ -121,7 +121,7 @@ fn broken(line: &str, first_width: usize, other_width: usize) -> Vec<String> {
     parts
 }
 
-fn letters(text: &str) -> usize {
+pub(crate) fn letters(text: &str) -> usize {
     text.chars().count()
 }
 

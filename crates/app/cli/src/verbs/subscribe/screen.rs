@@ -27,7 +27,15 @@ pub(super) struct Screen {
 #[derive(Default)]
 struct Seen {
     samples: u64,
-    newest: String,
+    newest: Values,
+}
+
+/// Values of a sample, with their units.
+#[derive(Default)]
+struct Values {
+    shown: Vec<String>,
+    /// True if the sample has more.
+    has_more: bool,
 }
 
 impl Screen {
@@ -78,7 +86,8 @@ impl Screen {
             #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
             let rate = std::mem::take(&mut seen.samples) as f64 / seconds;
             let lost = accounts.get(name).map_or_else(String::new, lost_text);
-            writeln!(output, "{name}: {rate:.0} samples/s  {}  {lost}", seen.newest)?;
+            let head = format!("{name}: {rate:.0} samples/s");
+            writeln!(output, "{}", line(&head, &seen.newest, &lost, layout::width()))?;
         }
         Ok(())
     }
@@ -87,7 +96,7 @@ impl Screen {
         let seen = self.streams.entry(Arc::clone(&block.stream)).or_default();
         seen.samples += block.samples;
         let last = usize::try_from(block.samples).expect("in memory") - 1;
-        seen.newest = sample_text(block, last);
+        seen.newest = values(block, last);
         if with_values {
             let mut output = std::io::stdout().lock();
             for sample in 0..=last {
@@ -96,7 +105,7 @@ impl Screen {
                     "{} {} {}",
                     block.stream,
                     block.first_index + sample as u64,
-                    sample_text(block, sample)
+                    values(block, sample).text(usize::MAX)
                 )?;
             }
         }
@@ -151,7 +160,29 @@ fn print_socket(output: &mut impl Write, port: &PortStatus) -> std::io::Result<(
     Ok(())
 }
 
-fn sample_text(block: &Block, sample: usize) -> String {
+/// Returns a stream's line: as many values as fit between its rate and its losses.
+fn line(head: &str, newest: &Values, lost: &str, width: usize) -> String {
+    const BETWEEN: usize = 2;
+    let room = width.saturating_sub(layout::letters(head) + layout::letters(lost) + 2 * BETWEEN);
+    let line = [head, &newest.text(room), lost].join("  ");
+    // Losses in many stages need more than a line.
+    layout::redrawn(&line, width)
+}
+
+impl Values {
+    /// Returns as many values as `room` letters hold, and an ellipsis for the others.
+    fn text(&self, room: usize) -> String {
+        let of_first = |count: usize| {
+            let has_more = self.has_more || count < self.shown.len();
+            let ellipsis = has_more.then_some("…");
+            self.shown[..count].iter().map(String::as_str).chain(ellipsis).collect::<Vec<_>>().join("  ")
+        };
+        let fitting = (1..=self.shown.len()).rev().map(of_first).find(|text| layout::letters(text) <= room);
+        fitting.unwrap_or_else(|| of_first(0))
+    }
+}
+
+fn values(block: &Block, sample: usize) -> Values {
     let schema = &block.schema;
     let mut values = Vec::new();
     for (index, channel) in schema.channels.iter().enumerate() {
@@ -160,8 +191,8 @@ fn sample_text(block: &Block, sample: usize) -> String {
             values.push(format!("{value:.6} {}", channel.unit).trim_end().to_owned());
         }
     }
-    let more = schema.elements_per_sample() as usize > values.len();
-    format!("{}{}", values.join("  "), if more { "  …" } else { "" })
+    let has_more = schema.elements_per_sample() as usize > values.len();
+    Values { shown: values, has_more }
 }
 
 fn lost_text(account: &StreamAccount) -> String {
@@ -191,4 +222,36 @@ fn stages_text(lost: &StageCounts, unexplained: u64, unsettled: u64) -> String {
     let rest = [("unexplained", unexplained), ("unsettled", unsettled)];
     let parts = stages.chain(rest.into_iter().filter(|(_, count)| *count > 0));
     parts.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(shown: &[&str], has_more: bool) -> Values {
+        Values { shown: shown.iter().map(ToString::to_string).collect(), has_more }
+    }
+
+    #[test]
+    fn a_streams_line_has_the_values_that_fit() {
+        let head = "lab/probe: 1000 samples/s";
+        let four = values(&["-0.516000 V", "12.250000 V", "0.000000 A", "1.000000 A"], true);
+        let wide = line(head, &four, "nothing lost", 100);
+        assert!(wide.ends_with("  0.000000 A  1.000000 A  …  nothing lost"), "{wide}");
+        let usual = line(head, &four, "nothing lost", 80);
+        assert_eq!(usual, "lab/probe: 1000 samples/s  -0.516000 V  12.250000 V  …  nothing lost");
+        assert_eq!(line(head, &four, "nothing lost", 50), "lab/probe: 1000 samples/s  …  nothing lost");
+        assert_eq!(
+            line(head, &values(&["7"], false), "nothing lost", 42),
+            format!("{head}  7  nothing lost")
+        );
+    }
+
+    #[test]
+    fn losses_in_many_stages_go_on_below() {
+        let lost =
+            "receiver_socket_buffer 123456, receiver_ring 234567, unexplained 345678, unsettled 456789";
+        let lines = line("lab/probe: 1000 samples/s", &values(&["1.5 V"], false), lost, 80);
+        assert!(lines.lines().count() > 1 && lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
+    }
 }
