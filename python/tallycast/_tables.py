@@ -94,14 +94,14 @@ def _of_sequence(values: Any) -> Array:
 
 def _beyond(array: Array) -> npt.NDArray[np.bool_]:
     """Returns which floats an integer may have been rounded to."""
-    large: npt.NDArray[np.bool_] = np.abs(array.real) >= 2.0 ** (np.finfo(array.dtype).nmant + 1)
+    large: npt.NDArray[np.bool_] = np.abs(np.real(array)) >= 2.0 ** (np.finfo(array.dtype).nmant + 1)
     return large
 
 
 def _refuse_rounded(given: Iterable[Any], dtype: np.dtype[Any]) -> None:
     """Refuses integers that NumPy made other ones of, to have one dtype with floats."""
     for it in given:
-        if isinstance(it, (int, np.integer)) and int(dtype.type(int(it)).real) != int(it):
+        if isinstance(it, (int, np.integer)) and int(np.real(dtype.type(int(it)))) != int(it):
             raise ConfigError(f"no dtype holds both {it} and the other numbers exactly\ngive integers, or floats")
 
 

@@ -205,3 +205,12 @@ def test_mat_is_of_one_size_in_both_versions(epochs: Archive, tmp_path: Path, mo
         assert path.read_bytes().startswith(begin)
         found = {channel.name: stream[channel.name].tolist() for stream in tc.read_file(path).values() for channel in stream.channels}
         assert (found["level"], found["n"], found["index"]) == ([1.0, 1.5, 2.0], [2, 3, 4], [0, 1, 2])
+
+
+def test_netcdf_of_several_epochs_has_their_rows_one_behind_the_other(epochs: Archive, tmp_path: Path, seen: Seen) -> None:
+    xr: Any = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    with xr.open_dataset(between(epochs, "lab/counters").to_netcdf(tmp_path / "a.nc"), engine="h5netcdf") as data:
+        assert data["count"].values.tolist() == [*COUNTERS[:3, 0], *COUNTERS[1:, 0]] and data["count"].dtype == np.dtype("i8")
+        assert data["index"].values.tolist() == [0, 1, 2] * 2 and data.attrs["epoch_rows"] == "[3, 3]"
+    assert seen.rows == [3, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -40,15 +41,19 @@ def port(reader: socket.socket) -> Iterator[int]:
 
 
 def test_a_change_without_consent_is_planned_and_not_made(reader: socket.socket, port: int, tmp_path: Path) -> None:
-    size = reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    def state() -> tuple[int, int]:
+        return reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF), os.getpriority(os.PRIO_PROCESS, 0)
+
+    before = state()
     plans: list[doctor.Step] = []
     journal = tmp_path / "doctor.jsonl"
     done = doctor.fix(plans.append, ports=[port], window="1s", journal=journal)
     (plan,) = (plan for plan in plans if str(port) in plan["place"])
-    assert plan["stage"] == "receiver_socket_buffer" and plan["lost"] > 0 and plan["change"]["kind"] == "receive_buffer"
+    # On a busy machine the reader waits for a processor, and its niceness is what is tried first.
+    assert plan["stage"] == "receiver_socket_buffer" and plan["lost"] > 0 and plan["change"]["kind"] in ("receive_buffer", "niceness")
     assert done.steps[0] == {"event": "watching", "sockets": 1, "seconds": 1.0} and plan in done.steps
     assert not done.fixed and "proof" not in {step["event"] for step in done.steps}
-    assert reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == size and journal.read_text() == ""
+    assert state() == before and journal.read_text() == ""
 
 
 def test_an_exception_of_the_caller_ends_it_before_anything_is_changed(reader: socket.socket, port: int, tmp_path: Path) -> None:

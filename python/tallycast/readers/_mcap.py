@@ -207,9 +207,8 @@ class _OwnEpoch(_Topic):
         row: list[complex] = []
         # Fields follow the index and the missing elements in the order of the channels.
         for field in message.DESCRIPTOR.fields[2:]:
-            value = getattr(message, field.name)
-            is_one = isinstance(value, (bool, int, float)) or hasattr(value, "DESCRIPTOR")
-            row += [_one(value)] if is_one else map(_one, value)
+            value: Any = getattr(message, field.name)
+            row += map(_one, [value] if isinstance(value, (bool, int, float)) or hasattr(value, "DESCRIPTOR") else value)
         if dtype.kind in "fc" and any(map(_is_inexact, row)):
             raise FileError(
                 f"sample {message.index} of {self.topic} has an integer that {dtype} does not hold exactly\n"
