@@ -320,7 +320,7 @@ class Stretch(Rows):
         # Made anew: a list that is kept would keep the rows in memory, in a circle, until Python looks for such.
         return [self]
 
-    def within(self, first: int, end: int) -> Stretch:
+    def _within(self, first: int, end: int) -> Stretch:
         """Returns the rows from index `first` up to `end`, which is not included: read anew, and no others."""
         return Stretch(self.recording, self._times, (max(first, self._indices[0]), min(end, self._indices[1])))
 

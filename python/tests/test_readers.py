@@ -704,6 +704,23 @@ def test_a_named_time_column_goes_before_the_rate_of_a_waveform(tmp_path: Path) 
     assert only(tmp_path / "a.tdms", time="clock").times.tolist() == [0, 100 * MS, 300 * MS]
 
 
+@pytest.mark.parametrize(("name", "unit", "period_ns"), [("clock", "", 10**9), ("clock_ms", "", MS), ("clock", "ms", MS), ("clock_s", "us", 1_000)])
+def test_the_times_of_a_named_tdms_channel_are_in_its_unit(tmp_path: Path, name: str, unit: str, period_ns: int) -> None:
+    nptdms: Any = pytest.importorskip("nptdms")
+    channels = [nptdms.ChannelObject("g", name, np.array([0, 1, 3]), {"unit_string": unit}), nptdms.ChannelObject("g", "u", np.arange(3.0))]
+    with nptdms.TdmsWriter(tmp_path / "a.tdms") as writer:
+        writer.write_segment(channels)
+    assert only(tmp_path / "a.tdms", time=name).times.tolist() == [0, period_ns, 3 * period_ns]
+
+
+def test_a_named_tdms_channel_that_is_no_time_is_refused(tmp_path: Path) -> None:
+    nptdms: Any = pytest.importorskip("nptdms")
+    with nptdms.TdmsWriter(tmp_path / "a.tdms") as writer:
+        writer.write_segment([nptdms.ChannelObject("g", name, np.arange(3.0), {"unit_string": "V"}) for name in ("u", "v")])
+    with pytest.raises(FileError, match="channel u is in V, which is no unit of time"):
+        only(tmp_path / "a.tdms", time="u").times
+
+
 def test_classic_netcdf_is_read_in_pieces(tmp_path: Path) -> None:
     scipy_io: Any = pytest.importorskip("scipy.io")
     rows = 2_000_000

@@ -60,6 +60,13 @@ def test_holes_lie_between_the_samples(tmp_path: Path) -> None:
     assert frames == head(b"S", 1) + struct.pack("<h", 1) + head(b"H", 2) + head(b"S", 1) + struct.pack("<h", 4) + head(b"E", 0)
 
 
+def test_a_hole_may_end_the_file(tmp_path: Path) -> None:
+    wfdb: Any = pytest.importorskip("wfdb")
+    digits = np.array([[1], [-32_768], [-32_768]])
+    wfdb.wrsamp("ecg", fs=250, units=["mV"], sig_name=["II"], d_signal=digits, fmt=["16"], adc_gain=[200.0], baseline=[0], write_dir=str(tmp_path))
+    assert told(tmp_path / "ecg.hea")[1] == head(b"S", 1) + struct.pack("<h", 1) + head(b"H", 2) + head(b"E", 0)
+
+
 def test_several_streams_are_named_and_one_is_chosen(tmp_path: Path) -> None:
     scipy_io: Any = pytest.importorskip("scipy.io")
     scipy_io.savemat(tmp_path / "a.mat", {"u": np.ones(3), "v": np.ones(4)})

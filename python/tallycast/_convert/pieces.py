@@ -66,4 +66,4 @@ def _of_stretch(stretch: Stretch) -> Iterator[Stretch]:
         if segment.t0_ns >= stop or segment.t1_ns <= start:
             continue
         for begin in range(max(first, segment.first_index), min(end, segment.next_index), step):
-            yield stretch.within(begin, min(begin + step, end, segment.next_index))
+            yield stretch._within(begin, min(begin + step, end, segment.next_index))

@@ -49,14 +49,14 @@ def _parts(rows: Rows) -> list[tuple[Stretch, int]]:
         ends = [segment.next_index for segment, _ in found[:-1]]
         first, end = stretch._indices
         spans = zip([first, *ends], [*ends, end])
-        parts += [(stretch.within(*span), count) for span, (_, count) in zip(spans, found)]
+        parts += [(stretch._within(*span), count) for span, (_, count) in zip(spans, found)]
     return parts
 
 
 def _segments(stretch: Stretch) -> Iterator[tuple[Segment, int]]:
     start, stop = stretch._times
     for segment in stretch.recording.segments:
-        part = stretch.within(segment.first_index, segment.next_index)
+        part = stretch._within(segment.first_index, segment.next_index)
         if part._indices[0] >= part._indices[1] or segment.t0_ns >= stop or segment.t1_ns <= start:
             continue
         is_whole = part._indices == (segment.first_index, segment.next_index)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallycast._errors import FileError
 from tallycast._packages import needed
 from tallycast._schema import Channel, stream_dtype
+from tallycast.readers import _units_of_time as of_time
 from tallycast.readers._group import Column, FileStream, Table, Times, nanoseconds, rate_of_period
 
 if TYPE_CHECKING:
@@ -82,10 +84,9 @@ def _start_ns(channel: Any) -> int | None:
 
 
 def _column(channel: Any) -> Column:
-    unit = next((str(channel.properties[key]) for key in UNITS if channel.properties.get(key)), "")
     dtype = stream_dtype(np.dtype(channel.dtype))
     assert dtype is not None, "others were left out"
-    return Column(Channel(unit, name=channel.name), dtype, lambda first, end: channel.read_data(first, end - first))
+    return Column(Channel(_unit(channel), name=channel.name), dtype, lambda first, end: channel.read_data(first, end - first))
 
 
 def _times(clock: Any, first: int, end: int) -> Times:
@@ -93,4 +94,11 @@ def _times(clock: Any, first: int, end: int) -> Times:
     if stamps.dtype.kind == "M":
         times: Times = stamps.astype("datetime64[ns]").astype(np.int64)
         return times
-    return nanoseconds(stamps, 10**9)
+    told = of_time.unit_and_origin(_unit(clock), clock.name)
+    if told is None:
+        raise FileError(f"channel {clock.name} is in {_unit(clock)}, which is no unit of time\nname another channel, or `none`")
+    return nanoseconds(stamps, told[0], told[1] or 0)
+
+
+def _unit(channel: Any) -> str:
+    return next((str(channel.properties[key]) for key in UNITS if channel.properties.get(key)), "")
