@@ -55,7 +55,7 @@ pub use index::{Entry, Header, Index, IndexError};
 pub use moment::{Moment, MomentError, moment_text};
 pub use points::{Extremes, MAX_POINTS, Points, PointsRequest};
 pub use reasons::Reasons;
-pub use recorder::{Notice, Options, Progress, Recorder};
+pub use recorder::{Notice, Options, Progress, Recorder, Totals};
 pub use samples::{SampleRun, Samples};
 pub use store::{Appendable, FileStore, Lock, Readable, Store, StoreError, draft_of, read_whole, replace};
 pub use verify::{Finding, Scope, Verification, Verifying};

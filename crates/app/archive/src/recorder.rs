@@ -177,6 +177,23 @@ pub struct Progress {
     pub archive_write: u64,
 }
 
+/// Sums over all streams of a recorder, also those that it no longer keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Totals {
+    /// Size of the accepted elements, without what the archive adds or compresses.
+    pub accepted_bytes: u64,
+    /// Elements that could not be written: stage `archive_write`.
+    pub archive_write: u64,
+}
+
+impl Totals {
+    fn add(&mut self, stream: &StreamRecorder) {
+        let Progress { accepted, archive_write, .. } = stream.progress();
+        self.accepted_bytes += accepted * stream.element_bytes();
+        self.archive_write += archive_write;
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct StreamKey {
     name: Arc<StreamName>,
@@ -201,6 +218,8 @@ pub struct Recorder {
     run: RunName,
     options: Options,
     streams: BTreeMap<StreamKey, StreamRecorder>,
+    /// Sums of the ended streams that were dropped.
+    forgotten: Totals,
     resumable: BTreeMap<(StreamName, Epoch), Resumable>,
     disk: Disk,
     /// Refusal that was reported, until something is stored again.
@@ -270,6 +289,7 @@ impl Recorder {
             run,
             options,
             streams,
+            forgotten: Totals::default(),
             resumable,
             disk,
             refused,
@@ -399,9 +419,17 @@ impl Recorder {
         self.store.space_bytes().is_ok_and(|space| space >= enough)
     }
 
-    /// Returns the progress of each stream.
+    /// Returns the progress of each stream; the oldest of many that have ended are left out.
     pub fn progress(&self) -> impl Iterator<Item = Progress> + '_ {
         self.streams.values().map(StreamRecorder::progress)
+    }
+
+    /// Returns the sums over all streams since it was opened.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.forgotten;
+        self.streams.values().for_each(|stream| totals.add(stream));
+        totals
     }
 
     /// Returns the next notice.
@@ -567,7 +595,9 @@ impl Recorder {
         let mut ended: Vec<StreamKey> = ended.map(|(key, _)| key.clone()).collect();
         ended.sort_by_key(|key| key.epoch);
         for key in ended.iter().rev().skip(MAX_ENDED) {
-            self.streams.remove(key);
+            if let Some(stream) = self.streams.remove(key) {
+                self.forgotten.add(&stream);
+            }
         }
     }
 

@@ -670,6 +670,11 @@ impl StreamRecorder {
         }
     }
 
+    /// Returns the size of one element.
+    pub(super) fn element_bytes(&self) -> u64 {
+        self.description.schema.dtype.size_bytes() as u64
+    }
+
     pub(super) fn name(&self) -> Arc<StreamName> {
         Arc::clone(&self.description.name)
     }

@@ -3,13 +3,16 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use archive::{FileStore, Notice, Options, Recorder, RunName, Store, StoreError};
+use archive::{FileStore, Notice, Options, Recorder, RunName, Store, StoreError, Totals};
 use ledger::Stage;
 use sample::{Block, StreamName};
-use tallycast::Event;
+use tallycast::{Event, StreamAccount, StreamInfo};
+use units::Epoch;
 
 use crate::forgetful::Forgetful;
-use crate::scene::{PER_SAMPLE, account, at_ms, began, began_of, block, gap, name, open, read_back};
+use crate::scene::{
+    EPOCH, PER_SAMPLE, account, at_ms, began, began_of, block, gap, name, open, read_back, schema,
+};
 
 /// Returns the notices, without those about the level of the disk, which may be any where the tests run.
 pub(crate) fn notices(recorder: &mut Recorder) -> Vec<Notice> {
@@ -293,8 +296,7 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
         let run = root.join("run=shot-7");
         let mut said = Vec::new();
         for step in 0..300_u64 {
-            let epoch =
-                root.join("run=shot-7/stream=lab%2Fprobe").join(format!("epoch={}", crate::scene::EPOCH));
+            let epoch = root.join("run=shot-7/stream=lab%2Fprobe").join(format!("epoch={}", EPOCH));
             match (step, taken) {
                 (50, Taken::Root | Taken::RootAndBack) => std::fs::rename(&root, &aside).unwrap(),
                 (200, Taken::RootAndBack) => std::fs::rename(&aside, &root).unwrap(),
@@ -375,7 +377,7 @@ fn what_is_done_to_a_file_while_it_is_recorded_is_said_and_costs_nothing_that_co
         for step in 0..100_u64 {
             if step == 50 {
                 let epoch = folder.path().join("run=shot-7/stream=lab%2Fprobe");
-                let epoch = epoch.join(format!("epoch={}", crate::scene::EPOCH));
+                let epoch = epoch.join(format!("epoch={}", EPOCH));
                 let names = std::fs::read_dir(epoch).unwrap().map(|entry| entry.unwrap().path());
                 let path = names.filter(|name| name.to_str().unwrap().ends_with(end)).max().unwrap();
                 let open = || std::fs::OpenOptions::new().append(true).open(&path).unwrap();
@@ -453,4 +455,33 @@ fn a_lock_that_is_removed_is_taken_again_unless_another_recorder_has_it() {
         matches!(&notices(&mut recorder)[..], [Notice::Gone { cause }] if cause.contains("recorder.lock"))
     );
     drop(held);
+}
+
+/// Publishers that start again and again, some while nothing can be written.
+#[test]
+fn totals_count_streams_that_ended_long_ago() {
+    const STREAMS: u64 = 300;
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    let mut not_written = 0;
+    for number in 0..STREAMS {
+        let now = at_ms(number * 4_000);
+        let epoch = Epoch { start_ns: EPOCH.start_ns + number, ..EPOCH };
+        recorder.handle(now, &Event::Began(Arc::new(StreamInfo { epoch, ..(*began(0)).clone() }))).unwrap();
+        recorder.tick(now);
+        disk.set_capacity((number < 10).then_some(disk.used_bytes()));
+        recorder.handle(now, &Event::Block(Block { epoch, ..block(0, 10) })).unwrap();
+        recorder.handle(now, &Event::Ended(StreamAccount { epoch, ..account() })).unwrap();
+        let lost: u64 = recorder.progress().map(|it| it.archive_write).sum();
+        not_written = lost.max(not_written);
+        disk.set_capacity(None);
+        recorder.tick(at_ms(number * 4_000 + 2_000));
+    }
+    assert!(recorder.progress().count() < 260, "the oldest are forgotten");
+    assert!(recorder.progress().all(|it| it.archive_write == 0), "those that lost are among them");
+    let element_bytes = schema().dtype.size_bytes() as u64;
+    let accepted_bytes = STREAMS * 10 * PER_SAMPLE * element_bytes;
+    assert!(not_written > 0);
+    assert_eq!(recorder.totals(), Totals { accepted_bytes, archive_write: not_written });
 }

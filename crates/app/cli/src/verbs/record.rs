@@ -4,14 +4,16 @@
 
 mod pace;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Clock};
 
 use anyhow::Context;
-use archive::{Compactor, FileStore, Notice, Options, Progress, Recorder, RunName, Store, moment_text};
+use archive::{
+    Compactor, FileStore, Notice, Options, Progress, Recorder, RunName, Store, Totals, moment_text,
+};
 use clap::Args;
 use serde_json::json;
 use tallycast::{Epoch, Event, StreamAccount, StreamName, StreamPattern, Subscriber, WallTime};
@@ -47,6 +49,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const ACCOUNTS: Duration = Duration::from_secs(1);
 /// Interval of the lines about progress where there is no terminal.
 const LINES: Duration = Duration::from_secs(60);
+/// Maximum number of streams that are remembered to have failed; an older one is complained of again.
+const MAX_FAILED: usize = 256;
 /// Length of a station within a run's name: its folder has room for the rest.
 const STATION_LETTERS: usize = 100;
 
@@ -119,17 +123,19 @@ fn own_name(time: WallTime, station: &str) -> RunName {
 struct Recorded {
     accounts: Vec<StreamAccount>,
     progress: Vec<Progress>,
+    /// Elements that could not be written, also of streams without progress.
+    not_written: u64,
     /// True if everything was recorded without a fault.
     whole: bool,
 }
 
-/// Counts of a stream, for the progress. Units: elements, but for the size of one.
+/// Elements that never reached this reader, for the progress.
 #[derive(Default)]
-struct Counts {
-    element_bytes: u64,
-    accepted: u64,
-    not_written: u64,
-    missing: u64,
+struct Missing {
+    /// Of the accounts that have ended.
+    ended: u64,
+    /// Of each open one, as last seen.
+    open: BTreeMap<(Arc<StreamName>, Epoch, u32), u64>,
 }
 
 /// A recorder with its clock and its background work.
@@ -141,10 +147,9 @@ struct Recording {
     status: StatusLine,
     pace: Pace,
     next_line: Clock,
-    /// Counts of every stream that began, also of ended ones, which the recorder forgets.
-    counts: BTreeMap<(Arc<StreamName>, Epoch), Counts>,
-    /// Streams that could not be recorded, and were complained of.
-    failed: BTreeSet<(Arc<StreamName>, Epoch)>,
+    missing: Missing,
+    /// Streams that could not be recorded, and were complained of: the newest.
+    failed: VecDeque<(Arc<StreamName>, Epoch)>,
     /// Something in the run is damaged, and was complained of.
     damaged: Arc<AtomicBool>,
     /// Number of streams being recorded.
@@ -174,10 +179,10 @@ impl Recording {
             store,
             pace: Pace::new(began),
             next_line: began + LINES,
-            counts: BTreeMap::new(),
+            missing: Missing::default(),
             json: arguments.json,
             status: StatusLine::new(arguments.json),
-            failed: BTreeSet::new(),
+            failed: VecDeque::new(),
             damaged,
             joined: 0,
             began,
@@ -202,6 +207,7 @@ impl Recording {
         // A commit before closing, so that the reported progress is the last.
         self.recorder.tick(self.recorder.deadline());
         let progress = self.recorder.progress().collect();
+        let not_written = self.recorder.totals().archive_write;
         self.pass_on();
         let mut whole = self.failed.is_empty();
         let now = self.now();
@@ -216,7 +222,7 @@ impl Recording {
         // Waits until that is done.
         drop(self.compactor);
         whole &= !self.damaged.load(Ordering::Relaxed);
-        Recorded { accounts, progress, whole }
+        Recorded { accounts, progress, not_written, whole }
     }
 
     fn take(&mut self, event: &Event) {
@@ -224,9 +230,13 @@ impl Recording {
         let Err(error) = self.recorder.handle(self.now(), event) else { return };
         let (stream, epoch) = origin(event);
         // Reported once: everything after it fails alike.
-        if self.failed.insert((Arc::clone(stream), epoch)) {
+        if !self.failed.iter().any(|it| (&it.0, it.1) == (stream, epoch)) {
+            self.failed.push_back((Arc::clone(stream), epoch));
             self.status.clear();
             tracing::error!("{stream} in epoch {epoch} is not recorded: {error}");
+        }
+        if self.failed.len() > MAX_FAILED {
+            self.failed.pop_front();
         }
     }
 
@@ -235,9 +245,6 @@ impl Recording {
         match event {
             Event::Began(info) => {
                 self.joined += 1;
-                let element_bytes = info.schema.dtype.size_bytes() as u64;
-                let counts = Counts { element_bytes, ..Counts::default() };
-                self.counts.insert((Arc::clone(&info.name), info.epoch), counts);
                 if !self.json {
                     let schema = &info.schema;
                     let (channels, dtype, rate) = (schema.channels.len(), schema.dtype, schema.rate);
@@ -249,7 +256,7 @@ impl Recording {
             }
             Event::Ended(account) => {
                 self.joined = self.joined.saturating_sub(1);
-                self.note_missing(account);
+                self.missing.end(account);
             }
             Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
         }
@@ -275,19 +282,13 @@ impl Recording {
     }
 
     fn progress(&mut self) -> pace::Progress {
-        for progress in self.recorder.progress() {
-            if let Some(counts) = self.counts.get_mut(&(progress.stream, progress.epoch)) {
-                (counts.accepted, counts.not_written) = (progress.accepted, progress.archive_write);
-            }
-        }
-        let sum = |of: fn(&Counts) -> u64| -> u64 { self.counts.values().map(of).sum() };
-        let bytes = sum(|it| it.accepted * it.element_bytes);
+        let Totals { accepted_bytes: bytes, archive_write } = self.recorder.totals();
         pace::Progress {
             streams: self.joined,
             bytes,
             bytes_per_s: self.pace.per_second(Clock::now(), bytes),
-            missing: sum(|it| it.missing),
-            not_written: sum(|it| it.not_written),
+            missing: self.missing.total(),
+            not_written: archive_write,
             free_bytes: self.store.space_bytes().ok(),
         }
     }
@@ -298,14 +299,8 @@ impl Recording {
         }
         self.next_accounts = Clock::now() + ACCOUNTS;
         let accounts = subscriber.accounts();
-        accounts.iter().for_each(|account| self.note_missing(account));
+        accounts.iter().for_each(|account| self.missing.note(account));
         self.recorder.note_accounts(self.now(), &accounts);
-    }
-
-    fn note_missing(&mut self, account: &StreamAccount) {
-        if let Some(counts) = self.counts.get_mut(&(Arc::clone(&account.stream), account.epoch)) {
-            counts.missing = account.account.elements.missing();
-        }
     }
 
     /// Prints the recorder's messages and passes closed segments to the compactor.
@@ -323,6 +318,25 @@ impl Recording {
     fn now(&self) -> Instant {
         Instant::ORIGIN + self.began.elapsed()
     }
+}
+
+impl Missing {
+    fn note(&mut self, account: &StreamAccount) {
+        self.open.insert(key_of(account), account.account.elements.missing());
+    }
+
+    fn end(&mut self, account: &StreamAccount) {
+        self.open.remove(&key_of(account));
+        self.ended += account.account.elements.missing();
+    }
+
+    fn total(&self) -> u64 {
+        self.ended + self.open.values().sum::<u64>()
+    }
+}
+
+fn key_of(account: &StreamAccount) -> (Arc<StreamName>, Epoch, u32) {
+    (Arc::clone(&account.stream), account.epoch, account.join)
 }
 
 fn origin(event: &Event) -> (&Arc<StreamName>, Epoch) {
@@ -387,12 +401,12 @@ fn say(notice: &Notice) {
 
 /// Prints the accounts, each with the archive's part.
 fn print(arguments: &Arguments, recorded: &Recorded) -> anyhow::Result<Outcome> {
-    let mut in_order = recorded.whole && all_taken(recorded);
+    let mut in_order = recorded.whole && recorded.not_written == 0 && all_taken(recorded);
     for account in &recorded.accounts {
         let mut progress = recorded.progress.iter();
         let kept = progress.find(|it| it.stream == account.stream && it.epoch == account.epoch);
         let lost = kept.map_or(0, |it| it.archive_write);
-        in_order &= lost == 0 && tallycast::is_in_order_among(account, &recorded.accounts);
+        in_order &= tallycast::is_in_order_among(account, &recorded.accounts);
         if arguments.json {
             let mut line = account_line(account);
             line["archive"] = kept.map_or(serde_json::Value::Null, progress_json);
