@@ -13,6 +13,7 @@ use tallycast::{Node, Publisher, StreamAccount, StreamGap};
 use units::WallTime;
 
 use crate::circle::{Circle, check_circles};
+use crate::operators::OperatorConfig;
 
 /// The most derived streams of one monitor.
 pub(crate) const MAX_DERIVED: usize = 64;
@@ -103,6 +104,8 @@ impl DerivedStream {
 /// All derived streams of a monitor.
 pub(crate) struct Derivations {
     running: Vec<Running>,
+    /// Operators beside them: together they must make no circle.
+    operators: Vec<OperatorConfig>,
     /// Behind the publishers, which end before their node does.
     node: Node,
 }
@@ -118,8 +121,8 @@ struct Running {
 }
 
 impl Derivations {
-    pub(crate) const fn new(node: Node) -> Self {
-        Self { node, running: Vec::new() }
+    pub(crate) const fn new(node: Node, operators: Vec<OperatorConfig>) -> Self {
+        Self { node, operators, running: Vec::new() }
     }
 
     /// Returns the node that the streams are published by, which is the monitor's.
@@ -129,14 +132,15 @@ impl Derivations {
 
     /// Begins to derive a stream; returns what must be joined for it.
     pub(crate) fn add(&mut self, stream: DerivedStream) -> Result<Vec<StreamPattern>, DerivedError> {
-        if self.running.iter().any(|running| running.stream.name == stream.name) {
+        let derived = self.running.iter().map(|it| &it.stream.name);
+        if derived.chain(self.operators.iter().map(|it| &it.output)).any(|name| *name == stream.name) {
             return Err(DerivedError::Twice(stream.name));
         }
         if self.running.len() >= MAX_DERIVED {
             return Err(DerivedError::TooMany);
         }
         let running = self.running.iter().map(|running| running.stream.clone());
-        check_circles(&running.chain([stream.clone()]).collect::<Vec<_>>(), &[])?;
+        check_circles(&running.chain([stream.clone()]).collect::<Vec<_>>(), &self.operators)?;
         let config = stream.config()?;
         let derivation = Derivation::new(config.clone())?;
         let lags_ns = vec![None; config.inputs.len()];

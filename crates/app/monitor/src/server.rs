@@ -154,15 +154,15 @@ fn own_names(config: &MonitorConfig) -> Vec<String> {
 
 fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, MonitorError> {
     let mut patterns = config.patterns.iter();
-    let mut derivations = Derivations::new(config.node.clone());
+    check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
+    check_circles(&config.derived, &config.operators)?;
+    let mut derivations = Derivations::new(config.node.clone(), config.operators.clone());
     let mut joined = Vec::new();
     for stream in &config.derived {
         let added = derivations.add(stream.clone());
         joined.extend(added.map_err(|cause| MonitorError::Derived { name: stream.name.clone(), cause })?);
     }
     shared.reception.set_derived(derivations.status());
-    check_circles(&config.derived, &config.operators)?;
-    check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
     // A subscriber begins with a pattern; one without any reads only derived streams, or waits for requests.
     let first = patterns.next().cloned().or_else(|| joined.pop());
     let builder = first.map(|first| config.node.subscriber(first.to_string()));
