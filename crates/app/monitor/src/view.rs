@@ -203,7 +203,7 @@ pub(crate) fn older_than<'a>(
     })
 }
 
-/// Chooses between columns and single samples.
+/// Chooses between columns and single samples. Columns stay doubles: the connection chooses their form when it sends them.
 fn shape(
     envelope: &Envelope,
     memory: &StreamMemory,
@@ -255,7 +255,7 @@ fn columns_shape(columns: &[sample::Column]) -> TraceShape {
     let end = columns.iter().rposition(drawn).map_or(first, |last| last + 1);
     let extremes = columns[first..end].iter().map(|column| [column.min, column.max]).collect();
     let first = u32::try_from(first).expect("within the grid's count");
-    TraceShape::Columns { kept: 0, first, extremes: Extremes::exact(extremes) }
+    TraceShape::Columns { kept: 0, first, extremes: Extremes::Double(extremes) }
 }
 
 fn points_shape(points: impl Iterator<Item = Point>, grid: &ColumnGrid) -> TraceShape {
