@@ -1,0 +1,76 @@
+/**
+ * Pictures of the page in each of its states, on four screens, dark and light, to be looked at:
+ * `npm run tour [-- FOLDER [PATTERN]]` writes `STATE-SCREEN-THEME.png`, of the built page over the fake server.
+ */
+import { mkdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+import { startFakeServer } from './fake-server.mjs';
+
+/** @typedef {import('playwright-core').Page} Page */
+/** @typedef {{options?: import('./fake-server.mjs').Options, query?: string, act?: (page: Page) => Promise<unknown>}} State */
+
+const EXECUTABLE = process.env['CHROMIUM'] ?? '/usr/bin/chromium-headless-shell';
+const [folder = join(tmpdir(), 'tallycast-tour'), pattern = '.'] = process.argv.slice(2);
+
+const SCREENS = /** @type {const} */ ([
+  { screen: 'phone', width: 390, height: 844, deviceScaleFactor: 2, hasTouch: true },
+  { screen: 'tablet', width: 820, height: 1180, deviceScaleFactor: 1, hasTouch: true },
+  { screen: 'desk', width: 1440, height: 900, deviceScaleFactor: 1, hasTouch: false },
+  { screen: 'wall', width: 3840, height: 2160, deviceScaleFactor: 1, hasTouch: false },
+]);
+
+const GAPS = '?span=10s&plot=test/hole:sine&plot=test/injected:sine';
+const CROWD = ['geo/grfo/seismogram:BHZ,geo/grfo/seismogram:BHN,geo/grfo/seismogram:BHE,hall/microphones/stereo:left,hall/microphones/stereo:right',
+  'test/carrier:f', 'host/daq-3/cpu:user,host/daq-3/cpu:softirq', 'w7x/magnetics/mirnov:probe 7', 'lab/old/pump:pressure', 'host/daq-3/net:received'];
+
+/** @type {Record<string, State>} */
+const STATES = {
+  live: {},
+  list: { query: '?span=10s' },
+  crowd: { query: `?span=10s&plot=${CROWD.join('&plot=')}` },
+  gap: { query: GAPS, act: (page) => page.keyboard.press('G') },
+  past: { query: '?span=30s&plot=clinic/ward-2/ecg:MLII,clinic/ward-2/ecg:V5&plot=w7x/ecrh/power:gyrotron 1', act: back },
+  account: { query: '?span=10s&plot=w7x/ecrh/power:gyrotron 1&plot=test/hole:sine', act: (page) => page.keyboard.press('a') },
+  derive: { query: GAPS, act: unfold },
+  keys: { act: (page) => page.keyboard.press('?') },
+  disk: { options: { fullDisk: true } },
+  empty: { options: { streams: 0 } },
+  refused: { options: { forbid: true } },
+  older: { options: { pageProtocol: 0 } },
+};
+
+mkdirSync(folder, { recursive: true });
+const browser = await chromium.launch({ executablePath: EXECUTABLE, args: ['--headless', '--no-sandbox', '--disable-gpu'] });
+for (const [state, { options, query = '', act }] of Object.entries(STATES)) {
+  const server = await startFakeServer(options);
+  for (const { screen, width, height, ...surroundings } of SCREENS) {
+    for (const colorScheme of /** @type {const} */ (['dark', 'light'])) {
+      const name = `${state}-${screen}-${colorScheme}`;
+      if (!new RegExp(pattern).test(name)) continue;
+      const page = await browser.newPage({ ...surroundings, viewport: { width, height }, colorScheme, locale: 'en-US', timezoneId: 'Europe/Berlin' });
+      await page.goto(`${server.url}/${query}`);
+      await page.waitForTimeout(1_500);
+      if (screen === 'wall') await page.keyboard.press('w');
+      await act?.(page);
+      await page.waitForTimeout(1_500);
+      await page.screenshot({ path: join(folder, `${name}.png`) });
+      await page.close();
+    }
+  }
+  await server.close();
+}
+await browser.close();
+console.log(`pictures in ${folder}`);
+
+/** Into the past, over the line where live memory ends. @param {Page} page */
+async function back(page) {
+  for (let i = 0; i < 6; i += 1) await page.keyboard.press('ArrowLeft');
+}
+
+/** The forms below the list. @param {Page} page */
+async function unfold(page) {
+  if (!await page.locator('#list').isVisible()) await page.keyboard.press('l');
+  await page.locator('#sources details').evaluateAll((all) => all.forEach((each) => each.setAttribute('open', '')));
+}
