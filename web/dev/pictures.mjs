@@ -6,6 +6,7 @@
  * draws it whole, with the system's own fonts (`CHROMIUM` names another one).
  */
 import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
@@ -16,7 +17,10 @@ const IMAGES = fileURLToPath(new URL('../../docs/images/', import.meta.url));
 /** So many seconds of signals are there before a picture is taken: more than a plot shows. */
 const SECONDS = 25;
 
-const DEMO = ['demo', '--headless', '--json', '--duration', '5m', '--loss', '1%', '--listen', '127.0.0.1:0', '--bus', 'udp://239.77.0.0:17477?iface=lo'];
+/** In memory: how full this machine's disk is does not belong in a picture. */
+const ARCHIVE = mkdtempSync('/dev/shm/tallycast-pictures-');
+const DEMO = ['demo', '--headless', '--json', '--duration', '5m', '--loss', '1%', '--dir', ARCHIVE, '--listen', '127.0.0.1:0',
+  '--bus', 'udp://239.77.0.0:17477?iface=lo'];
 
 const demo = spawn(COMMAND, DEMO, { stdio: ['ignore', 'ignore', 'pipe'] });
 const begun = address();
@@ -28,6 +32,7 @@ try {
   await takeGap(url);
 } finally {
   await browser.close();
+  demo.on('exit', () => rmSync(ARCHIVE, { recursive: true, force: true }));
   demo.kill('SIGINT');
 }
 
@@ -49,7 +54,7 @@ function address() {
  * @param {string} url
  */
 async function takePage(url) {
-  const page = await open(url, 'span=10s&plot=signal/ecg:MLII&plot=test/sine:ch0,test/sine:ch1&plot=test/chirp:ch0&plot=host/cpu:user,host/cpu:system');
+  const page = await open(url, 'span=5s&plot=signal/ecg:MLII&plot=test/sine:ch0,test/sine:ch1&plot=signal/chime:left&plot=host/cpu:user,host/cpu:system');
   await page.keyboard.press('n');
   await page.keyboard.press('a');
   await page.locator('.path-place').first().waitFor();
