@@ -234,6 +234,34 @@ impl Host {
         assert!(output.status.success(), "{output:?}");
     }
 
+    /// Makes what leaves this host from a UDP port over IPv4 vanish.
+    ///
+    /// # Panics
+    /// If the filter cannot be set.
+    pub fn silence(&self, port: u16) {
+        // Classic BPF: load the source port behind the headers of Ethernet and IPv4; drop it (TC_ACT_SHOT), or pass.
+        let program = format!("4,40 0 0 34,21 0 1 {port},6 0 0 2,6 0 0 4294967295");
+        self.run(&format!("tc qdisc add dev {INTERFACE} clsact"));
+        let filter = ["filter", "add", "dev", INTERFACE, "egress", "bpf", "da", "bytecode", &program];
+        let output = self.command("tc").args(filter).output().expect("it ran a moment ago");
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Returns the local ports of the host's UDP sockets over IPv4.
+    ///
+    /// # Panics
+    /// If they cannot be read.
+    #[must_use]
+    pub fn udp_ports(&self) -> Vec<u16> {
+        let sockets = self.inside(|| fs::read_to_string("/proc/thread-self/net/udp").expect("there is IPv4"));
+        // The second word of each line is the local address and port, in hexadecimal.
+        let port = |line: &str| {
+            let local = line.split_whitespace().nth(1)?;
+            u16::from_str_radix(local.rsplit(':').next()?, 16).ok()
+        };
+        sockets.lines().skip(1).filter_map(port).collect()
+    }
+
     /// Returns the number of packets the host's queue discipline dropped.
     ///
     /// # Panics
