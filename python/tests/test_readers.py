@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import struct
@@ -26,6 +27,8 @@ from tallycast.readers._units_of_time import moment_ns, unit_and_origin
 
 START = datetime(2026, 11, 21, 20, 15, 0, 250_000, tzinfo=timezone.utc)
 START_NS = 1_795_292_100_250_000_000
+#: A block of few rows, of files of few rows.
+FEW_BYTES = 4
 MS = 1_000_000
 
 
@@ -37,6 +40,15 @@ def only(path: Path, **options: Any) -> FileStream:
     """Returns the only stream of a file."""
     (stream,) = tc.read_file(path, **options).values()
     return stream
+
+
+@pytest.fixture(params=["usual blocks", "few rows"])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads a file in its usual blocks, and again in blocks of few rows."""
+    if request.param == "few rows":
+        for module in {"_group", *FORMATS.values()}:
+            reader = importlib.import_module(f"tallycast.readers.{module}")
+            monkeypatch.setattr(reader, "BLOCK_BYTES", FEW_BYTES, raising=False)
 
 
 # What they have in common
@@ -188,6 +200,7 @@ def test_tdms_has_streams_by_rate_with_units_and_starts(tmp_path: Path) -> None:
         streams["Notes"].schema
 
 
+@pytest.mark.usefixtures("blocks")
 def test_tdms_without_a_waveform_has_the_time_of_each_sample(tmp_path: Path) -> None:
     nptdms: Any = pytest.importorskip("nptdms")
     path = tmp_path / "run.tdms"
@@ -200,6 +213,7 @@ def test_tdms_without_a_waveform_has_the_time_of_each_sample(tmp_path: Path) -> 
     assert np.abs(log.times - (START_NS + np.array([0, 100, 300]) * MS)).max() <= 1_000
 
 
+@pytest.mark.usefixtures("blocks")
 def test_mdf_has_physical_values_and_the_times_of_the_master(tmp_path: Path) -> None:
     asammdf: Any = pytest.importorskip("asammdf")
     times = np.array([0.0, 0.1, 0.2, 0.5])
@@ -234,6 +248,7 @@ def test_mat_has_vectors_matrices_and_structures(tmp_path: Path) -> None:
     assert sorted(len(it.array) for it in streams.values()) == [4, 100_000]
 
 
+@pytest.mark.usefixtures("blocks")
 def test_mat_without_times_has_the_rate_of_its_scalar(tmp_path: Path) -> None:
     scipy_io: Any = pytest.importorskip("scipy.io")
     scipy_io.savemat(tmp_path / "a.mat", {"u": np.ones(8, "c16") * 1j, "Fs": 48_000.0})
@@ -241,6 +256,7 @@ def test_mat_without_times_has_the_rate_of_its_scalar(tmp_path: Path) -> None:
     assert (stream.rate, stream.dtype, stream.name) == (48_000, np.dtype("c16"), "a") and stream["u"][0] == 1j
 
 
+@pytest.mark.usefixtures("blocks")
 def test_mat_7_3_is_read_as_matlab_shows_it(tmp_path: Path) -> None:
     h5py: Any = pytest.importorskip("h5py")
     path = tmp_path / "run.mat"
@@ -260,6 +276,7 @@ def test_mat_7_3_is_read_as_matlab_shows_it(tmp_path: Path) -> None:
     assert stream.times.tolist() == [0, 10 * MS, 20 * MS, 30 * MS]
 
 
+@pytest.mark.usefixtures("blocks")
 def test_mat_7_3_has_complex_numbers_bit_for_bit(tmp_path: Path) -> None:
     h5py: Any = pytest.importorskip("h5py")
     numbers = np.array([1 + 2j, complex(3, np.inf), complex(-0.0, 4), complex(np.nan, 5)])
@@ -350,6 +367,7 @@ def test_edf_has_digits_with_physical_ranges(tmp_path: Path) -> None:
     assert np.allclose(eeg.values("EEG"), (fast + 32_768) * 200 / 65_535 - 100, rtol=0, atol=1e-10)
 
 
+@pytest.mark.usefixtures("blocks")
 def test_bdf_has_digits_of_24_bits(tmp_path: Path) -> None:
     pyedflib: Any = pytest.importorskip("pyedflib")
     path = tmp_path / "head.bdf"
@@ -398,6 +416,7 @@ def test_edf_with_interruptions_has_holes_between_its_records(tmp_path: Path) ->
     assert u.left_out == ("EDF Annotations",), "annotations are said to be left out"
 
 
+@pytest.mark.usefixtures("blocks")
 def test_edf_without_interruptions_has_no_holes_whatever_its_records_tell(tmp_path: Path) -> None:
     (tmp_path / "a.edf").write_bytes(edf("EDF+C", ["+0.25", "+0.75", "+9"]))
     u, _ = tc.read_file(tmp_path / "a.edf").values()
@@ -536,6 +555,7 @@ def test_hdf5_takes_the_data_set_of_times_that_is_named(tmp_path: Path) -> None:
         tc.read_file(path, time="clock")
 
 
+@pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
 def test_netcdf_has_coordinates_packed_values_and_fill_values(tmp_path: Path, engine: str) -> None:
     xr: Any = pytest.importorskip("xarray")
@@ -561,6 +581,7 @@ def test_netcdf_has_coordinates_packed_values_and_fill_values(tmp_path: Path, en
     assert stream.times.tolist() == [START_NS + 10 * index * 10**9 for index in range(3)]
 
 
+@pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("summary", [True, False])
 def test_mcap_has_the_numbers_of_json_messages(tmp_path: Path, summary: bool) -> None:
     writers: Any = pytest.importorskip("mcap.writer")
@@ -593,6 +614,7 @@ def test_streams_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert {name: len(stream.array) for name, stream in tc.read_file(path).items()} == {"same": 3, "same_2": 4}
 
 
+@pytest.mark.usefixtures("blocks")
 def test_netcdf_has_samples_along_the_axis_of_times(tmp_path: Path) -> None:
     xr: Any = pytest.importorskip("xarray")
     pytest.importorskip("h5netcdf")
@@ -604,6 +626,7 @@ def test_netcdf_has_samples_along_the_axis_of_times(tmp_path: Path) -> None:
     assert stream.times.tolist() == [START_NS + index * 10**9 for index in range(3)]
 
 
+@pytest.mark.usefixtures("blocks")
 def test_tdms_scales_raw_values_as_the_file_says(tmp_path: Path) -> None:
     nptdms: Any = pytest.importorskip("nptdms")
     scale = {"Scale_Type": "Linear", "Linear_Slope": 0.5, "Linear_Y_Intercept": -10.0}
@@ -614,6 +637,7 @@ def test_tdms_scales_raw_values_as_the_file_says(tmp_path: Path) -> None:
     assert stream.dtype == np.dtype("f8") and stream["t"].tolist() == [-9.5, -9.0, -11.5]
 
 
+@pytest.mark.usefixtures("blocks")
 def test_mdf_has_states_as_numbers_and_invalid_values_as_nan(tmp_path: Path) -> None:
     asammdf: Any = pytest.importorskip("asammdf")
     times = np.array([0.0, 0.1, 0.2])
@@ -629,6 +653,7 @@ def test_mdf_has_states_as_numbers_and_invalid_values_as_nan(tmp_path: Path) -> 
     assert np.array_equal(stream["x"], [5, np.nan, 7], equal_nan=True)
 
 
+@pytest.mark.usefixtures("blocks")
 def test_wfdb_of_several_segments_has_gaps_and_missing_channels(tmp_path: Path) -> None:
     wfdb: Any = pytest.importorskip("wfdb")
 
@@ -648,6 +673,7 @@ def test_wfdb_of_several_segments_has_gaps_and_missing_channels(tmp_path: Path) 
     assert stream["II"][10:].tolist() == [digit / 200 for digit in range(5)] and np.isnan(stream["I"][10:]).all()
 
 
+@pytest.mark.usefixtures("blocks")
 def test_mcap_has_the_numbers_of_ros_2_messages(tmp_path: Path) -> None:
     writers: Any = pytest.importorskip("mcap_ros2.writer")
     path = tmp_path / "robot.mcap"
