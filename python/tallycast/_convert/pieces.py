@@ -56,7 +56,9 @@ def pieces(rows: Rows, count: int) -> Iterator[tuple[slice, Stretch]]:
                 yield slice(at, at + len(piece)), piece
                 at += len(piece)
     if at != count:
-        raise ArchiveError(f"{rows.stream} had {count} samples in the range, and has {at}\nit was changed meanwhile: open the archive again")
+        raise ArchiveError(
+            f"{rows.stream} had {count} samples in the range, and has {at}\nit was changed meanwhile: open the archive again"
+        )
 
 
 def _of_stretch(stretch: Stretch) -> Iterator[Stretch]:

@@ -55,7 +55,9 @@ def _chunks(variable: Any, rows: int) -> tuple[int, ...]:
 
 def _stored(values: Any) -> Any:
     """Returns values as xarray writes them: times as nanoseconds, flags as small integers."""
-    return values.astype("M8[ns]").astype(np.int64) if values.dtype.kind == "M" else values.astype("i1") if values.dtype.kind == "b" else values
+    if values.dtype.kind == "M":
+        return values.astype("M8[ns]").astype(np.int64)
+    return values.astype("i1") if values.dtype.kind == "b" else values
 
 
 def _valid(made: Any) -> Any:

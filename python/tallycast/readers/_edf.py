@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 #: Bytes of the header, and as many more for each signal.
 HEADER_BYTES = 256
 #: Widths of the fields of the header, and of those that each signal has.
-FIELDS = {"version": 8, "patient": 80, "recording": 80, "date": 8, "time": 8, "bytes": 8, "kind": 44, "records": 8, "duration": 8, "signals": 4}
+FIELDS = {
+    "version": 8, "patient": 80, "recording": 80, "date": 8, "time": 8, "bytes": 8, "kind": 44, "records": 8, "duration": 8, "signals": 4,
+}  # fmt: skip
 OF_SIGNAL = {
     "label": 16, "transducer": 80, "unit": 8, "least": 8, "most": 8, "low": 8, "high": 8, "filter": 80, "samples": 8, "reserved": 32,
 }  # fmt: skip
@@ -113,7 +115,10 @@ class _File:
                 yield FileBlock(rows, None, index - following)
                 following = index + len(rows)
         if self._whole != self._records:
-            raise FileError(f"{self._path} has {self._whole} whole records, and by its header {self._records}\nthe file was cut, or is still written")
+            raise FileError(
+                f"{self._path} has {self._whole} whole records, and by its header {self._records}\n"
+                "the file was cut, or is still written"
+            )
 
     def _unbroken(self, first: int, end: int, samples: int, rate: Fraction | None) -> Iterator[tuple[int, int, int | None]]:
         """Divides records where samples are missing: first, one behind the last, and the index of the sample that begins them."""

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 #: Sizes of numbers by class; the contents of structures and cells are not told before they are read.
 ITEM_BYTES = {
-    "double": 8, "single": 4, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "logical": 1,
+    "double": 8, "single": 4, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2,
+    "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "logical": 1,
 }  # fmt: skip
 
 

@@ -20,7 +20,17 @@ import numpy as np
 from tallycast._errors import FileError
 from tallycast._packages import needed
 from tallycast._schema import Channel, stream_dtype
-from tallycast.readers._group import BLOCK_BYTES, FileBlock, FileStream, Times, check_room, distinct, nanoseconds, periods_between, rate_of_hz
+from tallycast.readers._group import (
+    BLOCK_BYTES,
+    FileBlock,
+    FileStream,
+    Times,
+    check_room,
+    distinct,
+    nanoseconds,
+    periods_between,
+    rate_of_hz,
+)
 
 if TYPE_CHECKING:
     from tallycast._scaling import Array
@@ -76,7 +86,9 @@ class _Loaded:
         segments = [(int(first), int(last) + 1) for first, last in self._info.get("segments", [])] if self.rate else []
         step = max(1, BLOCK_BYTES // (self.rows.dtype.itemsize * self.rows.shape[1]))
         for begin, end in segments or [(0, len(self.rows))]:
-            missing = 0 if begin == 0 or self.rate is None else periods_between(self.rate, int(self.times[begin] - self.times[begin - 1])) - 1
+            missing = 0
+            if begin and self.rate is not None:
+                missing = periods_between(self.rate, int(self.times[begin] - self.times[begin - 1])) - 1
             if missing < 0:
                 raise FileError(f"times of {self.name} go back at sample {begin}\ndivide the session there")
             for first in range(begin, end, step):
