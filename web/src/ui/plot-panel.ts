@@ -169,7 +169,8 @@ export class PlotPanel {
     const pens = this.#plot.traces.map((_, i) => ({
       colour: palette.traces[colours[i] ?? 0] ?? '',
       widthPx: palette.chart.linePx,
-      opacity: states.get(i) === 'ok' ? 1 : 0.45,
+      // What does not go on fades where time goes on; the past is as good as it was.
+      opacity: states.get(i) === 'ok' || window.endNs !== null ? 1 : 0.45,
       axis: axis[i] ?? 0,
     }));
     const scene: Scene = { frame: this.#frame, shown: this.#shown, zone, axes: this.#axes, pens, gaps: this.#gaps };

@@ -38,6 +38,7 @@ interface RowParts {
 export class StreamList {
   readonly #search = byId('search', HTMLInputElement);
   readonly #rowsElement = byId('rows', HTMLDivElement);
+  readonly #empty = byId('list-empty', HTMLParagraphElement);
   readonly #sparklines: Sparklines;
   readonly #parts = new Map<string, RowParts>();
   readonly #sparks = new Map<string, readonly SparkBucket[]>();
@@ -104,7 +105,8 @@ export class StreamList {
     const selected = rows.findIndex((row) => row.key === this.#selected);
     setAttribute(this.#search, 'aria-activedescendant', selected < 0 ? null : `row-${selected}`);
     setText(byId('list-count', HTMLSpanElement), filter === '' ? '' : `${rows.filter((row) => row.kind === 'stream').length} of ${this.#streams.length}`);
-    byId('list-empty', HTMLParagraphElement).hidden = rows.length > 0 || this.#streams.length === 0;
+    this.#empty.hidden = rows.length > 0;
+    setText(this.#empty, this.#streams.length === 0 ? 'No live streams.' : 'No stream matches.');
     this.#paintSparks();
   }
 

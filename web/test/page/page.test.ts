@@ -355,6 +355,15 @@ describe('the server', () => {
     await full.close();
   });
 
+  test('without streams says so, and how to publish one', async () => {
+    const empty = await startFakeServer({ streams: 0 });
+    const page = await pages.open(empty.url, '');
+    await until('the words', async () => (await page.locator('#list-empty').innerText()) === 'No live streams.');
+    expect(await page.locator('#notice').innerText()).toMatch(/No streams yet[^]*tallycast pub/);
+    await page.close();
+    await empty.close();
+  });
+
   test.each([
     ['that is older than the page is said to be', { pageProtocol: 0 }, 'older than this page'],
     ['that refuses is said to refuse', { forbid: true }, 'No permission'],
