@@ -35,7 +35,7 @@ impl Decimal {
 /// Returns a number whose one comma is a decimal sign, with a point instead.
 fn comma_as_point(text: &str) -> Option<String> {
     let (whole, decimals) = text.split_once(',')?;
-    let is_decimal = decimals.starts_with(|sign: char| sign.is_ascii_digit()) && !text.contains('.');
+    let is_decimal = decimals.starts_with(|sign: char| sign.is_ascii_digit());
     is_decimal.then(|| format!("{whole}.{decimals}")).filter(|pointed| pointed.parse::<f64>().is_ok())
 }
 

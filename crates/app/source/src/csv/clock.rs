@@ -143,7 +143,7 @@ impl Clock {
             (Some(TimeUnit::Iso), _) => dates(None)?,
             (Some(TimeUnit::DayFirst), _) => dates(Some(Order::DayFirst))?,
             (Some(TimeUnit::MonthFirst), _) => dates(Some(Order::MonthFirst))?,
-            (None, _) if date.is_some() || is_moment(first) => dates(None)?,
+            (None, _) if is_moment(first) => dates(None)?,
             (None, Some(nanos)) => Form::Number { nanos, told_by: "as its heading says" },
             (None, None) => {
                 let pointed = Decimal::default().with_point(first).unwrap_or(Cow::Borrowed(first));
@@ -394,6 +394,7 @@ mod tests {
         assert_eq!(read(None, "UTC", "2026-04-03"), Ok(april));
         let march = read(Some(TimeUnit::MonthFirst), "UTC", "03/04/2026").unwrap();
         assert_eq!(read(None, "UTC", "2026-03-04"), Ok(march));
+        assert_eq!(read(None, "UTC", "03.04.2026"), Ok(april), "points stand in dates with the day first");
         // The order of the first date holds for those behind it.
         let mut clock = clock(None, "UTC", "13/01/2026").unwrap();
         let mut read = |text| clock.read(&[Cow::Borrowed(text)], &mut Decimal::default());

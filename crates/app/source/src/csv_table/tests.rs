@@ -153,6 +153,7 @@ fn a_rate_that_the_times_contradict_is_refused() {
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     assert!(refusal("a,b\n1,2\n3\n", &at("1")).contains("line 3 has 1 fields, expected 2"));
+    assert!(refusal("time [iso],a\nnoon,1\n", &FileOptions::default()).contains("`noon` is not a time"));
     assert!(refusal("a,b\n1,2\n3,x\n", &at("1")).contains("line 3, column `b`: `x` is not a number"));
     assert!(refusal("1,2\n\n3,NaN\n", &at("1")).contains("line 3, column `ch1`: `NaN` is not a finite"));
     assert!(refusal("a,b\n1,\n", &at("1")).contains("line 2, column `b`: a value is missing"));
@@ -181,6 +182,11 @@ fn samples_before_a_wrong_line_are_handed_over_first() {
     let (_file, mut source) = table("1\n2\nx\n", &FileOptions { dtype: Some(Dtype::U8), ..at("1") }).unwrap();
     assert_eq!(source.next(plenty()).unwrap(), Piece::Samples(&[1, 2]));
     assert!(source.next(plenty()).unwrap_err().to_string().contains("line 3"));
+    let text = "a,b\n1,2\n3,x\n5,6\n";
+    let (_file, mut source) = table(text, &FileOptions { dtype: Some(Dtype::U8), ..at("1") }).unwrap();
+    assert_eq!(source.next(plenty()).unwrap(), Piece::Samples(&[1, 2]));
+    assert!(source.next(plenty()).is_err());
+    assert_eq!(source.next(plenty()).unwrap(), Piece::Samples(&[5, 6]), "nothing of the wrong line is left");
 }
 
 #[test]
@@ -207,6 +213,14 @@ fn a_table_that_was_replaced_is_not_played_again() {
     std::fs::write(file.path(), "t,a\n0,1\n1,2\n").unwrap();
     let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
     drain(&mut source).unwrap();
+    // Other rows below the same header row are read anew, with the decimal sign that they have.
+    std::fs::write(file.path(), "t,a\n0,1\n1,2.5\n").unwrap();
+    source.rewind().unwrap();
+    drain(&mut source).unwrap();
+    std::fs::write(file.path(), "t,a\n0,1\n1,\"3,5\"\n").unwrap();
+    source.rewind().unwrap();
+    let (bytes, _) = drain(&mut source).unwrap();
+    assert_eq!(floats(&source, &bytes), [1.0, 3.5]);
     std::fs::write(file.path(), "t,b\n0,1\n1,2\n").unwrap();
     let said = source.rewind().unwrap_err().to_string();
     assert!(said.contains("the file has changed"), "{said}");

@@ -117,6 +117,12 @@ fn rows_are_laid_out_as_in_complete_files() {
 }
 
 #[test]
+fn a_row_that_begins_with_a_value_is_one_at_once_if_its_columns_have_names() {
+    let chosen = FollowOptions { columns: vec!["u".to_owned()], ..options() };
+    assert_eq!(read(b"time,state,u\n0,OK,1\n", chosen).values, [1.0]);
+}
+
+#[test]
 fn the_layout_is_told_once() {
     let (mut tail, mut news) = (Tail::new(options()), Vec::new());
     tail.feed(b"t [ms],u\n1,2\n", &mut news).unwrap();
@@ -141,6 +147,11 @@ fn lines_that_are_no_rows_are_refused_in_their_place() {
 
 #[test]
 fn a_row_is_taken_whole_or_not_at_all() {
+    // Directly behind a row, with which its first value would be handed over.
+    assert_eq!(read(b"a,b\n1,2\n5,\n6,7\n", options()).values, [1.0, 2.0, 6.0, 7.0]);
+    let beyond = read(b"time_ns,a\n1,2\n9999999999999999999999,3\n6,7\n", options());
+    assert_eq!((beyond.values, beyond.times_ns), (vec![2.0, 7.0], vec![1, 6]));
+    assert!(beyond.refused[0].contains("outside the years 1677 to 2262"), "{:?}", beyond.refused);
     let read = read(b"time_ns,a\n1,2\n3,x\n4.x,5\n6,7\n", options());
     assert_eq!((read.values, read.times_ns, read.refused.len()), (vec![2.0, 7.0], vec![1, 6], 2));
 }

@@ -221,6 +221,9 @@ fn decimals_are_the_integers_of_their_digits() {
     let wide = write(message, &[fixed(1 << 63, 16)], 1);
     let said = refusal(&wide, &at("1"));
     assert!(said.contains("row 0, column `d`: 9223372036854775808 has no exact form in i64"), "{said}");
+    let message = "message m { required fixed_len_byte_array(17) d (DECIMAL(40, 0)); }";
+    let wider = write(message, &[Content::Fixed(vec![vec![0; 17]])], 1);
+    assert!(refusal(&wider, &at("1")).contains("holds decimals of more than 38 digits"));
     let asked = FileOptions { dtype: Some(Dtype::F8), ..at("1") };
     assert!(drain(&mut open_file(wide.path(), &asked).unwrap()).is_ok(), "a power of two");
 }
@@ -288,6 +291,9 @@ fn nulls_and_nan_are_refused_with_their_row() {
     assert!(floats(&source, &bytes)[1].is_nan());
     let nan = write(message, &[Content::Double(vec![1.0, f64::NAN], Some(vec![1, 1]))], 1);
     assert!(refusal(&nan, &at("1")).contains("row 1, column `a`: not a finite"));
+    let group = |last: f64| [Content::Double(vec![1.0, last], Some(vec![1, 1]))];
+    let second = write_groups(message, &[&group(2.0), &group(f64::NAN)], None);
+    assert!(refusal(&second, &at("1")).contains("row 3, column `a`: not a finite"));
 }
 
 #[test]
@@ -360,6 +366,13 @@ fn a_row_that_lacks_an_element_is_left_out_of_a_recording() {
     let (bytes, holes) = drain(&mut source).unwrap();
     assert_eq!(floats(&source, &bytes), [-1.0, 0.0, 1.0, -3.0, 3.0, 4.0]);
     assert_eq!(holes, [(1, 3, HoleKind::Recording)]);
+    let last = recorded([&[3, 3, 3, 3, 3, 2], WHOLE[1]], Some(DESCRIPTION));
+    let (bytes, holes) = drain(&mut open_file(last.path(), &FileOptions::default()).unwrap()).unwrap();
+    assert_eq!(
+        (bytes.len(), holes),
+        (24, vec![(2, 3, HoleKind::Recording)]),
+        "also behind the last whole one"
+    );
 }
 
 #[test]
@@ -372,6 +385,7 @@ fn lists_of_one_length_are_arrays() {
     assert_eq!(floats(&source, &bytes), [-1.0, 0.0, 1.0, -2.0, 2.0, 3.0, -3.0, 4.0, 5.0]);
     for (row, ragged) in [
         (0, [&[3, 3, 3, 3, 3, 3][..], &[0, 1, 1, 0, 1, 0]]),
+        (0, [&[3, 3, 3, 3, 3, 3], &[0, 0, 1, 1, 0, 1]]),
         (2, [&[3, 3, 3, 3, 3], &[0, 1, 0, 1, 0]]),
         (1, [&[3, 3, 0, 3, 3], &[0, 1, 0, 0, 1]]),
     ] {
@@ -393,6 +407,16 @@ fn maps_and_lists_without_elements_are_refused() {
     let empty = "message m { required group u (LIST) { repeated group list { required int32 element; } } }";
     let empty = write(empty, &[Content::List(vec![], vec![0, 0], vec![0, 0])], 1);
     assert!(refusal(&empty, &at("1")).contains("column `u` holds lists without elements"));
+    let list = "message m { optional group u (LIST) { repeated group list { required int32 element; } } }";
+    let groups: [&[Content]; 2] = [
+        &[Content::List(vec![], vec![0, 0], vec![0, 0])],
+        &[Content::List(vec![1, 2], vec![2, 2], vec![0, 1])],
+    ];
+    let said = refusal(&write_groups(list, &groups, None), &at("1"));
+    assert!(said.contains("row 0, column `u`: its shape is not [2]"), "{said}");
+    let group = "message m { optional group g { optional double x; } }";
+    let group = write(group, &[Content::Double(vec![1.0], Some(vec![2]))], 1);
+    assert!(refusal(&group, &at("1")).contains("column `g.x` holds nested groups"));
 }
 
 #[test]
@@ -489,12 +513,17 @@ fn local_times_are_those_of_the_named_zone_else_of_utc() {
 }
 
 #[test]
-fn an_index_without_numbers_is_refused() {
+fn an_index_and_a_time_are_single_numbers() {
     let message = "message m { required binary index (STRING); required int64 time_ns; required double u; }";
     let columns =
         [Content::Text(vec!["a", "b"]), Content::Int64(vec![0, 10]), Content::Double(vec![1.0, 2.0], None)];
     let said = refusal(&write(message, &columns, 1), &FileOptions::default());
     assert!(said.contains("column `index` holds String, not numbers"), "{said}");
+    let message = "message m { required group time (LIST) { repeated group list { required int32 item; } } \
+        required double u; }";
+    let columns = [Content::List(vec![1, 2], vec![1, 1], vec![0, 0]), Content::Double(vec![1.0, 2.0], None)];
+    let said = refusal(&write(message, &columns, 1), &FileOptions::default());
+    assert!(said.contains("column `time` holds lists or nested groups"), "{said}");
 }
 
 #[test]

@@ -42,7 +42,11 @@ fn written(way: Way, batches: &[RecordBatch]) -> tempfile::NamedTempFile {
     let (out, schema) = (file.reopen().unwrap(), batches[0].schema());
     match way {
         Way::Parquet => {
-            let mut writer = ArrowWriter::try_new(out, schema, None).unwrap();
+            let pairs =
+                schema.metadata().iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+            let properties =
+                WriterProperties::builder().set_key_value_metadata(Some(pairs.collect())).build();
+            let mut writer = ArrowWriter::try_new(out, schema, Some(properties)).unwrap();
             batches.iter().for_each(|batch| writer.write(batch).unwrap());
             writer.close().unwrap();
         }
@@ -104,6 +108,46 @@ fn every_type_of_number_means_the_same_in_every_file() {
 }
 
 #[test]
+fn columns_of_several_types_become_floats_and_nulls_nan_where_that_is_allowed() {
+    let columns = || {
+        vec![
+            ("a", Arc::new(UInt32Array::from(vec![Some(4_000_000_000), None])) as ArrayRef),
+            ("b", Arc::new(UInt64Array::from(vec![Some(1 << 63), Some(1)]))),
+            ("c", Arc::new(Float32Array::from(vec![Some(0.5), None]))),
+        ]
+    };
+    let allowed = FileOptions { nan: NanPolicy::Allow, ..at("1") };
+    for way in ALL {
+        let file = written(way, &[batch(columns())]);
+        let mut source = open_file(file.path(), &allowed).unwrap();
+        let (bytes, _) = drain(&mut source).unwrap();
+        let values = floats(&source, &bytes);
+        assert_eq!(values[..3], [4e9, 9_223_372_036_854_775_808.0, 0.5], "{way:?}");
+        assert!(values[3].is_nan() && values[4] == 1.0 && values[5].is_nan(), "{way:?}: {values:?}");
+        let alone = FileOptions { columns: vec!["c".to_owned()], ..allowed.clone() };
+        let mut source = open_file(file.path(), &alone).unwrap();
+        let (bytes, _) = drain(&mut source).unwrap();
+        assert!(floats(&source, &bytes)[1].is_nan(), "{way:?}");
+    }
+}
+
+#[test]
+fn a_channel_named_as_a_leading_column_is_not_that_column() {
+    let description = r#"{"format": "tallycast-stream", "version": 1, "stream": "z", "dtype": "i64",
+        "rate": {"numerator": 10, "denominator": 1}, "labels": {}, "channels": [
+            {"name": "index", "unit": "V", "shape": [], "scale": 1.0, "offset": 0.0}]}"#;
+    let column = |values: [i64; 2]| -> ArrayRef { Arc::new(Int64Array::from(values.to_vec())) };
+    let columns = vec![column([0, 1]), column([0, 100_000_000]), column([7, 8])];
+    let table = described(description, &["index", "time_ns", "channel:index"], columns);
+    let file = written(Way::Stream, &[table]);
+    for (chosen, unit) in [("index", ""), ("channel:index", "V")] {
+        let options = FileOptions { columns: vec![chosen.to_owned()], ..FileOptions::default() };
+        let source = open_file(file.path(), &options).unwrap();
+        assert_eq!(source.description().schema.channels, [Channel::new("index", unit)]);
+    }
+}
+
+#[test]
 fn times_give_the_rate_the_start_and_the_holes_over_batches() {
     let start_ms = 1_604_102_400_000;
     let times = |millis: [i64; 2]| -> [ArrayRef; 4] {
@@ -133,6 +177,14 @@ fn times_give_the_rate_the_start_and_the_holes_over_batches() {
             assert_eq!(floats(&source, &bytes), [1.0, 2.0, 3.0, 4.0]);
             assert_eq!(holes, [(3, 2, HoleKind::Recording)], "{way:?}");
         }
+    }
+    let berlin = FileOptions { time_zone: Some("CET-1".to_owned()), ..FileOptions::default() };
+    for way in ALL {
+        let local: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![start_ms, start_ms + 10]));
+        let file = written(way, &[batch(vec![("time", local), ("u", values(1.0))])]);
+        let start = WallTime::from_nanos((start_ms - 3_600_000) * 1_000_000);
+        let source = open_file(file.path(), &berlin).unwrap();
+        assert_eq!(source.description().timing, Timing::Recorded { start: Some(start) }, "{way:?}");
     }
     let others: [ArrayRef; 3] = [
         Arc::new(Date32Array::from(vec![0, 1])),
@@ -183,6 +235,10 @@ fn lists_of_one_length_are_arrays() {
                 "{way:?}: {said}"
             );
         }
+        let mut with_null = ListBuilder::new(Int32Builder::new());
+        with_null.append_value([None, Some(2)]);
+        let said = refusal(&written(way, &[batch(vec![("u", Arc::new(with_null.finish()))])]), &at("1"));
+        assert!(said.contains("row 0, column `u`: a null"), "{way:?}: {said}");
         let said = refusal(&written(way, &[batch(vec![("u", lists(&[Some(&[]), None]))])]), &at("1"));
         assert!(said.contains("column `u` holds lists without elements"), "{way:?}: {said}");
     }
@@ -194,6 +250,24 @@ fn described(description: &str, names: &[&str], columns: Vec<ArrayRef>) -> Recor
     let metadata = HashMap::from([("tallycast.description".to_owned(), description.to_owned())]);
     let schema = ArrowSchema::new(fields).with_metadata(metadata);
     RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+}
+
+#[test]
+fn a_batch_of_any_size_and_nulls_of_any_number_are_read() {
+    // More than a piece has room for.
+    let long: ArrayRef = Arc::new(Int32Array::from_iter(0..600_000));
+    let mut none = ListBuilder::new(Int32Builder::new());
+    none.append_null();
+    let none = batch(vec![("u", Arc::new(none.finish()))]);
+    let some = batch(vec![("u", lists(&[Some(&[1, 2])]))]);
+    for way in ALL {
+        let file = written(way, &[batch(vec![("u", Arc::clone(&long))])]);
+        let mut source = open_file(file.path(), &at("1")).unwrap();
+        let (bytes, _) = drain(&mut source).unwrap();
+        assert_eq!(bytes, (0..600_000_i32).flat_map(i32::to_le_bytes).collect::<Vec<_>>(), "{way:?}");
+        let said = refusal(&written(way, &[none.clone(), some.clone()]), &at("1"));
+        assert!(said.contains("row 0, column `u`: its shape is not [2]"), "{way:?}: {said}");
+    }
 }
 
 /// The table of the archive that the tests of Parquet have, as a segment.
@@ -211,7 +285,7 @@ fn segment(description: &str) -> RecordBatch {
 
 #[test]
 fn a_segment_of_an_archive_is_what_its_description_says() {
-    for way in [Way::File, Way::Feather, Way::Stream] {
+    for way in ALL {
         let file = written(way, &[segment(DESCRIPTION)]);
         let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
         let schema = source.description().schema.clone();
@@ -245,12 +319,15 @@ fn complex_numbers_are_pairs_of_which_none_may_lack_a_part() {
         Arc::new(Int64Array::from(vec![0, 100_000_000, 200_000_000])),
         Arc::new(column),
     ];
-    let file = written(Way::Stream, &[described(description, &["index", "time_ns", "z"], columns)]);
-    let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
-    assert_eq!(source.description().schema.dtype, Dtype::C8);
-    let (bytes, holes) = drain(&mut source).unwrap();
+    let table = described(description, &["index", "time_ns", "z"], columns);
     let expected: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0].iter().flat_map(|part| part.to_le_bytes()).collect();
-    assert_eq!((bytes, holes), (expected, vec![(1, 1, HoleKind::Recording)]));
+    for way in ALL {
+        let file = written(way, std::slice::from_ref(&table));
+        let mut source = open_file(file.path(), &FileOptions::default()).unwrap();
+        assert_eq!(source.description().schema.dtype, Dtype::C8);
+        let (bytes, holes) = drain(&mut source).unwrap();
+        assert_eq!((&bytes, holes), (&expected, vec![(1, 1, HoleKind::Recording)]), "{way:?}");
+    }
 }
 
 #[test]
