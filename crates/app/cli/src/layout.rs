@@ -1,11 +1,13 @@
-//! Text that fits its terminal: lines broken between words, and tables.
+//! Text that fits its terminal: commands and drawings broken between words, and tables.
 //!
-//! A word longer than its line stays whole, so that it can be searched for and copied. Without a terminal text is as
-//! wide as the usual one.
+//! Without a terminal text is as wide as the usual one.
 
 use std::io::IsTerminal;
 
 use ratatui::crossterm::terminal;
+use ratatui::text::Span;
+use units::text::broken;
+pub(crate) use units::text::{hanging, wrapped};
 
 /// Width without a terminal, and of terminals that do not say theirs.
 const USUAL_WIDTH: usize = 80;
@@ -27,24 +29,11 @@ pub(crate) fn terminal_width() -> usize {
     if columns > 0 { columns } else { USUAL_WIDTH }
 }
 
-/// Breaks a text into lines of at most `width` letters where words are; its own lines stay lines.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    text.lines().flat_map(|line| broken(line, width, width)).collect()
-}
-
-/// Returns `head` and `text` behind it, whose further lines begin below its first letter.
-pub(crate) fn hanging(head: &str, text: &str, width: usize) -> String {
-    let indent = " ".repeat(letters(head));
-    let lines = wrapped(text, width.saturating_sub(indent.len()));
-    let text = lines.join(&format!("\n{indent}"));
-    format!("{head}{text}").trim_end().to_owned()
-}
-
 /// Breaks the lines of a drawing; the rest of a line is indented by four more than its beginning.
 pub(crate) fn redrawn(text: &str, width: usize) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {
-        let indent = " ".repeat(letters(line) - letters(line.trim_start()) + 4);
+        let indent = " ".repeat(columns(line) - columns(line.trim_start()) + 4);
         let broken = broken(line, width, width.saturating_sub(indent.len()));
         let indented = |(index, part): (usize, &String)| {
             if index == 0 { part.clone() } else { format!("{indent}{part}") }
@@ -62,8 +51,8 @@ pub(crate) fn command_lines(command: &str, width: usize, indent: usize, below: u
     for (index, words) in together(&shell_words(command)).iter().enumerate() {
         let line = lines.last_mut().expect("it begins with one");
         // The last two columns are those of the backslash.
-        let is_full = letters(line) + 1 + letters(words) + 2 > width;
-        if index > 0 && is_full && letters(command) + indent > width {
+        let is_full = columns(line) + 1 + columns(words) + 2 > width;
+        if index > 0 && is_full && columns(command) + indent > width {
             line.push_str(" \\");
             lines.push(format!("{}{words}", " ".repeat(below)));
         } else {
@@ -99,30 +88,9 @@ fn shell_words(command: &str) -> Vec<&str> {
     words
 }
 
-/// Breaks one line, keeping the spaces within it; it has at least one part.
-fn broken(line: &str, first_width: usize, other_width: usize) -> Vec<String> {
-    let (mut parts, mut part, mut spaces) = (Vec::new(), String::new(), 0);
-    for (index, word) in line.split(' ').enumerate() {
-        spaces += usize::from(index > 0);
-        if word.is_empty() {
-            continue;
-        }
-        let width = if parts.is_empty() { first_width } else { other_width };
-        let is_first = part.trim().is_empty();
-        if is_first || letters(&part) + spaces + letters(word) <= width {
-            part.push_str(&" ".repeat(spaces));
-        } else {
-            parts.push(std::mem::take(&mut part));
-        }
-        part.push_str(word);
-        spaces = 0;
-    }
-    parts.push(part);
-    parts
-}
-
-pub(crate) fn letters(text: &str) -> usize {
-    text.chars().count()
+/// Returns the columns that a text takes: letters of some scripts take two, accents none (Unicode Annex 11).
+pub(crate) fn columns(text: &str) -> usize {
+    Span::raw(text).width()
 }
 
 /// Alignment of a column.
@@ -157,7 +125,7 @@ impl<const N: usize> Table<N> {
         let mut widths = if beside { natural.clone() } else { others.to_vec() };
         // A long name stands alone in its line, and the rest of its row below.
         let all = widths.iter().map(|it| it + BETWEEN).sum::<usize>() - BETWEEN;
-        let least = letters(self.columns[0].0);
+        let least = columns(self.columns[0].0);
         widths[0] = widths[0].saturating_sub(all.saturating_sub(width)).max(least);
         let heads = self.columns.map(|(head, _)| head.to_owned());
         std::iter::once(&heads)
@@ -169,12 +137,12 @@ impl<const N: usize> Table<N> {
     fn width_of(&self, column: usize) -> usize {
         let cells = self.rows.iter().map(|row| &row[column]);
         let lines = cells.flat_map(|cell| cell.lines()).map(letters);
-        lines.chain([letters(self.columns[column].0)]).max().unwrap_or(0)
+        lines.chain([columns(self.columns[column].0)]).max().unwrap_or(0)
     }
 
     fn row_lines(&self, cells: &[String; N], widths: &[usize], width: usize) -> Vec<String> {
         let mut lines = Vec::new();
-        let stands_alone = letters(&cells[0]) > widths[0];
+        let stands_alone = columns(&cells[0]) > widths[0];
         if stands_alone {
             lines.push(cells[0].clone());
         }
@@ -185,7 +153,7 @@ impl<const N: usize> Table<N> {
             for (column, width) in widths.iter().enumerate() {
                 let is_empty = stands_alone && column == 0;
                 let cell = if is_empty { "" } else { cells[column].lines().nth(line).unwrap_or("") };
-                let space = " ".repeat(width.saturating_sub(letters(cell)));
+                let space = " ".repeat(width.saturating_sub(columns(cell)));
                 match self.columns[column].1 {
                     Align::Left => text.extend([cell, &space]),
                     Align::Right => text.extend([&space, cell]),
@@ -203,14 +171,6 @@ impl<const N: usize> Table<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_broken_between_words_and_never_within_one() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("a  b\n/dev/a-very-long-name c", 9), ["a  b", "/dev/a-very-long-name", "c"]);
-        assert_eq!(hanging("why   ", "one two three", 13), "why   one two\n      three");
-        assert_eq!(hanging("why   ", "", 20), "why");
-    }
 
     #[test]
     fn the_rest_of_a_drawn_line_is_indented() {
@@ -257,6 +217,16 @@ mod tests {
                        5
           udp
         ");
+    }
+
+    #[test]
+    fn letters_of_two_columns_and_accents_keep_the_table_straight() {
+        let mut table = Table::new([("STREAM", Align::Left), ("RATE", Align::Right), ("REACH", Align::Left)]);
+        table.row(["lab/温度".into(), "1".into(), "udp".into()]);
+        table.row(["lab/Ku\u{308}hl".into(), "2".into(), "udp".into()]);
+        let lines = ["lab/温度     1  udp", "lab/Ku\u{308}hl     2  udp"];
+        assert_eq!(table.lines(80)[1..], lines);
+        assert_eq!([columns("温度"), columns("u\u{308}"), columns("ü")], [4, 1, 1]);
     }
 
     #[test]

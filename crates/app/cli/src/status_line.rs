@@ -64,8 +64,9 @@ impl StatusLine {
 
 /// Returns what of a text fits one line: of a longer one only the last line could be written over.
 fn cut(text: &str, width: usize) -> &str {
-    let end = text.char_indices().nth(width.saturating_sub(1)).map_or(text.len(), |(end, _)| end);
-    &text[..end]
+    let fits = |end: &usize| layout::columns(&text[..*end]) < width;
+    let ends = text.char_indices().map(|(start, letter)| start + letter.len_utf8());
+    &text[..ends.take_while(fits).last().unwrap_or(0)]
 }
 
 impl Drop for StatusLine {

@@ -163,21 +163,21 @@ fn print_socket(output: &mut impl Write, port: &PortStatus) -> std::io::Result<(
 /// Returns a stream's line: as many values as fit between its rate and its losses.
 fn line(head: &str, newest: &Values, lost: &str, width: usize) -> String {
     const BETWEEN: usize = 2;
-    let room = width.saturating_sub(layout::letters(head) + layout::letters(lost) + 2 * BETWEEN);
+    let room = width.saturating_sub(layout::columns(head) + layout::columns(lost) + 2 * BETWEEN);
     let line = [head, &newest.text(room), lost].join("  ");
     // Losses in many stages need more than a line.
     layout::redrawn(&line, width)
 }
 
 impl Values {
-    /// Returns as many values as `room` letters hold, and an ellipsis for the others.
+    /// Returns as many values as fit into `room` columns, and an ellipsis for the others.
     fn text(&self, room: usize) -> String {
         let of_first = |count: usize| {
             let has_more = self.has_more || count < self.shown.len();
             let ellipsis = has_more.then_some("…");
             self.shown[..count].iter().map(String::as_str).chain(ellipsis).collect::<Vec<_>>().join("  ")
         };
-        let fitting = (1..=self.shown.len()).rev().map(of_first).find(|text| layout::letters(text) <= room);
+        let fitting = (1..=self.shown.len()).rev().map(of_first).find(|text| layout::columns(text) <= room);
         fitting.unwrap_or_else(|| of_first(0))
     }
 }

@@ -7,6 +7,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 
 use super::state::{Field, Panel, State};
+use crate::layout;
 
 const KEYS: &str = "1-5 panel  s sort  r reverse  / filter  space pause  ? help  q end";
 
@@ -77,7 +78,7 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
     };
     let heads: Vec<String> = table.heads.iter().enumerate().map(marked).collect();
     let width = |column: usize| {
-        let of_row = |row: &&Vec<Field>| row.get(column).map_or(0, |field| field.text.chars().count());
+        let of_row = |row: &&Vec<Field>| row.get(column).map_or(0, |field| layout::columns(&field.text));
         rows.iter().map(of_row).chain([heads[column].chars().count()]).max().unwrap_or(0)
     };
     let length = |column: usize| Constraint::Length(u16::try_from(width(column)).unwrap_or(u16::MAX));
