@@ -35,6 +35,7 @@ mod processor_time;
 mod quota;
 pub mod report;
 pub mod scollo;
+mod shared_ring;
 pub mod sweep;
 pub mod throughput;
 mod udp_counters;

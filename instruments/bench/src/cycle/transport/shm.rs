@@ -4,31 +4,21 @@
 //! [`RING_CYCLES`] cycles: a reader that is further behind is lapped, and the missed pieces are missing in its
 //! account.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use probe::cycle::Cut;
-use ring::shared::{self, Access, Options};
-use ring::{Doorbell, Read, Reader, Writer};
 use sys::clock;
 use units::Instant;
 
 use super::{Opened, ReceiveEnd, SendEnd, Task, TransportError};
+use crate::shared_ring::{self, RECORD_OVERHEAD_BYTES, RingReader, RingWriter, Seen};
 
 /// Minimum number of cycles in a ring: the newest, and a few for a reader that is held up.
 const RING_CYCLES: usize = 4;
 
-/// Room for a record's header and for the space that the ring keeps free before its writer.
-const RECORD_OVERHEAD_BYTES: usize = 64;
-
-/// The memory file system that every Linux has.
-const DIRECTORY: &str = "/dev/shm";
 /// Prefix of the rings' names, followed by the process of the writer, and the run.
 const PREFIX: &str = "tallycast-bench-cycle-";
-
-/// The kind of the records; the ring does not interpret it.
-const PIECE: u16 = 1;
 
 /// Records taken before the reader checks for messages.
 const RECORDS_AT_ONCE: u64 = 64;
@@ -36,22 +26,9 @@ const RECORDS_AT_ONCE: u64 = 64;
 /// Time a reader sleeps after its writer has closed the ring, until the bench reports the sent counts.
 const AFTER_END: Duration = Duration::from_millis(1);
 
-struct Sender {
-    writer: Writer,
-    /// Running totals in every record: pieces and bytes before it.
-    totals: [u64; 2],
-}
-
-struct Receiver {
-    reader: Reader,
-    doorbell: Arc<Doorbell>,
-    record: Vec<u8>,
-}
-
 /// Removes leftovers of benches that were killed.
 pub(super) fn sweep() {
-    // Without the directory there is nothing to sweep; creating a ring reports that later.
-    let _ = shared::sweep(Path::new(DIRECTORY), PREFIX);
+    shared_ring::sweep(PREFIX);
 }
 
 /// Returns the size of a ring for a run.
@@ -60,55 +37,43 @@ pub(super) fn ring_bytes(cut: &Cut) -> usize {
 }
 
 pub(super) fn open_send(task: &Task) -> Result<Opened<dyn SendEnd>, TransportError> {
-    let name = format!("{PREFIX}{}-{}.{}", std::process::id(), task.run, shared::RING_EXTENSION);
-    let path = PathBuf::from(DIRECTORY).join(name);
-    let mut options = Options::default();
-    options.capacity_bytes = task.buffer_bytes;
-    options.access = Access::Owner;
-    let writer = shared::create(&path, &options)?;
-    let end = Box::new(Sender { writer, totals: [0; 2] });
+    let path = shared_ring::path(&format!("{PREFIX}{}-{}", std::process::id(), task.run));
+    let end = Box::new(RingWriter::create(&path, task.buffer_bytes)?);
     Ok(Opened { end, endpoint: path.display().to_string(), notes: Vec::new() })
 }
 
 pub(super) fn open_receive(task: &Task) -> Result<Opened<dyn ReceiveEnd>, TransportError> {
-    let opened = shared::open(Path::new(&task.endpoint))?;
-    let (reader, doorbell) = (opened.ring().reader_at_head(), Arc::clone(opened.doorbell()));
-    // Touched before the run: the first cycle must not pay for page faults.
-    let record = vec![0xff; task.unit_bytes];
-    let end = Box::new(Receiver { reader, doorbell, record });
+    let end = Box::new(RingReader::open(Path::new(&task.endpoint), task.unit_bytes)?);
     Ok(Opened { end, endpoint: task.endpoint.clone(), notes: Vec::new() })
 }
 
-impl SendEnd for Sender {
+impl SendEnd for RingWriter {
     fn send(&mut self, pieces: &[&[u8]]) -> Result<u64, TransportError> {
-        for piece in pieces {
-            self.writer.write(PIECE, self.totals, &[piece])?;
-            self.totals[0] += 1;
-            self.totals[1] += piece.len() as u64;
-        }
-        self.writer.ring_doorbell();
+        pieces.iter().try_for_each(|piece| self.write(piece))?;
+        self.wake();
         Ok(0)
     }
 }
 
-impl ReceiveEnd for Receiver {
+impl ReceiveEnd for RingReader {
     fn receive(&mut self, until: Instant, take: &mut dyn FnMut(&[u8])) -> Result<u64, TransportError> {
-        let Self { reader, doorbell, record } = self;
-        let timeout = until.since(clock::monotonic());
-        let first =
-            doorbell.wait_until(timeout, || Some(read(reader, record)).filter(|it| *it != Seen::Nothing));
-        match first {
-            None | Some(Seen::Nothing) => return Ok(0),
+        let mut seen = self.wait(until.since(clock::monotonic()));
+        // Missed pieces are missing in the account; the reader goes on with the next whole one.
+        while seen == Some(Seen::Lapped) {
+            seen = self.look();
+        }
+        match seen {
+            None | Some(Seen::Lapped) => return Ok(0),
             Some(Seen::End) => {
                 clock::sleep_until(until.min(clock::monotonic() + AFTER_END));
                 return Ok(0);
             }
             Some(Seen::Broken) => return Err(TransportError::Broken),
-            Some(Seen::Record) => take(record),
+            Some(Seen::Record) => take(self.record()),
         }
         let mut taken = 1;
-        while taken < RECORDS_AT_ONCE && read(reader, record) == Seen::Record {
-            take(record);
+        while taken < RECORDS_AT_ONCE && self.look() == Some(Seen::Record) {
+            take(self.record());
             taken += 1;
         }
         Ok(taken)
@@ -116,26 +81,5 @@ impl ReceiveEnd for Receiver {
 
     fn dropped(&self) -> Option<u64> {
         None
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Record,
-    Nothing,
-    End,
-    Broken,
-}
-
-/// Reads the next record; a lapped reader continues at the next whole one.
-fn read(reader: &mut Reader, record: &mut Vec<u8>) -> Seen {
-    loop {
-        match reader.read(record) {
-            Read::Record { .. } => return Seen::Record,
-            Read::Lapped { .. } => {}
-            Read::Empty => return Seen::Nothing,
-            Read::Closed => return Seen::End,
-            Read::Broken => return Seen::Broken,
-        }
     }
 }

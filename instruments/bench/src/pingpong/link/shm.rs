@@ -6,83 +6,58 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use ring::shared::{self, Access};
-use ring::{Doorbell, Read, Reader, Writer};
+use ring::shared;
 use sys::clock;
 
 use super::stream::{Called, Carrier, HEAD_BYTES, StreamEnd, accept};
 use super::{Attending, Far, LinkError, Listening, Near, POLL_INTERVAL, Task};
 use crate::pingpong::options::Wait;
+use crate::shared_ring::{self, RECORD_OVERHEAD_BYTES, RingReader, RingWriter, Seen};
 
-/// The memory file system that every Linux has.
-const DIRECTORY: &str = "/dev/shm";
 /// Prefix of the rings' names, followed by the token of the run and the end that writes the ring.
 const PREFIX: &str = "tallycast-bench-pingpong-";
 
 /// Largest record: small enough that reader and writer overlap at large messages. Units: bytes.
 const RECORD_BYTES: usize = 256 << 10;
-/// Room for a record's header and for the space that the ring keeps free before its writer.
-const RECORD_OVERHEAD_BYTES: usize = 64;
-/// The kind of the records; the ring does not interpret it.
-const MESSAGE: u16 = 1;
 
 /// Interval at which the far end looks for the near end's ring: a file that appears wakes nobody.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Either end of a connection.
 struct Shm {
-    writer: Writer,
-    /// Running totals in every record: records and bytes before it.
-    totals: [u64; 2],
-    reader: Reader,
-    doorbell: Arc<Doorbell>,
-    record: Vec<u8>,
+    writer: RingWriter,
+    reader: RingReader,
     how: Wait,
-}
-
-/// Outcome of a look into the ring.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Record,
-    Nothing,
-    End,
-    /// Overwritten or damaged: no end of this program does that.
-    Broken,
 }
 
 impl Shm {
     /// Opens the other end's ring beside one's own.
-    fn over(writer: Writer, other: &Path, how: Wait) -> Result<Self, LinkError> {
-        let opened = shared::open(other)?;
-        let (reader, doorbell) = (opened.ring().reader_at_head(), Arc::clone(opened.doorbell()));
-        Ok(Self { writer, totals: [0; 2], reader, doorbell, record: Vec::with_capacity(RECORD_BYTES), how })
+    fn over(writer: RingWriter, other: &Path, how: Wait) -> Result<Self, LinkError> {
+        Ok(Self { writer, reader: RingReader::open(other, RECORD_BYTES)?, how })
     }
 }
 
 impl Carrier for Shm {
     fn send(&mut self, bytes: &[u8]) -> Result<Option<usize>, LinkError> {
         let record = &bytes[..bytes.len().min(RECORD_BYTES)];
-        self.writer.write(MESSAGE, self.totals, &[record]).expect("a ring takes records of this size");
-        self.writer.ring_doorbell();
-        self.totals[0] += 1;
-        self.totals[1] += record.len() as u64;
+        self.writer.write(record).expect("a ring takes records of this size");
+        self.writer.wake();
         Ok(Some(record.len()))
     }
 
     fn receive(&mut self, memory: &mut [u8]) -> Result<Option<usize>, LinkError> {
-        let Self { reader, doorbell, record, how, .. } = self;
-        let mut look = || Some(read(reader, record)).filter(|seen| *seen != Seen::Nothing);
-        let seen = match how {
-            Wait::Sleep => doorbell.wait_until(POLL_INTERVAL, look),
-            Wait::Spin => look(),
+        let seen = match self.how {
+            Wait::Sleep => self.reader.wait(POLL_INTERVAL),
+            Wait::Spin => self.reader.look(),
         };
+        let record = self.reader.record();
         match seen {
-            None | Some(Seen::Nothing) => Ok(None),
+            None => Ok(None),
             Some(Seen::End) => Ok(Some(0)),
-            Some(Seen::Broken) => Err(LinkError::Broken),
+            // No end of this program overwrites what is not read.
+            Some(Seen::Lapped | Seen::Broken) => Err(LinkError::Broken),
             Some(Seen::Record) if record.len() > memory.len() => Err(LinkError::TooMuch),
             Some(Seen::Record) => {
                 // The record is the message's copy at this end; only a head is read from the memory.
@@ -94,34 +69,22 @@ impl Carrier for Shm {
     }
 }
 
-fn read(reader: &mut Reader, record: &mut Vec<u8>) -> Seen {
-    match reader.read(record) {
-        Read::Record { .. } => Seen::Record,
-        Read::Empty => Seen::Nothing,
-        Read::Closed => Seen::End,
-        Read::Lapped { .. } | Read::Broken => Seen::Broken,
-    }
-}
-
 /// Removes leftovers of benches that were killed.
 pub(in crate::pingpong) fn sweep() {
-    // Without the directory there is nothing to sweep; creating a ring reports that later.
-    let _ = shared::sweep(Path::new(DIRECTORY), PREFIX);
+    shared_ring::sweep(PREFIX);
 }
 
 /// Returns the path of the ring that an end writes.
 fn path(token: u64, end: &str) -> PathBuf {
-    Path::new(DIRECTORY).join(format!("{PREFIX}{token:016x}-{end}.{}", shared::RING_EXTENSION))
+    shared_ring::path(&format!("{PREFIX}{token:016x}-{end}"))
 }
 
 /// Creates the ring that an end writes: it holds the largest message, and the records around it.
-fn create(task: &Task<'_>, token: u64, end: &str) -> Result<Writer, LinkError> {
+fn create(task: &Task<'_>, token: u64, end: &str) -> Result<RingWriter, LinkError> {
     let message_bytes = HEAD_BYTES + task.options.largest_bytes() as usize;
     let records = message_bytes.div_ceil(RECORD_BYTES) + 2;
-    let mut options = shared::Options::default();
-    options.capacity_bytes = message_bytes + 2 * RECORD_BYTES + records * RECORD_OVERHEAD_BYTES;
-    options.access = Access::Owner;
-    Ok(shared::create(&path(token, end), &options)?)
+    let capacity_bytes = message_bytes + 2 * RECORD_BYTES + records * RECORD_OVERHEAD_BYTES;
+    Ok(RingWriter::create(&path(token, end), capacity_bytes)?)
 }
 
 /// Opens the client's end.
@@ -132,7 +95,7 @@ pub(super) fn connect(task: &Task<'_>, token: u64) -> Result<Box<dyn Near>, Link
 
 /// The server's end, which waits for the client's ring.
 struct ShmListening {
-    writer: Option<Writer>,
+    writer: Option<RingWriter>,
     token: u64,
     /// Unused, as rings have no address; an address of this host, as the protocol of the control connection wants one.
     endpoint: SocketAddr,
