@@ -11,6 +11,6 @@ mod options;
 mod report;
 mod table;
 
-pub use client::{MulticastError, measure};
+pub use client::measure;
 pub use options::Options;
 pub use report::{FORMAT, MemberReport, Report, RunReport, Settings, Start, VERSION};

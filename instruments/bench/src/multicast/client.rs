@@ -4,37 +4,22 @@ use std::net::SocketAddr;
 
 use super::options::Options;
 use super::report::{Builder, Ended, Report};
-use crate::control::{Begun, ControlError, Patience, begin};
+use crate::control::{Begun, Patience, begin};
 use crate::host;
-use crate::options::{OptionsError, group_for};
+use crate::options::group_for;
 use crate::report::{Times, Watch};
-use crate::throughput::{self, Account, Counts, Ending, Protocol, Runs, SideError, Throughput};
-
-/// Reasons why nothing could be measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MulticastError {
-    /// An option is invalid.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    /// The server cannot be reached.
-    #[error(transparent)]
-    Control(#[from] ControlError),
-    /// The first run could not be begun.
-    #[error(transparent)]
-    Side(#[from] SideError),
-}
+use crate::throughput::{self, Account, Counts, Ending, Protocol, Runs, Throughput, ThroughputError};
 
 /// Measures with the server at an address and returns the report.
 ///
 /// # Errors
-/// [`MulticastError`] if nothing could be measured. Failures after the first run has begun are in the report.
+/// [`ThroughputError`] if nothing could be measured. Failures after the first run has begun are in the report.
 pub fn measure(
     options: &Options,
     server: SocketAddr,
     patience: Patience,
     watch: &mut dyn Watch,
-) -> Result<Report, MulticastError> {
+) -> Result<Report, ThroughputError> {
     options.check()?;
     let group = Some(group_for(server.ip(), options.group, GROUP_KIND)?);
     let options = &Options { group, ..options.clone() };
