@@ -67,6 +67,16 @@ pub struct Settings {
     pub runs: u32,
 }
 
+/// Describes the spread of a row of costs if it is too wide.
+fn wide_cost(row: &Row) -> Option<String> {
+    let end = match row.metric.as_str() {
+        "send_mhz_per_mbit" => "sending",
+        "receive_mhz_per_mbit" => "receiving",
+        _ => return None,
+    };
+    noise::wide_spread(&format!("costs of {end} {} over {}", row.case, row.system), row)
+}
+
 /// The runs of a transport.
 #[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -327,7 +337,7 @@ impl Builder {
     pub(super) fn finish(self, was_interrupted: bool) -> Report {
         let Self { mut course, start, transports, mut noise } = self;
         let rows: Vec<Row> = transports.iter().flat_map(|it| it.rows(&start.test_start)).collect();
-        noise.extend(noise::spreads("costs", rows.iter().filter(|row| row.metric != "delay_ms")));
+        noise.extend(rows.iter().filter_map(wide_cost));
         course.note_all(&limits(&start, &transports));
         let (source, end) = (hosts(), course.end(was_interrupted));
         Report { format: FORMAT.to_owned(), version: VERSION, start, transports, source, rows, noise, end }

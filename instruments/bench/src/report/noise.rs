@@ -49,9 +49,12 @@ impl Elsewhere {
 
 /// Describes the rows whose repeats spread too widely; `what` is the quantity, such as `rates`.
 pub(crate) fn spreads<'a>(what: &str, rows: impl Iterator<Item = &'a Row>) -> Vec<String> {
-    let wide = rows.filter(|row| is_wide(row));
-    wide.map(|row| format!("{what} of {} spread over {:.0} % of their median", row.case, spread(row) * 100.0))
-        .collect()
+    rows.filter_map(|row| wide_spread(&format!("{what} of {}", row.case), row)).collect()
+}
+
+/// Describes the spread of a row if its repeats spread too widely; `what` are its values.
+pub(crate) fn wide_spread(what: &str, row: &Row) -> Option<String> {
+    is_wide(row).then(|| format!("{what} spread over {:.0} % of their median", spread(row) * 100.0))
 }
 
 /// Returns whether the repeats of a row spread too widely.

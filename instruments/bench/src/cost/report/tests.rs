@@ -33,7 +33,7 @@ fn runs_that_are_not_whole_count_nowhere() {
 #[test]
 fn a_wide_spread_of_costs_is_noise() {
     let it = report(vec![measured(vec![run(0, 0.001), run(1, 0.002)])], false);
-    assert_eq!(it.noise, ["costs of 1472B/8Mbit/s spread over 67 % of their median"]);
+    assert_eq!(it.noise, ["costs of sending 1472B/8Mbit/s over udp spread over 67 % of their median"]);
     assert_eq!(it.rows.len(), 1);
     assert_eq!((it.is_whole(), report(Vec::new(), true).is_whole()), (true, false));
 }

@@ -1,5 +1,7 @@
 //! Statistics over the runs of a measurement, and their reliability.
 
+use units::text;
+
 use super::{Builder, CpuUtilization, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
 use crate::report::noise::{self, Elsewhere};
 use crate::report::number::{mean, per_second};
@@ -92,7 +94,10 @@ pub(super) fn noise(start: &Start, runs: &[RunReport], rows: &[Row]) -> Vec<Stri
     let is_behind = |run: &&RunReport| behind(run.target_bitrate, &start.test_start, &run.sums).is_some();
     match runs.iter().filter(is_behind).count() {
         0 => {}
-        count => noise.push(format!("senders did not reach their rate in {count} runs of {}", runs.len())),
+        count => noise.push(format!(
+            "senders did not reach their rate in {count} of {}",
+            text::counted(runs.len(), "run")
+        )),
     }
     if !rows.is_empty() && runs.iter().all(|run| run.trouble.is_some()) {
         noise.push("no run is whole: these are figures of runs that ended early".to_owned());
