@@ -2,18 +2,21 @@
 //!
 //! One drawing is rendered as SVG for pages and as PNG below the state of the hosts.
 
-use plotters::chart::{ChartBuilder, LabelAreaPosition, SeriesLabelPosition};
+use plotters::chart::{ChartBuilder, LabelAreaPosition};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
 use plotters::element::{Circle, PathElement};
-use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, LineSeries, SVGBackend};
+use plotters::prelude::{
+    BitMapBackend, DashedLineSeries, DrawingBackend, IntoDrawingArea, LineSeries, SVGBackend,
+};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TRANSPARENT, WHITE};
 
 use crate::canvas::{
     self, FigureError, GRID, INK, LETTER, LINE, PIXELS, ROOM, draw_header, use_font, wrapped,
 };
+use crate::legend::{DASH, Legend, is_dashed};
 
 /// Size of a chart. Units: pixels of the drawing.
 const WIDTH: u32 = 560;
@@ -251,20 +254,27 @@ impl Chart {
         scale: u32,
     ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
         area.fill(&WHITE)?;
+        let legend = Legend::of(&self.series);
+        let (area, beside) = match legend.width_beside() {
+            Some(width) => {
+                let (plot, beside) = area.split_horizontally(area.dim_in_pixel().0 - width * scale);
+                (plot, Some(beside))
+            }
+            None => (area.clone(), None),
+        };
         let points = || self.series.iter().flat_map(|series| &series.points);
         let ys = points().flat_map(|point| {
             let (least, most) = point.extremes.unwrap_or((point.y, point.y));
             [point.y, least, most]
         });
-        let mut chart = ChartBuilder::on(area)
+        let (x_extent, y_extent) =
+            (self.x.extent(points().map(|point| point.x), 1.0), self.y.extent(ys, HEADROOM));
+        let mut chart = ChartBuilder::on(&area)
             .margin(14 * scale)
             .caption(&self.title, ("sans-serif", 16 * scale, FontStyle::Bold).into_font().color(&INK))
             .set_label_area_size(LabelAreaPosition::Left, 72 * scale)
             .set_label_area_size(LabelAreaPosition::Bottom, 42 * scale)
-            .build_cartesian_2d(
-                self.x.extent(points().map(|point| point.x), 1.0),
-                self.y.extent(ys, HEADROOM),
-            )?;
+            .build_cartesian_2d(x_extent, y_extent)?;
         let thin = |colour: RGBColor| ShapeStyle { color: colour.into(), filled: false, stroke_width: scale };
         chart
             .configure_mesh()
@@ -279,13 +289,23 @@ impl Chart {
             .x_label_formatter(&|value| short(*value))
             .y_label_formatter(&|value| short(*value))
             .draw()?;
-        for series in &self.series {
+        for (number, series) in self.series.iter().enumerate() {
+            let is_dashed = is_dashed(&self.series, number);
             let style = ShapeStyle { color: series.colour.into(), filled: false, stroke_width: 2 * scale };
             for (index, piece) in series.pieces().enumerate() {
                 let places = self.placed(piece).map(|point| (point.x, point.y));
                 // A line of one point needs a dot to be visible; on a curve of many points the dots would hide the line.
                 let dot = if piece.len() <= MOST_DOTS { 2 * scale } else { 0 };
-                let drawn = chart.draw_series(LineSeries::new(places, style).point_size(dot))?;
+                let drawn = if is_dashed {
+                    let places: Vec<(f64, f64)> = places.collect();
+                    let dots =
+                        places.clone().into_iter().map(|place| Circle::new(place, dot, style.color.filled()));
+                    chart.draw_series(dots)?;
+                    let (dash, space) = (DASH * scale, DASH * scale);
+                    chart.draw_series(DashedLineSeries::new(places, dash, space, style))?
+                } else {
+                    chart.draw_series(LineSeries::new(places, style).point_size(dot))?
+                };
                 if index == 0 && !series.name.is_empty() {
                     drawn
                         .label(series.name.clone())
@@ -304,13 +324,22 @@ impl Chart {
             });
             chart.draw_series(dots)?;
         }
+        if let Some(beside) = beside {
+            return legend.draw(&beside, scale);
+        }
         if self.series.iter().all(|series| series.name.is_empty()) {
             // Without names the legend would be an empty box.
             return Ok(());
         }
+        let (width, height) = chart.plotting_area().dim_in_pixel();
+        let line = |series: &Series| {
+            let share = |point: Point| (x_extent.share(point.x), 1.0 - y_extent.share(point.y));
+            self.placed(&series.points).map(share).collect()
+        };
+        let lines: Vec<Vec<(f64, f64)>> = self.series.iter().map(line).collect();
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
+            .position(legend.corner(&lines, (width / scale, height / scale)))
             .margin(8 * scale)
             .legend_area_size(22 * scale)
             .background_style(WHITE.mix(0.85))
@@ -345,9 +374,7 @@ impl Ranged for Extent {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
-        let place = |value| self.scale.place(value);
-        let share = (place(*value) - place(self.least)) / (place(self.most) - place(self.least));
-        first + (f64::from(last - first) * share).round() as i32
+        first + (f64::from(last - first) * self.share(*value)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
@@ -363,6 +390,12 @@ impl Ranged for Extent {
 }
 
 impl Extent {
+    /// Returns the part of the axis before a value.
+    fn share(&self, value: f64) -> f64 {
+        let place = |value| self.scale.place(value);
+        (place(value) - place(self.least)) / (place(self.most) - place(self.least))
+    }
+
     /// Returns the labels of a logarithmic axis: powers of ten, and 2 and 5 of each if there are few decades.
     fn magnitudes(&self, at_most: usize) -> Vec<f64> {
         let (first, last) = (self.least.log10().round() as i32, self.most.log10().round() as i32);

@@ -6,6 +6,7 @@
 mod canvas;
 mod chart;
 mod forms;
+mod legend;
 mod page;
 
 pub use canvas::FigureError;
