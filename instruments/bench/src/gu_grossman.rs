@@ -14,7 +14,9 @@ use drawing::{Axis, COLOURS, Chart, Point, Series};
 use probe::Summary;
 
 use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
-use crate::report::{Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, Watch};
+use crate::report::{
+    Comparisons, Conclusion, Ends, Grid, PrintedHost, ReferenceFigure, Reproduction, Row, Watch,
+};
 use crate::sweep;
 use crate::throughput::{Protocol, Rate};
 
@@ -65,10 +67,11 @@ pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
         let measured = cost::measure(&cost::Options { from, ..options }, server, watch);
         it.take(name, measured, |report| (&report.rows, report.noise.clone(), report.end.state))
     };
-    if let Some(report) = cost(&mut it, "table 2: UDP, TCP and our stream", options(grid), watch) {
-        it.table = table(&report);
-        it.conclusions = conclusions(&report);
-        it.charts = cost::charts(&report);
+    let costs = cost(&mut it, "table 2: UDP, TCP and our stream", options(grid), watch);
+    it.table = table(costs.as_ref());
+    if let Some(report) = &costs {
+        it.conclusions = conclusions(report);
+        it.charts = cost::charts(report);
         it.notes.clone_from(&report.end.notes);
     }
     let mut sizes = Vec::new();
@@ -161,40 +164,68 @@ fn chart(sizes: &[OfSize]) -> Option<Chart> {
 /// Selects one of a host's transports.
 type OfHost = fn(&SourceHost) -> SourceCosts;
 
-/// Compares our medians with those of the paper's hosts; the remark lists the figure of each host.
-fn table(report: &Report) -> Vec<ReferenceFigure> {
-    let of_transport = |(protocol, of_host): (Protocol, OfHost)| {
-        Metric::ALL.map(|metric| {
-            let costs: Vec<(&str, f64)> = report
-                .source
-                .iter()
-                .map(|host| (host.name.as_str(), cost_of(&of_host(host), metric)))
-                .collect();
-            let values: Vec<f64> = costs.iter().map(|(_, value)| *value).collect();
-            let hosts: Vec<String> = costs.iter().map(|(name, value)| format!("{name} {value}")).collect();
-            let source = Summary::of(&values).map(|it| it.median);
-            reference_figure(report, protocol, metric, source, &hosts.join(", "))
-        })
-    };
+/// Compares table 2: our medians with each of the paper's hosts, and those of our stream, which the paper does not have.
+fn table(report: Option<&Report>) -> Vec<ReferenceFigure> {
     let source: [(Protocol, OfHost); 2] =
         [(Protocol::Udp, |host| host.udp), (Protocol::Tcp, |host| host.tcp)];
-    let ours = Metric::ALL
-        .map(|metric| reference_figure(report, Protocol::Stream, metric, None, "not in the source"));
-    source.into_iter().flat_map(of_transport).chain(ours).chain(settings(report)).collect()
+    let hosts = cost::hosts();
+    let of_paper = source.into_iter().flat_map(|(protocol, of_host)| {
+        hosts.iter().flat_map(move |host| {
+            let what = format!("{}, {}", protocol.name(), host.name);
+            Metric::ALL.map(|metric| {
+                let source = cost_of(&of_host(host), metric);
+                reference_figure(report, protocol, metric, &what, Some(source))
+            })
+        })
+    });
+    let ours =
+        Metric::ALL.map(|metric| reference_figure(report, Protocol::Stream, metric, "our stream", None));
+    let hosts = HOSTS.iter().flat_map(PrintedHost::beside_this);
+    of_paper.chain(ours).chain(settings(report)).chain(hosts).collect()
 }
 
-/// Compares the settings that the paper prints (§2) with those of this measurement.
-#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
-fn settings(report: &Report) -> [ReferenceFigure; 4] {
-    let settings = &report.start.test_start;
-    let packet_bytes = settings.datagram_bytes as f64 + 28.0;
+/// Table 1 of the paper.
+const HOSTS: [PrintedHost; 5] = {
+    const fn host(name: &'static str, clock_ghz: f64, memory_gb: f64, card_gbits: f64) -> PrintedHost {
+        PrintedHost {
+            name,
+            processors: Some(2.0),
+            clock_ghz: Some(clock_ghz),
+            memory_gb: Some(memory_gb),
+            card_gbits: Some(card_gbits),
+        }
+    }
     [
-        ReferenceFigure::setting("packet, with IP and UDP headers", "B", 1_500.0, packet_bytes),
-        ReferenceFigure::setting("socket buffers", "B", 1e6, settings.sock_bufsize as f64),
-        ReferenceFigure::setting("runs", "", 100.0, settings.runs.into()),
-        ReferenceFigure::setting("loss that a rate may have", "%", 0.1, curves::MOST_LOST_PERCENT),
+        host("host onno", 1.5, 8.0, 10.0),
+        host("host sara77", 2.4, 2.0, 1.0),
+        host("host ncdm171", 1.0, 2.0, 1.0),
+        host("host win91", 2.4, 2.0, 1.0),
+        host("host ncdm87", 2.4, 4.0, 1.0),
+    ]
+};
+
+/// Compares the settings that the paper prints (§2) with those of this measurement.
+fn settings(report: Option<&Report>) -> [ReferenceFigure; 6] {
+    let of = |what: &str, unit: &str, source: f64, value: fn(&Report) -> Option<f64>| {
+        let here: Vec<f64> = report.and_then(value).into_iter().collect();
+        ReferenceFigure::printed(what, "setting", unit, source).beside(&here).or(NOT_MEASURED)
+    };
+    [
+        of("MTU of the hosts", "B", SOURCE_MTU_BYTES.into(), |report| {
+            Some(report.start.client.interface.as_ref()?.mtu_bytes.into())
+        }),
+        of("packet, with IP and UDP headers", "B", 1_500.0, |report| {
+            Some(report.start.test_start.datagram_bytes as f64 + 28.0)
+        }),
+        of("socket buffers", "B", 1e6, |report| Some(report.start.test_start.sock_bufsize as f64)),
+        of("runs", "", 100.0, |report| Some(report.start.test_start.runs.into())),
+        of("loss that a rate may have", "%", 0.1, |_| Some(curves::MOST_LOST_PERCENT)),
+        ReferenceFigure::printed("processors of a host with Hyper-Threading", "setting", "", 0.5)
+            .or("whole processors are counted, and their threads as processors"),
     ]
 }
+
+const NOT_MEASURED: &str = "it was not measured";
 
 fn cost_of(costs: &SourceCosts, metric: Metric) -> f64 {
     match metric {
@@ -205,17 +236,23 @@ fn cost_of(costs: &SourceCosts, metric: Metric) -> f64 {
 }
 
 fn reference_figure(
-    report: &Report,
+    report: Option<&Report>,
     protocol: Protocol,
     metric: Metric,
+    what: &str,
     source: Option<f64>,
-    remark: &str,
 ) -> ReferenceFigure {
     let system = protocol.name().to_lowercase();
     let is_it = |row: &&Row| row.system == system && row.metric == metric.name();
-    let here = report.rows.iter().find(is_it).cloned();
-    let published = ReferenceFigure::new(protocol.name().to_owned(), metric.name(), metric.unit(), source);
-    ReferenceFigure { here, remark: remark.to_owned(), ..published }
+    let here = report.and_then(|report| report.rows.iter().find(is_it)).cloned();
+    let published = ReferenceFigure::new(what.to_owned(), metric.name(), metric.unit(), source);
+    let why = match metric {
+        Metric::DelayMs if report.is_some_and(|it| !it.start.same_host) => {
+            "the two hosts have no clock in common"
+        }
+        _ => NOT_MEASURED,
+    };
+    ReferenceFigure { here, ..published }.or(why)
 }
 
 /// Compares the measurement with the paper's conclusions from table 2. Nothing is judged by a noisy one.

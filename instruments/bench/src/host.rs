@@ -68,6 +68,15 @@ pub(crate) fn processors_of_machine() -> u32 {
     u32::try_from(stat.lines().filter(is_one).count()).unwrap_or(u32::MAX).max(1)
 }
 
+/// Returns the memory of the host. Units: GB.
+#[must_use]
+pub(crate) fn memory_gb() -> Option<f64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1_024.0 / 1e9)
+}
+
 /// Returns the number of tasks ready to run, averaged over a minute.
 #[must_use]
 pub(crate) fn load() -> Option<f64> {

@@ -17,8 +17,8 @@ use units::text;
 use crate::control::Patience;
 use crate::pingpong::{self, HALF_ROUND_TRIP, Layer, RATE, System};
 use crate::report::{
-    Agreement, Comparisons, Conclusion, Ends, Grid, Names, PartOf, ReferenceFigure, Reproduction, Row, Watch,
-    noise,
+    Agreement, Comparisons, Conclusion, Ends, Grid, NO_CARD, Names, PartOf, PrintedHost, ReferenceFigure,
+    Reproduction, Row, Watch, noise,
 };
 use crate::throughput;
 
@@ -171,9 +171,10 @@ struct Measuring<'a> {
 
 impl Measuring<'_> {
     fn end(self, was_interrupted: bool) -> Reproduction {
-        let Measuring { found, with_loss, mut report, congestion_controls, .. } = self;
+        let Measuring { grid, found, with_loss, mut report, congestion_controls } = self;
         report.table = table(&found, congestion_controls);
-        report.table.extend(settings());
+        report.table.extend(limits(&found, with_loss.as_ref()));
+        report.table.extend(settings(grid));
         report.conclusions = conclusions(&found, with_loss.as_ref());
         report.note_all(&[
             "vtspp is measured through our `framed` layer, visitpp through our `announced` one: the toolkits VTS and VISIT \
@@ -387,12 +388,7 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure
         table.extend(FIGURES.into_iter().zip([time_us, mbits * 1e6]).map(
             |((size, metric, unit), source)| {
                 let here = of(size, metric);
-                let remark = if here.is_some() { String::new() } else { why.clone() };
-                ReferenceFigure {
-                    here,
-                    remark,
-                    ..ReferenceFigure::new(name.clone(), metric, unit, Some(source))
-                }
+                ReferenceFigure { here, ..ReferenceFigure::printed(&name, metric, unit, source) }.or(&why)
             },
         ));
     }
@@ -409,9 +405,11 @@ fn why_not(mtu: u32, protocol: &str, found: &[Found], congestion_controls: &[Str
     } else if is_tcp && !congestion_controls.iter().any(|name| name == protocol) {
         format!("this host has no {protocol}: sudo modprobe tcp_{protocol}")
     } else {
-        "not measured".to_owned()
+        NOT_MEASURED.to_owned()
     }
 }
+
+const NOT_MEASURED: &str = "it was not measured";
 
 /// Compares the round-trip time of the report's path with that of ours, by the fastest control's message of one byte.
 fn round_trip(found: Option<&Found>, mtu: u32) -> ReferenceFigure {
@@ -426,9 +424,9 @@ fn round_trip(found: Option<&Found>, mtu: u32) -> ReferenceFigure {
             ..Row::of(names, "round_trip", "ms", &[of(row.median)])?
         })
     });
-    let remark = if here.is_some() { String::new() } else { "not measured".to_owned() };
     let what = format!("path, mtu{mtu}");
-    ReferenceFigure { here, remark, ..ReferenceFigure::new(what, "round_trip", "ms", Some(20.0)) }
+    ReferenceFigure { here, ..ReferenceFigure::printed(&what, "round_trip", "ms", 20.0) }
+        .or(&format!("no path with MTU {mtu} was measured"))
 }
 
 /// Returns the figures of a path that have no line in the report.
@@ -451,8 +449,49 @@ fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     lines.collect()
 }
 
-/// Compares the settings of the report's hosts (§2.2.2) with those of this one.
-fn settings() -> Vec<ReferenceFigure> {
+/// Compares the rates that the report's text names as limits (§4.2 to §4.4) with ours.
+fn limits(found: &[Found], with_loss: Option<&WithLoss>) -> Vec<ReferenceFigure> {
+    let rate = |what: &str, source: f64, here: Option<&Row>| {
+        let figure = ReferenceFigure::printed(what, RATE, "bit/s", source);
+        ReferenceFigure { here: here.cloned(), ..figure }
+    };
+    let udt = found.iter().filter_map(|it| it.row(UDT, LARGEST, RATE));
+    let udt = udt.max_by(|a, b| a.median.total_cmp(&b.median));
+    let lost = "run it as root, with --netns: it takes an emulated link that loses a packet";
+    let without = with_loss.and_then(|it| it.without.clone());
+    let with = with_loss.and_then(|it| it.with.as_ref());
+    let mut limits = vec![
+        ReferenceFigure {
+            here: without,
+            remark: "the same link, for comparison".to_owned(),
+            ..ReferenceFigure::new("one TCP stream, no packet lost".to_owned(), RATE, "bit/s", None)
+        },
+        rate("one TCP stream, a packet lost", GIGABIT, with)
+            .remarked(&format!("the report: below; here packet {LOST_PACKET} is lost"))
+            .or(lost),
+        rate("UDT at its fastest", GIGABIT, udt).remarked("the report: below").or(NOT_MEASURED),
+    ];
+    let several = found.iter().filter_map(|it| it.streams.as_ref());
+    let several = several.max_by(|a, b| a.median.total_cmp(&b.median));
+    limits.push(
+        rate("several TCP streams", GIGABIT, several)
+            .remarked("the report: above, where processors become the limit")
+            .or(NOT_MEASURED),
+    );
+    for it in found {
+        for (streams, row) in [(1, &it.one_stream), (STREAMS, &it.streams)] {
+            let what = format!("{}, {}", text::counted(streams, "TCP stream"), over(it.mtu));
+            let remark = "figures 11 to 14, which name no numbers".to_owned();
+            let figure = ReferenceFigure::new(what, RATE, "bit/s", None);
+            limits.extend(row.clone().map(|row| ReferenceFigure { here: Some(row), remark, ..figure }));
+        }
+    }
+    limits.push(rate("Myricom's card with its TCP segmentation", 1e6, None).or(NO_CARD));
+    limits
+}
+
+/// Compares the settings of the report's hosts (§2.2) and of its measurement with those of this one.
+fn settings(grid: Grid) -> Vec<ReferenceFigure> {
     let buffers = [("least", 4_096.0), ("default", 8_388_608.0), ("largest", 33_554_432.0)];
     let of_tcp = |name: &'static str| {
         buffers.into_iter().enumerate().map(move |(index, (word, source))| {
@@ -461,33 +500,65 @@ fn settings() -> Vec<ReferenceFigure> {
         })
     };
     let alone = |name, unit, source| ReferenceFigure::kernel_setting(name, 0, unit, source);
-    let queue = ReferenceFigure {
-        remark: "no network card is in this path".to_owned(),
-        ..ReferenceFigure::new("txqueuelen".to_owned(), "setting", "packets", Some(100_000.0))
+    let setting = ReferenceFigure::setting;
+    let of_card = |what: &str, metric: &str, unit: &str, source: f64| {
+        ReferenceFigure::printed(what, metric, unit, source).or(NO_CARD)
     };
-    let loss = ReferenceFigure {
-        remark: format!("here one packet, number {LOST_PACKET}, of each run"),
-        ..ReferenceFigure::new(
-            "loss of the path at first".to_owned(),
+    let seconds = throughput_options(grid, 1, &[]).duration.as_secs_f64();
+    let kernel =
+        [alone("net.core.rmem_max", "B", 33_554_432.0), alone("net.core.wmem_max", "B", 33_554_432.0)]
+            .into_iter()
+            .chain(of_tcp("net.ipv4.tcp_rmem"))
+            .chain(of_tcp("net.ipv4.tcp_wmem"))
+            .chain([
+                alone("net.core.netdev_max_backlog", "packets", 100_000.0),
+                alone("net.ipv4.tcp_timestamps", "", 1.0),
+                alone("net.ipv4.tcp_sack", "", 0.0),
+                alone("net.ipv4.tcp_no_metrics_save", "", 1.0),
+            ]);
+    let of_cards = [
+        of_card("txqueuelen", "setting", "packets", 100_000.0),
+        of_card("cards of each kind", "setting", "", 2.0),
+        of_card("lro of Neterion's card", "setting", "", 1.0),
+        of_card("lanes of PCI Express, Neterion", "setting", "", 4.0),
+        of_card("lanes of PCI Express, Myricom", "setting", "", 8.0),
+    ];
+    let of_measurement = [
+        setting("least message", "B", 1.0, 1.0),
+        setting("largest message", "B", 9_288_586.0, LARGEST as f64),
+        setting(
+            "message below which UDT's latency matters little",
+            "B",
+            131_072.0,
+            SMALL_MESSAGE_BYTES as f64,
+        ),
+        ReferenceFigure::printed("time of a stream", "duration", "s", 60.0).beside(&[seconds]),
+        ReferenceFigure::printed(
+            "loss of the path at first",
             "packets_per_loss",
-            "",
-            Some(PACKETS_PER_LOSS),
+            "packets",
+            PACKETS_PER_LOSS,
         )
-    };
-    [alone("net.core.rmem_max", "B", 33_554_432.0), alone("net.core.wmem_max", "B", 33_554_432.0)]
-        .into_iter()
-        .chain(of_tcp("net.ipv4.tcp_rmem"))
-        .chain(of_tcp("net.ipv4.tcp_wmem"))
-        .chain([
-            alone("net.core.netdev_max_backlog", "packets", 100_000.0),
-            alone("net.ipv4.tcp_timestamps", "", 1.0),
-            alone("net.ipv4.tcp_sack", "", 0.0),
-            alone("net.ipv4.tcp_no_metrics_save", "", 1.0),
-            queue,
-            loss,
-        ])
-        .collect()
+        .or(&format!("bit errors of a fibre; here packet {LOST_PACKET} of each run is lost instead")),
+        ReferenceFigure::printed("the same as a part, below", "share", "", 1e-7)
+            .or(&format!("bit errors of a fibre; here packet {LOST_PACKET} of each run is lost instead")),
+        ReferenceFigure::printed("rate and round trip of a LAN to those of a WAN", "times", "", 10.0)
+            .or(COMPUTED),
+        ReferenceFigure::printed("time in which reno recovers, WAN to LAN", "times", "", 100.0).or(COMPUTED),
+    ];
+    kernel.chain(of_cards).chain(of_measurement).chain(HOST.beside_this()).collect()
 }
+
+/// The report's hosts: two processors of two cores, four modules of 512 MB.
+const HOST: PrintedHost = PrintedHost {
+    name: "host of the report",
+    processors: Some(4.0),
+    clock_ghz: Some(1.8),
+    memory_gb: Some(2.048),
+    card_gbits: Some(10.0),
+};
+
+const COMPUTED: &str = "the report computes it, from 1 Gbit/s over 1 ms to 10 Gbit/s over 10 ms";
 
 /// Compares with the report's conclusions (§4). Nothing is judged by a measurement that is unreliable as a whole.
 fn conclusions(found: &[Found], with_loss: Option<&WithLoss>) -> Vec<Conclusion> {

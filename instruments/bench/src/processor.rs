@@ -117,6 +117,11 @@ impl ProcessorMeter {
     }
 }
 
+/// Returns the clock of the processors; `None` where the system does not report it. Units: MHz.
+pub(crate) fn clock_mhz() -> Option<f64> {
+    ProcessorMeter::begin().frequency().0.mhz()
+}
+
 /// Returns the working time of each processor between two readings; processors that are new are left out.
 fn work_between(before: &[(u32, Ticks)], now: &[(u32, Ticks)]) -> impl Iterator<Item = (u32, Duration)> {
     now.iter().filter_map(|(processor, ticks)| {

@@ -13,6 +13,7 @@ mod document;
 mod envelope;
 pub(crate) mod noise;
 pub(crate) mod number;
+mod reference;
 mod reproduction;
 mod row;
 pub(crate) mod table;
@@ -26,7 +27,9 @@ pub(crate) use course::Course;
 pub(crate) use document::{Document, Report, Section, forms};
 pub use drawing::Forms;
 pub use envelope::{End, Endpoint, Start, State, Timestamp};
-pub use reproduction::{Ends, Part, PartOutcome, ReferenceFigure, Reproduction};
+pub use reference::ReferenceFigure;
+pub(crate) use reference::{NO_CARD, PrintedHost};
+pub use reproduction::{Ends, Part, PartOutcome, Reproduction};
 pub use row::Row;
 pub(crate) use row::{Metric, Names, value_text};
 pub(crate) use table::Columns;
@@ -36,6 +39,8 @@ pub use used::Used;
 pub(crate) use watch::PartOf;
 pub use watch::Watch;
 
+#[cfg(test)]
+pub(crate) use reference::tests::check_printed;
 #[cfg(test)]
 pub(crate) use reproduction::tests::check_against_schema;
 

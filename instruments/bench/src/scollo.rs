@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
 pub use crate::report::{Agreement, Conclusion, Grid};
-use crate::report::{Names, ReferenceFigure, Row, Section, number};
+use crate::report::{PrintedHost, ReferenceFigure, Section, number};
 
 /// Receive buffer of UDP's reader: with the default, which the paper left, the array ends at the size of that buffer at any
 /// cycle time, and the figure would be a setting's.
@@ -114,12 +114,8 @@ fn table(report: &Report) -> Vec<ReferenceFigure> {
         let points = report.points.iter().filter(move |point| point.transport == transport);
         points.filter(move |point| point.cpus == Some(cpus) && point.elements().is_some())
     };
-    let of = |what: &str, transport: Transport, source: f64, values: Vec<f64>| {
-        let names = Names { bench: "cycle", case: what, system: transport.name() };
-        let here = Row::of(names, "multiplicity", "elements", &values);
-        let remark = if here.is_some() { "" } else { "not measured" }.to_owned();
-        let figure = ReferenceFigure::new(what.to_owned(), "multiplicity", "elements", Some(source));
-        ReferenceFigure { here, remark, ..figure }
+    let of = |what: &str, source: f64, values: Vec<f64>| {
+        ReferenceFigure::printed(what, "multiplicity", "elements", source).beside(&values).or(NOT_MEASURED)
     };
     let medians = |transport, cpus| at(transport, cpus).map(median).collect::<Vec<_>>();
     let widths = |transport, cpus, cycle_time: Option<Duration>| {
@@ -128,30 +124,96 @@ fn table(report: &Report) -> Vec<ReferenceFigure> {
         at(transport, cpus).filter(is_it).map(width).collect::<Vec<_>>()
     };
     let (udp, shm, ten) = (Transport::Udp, Transport::Shm, Some(Duration::from_millis(10)));
+    let gain: Vec<f64> = gain(report, shm).into_iter().collect();
     let mut table = vec![
-        of("0.3 CPUs, shared memory: all above", shm, 200_000.0, medians(shm, 0.3)),
-        of("0.3 CPUs, UDP: all below", udp, 200_000.0, medians(udp, 0.3)),
-        of("0.3 CPUs, shared memory: range of the repeats", shm, 40_000.0, widths(shm, 0.3, None)),
-        of("0.3 CPUs, UDP at 10 ms: range of the repeats", udp, 100_000.0, widths(udp, 0.3, ten)),
-        of("1.5 CPUs, shared memory: range of the repeats", shm, 200_000.0, widths(shm, 1.5, None)),
-        of("1.5 CPUs, UDP: range of the repeats", udp, 200_000.0, widths(udp, 1.5, None)),
+        of("0.3 CPUs, shared memory: all above", 200_000.0, medians(shm, 0.3)),
+        of("0.3 CPUs, UDP: all below", 200_000.0, medians(udp, 0.3)),
+        of("0.3 CPUs, shared memory: range of the repeats", 40_000.0, widths(shm, 0.3, None)),
+        of("0.3 CPUs, UDP at 10 ms: range of the repeats", 100_000.0, widths(udp, 0.3, ten)),
+        of("1.5 CPUs, shared memory: range of the repeats", 200_000.0, widths(shm, 1.5, None)),
+        of("1.5 CPUs, UDP: range of the repeats", 200_000.0, widths(udp, 1.5, None)),
+        ReferenceFigure::printed("shared memory, 1.5 against 0.3 CPUs", "times", "", 2.0)
+            .beside(&gain)
+            .remarked("the paper: more than double")
+            .or(NOT_MEASURED),
+        ReferenceFigure::printed("1.5 CPUs, shared memory: always at the limit above", "duration", "ms", 6.0)
+            .beside(&always_at_limit(report))
+            .remarked("the paper: nearly always; here the shortest cycle time from which it is always")
+            .or("no cycle time was measured at which every search reached the limit"),
     ];
     table.extend(settings(report));
+    table.extend(HOSTS.iter().flat_map(PrintedHost::beside_this));
     table
 }
 
-/// Compares the settings that the paper prints (§2.4, §2.5, §3.1) with those of this measurement.
+/// Returns the shortest cycle time from which shared memory with 1.5 CPUs reached the limit in every search. Units: ms.
+fn always_at_limit(report: &Report) -> Vec<f64> {
+    let points = report.points.iter().filter(|it| it.transport == Transport::Shm && it.cpus == Some(1.5));
+    let mut points: Vec<&Point> = points.filter(|point| point.elements().is_some()).collect();
+    points.sort_by_key(|point| std::cmp::Reverse(point.cycle_time_ns));
+    let is_at_limit = |point: &&&Point| point.searches().iter().all(|it| it.found == Found::Limit);
+    let last = points.iter().take_while(is_at_limit).last();
+    last.map(|point| millis(point.cycle_time_ns)).into_iter().collect()
+}
+
+fn millis(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}
+
+const NOT_MEASURED: &str = "it was not measured";
+
+/// Table 1 of the paper.
+const HOSTS: [PrintedHost; 2] = [
+    PrintedHost {
+        name: "notebook of the paper",
+        processors: Some(6.0),
+        clock_ghz: Some(2.6),
+        memory_gb: Some(32.0),
+        card_gbits: None,
+    },
+    PrintedHost {
+        name: "Raspberry Pi of the paper",
+        processors: Some(4.0),
+        clock_ghz: Some(1.8),
+        memory_gb: Some(4.0),
+        card_gbits: None,
+    },
+];
+
+/// Compares the settings that the paper prints (§2.1, §2.4, §2.5, §3.1) with those of this measurement.
 fn settings(report: &Report) -> Vec<ReferenceFigure> {
     let options = &report.start.options;
     let setting = ReferenceFigure::setting;
     let share = |millicpus: f64| millicpus / 10.0 / f64::from(report.start.host.cpus);
+    let cycle_times = || report.points.iter().map(|point| millis(point.cycle_time_ns));
+    let (least, most) = (cycle_times().reduce(f64::min), cycle_times().reduce(f64::max));
+    let grid = |what: &str, source: f64, here: Option<f64>| {
+        let here: Vec<f64> = here.into_iter().collect();
+        ReferenceFigure::printed(what, "duration", "ms", source).beside(&here).or(NOT_MEASURED)
+    };
+    let default = Options::default().cycle_times.into_iter().next();
+    let default = default.map(|time| time.as_secs_f64() * 1e3);
+    let rule = [cyclic::ALARM_ABOVE as f64, cyclic::AFTER_ALARM as f64];
+    let of_rule = |figure: ReferenceFigure| figure.remarked("here: the timer rule of cyclic apps");
     vec![
+        grid("cycle time of Dominion by default", 10.0, default),
+        of_rule(setting("semaphore: cycles behind that raise an alarm, above", "cycles", 100.0, rule[0])),
+        of_rule(setting("semaphore: cycles behind after an alarm", "cycles", 10.0, rule[1])),
         setting("limit of the search", "elements", 1_000_000.0, options.limit.into()),
         setting("last step of the search", "elements", 2.0, options.step.into()),
         setting("cycles of a run", "", 1_000.0, options.cycles.into()),
         setting("complete cycles of a run that holds", "%", 99.95, f64::from(options.complete_ppm) / 1e4),
+        ReferenceFigure::printed("complete cycles of a run at first", "setting", "%", 100.0)
+            .or("each run is judged by one share of complete cycles"),
+        ReferenceFigure::printed("cycle time above which either share does", "duration", "ms", 5.0)
+            .or("each run is judged by one share of complete cycles"),
         setting("0.05 CPUs as a part of the host's", "%", 0.989, share(50.0)),
+        setting("0.05 CPUs as a part of the host's, misprinted", "%", 0.0989, share(50.0)),
         setting("0.1 CPUs as a part of the host's", "%", 1.978, share(100.0)),
+        grid("shortest cycle time of figure 2 (a)", 1.0, least),
+        grid("longest cycle time of figure 2 (a)", 7.0, most),
+        grid("shortest cycle time of figure 2 (b)", 8.0, least),
+        grid("longest cycle time of figure 2 (b)", 14.0, most),
     ]
 }
 
@@ -307,21 +369,24 @@ fn spread(pairs: &Pairs<'_>) -> Conclusion {
     .with(&without)
 }
 
-fn more_cpu(report: &Report) -> Conclusion {
-    let gain = |transport| {
-        let of = |cpus: f64| {
-            let points = report.points.iter().filter(move |point| point.transport == transport);
-            points.filter(move |point| point.cpus == Some(cpus) && point.elements().is_some())
-        };
-        let gains = of(0.3).filter_map(|less| {
-            let more = of(1.5).find(|more| more.cycle_time_ns == less.cycle_time_ns)?;
-            ratio(more, less)
-        });
-        // The median: one disturbed search must not decide for all.
-        Summary::of(&gains.collect::<Vec<_>>()).map(|gains| gains.median)
+/// Returns how many times as much a transport carries with 1.5 as with 0.3 CPUs.
+///
+/// The median over the cycle times: one disturbed search must not decide for all.
+fn gain(report: &Report, transport: Transport) -> Option<f64> {
+    let of = |cpus: f64| {
+        let points = report.points.iter().filter(move |point| point.transport == transport);
+        points.filter(move |point| point.cpus == Some(cpus) && point.elements().is_some())
     };
+    let gains = of(0.3).filter_map(|less| {
+        let more = of(1.5).find(|more| more.cycle_time_ns == less.cycle_time_ns)?;
+        ratio(more, less)
+    });
+    Summary::of(&gains.collect::<Vec<_>>()).map(|gains| gains.median)
+}
+
+fn more_cpu(report: &Report) -> Conclusion {
     let source = "more CPU helps shared memory, to more than double, and UDP hardly";
-    match (gain(Transport::Shm), gain(Transport::Udp)) {
+    match (gain(report, Transport::Shm), gain(report, Transport::Udp)) {
         (Some(shm), Some(udp)) => {
             let holds = [shm > DIFFERENT, udp < DIFFERENT].into_iter().filter(|holds| *holds).count();
             let here = format!(

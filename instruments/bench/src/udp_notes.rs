@@ -12,7 +12,8 @@ use probe::Contrast;
 use crate::capacity::{self, CapacityError, Options, Point, Report, ThreadingModel};
 use crate::control::Patience;
 use crate::report::{
-    Agreement, Comparisons, Conclusion, Ends, Grid, Names, ReferenceFigure, Reproduction, State, Watch,
+    Agreement, Comparisons, Conclusion, Ends, Grid, Names, PrintedHost, ReferenceFigure, Reproduction, State,
+    Watch,
 };
 
 /// A figure of the notes.
@@ -107,7 +108,9 @@ pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Result<Reprod
 fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Reproduction {
     it.measured("capacity", report, &report.rows, &report.noise());
     it.table = FIGURES.iter().flat_map(|figure| reference_figures(report, figure)).collect();
+    it.table.extend(PEAKS.map(|(payload, source)| peak(report, payload, source)));
     it.table.extend(facts::table());
+    it.table.extend(HOST.beside_this());
     it.conclusions.clone_from(&report.conclusions);
     it.conclusions.extend(facts);
     it.charts = capacity::charts(report);
@@ -124,6 +127,7 @@ fn reference_figures(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
     let point = report.point(threading_model, workers, payload_bytes);
     let bound = point.is_some_and(Point::is_limited_by_senders);
     let remark = if bound { "the senders were the limit" } else { "" };
+    let why = if point.is_some() { "the system does not tell it" } else { "this point was not measured" };
     let line = |metric: &str, unit: &str, source: Option<f64>| {
         let is_here = |row: &&crate::Row| {
             let is_of_point = point.is_some_and(|point| point.case() == row.case);
@@ -142,11 +146,35 @@ fn reference_figures(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
         remark: "frames of the sent datagrams, as at a network card".to_owned(),
         ..line("network_bits_per_second", "bit/s", Some(network_mbits * 1e6))
     };
-    vec![
+    let lines = [
         line("packets_per_second", "1/s", Some(packets_per_second)),
         network,
         line("receivers_cpu_percent", "%", cpu_percent),
-    ]
+    ];
+    lines.map(|line| line.or(why)).into()
+}
+
+/// The notes' machine.
+const HOST: PrintedHost = PrintedHost {
+    name: "host of the notes",
+    processors: Some(8.0),
+    clock_ghz: Some(2.53),
+    memory_gb: Some(8.0),
+    card_gbits: Some(1.0),
+};
+
+/// The most that one machine received according to the notes' text: bytes of payload, datagrams per second.
+const PEAKS: [(u64, f64); 2] = [(SMALLEST_PAYLOAD, 1.5e6), (USUAL_PAYLOAD, 750e3)];
+
+/// Compares the most that processes received of datagrams of a size, with however many processes.
+fn peak(report: &Report, payload_bytes: u64, source: f64) -> ReferenceFigure {
+    let own = of(&report.points, ThreadingModel::OwnProcesses).filter(|it| it.payload_bytes == payload_bytes);
+    let rates = own.filter_map(|point| Some(point.packets_per_second()?.median));
+    let best: Vec<f64> = rates.reduce(f64::max).into_iter().collect();
+    let what = format!("{payload_bytes} B, at the peak");
+    ReferenceFigure::printed(&what, "packets_per_second", "1/s", source)
+        .beside(&best)
+        .or("it was not measured")
 }
 
 /// Headers of a datagram in an Ethernet frame without its checksum: Ethernet, IPv4, UDP. Units: bytes.

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use probe::{Contrast, Summary};
+use sys::clock;
 use units::text;
 
 use crate::report::{Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Watch};
@@ -105,49 +106,79 @@ pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction 
 fn assemble(mut it: Reproduction, parts: [Option<Report>; 3], was_interrupted: bool) -> Reproduction {
     let [sizes, rates, normal] = parts;
     it.table = sizes.as_ref().map(table).unwrap_or_default();
-    it.table.extend(printed(normal.as_ref()));
+    let of_paper = printed(&it, [&sizes, &rates, &normal].map(Option::as_ref));
+    it.table.extend(of_paper);
     let [of_sizes, of_rates, of_normal] =
         [&sizes, &rates, &normal].map(|report| report.as_ref().map(Report::quiet_points).unwrap_or_default());
     let noisy = of_sizes.1 + of_rates.1 + of_normal.1;
     let found = Found { sizes: &of_sizes.0, rates: &of_rates.0, normal: &of_normal.0 };
     it.conclusions = conclude(found).into_iter().map(|conclusion| conclusion.without_noisy(noisy)).collect();
+    it.conclusions.extend(without_a_network());
     it.charts = [&sizes, &rates, &normal].into_iter().flatten().flat_map(sweep::charts).collect();
     it.end(was_interrupted)
 }
 
-/// Compares the numbers that the paper prints: its application's rate with the loss that it accepts, and what only a
-/// network has.
-fn printed(normal: Option<&Report>) -> Vec<ReferenceFigure> {
-    let published = |metric: &str| match metric {
-        "sent_bits_per_second" => Some(20e6),
-        "lost_percent" => Some(ACCEPTED_PERCENT),
-        _ => None,
-    };
+/// Compares the numbers that the paper prints: its application's rate with the loss that it accepts, the length and volume
+/// of an experiment with those of this reproduction, and numbers that only a network has.
+fn printed(it: &Reproduction, reports: [Option<&Report>; 3]) -> Vec<ReferenceFigure> {
+    let mut table = application(reports[2]);
+    let points = || reports.into_iter().flatten().flat_map(|report| &report.points);
+    let (seconds, bytes) =
+        ((clock::wall().as_nanos() - it.time_ns) as f64 / 1e9, points().map(sent_bytes).sum::<u64>() as f64);
+    let measured: &[f64] = if points().next().is_some() { &[seconds] } else { &[] };
+    let volume: &[f64] = if bytes > 0.0 { &[bytes] } else { &[] };
+    let line = ReferenceFigure::printed;
+    table.extend([
+        line("run of the experiment", "duration", "s", 1_800.0)
+            .beside(measured)
+            .remarked("here: this whole reproduction")
+            .or(NOTHING),
+        line("data of such a run", "size", "B", 1e12)
+            .beside(volume)
+            .remarked("the paper: several TB; here: all that was sent")
+            .or(NOTHING),
+        line("a voice over IP", "bits_per_second", "bit/s", 10e3)
+            .or("no voice is sent; the paper names two digits of kbit/s to show that a monitor needs more"),
+        line("slow parts of a mixed network", "bits_per_second", "bit/s", 10e6).or(NO_NETWORK),
+        line("fast parts of a mixed network", "bits_per_second", "bit/s", 100e6).or(NO_NETWORK),
+        line("network cards and parts", "bits_per_second", "bit/s", 100e6).or(NO_NETWORK),
+        line("backbone", "bits_per_second", "bit/s", 1e9).or(NO_NETWORK),
+        line("InterruptThrottleRate of e1000", "setting", "1/s", 2_500.0)
+            .or("no interrupt of a card is in this path"),
+    ]);
+    table
+}
+
+const NOTHING: &str = "nothing was measured";
+const NO_NETWORK: &str = "no network card and no switch is in this path";
+
+/// Compares each point at the rate of the paper's application with that rate and the loss that the paper accepts.
+fn application(normal: Option<&Report>) -> Vec<ReferenceFigure> {
+    const FIGURES: [(&str, &str, f64, &str); 2] = [
+        ("sent_bits_per_second", "bit/s", 20e6, "the rate at which the paper first met losses"),
+        ("lost_percent", "%", ACCEPTED_PERCENT, "the paper accepts clearly less, after its remedies"),
+    ];
     let rows = normal.iter().flat_map(|report| &report.rows);
     let ours = rows.filter_map(|row| {
-        let source = published(&row.metric)?;
-        let remark = match row.metric.as_str() {
-            "lost_percent" => "the paper accepts clearly less, after its remedies",
-            _ => "the rate at which the paper first met losses",
-        };
-        Some(ReferenceFigure { source: Some(source), ..ReferenceFigure::of_row(row, remark.to_owned()) })
+        let (.., source, remark) = *FIGURES.iter().find(|(metric, ..)| *metric == row.metric)?;
+        let what = format!("the application, {}", row.case);
+        let figure = ReferenceFigure::of_row(row, remark.to_owned());
+        Some(ReferenceFigure { what, source: Some(source), ..figure })
     });
-    let elsewhere = [
-        ("network cards and parts", "bits_per_second", "bit/s", 100e6, "no network card is in this path"),
-        ("backbone", "bits_per_second", "bit/s", 1e9, "no switch is in this path"),
-        (
-            "InterruptThrottleRate of e1000",
-            "setting",
-            "1/s",
-            2_500.0,
-            "no interrupt of a card is in this path",
-        ),
-    ];
-    let elsewhere = elsewhere.map(|(what, metric, unit, source, why)| ReferenceFigure {
-        remark: why.to_owned(),
-        ..ReferenceFigure::new(what.to_owned(), metric, unit, Some(source))
-    });
-    ours.chain(elsewhere).collect()
+    let ours: Vec<_> = ours.collect();
+    if !ours.is_empty() {
+        return ours;
+    }
+    let missing = |(metric, unit, source, _): (&str, &str, f64, &str)| {
+        ReferenceFigure::printed("the application", metric, unit, source).or(NOTHING)
+    };
+    FIGURES.map(missing).into()
+}
+
+/// Returns the payload that was sent at a point.
+fn sent_bytes(point: &Point) -> u64 {
+    let accounts = point.runs.iter().filter_map(|run| run.account.as_ref());
+    accounts.map(|account| account.sent * point.payload_bytes).sum()
 }
 
 /// Returns our figures only: the paper draws its own and prints no numbers.
@@ -171,6 +202,12 @@ fn conclude(found: Found<'_>) -> Vec<Conclusion> {
         remedied(found.normal),
         sender_loses_none(found),
         lost_in_the_buffer(found),
+    ]
+}
+
+/// Returns the conclusions that no measurement within a host can judge.
+fn without_a_network() -> [Conclusion; 2] {
+    [
         Conclusion::not_judged(
             "interrupts of the network card keep the receiver from its work; throttling them loses markedly less",
             "datagrams of one host, or between its namespaces, raise no interrupt of a card",

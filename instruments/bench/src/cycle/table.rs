@@ -77,8 +77,8 @@ impl crate::report::Report for Report {
 fn points<'a>() -> Columns<&'a Point> {
     Columns::<&Point>::new()
         .number("CPUs", plain, |it| it.cpus.map_or("max".to_owned(), |cpus| cpus.to_string()))
-        .number("cycle time", plain, |it| format!("{:?}", Duration::from_nanos(it.cycle_time_ns)))
-        .words("transport", |it| it.transport.to_string())
+        .number("cycle", plain, |it| format!("{:?}", Duration::from_nanos(it.cycle_time_ns)))
+        .words("via", |it| it.transport.to_string())
         .number("median", plain, Point::median)
         .number("least", grouped, |it| it.elements().map(|elements| elements.min))
         .number("most", plain, |it| Some(format!("{}{}", it.limit_mark(), grouped(it.elements()?.max))))

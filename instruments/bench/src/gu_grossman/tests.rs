@@ -3,7 +3,7 @@
 use super::*;
 use crate::cost::{Measured, Run};
 use crate::host_state::Link;
-use crate::report::{Agreement, stored};
+use crate::report::{Agreement, check_printed, stored};
 
 /// Costs of three runs of a transport to send and to receive, and their delay.
 type Costs = [[f64; 3]; 3];
@@ -117,13 +117,21 @@ fn what_was_not_measured_is_said_to_be() {
 }
 
 #[test]
-fn the_table_has_the_median_of_the_sources_hosts_and_every_one_of_them() {
-    let table = table(&report(CHEAP, DEAR, 1_500, true));
-    assert_eq!(table.len(), 9 + 4);
-    let first = &table[0];
-    assert_eq!((first.source, first.here.as_ref().map(|row| row.median)), (Some(0.40), Some(1.0)));
-    assert_eq!(first.remark, "onno 0.22, sara77 0.4, ncdm171 1.22, win91 1.03, ncdm87 0.26");
-    assert!(table[8].source.is_none() && table[8].here.is_none(), "our stream was not measured");
+fn every_number_of_the_source_stands_beside_ours_or_a_reason() {
+    let list = include_str!("../../tests/printed/001.tsv");
+    let table = table(Some(&report(CHEAP, DEAR, 1_500, true)));
+    check_printed(list, &table);
+    check_printed(list, &super::table(None));
+    let line = |what: &str| table.iter().find(|line| line.what == what).unwrap();
+    let udp = line("UDP, onno");
+    assert_eq!((udp.source, udp.here.as_ref().map(|row| row.median)), (Some(0.22), Some(1.0)));
+    assert!(line("our stream").source.is_none() && line("our stream").here.is_none());
+    let between_hosts = super::table(Some(&{
+        let mut it = report(CHEAP, DEAR, 1_500, false);
+        it.rows.retain(|row| row.metric != "delay_ms");
+        it
+    }));
+    assert!(between_hosts[2].remark.contains("no clock in common"), "{:?}", between_hosts[2]);
 }
 
 #[test]

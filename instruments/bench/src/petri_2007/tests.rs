@@ -1,7 +1,7 @@
 //! Conclusions from measurements with known answers.
 
 use super::*;
-use crate::report::{State, check_against_schema};
+use crate::report::{State, check_against_schema, check_printed};
 
 /// A path with these round-trip times for a message of one byte and for the largest, over TCP and over UDT alike, and with
 /// these rates in one stream and in several. Units: microseconds, bits per second.
@@ -136,7 +136,6 @@ fn one_path_tells_nothing_of_jumbo_frames_and_says_what_it_takes() {
 fn every_line_of_the_documents_table_has_our_figure_or_the_reason_why_not() {
     let all = [found(Some(1_500), 20, 40_000, (1e9, 1e9))];
     let table = table(&all, &controls());
-    assert!(table.iter().all(|line| line.here.is_some() == line.remark.is_empty()), "{table:#?}");
     let line = |what: &str| table.iter().find(|line| line.what == what).unwrap();
     assert_eq!(line("tcppp, mtu1500, reno").here.as_ref().unwrap().median, 10.0);
     assert_eq!(line("tcppp, mtu1500, reno").source, Some(9_697.0));
@@ -153,6 +152,28 @@ fn every_line_of_the_documents_table_has_our_figure_or_the_reason_why_not() {
     let ours = line("pingpong, MTU 1500, tcp cubic");
     assert_eq!((ours.source, ours.here.is_some()), (None, true));
     assert_eq!(table.len(), 2 * TABLE.len() + MTUS.len() + 2);
+}
+
+#[test]
+fn every_number_of_the_report_stands_beside_ours_or_a_reason() {
+    let list = include_str!("../../tests/printed/003.tsv");
+    let row = |rate: f64| Some(Row { median: rate, min: rate, max: rate, ..Row::example() });
+    let with_loss = WithLoss { without: row(2e9), with: row(5e8), noise: Vec::new() };
+    let both = MTUS.map(|mtu| found(Some(mtu), 20_000, 55_000, (1e9, 3e9)));
+    let of = |found: &[Found], with_loss| {
+        let tables = [table(found, &controls()), limits(found, with_loss), settings(Grid::Short)];
+        tables.concat()
+    };
+    let all = of(&both, Some(&with_loss));
+    check_printed(list, &all);
+    check_printed(list, &of(&[], None));
+    let line = |what: &str| all.iter().find(|line| line.what == what).unwrap();
+    let lost = line("one TCP stream, a packet lost");
+    assert_eq!((lost.source, lost.here.as_ref().map(|row| row.median)), (Some(1e9), Some(5e8)));
+    for mtu in MTUS {
+        let here = line(&format!("tcppp, mtu{mtu}, reno")).here.as_ref();
+        assert_eq!(here.map(|row| row.median), Some(10_000.0));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::text;
 
+use super::document::write_hanging;
 use super::table::{Columns, Table};
 
 /// Share of a published grid that is measured.
@@ -105,6 +106,12 @@ impl Conclusion {
 
     /// Names the noisy points that it leaves out.
     pub(crate) fn without_noisy(mut self, points: usize) -> Self {
+        if points > 0 && self == Self::not_measured(&self.source) {
+            return Self::not_judged(
+                &self.source,
+                &format!("without {} nothing is left to judge by", text::counted(points, "noisy point")),
+            );
+        }
         if points > 0 {
             self.here += &format!("; left out: {}", text::counted(points, "noisy point"));
         }
@@ -206,12 +213,15 @@ pub(super) fn write_conclusions(
     conclusions: &[Conclusion],
 ) -> fmt::Result {
     for (index, it) in conclusions.iter().enumerate() {
-        let gap = if index > 0 { "\n" } else { "" };
-        writeln!(formatter, "{gap}  published: {}", it.source)?;
-        match it.agreement {
-            Agreement::NotMeasured => writeln!(formatter, "  here:      {}", it.here)?,
-            agreement => writeln!(formatter, "  here:      {} ({})", it.here, agreement.words())?,
+        if index > 0 {
+            writeln!(formatter)?;
         }
+        write_hanging(formatter, "  published: ", &it.source)?;
+        let here = match it.agreement {
+            Agreement::NotMeasured => it.here.clone(),
+            agreement => format!("{} ({})", it.here, agreement.words()),
+        };
+        write_hanging(formatter, "  here:      ", &here)?;
     }
     Ok(())
 }

@@ -3,10 +3,15 @@
 use std::fmt;
 
 use drawing::{Chart, FigureError, Page, Tone};
+use units::text::hanging;
 
 use super::conclusion::{self, Conclusion, citation, write_conclusions};
 use super::noise;
+use super::reference::{Figures, ReferenceFigure};
 use super::table::Table;
+
+/// Columns of the text.
+pub(crate) const TEXT_WIDTH: usize = 80;
 
 /// A report of a test; [`forms!`](crate::report::forms) makes its text, page, picture and CSV of it.
 pub(crate) trait Report {
@@ -54,6 +59,7 @@ pub(crate) struct Section {
 enum Body {
     Table(Table),
     Lines(Vec<String>),
+    Figures(Figures),
     Conclusions(Vec<Conclusion>),
 }
 
@@ -64,6 +70,11 @@ impl Section {
 
     pub(crate) fn lines(heading: &str, lines: Vec<String>) -> Self {
         Self::new(heading, Body::Lines(lines))
+    }
+
+    /// Compares published figures with ours.
+    pub(crate) fn figures(heading: &str, figures: &[ReferenceFigure]) -> Self {
+        Self::new(heading, Body::Figures(Figures(figures.to_vec())))
     }
 
     /// Compares the conclusions of a published document with ours.
@@ -94,6 +105,7 @@ impl Section {
         match &self.body {
             Body::Table(table) => table.is_empty(),
             Body::Lines(lines) => lines.is_empty(),
+            Body::Figures(figures) => figures.is_empty(),
             Body::Conclusions(conclusions) => conclusions.is_empty(),
         }
     }
@@ -106,6 +118,7 @@ impl Section {
         match &self.body {
             Body::Table(table) => table.add_to(page),
             Body::Lines(lines) => page.paragraph(&lines.join("\n")),
+            Body::Figures(figures) => figures.table().add_to(page),
             Body::Conclusions(conclusions) => conclusion::table(conclusions).add_to(page),
         }
     }
@@ -117,7 +130,8 @@ impl fmt::Display for Section {
         writeln!(formatter, "\n{}{colon}{}", self.heading, self.remark)?;
         match &self.body {
             Body::Table(table) => table.fmt(formatter),
-            Body::Lines(lines) => lines.iter().try_for_each(|line| writeln!(formatter, "  {line}")),
+            Body::Lines(lines) => lines.iter().try_for_each(|line| write_hanging(formatter, "  ", line)),
+            Body::Figures(figures) => figures.fmt(formatter),
             Body::Conclusions(conclusions) => write_conclusions(formatter, conclusions),
         }
     }
@@ -127,20 +141,25 @@ impl fmt::Display for Document {
     /// Writes the hosts, the sections, and how far they can be relied on.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_announced {
-            writeln!(formatter, "{}", self.circumstances)?;
+            write_hanging(formatter, "", &self.circumstances)?;
         }
         let sections = self.sections.iter().filter(|section| section.is_in_text && !section.is_empty());
         sections.into_iter().try_for_each(|section| section.fmt(formatter))?;
         if !self.noise.is_empty() {
             writeln!(formatter, "\n~ noisy, not to be relied on:")?;
-            self.noise.iter().try_for_each(|noise| writeln!(formatter, "  {noise}"))?;
+            self.noise.iter().try_for_each(|noise| write_hanging(formatter, "  ", noise))?;
         }
         if !self.notes.is_empty() || self.missing.is_some() {
             writeln!(formatter)?;
         }
-        self.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
+        self.notes.iter().try_for_each(|note| write_hanging(formatter, "note: ", note))?;
         self.missing.map_or(Ok(()), |words| writeln!(formatter, "{words}"))
     }
+}
+
+/// Writes a head and sentences behind it, broken between words.
+pub(super) fn write_hanging(formatter: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
+    writeln!(formatter, "{}", hanging(head, text, TEXT_WIDTH))
 }
 
 impl Document {

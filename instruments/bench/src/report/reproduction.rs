@@ -10,13 +10,12 @@ use std::net::{IpAddr, SocketAddr};
 use drawing::Chart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 use sys::clock;
 
 use super::conclusion::{Conclusion, Grid, citation};
 use super::document::{Document, Report, Section, forms};
-use super::table::{self, Columns, plain};
-use super::{Names, Row, State, Watch};
+use super::{ReferenceFigure, Row, State, Watch};
 use crate::control::{Patience, program_version};
 use crate::host::{self, Host};
 use crate::sweep;
@@ -101,25 +100,6 @@ pub enum PartOutcome {
         /// The cause, and the remedy.
         reason: String,
     },
-}
-
-/// A published figure, as reference for ours.
-#[derive(Clone, PartialEq, Debug, JsonSchema, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReferenceFigure {
-    /// The measured object, as the paper names it.
-    pub what: String,
-    /// The metric, such as `bits_per_second`.
-    pub metric: String,
-    /// Unit of the metric.
-    pub unit: String,
-    /// The published figure; null where there is none.
-    #[schemars(with = "Option<Number>")]
-    pub source: Option<f64>,
-    /// Median and spread here; null where it was not measured.
-    pub here: Option<Row>,
-    /// Reason why the two cannot be compared, or why there is none here; empty if there is no remark.
-    pub remark: String,
 }
 
 impl Reproduction {
@@ -301,66 +281,7 @@ impl Report for Reproduction {
     }
 
     fn csv(&self) -> String {
-        figures().to_csv(&self.table)
-    }
-}
-
-fn figures<'a>() -> Columns<&'a ReferenceFigure> {
-    Columns::<&ReferenceFigure>::new()
-        .shared_words("what", "what", |it| it.what.as_str())
-        .words("figure", |it| it.metric.replace('_', " "))
-        .csv("metric", |it| it.metric.as_str())
-        .csv("unit", |it| it.unit.as_str())
-        .shared("published", "source", plain, |it| it.quantity(it.source))
-        .shared("here", "median", plain, |it| it.quantity(it.here.as_ref().map(|row| row.median)))
-        .shared("least", "min", plain, |it| it.quantity(it.here.as_ref().map(|row| row.min)))
-        .shared("most", "max", plain, |it| it.quantity(it.here.as_ref().map(|row| row.max)))
-        .csv("runs", |it| it.here.as_ref().map(|row| row.runs))
-        .shared_words("", "remark", |it| it.remark.as_str())
-}
-
-impl ReferenceFigure {
-    /// Writes figures for people.
-    pub(crate) fn section(table: &[Self]) -> Section {
-        Section::table("Published figures, and those of this host", figures().table(table))
-    }
-
-    /// Returns a published figure, without one of ours.
-    pub(crate) fn new(what: String, metric: &str, unit: &str, source: Option<f64>) -> Self {
-        let (metric, unit) = (metric.to_owned(), unit.to_owned());
-        Self { what, metric, unit, source, here: None, remark: String::new() }
-    }
-
-    /// Returns one of our figures, for which none is published.
-    pub(crate) fn of_row(row: &Row, remark: String) -> Self {
-        let here = Some(row.clone());
-        Self { here, remark, ..Self::new(row.case.clone(), &row.metric, &row.unit, None) }
-    }
-
-    /// Compares a published setting with ours.
-    pub(crate) fn setting(what: &str, unit: &str, source: f64, here: f64) -> Self {
-        let names = Names { bench: "reproduce", case: what, system: "settings" };
-        let here = Row::of(names, "setting", unit, &[here]);
-        Self { here, ..Self::new(what.to_owned(), "setting", unit, Some(source)) }
-    }
-
-    /// Compares a published setting of the kernel, such as `net.core.rmem_max`, with that of this host: `index` is its
-    /// number among several in one line.
-    pub(crate) fn kernel_setting(name: &str, index: usize, unit: &str, source: f64) -> Self {
-        let place = name.replace('.', "/");
-        let text = std::fs::read_to_string(format!("/proc/sys/{place}")).unwrap_or_default();
-        let value = text.split_whitespace().nth(index).and_then(|word| word.parse().ok());
-        match value {
-            Some(here) => Self::setting(name, unit, source, here),
-            None => Self {
-                remark: "this kernel does not tell it".to_owned(),
-                ..Self::new(name.to_owned(), "setting", unit, Some(source))
-            },
-        }
-    }
-
-    fn quantity(&self, value: Option<f64>) -> Option<table::Value> {
-        value.map(|value| table::Value::Quantity(value, self.unit.clone()))
+        ReferenceFigure::to_csv(&self.table)
     }
 }
 

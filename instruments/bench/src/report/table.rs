@@ -3,8 +3,15 @@
 use std::fmt;
 
 use drawing::{Column as Head, Page};
+use units::text;
 
+use super::document::{TEXT_WIDTH, write_hanging};
 use super::value_text;
+
+/// Indentation of a warning below its row.
+const BELOW: &str = "      ";
+/// Least width of words that stand in place of cells.
+const LEAST_WIDTH: usize = 30;
 
 /// A value of a cell. CSV has it in full, people see it rounded.
 #[derive(Clone, PartialEq, Debug)]
@@ -216,12 +223,25 @@ pub(crate) fn ordinal(index: f64) -> String {
 }
 
 impl fmt::Display for Table {
-    /// Writes the table as text: every column as wide as its widest cell, columns without any value left out.
+    /// Writes the table as text: every column as wide as its widest cell, columns without any value left out, warnings
+    /// below their row where they do not fit behind it. Of a table too wide for the text the names in its first columns
+    /// stand in a line above the rows that have them in common, if that makes it fit.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths: Vec<usize> = (0..self.heads.len()).map(|index| self.width(index)).collect();
         let heads: Vec<String> = self.heads.iter().map(|head| in_capitals(head.heading())).collect();
-        self.write_row(formatter, &heads, &widths)?;
-        self.rows.iter().try_for_each(|row| self.write_row(formatter, row, &widths))
+        // Only names stand above: figures are compared down their column.
+        let names = self.heads.iter().take_while(|head| matches!(head, Head::Word(_))).count();
+        let above = (0..=names).find(|above| self.fits(&widths, *above)).unwrap_or(0);
+        let mut last: &[String] = &[];
+        for row in std::iter::once(&heads).chain(&self.rows) {
+            let (first, rest) = row.split_at(above.min(row.len() - 1));
+            if !first.is_empty() && first != last {
+                writeln!(formatter, "{}", first.join("  ").trim_end())?;
+            }
+            last = first;
+            self.write_row(formatter, rest, &widths, first.len())?;
+        }
+        Ok(())
     }
 }
 
@@ -242,27 +262,45 @@ impl Table {
         if widest == 0 { 0 } else { widest.max(self.heads[index].heading().chars().count()) }
     }
 
+    /// Returns whether rows fit the text if this number of columns stands above them.
+    fn fits(&self, widths: &[usize], above: usize) -> bool {
+        let shown = widths.iter().zip(&self.heads).skip(above);
+        let shown = shown.filter(|(width, head)| **width > 0 && !matches!(head, Head::Warning(_)));
+        let columns: usize = shown.map(|(width, _)| width + 2).sum();
+        columns + if above > 0 { 2 } else { 0 } <= TEXT_WIDTH + 2
+    }
+
+    /// Writes the cells of a row behind those that stand above it.
     fn write_row(
         &self,
         formatter: &mut fmt::Formatter<'_>,
         cells: &[String],
         widths: &[usize],
+        above: usize,
     ) -> fmt::Result {
-        let mut line = String::new();
-        for (index, (cell, &width)) in cells.iter().zip(widths).enumerate() {
-            let is_rest = index + 1 == cells.len() && cells.len() < widths.len();
-            let gap = if line.is_empty() { "" } else { "  " };
+        let (mut line, mut below) = (if above > 0 { "  " } else { "" }.to_owned(), "");
+        for (index, cell) in (above..).zip(cells) {
+            let width = widths[index];
+            let is_rest = index + 1 == above + cells.len() && index + 1 < widths.len();
+            let gap = if line.trim().is_empty() { "" } else { "  " };
+            let begin = line.chars().count() + gap.len();
             line += &match self.heads[index] {
                 _ if is_rest => {
-                    let indent = " ".repeat(line.chars().count() + gap.len());
-                    format!("{gap}{}", cell.replace('\n', &format!("\n{indent}")))
+                    let head = " ".repeat(begin);
+                    let lines = text::hanging(&head, cell, TEXT_WIDTH.max(begin + LEAST_WIDTH));
+                    format!("{gap}{}", lines.trim_start())
                 }
                 _ if width == 0 => continue,
                 Head::Number(_) => format!("{gap}{cell:>width$}"),
+                Head::Warning(_) if begin + cell.chars().count() > TEXT_WIDTH => {
+                    below = cell;
+                    continue;
+                }
                 Head::Word(_) | Head::Warning(_) => format!("{gap}{cell:width$}"),
             };
         }
-        writeln!(formatter, "{}", line.trim_end())
+        writeln!(formatter, "{}", line.trim_end())?;
+        if below.is_empty() { Ok(()) } else { write_hanging(formatter, BELOW, below) }
     }
 }
 
@@ -297,6 +335,27 @@ mod tests {
         let text = "run,p50_us,remark\n0,1.25,plain words\n1,,\"a, b\"\n2,,\"say \"\"so\"\"\n\"\n";
         assert_eq!(columns().to_csv(rows), text);
         assert_eq!(columns().to_csv([]), "run,p50_us,remark\n");
+    }
+
+    #[test]
+    fn a_table_too_wide_for_the_text_has_its_first_names_above_the_rows_with_them() {
+        let wide = "a name of thirty-five letters or so";
+        let columns = Columns::<(&str, u32)>::new()
+            .words("what", |it| it.0)
+            .number("first", plain, |it| it.1)
+            .words("second", move |_| wide)
+            .words("third", |it| "x".repeat(it.1 as usize));
+        let table = columns.table([(wide, 1), (wide, 2), ("short", 3)]).to_string();
+        let lines = [
+            "WHAT".to_owned(),
+            format!("  FIRST  {:35}  THIRD", "SECOND"),
+            wide.to_owned(),
+            format!("      1  {wide}  x"),
+            format!("      2  {wide}  xx"),
+            "short".to_owned(),
+            format!("      3  {wide}  xxx"),
+        ];
+        assert_eq!(table.lines().collect::<Vec<_>>(), lines);
     }
 
     #[test]

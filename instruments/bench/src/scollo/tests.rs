@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cycle::{self, Outcome};
+use crate::report::check_printed;
 
 /// The example, undisturbed.
 fn example_report() -> Report {
@@ -125,13 +126,29 @@ fn noisy_points_judge_nothing_and_stand_in_the_table() {
     assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
     for it in &comparison.conclusions {
         assert_eq!(it.agreement, Agreement::NotMeasured, "{it:?}");
-        assert!(it.here.ends_with("; left out: 4 noisy points"), "{}", it.here);
+        assert!(it.here.contains("4 noisy points"), "{}", it.here);
     }
     let line = |what: &str| comparison.table.iter().find(|line| line.what == what).unwrap();
     let above = line("0.3 CPUs, shared memory: all above");
     assert_eq!((above.source, above.here.as_ref().map(|row| row.min)), (Some(200_000.0), Some(210_000.0)));
-    assert_eq!(line("1.5 CPUs, UDP: range of the repeats").remark, "not measured");
+    assert!(line("1.5 CPUs, UDP: range of the repeats").remark.ends_with("it was not measured"));
     assert_eq!(line("limit of the search").source, Some(1_000_000.0));
+}
+
+#[test]
+fn every_number_of_the_source_stands_beside_ours_or_a_reason() {
+    let list = include_str!("../../tests/printed/004.tsv");
+    let mut report = example_report();
+    let mut more = report.points.clone();
+    more.iter_mut().for_each(|point| point.cpus = Some(1.5));
+    report.points.append(&mut more);
+    let table = table(&report);
+    check_printed(list, &table);
+    let line = |what: &str| table.iter().find(|line| line.what == what).unwrap();
+    let always = line("1.5 CPUs, shared memory: always at the limit above").here.as_ref();
+    assert_eq!(always.map(|row| row.median), Some(10.0), "every search at 10 ms, and not at 2 ms");
+    report.points.clear();
+    check_printed(list, &super::table(&report));
 }
 
 #[test]

@@ -9,8 +9,9 @@ use sys::{
 
 use crate::capacity::{Point, Run};
 use crate::options::LARGEST_DATAGRAM_BYTES;
-use crate::report::{Agreement, Conclusion, Names, ReferenceFigure, Row};
+use crate::report::{Agreement, Conclusion, ReferenceFigure};
 use flow::udp;
+use units::text;
 
 /// MTU of the loopback interface according to the notes.
 const LOOPBACK_MTU_BYTES: u32 = 65_536;
@@ -25,35 +26,78 @@ pub(super) fn look(points: &[Point]) -> Vec<Conclusion> {
     vec![largest_datagram(), loopback_mtu(), one_fragment(), drops]
 }
 
-/// Compares the sizes and settings that the notes print with those of this program and host.
+/// Compares the sizes, settings and counters that the notes print with those of this program and host.
 pub(super) fn table() -> Vec<ReferenceFigure> {
-    let over_ipv4 = header_bytes(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    let size = |what: &str, source: u32, here: Option<u32>, remark: &str| {
-        let names = Names { bench: "reproduce", case: what, system: "this host" };
-        let here = here.and_then(|bytes| Row::of(names, "size", "B", &[f64::from(bytes)]));
-        let figure = ReferenceFigure::new(what.to_owned(), "size", "B", Some(source.into()));
-        ReferenceFigure { here, remark: remark.to_owned(), ..figure }
+    let mut table = sizes();
+    table.extend(counters());
+    let buffer = |name: &str| {
+        ReferenceFigure::kernel_setting(name, 0, "B", 1e6).remarked("about 1 MB where the load is light")
     };
-    let within = |mtu: u32| Some(mtu - u32::try_from(over_ipv4).expect("headers are small"));
-    let loopback = Interface::find("127.0.0.1").ok().map(|interface| interface.mtu);
-    let largest = u32::try_from(LARGEST_DATAGRAM_BYTES).ok();
-    let buffer = |name: &str| ReferenceFigure {
-        remark: "about 1 MB where the load is light".to_owned(),
-        ..ReferenceFigure::kernel_setting(name, 0, "B", 1e6)
+    table.extend([buffer("net.core.rmem_default"), buffer("net.core.rmem_max")]);
+    table.extend([
+        ReferenceFigure::printed("cores of the notes' host", "setting", "", 4.0)
+            .or("processors are counted, which are threads of cores"),
+        ReferenceFigure::setting("use of a disk that calls for an alarm", "%", 80.0, DISK_ALARM_PERCENT)
+            .remarked("here: `tallycast doctor` and `tallycast record`"),
+    ]);
+    table
+}
+
+/// Use of a disk from which `tallycast doctor` and `tallycast record` warn (`diagnose::audit`).
+const DISK_ALARM_PERCENT: f64 = 80.0;
+/// Header of IPv4 without options (RFC 791 §3.1). Units: bytes.
+const IPV4_HEADER_BYTES: u32 = 20;
+
+fn sizes() -> Vec<ReferenceFigure> {
+    let headers = u32::try_from(header_bytes(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0))));
+    let headers = headers.expect("headers are small");
+    let size = |what: &str, source: u32, here: u32| {
+        ReferenceFigure::printed(what, "size", "B", source.into()).beside(&[here.into()])
     };
-    let disk = ReferenceFigure {
-        remark: "`tallycast doctor` and `tallycast record` warn from the same share on".to_owned(),
-        ..ReferenceFigure::new("use of a disk that calls for an alarm".to_owned(), "share", "%", Some(80.0))
+    let ethernet = |what: &str, source: u32| {
+        ReferenceFigure::printed(what, "size", "B", source.into()).or("no Ethernet is in this path")
     };
+    let largest = u32::try_from(LARGEST_DATAGRAM_BYTES).expect("datagrams are small");
+    let loopback = Interface::find("127.0.0.1").ok().map(|interface| f64::from(interface.mtu));
+    let loopback: Vec<f64> = loopback.into_iter().collect();
+    let internet = u32::try_from(wire::MIN_DATAGRAM_BYTES).expect("datagrams are small");
     vec![
-        size("largest payload of a datagram", 65_507, largest, ""),
-        size("MTU of the loopback interface", LOOPBACK_MTU_BYTES, loopback, ""),
-        size("payload within an MTU of 1,500 bytes", 1_472, within(1_500), ""),
-        size("payload within an MTU of 576 bytes", 548, within(576), "the notes' choice on the Internet"),
-        buffer("net.core.rmem_default"),
-        buffer("net.core.rmem_max"),
-        disk,
+        size("longest packet of IP", 65_535, largest + headers),
+        size("header of UDP", 8, headers - IPV4_HEADER_BYTES),
+        size("header of IP", 20, IPV4_HEADER_BYTES),
+        size("largest payload of a datagram", 65_507, largest),
+        ethernet("least data of an Ethernet frame", 46),
+        ethernet("most data of an Ethernet frame", 1_500),
+        ethernet("head and tail of an Ethernet frame", 18),
+        ReferenceFigure::printed("MTU of the loopback interface", "size", "B", LOOPBACK_MTU_BYTES.into())
+            .beside(&loopback)
+            .or("this host has no loopback interface with 127.0.0.1"),
+        size("data of IP within an MTU of 1,500 bytes", 1_480, 1_500 - IPV4_HEADER_BYTES),
+        size("payload within an MTU of 1,500 bytes", 1_472, 1_500 - headers),
+        size("standard MTU on the Internet", 576, internet + headers),
+        size("payload within an MTU of 576 bytes", 548, internet)
+            .remarked("the notes' choice on the Internet, and ours until a probe says more"),
     ]
+}
+
+/// Compares the notes' sample of `netstat -su` with the counters of this host, which began at its start.
+fn counters() -> impl Iterator<Item = ReferenceFigure> {
+    const SAMPLE: [(&str, &str, f64); 6] = [
+        ("packets received", "UdpInDatagrams", 2_495_354.0),
+        ("packets to unknown port received", "UdpNoPorts", 2_100_876.0),
+        ("packet receive errors", "UdpInErrors", 3_596_307.0),
+        ("packets sent", "UdpOutDatagrams", 14_412_863.0),
+        ("RcvbufErrors", "UdpRcvbufErrors", 3_596_307.0),
+        ("SndbufErrors", "UdpSndbufErrors", 0.0),
+    ];
+    let (counters, _) = sys::counters::read();
+    SAMPLE.into_iter().map(move |(name, counter, source)| {
+        let here: Vec<f64> = counters.get(counter).map(|count| *count as f64).into_iter().collect();
+        ReferenceFigure::printed(&format!("netstat -su, {name}"), "packets", "packets", source)
+            .beside(&here)
+            .remarked("a sample, and here all since this host began; only their growth shows a loss")
+            .or("this kernel does not count it")
+    })
 }
 
 fn largest_datagram() -> Conclusion {
@@ -64,7 +108,7 @@ fn largest_datagram() -> Conclusion {
             let agreement = if holds { Agreement::Agrees } else { Agreement::Differs };
             Conclusion::new(
                 source,
-                &format!("65,507 were sent and {bytes} arrived; 65,508 were refused (EMSGSIZE)"),
+                &format!("65,507 were sent and {} arrived; 65,508 were refused (EMSGSIZE)", grouped(bytes)),
                 agreement,
             )
         }
@@ -89,11 +133,15 @@ enum Tried {
 
 fn in_words(tried: &io::Result<Tried>) -> String {
     match tried {
-        Ok(Tried::Arrived(bytes)) => format!("{bytes} arrived"),
+        Ok(Tried::Arrived(bytes)) => format!("{} arrived", grouped(*bytes)),
         Ok(Tried::Refused(why)) => format!("refused, {why}"),
         Ok(Tried::Vanished) => "it did not arrive".to_owned(),
         Err(error) => format!("it could not be tried: {error}"),
     }
+}
+
+fn grouped(bytes: usize) -> String {
+    text::grouped(bytes as f64)
 }
 
 /// Sends a datagram of `bytes` bytes through the loopback interface.
@@ -121,7 +169,7 @@ fn loopback_mtu() -> Conclusion {
     let source = "the MTU of the loopback interface is 65,536 bytes";
     match Interface::find("127.0.0.1") {
         Ok(interface) => {
-            let here = format!("that of {} is {} bytes", interface.name, interface.mtu);
+            let here = format!("that of {} is {} bytes", interface.name, text::grouped(interface.mtu.into()));
             let is_it = interface.mtu == LOOPBACK_MTU_BYTES;
             Conclusion::new(source, &here, if is_it { Agreement::Agrees } else { Agreement::Differs })
         }

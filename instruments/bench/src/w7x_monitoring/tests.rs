@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::scene::Unwatched;
-use crate::report::{State, check_against_schema};
+use crate::report::{State, check_against_schema, check_printed};
 use crate::sweep::{Run, example as example_report, example_point as point, example_run as run};
 
 const LARGE: Option<u64> = Some(LARGE_BUFFER_BYTES as u64);
@@ -199,9 +199,22 @@ fn who_lost_is_read_from_the_accounts() {
 
 #[test]
 fn without_a_card_and_a_link_it_is_said_what_cannot_be_judged() {
-    let conclusions = conclude(Found::default());
-    assert_eq!(conclusions.len(), 9);
-    assert!(conclusions[7..].iter().all(|it| it.here.starts_with("cannot be judged here: ")));
+    assert!(without_a_network().iter().all(|it| it.here.starts_with("cannot be judged here: ")));
+    let noisy = |mut report: Report| {
+        report.points.iter_mut().for_each(|point| point.noise = vec!["other work".to_owned()]);
+        report
+    };
+    let parts = [Some(noisy(example_report())), None, None];
+    let it = assemble(Reproduction::begin("000", Grid::Short), parts, false);
+    assert_eq!(it.conclusions[7..], without_a_network(), "no quiet point could judge them, either");
+}
+
+#[test]
+fn every_number_of_the_paper_stands_beside_ours_or_a_reason() {
+    let list = include_str!("../../tests/printed/000.tsv");
+    let of = |parts| assemble(Reproduction::begin("000", Grid::Short), parts, false).table;
+    check_printed(list, &of([Some(example_report()), None, Some(example_report())]));
+    check_printed(list, &of([None, None, None]));
 }
 
 #[test]
