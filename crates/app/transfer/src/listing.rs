@@ -61,7 +61,7 @@ impl Content {
             Self::Path(path) => File::open(path),
             Self::Within(folder, path) => {
                 // Without blocking: a pipe may have taken the file's place.
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 let stays = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
                 Ok(rustix::fs::openat2(folder, path, flags, Mode::empty(), stays)?.into())
             }

@@ -726,6 +726,19 @@ fn nothing_outside_an_offered_folder_is_listed_or_read() {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_an_offered_file_is_not_waited_for() {
+    let (offered, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = offered.path().join("log");
+    fs::write(&path, "what was written").unwrap();
+    let mut sender = Sender::new(Listing::within(offered.path(), &["log".to_owned()]).unwrap());
+    fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (sent, _, tally, _) = transfer(&mut sender, &into(to.path(), false), (i64::MAX, i64::MAX));
+    assert!(sent.is_ok(), "{sent:?}");
+    assert_eq!((tally.refused, tally.missing()), (1, 0));
+}
+
+#[test]
 fn an_order_is_answered_with_reports_and_an_account_that_closes() {
     let order =
         Order { paths: vec!["shot-7".into()], to: "udt://b".into(), streams: 2, max_bytes_per_s: None };

@@ -176,3 +176,19 @@ impl CongestionLink {
         policy
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::udt::SocketType;
+
+    use super::*;
+
+    #[test]
+    fn reported_rates_keep_their_bytes_with_larger_packets() {
+        let config = SocketConfig::new(SocketType::Stream);
+        let mut link = CongestionLink::new(&config, 576, 10, Random::new(1));
+        link.peer.arrival_packets_per_s = Some(1_000.0);
+        link.resize(&Resized { before_bytes: 576, after_bytes: 1_152 });
+        assert_eq!((link.peer.arrival_packets_per_s, link.peer.capacity_packets_per_s), (Some(500.0), None));
+    }
+}

@@ -239,7 +239,10 @@ mod tests {
         let wide = line(head, &four, "nothing lost", 100);
         assert!(wide.ends_with("  0.000000 A  1.000000 A  …  nothing lost"), "{wide}");
         let usual = line(head, &four, "nothing lost", 80);
-        assert_eq!(usual, "lab/probe: 1000 samples/s  -0.516000 V  12.250000 V  …  nothing lost");
+        assert_eq!(usual, "lab/probe: 1000 samples/s  -0.516000 V  12.250000 V  0.000000 A  …  nothing lost");
+        assert_eq!(usual.chars().count(), 80);
+        let narrower = line(head, &four, "nothing lost", 79);
+        assert_eq!(narrower, "lab/probe: 1000 samples/s  -0.516000 V  12.250000 V  …  nothing lost");
         assert_eq!(line(head, &four, "nothing lost", 50), "lab/probe: 1000 samples/s  …  nothing lost");
         assert_eq!(
             line(head, &values(&["7"], false), "nothing lost", 42),
