@@ -175,7 +175,8 @@ type Stream = (Box<dyn Source>, Publisher);
 
 impl Arguments {
     fn publish(&self, node: &Node, source: Box<dyn Source>) -> anyhow::Result<Stream> {
-        if let Some(decided) = source.decided().filter(|_| !self.json) {
+        // Also beside JSON: how a file is read decides what its numbers are.
+        if let Some(decided) = source.decided() {
             eprintln!("{decided}");
         }
         let schema = self.schema(source.description())?;

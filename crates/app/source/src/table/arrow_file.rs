@@ -172,7 +172,8 @@ fn meaning_of(data_type: &DataType) -> Meaning {
     })
 }
 
-const fn nanos_of(unit: TimeUnit) -> i128 {
+/// Returns the number of nanoseconds in a unit.
+pub(super) const fn nanos_of(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1_000_000_000,
         TimeUnit::Millisecond => 1_000_000,

@@ -9,19 +9,22 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_schema::{DataType, Field};
 use half::f16;
+use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::{Repetition, Type as PhysicalType};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::{ByteArray, Int96};
 use parquet::errors::ParquetError as CrateError;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use sample::Dtype;
 
+use super::arrow_file::nanos_of;
 use super::described::KEY;
 use super::layout::{Leaf, Nesting};
-use super::meaning::NANOS_PER_DAY;
+use super::meaning::{Meaning, NANOS_PER_DAY};
 use super::values::Values;
 use super::{ColumnFile, Rows, TableError};
 
@@ -53,8 +56,10 @@ impl ParquetFile {
     pub(super) fn open(path: &Path) -> Result<Self, TableError> {
         let file = SerializedFileReader::new(File::open(path)?)?;
         check_places(file.metadata())?;
-        let columns = file.metadata().file_metadata().schema_descr().columns();
-        let leaves = columns.iter().map(|column| leaf_of(column, columns)).collect();
+        let metadata = file.metadata().file_metadata();
+        let columns = metadata.schema_descr().columns();
+        let mut leaves: Vec<Leaf> = columns.iter().map(|column| leaf_of(column, columns)).collect();
+        mark_durations(&mut leaves, metadata);
         Ok(Self { file: Arc::new(file), leaves })
     }
 }
@@ -131,6 +136,18 @@ pub(super) fn check_places(metadata: &ParquetMetaData) -> Result<(), CrateError>
         }
     }
     Ok(())
+}
+
+/// Gives durations their meaning. Parquet has no type for them: Arrow writes integers, and its own schema beside them.
+fn mark_durations(leaves: &mut [Leaf], metadata: &FileMetaData) {
+    let schema = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata());
+    let Ok(schema) = schema else { return };
+    for leaf in leaves.iter_mut().filter(|leaf| leaf.is_flat()) {
+        let field = schema.field_with_name(&leaf.name).ok();
+        if let Some(DataType::Duration(unit)) = field.map(Field::data_type) {
+            leaf.meaning = Meaning::times(nanos_of(*unit));
+        }
+    }
 }
 
 fn leaf_of(column: &ColumnDescriptor, columns: &[ColumnDescPtr]) -> Leaf {

@@ -191,10 +191,10 @@ fn times_give_the_rate_the_start_and_the_holes_over_batches() {
         Arc::new(Time64MicrosecondArray::from(vec![0, 86_400_000_000])),
         Arc::new(DurationMicrosecondArray::from(vec![0, 86_400_000_000])),
     ];
-    for times in others {
-        let file = written(Way::File, &[batch(vec![("when", times), ("u", values(1.0))])]);
+    for (times, way) in others.iter().flat_map(|times| ALL.map(|way| (times, way))) {
+        let file = written(way, &[batch(vec![("when", Arc::clone(times)), ("u", values(1.0))])]);
         let source = open_file(file.path(), &FileOptions::default()).unwrap();
-        assert_eq!(source.description().schema.rate, "1/86400".parse().unwrap());
+        assert_eq!(source.description().schema.rate, "1/86400".parse().unwrap(), "{way:?} {times:?}");
     }
 }
 
