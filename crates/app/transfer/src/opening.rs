@@ -46,24 +46,22 @@ impl Opening {
     {
         let pulse = Pulse::new(None);
         let line = Line { connection, stop, pulse: &pulse };
-        let heard = line.hear_word(&mut Vec::new()).and_then(|word| match word {
-            word => match &word {
-                FromSender::Hello { protocol, .. }
-                | FromSender::Join { protocol, .. }
-                | FromSender::Order { protocol, .. }
-                    if protocol != PROTOCOL =>
-                {
-                    Err(Failure::protocol(format!("it speaks `{}`", protocol.escape_debug())))
-                }
-                FromSender::Hello { version, .. }
-                | FromSender::Join { version, .. }
-                | FromSender::Order { version, .. }
-                    if *version != VERSION =>
-                {
-                    Err(Failure::Version(*version))
-                }
-                _ => Ok(Self(word)),
-            },
+        let heard = line.hear_word(&mut Vec::new()).and_then(|word| match &word {
+            FromSender::Hello { protocol, .. }
+            | FromSender::Join { protocol, .. }
+            | FromSender::Order { protocol, .. }
+                if protocol != PROTOCOL =>
+            {
+                Err(Failure::protocol(format!("it speaks `{}`", protocol.escape_debug())))
+            }
+            FromSender::Hello { version, .. }
+            | FromSender::Join { version, .. }
+            | FromSender::Order { version, .. }
+                if *version != VERSION =>
+            {
+                Err(Failure::Version(*version))
+            }
+            _ => Ok(Self(word)),
         });
         heard.inspect_err(|failure| line.refuse(failure))
     }

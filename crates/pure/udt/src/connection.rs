@@ -26,7 +26,7 @@ use crate::send::{AckNews, AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss
 use crate::size_search::SizeSearch;
 use crate::stats::Stats;
 use crate::{CloseReason, Event, SendError};
-use congestion_link::{CongestionLink, UNMEASURED_RATES, View};
+use congestion_link::{CongestionLink, View};
 
 /// Maximum number of control packets that wait to be sent; the peer repeats requests that get no answer.
 const MAX_OUTBOX: usize = 256;
@@ -579,9 +579,7 @@ impl Connection {
             return;
         }
         let Some(packet_bytes) = self.size_search.poll(now, self.round_trip.patience()) else { return };
-        let mut question = self.receiving.ask(now, &self.round_trip);
-        // The padding would be read as rates: those that mean that nothing was measured.
-        question.rates = question.rates.or(Some(UNMEASURED_RATES));
+        let question = self.receiving.ask(now, &self.round_trip);
         self.size_search.asked(question.number.unwrap_or(0), packet_bytes);
         if !self.size_search.is_beginning() {
             self.offer_room();
@@ -589,6 +587,7 @@ impl Connection {
         self.stats.sent_acks += 1;
         self.tell(Body::Ack(self.ack_body(&question)));
         if let Some(probe) = self.outbox.back_mut() {
+            // Padding that is read as rates says that nothing was measured.
             probe.resize(crate::config::payload_bytes(packet_bytes) + wire::udt::HEADER_BYTES, 0);
         }
     }

@@ -176,7 +176,7 @@ fn an_offer_of_one_transfer_ends_after_it_and_not_after_a_refusal() {
     let (from, to) = (folder(), tempfile::tempdir().unwrap());
     let (_receiver, address) = receiver(&[to.path().to_str().unwrap(), "udt://127.0.0.1:0"]);
     let offer = ["-1", "--offer", from.path().to_str().unwrap(), "udt://127.0.0.1:0"];
-    let (mut offering, source) = receiver(&offer);
+    let (offering, source) = receiver(&offer);
     let order = |path: &str, to: &str| run(&["send", "--from", &source, path, to]);
     assert_eq!(order("none", &address).status.code(), Some(2));
     let refused = order("shot", &format!("{address}?sndbuf=1000000"));

@@ -20,7 +20,7 @@ const MOST_TIMEOUT: Duration = Duration::from_secs(60);
 const LEAST_TIMER: Duration = Duration::from_micros(100);
 
 /// Arrival rate and capacity that libudt announces before its first measurement.
-pub(crate) const UNMEASURED_RATES: (u32, u32) = (1, 1_000);
+const UNMEASURED_RATES: (u32, u32) = (1, 1_000);
 
 /// Maximum spacing: a lower rate than one packet in this time is clamped.
 const MAX_SPACING: Duration = Duration::from_secs(1);
