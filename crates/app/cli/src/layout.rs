@@ -136,7 +136,7 @@ impl<const N: usize> Table<N> {
 
     fn width_of(&self, column: usize) -> usize {
         let cells = self.rows.iter().map(|row| &row[column]);
-        let lines = cells.flat_map(|cell| cell.lines()).map(letters);
+        let lines = cells.flat_map(|cell| cell.lines()).map(columns);
         lines.chain([columns(self.columns[column].0)]).max().unwrap_or(0)
     }
 
