@@ -229,9 +229,9 @@ class Rows:
 
     @of_arguments()
     def to_mat(self, path: str | os.PathLike[str], *, scaled: bool = True, overwrite: bool = False) -> Path:
-        """Writes one epoch for MATLAB (version 5 of MAT files): a variable for each channel, with `time_ns`, `index`, `gaps`.
+        """Writes one epoch for MATLAB: a variable for each channel, with `time_ns`, `index`, `gaps`.
 
-        Needs SciPy.
+        Version 5 of MAT files, which needs SciPy; from 2 GiB on version 7.3, which needs h5py.
         """
         return _whole_file(Path(path), overwrite, lambda draft: convert("to_mat.write", self, draft, scaled))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import weakref
 from collections.abc import Iterator
 from fractions import Fraction
@@ -15,7 +16,7 @@ import tallycast as tc
 from archive_scene import bus_of_its_own, publish, recorder, signal_file
 from tallycast._convert import pieces, to_mat
 from tallycast._excerpt import Stretch
-from tallycast.archive import Archive, Excerpt
+from tallycast.archive import Archive, ArchiveWarning, Excerpt
 
 #: Rows of a piece in these tests: less than a segment of the archive has, and no divisor of it.
 ROWS = 7
@@ -71,6 +72,12 @@ def between(archive: Archive, name: str) -> Excerpt:
     return archive[name].between()
 
 
+def needs(form: str) -> None:
+    """Skips a test without the packages of a format."""
+    for package in {"hdf5": ("h5py",), "netcdf": ("xarray", "h5netcdf", "h5py"), "mcap": ("mcap.writer",)}[form]:
+        pytest.importorskip(package)
+
+
 def values_of(path: Path) -> dict[str, Any]:
     """Returns every data set of an HDF5 file, and the attributes of each object."""
     h5py: Any = pytest.importorskip("h5py")
@@ -90,8 +97,7 @@ def values_of(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("form", ["hdf5", "netcdf"])
 @pytest.mark.parametrize("dtype", ["i16", "u64", "f8", "c8", "bool"])
 def test_a_file_made_in_pieces_is_the_file_made_at_once(compacted: Archive, tmp_path: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch, form: str, dtype: str) -> None:
-    if form == "netcdf":
-        pytest.importorskip("xarray"), pytest.importorskip("h5netcdf")
+    needs(form)
     excerpt = between(compacted, f"lab/probe-{dtype}")
     in_pieces = values_of(getattr(excerpt, f"to_{form}")(tmp_path / "pieces"))
     assert sum(seen.rows) == 90 and max(seen.rows) == ROWS and seen.most <= 3, "however many there are"
@@ -116,12 +122,35 @@ def test_mcap_made_in_pieces_has_the_messages_of_one_made_at_once(compacted: Arc
 
 
 @pytest.mark.parametrize("form", ["hdf5", "netcdf", "mcap"])
-def test_a_range_that_holds_nothing_more_than_it_was_counted_is_refused(compacted: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+def test_a_range_that_holds_fewer_samples_than_were_counted_is_refused(compacted: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    needs(form)
     looked = Stretch.__dict__["_looked"].func
     monkeypatch.setattr(Stretch.__dict__["_looked"], "func", lambda stretch: (looked(stretch)[0] + 1, *looked(stretch)[1:]))
     with pytest.raises(tc.ArchiveError, match="had 91 samples in the range, and has 90\n"):
         getattr(between(compacted, "lab/probe-f4"), f"to_{form}")(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["hdf5", "netcdf", "mcap"])
+def test_a_damaged_segment_is_no_file_without_its_samples(root: Path, tmp_path: Path, form: str) -> None:
+    needs(form)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    (epoch,) = (copy / "run=parquet" / "stream=lab%2Fprobe-f4").iterdir()
+    segment = min(epoch.glob("segment-*.parquet"))
+    segment.write_bytes(segment.read_bytes()[:-20] + b"damaged".ljust(20))
+    with pytest.warns(ArchiveWarning, match="damaged"):
+        archive = tc.open_archive(copy, run="parquet")
+    with pytest.raises(tc.DamagedArchive, match=segment.name):
+        getattr(between(archive, "lab/probe-f4"), f"to_{form}")(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.usefixtures("seen")
+def test_a_long_hole_is_no_longer_to_walk_than_a_short_one(compacted: Archive) -> None:
+    stretch = between(compacted, "lab/probe-f4").stretches[0]
+    hole = max(stretch.gaps, key=lambda it: it.samples)
+    begins = [piece._indices[0] for piece in pieces._of_stretch(stretch)]
+    assert hole.samples > 0 and not [begin for begin in begins if hole.first_index <= begin < hole.next_index]
 
 
 def test_mcap_of_several_epochs_has_a_stream_for_each(epochs: Archive, tmp_path: Path) -> None:

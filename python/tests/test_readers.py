@@ -442,6 +442,10 @@ def test_edf_that_was_cut_gives_its_whole_records_and_an_error(tmp_path: Path) -
     assert next(blocks).array[:, 0].tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
     with pytest.raises(FileError, match="has 2 whole records, and by its header 3\n"):
         next(blocks)
+    for counts in (b"-4      2       16      ", b"4       -2      16      "):
+        path.write_bytes(whole.replace(b"4       2       16      ", counts))
+        with pytest.raises(FileError, match="header of .*a.edf is damaged"):
+            tc.read_file(path)
     path.write_bytes(edf("EDF+C", ["+0", "+0.5"], records=-1))
     assert len(next(iter(tc.read_file(path).values())).array) == 8, "a recording that was not ended in order"
 

@@ -6,6 +6,7 @@ declared before their contents are read. Then each piece is read, written and fo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,8 +65,17 @@ def pieces(rows: Rows, count: int) -> Iterator[tuple[slice, Stretch]]:
 def _of_stretch(stretch: Stretch) -> Iterator[Stretch]:
     step = max(1, PIECE_BYTES // (8 * stretch.schema.elements_per_sample + 16))
     (start, stop), (first, end) = stretch._times, stretch._indices
+    holes = stretch._looked[1]
+    starts = [hole.first_index for hole in holes]
     for segment in stretch.recording.segments:
         if segment.t0_ns >= stop or segment.t1_ns <= start:
             continue
-        for begin in range(max(first, segment.first_index), min(end, segment.next_index), step):
-            yield stretch._within(begin, min(begin + step, end, segment.next_index))
+        begin, behind = max(first, segment.first_index), min(end, segment.next_index)
+        while begin < behind:
+            # A hole may have more samples than all pieces together.
+            place = bisect_right(starts, begin) - 1
+            if place >= 0 and holes[place].next_index > begin:
+                begin = holes[place].next_index
+                continue
+            yield stretch._within(begin, min(begin + step, behind))
+            begin += step

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallycast._convert.columns import Column, columns, parts
-from tallycast._convert.pieces import pieces
+from tallycast._convert.pieces import outline, pieces
 from tallycast._errors import ArchiveError
 from tallycast._moments import text_of
 from tallycast._packages import needed
@@ -76,15 +76,15 @@ def write(rows: Rows, path: Path, scaled: bool) -> None:
 
 
 def _stretch(writer: Any, stretch: Stretch, gaps: int, scaled: bool) -> None:
-    count, _, partial = stretch._looked
+    looked = outline(stretch)
     about = {"epoch": stretch.epoch, "description": json.dumps(stretch.recording._told["description"])}
     account = json.dumps(stretch.account)
     writer.add_metadata("tallycast", {"run": stretch.run, "stream": stretch.stream, "account": account, **about})
     # By these a reader knows in which dtype all numbers are exact.
-    about |= {"values": "scaled" if scaled else "raw", "samples": "partial" if partial else "whole"}
+    about |= {"values": "scaled" if scaled else "raw", "samples": "partial" if looked.partial else "whole"}
     ahead = deque(sorted(stretch.gaps, key=lambda hole: hole.t0_ns))
     channel = None
-    for _, piece in pieces(stretch, count):
+    for _, piece in pieces(stretch, looked.rows):
         fields = _fields(piece, scaled)
         if channel is None:
             schema = writer.register_schema("tallycast.Sample", "protobuf", _descriptor(fields))

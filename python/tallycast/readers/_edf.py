@@ -79,6 +79,9 @@ class _File:
         self.signals = [it for it in signals if it.channel.name not in ANNOTATIONS]
         self._annotations = [it for it in signals if it.channel.name in ANNOTATIONS]
         self._duration = Fraction(head["duration"].decode())
+        is_negative = self._duration < 0 or any(int(row["samples"]) < 0 for row in told)
+        if is_negative or int(head["bytes"]) < HEADER_BYTES * (count + 1):
+            raise FileError(f"the header of {path} is damaged: a negative length, or samples that begin inside the header")
         self._has_breaks = head["kind"][3:5] == b"+D"
         self._record_bytes = ends[-1]
         self._whole = (path.stat().st_size - int(head["bytes"])) // max(1, self._record_bytes)
@@ -173,12 +176,13 @@ def _signal(told: dict[str, bytes], offset: int) -> Signal:
     samples = int(told["samples"])
     if label in ANNOTATIONS:
         return Signal(Channel(name=label), samples, offset)
-    least, most = (float(told[name]) for name in ("least", "most"))
+    # As written, in decimals: between floats the offset is a difference of rounded numbers.
+    least, most = (Fraction(told[name].decode()) for name in ("least", "most"))
     low, high = (int(told[name]) for name in ("low", "high"))
     if low == high:
         raise FileError(f"signal {label} has an empty digital range, {low} to {high}")
     scale = (most - least) / (high - low)
-    return Signal(Channel(unit, (), scale, least - scale * low, label), samples, offset)
+    return Signal(Channel(unit, (), float(scale), float(least - scale * low), label), samples, offset)
 
 
 def _start_ns(head: dict[str, bytes]) -> Any:

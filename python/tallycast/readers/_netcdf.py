@@ -53,7 +53,8 @@ def _mapped(request: Request) -> Any:
     class Mapped(base):  # type: ignore[misc,valid-type]
         def __del__(self) -> None:
             # Not `close`, which warns of arrays that still refer to the map: they keep it.
-            self.fp.close()
+            if hasattr(self, "fp"):
+                self.fp.close()
 
     return Mapped(str(request.path), "r", mmap=True)
 
