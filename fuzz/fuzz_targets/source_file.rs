@@ -108,7 +108,13 @@ fn pull(source: &mut dyn Source, at_most: NonZeroU64) -> Pulled {
     let sample_bytes = source.description().schema.sample_bytes();
     let mut pulled = Pulled { samples: 0, checksum: 0, end: Ok(false) };
     for _ in 0..PIECES {
-        match source.next(at_most) {
+        let piece = source.next(at_most);
+        if let Ok(Piece::Timed { samples, times }) = &piece {
+            assert_eq!(samples.len(), times.len() * sample_bytes);
+            let mix = |sum: u64, time: &units::WallTime| sum.rotate_left(5) ^ time.as_nanos().cast_unsigned();
+            pulled.checksum = times.iter().fold(pulled.checksum, mix);
+        }
+        match piece {
             Ok(Piece::Samples(bytes) | Piece::Timed { samples: bytes, .. }) => {
                 assert!(!bytes.is_empty() && bytes.len().is_multiple_of(sample_bytes));
                 let samples = (bytes.len() / sample_bytes) as u64;

@@ -13,7 +13,7 @@ use units::WallTime;
 
 use crate::columns::moment;
 use crate::csv::{Head, Layout, LineError, Place, RowError, TextLines, TextOptions, is_passed_over};
-use crate::grid::{Grid, Keep, OwnTimes, Pace, ROWS_FOR_RATE, Timed, pace_over, rate_beside};
+use crate::grid::{Grid, Keep, OWN_TIMES_SAID, OwnTimes, Pace, ROWS_FOR_RATE, Timed, pace_over, rate_beside};
 use crate::piece::samples_at_once;
 use crate::text_file;
 use crate::{ColumnError, Description, FileOptions, GridError, HeadError, HoleKind, NanPolicy, NumberError};
@@ -210,8 +210,8 @@ impl Source for CsvTable {
     }
 
     fn decided(&self) -> Option<String> {
-        let own = self.own.map_or("", |_| "; every row keeps its own time, the rate is their mean");
-        Some(self.layout.said() + own)
+        let own = self.own.map(|_| format!("; {OWN_TIMES_SAID}")).unwrap_or_default();
+        Some(self.layout.said() + &own)
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {

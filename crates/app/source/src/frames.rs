@@ -12,7 +12,7 @@ use sample::{Channel, Dtype, Schema, StreamName};
 use serde::Deserialize;
 use units::{RateError, SampleRate, WallTime};
 
-use crate::grid::{Grid, GridError, Keep, OwnTimes, Pace, ROWS_FOR_RATE, Timed, pace_over};
+use crate::grid::{Grid, GridError, Keep, OWN_TIMES_SAID, OwnTimes, Pace, ROWS_FOR_RATE, Timed, pace_over};
 use crate::piece::samples_at_once;
 use crate::{Description, HoleKind, Piece, Source, SourceError, Timing};
 
@@ -246,6 +246,10 @@ impl Frames {
 impl Source for Frames {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn decided(&self) -> Option<String> {
+        self.own.map(|_| OWN_TIMES_SAID.to_owned())
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {

@@ -177,6 +177,9 @@ impl Grid {
     }
 }
 
+/// Sentence on rows that keep their times.
+pub(crate) const OWN_TIMES_SAID: &str = "every row keeps its own time, the rate is only a hint";
+
 /// Times that samples keep: each is that of a row, and none before that of the row before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OwnTimes {

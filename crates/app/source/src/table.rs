@@ -6,6 +6,7 @@
 //! scale in the schema. The two formats differ in [`ColumnFile`]; the meaning of columns is the same in both.
 
 mod arrow_file;
+mod arrow_places;
 mod described;
 mod layout;
 mod meaning;
@@ -25,7 +26,7 @@ use units::WallTime;
 
 use crate::columns::{Chosen, choose, moment, time_place};
 use crate::dtypes::common_dtype;
-use crate::grid::{Grid, Keep, OwnTimes, Pace, ROWS_FOR_RATE, Timed, pace_over};
+use crate::grid::{Grid, Keep, OWN_TIMES_SAID, OwnTimes, Pace, ROWS_FOR_RATE, Timed, pace_over};
 use crate::piece::samples_at_once;
 use crate::{ColumnError, Description, DtypeError, FileOptions, GridError, HoleKind, NanPolicy, Piece};
 use crate::{Source, SourceError, TimeColumn as TimeChoice, Timing};
@@ -407,7 +408,7 @@ impl Source for Table {
     }
 
     fn decided(&self) -> Option<String> {
-        self.places.own.map(|_| "every row keeps its own time; the rate is their mean".to_owned())
+        self.places.own.map(|_| OWN_TIMES_SAID.to_owned())
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {

@@ -232,7 +232,7 @@ fn irregular_times_are_kept_and_all_if_that_is_asked_for() {
                 2026-01-01T00:00:01.25Z,3\n2026-01-01T00:00:04Z,4\n";
     let (_file, mut source) = table(text, &FileOptions::default()).unwrap();
     assert_eq!(source.description().schema.rate, rate("0.75"));
-    assert!(source.decided().unwrap().ends_with("every row keeps its own time, the rate is their mean"));
+    assert!(source.decided().unwrap().ends_with("every row keeps its own time, the rate is only a hint"));
     let start = 1_767_225_600_000_000_000;
     let times = [0, 1_000_000_001, 1_250_000_000, 4_000_000_000].map(|at| start + at).to_vec();
     for _ in 0..2 {

@@ -26,14 +26,14 @@ use super::described::KEY;
 use super::layout::{Leaf, Nesting};
 use super::meaning::{Meaning, NANOS_PER_DAY, TimesZone};
 use super::values::Values;
-use super::{ColumnFile, Rows, TableError};
+use super::{ColumnFile, Rows, TableError, arrow_places};
 
 /// First bytes of a file; a stream begins with its first message.
-const MAGIC: &[u8] = b"ARROW1";
+pub(super) const MAGIC: &[u8] = b"ARROW1";
 /// First bytes of a Feather file of version 1.
 const OLD_FEATHER: &[u8] = b"FEA1";
 /// First bytes of a message in a stream.
-const CONTINUATION: &[u8] = &[0xFF; 4];
+pub(super) const CONTINUATION: &[u8] = &[0xFF; 4];
 
 /// Returns whether a file is one of Arrow, by its first bytes.
 pub(crate) fn is_arrow(start: &[u8]) -> bool {
@@ -61,6 +61,7 @@ impl ArrowFile {
     /// Opens a file and reads its schema.
     pub(super) fn open(path: &Path) -> Result<Self, TableError> {
         let file = File::open(path)?;
+        arrow_places::check(&file)?;
         let schema = opened(&file, None)?.1;
         let leaves = schema.fields().iter().map(|field| leaf_of(field)).collect();
         Ok(Self { file, schema, leaves })

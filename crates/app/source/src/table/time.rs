@@ -3,7 +3,7 @@
 //! A type of times gives both. Of numbers the user names the unit, else the heading or the column's name, else the size of
 //! the first number, as in tables of text.
 
-use sample::Channel;
+use sample::{Channel, Dtype};
 
 use super::layout::{Leaf, Nesting};
 use super::meaning::{Meaning, TimesZone};
@@ -16,6 +16,8 @@ use crate::{FileOptions, GridError, TimeUnit};
 /// Time column.
 pub(super) struct TimeColumn {
     pub(super) leaf: usize,
+    /// Type of times that are numbers.
+    dtype: Option<Dtype>,
     /// `None` until it follows from the size of the first time.
     nanos_per_unit: Option<i128>,
     /// Number of parts of a unit that a value counts, if it is a decimal.
@@ -39,13 +41,17 @@ impl TimeColumn {
             Meaning::Times { .. } if options.time_unit.is_some() => Err(TableError::UnitGiven(name())),
             Meaning::Times { zone: TimesZone::Local, nanos_per_unit } => {
                 let zone = zone.map(|zone| Zone::open(Some(zone))).transpose()?;
-                Ok(Self { leaf: at, nanos_per_unit: Some(*nanos_per_unit), divisor: 1, zone })
+                Ok(Self { leaf: at, dtype: None, nanos_per_unit: Some(*nanos_per_unit), divisor: 1, zone })
             }
             _ if zone.is_some() => Err(TableError::NotLocal(name())),
-            Meaning::Times { nanos_per_unit, .. } => {
-                Ok(Self { leaf: at, nanos_per_unit: Some(*nanos_per_unit), divisor: 1, zone: None })
-            }
-            Meaning::Numbers { decimals, .. } => {
+            Meaning::Times { nanos_per_unit, .. } => Ok(Self {
+                leaf: at,
+                dtype: None,
+                nanos_per_unit: Some(*nanos_per_unit),
+                divisor: 1,
+                zone: None,
+            }),
+            Meaning::Numbers { decimals, dtype } => {
                 let nanos_per_unit = match options.time_unit {
                     Some(TimeUnit::Nanos(nanos)) => Some(nanos),
                     Some(_) => return Err(TableError::NotText(name())),
@@ -54,7 +60,7 @@ impl TimeColumn {
                 let divisor = 10_i128.checked_pow(*decimals);
                 let divisor =
                     divisor.ok_or_else(|| not_times("decimals of more than 38 digits".to_owned()))?;
-                Ok(Self { leaf: at, nanos_per_unit, divisor, zone: None })
+                Ok(Self { leaf: at, dtype: Some(*dtype), nanos_per_unit, divisor, zone: None })
             }
             Meaning::Other(holds) => Err(not_times(holds.clone())),
         }
@@ -80,7 +86,8 @@ impl TimeColumn {
         rows_before: u64,
     ) -> Result<Vec<i128>, TableError> {
         let nanos_per_unit = self.nanos_per_unit.unwrap_or(NANOS_PER_SECOND);
-        let times = flat(rows.read(place, Nesting::FLAT)?).times(nanos_per_unit, self.divisor);
+        let numbers = flat(rows.read(place, Nesting::FLAT)?).widened(self.dtype);
+        let times = numbers.times(nanos_per_unit, self.divisor);
         let not_time = || GridError::NotTime("null or not finite".to_owned());
         let mut times = all_told(times, rows_before, not_time)?;
         if let Some(zone) = &self.zone {

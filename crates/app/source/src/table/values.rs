@@ -53,6 +53,19 @@ impl Values {
         }
     }
 
+    /// Returns the unsigned integers of a dtype in wider signed ones; other values as they are.
+    pub(super) fn widened(self, dtype: Option<Dtype>) -> Self {
+        match (self, dtype) {
+            (Self::Int32(values), Some(Dtype::U32)) => {
+                Self::Int64(values.into_iter().map(|it| it.map(|it| i64::from(it.cast_unsigned()))).collect())
+            }
+            (Self::Int64(values), Some(Dtype::U64)) => {
+                Self::Wide(values.into_iter().map(|it| it.map(|it| i128::from(it.cast_unsigned()))).collect())
+            }
+            (values, _) => values,
+        }
+    }
+
     /// Returns the values as times, `None` for invalid ones. Units: nanoseconds; a value is a number of units over
     /// `divisor`.
     #[expect(

@@ -376,6 +376,36 @@ fn a_file_or_stream_that_ends_anywhere_gives_no_wrong_sample() {
 }
 
 #[test]
+fn a_damaged_file_or_stream_is_an_error_or_has_other_values_and_no_panic() {
+    let column: ArrayRef = Arc::new(Int32Array::from_iter(0..20));
+    for way in [Way::File, Way::Feather, Way::Stream] {
+        let file = written(way, &[batch(vec![("u", Arc::clone(&column))])]);
+        let whole = std::fs::read(file.path()).unwrap();
+        for (place, bit) in (0..whole.len()).flat_map(|place| [(place, 0x80), (place, 0x01)]) {
+            let mut damaged = whole.clone();
+            damaged[place] ^= bit;
+            std::fs::write(file.path(), &damaged).unwrap();
+            let Ok(mut source) = open_file(file.path(), &at("1")) else { continue };
+            let mut pieces = 0;
+            while source.next(NonZeroU64::MAX).is_ok_and(|piece| !matches!(piece, Piece::End)) {
+                pieces += 1;
+                assert!(pieces < 100, "{way:?}, bit {bit} of byte {place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn unsigned_times_are_not_negative() {
+    let times: ArrayRef = Arc::new(UInt32Array::from(vec![0x8000_0000, 0x8000_0001, 0x8000_0002]));
+    let values: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3]));
+    let file = written(Way::File, &[batch(vec![("time_s", times), ("u", values)])]);
+    let source = open_file(file.path(), &FileOptions::default()).unwrap();
+    let Timing::Recorded { start } = source.description().timing else { panic!("times are recorded") };
+    assert_eq!(start.unwrap().as_nanos(), 0x8000_0000 * 1_000_000_000);
+}
+
+#[test]
 fn a_table_is_recognised_by_its_content() {
     let column: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
     for way in [Way::File, Way::Stream] {
