@@ -12,7 +12,6 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use source::{Description, Source, Speed};
@@ -23,7 +22,7 @@ use tallycast::{
 use units::text;
 
 use crate::Outcome;
-use crate::messages::print_line;
+use crate::messages::{chain, print_line};
 use crate::quantity::Probability;
 use crate::settings::{self, Sources};
 use crate::signals;
@@ -153,7 +152,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
                 let played = arguments.play(stream, ending);
                 if let (Err(error), true) = (&played, count > 1) {
                     // The others may go on for hours.
-                    eprintln!("{name} has ended: {error:#}");
+                    eprintln!("{name} has ended: {}", chain(error));
                 }
                 played
             })
@@ -162,10 +161,12 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     let failed = left.iter().filter(|played| played.is_err()).count();
-    if count > 1 && failed > 0 {
-        bail!("{failed} of {count} streams ended with an error, which is told above");
-    }
-    let left = left.into_iter().collect::<anyhow::Result<Vec<bool>>>()?;
+    let left = match left.into_iter().collect::<anyhow::Result<Vec<bool>>>() {
+        Err(error) if count > 1 => {
+            return Err(error.context(format!("{failed} of {count} streams ended with an error, the first")));
+        }
+        left => left?,
+    };
     let is_fine = is_on_host || left.into_iter().all(|left| left);
     Ok(if is_fine { Outcome::Fine } else { Outcome::Found })
 }
