@@ -327,7 +327,9 @@ impl CongestionControl for Bbr {
         self.window = sized(self.window, resized);
         self.prior_window *= factor;
         self.packets_per_s = (self.packets_per_s * factor).max(LEAST_RATE);
-        self.path.resize(factor);
+        let sized_from = self.path.delivered + u64::from(environment.flight.in_flight);
+        self.limited_until = self.limited_until.max(sized_from);
+        self.path.resize(factor, sized_from);
         self.plateau.resize(factor);
     }
 

@@ -56,8 +56,7 @@ struct Receiving {
     began: Instant,
     packets: f64,
     missing: f64,
-    /// Size of these packets, and of one of them at last: the peer's packets may have another size than this end's.
-    bits: f64,
+    /// Size of the peer's full packets, as far as it is known. A sender is paced by packets, so small ones count as full.
     packet_bits: f64,
     /// Granted rate, and demand. Units: bits per second.
     granted: f64,
@@ -124,7 +123,6 @@ impl Receiving {
             began: now,
             packets: 0.0,
             missing: 0.0,
-            bits: 0.0,
             packet_bits: USUAL_BITS,
             granted,
             wish: capacity,
@@ -135,13 +133,10 @@ impl Receiving {
     /// Ends an interval; returns the granted rate.
     fn decide(&mut self, now: Instant, capacity: f64) -> f64 {
         let seconds = now.since(self.began).as_secs_f64().max(1e-6);
-        let came = self.bits / seconds;
-        if self.packets > 0.0 {
-            self.packet_bits = self.bits / self.packets;
-        }
         let packet_bits = self.packet_bits;
+        let came = self.packets * packet_bits / seconds;
         let loss = self.missing / (self.packets + self.missing).max(1.0);
-        (self.began, self.packets, self.bits, self.missing) = (now, 0.0, 0.0, 0.0);
+        (self.began, self.packets, self.missing) = (now, 0.0, 0.0);
         let was_idle = self.idle >= IDLE_INTERVALS;
         self.idle = if came < HARDLY * self.granted { self.idle + 1 } else { 0 };
         self.wish = if loss > 0.0 {
@@ -208,8 +203,8 @@ impl CongestionControl for Gtp {
             clippy::cast_precision_loss,
             reason = "the bytes of a batch are far from what a f64 cannot say"
         )]
-        let bits = received.bytes as f64 * 8.0;
-        receiving.bits += bits;
+        let packet_bits = received.bytes as f64 * 8.0 / f64::from(received.packets.max(1));
+        receiving.packet_bits = receiving.packet_bits.max(environment.flight.packet_bits()).max(packet_bits);
         receiving.missing += f64::from(received.newly_missing);
         receiving.beat.set_every(interval(&environment.round_trip));
         receiving.beat.want(now);
@@ -295,6 +290,18 @@ mod tests {
             }
             let body = self.control.poll_message().map_or(vec![0, 0], |message| message.body);
             f64::from(body[0]) * 4_294_967_296.0 + f64::from(body[1])
+        }
+    }
+
+    #[test]
+    fn a_sender_of_small_packets_is_not_idle() {
+        let mut end = End::new(&factory());
+        for _ in 0..6 {
+            let arrived = end.stage.now;
+            let small = Received { packets: 100, bytes: 14_400, newly_missing: 0, arrived };
+            end.control.on_received(&mut end.stage.environment(), &small);
+            let rate = end.take(0, 0);
+            assert!((rate - CAPACITY).abs() < 1.0, "{rate}");
         }
     }
 

@@ -6,9 +6,9 @@
 //! network and over sockets.
 //!
 //! All counts are of packets; only [`Received`] has bytes as well, since the peer's packets may have another size.
-//! Packet numbers never wrap here: the transport extends the 31 bits on the wire to 64. It also computes values that several controls need: the number of packets that an
-//! acknowledgement newly covers, the losses that begin a new congestion epoch, the end of a round trip, and the
-//! delivery rate.
+//! Packet numbers never wrap here: the transport extends the 31 bits on the wire to 64. It also computes values that
+//! several controls need: the number of packets that an acknowledgement newly covers, the losses that begin a new
+//! congestion epoch, the end of a round trip, and the delivery rate.
 //!
 //! Start with [`CongestionControl`]. To choose a control by name and options, see [`named`].
 //!

@@ -37,6 +37,8 @@ pub(super) struct Path {
     pub(super) long_flight: f64,
     losses: Losses,
     surplus: Surplus,
+    /// Number of delivered packets up to which samples count packets of the former size: they are no rate.
+    sized_from: u64,
 }
 
 /// Deliveries and losses of a round.
@@ -90,6 +92,7 @@ impl Path {
             long_flight: f64::INFINITY,
             losses: Losses::default(),
             surplus: Surplus::default(),
+            sized_from: 0,
         }
     }
 
@@ -142,7 +145,8 @@ impl Path {
         limited_until: u64,
     ) -> Option<News> {
         // An interval below the minimum round trip mixes several transmissions of one packet.
-        let is_possible = self.least().is_none_or(|least| sample.interval >= least);
+        let is_possible = sample.prior_delivered >= self.sized_from
+            && self.least().is_none_or(|least| sample.interval >= least);
         let seconds = sample.interval.as_secs_f64();
         if seconds <= 0.0 {
             return None;
@@ -267,7 +271,8 @@ impl Path {
     }
 
     /// Keeps the bytes of all packets of the model with packets of another size.
-    pub(super) fn resize(&mut self, factor: f64) {
+    pub(super) fn resize(&mut self, factor: f64, sized_from: u64) {
+        self.sized_from = sized_from;
         let Losses { latest_rate, latest_delivered, .. } = &mut self.losses;
         let Surplus { delivered, most: [older, newer], .. } = &mut self.surplus;
         let [before, now] = &mut self.rates;
