@@ -100,8 +100,8 @@ fn a_stream_that_dies_in_the_middle_breaks_the_transfer_and_new_ones_complete_it
     let receiver = receive(receives, &[text(&to)]);
     let sender = receive(offers, &["--offer", text(&from)]);
     let address = format!("udt://{}:7400", receives.address());
-    // Four seconds, of which the first are enough to stop the sender.
-    let ordered = order(orders, offers, &["--streams", "3", "-b", "8M", "shot/raw/large", &address]);
+    // Eight seconds, of which the first are enough to stop the sender.
+    let ordered = order(orders, offers, &["--streams", "3", "-b", "4M", "shot/raw/large", &address]);
     receiver.wait_for_event("streams");
     sender.while_stopped(|| {
         let ports = offers.udp_ports();

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use blake3::Hasher;
 
-use crate::VERSION;
 use crate::entry::{Entry, Kind};
 use crate::failure::Failure;
 use crate::frame::{Answer, Frame, FromReceiver, FromSender, LISTED_TOGETHER, PIECE_BYTES};
@@ -17,7 +16,6 @@ use crate::listing::MAX_ENTRIES;
 use crate::opening::Opening;
 use crate::outcome::{Notice, Outcome, Tally};
 use crate::patience::Pulse;
-use crate::send::PROTOCOL;
 use crate::store::{InPlace, Part, Store};
 
 /// Interval of `busy` messages to a sender that waits for answers: several within any time limit that a person would
@@ -153,12 +151,10 @@ where
 
     fn greet(&mut self, Opening(word): Opening) -> Result<(), Failure> {
         match word {
-            FromSender::Hello { protocol, version: VERSION, hears_busy } if protocol == PROTOCOL => {
+            // Its protocol and version were checked when it was heard.
+            FromSender::Hello { hears_busy, .. } => {
                 self.told = hears_busy.then(Instant::now);
                 Ok(())
-            }
-            FromSender::Hello { protocol, version, .. } if protocol == PROTOCOL => {
-                Err(Failure::Version(version))
             }
             _ => Err(Failure::protocol("it does not greet")),
         }

@@ -536,10 +536,8 @@ fn transfer_striped(
     cut: i64,
 ) -> (Result<(), Failure>, Result<(), Failure>, Tally, u64) {
     let (near, far): (Vec<_>, Vec<_>) = (0..streams).map(|_| pair()).unzip();
-    let cut_last = |(index, stream): (usize, UnixStream)| {
-        Arc::new(if index + 1 == streams { Cut::after(stream, cut) } else { Cut::never(stream) })
-    };
-    let near: Vec<Arc<Cut>> = near.into_iter().enumerate().map(cut_last).collect();
+    // Each of them: a slow one alone might carry less, and never break.
+    let near: Vec<Arc<Cut>> = near.into_iter().map(|stream| Arc::new(Cut::after(stream, cut))).collect();
     let far: Vec<Arc<Cut>> = far.into_iter().map(|stream| Arc::new(Cut::never(stream))).collect();
     let (mut tally, mut moved) = (Tally::default(), 0);
     let (sent, received) = std::thread::scope(|scope| {
