@@ -199,7 +199,10 @@ class Stopping:
 
 
 def on_end(stop: Callable[[], None], duration: float | None = None) -> None:
-    """Calls ``stop`` at the first SIGINT or SIGTERM, or after this many seconds; a second signal ends the process at once."""
+    """Calls ``stop`` at the first SIGINT or SIGTERM, or after this many seconds.
+
+    A second signal ends the process at once.
+    """
 
     def handler(number: int, frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
@@ -209,7 +212,7 @@ def on_end(stop: Callable[[], None], duration: float | None = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handler)
     if duration is not None:
-        timer = threading.Timer(duration, stop)
+        timer = threading.Timer(min(duration, threading.TIMEOUT_MAX), stop)
         timer.daemon = True
         timer.start()
 

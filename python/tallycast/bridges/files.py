@@ -195,6 +195,9 @@ class Incoming(_run.Direction):
 
     def follow(self) -> None:
         """Checks every file in turn, until it is stopped."""
+        # However early the end comes, every file is opened: `finish` reads only those.
+        for follower in self._followers:
+            follower.turn()
         while not self._stopping.is_set():
             if not any([it.turn() for it in self._followers]):
                 self._stopping.wait(POLL_INTERVAL)
