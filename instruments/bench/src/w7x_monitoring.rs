@@ -144,13 +144,13 @@ fn printed(it: &Reproduction, reports: [Option<&Report>; 3]) -> Vec<ReferenceFig
         line("network cards and parts", "bits_per_second", "bit/s", 100e6).or(NO_NETWORK),
         line("backbone", "bits_per_second", "bit/s", 1e9).or(NO_NETWORK),
         line("InterruptThrottleRate of e1000", "setting", "1/s", 2_500.0)
-            .or("no interrupt of a card is in this path"),
+            .or("settings of a network card are not read"),
     ]);
     table
 }
 
 const NOTHING: &str = "nothing was measured";
-const NO_NETWORK: &str = "no network card and no switch is in this path";
+const NO_NETWORK: &str = "network cards and switches are not examined";
 
 /// Compares each point at the rate of the paper's application with that rate and the loss that the paper accepts.
 fn application(normal: Option<&Report>) -> Vec<ReferenceFigure> {
@@ -205,16 +205,16 @@ fn conclude(found: Found<'_>) -> Vec<Conclusion> {
     ]
 }
 
-/// Returns the conclusions that no measurement within a host can judge.
+/// Returns the conclusions that no measurement at both ends can judge.
 fn without_a_network() -> [Conclusion; 2] {
     [
         Conclusion::not_judged(
             "interrupts of the network card keep the receiver from its work; throttling them loses markedly less",
-            "datagrams of one host, or between its namespaces, raise no interrupt of a card",
+            "interrupts of a network card are not examined",
         ),
         Conclusion::not_judged(
             "the network loses nothing where link speeds are not mixed and all parts do flow control (802.3x)",
-            "there is no link and no part between sender and receiver",
+            "links and parts between sender and receiver are not examined",
         ),
     ]
 }

@@ -298,8 +298,11 @@ impl Chart {
                 let dot = if piece.len() <= MOST_DOTS { 2 * scale } else { 0 };
                 let drawn = if is_dashed {
                     let places: Vec<(f64, f64)> = places.collect();
-                    let dots =
-                        places.clone().into_iter().map(|place| Circle::new(place, dot, style.color.filled()));
+                    let dots = places
+                        .clone()
+                        .into_iter()
+                        .filter(|_| dot > 0)
+                        .map(|place| Circle::new(place, dot, style.color.filled()));
                     chart.draw_series(dots)?;
                     let (dash, space) = (DASH * scale, DASH * scale);
                     chart.draw_series(DashedLineSeries::new(places, dash, space, style))?

@@ -7,17 +7,19 @@ use plotters::element::PathElement;
 use plotters::prelude::{DrawingBackend, Text};
 use plotters::style::{IntoFont, ShapeStyle, WHITE};
 
-use crate::canvas::{INK, LETTER};
+use crate::canvas::{INK, LETTER, wrapped};
 use crate::chart::Series;
 
 /// Largest number of names within the plot.
 const MOST_WITHIN: usize = 4;
 /// Height of a name. Units: pixels of the drawing.
 const LINE: u32 = 16;
+/// Line of the first name, below the height of the chart's title.
+const FIRST_LINE: u32 = 3;
 /// Length of the sample of a line, and the space around it. Units: pixels of the drawing.
 const SAMPLE: u32 = 16;
 const SPACE: u32 = 8;
-/// Width of the longest legend: a longer name is cut at the edge. Units: pixels of the drawing.
+/// Width of the longest legend: a longer name is broken between words. Units: pixels of the drawing.
 const WIDEST: u32 = 220;
 /// Length of a dash, and of the space behind it. Units: pixels of the drawing.
 pub(crate) const DASH: u32 = 5;
@@ -60,16 +62,25 @@ impl<'a> Legend<'a> {
         area.fill(&WHITE)?;
         let font = ("sans-serif", 12 * scale).into_font().color(&INK);
         let pixels = |drawing: u32| i32::try_from(drawing * scale).expect("a chart is small");
-        for ((series, is_dashed), line) in self.0.iter().zip(3..) {
-            let y = pixels(line * LINE);
+        let (width, room) = area.dim_in_pixel();
+        let letters = (width / scale).saturating_sub(SAMPLE + 3 * SPACE) / LETTER;
+        let names: Vec<Vec<String>> = self.0.iter().map(|(it, _)| wrapped(&it.name, letters)).collect();
+        let count = u32::try_from(names.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX);
+        let height = LINE.min(room / scale / count.saturating_add(FIRST_LINE + 1));
+        let mut line = FIRST_LINE;
+        for ((series, is_dashed), name) in self.0.iter().zip(&names) {
+            let y = pixels(line * height);
             let style = ShapeStyle { color: series.colour.into(), filled: false, stroke_width: 2 * scale };
             let pieces =
                 if *is_dashed { vec![(0, DASH), (SAMPLE - DASH, SAMPLE)] } else { vec![(0, SAMPLE)] };
             for (from, to) in pieces {
                 area.draw(&PathElement::new([(pixels(SPACE + from), y), (pixels(SPACE + to), y)], style))?;
             }
-            let place = (pixels(2 * SPACE + SAMPLE), y - pixels(LINE / 2 - 2));
-            area.draw(&Text::new(series.name.as_str(), place, font.clone()))?;
+            for part in name {
+                let place = (pixels(2 * SPACE + SAMPLE), pixels(line * height) - pixels(LINE / 2 - 2));
+                area.draw(&Text::new(part.as_str(), place, font.clone()))?;
+                line += 1;
+            }
         }
         Ok(())
     }

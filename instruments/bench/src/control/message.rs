@@ -13,8 +13,8 @@ use serde_json::Value;
 ///
 /// 1: the first version. 2: offloads and path MTU of hosts; processors, load and trains in runs of throughput;
 /// members of a group by their number; processor times of capacity without the tail. 3: percentiles of delays in runs of
-/// throughput; multicast is measured in such runs.
-pub const PROTOCOL: u32 = 3;
+/// throughput; multicast is measured in such runs. 4: the group may be of IPv6, and is null without multicast.
+pub const PROTOCOL: u32 = 4;
 
 /// One message.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use super::table::{Columns, Table, Value, plain};
 use super::{Names, Row, value_text};
 
 /// Beginning of the remark on a published number without one of ours.
-pub(crate) const NOT_HERE: &str = "cannot be measured here: ";
+pub(crate) const NOT_HERE: &str = "no figure here: ";
 
 /// Metrics whose name adds nothing to that of the object.
 const SELF_EVIDENT: [&str; 4] = ["setting", "size", "share", "duration"];
@@ -278,7 +278,7 @@ impl PrintedHost {
 }
 
 /// Reason why a number of a network card has none here.
-pub(crate) const NO_CARD: &str = "the path is this host's own, without a network card";
+pub(crate) const NO_CARD: &str = "network cards are not examined";
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -351,8 +351,8 @@ pub(crate) mod tests {
           long that it does not fit
           beside its figures         791.6761 kbit/s                                 [1]
           [1]  a remark
-          [2]  cannot be measured here: why not, which takes more than one line of 80
-               columns to say in full
+          [2]  no figure here: why not, which takes more than one line of 80 columns to
+               say in full
         ");
         assert!(figures.to_string().lines().all(|line| line.chars().count() <= TEXT_WIDTH));
     }

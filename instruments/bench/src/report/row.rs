@@ -102,6 +102,7 @@ pub(crate) fn value_text(value: f64, unit: &str) -> String {
         "bit/s" => text::rate(value),
         "s" => text::seconds(value),
         "1/s" => format!("{} /s", text::grouped(value)),
+        "" if value.fract().abs() > 0.0 => format!("{value:.3}"),
         "B" | "elements" | "packets" | "" => format!("{} {unit}", text::grouped(value)).trim_end().to_owned(),
         unit => format!("{value:.3} {unit}"),
     }

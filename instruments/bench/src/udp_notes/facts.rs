@@ -55,7 +55,7 @@ fn sizes() -> Vec<ReferenceFigure> {
         ReferenceFigure::printed(what, "size", "B", source.into()).beside(&[here.into()])
     };
     let ethernet = |what: &str, source: u32| {
-        ReferenceFigure::printed(what, "size", "B", source.into()).or("no Ethernet is in this path")
+        ReferenceFigure::printed(what, "size", "B", source.into()).or("Ethernet frames are not examined")
     };
     let largest = u32::try_from(LARGEST_DATAGRAM_BYTES).expect("datagrams are small");
     let loopback = Interface::find("127.0.0.1").ok().map(|interface| f64::from(interface.mtu));
