@@ -285,7 +285,7 @@ export class PlotPanel {
     if (frame === null) return;
     const densest = Math.max(0, ...frame.traces.map((trace) => trace.samplesPerColumn));
     const crowd = this.#plot.traces.length > CURSOR_TRACES ? `${this.#plot.traces.length} traces` : '';
-    const empty = this.#auto.every((range) => range === null) && this.#plot.axis.kind === 'auto';
+    const empty = frame.traces.every((trace) => Number.isNaN(extremes(trace).low));
     const note = [crowd, empty ? 'no samples in this window' : thinning(densest, frame.slow)].filter((part) => part !== '').join(' · ');
     setText(this.#note, note);
     setAttribute(this.#note, 'title', note === '' ? null : note);

@@ -1,7 +1,8 @@
 //! Quantities as text: one grammar and one notation for the command, the bus, the page and Python.
 //!
 //! [`duration`], [`durations`], [`size_bytes`], [`bits_per_second`] and [`probability`] read quantities; [`rate`],
-//! [`size`], [`seconds`] and others write them; [`wrapped`] and [`hanging`] break sentences into lines. Options of `bench` that follow iperf3 have their own notation there.
+//! [`size`], [`seconds`] and others write them; [`wrapped`] and [`hanging`] break sentences into lines.
+//! Options of `bench` that follow iperf3 have their own notation there.
 
 mod lines;
 mod read;
