@@ -5,6 +5,8 @@ use core::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use units::text::counted;
+
 use crate::{DropUnit, KernelName, MAX_TRAIN, Stage, StageCounts};
 
 /// Largest position of an account, one behind its last element, and largest running total: within it no sum of an
@@ -230,19 +232,19 @@ impl Gap {
     }
 }
 
-impl fmt::Display for Unit {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Datagrams => "datagrams",
-            Self::Elements => "elements",
-        })
+impl Unit {
+    const fn one(self) -> &'static str {
+        match self {
+            Self::Datagrams => "datagram",
+            Self::Elements => "element",
+        }
     }
 }
 
 impl fmt::Display for Evidence {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stage, count, unit, source } = self;
-        write!(formatter, "{stage}: {count} {unit}, ")?;
+        write!(formatter, "{stage}: {}, ", counted(*count, unit.one()))?;
         match source {
             EvidenceSource::TallyRange => write!(formatter, "named by the publisher's tally"),
             EvidenceSource::TallyTotals { after, before } => {
