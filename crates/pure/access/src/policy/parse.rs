@@ -4,7 +4,7 @@ use core::str::FromStr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sample::{PatternError, StreamPattern};
+use sample::PatternError;
 
 use super::{Groups, Rule, Who};
 use crate::{InvalidPrincipalName, PrincipalName, UnknownWord};

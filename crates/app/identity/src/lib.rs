@@ -1,0 +1,24 @@
+//! Identities: which principal a password, a token or a session proves.
+//!
+//! Start with [`Identity`], which a service asks, and [`Folder`], which the command edits. What a principal may do is
+//! decided by the crate `access`.
+
+mod attempts;
+mod folder;
+mod identity;
+mod password;
+mod private_file;
+mod secret;
+mod sessions;
+mod tokens;
+mod users;
+
+pub use attempts::Attempts;
+pub use folder::{Content, Folder, FolderError};
+pub use identity::{Identity, Refresh, SignInError};
+pub use password::{Busy, Cost, MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARS, PasswordError, PasswordHash};
+pub use private_file::FileError;
+pub use secret::{Digest, InvalidDigest, Secret};
+pub use sessions::{MAX_SESSION_IDLE, SessionId};
+pub use tokens::{Expiry, Token, TokenError, Tokens};
+pub use users::{User, UserError, Users};
