@@ -11,6 +11,7 @@ use sample::ColumnGrid;
 use serde::Serialize;
 use units::{SampleRate, WallTime};
 
+use crate::admission::Visitor;
 use crate::clock::{self, Moment};
 use crate::history::{History, StreamSlot};
 use crate::memory::StreamMemory;
@@ -25,24 +26,50 @@ const DERIVED_LABELS: [&str; 2] = ["expression", "operator"];
 /// The shared list.
 #[derive(Default)]
 pub(crate) struct Catalogue {
-    latest: Mutex<Option<(Instant, Arc<str>)>>,
+    latest: Mutex<Option<(Instant, Listed)>>,
+}
+
+/// The list at one moment: as a whole, and stream by stream for visitors that may not read all.
+#[derive(Clone)]
+struct Listed {
+    whole: Arc<str>,
+    each: Arc<[(String, String)]>,
 }
 
 impl Catalogue {
-    /// Returns the list of streams as a JSON array, at most half a second old.
-    pub(crate) fn streams(&self, history: &History) -> Arc<str> {
+    /// Returns the list of the streams that a visitor may read as a JSON array, at most half a second old.
+    pub(crate) fn streams(&self, history: &History, visitor: &Visitor) -> Arc<str> {
+        let listed = self.listed(history);
+        if visitor.reads_all() {
+            return listed.whole;
+        }
+        let readable = listed.each.iter().filter(|(name, _)| visitor.reads(name));
+        array(readable.map(|(_, json)| json.as_str())).into()
+    }
+
+    fn listed(&self, history: &History) -> Listed {
         let now = clock::now();
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = |made: &Instant| now.steady.saturating_duration_since(*made) < LIST_AGE;
         if let Some((_, list)) = latest.as_ref().filter(|(made, _)| fresh(made)) {
-            return Arc::clone(list);
+            return list.clone();
         }
-        let streams: Vec<_> = history.streams().iter().map(|slot| describe(slot, now)).collect();
-        let list = serde_json::to_string(&streams).expect("plain numbers and text");
-        let list: Arc<str> = list.into();
-        *latest = Some((now.steady, Arc::clone(&list)));
+        let each = history.streams().into_iter().map(|slot| {
+            let stream = describe(&slot, now);
+            let json = serde_json::to_string(&stream).expect("plain numbers and text");
+            (stream.stream, json)
+        });
+        let each: Arc<[_]> = each.collect();
+        let whole = array(each.iter().map(|(_, json)| json.as_str())).into();
+        let list = Listed { whole, each };
+        *latest = Some((now.steady, list.clone()));
         list
     }
+}
+
+/// Returns a JSON array of values in JSON.
+fn array<'j>(values: impl Iterator<Item = &'j str>) -> String {
+    format!("[{}]", values.collect::<Vec<_>>().join(","))
 }
 
 #[derive(Serialize)]
@@ -142,7 +169,8 @@ mod tests {
         let mut block = scene::block(&info, 0, &[1.0, 3.0, 2.0, 2.5]);
         block.t0 = now.wall.offset(-2_000_000_000);
         history.block(&block, now);
-        let list: serde_json::Value = serde_json::from_str(&Catalogue::default().streams(&history)).unwrap();
+        let list: serde_json::Value =
+            serde_json::from_str(&Catalogue::default().listed(&history).whole).unwrap();
         let stream = &list[0];
         assert_eq!((stream["stream"].as_str(), stream["health"].as_str()), (Some("lab/x"), Some("ok")));
         assert_eq!(

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use identity::FolderError;
 use sample::StreamPattern;
 use tallycast::{Node, NodeError};
 
@@ -14,6 +15,7 @@ use crate::circle::Circle;
 use crate::derived::{DerivedError, DerivedStream};
 use crate::operators::{DEFAULT_PYTHON, OperatorConfig, OperatorError};
 use crate::stored::HistoryStore;
+use crate::tls::{Tls, TlsError};
 
 /// Default listening address of a monitor: this machine only.
 pub const DEFAULT_LISTEN: SocketAddr =
@@ -38,6 +40,14 @@ pub struct MonitorConfig {
     pub node: Node,
     /// Listening address; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Encryption of its connections.
+    pub tls: Tls,
+    /// Folder of the local certificate authority; without one the automatic certificate is an error.
+    pub tls_folder: Option<PathBuf>,
+    /// True if it may listen on other addresses than loopback without encryption.
+    pub insecure: bool,
+    /// Folder of users, tokens and rules; without it, anyone may do anything on loopback, and nobody anything elsewhere.
+    pub access: Option<PathBuf>,
     /// The name of its account.
     pub reader: String,
     /// Streams it joins at the start; more may be joined while it runs.
@@ -67,6 +77,10 @@ impl MonitorConfig {
         Self {
             node,
             listen: DEFAULT_LISTEN,
+            tls: Tls::default(),
+            tls_folder: default_tls_folder(),
+            insecure: false,
+            access: None,
             reader: DEFAULT_READER.to_owned(),
             patterns: vec![StreamPattern::all()],
             derived: Vec::new(),
@@ -86,6 +100,14 @@ impl MonitorConfig {
         self.history = Some(Arc::new(ArchivedHistory::new(root.into())));
         self
     }
+}
+
+/// Returns the folder of the local certificate authority: `$XDG_STATE_HOME/tallycast/tls`.
+#[must_use]
+pub fn default_tls_folder() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let state = named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
+    state.map(|state| state.join("tallycast/tls"))
 }
 
 /// Control of the publishers' injected loss: the page's switch.
@@ -119,6 +141,18 @@ pub enum MonitorError {
         #[source]
         cause: io::Error,
     },
+    /// Others could read and change what pages and programs send.
+    #[error(
+        "page and API at {0} would be neither encrypted nor certain\n\
+         remove --tls off, or add --insecure where every host on the way is trusted"
+    )]
+    Unencrypted(SocketAddr),
+    /// Connections cannot be encrypted.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Users, tokens or rules are wrong.
+    #[error(transparent)]
+    Access(#[from] FolderError),
     /// The bus cannot be read.
     #[error(transparent)]
     Node(#[from] NodeError),

@@ -8,6 +8,7 @@
 mod conduct;
 mod gate;
 mod guarded;
+mod line;
 mod liveness;
 mod slots;
 mod tally;

@@ -5,10 +5,22 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+/// Protection of the connections between a server and its clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protection {
+    /// They do not leave this host.
+    Loopback,
+    /// They are encrypted.
+    Tls,
+    /// None: every host on the way can read and change what is sent.
+    Insecure,
+}
+
 /// Names by which a server may be addressed.
 #[derive(Clone, Debug)]
 pub(crate) struct HostGate {
     bound: IpAddr,
+    protection: Protection,
     names: Vec<String>,
 }
 
@@ -23,11 +35,31 @@ pub(crate) enum Stranger {
     Origin(String),
 }
 
+impl Protection {
+    /// Returns the protection of a server bound to `bound`, with TLS or without.
+    pub(crate) const fn of(bound: SocketAddr, tls: bool) -> Self {
+        match (tls, bound.ip().is_loopback()) {
+            (true, _) => Self::Tls,
+            (false, true) => Self::Loopback,
+            (false, false) => Self::Insecure,
+        }
+    }
+}
+
 impl HostGate {
     /// Makes the gate of a server bound to `bound` with the additional `names`.
-    pub(crate) fn new(bound: SocketAddr, names: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn new(
+        bound: SocketAddr,
+        protection: Protection,
+        names: impl IntoIterator<Item = String>,
+    ) -> Self {
         let names = names.into_iter().map(|name| name.to_ascii_lowercase());
-        Self { bound: bound.ip(), names: names.chain(["localhost".to_owned()]).collect() }
+        Self { bound: bound.ip(), protection, names: names.chain(["localhost".to_owned()]).collect() }
+    }
+
+    /// Returns how the connections of its server are protected.
+    pub(crate) const fn protection(&self) -> Protection {
+        self.protection
     }
 
     /// Accepts a request with these headers, or returns why not.
@@ -38,7 +70,9 @@ impl HostGate {
         }
         let same = |origin: &str| {
             let (scheme, from) = origin.split_once("://").unwrap_or_default();
-            ["http", "https"].contains(&scheme) && from.eq_ignore_ascii_case(host)
+            // Without TLS of its own, the server may be behind a proxy that has it.
+            let is_scheme = scheme == "https" || scheme == "http" && self.protection != Protection::Tls;
+            is_scheme && from.eq_ignore_ascii_case(host)
         };
         match origin.filter(|origin| !same(origin)) {
             Some(other) => Err(Stranger::Origin(other.to_owned())),
@@ -73,7 +107,8 @@ mod tests {
     use super::*;
 
     fn gate(bound: &str) -> HostGate {
-        HostGate::new(bound.parse().unwrap(), ["daq-3".to_owned()])
+        let bound = bound.parse().unwrap();
+        HostGate::new(bound, Protection::of(bound, false), ["daq-3".to_owned()])
     }
 
     #[test]
@@ -112,5 +147,9 @@ mod tests {
         {
             assert!(from(origin).is_err(), "{origin}");
         }
+        let bound = "127.0.0.1:7480".parse().unwrap();
+        let sealed = HostGate::new(bound, Protection::of(bound, true), []);
+        assert!(sealed.check(Some("localhost:7480"), Some("https://localhost:7480")).is_ok());
+        assert!(sealed.check(Some("localhost:7480"), Some("http://localhost:7480")).is_err());
     }
 }

@@ -4,21 +4,22 @@ mod body;
 mod control;
 mod query;
 mod reading;
+mod session;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
+use crate::admission::Visitor;
 use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::Caller;
-use crate::host_gate::HostGate;
 use crate::page_files;
-use crate::refused::Refused;
+use crate::refused::{Reason, Refused};
 use crate::shared::Shared;
 
 /// Scripts and styles come from the server itself; nothing else is loaded, and the page cannot be framed.
@@ -45,6 +46,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/derived", get(control::derived).delete(control::forget))
         .route("/api/derive", post(control::derive))
         .route("/api/inject", get(control::injection).post(control::inject))
+        .route("/api/session", get(session::session))
+        .route("/api/sign-in", post(session::sign_in))
+        .route("/api/sign-out", post(session::sign_out))
         .fallback(page_files::file)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(MAX_MESSAGE_BYTES))
@@ -56,18 +60,24 @@ async fn wrong_method(request: Request) -> Refused {
     Refused::method(request.method(), request.uri().path())
 }
 
-/// Refuses requests under another host name, and sets the headers of every answer.
+/// Refuses requests under another host name, finds out who asks, and sets the headers of every answer.
 async fn guard(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     caller.serving();
-    let mut response = match check(&shared.gate, request.headers()) {
-        Ok(()) => next.run(request).await,
+    let mut response = match check(&shared, request.method(), request.headers()) {
+        Ok(visitor) => {
+            request.extensions_mut().insert(visitor);
+            next.run(request).await
+        }
         Err(refused) => refused.into_response(),
     };
+    if let Some(reason) = response.extensions().get::<Reason>() {
+        shared.refusals.visitor(&reason.label);
+    }
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
         shared.refusals.request(status.as_u16());
@@ -87,10 +97,21 @@ async fn guard(
     response
 }
 
-fn check(gate: &HostGate, headers: &HeaderMap) -> Result<(), Refused> {
+/// Source: W3C, Fetch Metadata Request Headers §2.4.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+fn check(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Visitor, Refused> {
     // A header that is not text matches no name.
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    gate.check(text(header::HOST), text(header::ORIGIN)).map_err(|stranger| Refused::stranger(&stranger))
+    let host = shared.gate.check(text(header::HOST), text(header::ORIGIN));
+    host.map_err(|stranger| Refused::stranger(&stranger))?;
+    match headers.get(FETCH_SITE) {
+        Some(site) if !method.is_safe() && site != "same-origin" => {
+            return Err(Refused::cross_site(site.to_str().unwrap_or("?")));
+        }
+        Some(_) | None => {}
+    }
+    Visitor::of(&shared.gatekeeper, &shared.cookie, method, headers)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! format is in `docs/protocol/page.md`. Start with [`start`].
 
 mod account;
+mod admission;
 mod archived;
 mod catalogue;
 mod circle;
@@ -35,6 +36,7 @@ mod server;
 mod server_info;
 mod shared;
 mod stored;
+mod tls;
 mod totals;
 mod view;
 mod viewer;
@@ -43,6 +45,7 @@ mod viewers;
 pub use circle::{Circle, check_circles};
 pub use config::{
     DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, InjectControl, MAX_PAGES, MonitorConfig, MonitorError,
+    default_tls_folder,
 };
 pub use derived::{DerivedError, DerivedStream};
 pub use gap_map::KnownGap;
@@ -51,3 +54,4 @@ pub use operators::{
 };
 pub use server::{MonitorHandle, start};
 pub use stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSpan};
+pub use tls::{Authority, AuthorityError, CertificateError, Tls, TlsError};

@@ -7,12 +7,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use access::May;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::account::account_of;
+use crate::admission::{Gatekeeper, RECHECK_INTERVAL, Visitor};
 use crate::clock;
 use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::{Closed, Due, Liveness};
@@ -32,6 +34,11 @@ const TELL_LOSSES: Duration = Duration::from_secs(2);
 /// Reason for closing a connection that cannot be read any further; at most 123 bytes.
 const UNREADABLE: &str = "what came cannot be read: send UTF-8 text, see docs/protocol/page.md";
 
+/// Reason for closing a connection whose visitor's rights have changed.
+const REVOKED: &str = "users, sessions or rules have changed: ask again";
+/// Time for a page to accept that.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(250);
+
 /// Error for a closed connection; the cause does not matter, the page reconnects by itself.
 struct Gone;
 
@@ -39,7 +46,7 @@ struct Gone;
 type Answers = Vec<Answer>;
 
 /// Serves one viewer until it leaves.
-pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSlot) {
+pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSlot, visitor: Visitor) {
     let (answer, answers) = mpsc::channel(MAX_VIEWS);
     let viewer = Viewer::new(slot.number);
     let liveness = Liveness::new(shared.slots.bounds.patience, Instant::now());
@@ -53,12 +60,25 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         told_losses: Instant::now(),
         liveness,
         noted: String::new(),
+        visitor: visitor.clone(),
     };
-    // The page left or was dropped: there is no recipient for an error.
-    let _ = connection.run(answers).await;
+    let asked = Arc::clone(&connection.shared);
+    tokio::select! {
+        biased;
+        () = revocation(&asked.gatekeeper, &visitor) => connection.turn_away().await,
+        // The page left or was dropped: there is no recipient for an error.
+        _ = connection.run(answers) => {}
+    }
     // Elements not yet shown to it are lost.
     connection.viewer.count_losses(scenery(&connection.shared));
     connection.slot.count(connection.viewer.counts());
+}
+
+/// Waits until the visitor would not be admitted as it was: its session or token ended, or the rules changed.
+async fn revocation(gatekeeper: &Gatekeeper, visitor: &Visitor) {
+    while visitor.is_still_admitted(gatekeeper) {
+        sleep(RECHECK_INTERVAL).await;
+    }
 }
 
 struct Connection {
@@ -72,9 +92,17 @@ struct Connection {
     liveness: Liveness,
     /// The last note, which is not repeated.
     noted: String,
+    visitor: Visitor,
 }
 
 impl Connection {
+    /// Closes the connection of a visitor whose rights have changed; its page asks again.
+    async fn turn_away(&mut self) {
+        let close = CloseFrame { code: close_code::POLICY, reason: REVOKED.into() };
+        // It is closed anyway; a page that accepts nothing does not hear why.
+        drop(timeout(CLOSE_PATIENCE, self.socket.send(Message::Close(Some(close)))).await);
+    }
+
     async fn run(&mut self, mut answers: mpsc::Receiver<Answers>) -> Result<(), Gone> {
         let mut stopping = self.shared.stopping.subscribe();
         let server = ServerInfo::of(&self.shared);
@@ -151,12 +179,20 @@ impl Connection {
                 ))
                 .await;
         }
-        let message = match serde_json::from_str::<PageMessage>(text) {
+        let mut message = match serde_json::from_str::<PageMessage>(text) {
             Ok(message) => message,
             Err(error) => {
                 return self.refuse(&format!("a message of the page cannot be read: {error}")).await;
             }
         };
+        for stream in message.streams() {
+            if let Err(refused) = self.visitor.may(May::Read, stream) {
+                // A name of no stream: the page shows the others.
+                stream.clear();
+                self.shared.refusals.visitor(refused.label());
+                self.refuse(&refused.line()).await?;
+            }
+        }
         let at_once = matches!(
             message,
             PageMessage::WatchAccount { stream: Some(_) } | PageMessage::Visible { visible: true }
@@ -207,7 +243,7 @@ impl Connection {
 
     async fn tell(&mut self) -> Result<(), Gone> {
         self.told = Instant::now();
-        let list = self.shared.catalogue.streams(&self.shared.history);
+        let list = self.shared.catalogue.streams(&self.shared.history, &self.visitor);
         self.say(format!(r#"{{"type":"streams","streams":{list}}}"#)).await?;
         let watched = self.viewer.watched.as_deref();
         let slot = watched.and_then(|stream| self.shared.history.stream(stream));

@@ -14,7 +14,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tallycast::{AdmissionCounts, PortStatus, UnjoinedStreams};
 
+use crate::admission::Visitor;
 use crate::clock;
+use crate::host_gate::Protection;
 use crate::operators::{OperatorState, OperatorStatus};
 use crate::shared::Shared;
 use crate::stored::DiskStatus;
@@ -23,7 +25,7 @@ use crate::totals::Counts;
 /// The media type of what [`Picture::encode`] returns.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// All metrics at one moment.
+/// All metrics at one moment that a visitor may read.
 #[derive(Clone, Debug)]
 pub(crate) struct Picture {
     families: Vec<Family>,
@@ -56,29 +58,34 @@ struct StreamCounts {
 
 impl Picture {
     /// Takes the picture.
-    pub(crate) fn take(shared: &Shared) -> Self {
+    pub(crate) fn take(shared: &Shared, visitor: &Visitor) -> Self {
         let now = clock::now();
-        let streams = shared.history.streams().into_iter().map(|slot| {
+        let streams = shared.history.streams().into_iter().filter_map(|slot| {
             let (name, age) = {
                 let memory = slot.memory();
                 (memory.info.name.as_str().to_owned(), memory.age(now))
             };
+            if !visitor.reads(&name) {
+                return None;
+            }
             let totals = slot.totals();
             let from = |stage: Option<Stage>| stage.map_or("unexplained", Stage::name).to_owned();
             let moves = totals.moves();
-            StreamCounts {
+            Some(StreamCounts {
                 name,
                 counts: totals.counts(),
                 unsettled: totals.unsettled(),
                 moves: moves.iter().map(|((before, to), count)| (from(*before), to.name(), *count)).collect(),
                 lost_in_browsers: slot.lost_in_browsers(),
                 age_seconds: age.as_secs_f64(),
-            }
+            })
         });
         let mut picture = Self { families: Vec::new() };
         picture.add_streams(&streams.collect::<Vec<_>>());
         picture.add_sockets(&shared.reception.ports());
-        picture.add_operators(&shared.operators());
+        let mut operators = shared.operators();
+        operators.retain(|operator| visitor.reads(&operator.name));
+        picture.add_operators(&operators);
         picture.add_monitor(shared);
         picture.add_disk(shared.store.as_ref().and_then(|store| store.disk()));
         picture
@@ -279,6 +286,23 @@ impl Picture {
         add("frames_dropped", "frames not made because a page did not keep up", Kind::Counter, dropped);
         let messages = shared.refusals.messages() as f64;
         add("messages_refused", "messages of pages that could not be followed", Kind::Counter, messages);
+        let insecure = f64::from(u8::from(shared.gate.protection() == Protection::Insecure));
+        add(
+            "insecure",
+            "1 if page and API are open to other hosts without encryption",
+            Kind::Gauge,
+            insecure,
+        );
+        let refused = shared.certificates.as_ref().map_or(0, |it| it.refused_files());
+        add(
+            "certificates_refused",
+            "changed files of the certificate that could not be used: the previous one stays",
+            Kind::Counter,
+            refused as f64,
+        );
+        let refused = shared.gatekeeper.refused_files() as f64;
+        let help = "changed files of users, tokens or rules that could not be used: the previous ones stay";
+        add("access_files_refused", help, Kind::Counter, refused);
         let slots = &shared.slots;
         add("connections", "connections that are open, pages among them", Kind::Gauge, slots.taken() as f64);
         let bound = slots.bounds.connections as f64;
@@ -340,6 +364,14 @@ impl Picture {
             "requests answered with an error, by status".to_owned(),
             Kind::Counter,
             requests.map(|(status, count)| (vec![("status", status.to_string())], count as f64)).collect(),
+        );
+        let visitors = shared.refusals.visitors().into_iter();
+        self.add(
+            "tallycast_monitor_access_refused".to_owned(),
+            "refusals because of who asks or from where: a line of the access file, a scope, a password, a token, Host or Origin"
+                .to_owned(),
+            Kind::Counter,
+            visitors.map(|(reason, count)| (vec![("reason", reason)], count as f64)).collect(),
         );
     }
 

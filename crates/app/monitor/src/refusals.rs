@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Refusals {
     /// By status: there are few of them.
     requests: Mutex<BTreeMap<u16, u64>>,
+    /// By the label of the reason: few, and one for each rule.
+    visitors: Mutex<BTreeMap<String, u64>>,
     messages: AtomicU64,
 }
 
@@ -17,6 +19,17 @@ impl Refusals {
     pub(crate) fn request(&self, status: u16) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests.entry(status).or_default() += 1;
+    }
+
+    /// Counts a refusal that was due to the visitor.
+    pub(crate) fn visitor(&self, reason: &str) {
+        let mut visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
+        *visitors.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Returns how many visitors were refused, by reason.
+    pub(crate) fn visitors(&self) -> BTreeMap<String, u64> {
+        self.visitors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts a message of a page that could not be followed.

@@ -1,7 +1,8 @@
 //! Refusals of requests: the error and its remedy, in JSON.
 
 use axum::Json;
-use axum::http::{Method, StatusCode};
+use axum::http::header::WWW_AUTHENTICATE;
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use std::time::Duration;
@@ -16,11 +17,85 @@ pub(crate) struct Refused {
     status: StatusCode,
     error: String,
     help: String,
+    reason: Option<Reason>,
+}
+
+/// Reason of a refusal that is due to the visitor, not to the request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Reason {
+    /// Its label in the metrics.
+    pub(crate) label: String,
+    /// The rule, in words.
+    pub(crate) rule: String,
 }
 
 impl Refused {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { status, error: error.into(), help: help.into() }
+        Self { status, error: error.into(), help: help.into(), reason: None }
+    }
+
+    fn by(self, label: &str, rule: &str) -> Self {
+        Self { reason: Some(Reason { label: label.to_owned(), rule: rule.to_owned() }), ..self }
+    }
+
+    /// Refuses by a rule; a visitor that has not signed in may come back when it has.
+    pub(crate) fn denied(signed_in: bool, error: String, help: &str, reason: Reason) -> Self {
+        let status = if signed_in { StatusCode::FORBIDDEN } else { StatusCode::UNAUTHORIZED };
+        Self { reason: Some(reason), ..Self::new(status, error, help) }
+    }
+
+    /// Refuses a token that is unknown, expired or revoked; which one is not said.
+    pub(crate) fn token() -> Self {
+        let help = "make another one: tallycast access token new NAME";
+        let refused = Self::new(StatusCode::UNAUTHORIZED, "the token is not valid here", help);
+        refused.by("token", "a token must be known, not expired and not revoked")
+    }
+
+    /// Refuses to sign anybody in: there are no users.
+    pub(crate) fn no_users() -> Self {
+        let help = "start the monitor with --access FOLDER, and add a user: tallycast access user add NAME";
+        let refused = Self::new(StatusCode::FORBIDDEN, "this monitor has no users", help);
+        refused.by("no_users", "users are those of the folder given by --access")
+    }
+
+    /// Refuses a user name or password; which one is not said.
+    pub(crate) fn password() -> Self {
+        let help = "try again; an administrator can set another password";
+        let refused = Self::new(StatusCode::UNAUTHORIZED, "wrong name or password", help);
+        refused.by("password", "name and password must be a user's")
+    }
+
+    /// Refuses to look at another password so soon.
+    pub(crate) fn attempts(wait: Duration) -> Self {
+        let help = format!("try again in {} s", wait.as_secs().max(1));
+        let refused = Self::new(StatusCode::TOO_MANY_REQUESTS, "too many attempts to sign in", help);
+        refused.by("attempts", "attempts to sign in are limited by user and address")
+    }
+
+    /// Refuses a change by a session whose request does not say from which page it comes.
+    pub(crate) fn no_origin() -> Self {
+        let help = "browsers send it by themselves; programs use a token instead of a session";
+        let refused = Self::new(StatusCode::FORBIDDEN, "the request has no Origin header", help);
+        refused.by("origin", "what a session changes must come from this server's page")
+    }
+
+    /// Refuses a change that a browser marks as another page's.
+    pub(crate) fn cross_site(site: &str) -> Self {
+        let error = format!("the request comes from another page (Sec-Fetch-Site: {site:?})");
+        let refused = Self::new(StatusCode::FORBIDDEN, error, "open this server's own page");
+        refused.by("origin", "what changes something must come from this server's page")
+    }
+
+    /// Returns the label of its reason in the metrics.
+    pub(crate) fn label(&self) -> &str {
+        self.reason.as_ref().map_or("other", |reason| &reason.label)
+    }
+
+    /// Returns it as one line, with the rule.
+    pub(crate) fn line(&self) -> String {
+        self.reason
+            .as_ref()
+            .map_or_else(|| self.error.clone(), |reason| format!("{}: {}", self.error, reason.rule))
     }
 
     /// Refuses an invalid request.
@@ -62,7 +137,12 @@ impl Refused {
     pub(crate) fn stranger(stranger: &Stranger) -> Self {
         let help = "ask by the address the server listens at, or by localhost; \
                     start it with --allow-host NAME to be asked by another name";
+        let label = match stranger {
+            Stranger::NoHost | Stranger::Host(_) => "host",
+            Stranger::Origin(_) => "origin",
+        };
         Self::new(StatusCode::FORBIDDEN, stranger.to_string(), help)
+            .by(label, "Host must name this server, and Origin its page")
     }
 
     /// Refuses because there are too many viewers, of all or of one address.
@@ -103,6 +183,17 @@ impl Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({"error": self.error, "help": self.help}))).into_response()
+        let mut body = json!({"error": self.error, "help": self.help});
+        if let Some(reason) = &self.reason {
+            body["rule"] = reason.rule.as_str().into();
+        }
+        let mut response = (self.status, Json(body)).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(reason) = self.reason {
+            response.extensions_mut().insert(reason);
+        }
+        response
     }
 }

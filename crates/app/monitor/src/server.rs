@@ -11,18 +11,21 @@ use std::time::Duration;
 
 use tallycast::{StreamAccount, SubscriberBuilder};
 use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
 
+use crate::admission::{Gatekeeper, SessionCookie};
 use crate::circle::check_circles;
 use crate::clock;
 use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
 use crate::connections::{Bounds, Caller, Gate, Slots};
 use crate::derived::Derivations;
-use crate::host_gate::HostGate;
+use crate::host_gate::{HostGate, Protection};
 use crate::http::router;
 use crate::intake::Intake;
 use crate::operators::{Operators, check_operators};
 use crate::requests::{Command, Requests};
 use crate::shared::{Parts, Shared};
+use crate::tls::{Authority, Certificates};
 
 /// Frames are made within milliseconds: two threads serve a control room.
 const SERVER_THREADS: usize = 2;
@@ -46,12 +49,28 @@ pub struct MonitorHandle {
 pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
     let listener = listen(config.listen)?;
     let address = listener.local_addr().map_err(|cause| listen_error(config.listen, cause))?;
+    let names = own_names(&config);
+    let certificates =
+        Certificates::new(&config.tls, config.tls_folder.clone(), address, &names)?.map(Arc::new);
+    let protection = Protection::of(address, certificates.is_some());
+    if protection == Protection::Insecure {
+        if !config.insecure {
+            return Err(MonitorError::Unencrypted(address));
+        }
+        tracing::warn!(
+            "page and API at {address} are not encrypted: every host on the way can read and change them\n\
+             remove --insecure and --tls off, except on a network whose hosts are all trusted"
+        );
+    }
     let (commands, orders) = channel();
     let shared = Arc::new(Shared::new(Parts {
         store: config.history.clone(),
         inject: config.inject.clone(),
         started: clock::wall(),
-        gate: HostGate::new(address, own_names(&config)),
+        gate: HostGate::new(address, protection, names),
+        certificates,
+        gatekeeper: Gatekeeper::open(config.access.as_deref(), address)?,
+        cookie: SessionCookie::new(address, protection),
         requests: Requests::new(commands, config.patterns.clone()),
         slots: Arc::new(Slots::new(bounds(&config))),
     }));
@@ -74,6 +93,19 @@ impl MonitorHandle {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the address of its page.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let scheme = if self.shared.certificates.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}/", self.address)
+    }
+
+    /// Returns the local authority that signs its certificate, if one does.
+    #[must_use]
+    pub fn authority(&self) -> Option<&Authority> {
+        self.shared.certificates.as_ref()?.authority()
     }
 
     /// Returns every account: those of ended epochs, then the open ones, at most half a second old and without their
@@ -178,6 +210,27 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
     Ok(intake)
 }
 
+/// Interval at which users and rules are looked at: a revocation ends open pages within a second.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Takes up changed users and rules until the monitor stops.
+async fn refresh(shared: Arc<Shared>) {
+    let mut stopping = shared.stopping.subscribe();
+    let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
+    let refreshing = async move {
+        loop {
+            tokio::time::sleep(REFRESH_INTERVAL).await;
+            let asked = Arc::clone(&shared);
+            // One that panicked has printed the cause and is asked again.
+            drop(tokio::task::spawn_blocking(move || asked.gatekeeper.refresh()).await);
+        }
+    };
+    tokio::select! {
+        () = stopped => {}
+        () = refreshing => {}
+    }
+}
+
 /// A pattern that no stream is expected to match.
 const NOTHING: &str = "tallycast/monitor/nothing";
 
@@ -189,8 +242,10 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
         .enable_all()
         .build()?;
     let listener = runtime.block_on(async { tokio::net::TcpListener::from_std(listener) })?;
-    let gate = Gate::new(listener, Arc::clone(&shared.slots));
+    let tls = shared.certificates.as_ref().map(|it| TlsAcceptor::from(Arc::new(it.server_config())));
+    let gate = Gate::new(listener, tls, Arc::clone(&shared.slots));
     let router = router(Arc::clone(shared)).into_make_service_with_connect_info::<Caller>();
+    runtime.spawn(refresh(Arc::clone(shared)));
     let mut stopping = shared.stopping.subscribe();
     runtime.spawn(async move {
         let stopped = async move {

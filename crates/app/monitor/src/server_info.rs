@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::clock;
+use crate::host_gate::Protection;
 use crate::shared::Shared;
 use crate::stored::DiskStatus;
 
@@ -14,6 +15,8 @@ pub(crate) struct ServerInfo {
     now_ns: i64,
     page_protocol: u8,
     archive: bool,
+    /// True if it listens on other addresses than loopback without encryption.
+    insecure: bool,
     /// Level of the archive's disk; left out without an archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     archive_disk: Option<DiskStatus>,
@@ -27,6 +30,7 @@ impl ServerInfo {
             now_ns: clock::wall().as_nanos(),
             page_protocol: wire::PAGE_VERSION,
             archive: shared.store.is_some(),
+            insecure: shared.gate.protection() == Protection::Insecure,
             archive_disk: shared.store.as_ref().and_then(|store| store.disk()),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use units::WallTime;
 
+use crate::admission::{Gatekeeper, SessionCookie};
 use crate::catalogue::Catalogue;
 use crate::config::InjectControl;
 use crate::connections::Slots;
@@ -15,6 +16,7 @@ use crate::reception::Reception;
 use crate::refusals::Refusals;
 use crate::requests::Requests;
 use crate::stored::HistoryStore;
+use crate::tls::Certificates;
 use crate::viewers::Viewers;
 
 /// The most reads of the store at one time: the disk and the processors have other work.
@@ -29,6 +31,10 @@ pub(crate) struct Shared {
     pub(crate) inject: Option<Arc<dyn InjectControl>>,
     pub(crate) started: WallTime,
     pub(crate) gate: HostGate,
+    /// Absent without encryption.
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    pub(crate) gatekeeper: Gatekeeper,
+    pub(crate) cookie: SessionCookie,
     /// True once the monitor stops. A channel rather than a [`sys::Cancellation`], since tasks wait for it.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) viewers: Arc<Viewers>,
@@ -45,6 +51,10 @@ pub(crate) struct Parts {
     pub(crate) inject: Option<Arc<dyn InjectControl>>,
     pub(crate) started: WallTime,
     pub(crate) gate: HostGate,
+    /// Absent without encryption.
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    pub(crate) gatekeeper: Gatekeeper,
+    pub(crate) cookie: SessionCookie,
     pub(crate) requests: Requests,
     pub(crate) slots: Arc<Slots>,
 }
@@ -59,6 +69,9 @@ impl Shared {
             inject: parts.inject,
             started: parts.started,
             gate: parts.gate,
+            certificates: parts.certificates,
+            gatekeeper: parts.gatekeeper,
+            cookie: parts.cookie,
             stopping: watch::Sender::new(false),
             viewers: Arc::new(Viewers::new(Arc::clone(&parts.slots))),
             slots: parts.slots,

@@ -50,6 +50,18 @@ pub(crate) enum PageMessage {
     WatchAccount { stream: Option<String> },
 }
 
+impl PageMessage {
+    /// Returns the streams it asks for.
+    pub(crate) fn streams(&mut self) -> impl Iterator<Item = &mut String> {
+        let (traces, watched) = match self {
+            Self::View(request) => (request.traces.as_mut_slice(), None),
+            Self::WatchAccount { stream } => (Default::default(), stream.as_mut()),
+            Self::Close { .. } | Self::Visible { .. } | Self::Shown { .. } => (Default::default(), None),
+        };
+        traces.iter_mut().map(|trace| &mut trace.stream).chain(watched)
+    }
+}
+
 /// One viewer.
 #[derive(Debug)]
 pub(crate) struct Viewer {

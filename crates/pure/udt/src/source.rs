@@ -25,6 +25,14 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Returns its address; that of a network ends in zeros.
+    #[must_use]
+    pub const fn address(self) -> IpAddr {
+        self.0
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

@@ -1,11 +1,13 @@
 //! State of one connection, and its deadlines: values in, values out.
 //!
 //! ```text
+//! Greeting --the TLS handshake ended--> Waiting
 //! Waiting --a request was read--> Serving --it was answered--> Waiting
 //!                                 Serving --it became a page--> Live, to the end
 //! ```
 //!
-//! While it waits, a whole request must arrive within the patience; every part of an answer written meanwhile restarts
+//! A TLS handshake, where there is one, must end within the patience; nothing restarts that time. While a connection
+//! waits, a whole request must arrive within the patience; every part of an answer written meanwhile restarts
 //! the time, so that a slow reader of a long answer does not count as idle. Written data must be accepted within the
 //! patience, and an answer as a whole within ten times that. Pages have [`Liveness`](super::Liveness) instead.
 
@@ -20,6 +22,8 @@ const PATIENCE_WITH_AN_ANSWER: u32 = 10;
 /// Activity of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
+    /// The TLS handshake is in progress.
+    Greeting { since: Instant },
     /// Waits for a request; the answer to an earlier one may still be in progress.
     Waiting { since: Instant, begun: bool },
     /// A request is being served.
@@ -41,6 +45,16 @@ impl Conduct {
     /// Begins with a connection that is new.
     pub(super) const fn new(patience: Duration, now: Instant) -> Self {
         Self { patience, doing: Doing::Waiting { since: now, begun: false }, wrote: now, stuck_since: None }
+    }
+
+    /// Records that it begins with a TLS handshake.
+    pub(super) const fn greets(&mut self, now: Instant) {
+        self.doing = Doing::Greeting { since: now };
+    }
+
+    /// Records that its TLS handshake has ended well.
+    pub(super) const fn greeted(&mut self, now: Instant) {
+        self.doing = Doing::Waiting { since: now, begun: false };
     }
 
     /// Records that a part of a request arrived.
@@ -82,12 +96,16 @@ impl Conduct {
     pub(super) fn waits_since(&self) -> Option<Instant> {
         match self.doing {
             Doing::Waiting { since, .. } if self.stuck_since.is_none() => Some(since.max(self.wrote)),
+            Doing::Greeting { since } => Some(since),
             Doing::Waiting { .. } | Doing::Serving | Doing::Live => None,
         }
     }
 
     /// Returns the deadline of a request, and the reason for closing if none has arrived by then.
     pub(super) fn request_due(&self) -> Option<(Instant, Closed)> {
+        if let Doing::Greeting { since } = self.doing {
+            return Some((since + self.patience, Closed::Handshake));
+        }
         let Doing::Waiting { since, begun } = self.doing else { return None };
         let waits_since = self.waits_since()?;
         let due = (waits_since + self.patience).min(self.answer_due(since));
@@ -105,6 +123,7 @@ impl Conduct {
         match self.doing {
             // A message must be accepted as a whole: see `live`.
             Doing::Live => None,
+            Doing::Greeting { since } => Some((since + self.patience, Closed::Handshake)),
             Doing::Serving => Some((due, Closed::Stalled)),
             Doing::Waiting { since, .. } => Some((due.min(self.answer_due(since)), Closed::Stalled)),
         }
@@ -133,6 +152,22 @@ mod tests {
         conduct.read();
         assert_eq!(conduct.request_due(), Some((began + PATIENCE, Closed::Slow)), "bytes win no time");
         assert_eq!(conduct.taking_due(), None);
+    }
+
+    #[test]
+    fn a_handshake_has_so_long_whatever_is_sent_and_the_request_after_it_has_its_own_time() {
+        let began = Instant::now();
+        let mut conduct = Conduct::new(PATIENCE, began);
+        conduct.greets(began);
+        conduct.read();
+        conduct.wrote(began + seconds(20));
+        assert_eq!(conduct.request_due(), Some((began + PATIENCE, Closed::Handshake)));
+        conduct.is_stuck(began + seconds(25));
+        assert_eq!(conduct.taking_due(), Some((began + PATIENCE, Closed::Handshake)));
+        assert_eq!(conduct.waits_since(), Some(began), "a newcomer may have its place");
+        conduct.wrote(began + seconds(26));
+        conduct.greeted(began + seconds(26));
+        assert_eq!(conduct.request_due(), Some((began + seconds(56), Closed::Idle)));
     }
 
     #[test]

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 use super::Source;
 use super::conduct::Conduct;
 use super::guarded::Guarded;
+use super::line::Line;
 use super::slots::{Occupant, Slots};
 use super::tally::TurnedAway;
 
@@ -24,9 +26,9 @@ const NO_SLOT: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: appli
     {\"error\":\"too many connections are open\",\"help\":\"close some, or see --pages-per-address of tallycast monitor\"}\n";
 
 /// A listener with its slots.
-#[derive(Debug)]
 pub(crate) struct Gate {
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     slots: Arc<Slots>,
 }
 
@@ -35,11 +37,11 @@ pub(crate) struct Gate {
 pub(crate) struct Caller(Arc<Occupant>);
 
 impl Gate {
-    pub(crate) const fn new(listener: TcpListener, slots: Arc<Slots>) -> Self {
-        Self { listener, slots }
+    pub(crate) const fn new(listener: TcpListener, tls: Option<TlsAcceptor>, slots: Arc<Slots>) -> Self {
+        Self { listener, tls, slots }
     }
 
-    fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Guarded> {
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Line> {
         let source = Source::of(peer.ip());
         match self.slots.take(source, Instant::now()) {
             Ok(slot) => {
@@ -47,11 +49,14 @@ impl Gate {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!("a connection stays with Nagle's algorithm: {error}");
                 }
-                Some(Guarded::new(stream, slot))
+                Some(Line::new(Guarded::new(stream, slot), self.tls.as_ref()))
             }
             Err(why) => {
                 self.slots.tally.turned_away(why, &source);
-                // It fits in an empty buffer; a connection that is gone does not need it.
+                // It fits in an empty buffer; a connection that is gone does not need it. Through TLS it cannot be said.
+                if self.tls.is_some() {
+                    return None;
+                }
                 let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_SLOT));
                 None
             }
@@ -66,15 +71,15 @@ impl Gate {
 }
 
 impl Listener for Gate {
-    type Io = Guarded;
+    type Io = Line;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Guarded, SocketAddr) {
+    async fn accept(&mut self) -> (Line, SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
-                    if let Some(guarded) = self.admit(stream, peer) {
-                        return (guarded, peer);
+                    if let Some(line) = self.admit(stream, peer) {
+                        return (line, peer);
                     }
                 }
                 Err(error) if is_the_peers(&error) => {}
@@ -117,7 +122,7 @@ impl Caller {
 
 impl Connected<IncomingStream<'_, Gate>> for Caller {
     fn connect_info(stream: IncomingStream<'_, Gate>) -> Self {
-        Self(Arc::clone(&stream.io().slot.occupant))
+        Self(Arc::clone(&stream.io().occupant))
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum Closed {
     Silent,
     /// It waited, and a newcomer got its slot.
     Displaced,
+    /// Its TLS handshake failed, or was not completed.
+    Handshake,
 }
 
 /// Reason why a connection, or a page, was not accepted.
@@ -46,7 +48,8 @@ struct Count {
 }
 
 impl Closed {
-    pub(crate) const ALL: [Self; 5] = [Self::Idle, Self::Slow, Self::Stalled, Self::Silent, Self::Displaced];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Idle, Self::Slow, Self::Stalled, Self::Silent, Self::Displaced, Self::Handshake];
 
     /// Returns its name in the metrics.
     pub(crate) const fn name(self) -> &'static str {
@@ -56,6 +59,7 @@ impl Closed {
             Self::Stalled => "stalled",
             Self::Silent => "silent",
             Self::Displaced => "displaced",
+            Self::Handshake => "handshake",
         }
     }
 
@@ -66,6 +70,7 @@ impl Closed {
             Self::Stalled => "it did not read what was sent",
             Self::Silent => "its page answered no ping",
             Self::Displaced => "it was idle, and a new connection took its place",
+            Self::Handshake => "its TLS handshake failed or was not completed",
         }
     }
 }

@@ -32,6 +32,11 @@ impl FromRequest<Arc<Shared>> for Body {
 }
 
 impl Body {
+    /// Reads the JSON; `None`, without a word of it, if it is malformed.
+    pub(super) fn quietly<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.0).ok()
+    }
+
     /// Reads the JSON.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refused> {
         let help = "docs/protocol/page.md describes this request";

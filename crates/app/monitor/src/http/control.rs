@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use access::May;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use sample::StreamPattern;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::body::Body;
 use super::query::Query;
+use crate::admission::Visitor;
 use crate::derived::{DerivedStatus, DerivedStream};
 use crate::operators::OperatorStatus;
 use crate::refused::Refused;
@@ -41,12 +43,34 @@ pub(super) enum Made {
     Operator(OperatorStatus),
 }
 
-pub(super) async fn patterns(State(shared): App) -> Json<Vec<String>> {
+impl Made {
+    fn name(&self) -> &str {
+        match self {
+            Self::Derived(derived) => &derived.stream.name,
+            Self::Operator(operator) => &operator.name,
+        }
+    }
+}
+
+pub(super) async fn patterns(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Json<Vec<String>>, Refused> {
+    visitor.may_somewhere(May::Read)?;
+    Ok(joined(&shared))
+}
+
+fn joined(shared: &Shared) -> Json<Vec<String>> {
     Json(shared.requests.patterns().iter().map(ToString::to_string).collect())
 }
 
-pub(super) async fn join(State(shared): App, body: Body) -> Result<Json<Vec<String>>, Refused> {
+pub(super) async fn join(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    body: Body,
+) -> Result<Json<Vec<String>>, Refused> {
     let pattern = pattern_in(&body)?;
+    visitor.may_with(May::Steer, &pattern)?;
     if shared.requests.patterns().len() >= MAX_PATTERNS {
         return Err(Refused::bad(
             "too many patterns are joined",
@@ -54,34 +78,62 @@ pub(super) async fn join(State(shared): App, body: Body) -> Result<Json<Vec<Stri
         ));
     }
     shared.requests.join(pattern);
-    Ok(patterns(State(shared)).await)
+    Ok(joined(&shared))
 }
 
-pub(super) async fn leave(State(shared): App, body: Body) -> Result<Json<Vec<String>>, Refused> {
+pub(super) async fn leave(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    body: Body,
+) -> Result<Json<Vec<String>>, Refused> {
     let pattern = pattern_in(&body)?;
+    visitor.may_with(May::Steer, &pattern)?;
     if !shared.requests.leave(&pattern) {
         let help = "GET /api/patterns lists those that are";
         return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{pattern}` is not joined"), help));
     }
-    Ok(patterns(State(shared)).await)
+    Ok(joined(&shared))
 }
 
-pub(super) async fn derived(State(shared): App) -> Json<Vec<Made>> {
+pub(super) async fn derived(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Json<Vec<Made>>, Refused> {
+    visitor.may_somewhere(May::Read)?;
+    Ok(made(&shared, &visitor))
+}
+
+fn made(shared: &Shared, visitor: &Visitor) -> Json<Vec<Made>> {
     let derived = shared.reception.derived().into_iter().map(Made::Derived);
-    Json(derived.chain(shared.operators().into_iter().map(Made::Operator)).collect())
+    let all = derived.chain(shared.operators().into_iter().map(Made::Operator));
+    Json(all.filter(|made| visitor.reads(made.name())).collect())
 }
 
-pub(super) async fn derive(State(shared): App, body: Body) -> Result<Json<Vec<Made>>, Refused> {
+pub(super) async fn derive(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    body: Body,
+) -> Result<Json<Vec<Made>>, Refused> {
     let stream: DerivedStream = body.json()?;
+    visitor.may(May::Derive, &stream.name)?;
+    for input in stream.inputs.values() {
+        let (name, _) = input.split_once(':').unwrap_or((input, ""));
+        visitor.may(May::Read, name)?;
+    }
     let (answer, answered) = oneshot::channel();
     shared.requests.send(Command::Derive(stream, answer));
     let result = answered.await.map_err(|_| Refused::ending())?;
     result.map_err(|error| Refused::because(&error))?;
-    Ok(derived(State(shared)).await)
+    Ok(made(&shared, &visitor))
 }
 
-pub(super) async fn forget(State(shared): App, query: Query) -> Result<Json<Vec<Made>>, Refused> {
+pub(super) async fn forget(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    query: Query,
+) -> Result<Json<Vec<Made>>, Refused> {
     let name = query.text("name")?;
+    visitor.may(May::Derive, name)?;
     if let Some(operator) = shared.operators().iter().find(|it| it.name == name) {
         let error = format!("`{name}` is made by the operator `{}` of the settings", operator.operator);
         return Err(Refused::bad(error, "remove it from [[monitor.operator]] and restart the monitor"));
@@ -92,15 +144,29 @@ pub(super) async fn forget(State(shared): App, query: Query) -> Result<Json<Vec<
         let help = "GET /api/derived lists those that are";
         return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{name}` is not derived here"), help));
     }
-    Ok(derived(State(shared)).await)
+    Ok(made(&shared, &visitor))
 }
 
-pub(super) async fn injection(State(shared): App) -> Json<Value> {
+pub(super) async fn injection(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Json<Value>, Refused> {
+    visitor.may_somewhere(May::Read)?;
+    Ok(injected(&shared))
+}
+
+fn injected(shared: &Shared) -> Json<Value> {
     let probability = shared.inject.as_ref().map_or(0.0, |inject| inject.get());
     Json(json!({"available": shared.inject.is_some(), "probability": probability}))
 }
 
-pub(super) async fn inject(State(shared): App, body: Body) -> Result<Json<Value>, Refused> {
+pub(super) async fn inject(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    body: Body,
+) -> Result<Json<Value>, Refused> {
+    // The switch is one for all publishers.
+    visitor.may_everywhere(May::Steer)?;
     let Some(inject) = shared.inject.clone() else {
         let help = "start `tallycast demo`: only its monitor controls publishers";
         return Err(Refused::new(StatusCode::NOT_FOUND, "this monitor cannot plant loss", help));
@@ -115,7 +181,7 @@ pub(super) async fn inject(State(shared): App, body: Body) -> Result<Json<Value>
     let set = set.unwrap_or_else(|_| Err("the control failed".to_owned()));
     let help = "check that the demo's publishers are still running";
     set.map_err(|error| Refused::new(StatusCode::BAD_GATEWAY, error, help))?;
-    Ok(injection(State(shared)).await)
+    Ok(injected(&shared))
 }
 
 fn pattern_in(body: &Body) -> Result<StreamPattern, Refused> {

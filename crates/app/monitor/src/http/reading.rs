@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use access::May;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::{ConnectInfo, Extension, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,7 @@ use units::WallTime;
 
 use super::query::Query;
 use crate::account::account_of;
+use crate::admission::Visitor;
 use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::Caller;
 use crate::gap_map::KnownGap;
@@ -39,21 +41,33 @@ const WRITE_BUFFER_BYTES: usize = 0;
 
 type App = State<Arc<Shared>>;
 
-pub(super) async fn streams(State(shared): App) -> Response {
+pub(super) async fn streams(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Response, Refused> {
+    visitor.may_somewhere(May::Read)?;
     let server = serde_json::to_string(&ServerInfo::of(&shared)).expect("plain numbers and text");
-    let streams = shared.catalogue.streams(&shared.history);
-    typed(JSON, format!(r#"{{"server":{server},"streams":{streams}}}"#))
+    let streams = shared.catalogue.streams(&shared.history, &visitor);
+    Ok(typed(JSON, format!(r#"{{"server":{server},"streams":{streams}}}"#)))
 }
 
-pub(super) async fn account(State(shared): App, query: Query) -> Result<Response, Refused> {
-    let name = query.text("stream")?;
+pub(super) async fn account(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    query: Query,
+) -> Result<Response, Refused> {
+    let name = readable(&visitor, &query)?;
     let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
     let account = account_of(&slot, &shared.history);
     Ok(typed(JSON, account.to_string()))
 }
 
-pub(super) async fn gaps(State(shared): App, query: Query) -> Result<Response, Refused> {
-    let name = query.text("stream")?;
+pub(super) async fn gaps(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    query: Query,
+) -> Result<Response, Refused> {
+    let name = readable(&visitor, &query)?;
     let to = query.time("to", range::edge(&shared, name).offset(SECOND_NS))?;
     let from = query.time("from", to.offset(-3_600 * SECOND_NS))?;
     let limit = query.number("limit", 1..=MAX_GAPS, DEFAULT_GAPS)?;
@@ -76,7 +90,11 @@ pub(super) async fn gaps(State(shared): App, query: Query) -> Result<Response, R
     reading.await.unwrap_or_else(|_| Err(Refused::ending()))
 }
 
-pub(super) async fn range(State(shared): App, query: Query) -> Result<Response, Refused> {
+pub(super) async fn range(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    query: Query,
+) -> Result<Response, Refused> {
     let arrow = match query.optional("format").unwrap_or("json") {
         "json" => false,
         "arrow" => true,
@@ -84,7 +102,7 @@ pub(super) async fn range(State(shared): App, query: Query) -> Result<Response, 
     };
     let time = |name| query.optional(name).map(|_| query.time(name, WallTime::default())).transpose();
     let request = RangeRequest {
-        stream: query.text("stream")?.to_owned(),
+        stream: readable(&visitor, &query)?.to_owned(),
         channel: query.text("channel")?.to_owned(),
         from: time("from")?,
         to: time("to")?,
@@ -101,11 +119,15 @@ pub(super) async fn range(State(shared): App, query: Query) -> Result<Response, 
     .await
 }
 
-pub(super) async fn preview(State(shared): App, query: Query) -> Result<Response, Refused> {
+pub(super) async fn preview(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    query: Query,
+) -> Result<Response, Refused> {
     let [width, height] = DEFAULT_PREVIEW;
     let height = query.number("height", 1..=MAX_SIDE, height)?;
     let request = RangeRequest {
-        stream: query.text("stream")?.to_owned(),
+        stream: readable(&visitor, &query)?.to_owned(),
         channel: query.text("channel")?.to_owned(),
         from: None,
         to: None,
@@ -117,6 +139,13 @@ pub(super) async fn preview(State(shared): App, query: Query) -> Result<Response
         Ok(typed("image/png", png))
     })
     .await
+}
+
+/// Returns the stream asked for, if the visitor may read it.
+fn readable<'q>(visitor: &Visitor, query: &'q Query) -> Result<&'q str, Refused> {
+    let name = query.text("stream")?;
+    visitor.may(May::Read, name)?;
+    Ok(name)
 }
 
 /// Reads a span and makes its answer on a thread where blocking is allowed.
@@ -134,11 +163,13 @@ async fn read(
     reading.await.unwrap_or_else(|_| Err(Refused::ending()))
 }
 
-pub(super) async fn metrics(State(shared): App) -> Response {
-    match Picture::take(&shared).encode() {
-        Ok(text) => typed(OPENMETRICS, text),
-        Err(_) => Refused::ending().into_response(),
-    }
+pub(super) async fn metrics(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Response, Refused> {
+    visitor.may_somewhere(May::Read)?;
+    let text = Picture::take(&shared, &visitor).encode().map_err(|_| Refused::ending())?;
+    Ok(typed(OPENMETRICS, text))
 }
 
 /// Reports that the process is alive and its intake listens.
@@ -159,17 +190,19 @@ pub(super) async fn ready(State(shared): App) -> Response {
 pub(super) async fn live(
     State(shared): App,
     ConnectInfo(caller): ConnectInfo<Caller>,
+    Extension(visitor): Extension<Visitor>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refused> {
     let help = "open it as a WebSocket; its protocol is in docs/protocol/page.md";
     let upgrade = upgrade.map_err(|error| Refused::bad(error.to_string(), help))?;
+    visitor.may_somewhere(May::Read)?;
     let slot = ViewerSlot::take(&shared.viewers, caller.source()).map_err(Refused::crowded)?;
     caller.live();
     Ok(upgrade
         .max_message_size(MAX_READ_BYTES)
         .max_frame_size(MAX_READ_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
-        .on_upgrade(move |socket| crate::live::serve(socket, shared, slot)))
+        .on_upgrade(move |socket| crate::live::serve(socket, shared, slot, visitor)))
 }
 
 fn typed(media_type: &'static str, body: impl IntoResponse) -> Response {

@@ -10,6 +10,8 @@ mod neighbours;
 mod operators;
 mod page;
 mod reading;
+mod roles;
 mod scene;
 mod strangers;
+mod tls;
 mod views;

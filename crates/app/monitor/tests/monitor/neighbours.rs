@@ -13,7 +13,7 @@ use crate::scene::{Answer, Page, ask, bus, get, node, start};
 
 /// Short enough that a test of closed connections is quick, and long enough that no process is delayed that much
 /// between connecting and asking.
-const SHORT: Duration = Duration::from_secs(10);
+pub(crate) const SHORT: Duration = Duration::from_secs(10);
 
 fn impatient() -> MonitorHandle {
     let mut config = MonitorConfig::new(node(&bus()));
@@ -39,7 +39,7 @@ fn connect_from(last: u8, address: SocketAddr) -> TcpStream {
 }
 
 /// Waits until the other end closes the connection.
-fn closed(mut stream: TcpStream) {
+pub(crate) fn closed(mut stream: TcpStream) {
     let mut bytes = [0; 1 << 16];
     loop {
         match stream.read(&mut bytes) {
