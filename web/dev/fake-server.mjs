@@ -43,7 +43,7 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
   'receiver_checksum', 'receiver_no_socket', 'receiver_socket_filter', 'receiver_socket_buffer', 'receiver_udp_memory',
   'decode', 'late', 'reader_lag', 'deadline', 'browser', 'archive_write'];
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean}} Options `spoil`: every n-th frame cannot be read */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean}} Options `spoil`: every n-th frame cannot be read */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -60,6 +60,20 @@ class Bus {
     this.spoil = options.spoil ?? 0;
     this.fullDisk = options.fullDisk ?? false;
     this.archive = options.archive ?? true;
+    this.insecure = options.insecure ?? false;
+    // With users: nobody reads before `ada` has signed in, who may not derive.
+    this.users = options.users ?? false;
+    this.visitor = '';
+  }
+
+  session() {
+    const why = this.users ? 'denied by line 3: deny anyone derive **' : '';
+    const right = (/** @type {boolean} */ allowed) => ({ some: allowed, all: allowed, why });
+    const known = !this.users || this.visitor !== '';
+    return {
+      principal: this.visitor === '' ? 'anyone' : `user:${this.visitor}`, signed_in: this.visitor !== '', can_sign_in: this.users, insecure: this.insecure,
+      may: { read: right(known), steer: right(known), derive: right(!this.users) },
+    };
   }
 
   server() {
@@ -320,6 +334,15 @@ function answer(bus, url, method, body) {
   const s = bus.find(query.get('stream') ?? '');
   const now = wallNow();
   switch (`${method} ${url.pathname}`) {
+    case 'GET /api/session':
+      return [200, bus.session()];
+    case 'POST /api/sign-in':
+      if (body.user !== 'ada' || body.password !== 'analytical engine') return [401, { error: 'wrong name or password', help: 'try again; an administrator can set another password' }];
+      bus.visitor = body.user;
+      return [200, {}];
+    case 'POST /api/sign-out':
+      bus.visitor = '';
+      return [200, {}];
     case 'GET /api/streams':
       return [200, { server: bus.server(), streams: bus.all.map((each) => bus.describe(each, now, true)) }];
     case 'GET /api/account':

@@ -2,6 +2,7 @@
  * The HTTP side of the protocol: requests on demand, never polled faster than a user reads.
  */
 import type { Made } from './model/derived-chip';
+import { ANYONE, readVisitor, type Visitor } from './model/visitor';
 import { fields, flag, list, number, parseJson, text } from './wire/json';
 import { readAccount, readGapDetail, readServer, readStreams, type Account, type GapDetail, type ServerInfo, type Stream } from './wire/messages';
 
@@ -58,6 +59,26 @@ export async function fetchGaps(stream: string, from: bigint, to: bigint, limit:
   const answer = await ask(`/api/gaps?${query}`);
   const items = Array.isArray(answer) ? answer : list(fields(answer), 'gaps');
   return items.map(readGapDetail);
+}
+
+/** Returns the visitor of this page; a server without visitors lets anyone do anything. */
+export async function fetchVisitor(): Promise<Visitor> {
+  try {
+    return readVisitor(await ask('/api/session'));
+  } catch (error) {
+    if (error instanceof Refused && error.status === 404) return ANYONE;
+    throw error;
+  }
+}
+
+/** Signs a user in: the answer sets the cookie of the session, which no script reads. */
+export async function signIn(user: string, password: string): Promise<void> {
+  await post('/api/sign-in', { user, password });
+}
+
+/** Ends the session. */
+export async function signOut(): Promise<void> {
+  await post('/api/sign-out', {});
 }
 
 /** State of loss injection: whether it is possible here, and its probability. */

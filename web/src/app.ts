@@ -3,7 +3,7 @@
  *
  * Decisions worth a test are in `model/`; this file only routes events.
  */
-import { fetchGaps, fetchInjection, fetchStreams, Refused, setInjection } from './api';
+import { fetchGaps, fetchInjection, fetchStreams, fetchVisitor, Refused, setInjection } from './api';
 import { LeadingStages } from './leading-stages';
 import { Live, type Connection } from './live';
 import { gapOfDetail } from './model/gaps';
@@ -12,12 +12,14 @@ import { connectionSentence, noticeOf, type Standing } from './model/notices';
 import { sentence, worstStream } from './model/sentence';
 import { firstPlots } from './model/tree';
 import type { Zone } from './model/time';
+import { ANYONE, barred, doorOf, type Visitor } from './model/visitor';
 import { Plots } from './plots';
 import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
 import { byId } from './ui/dom';
 import { GapCard } from './ui/gap-card';
 import { commandOf, KeySheet, type Command } from './ui/keys';
 import { NoticeBoard } from './ui/notice-board';
+import { SignIn } from './ui/sign-in';
 import { SourcesForm } from './ui/sources-form';
 import { StreamList } from './ui/stream-list';
 import { applyTheme, onSystemTheme, otherTheme, readPalette, storedTheme, type Palette } from './ui/theme';
@@ -47,6 +49,9 @@ export class App {
   readonly #list: StreamList;
   readonly #top: TopBar;
   readonly #account: AccountPanel;
+  readonly #signIn = new SignIn();
+  readonly #sources = new SourcesForm();
+  #visitor: Visitor = ANYONE;
   #palette: Palette;
   #zone: Zone = 'local';
   #streams: readonly Stream[] = [];
@@ -93,7 +98,6 @@ export class App {
       onClose: () => this.#showAccount(false),
       onGap: (gap) => { if (this.#selected !== null) this.#plots.focusGap(gapOfDetail(this.#selected, gap)); },
     });
-    new SourcesForm();
     this.#plots = new Plots(byId('grid', HTMLDivElement), {
       live: this.#live, card: this.#card, fetchGaps,
       palette: () => this.#palette, zone: () => this.#zone, catalogue: () => this.#byName,
@@ -116,9 +120,13 @@ export class App {
     setInterval(() => { if (!document.hidden) this.#beat(); }, BEAT_MS);
     setInterval(() => void this.#askDisk(), DISK_MS);
     this.#onVisibility();
-    this.#live.connect();
-    void this.#ask();
+    void this.#ask().then(() => this.#connect());
     this.#beat();
+  }
+
+  /** Connects a visitor that may read; others would be refused again and again. */
+  #connect(): void {
+    if (doorOf(this.#visitor).kind === 'open') this.#live.connect();
   }
 
   #loadAddress(): void {
@@ -130,18 +138,29 @@ export class App {
   /** Requests over HTTP what the socket does not send: the permission, and whether loss can be injected. */
   async #ask(): Promise<void> {
     try {
+      this.#admit(await fetchVisitor());
+      if (doorOf(this.#visitor).kind === 'sign-in') return this.#say();
       const { server, streams } = await fetchStreams();
       this.#refused = null;
       this.#hello(server);
       this.#onStreams(streams);
       const { available, probability } = await fetchInjection();
       this.#injecting = probability > 0;
-      this.#top.showInjection(available, this.#injecting);
+      this.#top.showInjection(available, this.#injecting, barred(this.#visitor, 'steer', 'all'));
     } catch (error) {
       // Anything else shows as a lost connection, which the socket reports with its own wording.
       if (error instanceof Refused && (error.status === 401 || error.status === 403)) this.#refused = error;
     }
     this.#beat();
+  }
+
+  /** Shows who the visitor is, and disables what it may not do. */
+  #admit(visitor: Visitor): void {
+    this.#visitor = visitor;
+    this.#root.toggleAttribute('data-insecure', visitor.insecure);
+    this.#signIn.show(visitor);
+    if (doorOf(visitor).kind !== 'open') this.#live.disconnect();
+    this.#sources.bar({ join: barred(visitor, 'steer', 'some'), derive: barred(visitor, 'derive', 'some') });
   }
 
   /** The socket tells of the server once; its disk fills up meanwhile. */
@@ -253,6 +272,7 @@ export class App {
   }
 
   #say(): void {
+    if (doorOf(this.#visitor).kind === 'sign-in') return this.#top.say('quiet', 'Sign in to see the streams');
     const said = connectionSentence(this.#standing()) ?? sentence(this.#streams, (stream) => this.#stages.of(stream), this.#server?.archiveDisk ?? null);
     this.#top.say(said.mood, said.text);
   }
@@ -295,7 +315,7 @@ export class App {
     } catch (error) {
       this.#notices.toast(error instanceof Refused ? error.message : 'The server did not answer');
     }
-    this.#top.showInjection(true, this.#injecting);
+    this.#top.showInjection(true, this.#injecting, barred(this.#visitor, 'steer', 'all'));
   }
 
   #onDrag(traces: readonly TraceRequest[], at: { x: number; y: number }, phase: 'move' | 'drop' | 'cancel'): void {

@@ -66,6 +66,14 @@ export class Live {
     socket.onclose = () => this.#closed(socket);
   }
 
+  /** Ends the connection, and connects no more until asked to: a visitor without rights would be refused every time. */
+  disconnect(): void {
+    clearTimeout(this.#retry);
+    const socket = this.#socket;
+    this.#socket = null;
+    socket?.close();
+  }
+
   /** Asks for a view, or changes it; the same request twice is sent once. */
   setView(request: ViewRequest): void {
     const written = writeView(request);

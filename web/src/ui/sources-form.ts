@@ -4,12 +4,23 @@
 import { derive, fetchDerived, fetchPatterns, forget, join, leave, Refused } from '../api';
 import { derivedChip } from '../model/derived-chip';
 import { parseInputs } from '../model/inputs';
-import { byId, el, setText } from './dom';
+import { byId, el, setAttribute, setText } from './dom';
 
 /** The two forms, folded until needed. */
 export class SourcesForm {
+  readonly #join = joinForm();
+  readonly #derive = deriveForm();
+
   constructor() {
-    byId('sources', HTMLDivElement).append(joinForm(), deriveForm());
+    byId('sources', HTMLDivElement).append(this.#join, this.#derive);
+  }
+
+  /** Disables what this visitor may not do; an empty reason enables it. */
+  bar(reasons: { readonly join: string; readonly derive: string }): void {
+    for (const [details, why] of [[this.#join, reasons.join], [this.#derive, reasons.derive]] as const) {
+      setAttribute(details, 'title', why === '' ? null : why);
+      for (const control of details.querySelectorAll('form input, form button')) control.toggleAttribute('disabled', why !== '');
+    }
   }
 }
 

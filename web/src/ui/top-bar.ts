@@ -84,9 +84,11 @@ export class TopBar {
     setAttribute(this.#clock, 'title', `${day(now, zone)} · ${zone === 'utc' ? 'UTC' : 'local time'} (u changes)`);
   }
 
-  /** Shows the "lose 1 %" switch where loss can be planted. */
-  showInjection(available: boolean, on: boolean): void {
+  /** Shows the "lose 1 %" switch where loss can be planted; `barred` says why this visitor may not. */
+  showInjection(available: boolean, on: boolean, barred = ''): void {
     this.#inject.hidden = !available;
+    this.#inject.disabled = barred !== '';
+    if (barred !== '') setAttribute(this.#inject, 'title', barred);
     setAttribute(this.#inject, 'aria-checked', String(on));
   }
 }
