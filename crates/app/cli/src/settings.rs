@@ -17,6 +17,8 @@ use toml::{Table, Value};
 
 /// The environment variable that names the file of settings.
 const CONFIG_VARIABLE: &str = "TALLYCAST_CONFIG";
+/// The environment variable that names the folder of access files.
+const ACCESS_VARIABLE: &str = "TALLYCAST_ACCESS";
 
 /// Flags of every verb that select the sources of settings.
 #[derive(Args, Clone, Debug, Default)]
@@ -58,7 +60,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is.
-pub(crate) const KEYS: [Key; 8] = [
+pub(crate) const KEYS: [Key; 9] = [
     Key {
         name: "bus.address",
         flag: Some("--bus"),
@@ -113,6 +115,14 @@ pub(crate) const KEYS: [Key; 8] = [
         variable: None,
         about: "interpreter that runs the operators",
         default: "\"python3\"",
+        check: |value| text(value).map(drop),
+    },
+    Key {
+        name: "access.folder",
+        flag: Some("--access"),
+        variable: Some(ACCESS_VARIABLE),
+        about: "folder of the access files: rules, users, tokens; empty: tallycast beside this file",
+        default: "\"\"",
         check: |value| text(value).map(drop),
     },
     Key {
@@ -189,6 +199,17 @@ impl Settings {
     pub(crate) fn named_bus(&self) -> anyhow::Result<Option<String>> {
         let (value, origin) = self.value("bus.address", None)?;
         Ok(if origin == Origin::Default { None } else { Some(text(&value)?.to_owned()) })
+    }
+
+    /// Returns the folder of access files that a flag, the environment or the file names, or the usual one.
+    pub(crate) fn access_folder(&self, flag: Option<&Path>) -> anyhow::Result<PathBuf> {
+        let flag = flag.map(|path| path.to_str().ok_or_else(|| anyhow!("{} is not text", path.display())));
+        let named = self.text("access.folder", flag.transpose()?)?;
+        if !named.is_empty() {
+            return Ok(named.into());
+        }
+        let usual = config_folder().map(|folder| folder.join("tallycast"));
+        usual.ok_or_else(|| anyhow!("no folder of access files, as HOME is not set\nname one with --access"))
     }
 
     /// Makes this process's node on the bus.
@@ -292,9 +313,13 @@ fn open_default(path: &Path) -> anyhow::Result<File> {
 
 /// Returns the file that is read unless another is named.
 pub(crate) fn default_path() -> Option<PathBuf> {
+    config_folder().map(|folder| folder.join("tallycast.toml"))
+}
+
+/// Returns the folder of this user's settings. Source: XDG Base Directory Specification.
+fn config_folder() -> Option<PathBuf> {
     let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".config")));
-    folder.map(|folder| folder.join("tallycast.toml"))
+    folder.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".config")))
 }
 
 /// Reads the value of `monitor.patterns`.

@@ -1,5 +1,6 @@
 //! The verbs, one file each: arguments and wiring.
 
+mod access;
 mod agent;
 mod apps;
 mod archive;
@@ -82,6 +83,9 @@ pub(crate) enum Verb {
     #[cfg(feature = "instruments")]
     #[command(flatten)]
     Instruments(instruments::Verb),
+    /// Say who may read, publish, derive, steer and administer: users, tokens, rules
+    #[command(after_help = access::EXAMPLES)]
+    Access(access::Arguments),
     /// Check a settings file, or show every setting and its origin
     #[command(after_help = config::EXAMPLES)]
     Config(config::Arguments),
@@ -109,6 +113,7 @@ impl Verb {
             Self::Doctor(arguments) => doctor::run(arguments, sources),
             #[cfg(feature = "instruments")]
             Self::Instruments(verb) => verb.run(),
+            Self::Access(arguments) => access::run(arguments, sources),
             Self::Config(arguments) => config::run(arguments, sources),
         }
     }

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sample::{StreamName, StreamPattern};
+use serde::Serialize;
 
 pub use parse::{MAX_POLICY_BYTES, MAX_RULES, PolicyError, Problem};
 
@@ -74,7 +75,10 @@ pub enum Who {
 }
 
 /// Answer to a question, and its ground.
-#[derive(Clone, PartialEq, Eq, Debug)]
+///
+/// JSON: `allowed`, `may`, `line` and `rule` (null if no line decided), `reason` in words.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(into = "Told")]
 pub struct Decision {
     /// Whether it is allowed.
     pub is_allowed: bool,
@@ -82,6 +86,16 @@ pub struct Decision {
     pub may: May,
     /// What decided.
     pub ground: Ground,
+}
+
+/// A decision in JSON.
+#[derive(Serialize)]
+struct Told {
+    allowed: bool,
+    may: May,
+    line: Option<u32>,
+    rule: Option<String>,
+    reason: String,
 }
 
 /// What decided a question.
@@ -244,6 +258,16 @@ impl Ground {
             Self::NoFile(_) => "no file".to_owned(),
             Self::Scope => "scope".to_owned(),
         }
+    }
+}
+
+impl From<Decision> for Told {
+    fn from(decision: Decision) -> Self {
+        let (line, rule) = match &decision.ground {
+            Ground::Line { number, text } => (Some(*number), Some(text.to_string())),
+            Ground::NoLine | Ground::NoFile(_) | Ground::Scope => (None, None),
+        };
+        Self { allowed: decision.is_allowed, may: decision.may, line, rule, reason: decision.to_string() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
+mod access;
 mod account_page;
 mod accounts;
 mod apps;

@@ -26,7 +26,7 @@ pub(crate) fn run_as_nobody(arguments: &[&str]) -> Option<Output> {
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallycast"));
     command.args(arguments).env("XDG_CONFIG_HOME", "/nonexistent").env("NO_COLOR", "1");
-    for variable in ["TALLYCAST_BUS", "TALLYCAST_CONFIG", "TALLYCAST_LOG"] {
+    for variable in ["TALLYCAST_ACCESS", "TALLYCAST_BUS", "TALLYCAST_CONFIG", "TALLYCAST_LOG"] {
         command.env_remove(variable);
     }
     command
@@ -88,7 +88,7 @@ fn published_name(arguments: &[&str]) -> String {
     let verb = arguments.first().copied().unwrap_or_default();
     let own = arguments.get(1).filter(|it| !it.starts_with('-'));
     match own {
-        Some(own) if ["archive", "bench", "bridge", "config", "doctor"].contains(&verb) => {
+        Some(own) if ["access", "archive", "bench", "bridge", "config", "doctor"].contains(&verb) => {
             format!("{verb}-{own}")
         }
         _ => verb.to_owned(),

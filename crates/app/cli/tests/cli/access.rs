@@ -1,0 +1,109 @@
+//! Users, tokens and rules from the command line.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::program::{run, run_with};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// Runs `tallycast access` on a folder with a standard input; returns the exit code, the output and the messages.
+fn access(folder: &Path, arguments: &[&str], input: &str) -> (i32, String, String) {
+    let place = ["--access", folder.to_str().unwrap()];
+    let output = run_with(&[&["access"], arguments, &place[..]].concat(), &[], input);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn content(folder: &Path, file: &str) -> String {
+    std::fs::read_to_string(folder.join(file)).unwrap()
+}
+
+#[test]
+fn a_user_is_added_explained_and_removed_and_the_password_kept_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let access = |arguments: &[&str], input: &str| access(folder.path(), arguments, input);
+    let added =
+        access(&["user", "add", "ada", "--role", "operator", "--password-stdin"], &format!("{PASSWORD}\n"));
+    assert_eq!(added, (0, String::new(), String::new()));
+    assert!(!content(folder.path(), "users").contains(PASSWORD));
+    let (code, listed, _) = access(&["user", "list", "--json"], "");
+    assert_eq!(
+        (code, serde_json::from_str(&listed).unwrap()),
+        (0, json!({"name": "ada", "role": "operator"}))
+    );
+    std::fs::write(folder.path().join("access"), "group crew = ada\nallow group:crew steer lab/**\n")
+        .unwrap();
+    std::fs::set_permissions(folder.path().join("access"), Permissions::from_mode(0o644)).unwrap();
+    let explained = access(&["explain", "user:ada", "steer", "lab/laser"], "");
+    assert_eq!(
+        explained,
+        (0, "allowed by line 2: allow group:crew steer lab/**\n".to_owned(), String::new())
+    );
+    let (code, denied, _) = access(&["explain", "user:ada", "read", "lab/laser", "--json"], "");
+    let told: Value = serde_json::from_str(&denied).unwrap();
+    assert_eq!((code, &told["allowed"], &told["line"]), (1, &json!(false), &Value::Null));
+    assert_eq!(access(&["user", "remove", "ada"], "").0, 0);
+    assert_eq!(access(&["user", "list"], "").1, "user  role\n");
+}
+
+#[test]
+fn a_short_password_and_a_wrong_role_are_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, _, told) = access(folder.path(), &["user", "add", "ada", "--password-stdin"], "hunter2\n");
+    assert!(code == 2 && told.contains("fewer than 15 characters"), "{told}");
+    let (code, _, told) = access(folder.path(), &["user", "role", "ada", "operater"], "");
+    assert!(code == 2 && told.contains("did you mean `operator`?"), "{told}");
+    assert!(!folder.path().join("users").exists());
+}
+
+#[test]
+fn a_token_is_shown_once_and_bounded_by_its_scopes() {
+    let folder = tempfile::tempdir().unwrap();
+    let access = |arguments: &[&str]| access(folder.path(), arguments, "");
+    let (code, token, told) = access(&["token", "new", "scraper", "--may", "read", "--days", "1"]);
+    assert!(code == 0 && token.starts_with("tct_") && token.len() == 69, "{told}");
+    assert!(!content(folder.path(), "tokens").contains(&token.trim()[4..]));
+    let (_, listed, _) = access(&["token", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(
+        (&listed["name"], &listed["may"], &listed["expired"]),
+        (&json!("scraper"), &json!("read"), &json!(false))
+    );
+    let (code, told, _) = access(&["explain", "token:scraper", "steer", "lab/a"]);
+    assert_eq!((code, told.as_str()), (1, "denied: the token's scopes do not include steer\n"));
+    assert_eq!(access(&["token", "remove", "scraper"]).0, 0);
+    assert_eq!(access(&["explain", "token:scraper", "read", "lab/a"]).0, 2);
+}
+
+#[test]
+fn a_check_tells_the_line_and_the_mode_that_are_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let access = |arguments: &[&str], input: &str| access(folder.path(), arguments, input);
+    let (code, told, _) = access(&["check"], "");
+    assert!(code == 0 && told.contains("no rules") && told.contains("0 users, 0 tokens"), "{told}");
+    access(&["user", "add", "ada", "--password-stdin"], PASSWORD);
+    let users = folder.path().join("users");
+    std::fs::set_permissions(&users, Permissions::from_mode(0o644)).unwrap();
+    let (code, _, told) = access(&["check"], "");
+    assert!(code == 1 && told.contains(&format!("chmod 600 {}", users.display())), "{told}");
+    std::fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
+    let rules = folder.path().join("access");
+    std::fs::write(&rules, "alow anyone read **\n").unwrap();
+    std::fs::set_permissions(&rules, Permissions::from_mode(0o644)).unwrap();
+    let (code, _, told) = access(&["check"], "");
+    assert!(code == 1 && told.contains("line 1") && told.contains("did you mean `allow`?"), "{told}");
+}
+
+#[test]
+fn the_folder_is_named_by_flag_environment_or_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let by_variable = run_with(&["access", "check"], &[("TALLYCAST_ACCESS", path)], "");
+    assert!(String::from_utf8(by_variable.stdout).unwrap().starts_with(&format!("{path}: valid")));
+    let usual = run(&["access", "check"]);
+    assert!(String::from_utf8(usual.stdout).unwrap().starts_with("/nonexistent/tallycast: valid"));
+}
