@@ -193,13 +193,19 @@ fn wait_for_page(
 }
 
 fn tell(scene: &Scene<'_>, arguments: &Arguments) {
-    eprintln!("page      http://{}/", scene.listen);
+    eprintln!("page      {}", page_at(scene.listen));
     eprintln!("bus       {}", scene.bus);
     eprintln!("archive   {}", scene.folder.join(scene::ARCHIVE).display());
     eprintln!("streams   tallycast ls --bus '{}'", scene.bus);
     if !arguments.headless && arguments.duration.is_none() {
         eprintln!("Press Ctrl-C to stop.");
     }
+}
+
+/// Returns the address of the page: the monitor server encrypts it on other addresses than loopback.
+fn page_at(listen: SocketAddr) -> String {
+    let scheme = if listen.ip().is_loopback() { "http" } else { "https" };
+    format!("{scheme}://{listen}/")
 }
 
 /// Opens the page if there is a desktop; the absence of one is not a failure.
@@ -209,7 +215,7 @@ fn open_page(listen: SocketAddr) {
         return;
     }
     let mut command = std::process::Command::new("xdg-open");
-    command.arg(format!("http://{listen}/"));
+    command.arg(page_at(listen));
     command
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())

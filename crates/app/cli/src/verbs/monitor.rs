@@ -2,6 +2,7 @@
 
 mod inject_file;
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use monitor::{DEFAULT_PAGES_PER_ADDRESS, MAX_PAGES, MonitorConfig};
+use monitor::{Authority, DEFAULT_PAGES_PER_ADDRESS, MAX_PAGES, MonitorConfig, MonitorHandle, Tls, TlsError};
 use serde_json::json;
 use tallycast::StreamPattern;
 use toml::Value;
@@ -29,6 +30,8 @@ Examples:
   tallycast monitor                                       every stream; page at http://127.0.0.1:7480/
   tallycast monitor 'lab/**' --archive tallycast-archive  with recorded history
   tallycast monitor --listen 0.0.0.0:7480 --allow-host control-room.example
+  tallycast monitor --listen 0.0.0.0:7480 --tls host.crt,host.key
+  tallycast monitor --fingerprint                         of this host's own certificate authority
 
 More streams can be joined or derived at run time, on the page or through the API; to do so at the start, use
 [monitor] in the settings.";
@@ -41,6 +44,19 @@ pub(crate) struct Arguments {
     /// Address of the page and the API [default: monitor.listen of the settings]
     #[arg(long, value_name = "ADDRESS", value_parser = settings::listen_address)]
     listen: Option<SocketAddr>,
+    /// Encrypt page and API: auto, with a certificate of this host's own authority; off; or files in PEM, CERTIFICATE,KEY,
+    /// read again when they change [default: off on loopback, else auto]
+    #[arg(long, value_name = "TLS", value_parser = tls)]
+    tls: Option<Tls>,
+    /// Listen on other addresses than loopback without encryption: every host on the way can read and change everything
+    #[arg(long)]
+    insecure: bool,
+    /// Folder of users, tokens and rules; see tallycast access [default: access.folder of the settings]
+    #[arg(long, value_name = "DIR")]
+    access: Option<PathBuf>,
+    /// Print the SHA-256 fingerprint of this host's own certificate authority and its file for browsers, and end
+    #[arg(long)]
+    fingerprint: bool,
     /// Also show recorded history from the archive in this folder
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
@@ -67,16 +83,15 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    if arguments.fingerprint {
+        return print_fingerprint(arguments.json);
+    }
     let settings = sources.load()?;
     let cancellation = arguments.child.cancellation()?;
     let config = arguments.config(&settings)?;
     let node = config.node.clone();
     let handle = monitor::start(config)?;
-    if arguments.json {
-        print_line(&json!({"event": "listening", "address": handle.address().to_string()}))?;
-    } else {
-        eprintln!("the page is at http://{}/", handle.address());
-    }
+    say_where(&handle, arguments.json)?;
     let deadline = Deadline::after(arguments.duration);
     while !deadline.is_over() && !cancellation.wait(deadline.left(Duration::MAX)) {}
     let accounts = handle.finish(arguments.child.patience);
@@ -90,6 +105,33 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     Ok(if in_order { Outcome::Fine } else { Outcome::Found })
 }
 
+/// Says where the page is, and by what a browser can know its server.
+fn say_where(handle: &MonitorHandle, json: bool) -> anyhow::Result<()> {
+    let fingerprint = handle.authority().map(Authority::fingerprint);
+    if json {
+        let address = handle.address().to_string();
+        let listening = json!({"event": "listening", "address": address, "page": handle.page(), "fingerprint": fingerprint});
+        return Ok(print_line(&listening)?);
+    }
+    eprintln!("the page is at {}", handle.page());
+    if let Some(authority) = handle.authority() {
+        eprintln!("its certificate authority has the SHA-256 fingerprint\n  {}", authority.fingerprint());
+        eprintln!("browsers trust it once they have imported {}", authority.certificate_file().display());
+    }
+    Ok(())
+}
+
+fn print_fingerprint(json: bool) -> anyhow::Result<Outcome> {
+    let authority = Authority::open(&monitor::default_tls_folder().ok_or(TlsError::NoFolder)?)?;
+    let (fingerprint, file) = (authority.fingerprint(), authority.certificate_file());
+    if json {
+        print_line(&json!({"event": "authority", "fingerprint": fingerprint, "certificate": file}))?;
+    } else {
+        writeln!(std::io::stdout(), "{fingerprint}\n{}", file.display())?;
+    }
+    Ok(Outcome::Fine)
+}
+
 impl Arguments {
     fn config(&self, settings: &Settings) -> anyhow::Result<MonitorConfig> {
         let given = (!self.patterns.is_empty())
@@ -100,6 +142,13 @@ impl Arguments {
 
         let mut config = MonitorConfig::new(settings.node()?);
         config.listen = listen.parse()?;
+        config.tls = self.tls.clone().unwrap_or_default();
+        config.insecure = self.insecure;
+        config.access = match self.access.as_deref() {
+            named @ Some(_) => Some(settings.access_folder(named)?),
+            // Without a home there are no users.
+            None => settings.access_folder(None).ok(),
+        };
         config.reader.clone_from(&self.reader);
         config.patterns = patterns(&joined)?;
         config.derived = derivations(&derived)?;
@@ -119,6 +168,18 @@ impl Arguments {
             Some(root) => config.archive(root.as_path()),
             None => config,
         })
+    }
+}
+
+/// Reads how page and API are encrypted.
+fn tls(text: &str) -> Result<Tls, String> {
+    match text {
+        "auto" => Ok(Tls::Automatic),
+        "off" => Ok(Tls::Off),
+        files => {
+            let (certificate, key) = files.split_once(',').ok_or("write auto, off, or CERTIFICATE,KEY")?;
+            Ok(Tls::Files { certificate: certificate.into(), key: key.into() })
+        }
     }
 }
 
