@@ -117,8 +117,7 @@ function isFree(port: number): Promise<boolean> {
   });
 }
 
-/** Returns the path of the command. */
-export function binary(): string {
+function binary(): string {
   const built = process.env['TALLYCAST_BIN'] ?? fileURLToPath(new URL('../../../target/debug/tallycast', import.meta.url));
   if (!existsSync(built)) throw new Error(`${built} is missing: cargo build -p tallycast-cli`);
   return built;
