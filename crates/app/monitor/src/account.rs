@@ -6,6 +6,7 @@ use ledger::{Account, AccountState, ReaderRows, Stage};
 use serde_json::{Value, json};
 use tallycast::{Reach, StreamAccount, account_json};
 
+use crate::admission::Visitor;
 use crate::history::{History, StreamSlot};
 use crate::inherited::Inputs;
 use crate::memory::StreamMemory;
@@ -14,8 +15,8 @@ use crate::memory::StreamMemory;
 const LISTED_GAPS: usize = 256;
 
 /// Returns a stream's account in the form of `docs/reference/formats/account.md`, with all stages in order, plus the elements
-/// never shown to viewers.
-pub(crate) fn account_of(slot: &StreamSlot, history: &History) -> Value {
+/// never shown to viewers. Its gaps tell those of its inputs that the visitor may read.
+pub(crate) fn account_of(slot: &StreamSlot, history: &History, visitor: &Visitor) -> Value {
     let memory = slot.memory();
     let mut json = account_json(&present(&memory));
     let rows = memory.account.as_ref().map(|account| account.account.elements).unwrap_or_default();
@@ -24,7 +25,7 @@ pub(crate) fn account_of(slot: &StreamSlot, history: &History) -> Value {
     drop(memory);
     let rung = |stage: Stage| json!({"stage": stage.name(), "elements": rows.lost[stage]});
     json["ladder"] = Stage::ALL.into_iter().map(rung).collect();
-    let inputs = Inputs::of(&schema, history);
+    let inputs = Inputs::of(&schema, history, |name| visitor.reads(name));
     json["gaps"] = gaps.iter().map(|gap| inputs.gap_json(gap)).collect();
     json["browsers"] = json!({"lost_elements": slot.lost_in_browsers()});
     json

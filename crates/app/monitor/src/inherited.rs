@@ -31,12 +31,14 @@ struct Inherited {
 }
 
 impl Inputs {
-    /// Finds the inputs that a derived stream's labels name.
-    pub(crate) fn of(schema: &Schema, history: &History) -> Self {
+    /// Finds the inputs that a derived stream's labels name, and that may be read.
+    pub(crate) fn of(schema: &Schema, history: &History, may_read: impl Fn(&str) -> bool) -> Self {
         let inputs = schema.labels.iter().filter(|(label, _)| label.starts_with(INPUT_LABEL));
         let mut names: Vec<_> = inputs.filter_map(|(_, input)| Some(input.split_once(':')?.0)).collect();
         names.sort_unstable();
         names.dedup();
+        // Labels are free text of any publisher: they must not show a reader the gaps of another stream.
+        names.retain(|name| may_read(name));
         let found = |name: &str| (name.to_owned(), history.stream(name));
         Self { streams: names.into_iter().map(found).collect(), rate: schema.rate }
     }
@@ -128,7 +130,7 @@ mod tests {
     #[test]
     fn an_inherited_hole_tells_the_input_and_its_stage() {
         let (history, derived) = scene();
-        let inputs = Inputs::of(&derived.schema, &history);
+        let inputs = Inputs::of(&derived.schema, &history, |_| true);
         let json = inputs.gap_json(&hole(&derived, 10..20));
         assert_eq!(json["inherited"][0]["stream"], "lab/x");
         assert_eq!(json["inherited"][0]["lost"]["injected"], 10);
@@ -137,9 +139,17 @@ mod tests {
     }
 
     #[test]
+    fn an_input_that_may_not_be_read_is_not_told() {
+        let (history, derived) = scene();
+        let inputs = Inputs::of(&derived.schema, &history, |name| name != "lab/x");
+        let gap = hole(&derived, 10..20);
+        assert_eq!(inputs.gap_json(&gap), gap.to_json());
+    }
+
+    #[test]
     fn a_hole_beside_the_input_s_gap_says_that_it_is_none_of_it() {
         let (history, derived) = scene();
-        let inputs = Inputs::of(&derived.schema, &history);
+        let inputs = Inputs::of(&derived.schema, &history, |_| true);
         let json = inputs.gap_json(&hole(&derived, 20..30));
         assert_eq!(json["inherited"], json!([]));
         assert!(json["evidence"].to_string().contains("no input"));
@@ -148,7 +158,7 @@ mod tests {
     #[test]
     fn other_gaps_are_as_they_are() {
         let (history, derived) = scene();
-        let plain = Inputs::of(&scene::info("lab/y", 100).schema, &history);
+        let plain = Inputs::of(&scene::info("lab/y", 100).schema, &history, |_| true);
         let gap = hole(&derived, 10..20);
         assert_eq!(plain.gap_json(&gap), gap.to_json());
     }

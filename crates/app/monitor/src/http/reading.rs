@@ -58,7 +58,7 @@ pub(super) async fn account(
 ) -> Result<Response, Refused> {
     let name = readable(&visitor, &query)?;
     let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
-    let account = account_of(&slot, &shared.history);
+    let account = account_of(&slot, &shared.history, &visitor);
     Ok(typed(JSON, account.to_string()))
 }
 
@@ -82,7 +82,7 @@ pub(super) async fn gaps(
         let gaps = range::gaps(&shared, &name, from..to)?;
         let newest = gaps.len().saturating_sub(limit);
         let schema = shared.history.stream(&name).map(|slot| Arc::clone(&slot.memory().info.schema));
-        let inputs = schema.map(|schema| Inputs::of(&schema, &shared.history));
+        let inputs = schema.map(|schema| Inputs::of(&schema, &shared.history, |name| visitor.reads(name)));
         let json = |gap: &Arc<KnownGap>| inputs.as_ref().map_or_else(|| gap.to_json(), |it| it.gap_json(gap));
         let gaps: Vec<_> = gaps[newest..].iter().map(json).collect();
         Ok(typed(JSON, serde_json::Value::Array(gaps).to_string()))
