@@ -1,4 +1,4 @@
-//! Bounds of guessing: failed sign-ins per source, and per source and user.
+//! Bounds of guessing: failed sign-ins per source and user, per source, per site, and of all together.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,22 +12,26 @@ use crate::Digest;
 const PER_USER: Allowance = Allowance { burst: 5, interval: Duration::from_secs(60) };
 /// Failures of one source with all users at once, then one in ten seconds: a laboratory behind one address.
 const PER_SOURCE: Allowance = Allowance { burst: 30, interval: Duration::from_secs(10) };
-/// The most sources and pairs that are remembered; the one with the least to wait for is forgotten.
-const MAX_ENTRIES: usize = 4_096;
+/// Failures of one IPv6 site at once, then one in two seconds: it has 65,536 networks, each of which is a source.
+const PER_SITE: Allowance = Allowance { burst: 60, interval: Duration::from_secs(2) };
+/// Failures of all sources at once, then one a second: guesses take a tenth of one processor at most. No single source or
+/// site can use them up.
+const IN_ALL: Allowance = Allowance { burst: 120, interval: Duration::from_secs(1) };
 
 /// Failed sign-ins, by where they came from.
 ///
-/// No bound is per user alone: anybody could lock the user out. Guesses from many sources are bounded by the time that
-/// the verification of each takes.
+/// No bound is per user alone: anybody could lock the user out. Memory is bounded by the failures of all sources.
 #[derive(Debug, Default)]
 pub struct Attempts(HashMap<Key, Instant>);
 
-/// A source, or a source with one user.
+/// Group of attempts that is bounded as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Key {
-    source: IpAddr,
-    /// The name as it was given, which may be no user's.
-    user: Option<Digest>,
+enum Key {
+    /// The name is as it was given, and may be no user's.
+    User(IpAddr, Digest),
+    Source(IpAddr),
+    Site(u128),
+    All,
 }
 
 /// Attempts allowed at once, and the time in which one more is.
@@ -45,13 +49,12 @@ impl Attempts {
     /// # Errors
     /// The time to wait; then nothing was taken.
     pub fn take(&mut self, now: Instant, source: IpAddr, user: &str) -> Result<(), Duration> {
-        let keys = keys(source, user);
-        let wait = keys.iter().map(|(key, allowance)| allowance.wait(now, self.due(*key))).max();
+        self.0.retain(|_, due| *due > now);
+        let wait = keys(source, user).map(|(key, allowance)| allowance.wait(now, self.due(key))).max();
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
             return Err(wait);
         }
-        for (key, allowance) in keys {
-            self.make_room(now);
+        for (key, allowance) in keys(source, user) {
             let due = self.due(key).max(now) + allowance.interval;
             self.0.insert(key, due);
         }
@@ -61,8 +64,7 @@ impl Attempts {
     /// Gives back what an attempt took, and forgets the user's failures from this source.
     pub fn succeed(&mut self, source: IpAddr, user: &str) {
         self.give_back(source, user);
-        let [_, (of_user, _)] = keys(source, user);
-        self.0.remove(&of_user);
+        self.0.remove(&Key::User(network(source), Digest::of(user)));
     }
 
     /// Gives back what an attempt took that was not verified.
@@ -78,23 +80,22 @@ impl Attempts {
     fn due(&self, key: Key) -> Instant {
         self.0.get(&key).copied().unwrap_or(Instant::ORIGIN)
     }
-
-    fn make_room(&mut self, now: Instant) {
-        if self.0.len() < MAX_ENTRIES {
-            return;
-        }
-        self.0.retain(|_, due| *due > now);
-        if self.0.len() >= MAX_ENTRIES
-            && let Some(least) = self.0.iter().min_by_key(|(_, due)| **due).map(|(key, _)| *key)
-        {
-            self.0.remove(&least);
-        }
-    }
 }
 
-fn keys(source: IpAddr, user: &str) -> [(Key, Allowance); 2] {
-    let source = network(source);
-    [(Key { source, user: None }, PER_SOURCE), (Key { source, user: Some(Digest::of(user)) }, PER_USER)]
+/// Returns the groups that an attempt belongs to.
+fn keys(source: IpAddr, user: &str) -> impl Iterator<Item = (Key, Allowance)> {
+    let (source, user) = (network(source), Digest::of(user));
+    let site = site(source).map(|site| (Key::Site(site), PER_SITE));
+    let others = [(Key::User(source, user), PER_USER), (Key::Source(source), PER_SOURCE), (Key::All, IN_ALL)];
+    others.into_iter().chain(site)
+}
+
+/// Returns the first 48 bits of an IPv6 address: the largest usual assignment to a site (RFC 6177 §2).
+fn site(address: IpAddr) -> Option<u128> {
+    match address {
+        IpAddr::V6(address) => Some(u128::from(address) >> 80),
+        IpAddr::V4(_) => None,
+    }
 }
 
 /// Returns an IPv6 address without its last 64 bits, which its host chooses (RFC 4291 §2.5.1).
@@ -185,14 +186,29 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_those_who_wait_longest_are_remembered() {
+    fn a_site_with_many_networks_is_bounded_and_locks_nobody_else_out() {
         let mut attempts = Attempts::default();
-        exhaust(&mut attempts, at(0), "192.0.2.7", |_| "ada".to_owned());
-        for number in 0..2 * MAX_ENTRIES as u32 {
-            let other = IpAddr::V4((0x0a00_0000 + number).into());
-            assert_eq!(attempts.take(at(1), other, "ada"), Ok(()));
+        let mut taken = 0;
+        for network in 0..1_000 {
+            taken +=
+                u32::from(attempts.take(at(0), source(&format!("2001:db8:7:{network}::1")), "ada").is_ok());
         }
-        assert!(attempts.0.len() <= MAX_ENTRIES);
-        assert!(attempts.take(at(1), source("192.0.2.7"), "ada").is_err());
+        assert_eq!(taken, 60);
+        assert_eq!(attempts.take(at(0), source("2001:db8:8::1"), "ada"), Ok(()));
+        assert_eq!(attempts.take(at(0), source("192.0.2.7"), "ada"), Ok(()));
+    }
+
+    #[test]
+    fn all_sources_together_are_bounded_and_so_is_memory() {
+        let mut attempts = Attempts::default();
+        let (mut taken, mut most) = (0, 0);
+        for number in 0..20_000_u32 {
+            let other = IpAddr::V4((0x0a00_0000 + number).into());
+            taken += u64::from(attempts.take(at(u64::from(number / 10)), other, "ada").is_ok());
+            most = most.max(attempts.0.len());
+        }
+        assert_eq!(taken, 120 + 1_999);
+        // For each failure of the last minute: a user and a source.
+        assert!(most <= 2 * (120 + 60) + 1, "{most}");
     }
 }

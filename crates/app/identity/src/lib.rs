@@ -16,7 +16,9 @@ mod users;
 pub use attempts::Attempts;
 pub use folder::{Content, Folder, FolderError};
 pub use identity::{Identity, Refresh, SignInError};
-pub use password::{Busy, Cost, MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARS, PasswordError, PasswordHash};
+pub use password::{
+    Busy, Cost, MAX_PASSWORD_BYTES, MAX_WAITING, MIN_PASSWORD_CHARS, PasswordError, PasswordHash,
+};
 pub use private_file::FileError;
 pub use secret::{Digest, InvalidDigest, Secret};
 pub use sessions::{MAX_SESSION_IDLE, SessionId};

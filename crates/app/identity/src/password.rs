@@ -19,8 +19,8 @@ pub const MAX_PASSWORD_BYTES: usize = 1_024;
 const MAX_MEMORY_KIB: u32 = 1 << 20;
 /// The most passes that a stored hash may ask for.
 const MAX_PASSES: u32 = 16;
-/// The most passwords that wait for their verification; each takes a tenth of a second.
-const MAX_WAITING: usize = 8;
+/// The most passwords under verification, of which one has its turn: it takes a tenth of a second.
+pub const MAX_WAITING: usize = 8;
 
 /// Work that a guess costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -29,8 +29,9 @@ use crate::tls::{Authority, Certificates};
 
 /// Frames are made within milliseconds: two threads serve a control room.
 const SERVER_THREADS: usize = 2;
-/// Reads of the store and of spans wait for each other anyway.
-const BLOCKING_THREADS: usize = 8;
+/// Reads of the store and of spans wait for each other anyway. Passwords that wait for their turn leave threads for them
+/// and for the look at revocations.
+const BLOCKING_THREADS: usize = identity::MAX_WAITING + 8;
 /// Maximum time for open connections to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
