@@ -201,15 +201,28 @@ impl Settings {
         Ok(if origin == Origin::Default { None } else { Some(text(&value)?.to_owned()) })
     }
 
-    /// Returns the folder of access files that a flag, the environment or the file names, or the usual one.
+    /// Returns the folder of access files for a command that edits them, which makes it if need be.
     pub(crate) fn access_folder(&self, flag: Option<&Path>) -> anyhow::Result<PathBuf> {
+        let folder = self.named_access_folder(flag)?.or_else(usual_access_folder);
+        folder.ok_or_else(|| anyhow!("no folder of access files, as HOME is not set\nname one with --access"))
+    }
+
+    /// Returns the folder of access files for a service: one that is named must exist, since a mistyped name would
+    /// leave the service without users and rules.
+    pub(crate) fn access_in_force(&self, flag: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
+        let Some(named) = self.named_access_folder(flag)? else { return Ok(usual_access_folder()) };
+        if !named.is_dir() {
+            let path = named.display();
+            bail!("{path} is not a folder\nmake it with its first user: tallycast access --access {path} user add NAME");
+        }
+        Ok(Some(named))
+    }
+
+    /// Returns the folder of access files that a flag, the environment or the file names.
+    fn named_access_folder(&self, flag: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
         let flag = flag.map(|path| path.to_str().ok_or_else(|| anyhow!("{} is not text", path.display())));
         let named = self.text("access.folder", flag.transpose()?)?;
-        if !named.is_empty() {
-            return Ok(named.into());
-        }
-        let usual = config_folder().map(|folder| folder.join("tallycast"));
-        usual.ok_or_else(|| anyhow!("no folder of access files, as HOME is not set\nname one with --access"))
+        Ok(if named.is_empty() { None } else { Some(named.into()) })
     }
 
     /// Makes this process's node on the bus.
@@ -316,10 +329,16 @@ pub(crate) fn default_path() -> Option<PathBuf> {
     config_folder().map(|folder| folder.join("tallycast.toml"))
 }
 
-/// Returns the folder of this user's settings. Source: XDG Base Directory Specification.
+/// Returns the folder of access files unless another is named.
+fn usual_access_folder() -> Option<PathBuf> {
+    config_folder().map(|folder| folder.join("tallycast"))
+}
+
+/// Returns the folder of this user's settings. Source: XDG Base Directory Specification, by which an empty variable is
+/// none.
 fn config_folder() -> Option<PathBuf> {
-    let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    folder.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".config")))
+    let named = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    named("XDG_CONFIG_HOME").or_else(|| named("HOME").map(|home| home.join(".config")))
 }
 
 /// Reads the value of `monitor.patterns`.

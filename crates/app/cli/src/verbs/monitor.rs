@@ -144,11 +144,7 @@ impl Arguments {
         config.listen = listen.parse()?;
         config.tls = self.tls.clone().unwrap_or_default();
         config.insecure = self.insecure;
-        config.access = match self.access.as_deref() {
-            named @ Some(_) => Some(settings.access_folder(named)?),
-            // Without a home there are no users.
-            None => settings.access_folder(None).ok(),
-        };
+        config.access = settings.access_in_force(self.access.as_deref())?;
         config.reader.clone_from(&self.reader);
         config.patterns = patterns(&joined)?;
         config.derived = derivations(&derived)?;

@@ -106,4 +106,27 @@ fn the_folder_is_named_by_flag_environment_or_settings() {
     assert!(String::from_utf8(by_variable.stdout).unwrap().starts_with(&format!("{path}: valid")));
     let usual = run(&["access", "check"]);
     assert!(String::from_utf8(usual.stdout).unwrap().starts_with("/nonexistent/tallycast: valid"));
+    // An empty variable is none.
+    let at_home = run_with(&["access", "check"], &[("XDG_CONFIG_HOME", ""), ("HOME", path)], "");
+    let told = String::from_utf8(at_home.stdout).unwrap();
+    assert!(told.starts_with(&format!("{path}/.config/tallycast: valid")), "{told}");
+    let homeless = run_with(&["access", "check"], &[("XDG_CONFIG_HOME", ""), ("HOME", "")], "");
+    let told = String::from_utf8(homeless.stderr).unwrap();
+    assert!(homeless.status.code() == Some(2) && told.contains("name one with --access"), "{told}");
+}
+
+#[test]
+fn a_monitor_does_not_begin_with_a_mistyped_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("acess");
+    let missing = missing.to_str().unwrap();
+    let monitor = ["monitor", "--listen", "127.0.0.1:0", "--bus", "udp://239.84.0.0:7400?iface=lo", "-t", "1ms"];
+    let by_flag = run(&[&monitor[..], &["--access", missing]].concat());
+    let by_variable = run_with(&monitor, &[("TALLYCAST_ACCESS", missing)], "");
+    for output in [by_flag, by_variable] {
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(&format!("{missing} is not a folder")), "{told}");
+        assert!(told.contains(&format!("tallycast access --access {missing} user add NAME")), "{told}");
+    }
 }
