@@ -72,6 +72,13 @@ impl Refused {
         refused.by("attempts", "attempts to sign in are limited by user and address")
     }
 
+    /// Refuses a request whose sender's rights changed before its body arrived.
+    pub(crate) fn revoked() -> Self {
+        let error = "session, token or rules have changed since the request began";
+        let refused = Self::new(StatusCode::UNAUTHORIZED, error, "send it again");
+        refused.by("revoked", "rights must last until the body has arrived")
+    }
+
     /// Refuses a change by a session whose request does not say from which page it comes.
     pub(crate) fn no_origin() -> Self {
         let help = "browsers send it by themselves; programs use a token instead of a session";

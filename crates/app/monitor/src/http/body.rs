@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tokio::time::timeout;
 
+use crate::admission::Visitor;
 use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::{Caller, Closed};
 use crate::refused::Refused;
@@ -20,6 +21,7 @@ impl FromRequest<Arc<Shared>> for Body {
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Refused> {
         let patience = shared.slots.bounds.patience;
         let caller = request.extensions().get::<ConnectInfo<Caller>>().cloned();
+        let visitor = request.extensions().get::<Visitor>().cloned();
         let help = format!("send at most {MAX_MESSAGE_BYTES} bytes of JSON, as many as announced");
         let Ok(bytes) = timeout(patience, Bytes::from_request(request, shared)).await else {
             if let Some(ConnectInfo(caller)) = caller {
@@ -27,6 +29,10 @@ impl FromRequest<Arc<Shared>> for Body {
             }
             return Err(Refused::slow(patience));
         };
+        // The rights were those at the head; the body may come much later.
+        if visitor.is_some_and(|visitor| !visitor.is_still_admitted(&shared.gatekeeper)) {
+            return Err(Refused::revoked());
+        }
         bytes.map(Self).map_err(|refused| Refused::new(refused.status(), refused.body_text(), help))
     }
 }

@@ -1,5 +1,6 @@
 //! Users, tokens and rules of a monitor: who may do what, and what a browser or a stranger cannot make of it.
 
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
@@ -326,6 +327,41 @@ fn an_open_page_is_closed_when_its_right_ends_and_others_stay() {
     // New rules.
     access.rule("allow anyone read lab/**\n");
     assert!(end_of(of_anyone).contains("ask again"));
+}
+
+#[test]
+fn a_right_that_ends_before_the_body_arrives_changes_nothing() {
+    let access = Access::new(None);
+    let mut config = MonitorConfig::new(node(&bus()));
+    (config.listen, config.insecure, config.tls) = ("0.0.0.0:0".parse().unwrap(), true, Tls::Off);
+    config.access = Some(access.files.path().to_owned());
+    let token = access.token("machine", "read,steer");
+    let monitor = monitor::start(config).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], monitor.address().port()));
+    let body = r#"{"pattern":"lab/late"}"#;
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let (secret, length) = (token.reveal(), body.len());
+    write!(
+        stream,
+        "POST /api/join HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {secret}\r\nContent-Length: {length}\r\n\
+         Expect: 100-continue\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    // It is sent when the body is waited for: the head has been admitted.
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    access.folder.change_tokens(|tokens| tokens.remove(&named("machine"))).unwrap();
+    wait_until("the token's end", || {
+        (with_token(address, "GET /metrics", secret, "").status == 401).then_some(())
+    });
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("since the request began"), "{answer}");
+    let ada = sign_in(address, "", "ada");
+    assert!(!as_page(address, "GET /api/patterns", &ada, "").text().contains("lab/late"));
 }
 
 #[test]
