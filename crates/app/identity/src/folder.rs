@@ -1,6 +1,7 @@
 //! The folder of access files: `access` (rules), `users` and `tokens`.
 
 use std::fs::{DirBuilder, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use access::{Policy, PolicyError, Reach};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sys::trust::TrustError;
 
 use crate::private_file::{self, Privacy, Stamp};
 use crate::{FileError, TokenError, Tokens, UserError, Users};
@@ -168,6 +170,18 @@ impl Folder {
         let folder = File::open(&self.0).map_err(failed("open"))?;
         flock(&folder, FlockOperation::LockExclusive).map_err(|error| failed("lock")(error.into()))?;
         Ok(folder)
+    }
+}
+
+impl FolderError {
+    /// Returns whether the same files may be readable a moment later, as after too many open files.
+    pub(crate) fn may_pass(&self) -> bool {
+        let source = match self {
+            Self::File(FileError::System { source, .. })
+            | Self::File(FileError::Untrusted(TrustError::System { source, .. })) => source,
+            _ => return false,
+        };
+        !matches!(source.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied)
     }
 }
 

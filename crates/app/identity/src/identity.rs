@@ -19,8 +19,7 @@ pub struct Identity {
     folder: Folder,
     reach: Reach,
     loaded: RwLock<Arc<Loaded>>,
-    /// The states of the files when they were last read, with or without success.
-    seen: Mutex<[Stamp; 3]>,
+    seen: Mutex<Seen>,
     sessions: Mutex<Sessions>,
     attempts: Mutex<Attempts>,
     verifier: Verifier,
@@ -34,6 +33,14 @@ struct Loaded {
     has_rules: bool,
     users: Users,
     tokens: Tokens,
+}
+
+/// The last look at the access files.
+#[derive(Debug)]
+struct Seen {
+    stamps: [Stamp; 3],
+    /// True if they could not be read for a reason that may pass: they are read again though they do not change.
+    again: bool,
 }
 
 /// Outcome of a look at the access files.
@@ -66,13 +73,13 @@ impl Identity {
     /// # Errors
     /// If a file is wrong: a service does not begin with rules that nobody wrote.
     pub fn open(folder: Folder, reach: Reach) -> Result<Self, FolderError> {
-        let seen = folder.stamps();
+        let stamps = folder.stamps();
         let loaded = Loaded::new(folder.read()?, reach);
         Ok(Self {
             folder,
             reach,
             loaded: RwLock::new(Arc::new(loaded)),
-            seen: Mutex::new(seen),
+            seen: Mutex::new(Seen { stamps, again: false }),
             sessions: Mutex::default(),
             attempts: Mutex::default(),
             verifier: Verifier::default(),
@@ -86,14 +93,26 @@ impl Identity {
     /// # Errors
     /// If a changed file is wrong: once per change. The content before stays in force, and the error is counted.
     pub fn refresh(&self) -> Result<Refresh, FolderError> {
+        self.look(|| self.read_again())
+    }
+
+    fn look(&self, read: impl FnOnce() -> Result<Content, FolderError>) -> Result<Refresh, FolderError> {
         let mut seen = locked(&self.seen);
         // Before the content: what changes in between is read again next time.
         let stamps = self.folder.stamps();
-        if stamps == *seen {
+        let is_same = stamps == seen.stamps;
+        if is_same && !seen.again {
             return Ok(Refresh::Unchanged);
         }
-        *seen = stamps;
-        let content = self.read_again().inspect_err(|_| {
+        let content = read();
+        let again = content.as_ref().is_err_and(FolderError::may_pass);
+        *seen = Seen { stamps, again };
+        // What has been told is not told again.
+        if is_same && again { Ok(Refresh::Unchanged) } else { self.take_up(content) }
+    }
+
+    fn take_up(&self, content: Result<Content, FolderError>) -> Result<Refresh, FolderError> {
+        let content = content.inspect_err(|_| {
             self.failed_reloads.fetch_add(1, Ordering::Relaxed);
         })?;
         let loaded = Arc::new(Loaded::new(content, self.reach));
@@ -355,6 +374,23 @@ mod tests {
         replace(&scene.folder.rules_path(), "").unwrap();
         assert_eq!(scene.identity.refresh().unwrap(), Refresh::Reloaded);
         assert!(!may_read());
+    }
+
+    #[test]
+    fn a_revocation_outlasts_a_failure_that_passes() {
+        let scene = scene(None);
+        let secret = scene.sign_in("ada", PASSWORD).unwrap();
+        scene.folder.change_users(|users| users.remove(&name("ada"))).unwrap();
+        // Too many open files: EMFILE.
+        let failing = || {
+            let source = std::io::Error::from_raw_os_error(24);
+            Err(crate::FileError::System { action: "read", path: scene.folder.rules_path(), source }.into())
+        };
+        assert!(scene.identity.look(failing).is_err() && scene.is_open(&secret));
+        assert_eq!(scene.identity.look(failing).unwrap(), Refresh::Unchanged, "told once");
+        assert_eq!(scene.identity.failed_reloads(), 1);
+        assert_eq!(scene.identity.refresh().unwrap(), Refresh::Reloaded);
+        assert!(!scene.is_open(&secret));
     }
 
     #[test]
