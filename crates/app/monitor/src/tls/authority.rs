@@ -69,7 +69,7 @@ pub enum AuthorityError {
     },
     /// Another user could have read the key.
     #[error(
-        "{path} may be read by others (mode {mode:03o})\nremove it, and a new authority is made; browsers must trust that one then"
+        "{path} belongs to another user or may be read by others (mode {mode:03o})\nremove it, and a new authority is made; browsers must trust that one then"
     )]
     Exposed {
         /// The file.
@@ -120,8 +120,10 @@ impl Authority {
 
     fn read(mut file: File, path: &Path) -> Result<Self, AuthorityError> {
         let failed = |cause| AuthorityError::File { path: path.to_owned(), cause };
-        let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-        if mode & 0o077 != 0 {
+        let metadata = file.metadata().map_err(failed)?;
+        let mode = metadata.mode() & 0o777;
+        let is_own = [0, sys::process::user()].contains(&metadata.uid());
+        if !is_own || mode & 0o077 != 0 {
             return Err(AuthorityError::Exposed { path: path.to_owned(), mode });
         }
         let mut text = String::new();
@@ -134,7 +136,20 @@ impl Authority {
         let authority = Self { certificate, key: Arc::new(key), folder };
         // Certificate and key belong together, or clients would refuse every connection.
         authority.certified(vec![authority.certificate.clone()], &authority.key).map_err(|_| malformed())?;
+        let public = text.split(KEY_BEGINS).next().unwrap_or_default();
+        authority.publish(public).map_err(failed)?;
         Ok(authority)
+    }
+
+    /// Writes the certificate for browsers, unless it is there: the making of an authority may have been cut short.
+    fn publish(&self, certificate: &str) -> io::Result<()> {
+        let path = self.certificate_file();
+        if fs::read(&path).is_ok_and(|present| present == certificate.as_bytes()) {
+            return Ok(());
+        }
+        let draft = draft_of(&path);
+        write(&draft, 0o644, certificate)?;
+        fs::rename(&draft, &path)
     }
 
     /// Makes an authority; one that another process made meanwhile is taken instead.
@@ -147,7 +162,7 @@ impl Authority {
         let now = date_time(clock::wall());
         (params.not_before, params.not_after) = (now - CLOCKS_BEHIND, now + AUTHORITY_VALIDITY);
         let certificate = params.self_signed(&key).map_err(AuthorityError::Names)?;
-        let draft = folder.join(format!("{SECRET}.{}", std::process::id()));
+        let draft = draft_of(&path);
         write(&draft, 0o600, &format!("{}{}", certificate.pem(), key.serialize_pem())).map_err(failed)?;
         // A link, unlike a renaming, replaces nothing.
         let linked = fs::hard_link(&draft, &path);
@@ -156,10 +171,6 @@ impl Authority {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
             Err(_) | Ok(()) => {}
         }
-        let text = fs::read_to_string(&path).map_err(failed)?;
-        let public = text.split(KEY_BEGINS).next().unwrap_or_default();
-        write(&draft, 0o644, public).map_err(failed)?;
-        fs::rename(&draft, folder.join(PUBLIC)).map_err(failed)?;
         Self::read(File::open(&path).map_err(failed)?, &path)
     }
 
@@ -203,9 +214,20 @@ fn authority_params(key: &KeyPair) -> CertificateParams {
     params
 }
 
-/// Writes a new file and waits for the disk.
+/// Returns the name under which this process writes a file before it has its own.
+fn draft_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{name}.{}", std::process::id()))
+}
+
+/// Writes a new file and waits for the disk. One that an earlier process left there is removed: it has its own mode, and
+/// others may have it open.
 fn write(path: &Path, mode: u32, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) | Ok(()) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
@@ -288,6 +310,45 @@ mod tests {
             fs::write(&path, text).unwrap();
             assert!(matches!(Authority::open(folder.path()), Err(AuthorityError::Malformed(_))), "{text}");
         }
+    }
+
+    #[test]
+    fn a_key_of_another_user_is_refused() {
+        if sys::process::user() != 0 {
+            println!("SKIPPED: only root can give a file to another user");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        Authority::open(folder.path()).unwrap();
+        std::os::unix::fs::chown(folder.path().join(SECRET), Some(65_534), None).unwrap();
+        let error = Authority::open(folder.path()).unwrap_err();
+        assert!(error.to_string().contains("belongs to another user"), "{error}");
+    }
+
+    #[test]
+    fn a_draft_that_others_may_read_gets_no_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let draft = draft_of(&folder.path().join(SECRET));
+        fs::write(&draft, "old").unwrap();
+        fs::set_permissions(&draft, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut open = File::open(&draft).unwrap();
+        Authority::open(folder.path()).unwrap();
+        let mut text = String::new();
+        open.read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), mode(&folder.path().join(SECRET))), ("old", 0o600));
+    }
+
+    #[test]
+    fn the_certificate_for_browsers_is_written_again_if_it_is_missing_or_another_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Authority::open(folder.path()).unwrap().certificate_file();
+        let public = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        Authority::open(folder.path()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), public);
+        fs::write(&path, "another's").unwrap();
+        Authority::open(folder.path()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), public);
     }
 
     #[test]
