@@ -57,11 +57,15 @@ pub(super) async fn patterns(
     Extension(visitor): Extension<Visitor>,
 ) -> Result<Json<Vec<String>>, Refused> {
     visitor.may_somewhere(May::Read)?;
-    Ok(joined(&shared))
+    Ok(joined(&shared, &visitor))
 }
 
-fn joined(shared: &Shared) -> Json<Vec<String>> {
-    Json(shared.requests.patterns().iter().map(ToString::to_string).collect())
+/// Returns the joined patterns; one that is a stream's name only to those who may read or steer that stream.
+fn joined(shared: &Shared, visitor: &Visitor) -> Json<Vec<String>> {
+    let patterns = shared.requests.patterns();
+    let shown =
+        |pattern: &&StreamPattern| [May::Read, May::Steer].iter().any(|may| visitor.may(*may, pattern.as_str()).is_ok());
+    Json(patterns.iter().filter(shown).map(ToString::to_string).collect())
 }
 
 pub(super) async fn join(
@@ -78,7 +82,7 @@ pub(super) async fn join(
         ));
     }
     shared.requests.join(pattern);
-    Ok(joined(&shared))
+    Ok(joined(&shared, &visitor))
 }
 
 pub(super) async fn leave(
@@ -92,7 +96,7 @@ pub(super) async fn leave(
         let help = "GET /api/patterns lists those that are";
         return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{pattern}` is not joined"), help));
     }
-    Ok(joined(&shared))
+    Ok(joined(&shared, &visitor))
 }
 
 pub(super) async fn derived(

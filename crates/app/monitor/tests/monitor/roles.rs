@@ -144,6 +144,10 @@ fn everything_that_shows_a_stream_shows_those_that_may_be_read() {
     assert_eq!(as_page(address, "POST /api/derive", &ada, &elsewhere).status, 403);
     let allowed = derive.replace("lab/secret", "lab/open");
     assert_eq!(as_page(address, "POST /api/derive", &ada, &allowed).status, 200);
+    let join = r#"{"pattern":"lab/secret"}"#;
+    assert!(as_page(address, "POST /api/join", &ada, join).text().contains("lab/secret"), "whoever may steer it");
+    let patterns = get(address, "/api/patterns").json();
+    assert_eq!(patterns, json!(["**"]), "no name of a stream that may not be read");
     // On the socket, too: the list, the account and the trace.
     let mut page = open_page(address, "", &format!("http://{address}")).unwrap();
     page.send(Message::text(r#"{"type":"watch_account","stream":"lab/secret"}"#)).unwrap();
