@@ -198,6 +198,11 @@ impl Visitor {
         self.policy == gatekeeper.policy() && principal.as_ref() == Some(&self.principal)
     }
 
+    /// Returns whether another visitor has the same rights: the same principal under the same rules.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.principal == other.principal && Arc::ptr_eq(&self.policy, &other.policy)
+    }
+
     /// Checks that it may do something with one stream. A text that is no name passes: there is no such stream.
     pub(crate) fn may(&self, may: May, stream: &str) -> Result<(), Refused> {
         let Ok(name) = stream.parse::<StreamName>() else { return Ok(()) };

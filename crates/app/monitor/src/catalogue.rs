@@ -18,6 +18,8 @@ use crate::memory::StreamMemory;
 
 /// Maximum age of the shared list.
 const LIST_AGE: Duration = Duration::from_millis(450);
+/// The most parts of a list that are kept: more groups of visitors are served too, each with a part of its own.
+const MAX_PARTS: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
 const SPARK_SECONDS: u32 = 60;
 /// Labels that mark a derived stream and its computation.
@@ -34,7 +36,12 @@ pub(crate) struct Catalogue {
 struct Listed {
     whole: Arc<str>,
     each: Arc<[(String, String)]>,
+    /// Parts for visitors with equal rights, of which each is made once.
+    parts: Arc<Mutex<Vec<Part>>>,
 }
+
+/// The part of a list for one visitor, and for those with equal rights.
+type Part = (Visitor, Arc<str>);
 
 impl Catalogue {
     /// Returns the list of the streams that a visitor may read as a JSON array, at most half a second old.
@@ -43,8 +50,7 @@ impl Catalogue {
         if visitor.reads_all() {
             return listed.whole;
         }
-        let readable = listed.each.iter().filter(|(name, _)| visitor.reads(name));
-        array(readable.map(|(_, json)| json.as_str())).into()
+        listed.part(visitor)
     }
 
     fn listed(&self, history: &History) -> Listed {
@@ -61,9 +67,25 @@ impl Catalogue {
         });
         let each: Arc<[_]> = each.collect();
         let whole = array(each.iter().map(|(_, json)| json.as_str())).into();
-        let list = Listed { whole, each };
+        let list = Listed { whole, each, parts: Arc::default() };
         *latest = Some((now.steady, list.clone()));
         list
+    }
+}
+
+impl Listed {
+    /// Returns the part that a visitor may read. Its rules are asked once per list for all pages of a visitor.
+    fn part(&self, visitor: &Visitor) -> Arc<str> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, part)) = parts.iter().find(|(of, _)| of.is_like(visitor)) {
+            return Arc::clone(part);
+        }
+        let readable = self.each.iter().filter(|(name, _)| visitor.reads(name));
+        let part: Arc<str> = array(readable.map(|(_, json)| json.as_str())).into();
+        if parts.len() < MAX_PARTS {
+            parts.push((visitor.clone(), Arc::clone(&part)));
+        }
+        part
     }
 }
 
@@ -158,7 +180,31 @@ fn spark(memory: &StreamMemory, now: Moment) -> Vec<Option<[f64; 2]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::{Gatekeeper, SessionCookie};
+    use crate::host_gate::Protection;
     use crate::scene;
+    use axum::http::{HeaderMap, Method};
+
+    /// Returns somebody without credentials, as a monitor at this address sees them.
+    fn visitor(address: &str) -> Visitor {
+        let address = address.parse().unwrap();
+        let (gatekeeper, protection) = (Gatekeeper::open(None, address).unwrap(), Protection::of(address, false));
+        let cookie = SessionCookie::new(address, protection);
+        Visitor::of(&gatekeeper, &cookie, &Method::GET, &HeaderMap::new()).ok().unwrap()
+    }
+
+    #[test]
+    fn a_part_is_kept_for_visitors_with_equal_rights_alone() {
+        let history = History::default();
+        history.begin(&Arc::new(scene::info("lab/x", 10)), clock::now());
+        let listed = Catalogue::default().listed(&history);
+        let (all, none) = (visitor("127.0.0.1:0"), visitor("192.0.2.7:0"));
+        for _ in 0..2 {
+            assert_eq!((listed.part(&none).as_ref(), listed.part(&all)), ("[]", Arc::clone(&listed.whole)));
+        }
+        assert!(Arc::ptr_eq(&listed.part(&none), &listed.part(&none)));
+        assert_eq!(listed.parts.lock().unwrap().len(), 2);
+    }
 
     #[test]
     fn a_stream_is_listed_with_its_spark_and_a_null_for_every_silent_second() {
