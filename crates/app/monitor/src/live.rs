@@ -185,6 +185,12 @@ impl Connection {
                 return self.refuse(&format!("a message of the page cannot be read: {error}")).await;
             }
         };
+        // Its bounds first: rights are asked for every trace.
+        if let PageMessage::View(request) = &message
+            && let Err(refused) = request.check()
+        {
+            return self.refuse(&refused).await;
+        }
         for stream in message.streams() {
             if let Err(refused) = self.visitor.may(May::Read, stream) {
                 // A name of no stream: the page shows the others.
