@@ -193,9 +193,9 @@ pub(super) async fn live(
     Extension(visitor): Extension<Visitor>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refused> {
+    visitor.may_somewhere(May::Read)?;
     let help = "open it as a WebSocket; its protocol is in docs/protocol/page.md";
     let upgrade = upgrade.map_err(|error| Refused::bad(error.to_string(), help))?;
-    visitor.may_somewhere(May::Read)?;
     let slot = ViewerSlot::take(&shared.viewers, caller.source()).map_err(Refused::crowded)?;
     caller.live();
     Ok(upgrade
