@@ -226,15 +226,13 @@ impl Rule {
 
 impl Who {
     fn includes(&self, principal: &Principal, groups: &Groups) -> bool {
-        let is_user = |name: &PrincipalName| matches!(principal.kind(), Kind::User(user) if user == name);
         match self {
             Self::Anyone => true,
             Self::SignedIn => principal.is_signed_in(),
-            Self::User(name) => is_user(name),
+            Self::User(name) => matches!(principal.kind(), Kind::User(user) if user == name),
             Self::Group(name) => {
-                let members = groups.get(name);
-                principal.groups().contains(name)
-                    || members.is_some_and(|members| members.iter().any(is_user))
+                let lists_user = |members: &BTreeSet<_>| matches!(principal.kind(), Kind::User(user) if members.contains(user));
+                principal.groups().contains(name) || groups.get(name).is_some_and(lists_user)
             }
             Self::Role(role) => principal.role() >= Some(*role),
             Self::Token(name) => matches!(principal.kind(), Kind::Token { name: own, .. } if own == name),
