@@ -92,6 +92,12 @@ impl Gatekeeper {
     }
 }
 
+/// Returns the token of an `Authorization` header; its scheme is case-insensitive (RFC 9110 §11.1).
+fn bearer_token(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
 /// Name and attributes of the session cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SessionCookie {
@@ -162,8 +168,7 @@ impl Visitor {
     ) -> Result<Self, Refused> {
         let policy = gatekeeper.policy();
         if let Some(value) = headers.get(header::AUTHORIZATION) {
-            let token = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-            let token = token.ok_or_else(Refused::token)?.trim();
+            let token = value.to_str().ok().and_then(bearer_token).ok_or_else(Refused::token)?;
             let principal = gatekeeper.bearer(token).ok_or_else(Refused::token)?;
             let proof = Proof::Token(Arc::new(Secret::new(token.to_owned())));
             return Ok(Self { principal, proof, policy });
@@ -288,6 +293,14 @@ mod tests {
         let clear = cookie(false).set(&Secret::new("s".to_owned()));
         assert_eq!(clear, "tallycast-7480=s; Path=/; HttpOnly; SameSite=Strict");
         assert!(cookie(true).remove().starts_with("__Host-tallycast-7480=; Max-Age=0; Path=/"));
+    }
+
+    #[test]
+    fn a_token_is_found_whatever_the_case_of_its_scheme() {
+        for header in ["Bearer tct_1", "bearer tct_1", "BEARER  tct_1 "] {
+            assert_eq!(bearer_token(header), Some("tct_1"), "{header}");
+        }
+        assert_eq!((bearer_token("Basic tct_1"), bearer_token("Bearer")), (None, None));
     }
 
     #[test]
