@@ -60,7 +60,7 @@ pub enum SignInError {
     #[error("the name or the password is wrong")]
     Wrong,
     /// Too many failures from this source.
-    #[error("too many failed attempts\ntry again in {} s", .0.as_secs() + 1)]
+    #[error("too many failed attempts\ntry again in {} s", .0.as_nanos().div_ceil(1_000_000_000))]
     TooMany(Duration),
     /// The host has no time to verify it.
     #[error(transparent)]

@@ -67,7 +67,7 @@ impl Refused {
 
     /// Refuses to look at another password so soon.
     pub(crate) fn attempts(wait: Duration) -> Self {
-        let help = format!("try again in {} s", wait.as_secs().max(1));
+        let help = format!("try again in {} s", wait.as_nanos().div_ceil(1_000_000_000).max(1));
         let refused = Self::new(StatusCode::TOO_MANY_REQUESTS, "too many attempts to sign in", help);
         refused.by("attempts", "attempts to sign in are limited by user and address")
     }

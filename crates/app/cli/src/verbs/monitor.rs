@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// read again when they change [default: off on loopback, else auto]
     #[arg(long, value_name = "TLS", value_parser = tls)]
     tls: Option<Tls>,
-    /// Listen on other addresses than loopback without encryption: every host on the way can read and change everything
+    /// Allow --tls off on other addresses than loopback: every host on the way can read and change everything
     #[arg(long)]
     insecure: bool,
     /// Folder of users, tokens and rules; see tallycast access [default: access.folder of the settings]
