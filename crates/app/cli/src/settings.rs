@@ -213,7 +213,9 @@ impl Settings {
         let Some(named) = self.named_access_folder(flag)? else { return Ok(usual_access_folder()) };
         if !named.is_dir() {
             let path = named.display();
-            bail!("{path} is not a folder\nmake it with its first user: tallycast access --access {path} user add NAME");
+            bail!(
+                "{path} is not a folder\nmake it with its first user: tallycast access --access {path} user add NAME"
+            );
         }
         Ok(Some(named))
     }

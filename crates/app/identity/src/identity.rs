@@ -23,7 +23,6 @@ pub struct Identity {
     sessions: Mutex<Sessions>,
     attempts: Mutex<Attempts>,
     verifier: Verifier,
-    generation: AtomicU64,
     failed_reloads: AtomicU64,
 }
 
@@ -83,7 +82,6 @@ impl Identity {
             sessions: Mutex::default(),
             attempts: Mutex::default(),
             verifier: Verifier::default(),
-            generation: AtomicU64::new(0),
             failed_reloads: AtomicU64::new(0),
         })
     }
@@ -118,7 +116,6 @@ impl Identity {
         let loaded = Arc::new(Loaded::new(content, self.reach));
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&loaded);
         locked(&self.sessions).retain(|session| loaded.stands(session));
-        self.advance();
         Ok(Refresh::Reloaded)
     }
 
@@ -132,13 +129,6 @@ impl Identity {
     #[must_use]
     pub fn has_users(&self) -> bool {
         self.loaded().users.iter().len() > 0
-    }
-
-    /// Returns a number that changes whenever an earlier answer may not hold any more: at a reload, and when a
-    /// session is ended.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
     }
 
     /// Returns how many changed files were refused.
@@ -213,9 +203,7 @@ impl Identity {
 
     /// Ends a session.
     pub fn sign_out(&self, id: SessionId) {
-        if locked(&self.sessions).close(id) {
-            self.advance();
-        }
+        locked(&self.sessions).close(id);
     }
 
     fn read_again(&self) -> Result<Content, FolderError> {
@@ -229,11 +217,6 @@ impl Identity {
 
     fn loaded(&self) -> Arc<Loaded> {
         Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Tells those who keep answers that they must ask again; pairs with the load in `generation`.
-    fn advance(&self) {
-        self.generation.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -320,9 +303,8 @@ mod tests {
         let (id, ada) = scene.identity.session(NOW, secret.reveal()).unwrap();
         assert_eq!(ada, Principal::user(name("ada")).with_role(Some(Role::Operator)));
         assert!(scene.identity.policy().decide_everywhere(&ada, May::Steer).is_allowed);
-        let before = scene.identity.generation();
         scene.identity.sign_out(id);
-        assert!(!scene.is_open(&secret) && scene.identity.generation() != before);
+        assert!(!scene.is_open(&secret));
         assert_eq!(scene.identity.principal(NOW, id), None);
     }
 
@@ -342,9 +324,7 @@ mod tests {
         assert_eq!(scene.identity.refresh().unwrap(), Refresh::Unchanged);
         let role = |users: &mut Users| users.change(&name("ada")).map(|user| user.role = Role::Viewer);
         scene.folder.change_users(role).unwrap();
-        let before = scene.identity.generation();
         assert_eq!(scene.identity.refresh().unwrap(), Refresh::Reloaded);
-        assert_ne!(scene.identity.generation(), before);
         assert_eq!(scene.identity.session(NOW, secret.reveal()).unwrap().1.role(), Some(Role::Viewer));
         // The same password again is a change too: it has another salt.
         scene

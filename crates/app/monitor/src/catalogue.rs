@@ -188,7 +188,8 @@ mod tests {
     /// Returns somebody without credentials, as a monitor at this address sees them.
     fn visitor(address: &str) -> Visitor {
         let address = address.parse().unwrap();
-        let (gatekeeper, protection) = (Gatekeeper::open(None, address).unwrap(), Protection::of(address, false));
+        let (gatekeeper, protection) =
+            (Gatekeeper::open(None, address).unwrap(), Protection::of(address, false));
         let cookie = SessionCookie::new(address, protection);
         Visitor::of(&gatekeeper, &cookie, &Method::GET, &HeaderMap::new()).ok().unwrap()
     }

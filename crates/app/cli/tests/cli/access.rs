@@ -120,7 +120,8 @@ fn a_monitor_does_not_begin_with_a_mistyped_folder() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("acess");
     let missing = missing.to_str().unwrap();
-    let monitor = ["monitor", "--listen", "127.0.0.1:0", "--bus", "udp://239.84.0.0:7400?iface=lo", "-t", "1ms"];
+    let monitor =
+        ["monitor", "--listen", "127.0.0.1:0", "--bus", "udp://239.84.0.0:7400?iface=lo", "-t", "1ms"];
     let by_flag = run(&[&monitor[..], &["--access", missing]].concat());
     let by_variable = run_with(&monitor, &[("TALLYCAST_ACCESS", missing)], "");
     for output in [by_flag, by_variable] {

@@ -63,8 +63,9 @@ pub(super) async fn patterns(
 /// Returns the joined patterns; one that is a stream's name only to those who may read or steer that stream.
 fn joined(shared: &Shared, visitor: &Visitor) -> Json<Vec<String>> {
     let patterns = shared.requests.patterns();
-    let shown =
-        |pattern: &&StreamPattern| [May::Read, May::Steer].iter().any(|may| visitor.may(*may, pattern.as_str()).is_ok());
+    let shown = |pattern: &&StreamPattern| {
+        [May::Read, May::Steer].iter().any(|may| visitor.may(*may, pattern.as_str()).is_ok())
+    };
     Json(patterns.iter().filter(shown).map(ToString::to_string).collect())
 }
 

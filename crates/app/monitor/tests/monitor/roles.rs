@@ -145,7 +145,10 @@ fn everything_that_shows_a_stream_shows_those_that_may_be_read() {
     let allowed = derive.replace("lab/secret", "lab/open");
     assert_eq!(as_page(address, "POST /api/derive", &ada, &allowed).status, 200);
     let join = r#"{"pattern":"lab/secret"}"#;
-    assert!(as_page(address, "POST /api/join", &ada, join).text().contains("lab/secret"), "whoever may steer it");
+    assert!(
+        as_page(address, "POST /api/join", &ada, join).text().contains("lab/secret"),
+        "whoever may steer it"
+    );
     let patterns = get(address, "/api/patterns").json();
     assert_eq!(patterns, json!(["**"]), "no name of a stream that may not be read");
     // On the socket, too: the list, the account and the trace.
