@@ -75,8 +75,8 @@ class Monitor(_Running):
 
     def __init__(self, arguments: list[str]) -> None:
         super().__init__(arguments, "listening")
-        #: Address of the page.
-        self.url = f"http://{self._told['address']}/"
+        #: Address of the page; beyond loopback it is encrypted.
+        self.url = self._told["page"]
 
     def open(self) -> Monitor:
         """Shows the page in the user's browser; returns the monitor itself."""

@@ -84,6 +84,12 @@ def test_the_page_is_served_until_the_block_is_left(shm: Place) -> None:
     assert not monitor.is_running and [account.stream for account in monitor.accounts] == ["lab/seen"]
 
 
+def test_beyond_loopback_the_page_is_encrypted(shm: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with tc.monitor(listen="0.0.0.0:0", bus=shm.readers) as monitor:
+        assert monitor.url.startswith("https://localhost:")
+
+
 def test_a_browser_is_opened_when_asked_for(shm: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
