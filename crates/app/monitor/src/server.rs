@@ -96,10 +96,14 @@ impl MonitorHandle {
         self.address
     }
 
-    /// Returns the address of its page.
+    /// Returns the address of its page, as a browser of this host opens it.
     #[must_use]
     pub fn page(&self) -> String {
         let scheme = if self.shared.certificates.is_some() { "https" } else { "http" };
+        // No browser can ask for all addresses of a host, and no certificate names them.
+        if self.address.ip().is_unspecified() {
+            return format!("{scheme}://localhost:{}/", self.address.port());
+        }
         format!("{scheme}://{}/", self.address)
     }
 

@@ -204,6 +204,7 @@ fn beyond_loopback_nothing_is_read_or_changed_without_a_role() {
     config.access = Some(access.files.path().to_owned());
     let monitor = monitor::start(config).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], monitor.address().port()));
+    assert_eq!(monitor.page(), format!("http://localhost:{}/", address.port()));
     for path in ["/api/streams", "/api/patterns", "/api/derived", "/api/inject", "/metrics", "/api/live"] {
         assert_eq!(get(address, path).status, 401, "{path}");
     }
