@@ -117,7 +117,8 @@ function isFree(port: number): Promise<boolean> {
   });
 }
 
-function binary(): string {
+/** Returns the path of the command. */
+export function binary(): string {
   const built = process.env['TALLYCAST_BIN'] ?? fileURLToPath(new URL('../../../target/debug/tallycast', import.meta.url));
   if (!existsSync(built)) throw new Error(`${built} is missing: cargo build -p tallycast-cli`);
   return built;
@@ -125,6 +126,6 @@ function binary(): string {
 
 /** Nothing of the surroundings decides what the command does. */
 function environment(): NodeJS.ProcessEnv {
-  const { TALLYCAST_BUS: _bus, TALLYCAST_CONFIG: _config, TALLYCAST_LOG: _log, ...rest } = process.env;
+  const { TALLYCAST_ACCESS: _access, TALLYCAST_BUS: _bus, TALLYCAST_CONFIG: _config, TALLYCAST_LOG: _log, ...rest } = process.env;
   return { ...rest, XDG_CONFIG_HOME: '/nonexistent', NO_COLOR: '1' };
 }
