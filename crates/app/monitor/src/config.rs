@@ -143,7 +143,7 @@ pub enum MonitorError {
     },
     /// Others could read and change what pages and programs send.
     #[error(
-        "page and API at {0} would be neither encrypted nor authenticated\n\
+        "page and API at {0} would not be encrypted\n\
          remove --tls off, or add --insecure where every host on the way is trusted"
     )]
     Unencrypted(SocketAddr),

@@ -104,7 +104,7 @@ pub enum CsvError {
     Columns(#[from] ColumnError),
     /// Another file has the name when it is to be played again.
     #[error(
-        "the file has changed: its first lines are others than before\nstart again to publish the new one"
+        "the file has changed: its first lines differ from before\nstart again to publish the new one"
     )]
     Changed,
     /// There is no line of values.

@@ -98,7 +98,7 @@ pub enum FramesError {
     Untimed(u64),
     /// Another file has the name when it is to be played again.
     #[error(
-        "the file has changed: its streams or channels are others than before\nstart again to publish the new one"
+        "the file has changed: its streams or channels differ from before\nstart again to publish the new one"
     )]
     Changed,
     /// A time is not on the grid.

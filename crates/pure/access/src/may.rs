@@ -14,7 +14,7 @@ pub enum May {
     Read,
     /// Write a stream.
     Publish,
-    /// Change what the product does with a stream: join, leave, record, inject losses.
+    /// Change what the product does with a stream: join, leave, inject losses.
     Steer,
     /// Define a stream that is computed from others.
     Derive,

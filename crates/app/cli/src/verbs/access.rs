@@ -40,7 +40,7 @@ pub(crate) struct Place {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Say whether WHO may do MAY with a stream, and which line decides; exit code 1 if not
+    /// Say whether WHO has the right MAY to a stream, and which line decides; exit code 1 if not
     #[command(after_help = explain::EXAMPLES)]
     Explain(explain::Arguments),
     /// Check the access files; exit code 1 if one is wrong

@@ -31,7 +31,7 @@ Examples:
   tallycast monitor 'lab/**' --archive tallycast-archive  with recorded history
   tallycast monitor --listen 0.0.0.0:7480 --allow-host control-room.example
   tallycast monitor --listen 0.0.0.0:7480 --tls host.crt,host.key
-  tallycast monitor --fingerprint                         of this host's own certificate authority
+  tallycast monitor --fingerprint                         fingerprint of this host's own authority
 
 More streams can be joined or derived at run time, on the page or through the API; to do so at the start, use
 [monitor] in the settings.";

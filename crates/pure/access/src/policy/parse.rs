@@ -35,11 +35,11 @@ pub struct PolicyError {
 pub enum Problem {
     /// The file is too large.
     #[error(
-        "the access file exceeds {MAX_POLICY_BYTES} bytes here\nwrite patterns and groups for single names"
+        "the access file exceeds {MAX_POLICY_BYTES} bytes here\nuse patterns and groups instead of single names"
     )]
     TooLarge,
     /// There are too many rules.
-    #[error("the access file exceeds {MAX_RULES} rules here\nwrite patterns and groups for single names")]
+    #[error("the access file exceeds {MAX_RULES} rules here\nuse patterns and groups instead of single names")]
     TooManyRules,
     /// A line that begins with another word.
     #[error("a line begins with allow, deny or group, not: {0}")]

@@ -36,7 +36,7 @@ pub(crate) enum What {
         #[command(flatten)]
         password: Password,
     },
-    /// Give another role
+    /// Change a user's role
     Role {
         /// Name of the user
         name: PrincipalName,

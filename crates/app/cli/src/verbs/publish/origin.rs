@@ -44,7 +44,7 @@ pub(super) struct OriginArguments {
     /// Time column of a table, or data set of an HDF5 file; `none` if a column that looks like a time is a channel
     #[arg(long, value_name = "COLUMN", requires = "file")]
     time: Option<String>,
-    /// Keep the time of every row; irregular times are kept anyway, unless there is a rate
+    /// Keep the time of every row; irregular times are kept anyway, unless --rate is given
     #[arg(long, requires = "file")]
     own_times: bool,
     /// Unit of the time column: s, ms, us, ns, min, h; iso for dates and times of day, dmy or mdy where 03/04/2026 has
