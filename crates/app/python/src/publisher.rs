@@ -149,7 +149,7 @@ impl Publisher {
         self.with(py, true, |publisher| Ok(publisher.next_index()))
     }
 
-    /// Publishes samples taken now; their times follow from count and rate.
+    /// Publishes samples, the last of which is taken now; their times follow from count and rate.
     ///
     /// Shape: `[samples, channels]`, or `[samples, *shape]` of the only channel; `[samples]` if a sample is one
     /// number; a mapping from channel to array; a structured array; a table of pandas, Polars or Arrow with a column

@@ -173,7 +173,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes samples that have just been taken; their times follow from count and rate, kept close to the
+    /// Publishes samples, the last of which is taken now; their times follow from count and rate, kept close to the
     /// host's clock.
     ///
     /// If that clock is set for longer than two seconds, times follow it: forward immediately, back by up to

@@ -29,12 +29,12 @@ pub(crate) struct SampleClock {
 }
 
 impl SampleClock {
-    /// Returns the time of the sample `index`, the first of `samples` that are published at `now`.
+    /// Returns the time of the sample `index`, the first of `samples`, the last of which is taken at `now`.
     ///
     /// It may be before the times given to previous samples: the [timeline](crate::timeline) ensures that no
     /// times go back.
     pub(crate) fn time_of(&mut self, index: u64, samples: u64, rate: SampleRate, now: WallTime) -> WallTime {
-        let by_clock = now.offset(-nanos(rate.duration_of(samples)));
+        let by_clock = now.offset(-nanos(rate.duration_of(samples.saturating_sub(1))));
         let believed = self.anchor.map(|(anchor, time)| rate.time_of(index, anchor, time));
         believed.filter(|by_count| self.holds(*by_count, by_clock)).unwrap_or_else(|| {
             (self.anchor, self.late_since) = (Some((index, by_clock)), None);
@@ -86,11 +86,18 @@ mod tests {
         let (mut clock, mut index) = (SampleClock::default(), 0);
         let rate = "1000".parse().unwrap();
         let mut time = |&(ms, samples): &(i64, u64)| {
-            let time = clock.time_of(index, samples, rate, at(ms));
+            let time = clock.time_of(index, samples, rate, at(ms - 1));
             index += samples;
             time.nanos_since(at(0)) / 1_000_000
         };
         blocks.iter().map(&mut time).collect()
+    }
+
+    #[test]
+    fn the_last_sample_is_taken_now() {
+        let time =
+            |samples, rate: &str| SampleClock::default().time_of(0, samples, rate.parse().unwrap(), at(10));
+        assert_eq!((time(1, "0.1"), time(10, "1000")), (at(10), at(1)));
     }
 
     #[test]

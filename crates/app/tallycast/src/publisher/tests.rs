@@ -41,9 +41,9 @@ impl Scene {
         Self { publisher: builder.open().unwrap(), reader }
     }
 
-    /// Publishes a tenth of a second of samples that ends at this moment.
+    /// Publishes a tenth of a second of samples, the last of which is taken a period before this moment.
     fn send(&mut self, ms: i64, set_ms: i64) {
-        self.publisher.send_by(moment(ms, set_ms), &[0; 100]).unwrap();
+        self.publisher.send_by(moment(ms - 1, set_ms), &[0; 100]).unwrap();
     }
 
     fn refused(&mut self, times_ms: &[i64]) -> Duration {

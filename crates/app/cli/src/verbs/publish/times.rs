@@ -74,11 +74,12 @@ impl LiveTimes {
         Self { rate, anchor: None, earliest: now }
     }
 
-    /// Returns the time of the first of `samples` that have all arrived at `arrived`.
+    /// Returns the time of the first of `samples`, the last of which was taken when they arrived.
     ///
     /// If samples come faster than their rate, times run ahead of the clock rather than go back.
     pub(super) fn first_of(&mut self, index: u64, samples: u64, arrived: WallTime) -> WallTime {
-        let lasted = i64::try_from(self.rate.duration_of(samples).as_nanos()).unwrap_or(i64::MAX);
+        let lasted =
+            i64::try_from(self.rate.duration_of(samples.saturating_sub(1)).as_nanos()).unwrap_or(i64::MAX);
         let by_clock = arrived.offset(-lasted);
         let by_count = self.anchor.map(|(anchor, time)| self.rate.time_of(index, anchor, time));
         let agrees = |time: &WallTime| by_clock.nanos_since(*time).unsigned_abs() <= STEP_NS.unsigned_abs();
@@ -174,9 +175,9 @@ mod tests {
     #[test]
     fn a_pause_of_the_source_is_seen_in_live_times() {
         let mut times = LiveTimes::begin(rate("100"), at(0));
-        assert_eq!(times.first_of(0, 1, at(10)), at(0));
-        assert_eq!(times.first_of(1, 1, at(27)), at(10), "a little late is on time");
-        assert_eq!(times.first_of(2, 1, at(5_000)), at(4_990));
-        assert_eq!(times.first_of(3, 1, at(5_011)), at(5_000));
+        assert_eq!(times.first_of(0, 1, at(10)), at(10));
+        assert_eq!(times.first_of(1, 1, at(27)), at(20), "a little late is on time");
+        assert_eq!(times.first_of(2, 1, at(5_000)), at(5_000));
+        assert_eq!(times.first_of(3, 1, at(5_011)), at(5_010));
     }
 }
