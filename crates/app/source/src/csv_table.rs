@@ -103,9 +103,7 @@ pub enum CsvError {
     #[error(transparent)]
     Columns(#[from] ColumnError),
     /// Another file has the name when it is to be played again.
-    #[error(
-        "the file has changed: its first lines differ from before\nstart again to publish the new one"
-    )]
+    #[error("the file has changed: its first lines differ from before\nstart again to publish the new one")]
     Changed,
     /// There is no line of values.
     #[error("the table has no line of values")]

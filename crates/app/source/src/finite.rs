@@ -49,6 +49,10 @@ impl Source for Finite {
         self.source.decided()
     }
 
+    fn refused(&mut self) -> Option<String> {
+        self.source.refused()
+    }
+
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
         if let Some(found) = self.found.take() {
             return Err(found.into());

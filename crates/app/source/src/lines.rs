@@ -9,11 +9,13 @@ use std::num::NonZeroU64;
 
 use sample::{Channel, Dtype, Schema, StreamName};
 use units::SampleRate;
+use units::text::counted;
 
 use crate::csv::{Head, Layout, LineError, RowError, TextLines, TextOptions, is_passed_over};
 use crate::piece::samples_at_once;
 use crate::{
-    Description, GridError, HeadError, NanPolicy, NumberError, Piece, Source, SourceError, TimeColumn, Timing,
+    Description, GridError, HeadError, HoleKind, NanPolicy, NumberError, Piece, Source, SourceError,
+    TimeColumn, Timing,
 };
 
 /// Options of the lines.
@@ -42,7 +44,18 @@ pub struct Lines<R> {
     /// Rows that were needed for the layout and are yet to be returned, with their numbers.
     first: VecDeque<(u64, String)>,
     failure: Option<LinesError>,
+    /// Rows that are no samples, since others were.
+    refused: Refused,
     buffer: Vec<u8>,
+}
+
+/// Progress of what is told about rows that are holes.
+enum Refused {
+    /// No row was read yet: whatever is wrong with it ends the input, as its layout is not what the user thinks.
+    NotYet,
+    None,
+    First(String),
+    Told,
 }
 
 /// Error of a line.
@@ -56,7 +69,7 @@ pub enum LinesError {
     #[error(transparent)]
     Head(#[from] HeadError),
     /// A line has more or fewer values than there are channels.
-    #[error("line {line} has {found} values, expected {expected}")]
+    #[error("line {line} has {}, expected {expected}", counted(*found as u64, "value"))]
     Ragged {
         /// Number of the line, from 1.
         line: u64,
@@ -99,6 +112,19 @@ pub enum LinesError {
     },
 }
 
+impl LinesError {
+    /// Returns whether other rows can still be samples.
+    const fn is_of_a_row(&self) -> bool {
+        match self {
+            Self::Head(HeadError::Encoding { .. })
+            | Self::Ragged { .. }
+            | Self::Value { .. }
+            | Self::Index { .. } => true,
+            Self::Empty | Self::Head(_) | Self::TooLong { .. } | Self::Io { .. } => false,
+        }
+    }
+}
+
 impl LinesOptions {
     /// Creates options with defaults: floats, channels from the first line, NaN refused.
     #[must_use]
@@ -132,7 +158,16 @@ impl<R: Read + Send> Lines<R> {
         let description =
             Description { name: options.name.clone(), schema, timing: Timing::Live, samples: None };
         let first = head.rows(&layout).map(|line| (line.number, line.text)).collect();
-        Ok(Self { text, description, layout, nan: options.nan, first, failure: None, buffer: Vec::new() })
+        Ok(Self {
+            text,
+            description,
+            layout,
+            nan: options.nan,
+            first,
+            failure: None,
+            refused: Refused::NotYet,
+            buffer: Vec::new(),
+        })
     }
 
     /// Takes lines until there are `count` samples, until the end, or until the next line is not available yet.
@@ -143,6 +178,17 @@ impl<R: Read + Send> Lines<R> {
             }
         }
         Ok(())
+    }
+
+    /// Makes a hole of a row that is no sample; other failures end the input.
+    fn failed(&mut self, failure: LinesError) -> Result<Piece<'_>, SourceError> {
+        if !failure.is_of_a_row() || matches!(self.refused, Refused::NotYet) {
+            return Err(failure.into());
+        }
+        if matches!(self.refused, Refused::None) {
+            self.refused = Refused::First(failure.to_string());
+        }
+        Ok(Piece::Hole { samples: 1, why: HoleKind::Missing })
     }
 
     /// Appends the next row; `false` at the end.
@@ -173,17 +219,29 @@ impl<R: Read + Send> Source for Lines<R> {
         Some(format!("standard input: {}", self.layout.said()))
     }
 
+    fn refused(&mut self) -> Option<String> {
+        let Refused::First(_) = self.refused else { return None };
+        let Refused::First(told) = std::mem::replace(&mut self.refused, Refused::Told) else { return None };
+        Some(format!("{told}\nit is a hole, as others like it will be"))
+    }
+
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
         if let Some(failure) = self.failure.take() {
-            return Err(failure.into());
+            return self.failed(failure);
         }
         self.buffer.clear();
         let count = samples_at_once(at_most, self.description.schema.sample_bytes());
         match self.fill(count) {
-            Err(failure) if self.buffer.is_empty() => return Err(failure.into()),
+            Err(failure) if self.buffer.is_empty() => return self.failed(failure),
             filled => self.failure = filled.err(),
         }
-        Ok(if self.buffer.is_empty() { Piece::End } else { Piece::Samples(&self.buffer) })
+        if self.buffer.is_empty() {
+            return Ok(Piece::End);
+        }
+        if matches!(self.refused, Refused::NotYet) {
+            self.refused = Refused::None;
+        }
+        Ok(Piece::Samples(&self.buffer))
     }
 }
 
@@ -231,6 +289,13 @@ mod tests {
         }
     }
 
+    /// Returns the first sentence on the row that is a hole.
+    fn hole(text: &'static str) -> String {
+        let mut lines = open(text).unwrap();
+        while !matches!(lines.next(plenty()).unwrap(), Piece::Hole { .. }) {}
+        lines.refused().unwrap().lines().next().unwrap().to_owned()
+    }
+
     #[test]
     fn numbers_stand_apart_in_any_usual_way() {
         for text in ["1,2\n3,4\n", "1 2\n3 \t 4", "1; 2\r\n3;4\r\n", "# two\n\n1\t2\n  3\t4  \n"] {
@@ -254,10 +319,27 @@ mod tests {
         assert!(refusal("").contains("ended before the first line"));
         assert!(refusal("# nothing\n\n").contains("ended before the first line"));
         assert!(refusal("a\n").contains("ended before the first line"));
-        assert!(refusal("1,2\n\n3\n").contains("line 3 has 1 values, expected 2"));
-        assert!(refusal("1\n2\nthree\n").contains("line 3, value 1: `three` is not a number"));
-        assert!(refusal("1 2\n3 nan\n").contains("line 2, value 2: `nan` is not a finite"));
-        assert!(refusal("1,2\n3,\n").contains("line 2, value 2: a value is missing"));
+        assert_eq!(hole("1,2\n\n3\n"), "line 3 has 1 value, expected 2");
+        assert!(hole("1\n2\nthree\n").starts_with("line 3, value 1: `three` is not a number"));
+        assert!(hole("1 2\n3 nan\n").starts_with("line 2, value 2: `nan` is not a finite"));
+        assert!(hole("1,2\n3,\n").starts_with("line 2, value 2: a value is missing"));
+    }
+
+    #[test]
+    fn rows_that_are_no_samples_are_holes_between_the_others() {
+        let mut lines = open("1 2\n3 4\n5\n6 x\n7 8\n").unwrap();
+        let mut pieces = Vec::new();
+        loop {
+            match lines.next(plenty()).unwrap() {
+                Piece::Samples(bytes) => pieces.push((bytes.len() / 16) as i64),
+                Piece::Hole { samples, why: HoleKind::Missing } => pieces.push(-(samples as i64)),
+                Piece::End => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(pieces, [2, -1, -1, 1]);
+        assert!(lines.refused().is_some_and(|told| told.starts_with("line 3 has 1 value")));
+        assert_eq!(lines.refused(), None, "it is told once");
     }
 
     #[test]
@@ -267,7 +349,7 @@ mod tests {
             let (bytes, _) = drain(&mut lines).unwrap();
             assert_eq!(floats(&lines, &bytes), [1.5, 2.5, 3.5, 4.5], "{text:?}");
         }
-        assert!(refusal("1,5;2\n1.5;2\n").contains("line 2, value 1: `1.5` has another decimal sign"));
+        assert!(hole("1,5;2\n1.5;2\n").starts_with("line 2, value 1: `1.5` has another decimal sign"));
     }
 
     #[test]

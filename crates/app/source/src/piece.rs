@@ -23,6 +23,11 @@ pub trait Source: Send {
         None
     }
 
+    /// Returns the first row that could not be read and is a hole, once and in a line for the user; `None` otherwise.
+    fn refused(&mut self) -> Option<String> {
+        None
+    }
+
     /// Returns the next samples, or reports that some are missing.
     ///
     /// Blocks only if the source is [`Timing::Live`]; then it returns the samples that have arrived instead of
@@ -191,6 +196,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn decided(&self) -> Option<String> {
         (**self).decided()
+    }
+
+    fn refused(&mut self) -> Option<String> {
+        (**self).refused()
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {

@@ -80,6 +80,11 @@ impl<S: Source> Player<S> {
         Self { source, playback, position: 0, allowance: 0, rested: Duration::ZERO, is_timed, held }
     }
 
+    /// Returns the first row that could not be read and is a hole, once.
+    pub fn refused(&mut self) -> Option<String> {
+        self.source.refused()
+    }
+
     /// Returns the description of the samples.
     #[must_use]
     pub fn description(&self) -> &Description {

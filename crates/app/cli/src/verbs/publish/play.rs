@@ -222,7 +222,10 @@ fn relay(
                 let samples = (bytes.len() / sample_bytes) as u64;
                 if arrived.step_ns < SET_BACK_NS {
                     playing.begin_anew()?;
-                    times = LiveTimes::begin(rate, arrived.wall.offset(-nanos(rate.duration_of(samples))));
+                    times = LiveTimes::begin(
+                        rate,
+                        arrived.wall.offset(-nanos(rate.duration_of(samples.saturating_sub(1)))),
+                    );
                 }
                 let time = times.first_of(playing.next_index(), samples, arrived.wall);
                 playing.send(time, first_of(&bytes, left, sample_bytes))?;
@@ -248,7 +251,13 @@ fn read_on(mut player: Player<Box<dyn Source>>, sender: &SyncSender<Owned>) {
             Ok(Step::Samples(samples) | Step::Timed { samples, .. }) => {
                 Owned::Samples { bytes: samples.to_vec(), arrived: wall.read(clock::pair()) }
             }
-            Ok(Step::Hole { samples, why }) => Owned::Hole { samples, stage: why.stage() },
+            Ok(Step::Hole { samples, why }) => {
+                let stage = why.stage();
+                if let Some(refused) = player.refused() {
+                    eprintln!("warning: {refused}");
+                }
+                Owned::Hole { samples, stage }
+            }
             Ok(Step::Wait(_)) => continue,
             Ok(Step::End) => return,
             Err(error) => Owned::Failed(error),
