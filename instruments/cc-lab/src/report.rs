@@ -161,34 +161,24 @@ impl SweepReport {
 }
 
 impl fmt::Display for ComparisonReport {
-    /// Writes one line per control.
+    /// Writes each control, and its figures below.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.standings.iter().map(|standing| standing.label().chars().count()).max();
-        let width = width.unwrap_or(0).max("CC".len());
-        writeln!(formatter, "{}\n", self.conditions)?;
-        writeln!(
-            formatter,
-            "{:width$}  {:>12}  {:>21}  {:>6}  {:>9}  {:>9}  {:>8}  {:>5}  {:>10}",
-            "CC", "GOODPUT", "MIN – MAX", "USED", "QUEUE", "P95", "LOST", "JAIN", "RENO KEEPS"
-        )?;
+        writeln!(formatter, "{}\n", text::hanging("", &self.conditions.to_string(), TEXT_WIDTH))?;
+        let heads = ["GOODPUT", "MIN – MAX", "USED", "QUEUE", "P95", "LOST", "JAIN", "RENO"];
+        writeln!(formatter, "CC\n  {}", line(heads.map(str::to_owned)))?;
         for standing in &self.standings {
-            writeln!(formatter, "{:width$}  {}", standing.label(), Row(standing))?;
+            writeln!(formatter, "{}\n  {}", standing.label(), line(cells(standing)))?;
         }
         self.notes().iter().try_for_each(|note| writeln!(formatter, "\n{note}"))
     }
 }
 
-/// Line of a control after its name.
-struct Row<'a>(&'a Standing);
-
-impl fmt::Display for Row<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cells = cells(self.0);
-        let widths = [12, 21, 6, 9, 9, 8, 5, 10];
-        let cells: Vec<String> =
-            cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        formatter.write_str(&cells.join("  "))
-    }
+/// Returns cells in their columns: 78 letters, so that a line fits into a terminal of 80.
+fn line(cells: [String; 8]) -> String {
+    let widths = [11, 18, 6, 9, 9, 7, 5, 5];
+    let cells: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+    cells.join(" ")
 }
 
 /// Returns the cells of a control for people, in column order.
@@ -228,6 +218,8 @@ impl Serialize for ComparisonReport {
     }
 }
 
+/// Width of the report as text. Units: letters.
+const TEXT_WIDTH: usize = 80;
 /// Version of the reports' JSON.
 const VERSION: u32 = 1;
 

@@ -25,7 +25,7 @@ fn controls_are_compared_in_a_table_in_rows_and_in_files() {
     let save = ["--save", saved.path().to_str().unwrap()];
     let table = lab(&[&compare[..], &files.options(), &save].concat());
     assert!(table.contains("20.0 Mbit/s, round-trip time 10ms") && table.contains("loss 0.10%"), "{table}");
-    assert!(table.contains("fast?alpha=10&gamma=0.4  "), "{table}");
+    assert!(table.contains("\nfast?alpha=10&gamma=0.4\n"), "{table}");
     assert_eq!(files.check(1 + 2).matches("<svg").count(), 6);
     let saved: Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
     assert_eq!(saved["conditions"]["seeds"], serde_json::json!([1, 2]));

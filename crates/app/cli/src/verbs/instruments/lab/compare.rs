@@ -16,7 +16,7 @@ Examples:
   tallycast lab compare --cc udt,cubic --rate 10G --rtt 20ms --lose 20000000 --duration 60s --mtu 9000 --png loss.png
   tallycast lab compare --cc all --hosts real --html compare.html --save compare.json
 
-QUEUE is the queueing delay of a packet at the bottleneck. RENO KEEPS: the goodput of a Reno flow that competes with the
+QUEUE is the queueing delay of a packet at the bottleneck. RENO: the goodput of a Reno flow that competes with the
 control, relative to a Reno flow that competes with another Reno; at 1 the control takes nothing from it.";
 
 #[derive(Args, Debug)]

@@ -7,6 +7,8 @@ use emulator::{Account, InvalidReason, Lateness, Report, Way};
 use serde_json::{Value, json};
 use units::text::decimal_size;
 
+use crate::layout;
+
 /// Returns the status line.
 pub(crate) fn progress([forward, reverse]: &[Account; 2]) -> String {
     let way = |account: &Account| {
@@ -23,10 +25,18 @@ pub(crate) fn progress([forward, reverse]: &[Account; 2]) -> String {
 /// Writes the report as text.
 pub(crate) fn print(report: &Report, invalid: &[InvalidReason], output: &mut impl Write) -> io::Result<()> {
     for (name, way) in [("forward", &report.forward), ("reverse", &report.reverse)] {
-        writeln!(output, "{name:<8}{}", account_text(&way.account))?;
+        writeln!(
+            output,
+            "{}",
+            layout::hanging(&format!("{name:<8}"), &account_text(&way.account), layout::width())
+        )?;
     }
     for (name, way) in [("forward", &report.forward), ("reverse", &report.reverse)] {
-        writeln!(output, "late {name:<8}{}", late_text(&way.lateness))?;
+        writeln!(
+            output,
+            "{}",
+            layout::hanging(&format!("late {name:<8}"), &late_text(&way.lateness), layout::width())
+        )?;
     }
     let clients = match report.clients {
         0 => String::new(),
@@ -143,8 +153,7 @@ mod tests {
         print(&report(), &[], &mut text).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            "forward 1000 received (1.47 MB) + 1 duplicated = 987 forwarded (1.45 MB) + 11 lost (placed 2, random 9) \
-             + 3 still in flight\n\
+            "forward 1000 received (1.47 MB) + 1 duplicated = 987 forwarded (1.45 MB) + 11\n        lost (placed 2, random 9) + 3 still in flight\n\
              reverse 0 received (0 B) = 0 forwarded (0 B)\n\
              late forward p50 6.0µs, p99 80.0µs, p99.9 150.0µs, max 900.0µs\n\
              late reverse nothing was forwarded\n\
