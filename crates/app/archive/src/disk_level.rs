@@ -2,7 +2,7 @@
 
 use crate::store::{Store, StoreError};
 
-/// Share of the disk in use from which on there is an alarm; as in the audit of `tallycast doctor --check`.
+/// Share of the disk in use from which on there is an alarm; as in the audit of `tallycast doctor audit`.
 const ALARM_FROM: f64 = 0.8;
 /// Share in use below which the alarm ends: a level that moves around the threshold is reported once.
 const ALARM_UNTIL: f64 = 0.75;

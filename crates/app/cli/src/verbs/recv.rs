@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Replace existing files of the same name
     #[arg(long, conflicts_with_all = ["memory", "raw"])]
     overwrite: bool,
-    /// Send files below this folder wherever `tallycast send --from` of any host orders; without DIR nothing is received
+    /// Send files below this folder wherever `tallycast send --from` of any host orders; without PATH nothing is received
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["memory", "raw"])]
     offer: Option<PathBuf>,
     /// Verify what arrives and discard it, to measure

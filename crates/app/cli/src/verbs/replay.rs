@@ -18,6 +18,7 @@ use tallycast::{Node, Publisher, StreamPattern};
 use units::text;
 
 use crate::Outcome;
+use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::Sources;
 use crate::signals;
@@ -59,6 +60,9 @@ pub(crate) struct Arguments {
     /// nothing
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = text::duration)]
     wait: Duration,
+    /// End after this time, such as 30s
+    #[arg(long, short = 't', value_name = "DURATION", value_parser = text::duration)]
+    duration: Option<Duration>,
     /// Print the totals as JSON at the end
     #[arg(long, short = 'J')]
     json: bool,
@@ -101,14 +105,18 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let plan = Plan { archive: &archive, node: &node, arguments: &arguments };
     let parts = streams.iter().filter_map(|entry| Part::open(entry, &plan, &schedule).transpose());
     let parts = parts.collect::<anyhow::Result<Vec<_>>>()?;
-    Ending::new(cancellation, None, None)
+    Ending::new(cancellation.clone(), None, None)
         .wait_for_readers(parts.iter().map(|part| &part.first), arguments.wait);
     schedule.begin()?;
+    let deadline = Deadline::after(arguments.duration);
     let is_whole = std::thread::scope(|scope| {
         let (plan, schedule) = (&plan, &schedule);
         let players: Vec<_> =
             parts.into_iter().map(|part| scope.spawn(move || part.play(plan, schedule))).collect();
         while !players.iter().all(ScopedJoinHandle::is_finished) {
+            if deadline.is_over() {
+                cancellation.cancel();
+            }
             status.show(|| format!("{} of {total} samples published", schedule.published()));
             std::thread::sleep(POLL_INTERVAL);
         }

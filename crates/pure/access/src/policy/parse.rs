@@ -39,7 +39,9 @@ pub enum Problem {
     )]
     TooLarge,
     /// There are too many rules.
-    #[error("the access file exceeds {MAX_RULES} rules here\nuse patterns and groups instead of single names")]
+    #[error(
+        "the access file exceeds {MAX_RULES} rules here\nuse patterns and groups instead of single names"
+    )]
     TooManyRules,
     /// A line that begins with another word.
     #[error("a line begins with allow, deny or group, not: {0}")]
