@@ -25,7 +25,7 @@ describe('an encrypted monitor server with users', () => {
     const bus = await privateBus();
     folder = await newFolder();
     for (const [name, role] of [['ada', 'operator'], ['bob', 'viewer']] as const) user('add', name, '--role', role);
-    writeFileSync(join(folder, 'access'), RULES);
+    writeFileSync(join(folder, 'access'), RULES, { mode: 0o600 });
     process.env['XDG_STATE_HOME'] = folder;
     const monitor = await startMonitor(bus, ['test/*'], ['--access', folder, '--tls', 'auto']);
     url = monitor.url.replace('http:', 'https:');

@@ -96,13 +96,16 @@ impl Identity {
 
     fn look(&self, read: impl FnOnce() -> Result<Content, FolderError>) -> Result<Refresh, FolderError> {
         let mut seen = locked(&self.seen);
-        // Before the content: what changes in between is read again next time.
         let stamps = self.folder.stamps();
         let is_same = stamps == seen.stamps;
         if is_same && !seen.again {
             return Ok(Refresh::Unchanged);
         }
         let content = read();
+        // A file that is being written is read at the next look: a part of the rules is not the rules.
+        if self.folder.stamps() != stamps {
+            return Ok(Refresh::Unchanged);
+        }
         let again = content.as_ref().is_err_and(FolderError::may_pass);
         *seen = Seen { stamps, again };
         // What has been told is not told again.
@@ -371,6 +374,23 @@ mod tests {
         assert_eq!(scene.identity.failed_reloads(), 1);
         assert_eq!(scene.identity.refresh().unwrap(), Refresh::Reloaded);
         assert!(!scene.is_open(&secret));
+    }
+
+    #[test]
+    fn files_that_change_while_they_are_read_are_read_at_the_next_look() {
+        let scene = scene(Some("deny anyone read **"));
+        let may_read =
+            || scene.identity.policy().decide_everywhere(&Principal::anonymous(), May::Read).is_allowed;
+        replace(&scene.folder.rules_path(), "allow anyone read **").unwrap();
+        let changing = || {
+            let content = scene.folder.read();
+            replace(&scene.folder.rules_path(), "allow anyone read **\nallow signed-in steer **").unwrap();
+            content
+        };
+        assert_eq!(scene.identity.look(changing).unwrap(), Refresh::Unchanged);
+        assert!(!may_read());
+        assert_eq!(scene.identity.refresh().unwrap(), Refresh::Reloaded);
+        assert!(may_read());
     }
 
     #[test]

@@ -166,13 +166,17 @@ mod tests {
     use crate::clock;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Writes a certificate and its key.
+    /// Replaces a certificate and its key by other files, as their tools do.
     fn make(folder: &Path) -> [PathBuf; 2] {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let paths = ["host.crt", "host.key"].map(|name| folder.join(name));
-        fs::write(&paths[0], made.cert.pem()).unwrap();
-        fs::write(&paths[1], made.signing_key.serialize_pem()).unwrap();
-        fs::set_permissions(&paths[1], fs::Permissions::from_mode(0o600)).unwrap();
+        let draft = folder.join("draft");
+        let files = [(made.cert.pem(), 0o644), (made.signing_key.serialize_pem(), 0o600)];
+        for (path, (text, mode)) in paths.iter().zip(files) {
+            fs::write(&draft, text).unwrap();
+            fs::set_permissions(&draft, fs::Permissions::from_mode(mode)).unwrap();
+            fs::rename(&draft, path).unwrap();
+        }
         paths
     }
 

@@ -1,7 +1,9 @@
 //! Users, tokens and rules of a monitor: who may do what, and what a browser or a stranger cannot make of it.
 
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
 use access::{MaySet, PrincipalName, Role};
@@ -42,8 +44,12 @@ impl Access {
         access
     }
 
+    /// Replaces the rules by another file, with a mode of its own: neither the umask nor the clock's ticks matter.
     fn rule(&self, rules: &str) {
-        std::fs::write(self.folder.rules_path(), rules).unwrap();
+        let draft = self.files.path().join("draft");
+        std::fs::write(&draft, rules).unwrap();
+        std::fs::set_permissions(&draft, Permissions::from_mode(0o644)).unwrap();
+        std::fs::rename(draft, self.folder.rules_path()).unwrap();
     }
 
     fn token(&self, name: &str, scopes: &str) -> Secret {
