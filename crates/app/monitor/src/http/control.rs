@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use sample::StreamPattern;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tallycast::AccountState;
 use tokio::sync::oneshot;
 
 use super::body::Body;
@@ -121,6 +122,9 @@ pub(super) async fn derive(
 ) -> Result<Json<Vec<Made>>, Refused> {
     let stream: DerivedStream = body.json()?;
     visitor.may(May::Derive, &stream.name)?;
+    if is_published(&shared, &stream.name) {
+        visitor.may(May::Publish, &stream.name)?;
+    }
     for input in stream.inputs.values() {
         let (name, _) = input.split_once(':').unwrap_or((input, ""));
         visitor.may(May::Read, name)?;
@@ -130,6 +134,16 @@ pub(super) async fn derive(
     let result = answered.await.map_err(|_| Refused::ending())?;
     result.map_err(|error| Refused::because(&error))?;
     Ok(made(&shared, &visitor))
+}
+
+/// Returns whether a publisher other than a derivation has a stream of this name, which it may continue after a silence.
+fn is_published(shared: &Shared, name: &str) -> bool {
+    shared.history.stream(name).is_some_and(|slot| {
+        let memory = slot.memory();
+        let is_derived = memory.info.schema.labels.contains_key("expression");
+        let may_continue = matches!(memory.state(), AccountState::Open | AccountState::Unconfirmed);
+        may_continue && !is_derived
+    })
 }
 
 pub(super) async fn forget(

@@ -150,6 +150,8 @@ fn everything_that_shows_a_stream_shows_those_that_may_be_read() {
     assert_eq!(as_page(address, "POST /api/derive", &ada, &elsewhere).status, 403);
     let allowed = derive.replace("lab/secret", "lab/open");
     assert_eq!(as_page(address, "POST /api/derive", &ada, &allowed).status, 200);
+    let taken = allowed.replace("lab/new", "lab/open");
+    assert_eq!(as_page(address, "POST /api/derive", &ada, &taken).status, 403, "another publisher's name");
     let join = r#"{"pattern":"lab/secret"}"#;
     assert!(
         as_page(address, "POST /api/join", &ada, join).text().contains("lab/secret"),
