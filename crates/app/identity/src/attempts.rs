@@ -17,12 +17,20 @@ const PER_SITE: Allowance = Allowance { burst: 60, interval: Duration::from_secs
 /// Failures of all sources at once, then one a second: guesses take a tenth of one processor at most. No single source or
 /// site can use them up.
 const IN_ALL: Allowance = Allowance { burst: 120, interval: Duration::from_secs(1) };
+/// Sources and users that are bounded by themselves alone; the one whose success is longest ago gives way.
+const MAX_KNOWN: usize = 256;
 
 /// Failed sign-ins, by where they came from.
 ///
-/// No bound is per user alone: anybody could lock the user out. Memory is bounded by the failures of all sources.
+/// No bound is per user alone: anybody could lock the user out. A user is bounded by its own failures alone where it
+/// signed in before: no flood of others locks it out there. Memory is bounded by the failures of all sources.
 #[derive(Debug, Default)]
-pub struct Attempts(HashMap<Key, Instant>);
+pub struct Attempts {
+    /// Moment at which the failures of each group are used up.
+    due: HashMap<Key, Instant>,
+    /// Sources and users that signed in, with the time of the last success.
+    known: HashMap<Key, Instant>,
+}
 
 /// Group of attempts that is bounded as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -49,28 +57,34 @@ impl Attempts {
     /// # Errors
     /// The time to wait; then nothing was taken.
     pub fn take(&mut self, now: Instant, source: IpAddr, user: &str) -> Result<(), Duration> {
-        self.0.retain(|_, due| *due > now);
-        let wait = keys(source, user).map(|(key, allowance)| allowance.wait(now, self.due(key))).max();
+        self.due.retain(|_, due| *due > now);
+        let wait = self.keys(source, user).map(|(key, allowance)| allowance.wait(now, self.due(key))).max();
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
             return Err(wait);
         }
-        for (key, allowance) in keys(source, user) {
+        for (key, allowance) in self.keys(source, user) {
             let due = self.due(key).max(now) + allowance.interval;
-            self.0.insert(key, due);
+            self.due.insert(key, due);
         }
         Ok(())
     }
 
-    /// Gives back what an attempt took, and forgets the user's failures from this source.
-    pub fn succeed(&mut self, source: IpAddr, user: &str) {
+    /// Gives back what an attempt took, forgets the user's failures from this source, and knows it there from now on.
+    pub fn succeed(&mut self, now: Instant, source: IpAddr, user: &str) {
         self.give_back(source, user);
-        self.0.remove(&Key::User(network(source), Digest::of(user)));
+        let pair = Key::of_user(source, user);
+        self.due.remove(&pair);
+        self.known.insert(pair, now);
+        if self.known.len() > MAX_KNOWN {
+            let oldest = self.known.iter().min_by_key(|(_, success)| **success).map(|(key, _)| *key);
+            oldest.map(|key| self.known.remove(&key));
+        }
     }
 
     /// Gives back what an attempt took that was not verified.
     pub fn give_back(&mut self, source: IpAddr, user: &str) {
-        for (key, allowance) in keys(source, user) {
-            if let Some(due) = self.0.get_mut(&key) {
+        for (key, allowance) in self.keys(source, user) {
+            if let Some(due) = self.due.get_mut(&key) {
                 let interval_ns = allowance.interval.as_nanos() as u64;
                 *due = Instant::from_nanos(due.as_nanos().saturating_sub(interval_ns));
             }
@@ -78,16 +92,23 @@ impl Attempts {
     }
 
     fn due(&self, key: Key) -> Instant {
-        self.0.get(&key).copied().unwrap_or(Instant::ORIGIN)
+        self.due.get(&key).copied().unwrap_or(Instant::ORIGIN)
+    }
+
+    /// Returns the groups by which an attempt is bounded.
+    fn keys(&self, source: IpAddr, user: &str) -> impl Iterator<Item = (Key, Allowance)> + use<> {
+        let (pair, source) = (Key::of_user(source, user), network(source));
+        let site = site(source).map(|site| (Key::Site(site), PER_SITE));
+        let others = [(Key::Source(source), PER_SOURCE), (Key::All, IN_ALL)].into_iter().chain(site);
+        let is_known = self.known.contains_key(&pair);
+        std::iter::once((pair, PER_USER)).chain(others.filter(move |_| !is_known))
     }
 }
 
-/// Returns the groups that an attempt belongs to.
-fn keys(source: IpAddr, user: &str) -> impl Iterator<Item = (Key, Allowance)> {
-    let (source, user) = (network(source), Digest::of(user));
-    let site = site(source).map(|site| (Key::Site(site), PER_SITE));
-    let others = [(Key::User(source, user), PER_USER), (Key::Source(source), PER_SOURCE), (Key::All, IN_ALL)];
-    others.into_iter().chain(site)
+impl Key {
+    fn of_user(source: IpAddr, user: &str) -> Self {
+        Self::User(network(source), Digest::of(user))
+    }
 }
 
 /// Returns the first 48 bits of an IPv6 address: the largest usual assignment to a site (RFC 6177 §2).
@@ -171,8 +192,29 @@ mod tests {
         let mut attempts = Attempts::default();
         for _ in 0..1_000 {
             assert_eq!(attempts.take(at(0), source("192.0.2.7"), "ada"), Ok(()));
-            attempts.succeed(source("192.0.2.7"), "ada");
+            attempts.succeed(at(0), source("192.0.2.7"), "ada");
         }
+    }
+
+    #[test]
+    fn a_user_is_not_locked_out_by_others_where_it_signed_in_before() {
+        let mut attempts = Attempts::default();
+        attempts.succeed(at(0), source("192.0.2.7"), "ada");
+        let strangers = (0..1_000_u32).map(|number| IpAddr::V4((0x0a00_0000 + number).into()));
+        assert_eq!(strangers.filter(|other| attempts.take(at(0), *other, "ada").is_ok()).count(), 120);
+        assert!(attempts.take(at(0), source("192.0.2.7"), "grace").is_err());
+        let ada = |_| "ada".to_owned();
+        assert_eq!(exhaust(&mut attempts, at(0), "192.0.2.7", ada), (5, Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn the_success_longest_ago_gives_way() {
+        let mut attempts = Attempts::default();
+        for number in 0..=MAX_KNOWN as u64 {
+            attempts.succeed(at(number), source("192.0.2.7"), &format!("user{number}"));
+        }
+        let is_known = |user| attempts.known.contains_key(&Key::of_user(source("192.0.2.7"), user));
+        assert_eq!((attempts.known.len(), is_known("user0"), is_known("user1")), (MAX_KNOWN, false, true));
     }
 
     #[test]
@@ -205,7 +247,7 @@ mod tests {
         for number in 0..20_000_u32 {
             let other = IpAddr::V4((0x0a00_0000 + number).into());
             taken += u64::from(attempts.take(at(u64::from(number / 10)), other, "ada").is_ok());
-            most = most.max(attempts.0.len());
+            most = most.max(attempts.due.len());
         }
         assert_eq!(taken, 120 + 1_999);
         // For each failure of the last minute: a user and a source.

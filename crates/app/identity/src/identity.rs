@@ -167,7 +167,7 @@ impl Identity {
             locked(&self.attempts).give_back(source, name);
         })?;
         let Some(name) = known.filter(|_| is_right) else { return Err(SignInError::Wrong) };
-        locked(&self.attempts).succeed(source, name.as_str());
+        locked(&self.attempts).succeed(now, source, name.as_str());
         let (principal, mark) = (Principal::user(name.clone()), loaded.users.mark(&name));
         // If the password changed meanwhile, the mark is the old one, and the session opens nothing.
         Ok(locked(&self.sessions).open(now, principal, mark))
