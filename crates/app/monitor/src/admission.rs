@@ -56,7 +56,7 @@ impl Gatekeeper {
 
     /// Opens a session. It takes a tenth of a second.
     pub(crate) fn sign_in(&self, source: IpAddr, user: &str, password: &Secret) -> Result<Secret, Refused> {
-        let identity = self.identity.as_ref().ok_or_else(Refused::no_users)?;
+        let identity = self.identity.as_ref().filter(|it| it.has_users()).ok_or_else(Refused::no_users)?;
         identity.sign_in(sys::clock::monotonic(), source, user, password).map_err(|error| match error {
             SignInError::TooMany(wait) => Refused::attempts(wait),
             SignInError::Busy(_) => Refused::attempts(Duration::from_secs(1)),
@@ -75,7 +75,8 @@ impl Gatekeeper {
         self.identity.as_ref().map_or_else(|| Arc::clone(&self.without), Identity::policy)
     }
 
-    fn has_users(&self) -> bool {
+    /// Returns whether there is a user that can sign in.
+    pub(crate) fn has_users(&self) -> bool {
         self.identity.as_ref().is_some_and(Identity::has_users)
     }
 
@@ -310,6 +311,16 @@ mod tests {
         headers.append(header::COOKIE, HeaderValue::from_static("tallycast-7481=3; tallycast-7480=4=5"));
         assert_eq!(cookie(false).read(&headers), Some("4=5"));
         assert_eq!(cookie(true).read(&headers), None);
+    }
+
+    #[test]
+    fn a_sign_in_without_any_user_is_refused_with_the_way_to_the_first() {
+        let empty = tempfile::tempdir().unwrap();
+        for folder in [None, Some(empty.path())] {
+            let gatekeeper = Gatekeeper::open(folder, "192.0.2.7:0".parse().unwrap()).unwrap();
+            let asked = gatekeeper.sign_in("192.0.2.8".parse().unwrap(), "ada", &Secret::new("s".to_owned()));
+            assert_eq!((asked.err(), gatekeeper.has_users()), (Some(Refused::no_users()), false));
+        }
     }
 
     #[test]

@@ -53,9 +53,9 @@ impl Refused {
 
     /// Refuses to sign anybody in: there are no users.
     pub(crate) fn no_users() -> Self {
-        let help = "start the monitor with --access FOLDER, and add a user: tallycast access user add NAME";
+        let help = "add one: tallycast access user add NAME";
         let refused = Self::new(StatusCode::FORBIDDEN, "this monitor has no users", help);
-        refused.by("no_users", "users are those of the folder given by --access")
+        refused.by("no_users", "users are those of the access folder")
     }
 
     /// Refuses a user name or password; which one is not said.

@@ -75,6 +75,9 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         requests: Requests::new(commands, config.patterns.clone()),
         slots: Arc::new(Slots::new(bounds(&config))),
     }));
+    if !address.ip().is_loopback() && !shared.gatekeeper.has_users() {
+        tracing::warn!("no user can sign in at {address}\nadd one: tallycast access user add NAME");
+    }
     let intake = intake(&config, &shared)?;
     let runtime = serve(listener, &shared).map_err(MonitorError::Thread)?;
     shared.reception.set_listening(true);

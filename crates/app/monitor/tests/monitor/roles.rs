@@ -478,6 +478,25 @@ fn no_password_token_or_session_is_logged_through_tls() {
     }
 }
 
+#[test]
+fn a_monitor_for_other_hosts_without_any_user_says_how_to_add_one() {
+    let log = Log(Arc::new(Mutex::new(Some(Vec::new()))));
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let told_to = tracing::Dispatch::new(subscriber);
+    let access = Access::new(None);
+    for folder in [Some(access.files.path().to_owned()), None] {
+        let has_users = folder.is_some();
+        *log.0.lock().unwrap() = Some(Vec::new());
+        let mut config = MonitorConfig::new(node(&bus()));
+        (config.listen, config.insecure, config.tls) = ("0.0.0.0:0".parse().unwrap(), true, Tls::Off);
+        config.access = folder;
+        tracing::dispatcher::with_default(&told_to, || drop(monitor::start(config).unwrap()));
+        let told = String::from_utf8(log.0.lock().unwrap().take().unwrap()).unwrap();
+        assert_eq!(told.contains("tallycast access user add NAME"), !has_users, "{told}");
+    }
+}
+
 /// Its rules are read by a monitor that listens; a wrong one does not begin.
 #[test]
 fn a_monitor_does_not_begin_with_rules_that_it_cannot_read() {
