@@ -72,6 +72,8 @@ pub enum CertificateError {
 pub(super) struct Watched {
     paths: [PathBuf; 2],
     stamps: [Option<Stamp>; 2],
+    /// True if they could not be read: they are read again though they do not change.
+    again: bool,
     looked: Instant,
     key: Arc<CertifiedKey>,
     refused: u64,
@@ -91,14 +93,14 @@ impl Watched {
         // Before they are read: a change in between is noticed later.
         let stamps = stamps(&paths);
         let key = Arc::new(read(&paths)?);
-        Ok(Self { paths, stamps, looked: now.steady, key, refused: 0 })
+        Ok(Self { paths, stamps, again: false, looked: now.steady, key, refused: 0 })
     }
 
     /// Returns the certificate, read again if a file has changed; files that cannot be used change nothing.
     pub(super) fn at(&mut self, now: Moment) -> Arc<CertifiedKey> {
         if now.steady.saturating_duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now.steady;
-            self.look();
+            self.look(read);
         }
         Arc::clone(&self.key)
     }
@@ -108,14 +110,19 @@ impl Watched {
         self.refused
     }
 
-    fn look(&mut self) {
+    fn look(&mut self, read: impl FnOnce(&[PathBuf; 2]) -> Result<CertifiedKey, CertificateError>) {
         let stamps = stamps(&self.paths);
-        if stamps == self.stamps {
+        let is_same = stamps == self.stamps;
+        if is_same && !self.again {
             return;
         }
+        let content = read(&self.paths);
         self.stamps = stamps;
-        match read(&self.paths) {
+        self.again = matches!(content, Err(CertificateError::Unreadable { .. }));
+        match content {
             Ok(key) => self.key = Arc::new(key),
+            // What has been told is not told again.
+            Err(_) if is_same && self.again => {}
             Err(error) => {
                 self.refused += 1;
                 tracing::warn!("the previous certificate stays in use: {error}");
@@ -201,6 +208,26 @@ mod tests {
         make(folder.path());
         assert_eq!(watched.at(later(now, 3 * LOOK_INTERVAL)).cert[0], first, "looked at a moment ago");
         assert_ne!(watched.at(later(now, 4 * LOOK_INTERVAL)).cert[0], first);
+        assert_eq!(watched.refused(), 1);
+    }
+
+    #[test]
+    fn a_failure_that_passes_is_told_once_and_the_new_certificate_is_taken_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [certificate, key] = make(folder.path());
+        let now = clock::now();
+        let mut watched = Watched::open(certificate, key, now).unwrap();
+        let first = watched.at(now).cert[0].clone();
+        make(folder.path());
+        // Too many open files: EMFILE.
+        let failing = |[path, _]: &[PathBuf; 2]| {
+            let cause = io::Error::from_raw_os_error(24);
+            Err(CertificateError::Unreadable { path: path.clone(), cause })
+        };
+        watched.look(failing);
+        watched.look(failing);
+        assert_eq!((watched.refused(), &watched.at(now).cert[0]), (1, &first));
+        assert_ne!(watched.at(later(now, LOOK_INTERVAL)).cert[0], first);
         assert_eq!(watched.refused(), 1);
     }
 
