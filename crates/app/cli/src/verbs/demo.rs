@@ -7,7 +7,9 @@ mod children;
 mod scene;
 mod verdict;
 
+use std::fs::DirBuilder;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -71,11 +73,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let cancellation = signals::cancellation()?;
     let folder = Folder::make(&arguments)?;
-    let bus = match sources.load()?.named_bus()? {
-        Some(bus) => bus,
-        None => private_bus()?,
-    };
+    let named = sources.load()?.named_bus()?;
     let listen = free_page_address(arguments.listen)?;
+    let is_private = named.is_none() && listen.ip().is_loopback();
+    let access = is_private.then(|| without_rules(folder.path())).transpose()?;
+    let bus = named.map_or_else(private_bus, Ok)?;
     let control = folder.path().join("inject");
     std::fs::write(&control, arguments.loss.to_string())?;
     let settings = sources.asked_file();
@@ -85,6 +87,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         listen,
         folder: folder.path(),
         control: &control,
+        access: access.as_deref(),
         patience: READERS_PATIENCE,
     };
 
@@ -143,6 +146,14 @@ impl Folder {
             }
         }
     }
+}
+
+/// Makes an empty folder of access files: a demo of this host alone is no part of what the user's own rules protect.
+fn without_rules(folder: &Path) -> anyhow::Result<PathBuf> {
+    let empty = folder.join("without-rules");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&empty);
+    made.with_context(|| format!("cannot create {}", empty.display()))?;
+    Ok(empty)
 }
 
 /// Makes a bus on the loopback interface with its own port, so that two demos do not mix.

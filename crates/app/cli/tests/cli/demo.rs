@@ -1,7 +1,9 @@
 //! The demo: separate processes over real multicast, and every account correct at the end.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::process::Signal;
@@ -10,7 +12,7 @@ use support::http::{self, Answer};
 use support::ports::{private_bus, private_bus_from_now};
 use support::wait_until;
 
-use crate::program::{Running, run};
+use crate::program::{Running, command, run};
 
 /// Returns the accounts among lines, each as reader and stream.
 fn accounts(lines: &[Value]) -> BTreeSet<(&str, &str)> {
@@ -145,6 +147,28 @@ fn derived_streams_end_with_closed_accounts_at_every_reader() {
         let mut of_source = lines.iter().filter(is_its).map(|line| &line["elements"]["lost"]["source"]);
         assert!(of_source.any(|lost| lost.as_u64() > Some(0)), "{lines:?}");
     }
+}
+
+/// Returns the status with which a demo answers strangers where this user's rules deny them everything.
+fn status_under_own_rules(more: &[&str]) -> u16 {
+    let (rules, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (file, address) = (rules.path().join("access"), support::ports::free_address());
+    std::fs::write(&file, "deny anyone * **\n").unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let (listen, folder) = (address.to_string(), folder.path().to_str().unwrap());
+    let demo = ["demo", "--headless", "--json", "--listen", &listen, "--dir", folder];
+    let arguments = [&demo[..], more].concat();
+    let demo = Running::of(command(&arguments).env("TALLYCAST_ACCESS", rules.path()), &arguments);
+    let status = ask(address, "GET /api/streams", "").status;
+    demo.signal(Signal::INT);
+    demo.wait();
+    status
+}
+
+#[test]
+fn the_users_own_rules_do_not_bind_a_demo_of_this_host_alone_but_one_on_a_bus_of_its_choice() {
+    assert_eq!(status_under_own_rules(&[]), 200);
+    assert_eq!(status_under_own_rules(&["--bus", &private_bus_from_now()]), 401);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub(super) struct Scene<'a> {
     pub(super) listen: SocketAddr,
     pub(super) folder: &'a Path,
     pub(super) control: &'a Path,
+    /// The monitor's folder of access files, unless the user's own rules hold.
+    pub(super) access: Option<&'a Path>,
     pub(super) patience: Duration,
 }
 
@@ -57,7 +59,9 @@ impl Scene<'_> {
         let shared = shared.iter().map(String::as_str).chain(["--patience", &patience]);
         let monitor =
             ["monitor", "**", "--listen", &listen, "--archive", &archive, "--inject-control", &control];
-        children.start(Role::Monitor, MONITOR, monitor.into_iter().chain(shared.clone()))?;
+        let access = self.access.map(|folder| folder.display().to_string());
+        let access = access.iter().flat_map(|folder| ["--access", folder]);
+        children.start(Role::Monitor, MONITOR, monitor.into_iter().chain(access).chain(shared.clone()))?;
         let recorder = ["record", "**", "--run", "demo", "--archive", &archive];
         children.start(Role::Recorder, RECORDER, recorder.into_iter().chain(shared))
     }
