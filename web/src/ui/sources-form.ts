@@ -19,6 +19,7 @@ export class SourcesForm {
   bar(reasons: { readonly join: string; readonly derive: string }): void {
     for (const [details, why] of [[this.#join, reasons.join], [this.#derive, reasons.derive]] as const) {
       setAttribute(details, 'title', why === '' ? null : why);
+      details.classList.toggle('barred', why !== '');
       for (const control of details.querySelectorAll('form input, form button')) control.toggleAttribute('disabled', why !== '');
     }
   }

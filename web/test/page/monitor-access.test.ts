@@ -60,6 +60,7 @@ describe('an encrypted monitor server with users', () => {
     await form.locator('input').fill('lab/*');
     await form.locator('button[type=submit]').click();
     await until('the pattern', async () => (await form.locator('.held code').allInnerTexts()).includes('lab/*'));
+    expect(await form.locator('.held button').first().isVisible()).toBe(true);
     await page.locator('#visitor').click();
     await page.locator('#sign-in').waitFor();
     expect(await page.context().cookies()).toEqual([]);
@@ -71,6 +72,9 @@ describe('an encrypted monitor server with users', () => {
     expect(await row(page, 'sine').count()).toBe(0);
     const form = page.locator('#sources details', { hasText: 'Join streams' });
     expect(await form.getAttribute('title')).toContain('user:bob may not steer');
+    await form.locator('summary').click();
+    await form.locator('.held code').first().waitFor();
+    expect(await form.locator('.held button:visible').count()).toBe(0);
     // The user is removed: the page shows the form to sign in.
     user('remove', 'bob');
     await page.locator('#sign-in').waitFor();

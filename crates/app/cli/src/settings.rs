@@ -121,7 +121,7 @@ pub(crate) const KEYS: [Key; 9] = [
         name: "access.folder",
         flag: Some("--access"),
         variable: Some(ACCESS_VARIABLE),
-        about: "folder of the access files: rules, users, tokens; empty: tallycast beside this file",
+        about: "folder of the access files: rules, users, tokens; empty: ~/.config/tallycast",
         default: "\"\"",
         check: |value| text(value).map(drop),
     },
