@@ -93,9 +93,10 @@ impl Gatekeeper {
     }
 }
 
-/// Returns the token of an `Authorization` header; its scheme is case-insensitive (RFC 9110 §11.1).
+/// Returns the token of an `Authorization` header of the scheme `Bearer`, in any case (RFC 9110 §11.1). Other schemes are
+/// for a proxy in front, and prove nothing here.
 fn bearer_token(header: &str) -> Option<&str> {
-    let (scheme, token) = header.split_once(' ')?;
+    let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
@@ -168,10 +169,11 @@ impl Visitor {
         headers: &HeaderMap,
     ) -> Result<Self, Refused> {
         let policy = gatekeeper.policy();
-        if let Some(value) = headers.get(header::AUTHORIZATION) {
-            let token = value.to_str().ok().and_then(bearer_token).ok_or_else(Refused::token)?;
-            let principal = gatekeeper.bearer(token).ok_or_else(Refused::token)?;
-            let proof = Proof::Token(Arc::new(Secret::new(token.to_owned())));
+        let lines = headers.get_all(header::AUTHORIZATION).iter();
+        let mut lines = lines.map(|line| String::from_utf8_lossy(line.as_bytes()));
+        if let Some(token) = lines.find_map(|line| bearer_token(&line).map(str::to_owned)) {
+            let principal = gatekeeper.bearer(&token).ok_or_else(Refused::token)?;
+            let proof = Proof::Token(Arc::new(Secret::new(token)));
             return Ok(Self { principal, proof, policy });
         }
         let known = cookie.read(headers).and_then(|secret| gatekeeper.session(secret));
@@ -301,7 +303,25 @@ mod tests {
         for header in ["Bearer tct_1", "bearer tct_1", "BEARER  tct_1 "] {
             assert_eq!(bearer_token(header), Some("tct_1"), "{header}");
         }
-        assert_eq!((bearer_token("Basic tct_1"), bearer_token("Bearer")), (None, None));
+        assert_eq!((bearer_token("Basic tct_1"), bearer_token("Bearer")), (None, Some("")));
+    }
+
+    #[test]
+    fn credentials_for_a_proxy_in_front_prove_nothing_and_a_wrong_token_is_refused() {
+        let gatekeeper = Gatekeeper::open(None, "127.0.0.1:0".parse().unwrap()).unwrap();
+        for (lines, is_refused) in [
+            (&["Basic YWRhOjE="] as &[&'static str], false),
+            (&["Negotiate YII="], false),
+            (&["Bearer tct_1"], true),
+            (&["Bearer"], true),
+            (&["Basic YWRhOjE=", "Bearer tct_1"], true),
+        ] {
+            let line = |text: &&'static str| (header::AUTHORIZATION, HeaderValue::from_static(text));
+            let headers = lines.iter().map(line).collect();
+            let visitor = Visitor::of(&gatekeeper, &cookie(false), &Method::POST, &headers);
+            assert_eq!(visitor.is_err(), is_refused, "{lines:?}");
+            assert!(visitor.is_ok_and(|it| it.principal == Principal::anonymous()) != is_refused);
+        }
     }
 
     #[test]
