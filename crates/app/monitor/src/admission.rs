@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{Decision, May, Policy, Principal, Reach};
+use access::{Decision, Ground, May, Policy, Principal, Reach};
 use axum::http::{HeaderMap, Method, header};
 use identity::{Folder, FolderError, Identity, Refresh, Secret, SessionId, SignInError};
 use sample::{StreamName, StreamPattern};
@@ -215,7 +215,7 @@ impl Visitor {
     pub(crate) fn may(&self, may: May, stream: &str) -> Result<(), Refused> {
         let Ok(name) = stream.parse::<StreamName>() else { return Ok(()) };
         let decision = self.policy.decide(&self.principal, may, &name);
-        self.judge(&decision, &format!("`{stream}`"))
+        self.judge(&decision, &format!("`{stream}`"), stream)
     }
 
     /// Checks that it may do something with all streams of a pattern: by the stream's rule if it names one, else only
@@ -229,12 +229,12 @@ impl Visitor {
 
     /// Checks that it may do something with every stream.
     pub(crate) fn may_everywhere(&self, may: May) -> Result<(), Refused> {
-        self.judge(&self.policy.decide_everywhere(&self.principal, may), "all streams")
+        self.judge(&self.policy.decide_everywhere(&self.principal, may), "all streams", "")
     }
 
     /// Checks that it may do something with any stream.
     pub(crate) fn may_somewhere(&self, may: May) -> Result<(), Refused> {
-        self.judge(&self.policy.decide_somewhere(&self.principal, may), "any stream")
+        self.judge(&self.policy.decide_somewhere(&self.principal, may), "any stream", "")
     }
 
     /// Returns whether it may read a stream.
@@ -252,7 +252,8 @@ impl Visitor {
         let right = |may: May| {
             let all = self.policy.decide_everywhere(&self.principal, may);
             let some = self.policy.decide_somewhere(&self.principal, may).is_allowed;
-            (may.as_str().to_owned(), json!({"some": some, "all": all.is_allowed, "why": all.to_string()}))
+            let why = self.words(&all, "");
+            (may.as_str().to_owned(), json!({"some": some, "all": all.is_allowed, "why": why}))
         };
         json!({
             "principal": self.principal.to_string(),
@@ -262,7 +263,26 @@ impl Visitor {
         })
     }
 
-    fn judge(&self, decision: &Decision, streams: &str) -> Result<(), Refused> {
+    /// Returns a decision in words. A stranger is told no text of a rule about streams that it may neither read nor has
+    /// `asked` for.
+    fn words(&self, decision: &Decision, asked: &str) -> String {
+        match decision.ground {
+            Ground::Line { number, .. } if !self.knows(number, asked) => format!("denied by line {number}"),
+            _ => decision.to_string(),
+        }
+    }
+
+    fn knows(&self, line: u32, asked: &str) -> bool {
+        let mut rules = self.policy.rules().iter().filter(|rule| rule.line() == line);
+        self.principal.is_signed_in()
+            || self.reads_all()
+            || rules.all(|rule| {
+                let streams = rule.streams();
+                *streams == StreamPattern::all() || streams.as_str() == asked || self.reads(streams.as_str())
+            })
+    }
+
+    fn judge(&self, decision: &Decision, streams: &str, asked: &str) -> Result<(), Refused> {
         if decision.is_allowed {
             return Ok(());
         }
@@ -272,7 +292,7 @@ impl Visitor {
         } else {
             "sign in on the page, or send a token: Authorization: Bearer TOKEN"
         };
-        let reason = Reason { label: decision.ground.label(), rule: decision.to_string() };
+        let reason = Reason { label: decision.ground.label(), rule: self.words(decision, asked) };
         Err(Refused::denied(self.principal.is_signed_in(), error, help, reason))
     }
 }

@@ -215,6 +215,12 @@ impl Rule {
         &self.who
     }
 
+    /// Returns the streams it is about.
+    #[must_use]
+    pub fn streams(&self) -> &StreamPattern {
+        &self.streams
+    }
+
     fn is_for_all_streams(&self) -> bool {
         self.streams == StreamPattern::all()
     }

@@ -143,8 +143,11 @@ fn everything_that_shows_a_stream_shows_those_that_may_be_read() {
     }
     assert_eq!(get(address, "/api/preview.png?stream=lab/secret&channel=x").status, 401);
     assert_eq!(count(address, "line 2"), 4);
+    let told = |cookie: &str| session(address, cookie)["may"]["read"]["why"].as_str().unwrap().to_owned();
+    assert_eq!(told(""), "denied by line 2", "no name of a stream that a stranger may not read");
     let derive = r#"{"name":"lab/new","expression":"a","inputs":{"a":"lab/secret:x"},"unit":"V"}"#;
     let ada = sign_in(address, "", "ada");
+    assert!(told(&ada).contains("lab/secret"), "{}", told(&ada));
     assert_eq!(as_page(address, "POST /api/derive", &ada, derive).status, 403, "its input may not be read");
     let elsewhere = derive.replace("lab/new", "hall/new").replace("lab/secret", "lab/open");
     assert_eq!(as_page(address, "POST /api/derive", &ada, &elsewhere).status, 403);
