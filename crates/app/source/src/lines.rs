@@ -220,9 +220,13 @@ impl<R: Read + Send> Source for Lines<R> {
     }
 
     fn refused(&mut self) -> Option<String> {
-        let Refused::First(_) = self.refused else { return None };
-        let Refused::First(told) = std::mem::replace(&mut self.refused, Refused::Told) else { return None };
-        Some(format!("{told}\nit is a hole, as others like it will be"))
+        match std::mem::replace(&mut self.refused, Refused::Told) {
+            Refused::First(error) => Some(format!("{error}\nit is a hole, as others like it will be")),
+            before => {
+                self.refused = before;
+                None
+            }
+        }
     }
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {

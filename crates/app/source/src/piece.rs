@@ -23,7 +23,7 @@ pub trait Source: Send {
         None
     }
 
-    /// Returns the first row that could not be read and is a hole, once and in a line for the user; `None` otherwise.
+    /// Returns the error of the first row that became a hole because it could not be read: once, in words for the user.
     fn refused(&mut self) -> Option<String> {
         None
     }

@@ -80,7 +80,7 @@ impl<S: Source> Player<S> {
         Self { source, playback, position: 0, allowance: 0, rested: Duration::ZERO, is_timed, held }
     }
 
-    /// Returns the first row that could not be read and is a hole, once.
+    /// Returns the error of the first row that became a hole because it could not be read: once.
     pub fn refused(&mut self) -> Option<String> {
         self.source.refused()
     }
