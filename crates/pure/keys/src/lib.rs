@@ -1,0 +1,25 @@
+//! Keys of secured streams: group secrets, the keys derived from them, and the identity of stations.
+//!
+//! A laboratory shares group [`Secret`]s; whoever has them can read and write its streams at level `group`. Keys for
+//! single epochs and processes are derived with [`GroupKey`], and [`DatagramKey`] encrypts and authenticates one
+//! datagram in place. A [`Station`] signs descriptions with a key that the laboratory's authority certified.
+//!
+//! Nothing here draws random bytes, reads files or knows the time: callers pass all of them. Start with [`KeySet`].
+//! The layout of datagrams belongs to the crate `wire`.
+
+mod aead;
+mod derive;
+mod key_set;
+mod membership;
+mod secret;
+mod station;
+
+pub use aead::{DatagramKey, OpenError, TAG_BYTES};
+pub use derive::{GroupKey, Purpose, Salt, Stretch};
+pub use key_set::{GroupSecret, KeySet, MAX_SECRETS};
+pub use membership::Membership;
+pub use secret::{SECRET_BYTES, Secret, Suite, Token};
+pub use station::{
+    Authority, CERTIFICATE_BYTES, Certificate, CertificateError, MAX_NAME_BYTES, PublicKey, SIGNATURE_BYTES,
+    Signature, SigningKey, Station,
+};
