@@ -28,13 +28,13 @@ pub const MAX_NONCES: usize = 16;
 /// Alignment of the start and end of an extension, as of headers.
 const ALIGNMENT_BYTES: usize = 8;
 /// Flag: a reader that does not know the type drops the datagram.
-const CRITICAL: u8 = 1;
+pub(crate) const CRITICAL: u8 = 1;
 
 /// Type of an extension, assigned or reserved.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum ExtensionType {
-    /// Seal of the datagram with a key. Reserved.
+    /// Key of the datagram's encryption and authentication: [`SecuredHead`](crate::SecuredHead).
     Secured = 1,
     /// The previous epoch and its end: [`Predecessor`].
     Predecessor = 2,
@@ -162,7 +162,7 @@ impl ExtensionType {
     /// Returns whether this version reads and writes the type; the others are reserved.
     #[must_use]
     pub const fn is_known(self) -> bool {
-        matches!(self, Self::Predecessor | Self::Addresses | Self::Waiting | Self::Nonces)
+        matches!(self, Self::Secured | Self::Predecessor | Self::Addresses | Self::Waiting | Self::Nonces)
     }
 }
 
@@ -203,7 +203,7 @@ impl<'a> Extensions<'a> {
 }
 
 /// Splits off the first extension of a list: its head, its value, and the rest.
-fn first(list: &[u8]) -> Result<(&ExtensionHead, &[u8], &[u8]), Reason> {
+pub(crate) fn first(list: &[u8]) -> Result<(&ExtensionHead, &[u8], &[u8]), Reason> {
     let refused = Reason::Field("extensions");
     let (head, rest) = ExtensionHead::ref_from_prefix(list).map_err(|_| refused)?;
     let length = usize::from(head.length.get());

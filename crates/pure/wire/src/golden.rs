@@ -100,6 +100,51 @@ later! {
         CRITICAL behind Datagram::Data(data()) => |_| Some(Reason::Extension(200));
 }
 
+/// Returns the plain golden datagrams, with and without extensions, by the names of their files.
+pub(crate) fn examples() -> Vec<(&'static str, Vec<u8>)> {
+    macro_rules! of {
+        ($($name:literal),+) => {
+            vec![$(($name, bytes_of(include_str!(concat!("../../../../docs/protocol/golden/stream-", $name, ".hex"))))),+]
+        };
+    }
+    of![
+        "data",
+        "data-piece",
+        "tally-nonces",
+        "descriptor-extended",
+        "report-waiting",
+        "announcement-ipv6",
+        "request-nonce"
+    ]
+}
+
+/// Compares the golden secured datagrams with the plain ones of the same names, secured.
+#[test]
+fn secured_datagrams_keep_their_bytes() {
+    macro_rules! golden {
+        ($($name:literal),+) => {
+            [$(($name, include_str!(concat!("../../../../docs/protocol/golden/stream-", $name, "-secured.hex")))),+]
+        };
+    }
+    let files = golden![
+        "data",
+        "tally-nonces",
+        "descriptor-extended",
+        "report-waiting",
+        "announcement-ipv6",
+        "request-nonce"
+    ];
+    let mut wrong = Vec::new();
+    for (name, file) in files {
+        let (_, plain) = examples().into_iter().find(|(example, _)| *example == name).unwrap();
+        let expected = annotated(&crate::secured::tests::secured(&plain, keys::Suite::Aes256Gcm));
+        if file != expected {
+            wrong.push(format!("docs/protocol/golden/stream-{name}-secured.hex should say:\n{expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn the_identity_of_a_stream_never_changes() {
     let described = description();

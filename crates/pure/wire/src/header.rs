@@ -16,7 +16,7 @@ pub const VERSION: u8 = 1;
 pub const MAX_HEADER_BYTES: usize = 1_024;
 
 /// Size up to which headers, including all without extensions, use a smaller buffer on the stack for their CRC.
-const SHORT_HEADER_BYTES: usize = 256;
+pub(crate) const SHORT_HEADER_BYTES: usize = 256;
 
 /// First code of unknown kinds that are numbered, so that an old reader can attribute dropped ones.
 const NUMBERED_KINDS: u8 = 0x80;

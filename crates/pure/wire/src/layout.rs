@@ -326,6 +326,38 @@ layout! {
     }
 }
 
+layout! {
+    /// The value of `secured` in data and tallies.
+    Secured {
+        /// Public name of the group secret.
+        token: U32,
+        /// Check of the group secret.
+        key_check: U32,
+        /// Authenticated encryption.
+        suite: u8,
+        /// Zero.
+        reserved: u8,
+        /// Index of the destination of a tally, otherwise 0.
+        destination: U16,
+    }
+}
+
+layout! {
+    /// The value of `secured` in descriptors.
+    SaltedSecured continues secured: Secured {
+        /// The sender's salt.
+        salt: [u8; 16],
+    }
+}
+
+layout! {
+    /// The value of `secured` in datagrams without a number.
+    CountedSecured continues salted: SaltedSecured {
+        /// The sender's counter.
+        counter: U64,
+    }
+}
+
 /// The header of a kind of datagram.
 pub(crate) trait Header: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned {
     /// The extensions that are read in this kind; it does not know any others.

@@ -24,6 +24,7 @@ mod malformed;
 mod page;
 mod report;
 mod request;
+mod secured;
 mod tally;
 mod text;
 pub mod udt;
@@ -49,6 +50,7 @@ pub use page::{
 pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
 pub use report::{MAX_READER_NAME_BYTES, Report};
 pub use request::{Request, Wanted};
+pub use secured::{SECURED_DATA_BYTES, SecuredHead, secured_bytes};
 pub use tally::{
     DatagramTotals, MAX_RANGES, SampleTotals, Skipped, TALLY_HEADER_BYTES, Tally, Totals, Withheld,
 };

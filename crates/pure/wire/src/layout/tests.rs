@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Announcement, Common, Data, Descriptor, ExtensionHead, Group, Header, Predecessor, RangeRecord, Report,
-    Request, StageRecord, Tally, Waiting,
+    Announcement, Common, CountedSecured, Data, Descriptor, ExtensionHead, Group, Header, Predecessor,
+    RangeRecord, Report, Request, SaltedSecured, Secured, StageRecord, Tally, Waiting,
 };
 use crate::cbor::key;
 use crate::{ExtensionType, Kind};
@@ -62,6 +62,9 @@ fn every_field_lies_where_the_page_draws_it() {
         ("Announcement, kind 5", Announcement::FIELDS),
         ("Request, kind 6", Request::FIELDS),
         ("Extensions", ExtensionHead::FIELDS),
+        ("Secured, type 1", Secured::FIELDS),
+        ("Secured descriptor, type 1", SaltedSecured::FIELDS),
+        ("Secured without a number, type 1", CountedSecured::FIELDS),
         ("Predecessor, type 2", Predecessor::FIELDS),
         ("Waiting, type 4", Waiting::FIELDS),
     ]
@@ -120,6 +123,8 @@ fn each_kind_reads_the_known_extensions_that_the_table_gives_it() {
     ];
     for (kind, extensions) in read {
         let given = ExtensionType::ALL.into_iter();
+        // A secured datagram is opened first, which removes the extension.
+        let given = given.filter(|of_type| *of_type != ExtensionType::Secured);
         let given = given.filter(|of_type| of_type.is_known() && of_type.kinds().contains(&kind));
         assert_eq!(given.collect::<Vec<_>>(), extensions, "{kind:?}");
     }
