@@ -8,6 +8,7 @@
 //! Late data have no value here; missing data are always reported.
 
 mod receiver;
+mod security;
 mod sender;
 
 pub mod receive {
@@ -18,11 +19,18 @@ pub mod receive {
     };
 }
 
+pub mod secure {
+    //! Secured datagrams at the border of the machines.
+    pub use crate::security::{
+        ControlOpener, ControlSealer, Gate, GateEvent, GateStats, Passed, Unauthentic, UnauthenticCounts,
+    };
+}
+
 pub mod send {
     //! The sending side.
     pub use crate::sender::{
         Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, Output, Pacing, ReaderReport, ReportStats,
-        Sender, SenderConfig, SenderEvent, Sending,
+        Sender, SenderConfig, SenderEvent, SenderSecurity, Sending,
     };
 }
 

@@ -105,6 +105,22 @@ pub enum Input<'a> {
     /// Start of the reader's wait for the streams at this socket that it does not know yet. Initially, and with
     /// `None`, accounts begin where the reader joins them.
     Waits(Option<WaitsSince>),
+    /// A publisher sends an epoch from another address now, as its keys prove.
+    Moved {
+        /// The stream.
+        stream: StreamId,
+        /// The epoch.
+        epoch: Epoch,
+        /// The new address.
+        to: SocketAddr,
+    },
+    /// Datagrams of an epoch arrive that cannot be read before its description.
+    Undescribed {
+        /// The stream.
+        stream: StreamId,
+        /// The epoch.
+        epoch: Epoch,
+    },
     /// A stream, and true if another socket of the process receives it; this one then does not.
     Elsewhere(StreamId, bool),
     /// Leaves and forgets all streams.
@@ -296,6 +312,15 @@ impl Receiver {
                     stream.on_announcement(announcement, with);
                 });
             }
+            Input::Moved { stream, epoch, to } if self.streams.contains_key(&stream) => {
+                self.with_stream(now, stream, Arrival::NONE, |stream, _| stream.moves_to(epoch, to));
+            }
+            Input::Undescribed { stream, epoch } if self.streams.contains_key(&stream) => {
+                self.with_stream(now, stream, Arrival::NONE, |stream, with| {
+                    stream.request_description(epoch, with);
+                });
+            }
+            Input::Moved { .. } | Input::Undescribed { .. } => {}
             Input::Select(selection) => self.select(now, selection),
             // A stream that was never received here need not be left.
             Input::Elsewhere(id, elsewhere) if self.streams.contains_key(&id) => {

@@ -21,6 +21,7 @@ mod pacing;
 mod patience;
 mod queue;
 mod readers;
+mod securing;
 mod sources;
 mod tally_clock;
 
@@ -31,8 +32,9 @@ use core::time::Duration;
 use ledger::Stage;
 use units::{Epoch, Instant, Random};
 use wire::{
-    DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorParts, Fit, MAX_RANGES,
-    MIN_DATAGRAM_BYTES, Numbered, Predecessor, Request, SampleTotals, Skipped, Tally, Totals, Wanted,
+    DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorParts, Fit, Kind, MAX_RANGES,
+    MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, Numbered, Predecessor, Request, SECURED_DATA_BYTES, SampleTotals,
+    Skipped, Tally, Totals, Wanted, secured_bytes,
 };
 
 pub use beginning::Beginning;
@@ -49,6 +51,8 @@ use queue::{Next, Queue, Slice};
 use readers::{Arrived, Readers};
 pub(crate) use readers::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 pub use readers::{ReaderReport, ReportStats};
+pub use securing::SenderSecurity;
+use securing::{Securing, room_before};
 use tally_clock::TallyClock;
 pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
 
@@ -81,6 +85,8 @@ pub struct Sender {
     descriptor: DescriptorParts,
     /// Addresses for the next descriptor.
     new_addresses: Option<Vec<IpAddr>>,
+    /// Addresses in the present descriptor.
+    addresses: Vec<IpAddr>,
     carousel: Carousel,
     readers: Readers,
     echoes: Echoes,
@@ -88,6 +94,8 @@ pub struct Sender {
     /// The beginning of the epoch, while it is held.
     hold: Option<Hold>,
     injection: Injection,
+    /// Keys of a secured stream.
+    securing: Option<Securing>,
     /// True if a reporter sees what the kernel drops on this host.
     watched: bool,
     current: Option<Step>,
@@ -139,10 +147,12 @@ impl Sender {
     ///
     /// # Errors
     /// [`DescriptionError`] if the description does not fit into datagrams.
-    pub fn new(config: SenderConfig, seed: u64, now: Instant) -> Result<Self, DescriptionError> {
+    pub fn new(mut config: SenderConfig, seed: u64, now: Instant) -> Result<Self, DescriptionError> {
         let schema = &config.description.schema;
         let per_sample = schema.elements_per_sample();
-        let fit = wire::max_elements(config.datagram_bytes, schema.dtype, per_sample);
+        let plain_bytes = config.datagram_bytes - secured_data_bytes(&config);
+        let fit = wire::max_elements(plain_bytes.max(MIN_DATA_BYTES), schema.dtype, per_sample);
+        let dtype = schema.dtype;
         let head = Numbered {
             stream: wire::stream_id(&config.description.name, schema),
             epoch: config.epoch,
@@ -152,6 +162,13 @@ impl Sender {
             elements_per_sample: per_sample,
         };
         let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES);
+        let mut securing = config
+            .security
+            .as_ref()
+            .map(|security| Securing::new(security, (head.stream, head.epoch), config.destinations, now));
+        if let Some(securing) = &mut securing {
+            securing.sign(now, &mut config.description);
+        }
         let descriptor = descriptor(&config, &[])?;
         let bytes_per_second = wire_bytes_per_second(&config, fit);
         let carousel = Carousel::new(descriptor.count(), now);
@@ -162,8 +179,8 @@ impl Sender {
             horizon: 0,
             next_index: 0,
             samples: SampleTotals::default(),
-            queue: Queue::new(schema, fit, config.linger),
-            encoder: DataEncoder::new(&head, schema.dtype, config.clock),
+            queue: Queue::new(&config.description.schema, fit, config.linger),
+            encoder: DataEncoder::new(&head, dtype, config.clock),
             pacer: Pacer::new(config.pacing, paced_bytes_per_second, config.datagram_bytes, now),
             destinations: vec![Destination::default(); config.destinations],
             skipped: Vec::new(),
@@ -171,11 +188,13 @@ impl Sender {
             carousel,
             descriptor,
             new_addresses: None,
+            addresses: Vec::new(),
             readers: Readers::new(bytes_per_second, now),
             echoes: Echoes::default(),
             demand: Demand::new(config.sending),
             hold: Hold::new(config.beginning, now),
             watched: false,
+            securing,
             injection: Injection { probability: 0.0, random: Random::for_purpose(seed, "injection") },
             current: None,
             phase: Phase::Running,
@@ -224,6 +243,11 @@ impl Sender {
                 self.on_report(now, Arrived { report, from, size_bytes, next_number });
             }
             Input::Request(request) => self.on_request(now, request),
+            Input::Membership { membership, wall } => {
+                if let Some(securing) = &mut self.securing {
+                    securing.adopt(now, membership, wall);
+                }
+            }
             Input::Watched(watched) => self.watched = watched,
             Input::Inject(probability) => self.injection.probability = probability,
             Input::Finish if self.phase == Phase::Running => self.phase = Phase::Flushing,
@@ -477,8 +501,17 @@ impl Sender {
     }
 
     fn begin_descriptor(&mut self, now: Instant) {
+        if let Some(securing) = &mut self.securing {
+            securing.renew(now);
+            // Readers assemble the parts of one signature.
+            if self.carousel.is_at_start() && securing.sign(now, &mut self.config.description) {
+                let addresses = self.addresses.clone();
+                self.new_addresses.get_or_insert(addresses);
+            }
+        }
         if let Some(addresses) = self.new_addresses.take() {
             self.list(now, &addresses);
+            self.addresses = addresses;
         }
         self.pacer.spend(now, self.min_buffer_bytes(), 0);
         let part = self.carousel.take(now);
@@ -486,6 +519,9 @@ impl Sender {
     }
 
     fn begin_tally(&mut self, now: Instant, last: bool) {
+        if let Some(securing) = &mut self.securing {
+            securing.renew(now);
+        }
         self.readers.told(now, self.tallies.is_crowd());
         let next_tally = self.tallies.told(now);
         self.echoes.begin_tally();
@@ -525,7 +561,7 @@ impl Sender {
         loop {
             let number = self.next_number;
             self.next_number += 1;
-            let element_bytes = self.data_bytes(&slice) - DATA_HEADER_BYTES;
+            let element_bytes = self.data_bytes(&slice) - self.overhead_bytes();
             sample_bytes += element_bytes;
             if self.is_withheld() {
                 self.take_slice(&slice);
@@ -545,7 +581,7 @@ impl Sender {
         self.tallies.data_left(now);
         let datagrams = size_bytes.div_ceil(segment_bytes);
         // Withheld datagrams use their send time, too: injected loss does not make the others faster.
-        self.pacer.spend(now, sample_bytes + datagrams.max(1) * DATA_HEADER_BYTES, sample_bytes);
+        self.pacer.spend(now, sample_bytes + datagrams.max(1) * self.overhead_bytes(), sample_bytes);
         if size_bytes == 0 {
             return None;
         }
@@ -562,8 +598,14 @@ impl Sender {
     }
 
     /// Returns the size of the datagram that carries a slice.
-    const fn data_bytes(&self, slice: &Slice) -> usize {
-        DATA_HEADER_BYTES + slice.element_count as usize * self.config.description.schema.dtype.size_bytes()
+    fn data_bytes(&self, slice: &Slice) -> usize {
+        let element_bytes = self.config.description.schema.dtype.size_bytes();
+        self.overhead_bytes() + slice.element_count as usize * element_bytes
+    }
+
+    /// Returns the bytes of a data datagram around its elements.
+    const fn overhead_bytes(&self) -> usize {
+        DATA_HEADER_BYTES + secured_data_bytes(&self.config)
     }
 
     /// Draws whether to inject a loss here.
@@ -578,8 +620,13 @@ impl Sender {
         let (dtype, clock) = (self.config.description.schema.dtype, self.config.clock);
         let payload = self.queue.payload(slice);
         let data = Data { head, t0, clock, dtype, element_count, payload };
-        let encoded = self.encoder.encode(&data, buffer);
-        encoded.expect("everything was cut to the datagram's size")
+        let room = if self.securing.is_some() { room_before(Kind::Data) } else { 0 };
+        let encoded = self.encoder.encode(&data, &mut buffer[room..]);
+        let plain_bytes = encoded.expect("everything was cut to the datagram's size");
+        let Some(securing) = &self.securing else { return plain_bytes };
+        let size_bytes = plain_bytes + secured_bytes(Kind::Data);
+        securing.secure(Kind::Data, number, 0, &mut buffer[..size_bytes]);
+        size_bytes
     }
 
     /// Assigns the next number to a datagram.
@@ -643,8 +690,29 @@ impl Sender {
         Output::Transmit { destinations, numbers, segment_bytes: size_bytes, size_bytes }
     }
 
-    fn encode(&self, step: &Step, buffer: &mut [u8]) -> usize {
+    /// Encodes a tally or descriptor, and secures it.
+    fn encode(&mut self, step: &Step, buffer: &mut [u8]) -> usize {
         let buffer = &mut buffer[..self.min_buffer_bytes()];
+        let (kind, is_final) = match step.content {
+            Content::Tally { last, .. } => (Kind::Tally, last),
+            Content::Descriptor { .. } => (Kind::Descriptor, false),
+        };
+        let Some(securing) = &self.securing else { return self.encode_plain(step, buffer) };
+        if let Some(bytes) = securing.final_tally(step.destination).filter(|_| is_final) {
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            return bytes.len();
+        }
+        let limit = buffer.len() - (secured_bytes(kind) - room_before(kind));
+        let plain_bytes = self.encode_plain(step, &mut buffer[room_before(kind)..limit]);
+        let secured = &mut buffer[..plain_bytes + secured_bytes(kind)];
+        securing.secure(kind, step.number, step.destination, secured);
+        if is_final && let Some(securing) = &mut self.securing {
+            securing.keep_final_tally(step.destination, secured);
+        }
+        secured.len()
+    }
+
+    fn encode_plain(&self, step: &Step, buffer: &mut [u8]) -> usize {
         let head = self.head.at(step.number, self.horizon);
         let encoded = match &step.content {
             Content::Tally { last, paused, next_tally } => {
@@ -683,8 +751,14 @@ impl Sender {
 
 /// Splits the description, with the publisher's predecessor and addresses, into parts.
 fn descriptor(config: &SenderConfig, addresses: &[IpAddr]) -> Result<DescriptorParts, DescriptionError> {
-    let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES);
+    let secured_bytes = if config.security.is_some() { secured_bytes(Kind::Descriptor) } else { 0 };
+    let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES) - secured_bytes;
     DescriptorParts::with_extensions(&config.description, config.predecessor, addresses, control_bytes)
+}
+
+/// Returns the bytes that security adds to a data datagram.
+const fn secured_data_bytes(config: &SenderConfig) -> usize {
+    if config.security.is_some() { SECURED_DATA_BYTES } else { 0 }
 }
 
 /// Returns the stream's rate on the wire at its own sample rate, headers included.
@@ -695,6 +769,6 @@ fn wire_bytes_per_second(config: &SenderConfig, fit: Fit) -> f64 {
     let payload = elements * schema.dtype.size_bytes() as f64;
     let per_datagram = f64::from(fit.elements(schema.elements_per_sample()));
     #[expect(clippy::cast_precision_loss, reason = "sizes are small")]
-    let headers = elements / per_datagram * DATA_HEADER_BYTES as f64;
+    let headers = elements / per_datagram * (DATA_HEADER_BYTES + secured_data_bytes(config)) as f64;
     schema.rate.as_hz() * (payload + headers)
 }

@@ -46,6 +46,7 @@ impl Line {
             sending: Sending::Always,
             beginning: Beginning::Now,
             predecessor: None,
+            security: None,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let sender = Sender::new(config, 1, now).unwrap();

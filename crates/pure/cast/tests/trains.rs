@@ -31,6 +31,7 @@ fn sender(rate: SampleRate, now: Instant) -> Sender {
         sending: Sending::Always,
         beginning: Beginning::Now,
         predecessor: None,
+        security: None,
     };
     Sender::new(config, 1, now).unwrap()
 }

@@ -63,10 +63,11 @@ impl KeySet {
         Self { secrets }
     }
 
-    /// Returns the secret to send with at `wall`: the latest whose time has come; `None` if there is none yet.
+    /// Returns the secret to send with at `wall`: the latest whose time has come, or the first if none has, by a clock
+    /// that is behind; `None` without secrets.
     #[must_use]
     pub fn sending(&self, wall: WallTime) -> Option<&GroupSecret> {
-        self.secrets.iter().rev().find(|secret| secret.from <= wall)
+        self.secrets.iter().rev().find(|secret| secret.from <= wall).or(self.secrets.first())
     }
 
     /// Returns the secret with this token.
@@ -102,7 +103,8 @@ mod tests {
     fn the_latest_secret_whose_time_has_come_is_sent_with() {
         let set = KeySet::new([secret(2, 20), secret(1, 10)]);
         let sending = |wall| set.sending(WallTime::from_nanos(wall)).map(|secret| secret.token.0);
-        assert_eq!([9, 10, 19, 20, 99].map(sending), [None, Some(1), Some(1), Some(2), Some(2)]);
+        assert_eq!(KeySet::default().sending(WallTime::default()), None);
+        assert_eq!([9, 10, 19, 20, 99].map(sending), [Some(1), Some(1), Some(1), Some(2), Some(2)]);
         assert_eq!(set.with_token(Token(1)), Some(&secret(1, 10)), "an old one is still accepted");
         assert_eq!(set.with_token(Token(3)), None);
     }

@@ -22,8 +22,10 @@ pub(crate) mod key {
         pub(crate) const SCHEMA: u32 = 1;
         pub(crate) const REPORT_PORT: u32 = 2;
         pub(crate) const STATION: u32 = 3;
-        /// First key unknown to this version.
-        pub(crate) const UNKNOWN: u32 = 4;
+        /// The entry [`Security`](crate::Security).
+        pub(crate) const SECURITY: u32 = 4;
+        /// First key whose entry is kept as it is: what is signed must not change.
+        pub(crate) const UNKNOWN: u32 = SECURITY;
     }
     pub(crate) mod schema {
         pub(crate) const DTYPE: u32 = 0;

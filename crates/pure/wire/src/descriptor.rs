@@ -11,6 +11,7 @@ use crate::fit::MIN_DATAGRAM_BYTES;
 use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout;
 use crate::malformed::{BufferTooSmall, Reason};
+use crate::secured::secured_bytes;
 
 /// Size of a descriptor datagram's header. Units: bytes.
 pub const DESCRIPTOR_HEADER_BYTES: usize = layout::Descriptor::SIZE_BYTES;
@@ -180,7 +181,7 @@ impl DescriptorParts {
     /// See [`Description::encode`].
     ///
     /// # Panics
-    /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`].
+    /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`] less the bytes that security adds.
     pub fn new(description: &Description, datagram_bytes: usize) -> Result<Self, DescriptionError> {
         Self::with_extensions(description, None, &[], datagram_bytes)
     }
@@ -197,14 +198,14 @@ impl DescriptorParts {
     /// See [`Description::encode`].
     ///
     /// # Panics
-    /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`].
+    /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`] less the bytes that security adds.
     pub fn with_extensions(
         description: &Description,
         predecessor: Option<Predecessor>,
         addresses: &[IpAddr],
         datagram_bytes: usize,
     ) -> Result<Self, DescriptionError> {
-        assert!(datagram_bytes >= MIN_DATAGRAM_BYTES, "a datagram has at least {MIN_DATAGRAM_BYTES} bytes");
+        assert!(datagram_bytes >= MIN_PLAIN_BYTES, "a plain datagram has room for {MIN_PLAIN_BYTES} bytes");
         let content = description.encode()?;
         let addresses = Address::list_of(addresses);
         let header_bytes = DESCRIPTOR_HEADER_BYTES + extension_bytes(predecessor, &addresses);
@@ -241,9 +242,12 @@ impl DescriptorParts {
     }
 }
 
+/// Minimum limit of a part's plain datagram: the smallest datagram, secured.
+const MIN_PLAIN_BYTES: usize = MIN_DATAGRAM_BYTES - secured_bytes(Kind::Descriptor);
+
 // The longest list that this version writes leaves the smallest datagrams more than the minimum part size.
 const _: () = assert!(
-    MIN_DATAGRAM_BYTES - DESCRIPTOR_HEADER_BYTES
+    MIN_PLAIN_BYTES - DESCRIPTOR_HEADER_BYTES
         >= MIN_DESCRIPTOR_PART_BYTES
             + extension::padded_bytes(layout::Predecessor::SIZE_BYTES)
             + extension::padded_bytes(MAX_ADDRESSES * size_of::<Address>())

@@ -25,6 +25,7 @@ mod page;
 mod report;
 mod request;
 mod secured;
+mod security;
 mod tally;
 mod text;
 pub mod udt;
@@ -51,6 +52,7 @@ pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAG
 pub use report::{MAX_READER_NAME_BYTES, Report};
 pub use request::{Request, Wanted};
 pub use secured::{SECURED_DATA_BYTES, SecuredHead, secured_bytes};
+pub use security::{CLOCK_BOUND, Distrust, Level, Security};
 pub use tally::{
     DatagramTotals, MAX_RANGES, SampleTotals, Skipped, TALLY_HEADER_BYTES, Tally, Totals, Withheld,
 };

@@ -309,6 +309,12 @@ impl Stream {
         self.leave_if_told(with);
     }
 
+    /// Believes another address of an epoch.
+    pub(super) fn moves_to(&mut self, epoch: Epoch, to: SocketAddr) {
+        let epochs = self.current.iter_mut().chain(&mut self.replaced);
+        epochs.filter(|state| state.epoch == epoch).for_each(|state| state.moves_to(to));
+    }
+
     /// Advances time: accounts settle, reports fall due.
     pub(super) fn advance(&mut self, with: &mut Surroundings<'_>) {
         for state in self.current.iter_mut().chain(&mut self.replaced) {
@@ -647,7 +653,7 @@ impl Stream {
         with.out.request(to, self.request(epoch, Wanted::Data));
     }
 
-    fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
+    pub(super) fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
         let Some(address) = self.announced else { return };
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;

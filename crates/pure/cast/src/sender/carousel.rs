@@ -42,6 +42,11 @@ impl Carousel {
         self.parts
     }
 
+    /// Returns whether a round begins with the next part.
+    pub(super) const fn is_at_start(&self) -> bool {
+        self.next_part == 0
+    }
+
     /// Returns when the next part is due.
     pub(super) const fn due(&self) -> Instant {
         self.due

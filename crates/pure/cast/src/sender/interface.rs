@@ -3,12 +3,14 @@
 use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
+use std::sync::Arc;
 
+use keys::Membership;
 use ledger::Stage;
 use units::{Epoch, Instant, WallTime};
 use wire::{Clock, Description, Predecessor, Report, Request};
 
-use super::{Beginning, Pacing, Sending};
+use super::{Beginning, Pacing, SenderSecurity, Sending};
 
 /// Configuration of a sender.
 #[derive(Clone, Debug)]
@@ -17,7 +19,8 @@ pub struct SenderConfig {
     pub description: Description,
     /// The publisher's epoch.
     pub epoch: Epoch,
-    /// Maximum size of a data datagram.
+    /// Maximum size of a data datagram; with `security` at least [`wire::SECURED_DATA_BYTES`] more than
+    /// [`wire::MIN_DATA_BYTES`].
     pub datagram_bytes: usize,
     /// Maximum time that small blocks wait for more samples; zero: they do not wait.
     pub linger: Duration,
@@ -33,6 +36,8 @@ pub struct SenderConfig {
     pub beginning: Beginning,
     /// Identity and end of the previous epoch, if the publisher remembers it.
     pub predecessor: Option<Predecessor>,
+    /// Keys of a secured stream; `None`: the stream is clear.
+    pub security: Option<SenderSecurity>,
 }
 
 /// An input of a sender.
@@ -94,6 +99,13 @@ pub enum Input<'a> {
     },
     /// A reader asks for the description or the data, or for the beginning of the epoch.
     Request(&'a Request),
+    /// Other secrets or another certificate, of a secured stream only; repeated to correct the sender's UTC.
+    Membership {
+        /// The present membership.
+        membership: &'a Arc<Membership>,
+        /// UTC now.
+        wall: WallTime,
+    },
     /// True if a reporter sees kernel drops on this host and passes them on ([`Input::Refused`]).
     Watched(bool),
     /// Withholds data datagrams with this probability from now on.

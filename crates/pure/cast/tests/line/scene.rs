@@ -63,6 +63,7 @@ impl StreamShape {
             sending: self.sending,
             beginning: self.beginning,
             predecessor: None,
+            security: None,
         }
     }
 

@@ -148,6 +148,7 @@ fn the_page_names_every_key_of_a_description() {
                 (description::SCHEMA, "schema"),
                 (description::REPORT_PORT, "report_port"),
                 (description::STATION, "station"),
+                (description::SECURITY, "security"),
             ]),
         ),
         (

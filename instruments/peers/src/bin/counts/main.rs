@@ -109,6 +109,7 @@ impl Source {
             sending: Sending::Always,
             beginning: Beginning::Now,
             predecessor: None,
+            security: None,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let payload_bytes = (blocks.datagram_bytes - wire::DATA_HEADER_BYTES) * blocks.datagrams;

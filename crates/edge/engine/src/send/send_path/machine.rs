@@ -31,6 +31,7 @@ pub(super) fn create(
         sending: config.sending,
         beginning: config.beginning,
         predecessor: with.predecessor,
+        security: None,
     };
     Sender::new(sender, config.epoch.incarnation, now)
 }

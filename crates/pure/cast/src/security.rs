@@ -1,0 +1,84 @@
+//! The border between secured datagrams and the machines, which know plain ones only.
+//!
+//! [`Gate`] opens the datagrams of streams in front of a receiver. [`ControlSealer`] and [`ControlOpener`] secure and
+//! open datagrams without a number: reports, requests and announcements. Nothing that is not authentic and new gets
+//! past; it is counted by [reason](UnauthenticCounts), outside the law of the accounts.
+//!
+//! Source: `docs/protocol/security.md`.
+
+mod control;
+mod epoch_keys;
+mod gate;
+mod held;
+mod window;
+
+use serde::Serialize;
+
+pub use control::{ControlOpener, ControlSealer};
+pub use gate::{Gate, GateEvent, GateStats, Passed};
+
+/// Reason why a datagram is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
+pub enum Unauthentic {
+    /// Secured with a secret that this member does not have.
+    #[error("no key")]
+    NoKey,
+    /// Made without the secret, or changed on the way.
+    #[error("bad tag")]
+    BadTag,
+    /// Received before, of an epoch that is over, or recorded earlier.
+    #[error("replayed")]
+    Replayed,
+    /// Of an epoch that no station of the laboratory began now.
+    #[error("wrong sender")]
+    WrongSender,
+    /// Not secured.
+    #[error("clear")]
+    Clear,
+}
+
+/// Counts of datagrams that were not taken, by reason. Units: datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct UnauthenticCounts {
+    /// Secured with a secret that this member does not have.
+    pub no_key: u64,
+    /// Made without the secret, or changed on the way.
+    pub bad_tag: u64,
+    /// Received before, of an epoch that is over, or recorded earlier.
+    pub replayed: u64,
+    /// Of an epoch that no station of the laboratory began now.
+    pub wrong_sender: u64,
+    /// Not secured.
+    pub clear: u64,
+}
+
+impl UnauthenticCounts {
+    /// Counts datagrams.
+    pub const fn count(&mut self, reason: Unauthentic, datagrams: u64) {
+        *match reason {
+            Unauthentic::NoKey => &mut self.no_key,
+            Unauthentic::BadTag => &mut self.bad_tag,
+            Unauthentic::Replayed => &mut self.replayed,
+            Unauthentic::WrongSender => &mut self.wrong_sender,
+            Unauthentic::Clear => &mut self.clear,
+        } += datagrams;
+    }
+
+    /// Returns the counts by reason, under the names that all outputs share.
+    #[must_use]
+    pub const fn by_reason(&self) -> [(&'static str, u64); 5] {
+        [
+            ("no_key", self.no_key),
+            ("bad_tag", self.bad_tag),
+            ("replayed", self.replayed),
+            ("wrong_sender", self.wrong_sender),
+            ("clear", self.clear),
+        ]
+    }
+
+    /// Returns the sum of all reasons.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.no_key + self.bad_tag + self.replayed + self.wrong_sender + self.clear
+    }
+}

@@ -1,0 +1,158 @@
+//! An epoch whose publisher is believed: its keys, the numbers taken from it, and where it sends from.
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use core::time::Duration;
+
+use keys::{DatagramKey, GroupKey, GroupSecret, KeySet, Purpose, Salt, Stretch, Token};
+use units::{Epoch, Instant, StreamId};
+use wire::{Kind, SecuredHead};
+
+use super::Unauthentic;
+use super::window::Window;
+
+/// Silence at the known address after which new datagrams from another one move the epoch there.
+const MOVES_AFTER: Duration = Duration::from_secs(1);
+/// Maximum number of destinations whose tally keys are kept; keys of others are derived each time.
+const MAX_TALLY_KEYS: usize = 8;
+
+/// A believed epoch.
+#[derive(Debug)]
+pub(super) struct BelievedEpoch {
+    pub(super) stretch: Stretch,
+    salt: Salt,
+    secrets: Vec<SecretKeys>,
+    window: Window,
+    /// Address from which its datagrams are passed on.
+    pub(super) from: SocketAddr,
+    /// Time of the latest new datagram from there.
+    heard: Instant,
+}
+
+/// Keys derived from one secret.
+#[derive(Debug)]
+struct SecretKeys {
+    token: Token,
+    group: GroupKey,
+    stream: DatagramKey,
+    tallies: Vec<(u16, DatagramKey)>,
+}
+
+/// A datagram that was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Opened {
+    /// Size of the plain datagram.
+    pub(super) size_bytes: usize,
+    /// True if the epoch is sent from another address now.
+    pub(super) has_moved: bool,
+}
+
+impl SecretKeys {
+    fn new(secret: &GroupSecret, salt: Salt, stretch: Stretch) -> Self {
+        let group = GroupKey::new(secret, salt);
+        let stream = group.derive(Purpose::Stream(stretch));
+        Self { token: secret.token, group, stream, tallies: Vec::new() }
+    }
+
+    /// Opens a datagram in place.
+    fn open(
+        &mut self,
+        head: &SecuredHead,
+        stretch: Stretch,
+        bytes: &mut [u8],
+        (place, to): (Range<usize>, usize),
+    ) -> Result<usize, Unauthentic> {
+        if head.kind != Kind::Tally {
+            return head.open(&self.stream, bytes, place, to).map_err(|_| Unauthentic::BadTag);
+        }
+        let known = self.tallies.iter().find(|(destination, _)| *destination == head.destination);
+        if let Some((_, key)) = known {
+            return head.open(key, bytes, place, to).map_err(|_| Unauthentic::BadTag);
+        }
+        let key = self.group.derive(Purpose::Tally(stretch, head.destination));
+        let size_bytes = head.open(&key, bytes, place, to).map_err(|_| Unauthentic::BadTag)?;
+        // Only an authentic tally takes a slot.
+        if self.tallies.len() < MAX_TALLY_KEYS {
+            self.tallies.push((head.destination, key));
+        }
+        Ok(size_bytes)
+    }
+}
+
+impl BelievedEpoch {
+    /// Believes an epoch from the number `floor` on.
+    pub(super) fn new(
+        (stream, epoch): (StreamId, Epoch),
+        salt: Salt,
+        floor: u64,
+        (now, from): (Instant, SocketAddr),
+    ) -> Self {
+        Self {
+            stretch: Stretch { stream, epoch },
+            salt,
+            secrets: Vec::new(),
+            window: Window::new(floor),
+            from,
+            heard: now,
+        }
+    }
+
+    /// Opens a datagram in place if it is authentic and new; `None` for further copies of the final tally, which is
+    /// sent several times under one number.
+    pub(super) fn open(
+        &mut self,
+        (now, from): (Instant, SocketAddr),
+        head: &SecuredHead,
+        secret: &GroupSecret,
+        bytes: &mut [u8],
+        place: (Range<usize>, usize),
+    ) -> Result<Option<Opened>, Unauthentic> {
+        if head.kind == Kind::Descriptor && head.salt != self.salt {
+            return Err(Unauthentic::WrongSender);
+        }
+        let (to, stretch) = (place.1, self.stretch);
+        let size_bytes = self.keys(secret).open(head, stretch, bytes, place)?;
+        let is_highest = head.nonce >= self.window.next();
+        if !self.window.take(head.nonce) {
+            let is_copy = is_final_tally(head, &bytes[to..to + size_bytes]);
+            return if is_copy { Ok(None) } else { Err(Unauthentic::Replayed) };
+        }
+        Ok(Some(Opened { size_bytes, has_moved: is_highest && self.heard_from(now, from) }))
+    }
+
+    /// Takes the number of a datagram that was opened before the epoch was believed; returns whether it is new.
+    pub(super) fn passes(&mut self, number: u64) -> bool {
+        self.window.take(number)
+    }
+
+    /// Forgets keys of secrets that the member no longer has.
+    pub(super) fn keep_only(&mut self, keys: &KeySet) {
+        self.secrets.retain(|derived| keys.with_token(derived.token).is_some());
+    }
+
+    /// Records the address of a new datagram; returns whether the epoch has moved there.
+    fn heard_from(&mut self, now: Instant, from: SocketAddr) -> bool {
+        let has_moved = from != self.from && now.since(self.heard) >= MOVES_AFTER;
+        if has_moved {
+            self.from = from;
+        }
+        if from == self.from {
+            self.heard = now;
+        }
+        has_moved
+    }
+
+    fn keys(&mut self, secret: &GroupSecret) -> &mut SecretKeys {
+        let index = self.secrets.iter().position(|derived| derived.token == secret.token);
+        let index = index.unwrap_or_else(|| {
+            self.secrets.push(SecretKeys::new(secret, self.salt, self.stretch));
+            self.secrets.len() - 1
+        });
+        &mut self.secrets[index]
+    }
+}
+
+fn is_final_tally(head: &SecuredHead, plain: &[u8]) -> bool {
+    head.kind == Kind::Tally
+        && matches!(wire::Datagram::decode(plain), Ok(wire::Datagram::Tally(tally)) if tally.last)
+}

@@ -1,0 +1,549 @@
+//! The gate in front of a receiver: it opens datagrams of streams, and lets an epoch begin only by a signed descriptor.
+//!
+//! A datagram passes if its epoch is believed, its tag is right and its number is new. Until its descriptor has
+//! arrived, an epoch cannot be opened: its salt is unknown. Parts of a descriptor carry the salt, so they are opened
+//! and put together here first; with a valid signature the epoch is believed, and they and the
+//! [held](super::held) datagrams pass in the order of their arrival.
+//!
+//! The receiver behind the gate gets plain datagrams from one address per epoch, which moves as the publisher does:
+//! source addresses prove nothing here, and a replay from elsewhere must not make the receiver doubt its publisher.
+//!
+//! Source: `docs/protocol/security.md`, "Receiving".
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use keys::{GroupKey, GroupSecret, Membership, Purpose, Salt, Stretch, Token};
+use units::{Epoch, Instant, StreamId, WallTime};
+use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, SecuredHead, Security};
+
+use super::epoch_keys::BelievedEpoch;
+use super::held::HeldDatagrams;
+use super::{Unauthentic, UnauthenticCounts};
+
+/// Maximum number of streams; a stream takes a place only by a signed descriptor.
+const MAX_STREAMS: usize = 1_024;
+/// Epochs of a stream that are remembered, so that none of them is replayed.
+const MAX_EPOCHS: usize = 8;
+/// Maximum number of epochs of all streams whose descriptors are incomplete; only members can begin one.
+const MAX_CANDIDATES: usize = 64;
+/// Maximum number of parts kept of an incomplete descriptor: two rounds of the largest.
+const MAX_PARTS: usize = 2 * wire::MAX_DESCRIPTOR_PARTS;
+/// Silence after which an epoch that began earlier by its clock may follow: a publisher's clock was set back.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Maximum number of streams of which events are told.
+const MAX_TOLD: usize = 1_024;
+
+/// Opens the datagrams of one socket's streams.
+#[derive(Debug)]
+pub struct Gate {
+    membership: Arc<Membership>,
+    /// UTC at an instant.
+    clock: (Instant, WallTime),
+    streams: BTreeMap<StreamId, GatedStream>,
+    candidates: VecDeque<Candidate>,
+    held: HeldDatagrams,
+    stats: GateStats,
+    events: VecDeque<GateEvent>,
+    told: BTreeSet<(StreamId, Unauthentic)>,
+}
+
+/// Counts of the datagrams that a gate did not pass. Units: datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct GateStats {
+    /// Not authentic, by reason.
+    pub unauthentic: UnauthenticCounts,
+    /// Of an epoch whose descriptor had not arrived.
+    pub undescribed: u64,
+    /// Further copies of final tallies.
+    pub repeated: u64,
+    /// Foreign to this protocol.
+    pub malformed: u64,
+}
+
+/// An observation that a user should know. Each is told once per stream and reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GateEvent {
+    /// Datagrams were not taken.
+    Refused {
+        /// The stream that they claim to be of.
+        stream: StreamId,
+        /// The reason.
+        reason: Unauthentic,
+        /// Public name of their secret, if they are secured.
+        token: Option<Token>,
+        /// Source address of the first.
+        from: SocketAddr,
+    },
+    /// A descriptor was not believed.
+    Distrusted {
+        /// The stream.
+        stream: StreamId,
+        /// The reason.
+        why: Distrust,
+        /// Source address of its last part.
+        from: SocketAddr,
+    },
+}
+
+/// An input for the receiver behind the gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Passed<'a> {
+    /// Plain datagrams of one sender, in the order of sending.
+    Train {
+        /// The payloads, concatenated.
+        bytes: &'a [u8],
+        /// Size of each payload; the last may be shorter.
+        segment_bytes: usize,
+        /// Address of the epoch.
+        from: SocketAddr,
+    },
+    /// A believed epoch is sent from another address now.
+    Moved {
+        /// The stream.
+        stream: StreamId,
+        /// The epoch.
+        epoch: Epoch,
+        /// The new address.
+        to: SocketAddr,
+    },
+    /// Datagrams of a stream arrived that cannot be opened before its description.
+    Undescribed {
+        /// The stream.
+        stream: StreamId,
+        /// The epoch.
+        epoch: Epoch,
+    },
+}
+
+#[derive(Debug)]
+struct GatedStream {
+    /// Believed epochs, the latest last.
+    epochs: VecDeque<BelievedEpoch>,
+    /// Time of the latest datagram that passed.
+    heard: Instant,
+    /// The latest epoch that is not remembered any more.
+    forgotten: Option<Epoch>,
+    unauthentic: UnauthenticCounts,
+}
+
+/// An epoch whose descriptor is incomplete.
+#[derive(Debug)]
+struct Candidate {
+    stretch: Stretch,
+    salt: Salt,
+    assembler: DescriptorAssembler,
+    /// The parts as plain datagrams, with their numbers.
+    parts: Vec<(u64, Vec<u8>)>,
+}
+
+/// Datagrams that passed and lie side by side in the buffer.
+struct PassedTrain {
+    place: Range<usize>,
+    segment_bytes: usize,
+    from: SocketAddr,
+    /// True once a shorter datagram has ended it.
+    is_complete: bool,
+}
+
+/// Consequence of a datagram.
+enum Taken {
+    /// It passed; its plain form has this size.
+    Passed { size_bytes: usize, from: SocketAddr, moved: bool },
+    /// It completed the descriptor of an epoch that is believed from now on.
+    Began(Candidate),
+    /// It was counted or held.
+    Nothing,
+    /// It waits for the description of its stream.
+    Undescribed,
+}
+
+impl Gate {
+    /// Creates a gate at `now`, when UTC is `wall`.
+    #[must_use]
+    pub fn new(membership: Arc<Membership>, now: Instant, wall: WallTime) -> Self {
+        Self {
+            membership,
+            clock: (now, wall),
+            streams: BTreeMap::new(),
+            candidates: VecDeque::new(),
+            held: HeldDatagrams::default(),
+            stats: GateStats::default(),
+            events: VecDeque::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Adopts other secrets, and corrects UTC.
+    pub fn adopt(&mut self, now: Instant, membership: &Arc<Membership>, wall: WallTime) {
+        self.clock = (now, wall);
+        if Arc::ptr_eq(&self.membership, membership) {
+            return;
+        }
+        self.membership = Arc::clone(membership);
+        for epoch in self.streams.values_mut().flat_map(|stream| &mut stream.epochs) {
+            epoch.keep_only(&membership.keys);
+        }
+        // A user hears again of a secret that is still missing.
+        self.told.retain(|(_, reason)| *reason != Unauthentic::NoKey);
+    }
+
+    /// Opens in place the datagrams that one sender sent, and passes those that are authentic and new.
+    ///
+    /// Units: `segment_bytes` is the size of each datagram; the last may be shorter. Not zero.
+    ///
+    /// Cost: the decryption; the datagrams that pass are moved together without a copy of their own. Nothing is
+    /// allocated for a believed epoch.
+    pub fn pass(
+        &mut self,
+        now: Instant,
+        bytes: &mut [u8],
+        segment_bytes: usize,
+        from: SocketAddr,
+        pass: &mut impl FnMut(Passed<'_>),
+    ) {
+        let (mut train, mut start) = (None, 0);
+        while start < bytes.len() {
+            let end = bytes.len().min(start + segment_bytes);
+            let to = train.as_ref().map_or(start, |train: &PassedTrain| train.place.end);
+            let taken = self.take((now, from), bytes, start..end, to);
+            match taken {
+                Taken::Passed { size_bytes, from, moved } => {
+                    let is_next =
+                        train.as_ref().is_some_and(|train| !moved && train.is_continued_by(size_bytes, from));
+                    if !is_next {
+                        flush(&mut train, bytes, pass);
+                    }
+                    if moved {
+                        self.tell_move(bytes, to..to + size_bytes, from, pass);
+                    }
+                    match &mut train {
+                        Some(train) => train.continue_by(size_bytes),
+                        None => train = Some(PassedTrain::new(to, size_bytes, from)),
+                    }
+                }
+                Taken::Began(candidate) => {
+                    flush(&mut train, bytes, pass);
+                    self.begin(now, candidate, from, pass);
+                }
+                Taken::Undescribed => {
+                    if let Some(head) = SecuredHead::read(&bytes[start..end]) {
+                        pass(Passed::Undescribed { stream: head.stream, epoch: head.epoch });
+                    }
+                }
+                Taken::Nothing => {}
+            }
+            start = end;
+        }
+        flush(&mut train, bytes, pass);
+    }
+
+    /// Returns the next event, `None` if there is none.
+    pub fn next_event(&mut self) -> Option<GateEvent> {
+        self.events.pop_front()
+    }
+
+    /// Returns the counts of all streams.
+    #[must_use]
+    pub const fn stats(&self) -> GateStats {
+        self.stats
+    }
+
+    /// Returns the counts of one stream: of the datagrams that claim to be of it.
+    #[must_use]
+    pub fn unauthentic(&self, stream: StreamId) -> UnauthenticCounts {
+        self.streams.get(&stream).map_or_else(UnauthenticCounts::default, |stream| stream.unauthentic)
+    }
+
+    /// Returns whether the epoch is believed.
+    #[must_use]
+    pub fn believes(&self, stream: StreamId, epoch: Epoch) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| stream.is_believed(epoch))
+    }
+
+    /// Takes the datagram at `place`, and writes its plain form to `to` if it passes.
+    fn take(
+        &mut self,
+        (now, from): (Instant, SocketAddr),
+        bytes: &mut [u8],
+        place: Range<usize>,
+        to: usize,
+    ) -> Taken {
+        let Some(head) = SecuredHead::read(&bytes[place.clone()]) else {
+            self.refuse_clear(&bytes[place], from);
+            return Taken::Nothing;
+        };
+        if !head.kind.is_numbered() {
+            self.stats.malformed += 1;
+            return Taken::Nothing;
+        }
+        let membership = Arc::clone(&self.membership);
+        let Some(secret) = secret_of(&membership, &head) else {
+            return self.refuse(&head, Unauthentic::NoKey, from);
+        };
+        if let Some(stream) = self.streams.get_mut(&head.stream)
+            && let Some(epoch) = stream.epochs.iter_mut().find(|it| it.stretch.epoch == head.epoch)
+        {
+            return match epoch.open((now, from), &head, secret, bytes, (place, to)) {
+                Ok(None) => {
+                    self.stats.repeated += 1;
+                    Taken::Nothing
+                }
+                Ok(Some(opened)) => {
+                    stream.heard = now;
+                    Taken::Passed { size_bytes: opened.size_bytes, from: epoch.from, moved: opened.has_moved }
+                }
+                Err(reason) => self.refuse(&head, reason, from),
+            };
+        }
+        if self.streams.get(&head.stream).is_some_and(|stream| !stream.may_follow(now, head.epoch)) {
+            return self.refuse(&head, Unauthentic::Replayed, from);
+        }
+        if head.kind == Kind::Descriptor {
+            return self.take_part((now, from), &head, secret, bytes, place);
+        }
+        self.hold((now, from), &head, &bytes[place])
+    }
+
+    /// Holds a datagram of an epoch that may follow a believed one.
+    fn hold(&mut self, at: (Instant, SocketAddr), head: &SecuredHead, bytes: &[u8]) -> Taken {
+        let is_known = self.streams.contains_key(&head.stream);
+        let is_begun = self.candidates.iter().any(|candidate| candidate.is_of(head));
+        if (is_known || is_begun) && self.held.hold(at, (head.stream, head.epoch), bytes) {
+            return Taken::Nothing;
+        }
+        self.stats.undescribed += 1;
+        // The publisher of a known stream sends its descriptor without a request, and anybody can forge an epoch.
+        if is_known { Taken::Nothing } else { Taken::Undescribed }
+    }
+
+    /// Takes a part of the descriptor of an epoch that is not believed yet.
+    fn take_part(
+        &mut self,
+        (now, from): (Instant, SocketAddr),
+        head: &SecuredHead,
+        secret: &GroupSecret,
+        bytes: &mut [u8],
+        place: Range<usize>,
+    ) -> Taken {
+        let stretch = Stretch { stream: head.stream, epoch: head.epoch };
+        let key = GroupKey::new(secret, head.salt).derive(Purpose::Stream(stretch));
+        let mut part = bytes[place].to_vec();
+        let end = part.len();
+        let Ok(size_bytes) = head.open(&key, &mut part, 0..end, 0) else {
+            return self.refuse(head, Unauthentic::BadTag, from);
+        };
+        part.truncate(size_bytes);
+        let Some(described) = self.candidate(head).take(head.nonce, part) else { return Taken::Nothing };
+        match self.judge(now, stretch.epoch, described) {
+            Ok(()) if self.streams.contains_key(&head.stream) || self.streams.len() < MAX_STREAMS => {
+                let index = self.candidates.iter().position(|candidate| candidate.is_of(head));
+                let begun = index.and_then(|index| self.candidates.remove(index));
+                begun.map_or(Taken::Nothing, Taken::Began)
+            }
+            Ok(()) => Taken::Nothing,
+            Err(why) => {
+                self.candidates.retain(|candidate| !candidate.is_of(head));
+                let refused = self.held.take(head.stream, head.epoch).len() as u64;
+                self.count(head.stream, Unauthentic::WrongSender, refused);
+                if self.is_to_be_told(head.stream, Unauthentic::WrongSender) {
+                    self.events.push_back(GateEvent::Distrusted { stream: head.stream, why, from });
+                }
+                self.count(head.stream, Unauthentic::WrongSender, 1);
+                Taken::Nothing
+            }
+        }
+    }
+
+    /// Returns the candidate of a part, and makes room for a new one.
+    fn candidate(&mut self, head: &SecuredHead) -> &mut Candidate {
+        let index = self.candidates.iter().position(|candidate| candidate.is_of(head));
+        let index = index.unwrap_or_else(|| {
+            if self.candidates.len() == MAX_CANDIDATES {
+                self.candidates.pop_front();
+            }
+            self.candidates.push_back(Candidate {
+                stretch: Stretch { stream: head.stream, epoch: head.epoch },
+                salt: head.salt,
+                assembler: DescriptorAssembler::new(),
+                parts: Vec::new(),
+            });
+            self.candidates.len() - 1
+        });
+        &mut self.candidates[index]
+    }
+
+    /// Judges whether a complete description lets its epoch begin.
+    fn judge(&self, now: Instant, epoch: Epoch, described: Option<Description>) -> Result<(), Distrust> {
+        let description = described.ok_or(Distrust::Unsigned)?;
+        let security = Security::of(&description).ok_or(Distrust::Unsigned)?;
+        security.check(&description, epoch, &self.membership.authority, self.wall(now))
+    }
+
+    /// Believes an epoch, and passes the parts of its descriptor and the datagrams that waited for it.
+    fn begin(
+        &mut self,
+        now: Instant,
+        candidate: Candidate,
+        from: SocketAddr,
+        pass: &mut impl FnMut(Passed<'_>),
+    ) {
+        let Candidate { stretch, salt, parts, .. } = candidate;
+        let Stretch { stream, epoch } = stretch;
+        let lowest = parts.iter().map(|(number, _)| *number).min().unwrap_or(0);
+        // A reader joins a stream at its descriptor: earlier numbers may be recordings. It follows from one epoch to
+        // the next, of which nothing can have been recorded for long.
+        let floor = if self.streams.contains_key(&stream) { 0 } else { lowest };
+        let mut believed = BelievedEpoch::new((stream, epoch), salt, floor, (now, from));
+        for (number, plain) in &parts {
+            if believed.passes(*number) {
+                pass(Passed::Train { bytes: plain, segment_bytes: plain.len(), from });
+            }
+        }
+        let known = self.streams.entry(stream).or_insert_with(|| GatedStream::new(now));
+        known.heard = now;
+        known.believe(believed);
+        self.told.remove(&(stream, Unauthentic::WrongSender));
+        for mut held in self.held.take(stream, epoch) {
+            let end = held.bytes.len();
+            if let Taken::Passed { size_bytes, from, .. } =
+                self.take((now, held.from), &mut held.bytes, 0..end, 0)
+            {
+                let bytes = &held.bytes[..size_bytes];
+                pass(Passed::Train { bytes, segment_bytes: size_bytes, from });
+            }
+        }
+    }
+
+    fn tell_move(
+        &self,
+        bytes: &[u8],
+        plain: Range<usize>,
+        to: SocketAddr,
+        pass: &mut impl FnMut(Passed<'_>),
+    ) {
+        if let Ok(Some(head)) = Datagram::decode(&bytes[plain]).map(|datagram| datagram.head().copied()) {
+            pass(Passed::Moved { stream: head.stream, epoch: head.epoch, to });
+        }
+    }
+
+    /// Counts a datagram that is not secured.
+    fn refuse_clear(&mut self, bytes: &[u8], from: SocketAddr) {
+        match Datagram::decode(bytes) {
+            Ok(datagram) => {
+                let stream = datagram.head().map_or(StreamId(0), |head| head.stream);
+                self.count(stream, Unauthentic::Clear, 1);
+                if self.is_to_be_told(stream, Unauthentic::Clear) {
+                    let (reason, token) = (Unauthentic::Clear, None);
+                    self.events.push_back(GateEvent::Refused { stream, reason, token, from });
+                }
+            }
+            Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    fn refuse(&mut self, head: &SecuredHead, reason: Unauthentic, from: SocketAddr) -> Taken {
+        self.count(head.stream, reason, 1);
+        // Copies in the network look like replays: they are counted, and told by rate rather than one by one.
+        if reason != Unauthentic::Replayed && self.is_to_be_told(head.stream, reason) {
+            let (stream, token) = (head.stream, Some(head.token));
+            self.events.push_back(GateEvent::Refused { stream, reason, token, from });
+        }
+        Taken::Nothing
+    }
+
+    fn count(&mut self, stream: StreamId, reason: Unauthentic, datagrams: u64) {
+        self.stats.unauthentic.count(reason, datagrams);
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.unauthentic.count(reason, datagrams);
+        }
+    }
+
+    fn is_to_be_told(&mut self, stream: StreamId, reason: Unauthentic) -> bool {
+        self.told.len() < MAX_TOLD && self.told.insert((stream, reason))
+    }
+
+    fn wall(&self, now: Instant) -> WallTime {
+        let (at, wall) = self.clock;
+        wall.offset(i64::try_from(now.since(at).as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+/// Returns the member's secret with which a datagram claims to be secured.
+fn secret_of<'a>(membership: &'a Membership, head: &SecuredHead) -> Option<&'a GroupSecret> {
+    let secret = membership.keys.with_token(head.token)?;
+    (secret.key_check() == head.key_check && secret.suite == head.suite).then_some(secret)
+}
+
+impl GatedStream {
+    const fn new(now: Instant) -> Self {
+        let unauthentic = UnauthenticCounts { no_key: 0, bad_tag: 0, replayed: 0, wrong_sender: 0, clear: 0 };
+        Self { epochs: VecDeque::new(), heard: now, forgotten: None, unauthentic }
+    }
+
+    fn is_believed(&self, epoch: Epoch) -> bool {
+        self.epochs.iter().any(|believed| believed.stretch.epoch == epoch)
+    }
+
+    /// Returns whether an epoch that is not believed yet may follow those that are.
+    fn may_follow(&self, now: Instant, epoch: Epoch) -> bool {
+        let latest = self.epochs.iter().map(|believed| believed.stretch.epoch).max();
+        let is_later = latest.is_none_or(|latest| latest < epoch);
+        let is_over = now.since(self.heard) > SILENCE && self.forgotten.is_none_or(|last| last < epoch);
+        is_later || is_over
+    }
+
+    fn believe(&mut self, epoch: BelievedEpoch) {
+        if self.epochs.len() == MAX_EPOCHS {
+            let oldest = self.epochs.pop_front().map(|believed| believed.stretch.epoch);
+            self.forgotten = self.forgotten.max(oldest);
+        }
+        self.epochs.push_back(epoch);
+    }
+}
+
+impl Candidate {
+    fn is_of(&self, head: &SecuredHead) -> bool {
+        (self.stretch.stream, self.stretch.epoch, self.salt) == (head.stream, head.epoch, head.salt)
+    }
+
+    /// Takes a part; returns the description once it is complete, and `None` within if it cannot be read.
+    fn take(&mut self, number: u64, plain: Vec<u8>) -> Option<Option<Description>> {
+        let Ok(Datagram::Descriptor(part)) = Datagram::decode(&plain) else { return Some(None) };
+        let complete = self.assembler.accept(&part);
+        if self.parts.len() == MAX_PARTS {
+            self.parts.remove(0);
+        }
+        self.parts.push((number, plain));
+        match complete {
+            Ok(Some(description)) => Some(Some(description)),
+            Ok(None) => None,
+            Err(_) => Some(None),
+        }
+    }
+}
+
+impl PassedTrain {
+    const fn new(start: usize, size_bytes: usize, from: SocketAddr) -> Self {
+        Self { place: start..start + size_bytes, segment_bytes: size_bytes, from, is_complete: false }
+    }
+
+    fn is_continued_by(&self, size_bytes: usize, from: SocketAddr) -> bool {
+        !self.is_complete && size_bytes <= self.segment_bytes && from == self.from
+    }
+
+    const fn continue_by(&mut self, size_bytes: usize) {
+        self.place.end += size_bytes;
+        self.is_complete = size_bytes < self.segment_bytes;
+    }
+}
+
+/// Passes the datagrams collected so far.
+fn flush(train: &mut Option<PassedTrain>, bytes: &[u8], pass: &mut impl FnMut(Passed<'_>)) {
+    if let Some(PassedTrain { place, segment_bytes, from, .. }) = train.take() {
+        pass(Passed::Train { bytes: &bytes[place], segment_bytes, from });
+    }
+}

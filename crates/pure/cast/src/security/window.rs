@@ -1,0 +1,103 @@
+//! The numbers of an epoch that were received: each is taken once.
+//!
+//! A datagram's number is checked after its tag, so that only the publisher moves the window.
+//!
+//! Source: after RFC 4303 §3.4.3 and appendix A2.1.
+
+/// Numbers below the highest that are told apart; older ones are refused. Reordering spans far fewer datagrams, and
+/// the window of an epoch takes 2 KiB.
+pub(super) const WINDOW: u64 = 16_384;
+
+const WORD_BITS: u64 = 64;
+const WORDS: usize = (WINDOW / WORD_BITS) as usize;
+
+/// A window over the numbers of one epoch.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    /// Lowest number that is taken.
+    floor: u64,
+    /// One more than the highest number taken.
+    next: u64,
+    bits: Box<[u64; WORDS]>,
+}
+
+impl Window {
+    /// Creates a window that takes numbers from `floor` on.
+    pub(super) fn new(floor: u64) -> Self {
+        Self { floor, next: floor, bits: Box::new([0; WORDS]) }
+    }
+
+    /// Takes a number; returns whether it is new.
+    pub(super) fn take(&mut self, number: u64) -> bool {
+        if number < self.floor || number + WINDOW < self.next {
+            return false;
+        }
+        if number >= self.next {
+            self.advance(number + 1);
+        }
+        let (word, bit) = place(number);
+        let is_new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
+        is_new
+    }
+
+    /// Returns one more than the highest number taken.
+    pub(super) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Moves the window up to `next` and forgets the numbers that leave it.
+    fn advance(&mut self, next: u64) {
+        if next - self.next >= WINDOW {
+            self.bits.fill(0);
+        } else {
+            for number in self.next..next {
+                let (word, bit) = place(number);
+                self.bits[word] &= !bit;
+            }
+        }
+        self.next = next;
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "below the number of words")]
+const fn place(number: u64) -> (usize, u64) {
+    let index = number % WINDOW;
+    ((index / WORD_BITS) as usize, 1 << (index % WORD_BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_number_of_the_window_is_taken_and_the_one_before_it_refused() {
+        let mut window = Window::new(0);
+        assert!(window.take(WINDOW + 10));
+        assert!(window.take(11) && !window.take(11));
+        assert!(!window.take(10));
+    }
+
+    #[test]
+    fn numbers_from_before_the_floor_are_refused() {
+        let mut window = Window::new(100);
+        assert!(!window.take(99) && window.take(100) && window.take(101) && !window.take(100));
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_is_taken_once(steps in proptest::collection::vec((0_u64..40_000, 0_u64..3), 1..200)) {
+            let (mut window, mut seen, mut base) = (Window::new(0), BTreeSet::new(), 0);
+            for (back, jump) in steps {
+                base += jump * 9_000;
+                let number = (base + 40_000).saturating_sub(back);
+                let is_in = number + WINDOW >= seen.last().map_or(0, |last| last + 1);
+                prop_assert_eq!(window.take(number), is_in && seen.insert(number), "{}", number);
+            }
+        }
+    }
+}

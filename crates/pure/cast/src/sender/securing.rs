@@ -1,0 +1,168 @@
+//! Keys of a secured stream's datagrams, and the signature of its description.
+//!
+//! Every number encrypts one content only: data and descriptors are the same for all destinations, tallies have a key
+//! per destination, and the final tally is encrypted once per destination and its bytes are repeated. The secret may
+//! change between any two datagrams, because numbers and salt go on under the keys derived from it.
+//!
+//! Source: `docs/protocol/security.md`.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use keys::{DatagramKey, GroupKey, GroupSecret, Membership, Purpose, Salt, Stretch, TAG_BYTES};
+use units::{Epoch, Instant, StreamId, WallTime};
+use wire::{Description, Kind, SecuredHead, Security, secured_bytes};
+
+/// Interval at which a description is signed anew, well within the clock bound of readers.
+const SIGNED_EVERY: Duration = Duration::from_secs(60);
+
+/// Keys with which a sender secures its stream.
+#[derive(Clone, Debug)]
+pub struct SenderSecurity {
+    /// The laboratory's secrets and the station that signs; at least one secret.
+    pub membership: Arc<Membership>,
+    /// Random bits, drawn for this sender alone.
+    pub salt: Salt,
+    /// UTC when the sender begins.
+    pub wall: WallTime,
+}
+
+/// The security of one epoch.
+pub(super) struct Securing {
+    membership: Arc<Membership>,
+    salt: Salt,
+    stretch: Stretch,
+    /// UTC at an instant.
+    clock: (Instant, WallTime),
+    keys: SendingKeys,
+    signed: Option<Instant>,
+    /// The final tally for each destination once it was encrypted.
+    finals: Vec<Option<Vec<u8>>>,
+}
+
+/// The keys derived from the secret that is sent with.
+struct SendingKeys {
+    secret: GroupSecret,
+    stream: DatagramKey,
+    tallies: Vec<DatagramKey>,
+}
+
+impl Securing {
+    pub(super) fn new(
+        security: &SenderSecurity,
+        (stream, epoch): (StreamId, Epoch),
+        destinations: usize,
+        now: Instant,
+    ) -> Self {
+        let SenderSecurity { membership, salt, wall } = security;
+        let stretch = Stretch { stream, epoch };
+        let keys = SendingKeys::new(sending(membership, *wall), *salt, stretch, destinations);
+        Self {
+            membership: Arc::clone(membership),
+            salt: *salt,
+            stretch,
+            clock: (now, *wall),
+            keys,
+            signed: None,
+            finals: vec![None; destinations],
+        }
+    }
+
+    /// Adopts other secrets, or another certificate; `wall` is UTC now.
+    pub(super) fn adopt(&mut self, now: Instant, membership: &Arc<Membership>, wall: WallTime) {
+        self.clock = (now, wall);
+        if !Arc::ptr_eq(&self.membership, membership) {
+            self.membership = Arc::clone(membership);
+            self.signed = None;
+        }
+        self.renew(now);
+    }
+
+    /// Sends with the secret whose time has come.
+    pub(super) fn renew(&mut self, now: Instant) {
+        let secret = sending(&self.membership, self.wall(now));
+        if *secret != self.keys.secret {
+            self.keys = SendingKeys::new(secret, self.salt, self.stretch, self.finals.len());
+        }
+    }
+
+    /// Signs the description if the last signature is too old; returns whether it has changed.
+    pub(super) fn sign(&mut self, now: Instant, description: &mut Description) -> bool {
+        let is_due = self.signed.is_none_or(|signed| now.since(signed) >= SIGNED_EVERY);
+        if is_due {
+            self.signed = Some(now);
+            let issued = self.wall(now);
+            Security::sign(description, self.stretch.epoch, issued, &self.membership.station)
+                .put(description);
+        }
+        is_due
+    }
+
+    /// Secures the plain datagram that lies in `bytes` behind the room for its extension and before that for its tag.
+    pub(super) fn secure(&self, kind: Kind, number: u64, destination: usize, bytes: &mut [u8]) {
+        let (room, secret) = (room_before(kind), &self.keys.secret);
+        let mut head = SecuredHead::of_plain(&bytes[room..], secret.token, secret.key_check(), secret.suite);
+        debug_assert_eq!((head.kind, head.nonce), (kind, number), "the nonce is the number");
+        let key = match kind {
+            Kind::Tally => {
+                head.destination = u16::try_from(destination).expect("a stream has few destinations");
+                &self.keys.tallies[destination]
+            }
+            Kind::Descriptor => {
+                head.salt = self.salt;
+                &self.keys.stream
+            }
+            Kind::Data => &self.keys.stream,
+            Kind::Report | Kind::Announcement | Kind::Request => {
+                unreachable!("a sender of samples numbers its datagrams")
+            }
+        };
+        head.secure(key, bytes);
+    }
+
+    /// Returns the final tally for a destination if it was encrypted before.
+    pub(super) fn final_tally(&self, destination: usize) -> Option<&[u8]> {
+        self.finals[destination].as_deref()
+    }
+
+    /// Keeps the final tally for a destination: it is repeated byte for byte.
+    pub(super) fn keep_final_tally(&mut self, destination: usize, bytes: &[u8]) {
+        self.finals[destination] = Some(bytes.to_vec());
+    }
+
+    fn wall(&self, now: Instant) -> WallTime {
+        let (at, wall) = self.clock;
+        wall.offset(i64::try_from(now.since(at).as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+impl SendingKeys {
+    fn new(secret: &GroupSecret, salt: Salt, stretch: Stretch, destinations: usize) -> Self {
+        let group = GroupKey::new(secret, salt);
+        let tally = |index| {
+            let index = u16::try_from(index).expect("a stream has few destinations");
+            group.derive(Purpose::Tally(stretch, index))
+        };
+        Self {
+            secret: secret.clone(),
+            stream: group.derive(Purpose::Stream(stretch)),
+            tallies: (0..destinations).map(tally).collect(),
+        }
+    }
+}
+
+impl fmt::Debug for Securing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Securing").field("token", &self.keys.secret.token).finish_non_exhaustive()
+    }
+}
+
+fn sending(membership: &Membership, wall: WallTime) -> &GroupSecret {
+    membership.keys.sending(wall).expect("a membership has a secret")
+}
+
+/// Returns the room before a plain datagram for its extension. Units: bytes.
+pub(super) const fn room_before(kind: Kind) -> usize {
+    secured_bytes(kind) - TAG_BYTES
+}
