@@ -1,7 +1,6 @@
 //! The folder of access files: `access` (rules), `users` and `tokens`.
 
 use std::fs::{DirBuilder, File};
-use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -9,9 +8,9 @@ use access::{Policy, PolicyError, Reach};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sys::trust::TrustError;
+use sys::private_file::{self, Privacy, Stamp};
+use zeroize::Zeroizing;
 
-use crate::private_file::{self, Privacy, Stamp};
 use crate::{FileError, TokenError, Tokens, UserError, Users};
 
 /// Name of the file of rules.
@@ -20,6 +19,8 @@ const RULES: &str = "access";
 const USERS: &str = "users";
 /// Name of the file of tokens.
 const TOKENS: &str = "tokens";
+/// The largest file: ten thousand users.
+const MAX_FILE_BYTES: usize = 4 << 20;
 
 /// A folder of access files.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,8 +91,8 @@ impl Folder {
     /// # Errors
     /// The first file that is wrong, may be read by others, or could have been written by others.
     pub fn read(&self) -> Result<Content, FolderError> {
-        let rules = private_file::read(&self.rules_path(), Privacy::Open)?;
-        let parse = |text: String| {
+        let rules = private_file::read(&self.rules_path(), Privacy::Open, MAX_FILE_BYTES)?;
+        let parse = |text: Zeroizing<String>| {
             Policy::parse(&text).map_err(|error| FolderError::Rules { path: self.rules_path(), error })
         };
         Ok(Content { rules: rules.map(parse).transpose()?, users: self.users()?, tokens: self.tokens()? })
@@ -146,7 +147,9 @@ impl Folder {
 
     fn table<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, FolderError> {
         let path = self.0.join(name);
-        let Some(text) = private_file::read(&path, Privacy::Secret)? else { return Ok(T::default()) };
+        let Some(text) = private_file::read(&path, Privacy::Secret, MAX_FILE_BYTES)? else {
+            return Ok(T::default());
+        };
         toml::from_str(&text).map_err(|error| {
             // Not the error's whole text, which quotes the line: it may have the hash of a password.
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -176,12 +179,7 @@ impl Folder {
 impl FolderError {
     /// Returns whether the same files may be readable a moment later, as after too many open files.
     pub(crate) fn may_pass(&self) -> bool {
-        let source = match self {
-            Self::File(FileError::System { source, .. })
-            | Self::File(FileError::Untrusted(TrustError::System { source, .. })) => source,
-            _ => return false,
-        };
-        !matches!(source.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied)
+        matches!(self, Self::File(error) if error.may_pass())
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use access::{Kind, Policy, Principal, PrincipalName, Reach};
+use sys::private_file::Stamp;
 use units::{Instant, WallTime};
 
 use crate::password::Verifier;
-use crate::private_file::Stamp;
 use crate::sessions::{Session, Sessions};
 use crate::{Attempts, Busy, Content, Folder, FolderError, Secret, SessionId, Tokens, Users};
 
@@ -257,8 +257,8 @@ mod tests {
     use access::{May, Role};
 
     use super::*;
-    use crate::private_file::replace;
     use crate::users::tests::user;
+    use sys::private_file::replace;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
     const NOW: Instant = Instant::from_nanos(1);

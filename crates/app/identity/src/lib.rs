@@ -7,7 +7,6 @@ mod attempts;
 mod folder;
 mod identity;
 mod password;
-mod private_file;
 mod secret;
 mod sessions;
 mod tokens;
@@ -19,8 +18,8 @@ pub use identity::{Identity, Refresh, SignInError};
 pub use password::{
     Busy, Cost, MAX_PASSWORD_BYTES, MAX_WAITING, MIN_PASSWORD_CHARS, PasswordError, PasswordHash,
 };
-pub use private_file::FileError;
 pub use secret::{Digest, InvalidDigest, Secret};
 pub use sessions::{MAX_SESSION_IDLE, SessionId};
+pub use sys::private_file::FileError;
 pub use tokens::{Expiry, Token, TokenError, Tokens};
 pub use users::{User, UserError, Users};

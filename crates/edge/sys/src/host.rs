@@ -11,6 +11,7 @@ pub(crate) mod interface;
 pub mod levels;
 pub(crate) mod namespace;
 mod offloads;
+pub mod private_file;
 pub mod process;
 pub mod processor_time;
 pub mod processors;

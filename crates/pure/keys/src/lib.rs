@@ -9,6 +9,8 @@
 
 mod aead;
 mod derive;
+mod exchange;
+mod key_file;
 mod key_set;
 mod membership;
 mod secret;
@@ -16,9 +18,13 @@ mod station;
 
 pub use aead::{DatagramKey, OpenError, TAG_BYTES};
 pub use derive::{GroupKey, Purpose, Salt, Stretch};
+pub use exchange::exchange_public;
+pub use key_file::{
+    AuthorityFile, KeyFile, KeyFileError, MAX_KEY_FILE_BYTES, Peer, SecretError, StationKeys,
+};
 pub use key_set::{GroupSecret, KeySet, MAX_SECRETS};
 pub use membership::Membership;
-pub use secret::{SECRET_BYTES, Secret, Suite, Token};
+pub use secret::{InvalidToken, SECRET_BYTES, Secret, Suite, Token};
 pub use station::{
     Authority, CERTIFICATE_BYTES, Certificate, CertificateError, MAX_NAME_BYTES, PublicKey, SIGNATURE_BYTES,
     Signature, SigningKey, Station,

@@ -1,6 +1,7 @@
 //! Secrets in memory, and the public names that datagrams call them by.
 
 use core::fmt;
+use core::str::FromStr;
 
 use zeroize::Zeroizing;
 
@@ -49,6 +50,21 @@ impl fmt::Debug for Secret {
 impl fmt::Display for Token {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:08x}", self.0)
+    }
+}
+
+/// Error for a text that is no token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a token has 8 hexadecimal digits\nlist them: tallycast keys show")]
+pub struct InvalidToken;
+
+impl FromStr for Token {
+    type Err = InvalidToken;
+
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        let is_hex = text.len() == 8 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let number = u32::from_str_radix(text, 16).ok().filter(|_| is_hex);
+        number.map(Self).ok_or(InvalidToken)
     }
 }
 
@@ -105,6 +121,16 @@ mod tests {
     fn a_secret_is_not_shown() {
         let secret = Secret::new(Zeroizing::new([0x5a; SECRET_BYTES]));
         assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+
+    #[test]
+    fn a_token_reads_what_it_writes() {
+        for token in [Token(0), Token(0x1a2b_3c4d), Token(u32::MAX)] {
+            assert_eq!(token.to_string().parse(), Ok(token));
+        }
+        for text in ["", "1a2b3c4", "1a2b3c4d5", "+1a2b3c4", "1a2b3c4g"] {
+            assert_eq!(text.parse::<Token>(), Err(InvalidToken), "{text}");
+        }
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub enum CertificateError {
     /// Not valid any more.
     #[error(
         "the certificate of station `{name}` has expired\n\
-         renew it where the laboratory's authority is kept: tallycast keys add"
+         renew it where the laboratory's authority is kept: tallycast keys renew"
     )]
     Expired {
         /// The station.
@@ -134,6 +134,11 @@ impl PublicKey {
         let key = UnparsedPublicKey::new(&ED25519, &self.0);
         key.verify(&on_subject(subject, message), &signature.0).is_ok()
     }
+}
+
+/// Returns whether a text is a name of a station or a laboratory.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
 /// Joins subject and message: a zero byte ends the subject, which has none.
@@ -189,8 +194,7 @@ impl Certificate {
         let (not_before, rest) = rest.split_first_chunk()?;
         let (not_after, rest) = rest.split_first_chunk()?;
         let name = core::str::from_utf8(name).ok()?;
-        let is_name = (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control);
-        (version == VERSION && is_name).then_some(())?;
+        (version == VERSION && is_name(name)).then_some(())?;
         Some(Self {
             name: name.to_owned(),
             signing: PublicKey(*signing),

@@ -105,7 +105,8 @@ pub fn open_trusted(path: &Path, purpose: Purpose) -> Result<File, TrustError> {
     Ok(file)
 }
 
-fn folder_of(path: &Path) -> PathBuf {
+/// Returns the folder of a file; that of this process for a bare name.
+pub(crate) fn folder_of(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.map_or_else(|| PathBuf::from("."), Path::to_owned)
 }

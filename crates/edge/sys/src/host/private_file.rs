@@ -1,0 +1,286 @@
+//! Files that only their owner may read or write: read with their modes checked, written whole or not at all.
+
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+use zeroize::Zeroizing;
+
+use crate::trust::{self, Purpose, TrustError};
+
+/// Room behind a file's size, so that its end is found without a larger buffer: that would leave a copy behind.
+const ROOM_BEHIND_BYTES: usize = 64;
+
+/// Reason why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// Others could have written it.
+    #[error(transparent)]
+    Untrusted(TrustError),
+    /// Others may read its secrets.
+    #[error("{path} holds secrets, and others may read it (mode {mode:03o})\nchmod 600 {path}", path = .path.display())]
+    Readable {
+        /// Path of the file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// Larger than any file that this program writes.
+    #[error("{} exceeds {max_bytes} bytes\nremove what is not needed any more", .path.display())]
+    Large {
+        /// Path of the file.
+        path: PathBuf,
+        /// The largest size.
+        max_bytes: usize,
+    },
+    /// There is such a file already.
+    #[error("{} exists, and nothing is overwritten\nmove it away, or name another", .0.display())]
+    Exists(PathBuf),
+    /// The system refuses.
+    #[error("cannot {action} {}", .path.display())]
+    System {
+        /// What was to be done.
+        action: &'static str,
+        /// Path of the file.
+        path: PathBuf,
+        /// Reason of the system.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Privacy of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Privacy {
+    /// Others may read it.
+    Open,
+    /// It has secrets.
+    Secret,
+}
+
+/// State of a file by which a change is noticed: device, inode, size, modification and change in nanoseconds.
+pub type Stamp = Option<(u64, u64, u64, i128, i128)>;
+
+/// The new content of a file, written but not yet under its name; without that it is removed.
+#[derive(Debug)]
+pub struct Staged {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+/// Reads a file that no other user could have written, and with [`Privacy::Secret`] none may read; `None` if there is
+/// none.
+///
+/// # Errors
+/// [`FileError`], also for a file of more than `max_bytes`.
+pub fn read(path: &Path, privacy: Privacy, max_bytes: usize) -> Result<Option<Zeroizing<String>>, FileError> {
+    let file = match trust::open_trusted(path, Purpose::Read) {
+        Ok(file) => file,
+        Err(TrustError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        Err(error) => return Err(FileError::Untrusted(error)),
+    };
+    let failed = |source| FileError::System { action: "read", path: path.to_owned(), source };
+    let metadata = file.metadata().map_err(failed)?;
+    let mode = metadata.mode() & 0o7777;
+    if privacy == Privacy::Secret && mode & 0o077 != 0 {
+        return Err(FileError::Readable { path: path.to_owned(), mode });
+    }
+    let size_bytes = usize::try_from(metadata.len()).unwrap_or(usize::MAX).min(max_bytes);
+    let mut text = Zeroizing::new(String::with_capacity(size_bytes + ROOM_BEHIND_BYTES));
+    file.take(max_bytes as u64 + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() > max_bytes {
+        return Err(FileError::Large { path: path.to_owned(), max_bytes });
+    }
+    Ok(Some(text))
+}
+
+/// Replaces a file, for its owner alone: after a crash there is the old content or the new one.
+///
+/// # Errors
+/// `System` of [`FileError`].
+pub fn replace(path: &Path, content: &str) -> Result<(), FileError> {
+    Staged::new(path, content)?.replace()
+}
+
+/// Makes a file, for its owner alone, whole or not at all.
+///
+/// # Errors
+/// `Exists` and `System` of [`FileError`].
+pub fn create(path: &Path, content: &str) -> Result<(), FileError> {
+    Staged::new(path, content)?.create()
+}
+
+impl FileError {
+    /// Returns whether the same file may be readable a moment later, as after too many open files.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        let (Self::System { source, .. } | Self::Untrusted(TrustError::System { source, .. })) = self else {
+            return false;
+        };
+        !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied)
+    }
+}
+
+impl Staged {
+    /// Writes the content beside the file.
+    ///
+    /// # Errors
+    /// `System` of [`FileError`].
+    pub fn new(path: &Path, content: &str) -> Result<Self, FileError> {
+        let failed = |source| FileError::System { action: "write", path: path.to_owned(), source };
+        // Mode 0600 from the start: the content is at no moment readable by others.
+        let mut file = tempfile::Builder::new()
+            .prefix(".new-")
+            .permissions(Permissions::from_mode(0o600))
+            .tempfile_in(trust::folder_of(path))
+            .map_err(failed)?;
+        file.write_all(content.as_bytes()).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Gives the content its name, whose old content is gone.
+    ///
+    /// # Errors
+    /// `System` of [`FileError`].
+    pub fn replace(self) -> Result<(), FileError> {
+        let Self { file, path } = self;
+        let failed = |source| FileError::System { action: "write", path: path.clone(), source };
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        sync_folder(&path)
+    }
+
+    /// Gives the content its name, which must be free.
+    ///
+    /// # Errors
+    /// `Exists` and `System` of [`FileError`].
+    pub fn create(self) -> Result<(), FileError> {
+        let Self { file, path } = self;
+        file.persist_noclobber(&path).map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => FileError::Exists(path.clone()),
+            _ => FileError::System { action: "write", path: path.clone(), source: error.error },
+        })?;
+        sync_folder(&path)
+    }
+}
+
+/// Makes the names in a file's folder last: a new name lasts when its folder does.
+fn sync_folder(path: &Path) -> Result<(), FileError> {
+    let failed = |source| FileError::System { action: "write", path: path.to_owned(), source };
+    File::open(trust::folder_of(path)).and_then(|folder| folder.sync_all()).map_err(failed)
+}
+
+/// Returns the state by which a later change is noticed; `None` if there is no such file.
+#[must_use]
+pub fn stamp(path: &Path) -> Stamp {
+    let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    let of = |it: Metadata| {
+        (
+            it.dev(),
+            it.ino(),
+            it.size(),
+            nanos(it.mtime(), it.mtime_nsec()),
+            nanos(it.ctime(), it.ctime_nsec()),
+        )
+    };
+    std::fs::symlink_metadata(path).ok().map(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_FILE_BYTES: usize = 4_096;
+
+    fn read(path: &Path, privacy: Privacy) -> Result<Option<String>, FileError> {
+        let text = super::read(path, privacy, MAX_FILE_BYTES)?;
+        Ok(text.map(|text| text.to_string()))
+    }
+
+    #[test]
+    fn a_replaced_file_is_for_its_owner_alone_and_leaves_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        assert_eq!(read(&path, Privacy::Secret).unwrap(), None);
+        for content in ["one", "another"] {
+            replace(&path, content).unwrap();
+            assert_eq!(read(&path, Privacy::Secret).unwrap().as_deref(), Some(content));
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_secret_file_that_others_may_read_is_refused_with_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        replace(&path, "one").unwrap();
+        for mode in [0o640, 0o604, 0o610] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let error = read(&path, Privacy::Secret).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("chmod 600 {}", path.display())), "{error}");
+            assert!(read(&path, Privacy::Open).is_ok());
+        }
+        std::fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
+        assert!(matches!(read(&path, Privacy::Open), Err(FileError::Untrusted(_))));
+    }
+
+    #[test]
+    fn a_new_file_overwrites_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lab.keys");
+        create(&path, "one").unwrap();
+        assert!(matches!(create(&path, "another"), Err(FileError::Exists(_))));
+        std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
+        assert!(matches!(create(&folder.path().join("link"), "one"), Err(FileError::Exists(_))));
+        assert_eq!(read(&path, Privacy::Secret).unwrap().as_deref(), Some("one"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn content_that_gets_no_name_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let staged = Staged::new(&folder.path().join("lab.keys"), "one").unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        drop(staged);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_is_read_into_a_buffer_that_does_not_grow() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lab.keys");
+        for size_bytes in [0, 1, 31, 32, 33, 1_000, MAX_FILE_BYTES] {
+            replace(&path, &"x".repeat(size_bytes)).unwrap();
+            let text = super::read(&path, Privacy::Secret, MAX_FILE_BYTES).unwrap().unwrap();
+            assert_eq!((text.len(), text.capacity()), (size_bytes, size_bytes + ROOM_BEHIND_BYTES));
+        }
+    }
+
+    #[test]
+    fn each_replacement_has_another_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        assert_eq!(stamp(&path), None);
+        replace(&path, "same").unwrap();
+        let first = stamp(&path);
+        assert_eq!(stamp(&path), first);
+        replace(&path, "same").unwrap();
+        assert_ne!(stamp(&path), first);
+    }
+
+    #[test]
+    fn the_last_size_is_read_and_the_next_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        replace(&path, &"x".repeat(MAX_FILE_BYTES)).unwrap();
+        assert!(read(&path, Privacy::Secret).is_ok());
+        replace(&path, &"x".repeat(MAX_FILE_BYTES + 1)).unwrap();
+        assert!(matches!(read(&path, Privacy::Secret), Err(FileError::Large { .. })));
+    }
+}
