@@ -33,7 +33,10 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("minicbor", "CBOR as functions of bytes"),
     ("siphasher", "a keyed hash as a function of bytes, for cookies"),
     ("exmex", "parses and evaluates expressions as functions of numbers"),
-    ("ring", "hashes, signatures and authenticated encryption as functions of bytes; its random numbers are not used"),
+    (
+        "ring",
+        "hashes, signatures and authenticated encryption as functions of bytes; its random numbers are not used",
+    ),
     ("curve25519-dalek", "public keys of X25519 as functions of bytes"),
     ("zeroize", "overwrites memory when it is dropped"),
     ("base64ct", "Base64 in constant time as functions of bytes"),

@@ -403,6 +403,7 @@ impl Node {
             report_access: bus.shm.as_ref().map_or_else(Access::default, |shm| shm.access),
             report_group: bus.group_id(),
             thread: bus.tuning.send_thread,
+            keyring: None,
         };
         let agent = Arc::new(SendAgent::start(config, bus.is_v6())?);
         Ok(Arc::clone(slot.insert(agent)))
@@ -435,6 +436,7 @@ impl Node {
             host: self.host_rings(),
             receives_for: self.inner.receives_for,
             from: bus.start.received(),
+            keyring: None,
         };
         let agent = Arc::new(ReceiveAgent::start(config)?);
         Ok(Arc::clone(slot.insert(agent)))

@@ -14,6 +14,7 @@ mod drop_board;
 mod host;
 mod interface_watch;
 mod ledger_page;
+mod present_keys;
 mod receive;
 pub mod record;
 mod reliable;

@@ -22,6 +22,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cast::receive::{AccountView, ReaderIdentity, WaitsSince};
+use cast::secure::UnauthenticCounts;
+use keyring::Keyring;
 use ledger::LedgerConfig;
 use ring::Doorbell;
 use sample::StreamPattern;
@@ -70,6 +72,8 @@ pub struct ReceiveConfig {
     /// Begin of the accounts of streams that begin after an address was
     /// [listened](ReceiveAgent::listen) at.
     pub from: ReceiveFrom,
+    /// Keys of a secured bus; `None`: streams are clear.
+    pub keyring: Option<Arc<Keyring>>,
 }
 
 /// Begin of the account of a stream that begins after it was requested.
@@ -138,6 +142,8 @@ pub struct StreamAccountView {
     pub port: PortStatus,
     /// Time since the last datagram of the publisher.
     pub age: Duration,
+    /// Datagrams in the stream's name that were not taken; of a secured stream only.
+    pub unauthentic: UnauthenticCounts,
 }
 
 /// Selected streams that a process could not join.
@@ -149,6 +155,8 @@ pub struct UnjoinedStreams {
     pub beyond: u64,
     /// Counts of groups whose announcements were not accepted.
     pub admission: AdmissionCounts,
+    /// Announcements that were not taken for lack of authenticity, on a secured bus.
+    pub unauthentic: UnauthenticCounts,
 }
 
 /// The handle of the receiving agent; dropping it cuts the accounts and ends the agent.
@@ -380,6 +388,7 @@ mod tests {
             host: None,
             receives_for: ReceivesFor::Process,
             from: ReceiveFrom::Beginning,
+            keyring: None,
         };
         let judge = |range, group: &str| config(range).is_in_range(group.parse().unwrap());
         assert!(judge("239.84.255.255", "239.84.3.4"));

@@ -20,10 +20,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use cast::secure::{ControlOpener, Unauthentic, UnauthenticCounts};
 use cast::send::ReaderReport;
+use keyring::Keyring;
 use ring::shared::Access;
 use sys::{
-    Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, clock,
+    Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, Received,
+    clock,
 };
 use units::{Epoch, Instant, StreamId};
 use wire::{Datagram, Predecessor};
@@ -31,6 +34,7 @@ use wire::{Datagram, Predecessor};
 use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
 use crate::interface_watch::{Change, InterfaceWatch, Use};
+use crate::present_keys::PresentKeys;
 use crate::report_board::ReportBoard;
 use crate::thread::{AgentThread, ThreadTuning};
 use crate::waker::AgentWaker;
@@ -80,6 +84,8 @@ pub struct SendConfig {
     pub report_group: Option<u32>,
     /// Processor, priority and idling of the agent's thread.
     pub thread: ThreadTuning,
+    /// Keys of a secured bus; `None`: streams are clear.
+    pub keyring: Option<Arc<Keyring>>,
 }
 
 /// The handle of the sending agent; dropping it ends the agent once every publication has ended.
@@ -90,6 +96,8 @@ pub struct SendAgent {
     /// True if the agent's thread has default tuning: then publishers may send inline, which only
     /// saves time.
     allows_inline_send: bool,
+    /// True if its streams are secured.
+    is_secured: bool,
 }
 
 enum Command {
@@ -117,6 +125,12 @@ struct Agent {
     send_paths: Vec<Arc<GuardedSendPath>>,
     /// State at the end of the ended epochs, for their successors.
     ended: BTreeMap<StreamId, Predecessor>,
+    /// Opens reports and requests on a secured bus.
+    opener: ControlOpener,
+    /// Reports and requests that were not taken.
+    unauthentic: UnauthenticCounts,
+    /// Keys of a secured bus.
+    keys: PresentKeys,
     /// Drop notices of this host's drop reporter.
     drop_news: DropNews,
     /// True if a drop reporter sees all drops of the kernel on this host.
@@ -136,14 +150,15 @@ impl SendAgent {
     /// If the kernel has no socket, descriptor or thread left.
     pub fn start(config: SendConfig, v6: bool) -> Result<Self, SendError> {
         let waker = AgentWaker::new()?;
-        let tuning = config.thread;
+        let (tuning, is_secured) = (config.thread, config.keyring.is_some());
         let (commands, taken) = mpsc::channel();
         let agent = Agent::open(config, v6, waker.clone())?;
         let report_port = agent.reports.local_address().port();
         let stop = || Command::Stop;
         let run = move || agent.run(&taken);
         let thread = AgentThread::start("tallycast-send", tuning, commands, waker.clone(), stop, run)?;
-        Ok(Self { thread, waker, report_port, allows_inline_send: tuning == ThreadTuning::default() })
+        let allows_inline_send = tuning == ThreadTuning::default();
+        Ok(Self { thread, waker, report_port, allows_inline_send, is_secured })
     }
 
     /// Opens a publication and its send path to the network.
@@ -151,7 +166,7 @@ impl SendAgent {
     /// # Errors
     /// [`SendError`] if the settings are not valid or its socket cannot be opened.
     pub fn open(&self, mut config: PublicationConfig) -> Result<Publication, SendError> {
-        check(&config)?;
+        check(&config, self.is_secured)?;
         config.description.report_port = self.report_port;
         let writer = make_ring(&config)?;
         let (reader, guard) = writer.reading_end().guarded_reader();
@@ -208,9 +223,10 @@ fn make_ring(config: &PublicationConfig) -> Result<ring::Writer, SendError> {
 }
 
 /// Checks the settings on which the agent's thread relies.
-fn check(config: &PublicationConfig) -> Result<(), SendError> {
-    if !(wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
-        return Err(SendError::DatagramBytes(config.datagram_bytes));
+fn check(config: &PublicationConfig, is_secured: bool) -> Result<(), SendError> {
+    let least = wire::MIN_DATA_BYTES + if is_secured { wire::SECURED_DATA_BYTES } else { 0 };
+    if !(least..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
+        return Err(SendError::DatagramBytes { actual: config.datagram_bytes, least });
     }
     let train = config.pacing.max_train();
     if !(1..=sys::MAX_SEGMENTS).contains(&train) {
@@ -244,6 +260,7 @@ impl Agent {
         if let Some(source) = interface.source() {
             poller.add(source, LINKS, Interest::Read)?;
         }
+        let keys = PresentKeys::new(config.keyring.clone());
         let now = clock::monotonic();
         let drop_news = DropNews::new(&config.drop_board, now);
         let report_board = ReportBoard::new(
@@ -263,6 +280,9 @@ impl Agent {
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
             send_paths: Vec::new(),
             ended: BTreeMap::new(),
+            opener: ControlOpener::default(),
+            unauthentic: UnauthenticCounts::default(),
+            keys,
             drop_news,
             is_watched: false,
             next_drop_look: now,
@@ -301,6 +321,7 @@ impl Agent {
             self.look_at_interface();
         }
         self.hear_drops(now);
+        self.look_at_keys(now);
         let sleeps_until =
             if self.drop_news.has_board() { self.next_drop_look } else { now + crate::MAX_SLEEP };
         let mut next = if more_reports { None } else { Some(sleeps_until) };
@@ -387,7 +408,8 @@ impl Agent {
         self.remember_told_ends(stream);
         let predecessor = self.ended.get(&stream).copied().filter(|before| before.epoch < config.epoch);
         let (interface, ttl) = (self.config.interface.clone(), self.config.ttl);
-        let surroundings = Surroundings { interface, ttl, predecessor };
+        let membership = self.keys.membership();
+        let surroundings = Surroundings { interface, ttl, predecessor, membership };
         let send_path = SendPath::open(config, reader, shared, &surroundings, clock::monotonic())?;
         let buffer = send_path.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
@@ -422,23 +444,46 @@ impl Agent {
                 Ok(0) | Err(_) => return false,
                 Ok(_) => {}
             }
-            for received in self.batch.iter() {
-                let size_bytes = received.bytes.len();
-                match Datagram::decode(received.bytes) {
+            let membership = self.keys.membership();
+            let Self { batch, opener, unauthentic, report_board, send_paths, .. } = self;
+            for (Received { from, .. }, bytes) in batch.iter_mut() {
+                let size_bytes = bytes.len();
+                let opened = membership
+                    .as_ref()
+                    .map_or(Ok(size_bytes), |it| opener.open(&it.keys, clock::wall(), bytes));
+                let plain = match opened {
+                    Ok(plain_bytes) => &bytes[..plain_bytes],
+                    Err(reason) => {
+                        tell_refusal(unauthentic, reason, from);
+                        continue;
+                    }
+                };
+                match Datagram::decode(plain) {
                     Ok(Datagram::Report(report)) => {
-                        let from = received.from.ip().to_canonical();
-                        self.post(report.stream, || Message::Report(report.clone(), from, size_bytes));
+                        let ip = from.ip().to_canonical();
+                        post(send_paths, report.stream, || Message::Report(report.clone(), ip, size_bytes));
                         // Reports on streams of other processes are not shown.
-                        if self.send_paths.iter().any(|send_path| send_path.stream() == report.stream) {
-                            self.report_board.post(clock::monotonic(), received.from, received.bytes);
+                        if send_paths.iter().any(|send_path| send_path.stream() == report.stream) {
+                            report_board.post(clock::monotonic(), from, plain);
                         }
                     }
-                    Ok(Datagram::Request(request)) => self.post(request.stream, || Message::Request(request)),
-                    Ok(_) | Err(_) => tracing::debug!("a stray datagram from {}", received.from),
+                    Ok(Datagram::Request(request)) => {
+                        post(send_paths, request.stream, || Message::Request(request));
+                    }
+                    Ok(_) | Err(_) => tracing::debug!("a stray datagram from {from}"),
                 }
             }
         }
         true
+    }
+
+    /// Passes other keys of a secured bus to the publishers.
+    fn look_at_keys(&mut self, now: Instant) {
+        let Some(membership) = self.keys.look(now) else { return };
+        self.opener.keep_only(&membership.keys);
+        for send_path in &self.send_paths {
+            send_path.post(Message::Membership(Arc::clone(&membership)));
+        }
     }
 
     /// Passes drop notices to the publishers of the freed datagrams.
@@ -481,10 +526,25 @@ impl Agent {
 
     /// Posts a message to the send path of every publisher of a stream.
     fn post(&self, stream: StreamId, message: impl Fn() -> Message) {
-        self.send_paths
-            .iter()
-            .filter(|send_path| send_path.stream() == stream)
-            .for_each(|send_path| send_path.post(message()));
+        post(&self.send_paths, stream, message);
+    }
+}
+
+/// Passes a message to the publishers of a stream.
+fn post(send_paths: &[Arc<GuardedSendPath>], stream: StreamId, message: impl Fn() -> Message) {
+    let of_stream = send_paths.iter().filter(|send_path| send_path.stream() == stream);
+    of_stream.for_each(|send_path| send_path.post(message()));
+}
+
+/// Counts a report or request that is not taken, and logs the first of each reason.
+fn tell_refusal(unauthentic: &mut UnauthenticCounts, reason: Unauthentic, from: SocketAddr) {
+    let is_first = unauthentic.of(reason) == 0;
+    unauthentic.count(reason, 1);
+    if is_first {
+        tracing::warn!(
+            "reports from {} are refused ({reason}): this bus is secured; further ones are counted",
+            from.ip()
+        );
     }
 }
 

@@ -64,6 +64,18 @@ impl UnauthenticCounts {
         } += datagrams;
     }
 
+    /// Returns the count of one reason.
+    #[must_use]
+    pub const fn of(&self, reason: Unauthentic) -> u64 {
+        match reason {
+            Unauthentic::NoKey => self.no_key,
+            Unauthentic::BadTag => self.bad_tag,
+            Unauthentic::Replayed => self.replayed,
+            Unauthentic::WrongSender => self.wrong_sender,
+            Unauthentic::Clear => self.clear,
+        }
+    }
+
     /// Returns the counts by reason, under the names that all outputs share.
     #[must_use]
     pub const fn by_reason(&self) -> [(&'static str, u64); 5] {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{AccountView, Input, Output, Train, WaitsSince};
+use cast::secure::{ControlOpener, Gate, GateEvent, Passed, Unauthentic, UnauthenticCounts};
 use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
 use units::{Epoch, Instant, StreamId};
 use wire::{Announcement, Datagram};
@@ -25,6 +26,7 @@ use super::{
 use crate::drop_board::{DropNews, concerns_reader};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::ledger_page::EpochOnPage;
+use crate::present_keys::PresentKeys;
 use crate::waker::AgentWaker;
 
 const WAKEUP: u64 = 0;
@@ -127,6 +129,12 @@ pub(super) struct Agent {
     warned_of_unproven: bool,
     /// Selected streams that could not be joined.
     unjoined: UnjoinedStreams,
+    /// Opens announcements on a secured bus.
+    opener: ControlOpener,
+    /// Announcements that were not taken.
+    unauthentic: UnauthenticCounts,
+    /// Keys of a secured bus.
+    keys: PresentKeys,
     stopping: bool,
 }
 
@@ -146,8 +154,12 @@ impl Agent {
         }
         let shared = config.host.clone().filter(|_| config.receives_for == ReceivesFor::Host);
         let drop_news = DropNews::new(&config.drop_board, clock::monotonic());
+        let keys = PresentKeys::new(config.keyring.clone());
         Ok(Self {
-            reply: ReplySockets::new(config.interface.clone()),
+            reply: ReplySockets::new(config.interface.clone(), keys.membership().as_deref()),
+            opener: ControlOpener::default(),
+            unauthentic: UnauthenticCounts::default(),
+            keys,
             config,
             commands,
             waker,
@@ -187,6 +199,7 @@ impl Agent {
         let busy = self.receive_ready(now);
         self.hear_drops();
         self.look_at_unproven(now);
+        self.look_at_keys(now);
         let deadline = self.advance_all();
         self.leave_unselected();
         self.subscriptions.ring_doorbell();
@@ -290,8 +303,11 @@ impl Agent {
                 let _ = reply.send(self.ports.values().map(Port::status).collect());
             }
             Command::Unjoined(reply) => {
-                let _ = reply
-                    .send(UnjoinedStreams { admission: self.admission.counts(), ..self.unjoined.clone() });
+                let _ = reply.send(UnjoinedStreams {
+                    admission: self.admission.counts(),
+                    unauthentic: self.unauthentic,
+                    ..self.unjoined.clone()
+                });
             }
             Command::Stop => self.stopping = true,
         }
@@ -316,8 +332,14 @@ impl Agent {
         let at_port = |port: &Port| {
             let status = port.status();
             let views = of(&port.machine).into_iter();
+            let unauthentic = |stream| port.gate.as_ref().map(|gate| gate.unauthentic(stream));
             views
-                .map(|view| StreamAccountView { age: now.since(view.last_heard), view, port: status })
+                .map(|view| StreamAccountView {
+                    age: now.since(view.last_heard),
+                    unauthentic: unauthentic(view.stream).unwrap_or_default(),
+                    view,
+                    port: status,
+                })
                 .collect::<Vec<_>>()
         };
         self.ports.values().flat_map(at_port).collect()
@@ -343,10 +365,25 @@ impl Agent {
                 Ok(_) => {}
             }
             let now = clock::monotonic();
-            for received in self.batch.iter() {
-                for datagram in received.datagrams() {
-                    if let Ok(Datagram::Announcement(announcement)) = Datagram::decode(datagram) {
-                        selected |= self.directory.heard(now, announcement, received.from);
+            let membership = self.keys.membership();
+            for (Received { segment_bytes, from, .. }, bytes) in self.batch.iter_mut() {
+                for datagram in bytes.chunks_mut(segment_bytes) {
+                    let plain_bytes = match &membership {
+                        Some(membership) => {
+                            match self.opener.open(&membership.keys, clock::wall(), datagram) {
+                                Ok(plain_bytes) => plain_bytes,
+                                Err(reason) => {
+                                    self.unauthentic.count(reason, 1);
+                                    continue;
+                                }
+                            }
+                        }
+                        None => datagram.len(),
+                    };
+                    if let Ok(Datagram::Announcement(announcement)) =
+                        Datagram::decode(&datagram[..plain_bytes])
+                    {
+                        selected |= self.directory.heard(now, announcement, from);
                     }
                 }
             }
@@ -552,6 +589,17 @@ impl Agent {
         }
     }
 
+    /// Adopts other keys of a secured bus.
+    fn look_at_keys(&mut self, now: Instant) {
+        let Some(membership) = self.keys.look(now) else { return };
+        let (now, wall) = clock::pair();
+        self.reply.adopt(&membership);
+        self.opener.keep_only(&membership.keys);
+        for gate in self.ports.values_mut().filter_map(|port| port.gate.as_mut()) {
+            gate.adopt(now, &membership, wall);
+        }
+    }
+
     /// Leaves unproven groups whose time is over, and joins others that wait.
     fn look_at_unproven(&mut self, now: Instant) {
         if now < self.next_proof_look {
@@ -592,6 +640,8 @@ impl Agent {
             ReceiveOptions { interface, techniques, busy_poll, ..ReceiveOptions::at(address, buffer_bytes) };
         let mut port = Port::open(&options, &self.config.reader, self.config.ledger)?;
         port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
+        let (now, wall) = clock::pair();
+        port.gate = self.keys.membership().map(|membership| Gate::new(membership, now, wall));
         let buffer = port.socket.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
             tracing::warn!("{buffer}");
@@ -608,7 +658,7 @@ impl Agent {
         let before = self.config.interface.as_ref().map(|interface| interface.index);
         let Some(Change::Interface(interface)) = self.interface.look() else { return };
         let is_another = before != Some(interface.index);
-        self.reply = ReplySockets::new(Some(interface.clone()));
+        self.reply.follow_interface(interface.clone());
         self.config.interface = Some(interface.clone());
         let ports = self.ports.values_mut().map(|port| &mut port.socket);
         let groups = ports.chain(&mut self.announcements);
@@ -859,15 +909,90 @@ fn receive_batch(
     port.was_read(now, batch.iter().next().and_then(|received| received.kernel_time));
     let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
     let mut batch_bytes = 0;
+    if port.gate.is_some() {
+        return take_secured(token, port, now, batch, subscriptions, reply);
+    }
     for Received { bytes, segment_bytes, from, drops, .. } in batch.iter() {
         batch_bytes += bytes.len();
         port.took(bytes.len());
         let mut outputs = port.machine.take_train(now, Train { bytes, segment_bytes, from, drops });
         while let Some(output) = outputs.next(&mut buffer) {
-            follow(token, output, &buffer, subscriptions, reply);
+            follow(token, output, &mut buffer, subscriptions, reply);
         }
     }
     batch_bytes
+}
+
+/// Takes a batch of a secured bus: opens the datagrams in place, and passes those that are authentic.
+fn take_secured(
+    token: PortToken,
+    port: &mut Port,
+    now: Instant,
+    batch: &mut ReceiveBatch,
+    subscriptions: &mut Subscriptions,
+    reply: &mut ReplySockets,
+) -> usize {
+    let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
+    let mut batch_bytes = 0;
+    for (Received { segment_bytes, from, drops, .. }, bytes) in batch.iter_mut() {
+        batch_bytes += bytes.len();
+        port.took(bytes.len());
+        let Port { gate, machine, .. } = &mut *port;
+        let Some(gate) = gate else { continue };
+        gate.pass(now, bytes, segment_bytes, from, &mut |passed| match passed {
+            Passed::Train { bytes, segment_bytes, from } => {
+                let mut outputs = machine.take_train(now, Train { bytes, segment_bytes, from, drops });
+                while let Some(output) = outputs.next(&mut buffer) {
+                    follow(token, output, &mut buffer, subscriptions, reply);
+                }
+            }
+            Passed::Moved { stream, epoch, to } => machine.handle(now, Input::Moved { stream, epoch, to }),
+            Passed::Undescribed { stream, epoch } => {
+                machine.handle(now, Input::Undescribed { stream, epoch });
+            }
+        });
+        while let Some(event) = gate.next_event() {
+            tell_refusal(&event, machine);
+        }
+    }
+    batch_bytes
+}
+
+/// Logs why datagrams of a stream are not taken.
+fn tell_refusal(event: &GateEvent, machine: &Receiver) {
+    let name = |stream| match machine.description(stream) {
+        Some(description) => format!("stream `{}`", description.name),
+        None => format!("stream {stream}"),
+    };
+    match event {
+        GateEvent::Distrusted { stream, why, from } => {
+            tracing::warn!("{} from {} is not received: {why}", name(*stream), from.ip());
+        }
+        GateEvent::Refused { stream, reason: Unauthentic::NoKey, token, from } => {
+            let token = token.map(|token| token.to_string()).unwrap_or_default();
+            tracing::warn!(
+                "{} from {} is not received: it is secured with secret {token}, which is not in this key file\n\
+                 get the present key file of the laboratory: tallycast keys show lists the secrets of one",
+                name(*stream),
+                from.ip()
+            );
+        }
+        GateEvent::Refused { stream, reason: Unauthentic::Clear, from, .. } => {
+            tracing::warn!(
+                "clear datagrams of {} from {} are refused: this bus is secured\n\
+                 give its publisher the keys too (bus option keys=FILE)",
+                name(*stream),
+                from.ip()
+            );
+        }
+        GateEvent::Refused { stream, reason, from, .. } => {
+            tracing::warn!(
+                "datagrams in the name of {} from {} are refused ({reason}): they are forged or damaged, and counted",
+                name(*stream),
+                from.ip()
+            );
+        }
+    }
 }
 
 /// Polls a machine until it is idle; returns its deadline.
@@ -881,7 +1006,7 @@ fn drain(
     loop {
         match port.machine.poll(port.empty_at(), &mut buffer) {
             Output::Idle { deadline } => return deadline,
-            output => follow(token, output, &buffer, subscriptions, reply),
+            output => follow(token, output, &mut buffer, subscriptions, reply),
         }
     }
 }
@@ -890,13 +1015,13 @@ fn drain(
 fn follow(
     token: PortToken,
     output: Output<'_>,
-    buffer: &[u8],
+    buffer: &mut [u8],
     subscriptions: &mut Subscriptions,
     reply: &mut ReplySockets,
 ) {
     match output {
         Output::Event(event) => subscriptions.write(token, event),
-        Output::Transmit { to, size_bytes } => reply.send(&buffer[..size_bytes], to),
+        Output::Transmit { to, size_bytes } => reply.send(buffer, size_bytes, to),
         Output::Idle { .. } => {}
     }
 }

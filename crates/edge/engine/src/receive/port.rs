@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{Input, ReaderIdentity};
+use cast::secure::{Gate, UnauthenticCounts};
 use ledger::{DropUnit, LedgerConfig};
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, clock};
 use units::{Histogram, Instant};
@@ -25,6 +26,8 @@ const SPARE_SHARE: f64 = 0.75;
 pub(super) struct Port {
     pub(super) socket: ReceiveSocket,
     pub(super) machine: Receiver,
+    /// Opens secured datagrams; `None` where streams are clear.
+    pub(super) gate: Option<Gate>,
     /// Address at which it receives: the group, or an address of this host.
     pub(super) address: SocketAddr,
     /// Identifier by which the kernel distinguishes its socket from others.
@@ -72,6 +75,8 @@ pub struct PortStatus {
     pub unmatched: ledger::StageCounts,
     /// Counters of datagrams that could not be used.
     pub stats: cast::receive::ReceiverStats,
+    /// Datagrams that were not taken for lack of authenticity, on a secured bus.
+    pub unauthentic: UnauthenticCounts,
     /// Waiting times until datagrams were read.
     pub waits: Waits,
 }
@@ -100,6 +105,7 @@ impl Port {
             cookie: socket.cookie(),
             socket,
             machine,
+            gate: None,
             address,
             pins: 0,
             is_said_full: false,
@@ -180,6 +186,7 @@ impl Port {
             drops: self.machine.socket_drops(),
             unmatched: *self.machine.unmatched(),
             stats: self.machine.stats(),
+            unauthentic: self.gate.as_ref().map(|gate| gate.stats().unauthentic).unwrap_or_default(),
             waits: Waits::of(&self.waits),
         }
     }

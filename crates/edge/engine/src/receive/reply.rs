@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 
-use sys::{Interface, Loopback, SendOptions, SendSocket, SendTechniques};
+use cast::secure::ControlSealer;
+use keys::Membership;
+use sys::{Interface, Loopback, SendOptions, SendSocket, SendTechniques, clock};
+
+use crate::present_keys::draw_salt;
 
 /// Reports and requests are small; a send buffer of this size never fills.
 const REPORT_BUFFER_BYTES: usize = 1 << 18;
@@ -10,16 +14,41 @@ const REPORT_BUFFER_BYTES: usize = 1 << 18;
 /// A socket for each family of addresses, opened when first needed.
 pub(super) struct ReplySockets {
     interface: Option<Interface>,
+    /// Secures what is sent on a secured bus.
+    sealer: Option<ControlSealer>,
     v4: Option<SendSocket>,
     v6: Option<SendSocket>,
 }
 
 impl ReplySockets {
-    pub(super) const fn new(interface: Option<Interface>) -> Self {
-        Self { interface, v4: None, v6: None }
+    pub(super) fn new(interface: Option<Interface>, membership: Option<&Membership>) -> Self {
+        let sealer = membership.map(|it| ControlSealer::new(it, draw_salt(), clock::wall()));
+        Self { interface, sealer, v4: None, v6: None }
     }
 
-    pub(super) fn send(&mut self, datagram: &[u8], to: SocketAddr) {
+    /// Sends by another interface from now on.
+    pub(super) fn follow_interface(&mut self, interface: Interface) {
+        (self.interface, self.v4, self.v6) = (Some(interface), None, None);
+    }
+
+    /// Secures with other keys from now on.
+    pub(super) fn adopt(&mut self, membership: &Membership) {
+        if let Some(sealer) = &mut self.sealer {
+            sealer.renew(membership, clock::wall());
+        }
+    }
+
+    /// Sends the datagram at the start of `buffer`, and secures it there on a secured bus.
+    pub(super) fn send(&mut self, buffer: &mut [u8], plain_bytes: usize, to: SocketAddr) {
+        let size_bytes = match &mut self.sealer {
+            // A buffer that is too small for a report holds it back, as it does a plain one.
+            Some(sealer) => match sealer.seal(clock::wall(), buffer, plain_bytes) {
+                Some(size_bytes) => size_bytes,
+                None => return,
+            },
+            None => plain_bytes,
+        };
+        let datagram = &buffer[..size_bytes];
         let slot = if to.is_ipv4() { &mut self.v4 } else { &mut self.v6 };
         if slot.is_none() {
             let interface = self.interface.clone();

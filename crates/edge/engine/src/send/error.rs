@@ -29,11 +29,15 @@ pub enum SendError {
     MixedDestinations,
     /// The datagram size is not valid in the protocol.
     #[error(
-        "datagrams of {0} bytes are outside {min} to {max}\nchoose another MTU",
-        min = wire::MIN_DATA_BYTES,
+        "datagrams of {actual} bytes are outside {least} to {max}\nchoose another MTU",
         max = wire::MAX_DATAGRAM_BYTES
     )]
-    DatagramBytes(usize),
+    DatagramBytes {
+        /// The requested size.
+        actual: usize,
+        /// Minimum size; larger on a secured bus.
+        least: usize,
+    },
     /// The kernel does not support trains of this length.
     #[error("trains of {0} datagrams are outside 1 to {max}\nchoose another train", max = sys::MAX_SEGMENTS)]
     Train(usize),

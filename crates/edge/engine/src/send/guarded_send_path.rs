@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 
 use cast::send::ReaderReport;
+use keys::Membership;
 use ledger::DropNotice;
 use sys::{Interface, clock};
 use units::{Epoch, StreamId};
@@ -44,6 +45,8 @@ pub(super) enum Message {
     Interface(Option<Interface>),
     /// The possible source addresses of datagrams have changed.
     Addresses(Arc<[IpAddr]>),
+    /// The keys of a secured bus, and a correction of its UTC.
+    Membership(Arc<Membership>),
     /// A caller requests the list of readers.
     Readers(mpsc::Sender<Vec<ReaderReport>>),
 }
@@ -118,6 +121,7 @@ impl GuardedSendPath {
                 Message::Request(request) => send_path.on_request(clock::monotonic(), &request),
                 Message::Interface(interface) => send_path.on_interface(interface.as_ref()),
                 Message::Addresses(addresses) => send_path.on_addresses(clock::monotonic(), &addresses),
+                Message::Membership(membership) => send_path.on_membership(&membership),
                 // The caller may have stopped waiting; an answer that is not received is no error.
                 Message::Readers(reply) => drop(reply.send(send_path.readers())),
             }

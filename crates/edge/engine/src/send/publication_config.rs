@@ -2,9 +2,11 @@
 //! those of the agent that sends it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cast::send::{Beginning, Pacing, Sending};
+use keys::Membership;
 use sys::{Interface, SendTechniques};
 use units::Epoch;
 use wire::{Clock, Description, Predecessor};
@@ -62,4 +64,6 @@ pub(super) struct Surroundings {
     pub(super) ttl: Option<u8>,
     /// The stream's previous epoch, if it was one of this agent's.
     pub(super) predecessor: Option<Predecessor>,
+    /// Keys of a secured bus.
+    pub(super) membership: Option<Arc<Membership>>,
 }

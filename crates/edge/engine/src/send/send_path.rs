@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use cast::Sender;
 use cast::send::{Input, Output, ReaderReport, SenderEvent};
+use keys::Membership;
 use ledger::DropNotice;
 use ring::Reader;
 use sys::{Buffer, Interface, Poller, clock};
@@ -102,7 +103,7 @@ impl SendPath {
             outgoing: Outgoing::new(machine.train_bytes(), Arc::clone(&publisher), now),
             egress,
             losses: Losses::new(name.clone(), announcement.stream, epoch),
-            announcer: Announcer::new(announcement, now),
+            announcer: Announcer::new(announcement, with.membership.as_deref(), now),
             progress: Progress::new(name.clone(), publisher, now),
             machine,
             was_polled_inline: false,
@@ -181,6 +182,13 @@ impl SendPath {
     /// Passes to the machine, for its readers, the possible source addresses of datagrams.
     pub(super) fn on_addresses(&mut self, now: Instant, addresses: &[IpAddr]) {
         self.handle(now, Input::Addresses(addresses));
+    }
+
+    /// Secures with other keys from now on.
+    pub(super) fn on_membership(&mut self, membership: &Arc<Membership>) {
+        let (now, wall) = clock::pair();
+        self.announcer.adopt(membership);
+        self.handle(now, Input::Membership { membership, wall });
     }
 
     /// Counts datagrams as lost that the kernel freed before they left the host.

@@ -25,6 +25,7 @@ pub(crate) fn send_config() -> SendConfig {
         report_access: Access::Owner,
         report_group: None,
         thread,
+        keyring: None,
     }
 }
 
@@ -69,7 +70,7 @@ pub(super) fn opened(config: &PublicationConfig) -> (Publication, SendPath) {
     let link =
         Link { guard, shared: Arc::clone(&shared), waker: AgentWaker::new().unwrap(), inline_sender: None };
     let publication = Publication::new(config, writer, Some(link));
-    let surroundings = Surroundings { interface: None, ttl: None, predecessor: None };
+    let surroundings = Surroundings { interface: None, ttl: None, predecessor: None, membership: None };
     let send_path = SendPath::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
     (publication, send_path)
 }
@@ -121,7 +122,9 @@ fn settings_that_make_no_sense_are_refused_before_they_reach_the_agent() {
     let refused = |config| agent.open(config).err().expect("it is refused");
     for datagram_bytes in [0, 99, 65_508, usize::MAX] {
         let config = PublicationConfig { datagram_bytes, ..publication_config(vec![open]) };
-        assert!(matches!(refused(config), SendError::DatagramBytes(bytes) if bytes == datagram_bytes));
+        assert!(
+            matches!(refused(config), SendError::DatagramBytes { actual, .. } if actual == datagram_bytes)
+        );
     }
     for train in [0, 65, usize::MAX] {
         for pacing in [Pacing::Unlimited { train }, Pacing::Stream(Limits { train, ..Limits::default() })] {

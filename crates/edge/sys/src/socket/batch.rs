@@ -111,15 +111,30 @@ impl ReceiveBatch {
     /// the order of its arrival.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Received<'_>> {
         let filled = &self.slots[..self.received];
-        filled.iter().zip(self.memory.chunks_exact(self.slot_bytes)).map(|(slot, memory)| {
-            let Evidence { kernel_time, drops, segment_bytes } =
-                control::read_control(&slot.control[..slot.control_len]);
-            let from = control::read_address(&slot.name).expect("UDP sockets name the sender of a datagram");
-            let bytes = &memory[..slot.len];
-            let segment_bytes = segment_bytes.unwrap_or(bytes.len()).max(1);
-            Received { bytes, segment_bytes, from, kernel_time, drops, truncated: slot.truncated }
+        let memory = self.memory.chunks_exact(self.slot_bytes);
+        filled.iter().zip(memory).map(|(slot, memory)| received(slot, &memory[..slot.len]))
+    }
+
+    /// Returns the same, and lends the bytes for changes in place: `bytes` of [`Received`] is empty, and the bytes
+    /// come with it.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (Received<'static>, &mut [u8])> {
+        let filled = &self.slots[..self.received];
+        let memory = self.memory.chunks_exact_mut(self.slot_bytes);
+        filled.iter().zip(memory).map(|(slot, memory)| {
+            let bytes = &mut memory[..slot.len];
+            let Received { segment_bytes, from, kernel_time, drops, truncated, .. } = received(slot, bytes);
+            (Received { bytes: &[], segment_bytes, from, kernel_time, drops, truncated }, bytes)
         })
     }
+}
+
+/// Reads what the kernel reported about the content of a slot.
+fn received<'a>(slot: &Slot, bytes: &'a [u8]) -> Received<'a> {
+    let Evidence { kernel_time, drops, segment_bytes } =
+        control::read_control(&slot.control[..slot.control_len]);
+    let from = control::read_address(&slot.name).expect("UDP sockets name the sender of a datagram");
+    let segment_bytes = segment_bytes.unwrap_or(bytes.len()).max(1);
+    Received { bytes, segment_bytes, from, kernel_time, drops, truncated: slot.truncated }
 }
 
 impl Default for ReceiveBatch {

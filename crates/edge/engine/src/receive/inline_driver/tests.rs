@@ -56,6 +56,7 @@ impl Scene {
             host: None,
             receives_for: ReceivesFor::Process,
             from: ReceiveFrom::default(),
+            keyring: None,
         };
         let mut agent = Agent::open(config, taken, waker.clone(), Arc::clone(&registry)).unwrap();
         let address = free_address();

@@ -3,10 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use cast::secure::ControlSealer;
+use keys::Membership;
+use sys::clock;
 use units::{Epoch, Instant, Random, StreamId};
-use wire::Announcement;
+use wire::{Announcement, Kind};
 
 use super::egress::Egress;
+use crate::present_keys::draw_salt;
 
 /// Interval at which a publisher announces its stream.
 pub(super) const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -17,6 +21,9 @@ const FIRST_ANNOUNCE_INTERVAL: Duration = Duration::from_millis(100);
 /// the same time.
 const ANNOUNCE_SPREAD: f64 = 0.2;
 
+/// Maximum size of an announcement, secured.
+const MAX_BYTES: usize = wire::MIN_DATAGRAM_BYTES + wire::secured_bytes(Kind::Announcement);
+
 /// Announces one stream.
 pub(super) struct Announcer {
     announcement: Announcement,
@@ -24,12 +31,22 @@ pub(super) struct Announcer {
     next: Option<Instant>,
     interval: Duration,
     random: Random,
+    /// Secures the announcements on a secured bus.
+    sealer: Option<ControlSealer>,
 }
 
 impl Announcer {
-    pub(super) fn new(announcement: Announcement, now: Instant) -> Self {
+    pub(super) fn new(announcement: Announcement, membership: Option<&Membership>, now: Instant) -> Self {
         let random = Random::for_purpose(announcement.epoch.incarnation, "announcements");
-        Self { announcement, next: Some(now), interval: FIRST_ANNOUNCE_INTERVAL, random }
+        let sealer = membership.map(|it| ControlSealer::new(it, draw_salt(), clock::wall()));
+        Self { announcement, next: Some(now), interval: FIRST_ANNOUNCE_INTERVAL, random, sealer }
+    }
+
+    /// Secures with other keys from now on.
+    pub(super) fn adopt(&mut self, membership: &Membership) {
+        if let Some(sealer) = &mut self.sealer {
+            sealer.renew(membership, clock::wall());
+        }
     }
 
     pub(super) const fn stream(&self) -> StreamId {
@@ -57,8 +74,13 @@ impl Announcer {
         let spread = 1.0 + ANNOUNCE_SPREAD * (self.random.unit() - 0.5);
         self.next = Some(now + self.interval.mul_f64(spread));
         self.interval = (self.interval * 2).min(ANNOUNCE_INTERVAL);
-        let mut datagram = [0; wire::MIN_DATAGRAM_BYTES];
-        if let Ok(size_bytes) = self.announcement.encode(&mut datagram) {
+        let mut datagram = [0; MAX_BYTES];
+        let encoded = self.announcement.encode(&mut datagram[..wire::MIN_DATAGRAM_BYTES]).ok();
+        let secured = match &mut self.sealer {
+            Some(sealer) => encoded.and_then(|plain| sealer.seal(clock::wall(), &mut datagram, plain)),
+            None => encoded,
+        };
+        if let Some(size_bytes) = secured {
             egress.send_unaccounted(&datagram[..size_bytes], to);
         }
     }
@@ -66,8 +88,6 @@ impl Announcer {
 
 #[cfg(test)]
 mod tests {
-    use sys::clock;
-
     use super::*;
     use crate::send::send_path::SendPath;
     use crate::send::tests::{listener, opened, publication_config};

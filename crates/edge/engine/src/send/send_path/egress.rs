@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_socket_is_opened_again_only_for_another_number_or_address_of_its_ip_version() {
         let (_listener, open) = listener();
-        let with = Surroundings { interface: None, ttl: None, predecessor: None };
+        let with = Surroundings { interface: None, ttl: None, predecessor: None, membership: None };
         let mut settings = Egress::open(&publication_config(vec![open]), &with).unwrap().settings;
         settings.options.interface = Some(interface(2, &["192.0.2.1", "fe80::1"]));
         for (other, expected) in [

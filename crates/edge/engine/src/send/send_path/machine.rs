@@ -2,13 +2,15 @@
 //! kernel.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use cast::Sender;
-use cast::send::SenderConfig;
-use sys::{MAX_TRAIN_BYTES, header_bytes, path_mtu};
+use cast::send::{SenderConfig, SenderSecurity};
+use sys::{MAX_TRAIN_BYTES, clock, header_bytes, path_mtu};
 use units::Instant;
 use wire::DescriptionError;
 
+use crate::present_keys::draw_salt;
 use crate::send::publication_config::{PublicationConfig, Surroundings};
 
 /// Creates the machine that sends a publication.
@@ -31,7 +33,11 @@ pub(super) fn create(
         sending: config.sending,
         beginning: config.beginning,
         predecessor: with.predecessor,
-        security: None,
+        security: with.membership.as_ref().map(|membership| SenderSecurity {
+            membership: Arc::clone(membership),
+            salt: draw_salt(),
+            wall: clock::wall(),
+        }),
     };
     Sender::new(sender, config.epoch.incarnation, now)
 }
@@ -45,7 +51,8 @@ fn fitting_bytes(config: &PublicationConfig, with: &Surroundings) -> usize {
     let requested = config.datagram_bytes;
     let way = |to: &SocketAddr| Some((path_mtu(*to, with.interface.as_ref()).ok()?, *to));
     let Some((mtu, to)) = config.destinations.iter().filter_map(way).min() else { return requested };
-    let fitting = mtu.saturating_sub(header_bytes(&to)).max(wire::MIN_DATA_BYTES);
+    let secured_bytes = if with.membership.is_some() { wire::SECURED_DATA_BYTES } else { 0 };
+    let fitting = mtu.saturating_sub(header_bytes(&to)).max(wire::MIN_DATA_BYTES + secured_bytes);
     if fitting < requested {
         tracing::warn!(
             "stream `{}`: datagrams have {fitting} bytes, not {requested}: the path to {to} has an MTU of {mtu}\n\
