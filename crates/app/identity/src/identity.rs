@@ -11,7 +11,7 @@ use units::{Instant, WallTime};
 
 use crate::password::Verifier;
 use crate::sessions::{Session, Sessions};
-use crate::{Attempts, Busy, Content, Folder, FolderError, Secret, SessionId, Tokens, Users};
+use crate::{Attempts, Busy, Content, Folder, FolderError, Secret, SessionId, Tokens, UserSessions, Users};
 
 /// The identities that a service knows, and the policy for them. Threads share it.
 #[derive(Debug)]
@@ -146,6 +146,17 @@ impl Identity {
         locked(&self.sessions).len(now)
     }
 
+    /// Returns the users with open sessions, by name.
+    #[must_use]
+    pub fn sessions(&self, now: Instant) -> Vec<UserSessions> {
+        locked(&self.sessions).users(now)
+    }
+
+    /// Ends all sessions of a user; returns how many there were.
+    pub fn end_sessions(&self, now: Instant, user: &PrincipalName) -> usize {
+        locked(&self.sessions).close_all(now, user)
+    }
+
     /// Signs a local user in, and returns the secret of the new session.
     ///
     /// Cost: about a tenth of a second; call it where waiting is allowed.
@@ -257,6 +268,7 @@ mod tests {
     use access::{May, Role};
 
     use super::*;
+    use crate::User;
     use crate::users::tests::user;
     use sys::private_file::replace;
 
@@ -318,6 +330,19 @@ mod tests {
             assert_eq!(scene.sign_in("ada", "another password"), Err(SignInError::Wrong));
         }
         assert_eq!(scene.sign_in("ada", PASSWORD), Err(SignInError::TooMany(Duration::from_secs(60))));
+    }
+
+    #[test]
+    fn a_user_that_is_signed_out_everywhere_signs_in_again_with_the_same_password() {
+        let scene = scene(None);
+        let sign_out = |users: &mut Users| users.change(&name("ada")).map(User::sign_out);
+        for _ in 0..2 {
+            let secret = scene.sign_in("ada", PASSWORD).unwrap();
+            scene.folder.change_users(sign_out).unwrap();
+            assert!(scene.is_open(&secret));
+            scene.identity.refresh().unwrap();
+            assert!(!scene.is_open(&secret));
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub use password::{
     Busy, Cost, MAX_PASSWORD_BYTES, MAX_WAITING, MIN_PASSWORD_CHARS, PasswordError, PasswordHash,
 };
 pub use secret::{Digest, InvalidDigest, Secret};
-pub use sessions::{MAX_SESSION_IDLE, SessionId};
+pub use sessions::{MAX_SESSION_IDLE, SessionId, UserSessions};
 pub use sys::private_file::FileError;
 pub use tokens::{Expiry, Token, TokenError, Tokens};
 pub use users::{User, UserError, Users};

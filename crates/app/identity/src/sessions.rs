@@ -1,6 +1,6 @@
 //! Sessions of signed-in users: in memory only, known by the digests of their secrets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use access::{Kind, Principal, PrincipalName};
@@ -31,6 +31,17 @@ pub(crate) struct Session {
     /// The mark of a local user's password at that time; a provider's user has none.
     pub(crate) mark: Option<Digest>,
     last_used: Instant,
+}
+
+/// The open sessions of a user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserSessions {
+    /// Name of the user.
+    pub user: PrincipalName,
+    /// Number of the sessions.
+    pub count: usize,
+    /// Time since one of them was used.
+    pub idle: Duration,
 }
 
 impl Sessions {
@@ -72,6 +83,27 @@ impl Sessions {
     pub(crate) fn retain(&mut self, stands: impl Fn(&Session) -> bool) -> usize {
         let before = self.0.len();
         self.0.retain(|_, session| stands(session));
+        before - self.0.len()
+    }
+
+    /// Returns the users with sessions, by name.
+    pub(crate) fn users(&self, now: Instant) -> Vec<UserSessions> {
+        let mut users: BTreeMap<&PrincipalName, UserSessions> = BTreeMap::new();
+        for session in self.0.values().filter(|session| session.is_alive(now)) {
+            let Some(name) = user_of(&session.principal) else { continue };
+            let idle = now.since(session.last_used);
+            let of_user =
+                users.entry(name).or_insert_with(|| UserSessions { user: name.clone(), count: 0, idle });
+            of_user.count += 1;
+            of_user.idle = of_user.idle.min(idle);
+        }
+        users.into_values().collect()
+    }
+
+    /// Ends the sessions of a user; returns how many.
+    pub(crate) fn close_all(&mut self, now: Instant, user: &PrincipalName) -> usize {
+        let before = self.len(now);
+        self.0.retain(|_, session| session.is_alive(now) && user_of(&session.principal) != Some(user));
         before - self.0.len()
     }
 
@@ -142,6 +174,26 @@ mod tests {
         assert!(
             sessions.find(at(0), one.reveal()).is_none() && sessions.find(at(0), other.reveal()).is_some()
         );
+    }
+
+    #[test]
+    fn the_sessions_of_a_user_are_listed_and_ended_and_nobody_elses() {
+        let mut sessions = Sessions::default();
+        for (seconds, name) in [(1, "ada"), (3, "ada"), (2, "bob")] {
+            sessions.open(at(seconds), user(name), None);
+        }
+        let row = |name: &str, count, idle_s| UserSessions {
+            user: name.parse().unwrap(),
+            count,
+            idle: Duration::from_secs(idle_s),
+        };
+        assert_eq!(sessions.users(at(9)), [row("ada", 2, 6), row("bob", 1, 7)]);
+        assert_eq!(sessions.close_all(at(9), &"ada".parse().unwrap()), 2);
+        assert_eq!(sessions.close_all(at(9), &"ada".parse().unwrap()), 0);
+        assert_eq!(sessions.users(at(9)), [row("bob", 1, 7)]);
+        // One that ended by itself is neither listed nor counted.
+        let late = at(2 + MAX_SESSION_IDLE.as_secs());
+        assert!(sessions.users(late).is_empty() && sessions.close_all(late, &"bob".parse().unwrap()) == 0);
     }
 
     #[test]

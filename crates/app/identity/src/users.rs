@@ -26,6 +26,9 @@ pub struct User {
     pub role: Role,
     /// The hash of the password.
     pub password: PasswordHash,
+    /// How often all sessions of the user were ended.
+    #[serde(default, skip_serializing_if = "is_never")]
+    signed_out: u32,
 }
 
 /// Reason why a change of the users is refused.
@@ -46,13 +49,31 @@ pub enum UserError {
     TooMany,
 }
 
+impl User {
+    /// Makes a user.
+    #[must_use]
+    pub const fn new(role: Role, password: PasswordHash) -> Self {
+        Self { role, password, signed_out: 0 }
+    }
+
+    /// Ends the sessions that the user has at any service, once that has read the file again.
+    pub const fn sign_out(&mut self) {
+        self.signed_out = self.signed_out.wrapping_add(1);
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_never(count: &u32) -> bool {
+    *count == 0
+}
+
 impl Users {
     /// Adds a user.
     ///
     /// # Errors
     /// If the name is taken or a provider's, or there are too many users.
     pub fn add(&mut self, name: PrincipalName, user: User) -> Result<(), UserError> {
-        if name.as_str().contains(['@', '/']) {
+        if !Self::is_local_name(&name) {
             return Err(UserError::Foreign(name));
         }
         if self.user.contains_key(&name) {
@@ -63,6 +84,12 @@ impl Users {
         }
         self.user.insert(name, user);
         Ok(())
+    }
+
+    /// Returns whether a name can be a local user's; a provider's has an `@` or a `/`, so that rules tell them apart.
+    #[must_use]
+    pub fn is_local_name(name: &PrincipalName) -> bool {
+        !name.as_str().contains(['@', '/'])
     }
 
     /// Removes a user.
@@ -98,9 +125,11 @@ impl Users {
         self.get(name).map(|user| Principal::user(name.clone()).with_role(Some(user.role)))
     }
 
-    /// Returns the mark of a user's password, which changes with it; `None` if there is no such user.
+    /// Returns the mark of a user's sessions, which changes with the password and when they are ended; `None` if there
+    /// is no such user.
     pub(crate) fn mark(&self, name: &PrincipalName) -> Option<Digest> {
-        self.get(name).map(|user| Digest::of(user.password.as_str()))
+        self.get(name)
+            .map(|user| Digest::of(&format!("{} {}", Digest::of(user.password.as_str()), user.signed_out)))
     }
 
     /// Checks what reading does not: names and number.
@@ -120,7 +149,7 @@ pub(crate) mod tests {
 
     /// Makes a user whose password costs little.
     pub(crate) fn user(role: Role, password: &str) -> User {
-        User { role, password: PasswordHash::new(&Secret::new(password.to_owned()), Cost::Least).unwrap() }
+        User::new(role, PasswordHash::new(&Secret::new(password.to_owned()), Cost::Least).unwrap())
     }
 
     fn name(text: &str) -> PrincipalName {

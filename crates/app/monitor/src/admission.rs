@@ -9,18 +9,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{Decision, Ground, May, Policy, Principal, Reach};
+use access::{Decision, Ground, May, Policy, Principal, PrincipalName, Reach};
 use axum::http::{HeaderMap, Method, header};
-use identity::{Folder, FolderError, Identity, Refresh, Secret, SessionId, SignInError};
+use identity::{Folder, FolderError, Identity, Refresh, Secret, SessionId, SignInError, UserSessions};
 use sample::{StreamName, StreamPattern};
 use serde_json::{Value, json};
 
 use crate::clock;
 use crate::host_gate::Protection;
 use crate::refused::{Reason, Refused};
-
-/// Interval at which an open page's right to be open is checked; it is closed within a second of its loss.
-pub(crate) const RECHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Users, sessions, tokens and rules of a monitor; without a folder of them, its address decides.
 #[derive(Debug)]
@@ -69,6 +66,16 @@ impl Gatekeeper {
         if let Some(identity) = &self.identity {
             identity.sign_out(session);
         }
+    }
+
+    /// Returns the users with open sessions, by name.
+    pub(crate) fn sessions(&self) -> Vec<UserSessions> {
+        self.identity.as_ref().map_or_else(Vec::new, |it| it.sessions(sys::clock::monotonic()))
+    }
+
+    /// Ends all sessions of a user; returns how many there were.
+    pub(crate) fn end_sessions(&self, user: &PrincipalName) -> usize {
+        self.identity.as_ref().map_or(0, |it| it.end_sessions(sys::clock::monotonic(), user))
     }
 
     fn policy(&self) -> Arc<Policy> {
@@ -198,12 +205,47 @@ impl Visitor {
 
     /// Returns whether it would be admitted again as it was: by the same rules, as the same principal.
     pub(crate) fn is_still_admitted(&self, gatekeeper: &Gatekeeper) -> bool {
-        let principal = match &self.proof {
+        self.policy == gatekeeper.policy() && self.principal_now(gatekeeper).as_ref() == Some(&self.principal)
+    }
+
+    fn principal_now(&self, gatekeeper: &Gatekeeper) -> Option<Principal> {
+        match &self.proof {
             Proof::None => Some(Principal::anonymous()),
             Proof::Session(session) => gatekeeper.principal(*session),
             Proof::Token(token) => gatekeeper.bearer(token.reveal()),
+        }
+    }
+
+    /// Returns why it is not admitted as it was any more: what ended, or the rule that denies it from now on, first for
+    /// the streams that it `reads`.
+    pub(crate) fn ended<'a>(
+        &self,
+        gatekeeper: &Gatekeeper,
+        reads: impl IntoIterator<Item = &'a str>,
+    ) -> Option<Reason> {
+        let because =
+            |label: &str, rule: &str| Some(Reason { label: label.to_owned(), rule: rule.to_owned() });
+        let Some(principal) = self.principal_now(gatekeeper) else {
+            return match self.proof {
+                Proof::Token(_) => because("token", "the token has expired or was revoked"),
+                Proof::Session(_) | Proof::None => because("session", "the session has ended"),
+            };
         };
-        self.policy == gatekeeper.policy() && principal.as_ref() == Some(&self.principal)
+        let now = Self { principal, proof: self.proof.clone(), policy: gatekeeper.policy() };
+        let lost = reads.into_iter().filter(|stream| self.reads(stream)).find_map(|stream| {
+            let decision = now.policy.decide(&now.principal, May::Read, &stream.parse().ok()?);
+            (!decision.is_allowed).then_some((decision, stream))
+        });
+        let all = || (now.policy.decide_somewhere(&now.principal, May::Read), "");
+        let (decision, stream) = lost.unwrap_or_else(all);
+        if !decision.is_allowed {
+            let label = decision.ground.label();
+            return Some(Reason { label, rule: now.words(&decision, stream) });
+        }
+        if now.principal != self.principal {
+            return because("role", "role, groups or scopes have changed");
+        }
+        (now.policy != self.policy).then(Reason::rules_changed)
     }
 
     /// Returns whether another visitor has the same rights: the same principal under the same rules.

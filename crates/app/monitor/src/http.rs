@@ -47,6 +47,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/derive", post(control::derive))
         .route("/api/inject", get(control::injection).post(control::inject))
         .route("/api/session", get(session::session))
+        .route("/api/sessions", get(session::sessions).delete(session::end_sessions))
         .route("/api/sign-in", post(session::sign_in))
         .route("/api/sign-out", post(session::sign_out))
         .fallback(page_files::file)

@@ -30,6 +30,7 @@ mod reception;
 mod refusals;
 mod refused;
 mod requests;
+mod revocation;
 #[cfg(test)]
 mod scene;
 mod server;

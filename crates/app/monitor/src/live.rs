@@ -11,13 +11,15 @@ use access::May;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
 use crate::account::account_of;
-use crate::admission::{Gatekeeper, RECHECK_INTERVAL, Visitor};
+use crate::admission::Visitor;
 use crate::clock;
 use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::{Closed, Due, Liveness};
+use crate::refused::Reason;
+use crate::revocation::{CLOSE_PATIENCE, CloseReason, revoked};
 use crate::server_info::ServerInfo;
 use crate::shared::Shared;
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
@@ -33,11 +35,6 @@ const TELL_LOSSES: Duration = Duration::from_secs(2);
 
 /// Reason for closing a connection that cannot be read any further; at most 123 bytes.
 const UNREADABLE: &str = "what came cannot be read: send UTF-8 text, see docs/protocol/page.md";
-
-/// Reason for closing a connection whose visitor's rights have changed.
-const REVOKED: &str = "users, sessions or rules have changed: ask again";
-/// Time for a page to accept that.
-const CLOSE_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Error for a closed connection; the cause does not matter, the page reconnects by itself.
 struct Gone;
@@ -65,20 +62,13 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
     let asked = Arc::clone(&connection.shared);
     tokio::select! {
         biased;
-        () = revocation(&asked.gatekeeper, &visitor) => connection.turn_away().await,
+        () = revoked(&asked.gatekeeper, &visitor) => connection.turn_away().await,
         // The page left or was dropped: there is no recipient for an error.
         _ = connection.run(answers) => {}
     }
     // Elements not yet shown to it are lost.
     connection.viewer.count_losses(scenery(&connection.shared));
     connection.slot.count(connection.viewer.counts());
-}
-
-/// Waits until the visitor would not be admitted as it was: its session or token ended, or the rules changed.
-async fn revocation(gatekeeper: &Gatekeeper, visitor: &Visitor) {
-    while visitor.is_still_admitted(gatekeeper) {
-        sleep(RECHECK_INTERVAL).await;
-    }
 }
 
 struct Connection {
@@ -96,9 +86,15 @@ struct Connection {
 }
 
 impl Connection {
-    /// Closes the connection of a visitor whose rights have changed; its page asks again.
+    /// Closes the connection of a visitor whose rights have changed, with the rule; its page asks again.
     async fn turn_away(&mut self) {
-        let close = CloseFrame { code: close_code::POLICY, reason: REVOKED.into() };
+        // Rules that changed back meanwhile have changed nevertheless.
+        let ended = self.visitor.ended(&self.shared.gatekeeper, self.viewer.streams());
+        let ground = ended.unwrap_or_else(Reason::rules_changed);
+        self.shared.refusals.visitor(&ground.label);
+        self.shared.slots.tally.closed(Closed::Revoked, &self.slot.source);
+        let reason = CloseReason::new(&ground).into_text();
+        let close = CloseFrame { code: close_code::POLICY, reason: reason.into() };
         // It is closed anyway; a page that accepts nothing does not hear why.
         drop(timeout(CLOSE_PATIENCE, self.socket.send(Message::Close(Some(close)))).await);
     }

@@ -29,6 +29,13 @@ pub(crate) struct Reason {
     pub(crate) rule: String,
 }
 
+impl Reason {
+    /// Returns the reason of a page that is closed though no rule denies what it shows.
+    pub(crate) fn rules_changed() -> Self {
+        Self { label: "rules".to_owned(), rule: "the rules have changed".to_owned() }
+    }
+}
+
 impl Refused {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>, help: impl Into<String>) -> Self {
         Self { status, error: error.into(), help: help.into(), reason: None }

@@ -24,6 +24,7 @@ use crate::http::router;
 use crate::intake::Intake;
 use crate::operators::{Operators, check_operators};
 use crate::requests::{Command, Requests};
+use crate::revocation::refresh;
 use crate::shared::{Parts, Shared};
 use crate::tls::{Authority, Certificates};
 
@@ -70,7 +71,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         started: clock::wall(),
         gate: HostGate::new(address, protection, names),
         certificates,
-        gatekeeper: Gatekeeper::open(config.access.as_deref(), address)?,
+        gatekeeper: Arc::new(Gatekeeper::open(config.access.as_deref(), address)?),
         cookie: SessionCookie::new(address, protection),
         requests: Requests::new(commands, config.patterns.clone()),
         slots: Arc::new(Slots::new(bounds(&config))),
@@ -218,27 +219,6 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
     Ok(intake)
 }
 
-/// Interval at which users and rules are looked at: a revocation ends open pages within a second.
-const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Takes up changed users and rules until the monitor stops.
-async fn refresh(shared: Arc<Shared>) {
-    let mut stopping = shared.stopping.subscribe();
-    let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
-    let refreshing = async move {
-        loop {
-            tokio::time::sleep(REFRESH_INTERVAL).await;
-            let asked = Arc::clone(&shared);
-            // One that panicked has printed the cause and is asked again.
-            drop(tokio::task::spawn_blocking(move || asked.gatekeeper.refresh()).await);
-        }
-    };
-    tokio::select! {
-        () = stopped => {}
-        () = refreshing => {}
-    }
-}
-
 /// A pattern that no stream is expected to match.
 const NOTHING: &str = "tallycast/monitor/nothing";
 
@@ -253,13 +233,14 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
     let tls = shared.certificates.as_ref().map(|it| TlsAcceptor::from(Arc::new(it.server_config())));
     let gate = Gate::new(listener, tls, Arc::clone(&shared.slots));
     let router = router(Arc::clone(shared)).into_make_service_with_connect_info::<Caller>();
-    runtime.spawn(refresh(Arc::clone(shared)));
-    let mut stopping = shared.stopping.subscribe();
+    let stopped = || {
+        let mut stopping = shared.stopping.subscribe();
+        // An error means that the monitor is gone, which also counts as a stop.
+        async move { drop(stopping.wait_for(|stopping| *stopping).await) }
+    };
+    runtime.spawn(refresh(Arc::clone(&shared.gatekeeper), stopped()));
+    let stopped = stopped();
     runtime.spawn(async move {
-        let stopped = async move {
-            // An error means that the monitor is gone, which also counts as a stop.
-            let _ = stopping.wait_for(|stopping| *stopping).await;
-        };
         if let Err(error) = axum::serve(gate, router).with_graceful_shutdown(stopped).await {
             tracing::error!("the monitor's server ended: {error}");
         }

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) gate: HostGate,
     /// Absent without encryption.
     pub(crate) certificates: Option<Arc<Certificates>>,
-    pub(crate) gatekeeper: Gatekeeper,
+    pub(crate) gatekeeper: Arc<Gatekeeper>,
     pub(crate) cookie: SessionCookie,
     /// True once the monitor stops. A channel rather than a [`sys::Cancellation`], since tasks wait for it.
     pub(crate) stopping: watch::Sender<bool>,
@@ -53,7 +53,7 @@ pub(crate) struct Parts {
     pub(crate) gate: HostGate,
     /// Absent without encryption.
     pub(crate) certificates: Option<Arc<Certificates>>,
-    pub(crate) gatekeeper: Gatekeeper,
+    pub(crate) gatekeeper: Arc<Gatekeeper>,
     pub(crate) cookie: SessionCookie,
     pub(crate) requests: Requests,
     pub(crate) slots: Arc<Slots>,

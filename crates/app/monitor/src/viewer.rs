@@ -203,6 +203,12 @@ impl Viewer {
         Ok(())
     }
 
+    /// Returns the streams that it shows, repeated as often as it shows them.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = &str> {
+        let traces = self.views.values().flat_map(|view| &view.traces);
+        traces.map(|trace| trace.request.stream.as_str()).chain(self.watched.as_deref())
+    }
+
     /// Returns whether there is anything to make frames of.
     pub(crate) fn watches(&self) -> bool {
         self.visible && !self.views.is_empty()

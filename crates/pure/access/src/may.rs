@@ -18,7 +18,7 @@ pub enum May {
     Steer,
     /// Define a stream that is computed from others.
     Derive,
-    /// Change the product itself: settings, users, keys.
+    /// Act on other users: see and end their sessions. It concerns no single stream.
     Administer,
 }
 

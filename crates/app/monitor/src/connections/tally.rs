@@ -17,6 +17,8 @@ pub(crate) enum Closed {
     Displaced,
     /// Its TLS handshake failed, or was not completed.
     Handshake,
+    /// A page whose visitor's session, token or rules ended.
+    Revoked,
 }
 
 /// Reason why a connection, or a page, was not accepted.
@@ -48,8 +50,15 @@ struct Count {
 }
 
 impl Closed {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Idle, Self::Slow, Self::Stalled, Self::Silent, Self::Displaced, Self::Handshake];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Idle,
+        Self::Slow,
+        Self::Stalled,
+        Self::Silent,
+        Self::Displaced,
+        Self::Handshake,
+        Self::Revoked,
+    ];
 
     /// Returns its name in the metrics.
     pub(crate) const fn name(self) -> &'static str {
@@ -60,6 +69,7 @@ impl Closed {
             Self::Silent => "silent",
             Self::Displaced => "displaced",
             Self::Handshake => "handshake",
+            Self::Revoked => "revoked",
         }
     }
 
@@ -71,6 +81,7 @@ impl Closed {
             Self::Silent => "its page answered no ping",
             Self::Displaced => "it was idle, and a new connection took its place",
             Self::Handshake => "its TLS handshake failed or was not completed",
+            Self::Revoked => "the rights of its page ended",
         }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use access::{May, PrincipalName};
 use axum::Json;
 use axum::extract::{ConnectInfo, Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use identity::Secret;
+use identity::{Secret, UserSessions};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::body::Body;
+use super::query::Query;
 use crate::admission::Visitor;
 use crate::connections::Caller;
 use crate::host_gate::Protection;
@@ -30,6 +32,38 @@ pub(super) async fn session(State(shared): App, Extension(visitor): Extension<Vi
     let mut session = visitor.to_json(&shared.gatekeeper);
     session["insecure"] = (shared.gate.protection() == Protection::Insecure).into();
     Json(session)
+}
+
+/// Answers who is signed in: a user a row, by name.
+pub(super) async fn sessions(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Json<Vec<Value>>, Refused> {
+    visitor.may_everywhere(May::Administer)?;
+    Ok(open_sessions(&shared))
+}
+
+fn open_sessions(shared: &Shared) -> Json<Vec<Value>> {
+    let row = |of: UserSessions| {
+        let idle_ns = u64::try_from(of.idle.as_nanos()).unwrap_or(u64::MAX);
+        json!({"user": of.user, "sessions": of.count, "idle_ns": idle_ns})
+    };
+    Json(shared.gatekeeper.sessions().into_iter().map(row).collect())
+}
+
+/// Ends the sessions of one user.
+pub(super) async fn end_sessions(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    query: Query,
+) -> Result<Json<Vec<Value>>, Refused> {
+    visitor.may_everywhere(May::Administer)?;
+    let user = query.text("user")?.parse::<PrincipalName>().map_err(|error| Refused::because(&error))?;
+    if shared.gatekeeper.end_sessions(&user) == 0 {
+        let help = "GET /api/sessions lists the users that are signed in";
+        return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{user}` has no session"), help));
+    }
+    Ok(open_sessions(&shared))
 }
 
 pub(super) async fn sign_in(

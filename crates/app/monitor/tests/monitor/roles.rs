@@ -35,7 +35,7 @@ impl Access {
         let folder = Folder::new(files.path());
         for (name, role) in [("ada", Role::Operator), ("bob", Role::Viewer)] {
             let password = PasswordHash::new(&secret(PASSWORD), Cost::Least).unwrap();
-            folder.change_users(|users| users.add(named(name), User { role, password })).unwrap();
+            folder.change_users(|users| users.add(named(name), User::new(role, password))).unwrap();
         }
         let access = Self { folder, files };
         if let Some(rules) = rules {
@@ -311,11 +311,17 @@ fn open_page(address: SocketAddr, cookie: &str, origin: &str) -> Option<WebSocke
     tungstenite::client(request, stream).ok().map(|(socket, _)| socket)
 }
 
-/// Reads until the server closes the connection, and returns its reason.
-fn end_of(mut page: WebSocket<TcpStream>) -> String {
+/// Code of a close frame: a policy is violated (RFC 6455 §7.4.1).
+const POLICY: u16 = 1008;
+
+/// Reads until the server closes the connection, and returns code and reason.
+fn end_of(mut page: WebSocket<TcpStream>) -> (u16, String) {
     loop {
         match page.read() {
-            Ok(Message::Close(frame)) => return frame.map(|it| it.reason.to_string()).unwrap_or_default(),
+            Ok(Message::Close(frame)) => {
+                let frame = frame.expect("a code");
+                return (frame.code.into(), frame.reason.to_string());
+            }
             Ok(_) => {}
             Err(error) => panic!("closed without a reason: {error}"),
         }
@@ -332,10 +338,10 @@ fn an_open_page_is_closed_when_its_right_ends_and_others_stay() {
     let open = |cookie: &str| open_page(address, cookie, &origin).unwrap();
     let (of_ada, of_bob, mut of_anyone) = (open(&ada), open(&bob), open(""));
     as_page(address, "POST /api/sign-out", &ada, "");
-    assert!(end_of(of_ada).contains("ask again"));
+    assert_eq!(end_of(of_ada), (POLICY, "ask again: the session has ended".to_owned()));
     // A removed user.
     access.folder.change_users(|users| users.remove(&named("bob"))).unwrap();
-    assert!(end_of(of_bob).contains("ask again"));
+    assert_eq!(end_of(of_bob), (POLICY, "ask again: the session has ended".to_owned()));
     // The third is still served: an answer to what it says now.
     of_anyone.send(Message::text("[]")).unwrap();
     let watchdog = Watchdog::new("a note");
@@ -344,7 +350,29 @@ fn an_open_page_is_closed_when_its_right_ends_and_others_stay() {
     }
     // New rules.
     access.rule("allow anyone read lab/**\n");
-    assert!(end_of(of_anyone).contains("ask again"));
+    assert_eq!(end_of(of_anyone), (POLICY, "ask again: the rules have changed".to_owned()));
+}
+
+#[test]
+fn a_page_that_a_rule_closes_is_told_the_rule_and_counted() {
+    let access = Access::new(Some("allow anyone read **\n"));
+    let monitor = access.monitor(|_| ());
+    let address = monitor.address();
+    let open = || open_page(address, "", &format!("http://{address}")).unwrap();
+    let (plain, mut watching) = (open(), open());
+    watching.send(Message::text(r#"{"type":"watch_account","stream":"lab/x"}"#)).unwrap();
+    // What came after it was read after it.
+    watching.send(Message::text("[]")).unwrap();
+    let watchdog = Watchdog::new("a note");
+    while !matches!(watching.read().unwrap(), Message::Text(text) if text.contains("cannot be read")) {
+        watchdog.check();
+    }
+    access.rule("deny anyone read lab/x\nallow anyone read **\n");
+    assert_eq!(end_of(plain).1, "ask again: the rules have changed");
+    assert_eq!(end_of(watching), (POLICY, "ask again: denied by line 1: deny anyone read lab/x".to_owned()));
+    assert_eq!((count(address, "rules"), count(address, "line 1")), (1, 1));
+    let closed = r#"tallycast_monitor_connections_closed_total{reason="revoked"} 2"#;
+    assert!(get(address, "/metrics").text().contains(closed), "{}", get(address, "/metrics").text());
 }
 
 #[test]
@@ -380,6 +408,36 @@ fn a_right_that_ends_before_the_body_arrives_changes_nothing() {
     assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("since the request began"), "{answer}");
     let ada = sign_in(address, "", "ada");
     assert!(!as_page(address, "GET /api/patterns", &ada, "").text().contains("lab/late"));
+}
+
+#[test]
+fn the_sessions_of_others_are_listed_and_ended_by_whoever_may_administer() {
+    let access = Access::new(Some(
+        "allow user:ada administer **\nallow anyone read **\ndeny anyone administer lab/x\n",
+    ));
+    let monitor = access.monitor(|_| ());
+    let address = monitor.address();
+    let (ada, bob) = (sign_in(address, "", "ada"), sign_in(address, "", "bob"));
+    let of_bob = open_page(address, &bob, &format!("http://{address}")).unwrap();
+    for (line, cookie, status) in [
+        ("GET /api/sessions", "", 401),
+        ("GET /api/sessions", &bob, 403),
+        ("DELETE /api/sessions?user=ada", &bob, 403),
+        ("DELETE /api/sessions?user=no%20name", &ada, 400),
+        ("DELETE /api/sessions?user=nobody", &ada, 404),
+    ] {
+        assert_eq!(as_page(address, line, cookie, "").status, status, "{line}");
+    }
+    // Without the page that asks, as another site's would be.
+    let bare = format!("DELETE /api/sessions?user=bob HTTP/1.1\r\nHost: {address}\r\nCookie: {ada}");
+    assert_eq!(ask_as(address, &bare, "").status, 403);
+    let listed = as_page(address, "GET /api/sessions", &ada, "").json();
+    let users: Vec<_> = listed.as_array().unwrap().iter().map(|it| (&it["user"], &it["sessions"])).collect();
+    assert_eq!(users, [(&json!("ada"), &json!(1)), (&json!("bob"), &json!(1))]);
+    let left = as_page(address, "DELETE /api/sessions?user=bob", &ada, "").json();
+    assert_eq!((left.as_array().unwrap().len(), &left[0]["user"]), (1, &json!("ada")));
+    assert_eq!(end_of(of_bob), (POLICY, "ask again: the session has ended".to_owned()));
+    assert_eq!(session(address, &bob)["signed_in"], false);
 }
 
 #[test]

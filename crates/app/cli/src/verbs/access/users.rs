@@ -36,6 +36,11 @@ pub(crate) enum What {
         #[command(flatten)]
         password: Password,
     },
+    /// End the user's sessions at every monitor that uses this folder, within a second
+    SignOut {
+        /// Name of the user
+        name: PrincipalName,
+    },
     /// Change a user's role
     Role {
         /// Name of the user
@@ -62,7 +67,7 @@ pub(crate) struct Password {
 pub(crate) fn run(what: What, folder: &Folder) -> anyhow::Result<Outcome> {
     match what {
         What::Add { name, role, password } => {
-            let user = User { role, password: password.hash()? };
+            let user = User::new(role, password.hash()?);
             folder.change_users(|users| users.add(name, user))?;
         }
         What::Remove { name } => folder.change_users(|users| users.remove(&name))?,
@@ -70,6 +75,7 @@ pub(crate) fn run(what: What, folder: &Folder) -> anyhow::Result<Outcome> {
             let hash = password.hash()?;
             folder.change_users(|users| users.change(&name).map(|user| user.password = hash))?;
         }
+        What::SignOut { name } => folder.change_users(|users| users.change(&name).map(User::sign_out))?,
         What::Role { name, role } => {
             folder.change_users(|users| users.change(&name).map(|user| user.role = role))?;
         }
