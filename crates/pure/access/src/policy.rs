@@ -115,6 +115,8 @@ pub enum Ground {
     NoFile(Reach),
     /// The token was made for less: denied before any rule.
     Scope,
+    /// The token has expired: its bearer is refused whatever the rules allow.
+    Expired,
 }
 
 impl Policy {
@@ -252,8 +254,16 @@ impl Who {
     }
 }
 
+impl Decision {
+    /// Returns the answer to every question of a token's bearer once it has expired.
+    #[must_use]
+    pub const fn expired(may: May) -> Self {
+        Self { is_allowed: false, may, ground: Ground::Expired }
+    }
+}
+
 impl Ground {
-    /// Returns it as a label of counters: `line 4`, `no line`, `no file`, `scope`.
+    /// Returns it as a label of counters: `line 4`, `no line`, `no file`, `scope`, `expired`.
     #[must_use]
     pub fn label(&self) -> String {
         match self {
@@ -261,6 +271,7 @@ impl Ground {
             Self::NoLine => "no line".to_owned(),
             Self::NoFile(_) => "no file".to_owned(),
             Self::Scope => "scope".to_owned(),
+            Self::Expired => "expired".to_owned(),
         }
     }
 }
@@ -269,7 +280,7 @@ impl From<Decision> for Told {
     fn from(decision: Decision) -> Self {
         let (line, rule) = match &decision.ground {
             Ground::Line { number, text } => (Some(*number), Some(text.to_string())),
-            Ground::NoLine | Ground::NoFile(_) | Ground::Scope => (None, None),
+            Ground::NoLine | Ground::NoFile(_) | Ground::Scope | Ground::Expired => (None, None),
         };
         Self { allowed: decision.is_allowed, may: decision.may, line, rule, reason: decision.to_string() }
     }
@@ -292,6 +303,7 @@ impl fmt::Display for Decision {
                 )
             }
             Ground::Scope => write!(formatter, "{answer}: the token's scopes do not include {may}"),
+            Ground::Expired => write!(formatter, "{answer}: the token has expired"),
         }
     }
 }

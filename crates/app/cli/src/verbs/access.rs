@@ -7,8 +7,9 @@ mod users;
 use std::io::Write;
 use std::path::PathBuf;
 
+use access::{Policy, Who};
 use clap::{Args, Subcommand};
-use identity::Folder;
+use identity::{Content, Folder, Users};
 
 use crate::Outcome;
 use crate::messages::print_error;
@@ -94,7 +95,25 @@ fn check(folder: &Folder) -> anyhow::Result<Outcome> {
         counted(users, "user"),
         counted(tokens, "token")
     )?;
+    for rule in content.rules.iter().flat_map(Policy::rules) {
+        if let Some(unknown) = unknown(rule.who(), &content) {
+            writeln!(std::io::stdout(), "note: line {} applies to nobody: {unknown}", rule.line())?;
+        }
+    }
     Ok(Outcome::Fine)
+}
+
+/// Returns what is unknown about those that a rule is about.
+fn unknown(who: &Who, content: &Content) -> Option<String> {
+    match who {
+        Who::User(name) if Users::is_local_name(name) && content.users.get(name).is_none() => {
+            Some(format!("no user is named `{name}`"))
+        }
+        Who::Token(name) if !content.tokens.iter().any(|(known, _)| known == name) => {
+            Some(format!("no token is named `{name}`"))
+        }
+        _ => None,
+    }
 }
 
 fn counted(count: usize, thing: &str) -> String {

@@ -22,6 +22,13 @@ fn content(folder: &Path, file: &str) -> String {
     std::fs::read_to_string(folder.join(file)).unwrap()
 }
 
+/// Writes the rules.
+fn rules(folder: &Path, rules: &str) {
+    let path = folder.join("access");
+    std::fs::write(&path, rules).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+}
+
 #[test]
 fn a_user_is_added_explained_and_removed_and_the_password_kept_nowhere() {
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +48,12 @@ fn a_user_is_added_explained_and_removed_and_the_password_kept_nowhere() {
     let explained = access(&["explain", "user:ada", "steer", "lab/laser"], "");
     assert_eq!(
         explained,
-        (0, "allowed by line 2: allow group:crew steer lab/**\n".to_owned(), String::new())
+        (
+            0,
+            "allowed by line 2: allow group:crew steer lab/**\nlab/laser: joining and leaving it\n"
+                .to_owned(),
+            String::new()
+        )
     );
     let (code, denied, _) = access(&["explain", "user:ada", "read", "lab/laser", "--json"], "");
     let told: Value = serde_json::from_str(&denied).unwrap();
@@ -74,9 +86,69 @@ fn a_token_is_shown_once_and_bounded_by_its_scopes() {
         (&json!("scraper"), &json!("read"), &json!(false))
     );
     let (code, told, _) = access(&["explain", "token:scraper", "steer", "lab/a"]);
-    assert_eq!((code, told.as_str()), (1, "denied: the token's scopes do not include steer\n"));
+    assert_eq!(
+        (code, told.as_str()),
+        (1, "denied: the token's scopes do not include steer\nlab/a: joining and leaving it\n")
+    );
     assert_eq!(access(&["token", "remove", "scraper"]).0, 0);
     assert_eq!(access(&["explain", "token:scraper", "read", "lab/a"]).0, 2);
+}
+
+#[test]
+fn a_question_about_all_streams_says_what_it_covers() {
+    let folder = tempfile::tempdir().unwrap();
+    let access = |arguments: &[&str]| access(folder.path(), arguments, PASSWORD);
+    access(&["user", "add", "ada", "--role", "operator", "--password-stdin"]);
+    rules(folder.path(), "deny role:viewer steer lab/laser\nallow role:viewer steer,administer **\n");
+    let explain = |arguments: &[&str]| {
+        let (code, told, _) = access(&[&["explain", "user:ada"], arguments].concat());
+        (code, told)
+    };
+    let switch = "denied by line 1: deny role:viewer steer lab/laser\n\
+                  all streams: the loss switch; joining and leaving patterns with wildcards\n";
+    // A pattern is joined with the right to all streams.
+    for streams in [&["**"] as &[&str], &["lab/*"], &[]] {
+        assert_eq!(explain(&[&["steer"], streams].concat()), (1, switch.to_owned()), "{streams:?}");
+    }
+    assert_eq!(explain(&["steer", "lab/pump"]).0, 0);
+    let sessions = "allowed by line 2: allow role:viewer steer,administer **\n\
+                    all streams: listing and ending the sessions of all users\n";
+    for streams in [&["lab/pump"] as &[&str], &[]] {
+        assert_eq!(explain(&[&["administer"], streams].concat()), (0, sessions.to_owned()), "{streams:?}");
+    }
+}
+
+#[test]
+fn without_rules_the_address_that_the_monitor_listens_at_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    let ask = ["explain", "anyone", "steer", "lab/a", "--listen"];
+    for (address, code) in
+        [("127.0.0.1:7480", 0), ("[::1]:7480", 0), ("0.0.0.0:7480", 1), ("192.0.2.7:7480", 1)]
+    {
+        let (found, told, _) = access(folder.path(), &[&ask[..], &[address]].concat(), "");
+        assert_eq!(found, code, "{address}: {told}");
+    }
+}
+
+#[test]
+fn who_is_unknown_or_expired_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let access = |arguments: &[&str]| access(folder.path(), arguments, "");
+    access(&["token", "new", "old", "--may", "read", "--expires", "2020-01-31T00:00:00Z"]);
+    rules(folder.path(), "allow token:old read **\nallow user:nobody read **\nallow token:none read **\n");
+    let (code, told, note) = access(&["explain", "token:old", "read", "lab/a"]);
+    assert_eq!((code, told.lines().next()), (1, Some("denied: the token has expired")));
+    assert_eq!(note, "note: the token `old` expired at 2020-01-31T00:00:00Z\n");
+    let (code, _, told) = access(&["explain", "user:nobody", "read", "lab/a"]);
+    assert!(code == 2 && told.contains("no user is named `nobody`"), "{told}");
+    let (code, _, told) = access(&["explain", "token:none", "read", "lab/a"]);
+    assert!(code == 2 && told.contains("no token is named `none`"), "{told}");
+    let (code, _, note) = access(&["explain", "user:alan@example.org", "read", "lab/a"]);
+    assert!(code == 1 && note.contains("provider's user"), "{note}");
+    let (code, told, _) = access(&["check"]);
+    let notes = "note: line 2 applies to nobody: no user is named `nobody`\n\
+                 note: line 3 applies to nobody: no token is named `none`\n";
+    assert!(code == 0 && told.ends_with(notes), "{told}");
 }
 
 #[test]
