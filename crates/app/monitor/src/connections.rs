@@ -12,8 +12,10 @@ mod line;
 mod liveness;
 mod slots;
 mod tally;
+mod unencrypted;
 
 pub(crate) use gate::{Caller, Gate};
+pub(crate) use line::Encryption;
 pub(crate) use liveness::{Due, Liveness};
 pub(crate) use slots::{Bounds, Slots};
 pub(crate) use tally::{Closed, TurnedAway};

@@ -17,7 +17,7 @@ use crate::admission::{Gatekeeper, SessionCookie};
 use crate::circle::check_circles;
 use crate::clock;
 use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
-use crate::connections::{Bounds, Caller, Gate, Slots};
+use crate::connections::{Bounds, Caller, Encryption, Gate, Slots};
 use crate::derived::Derivations;
 use crate::host_gate::{HostGate, Protection};
 use crate::http::router;
@@ -230,8 +230,11 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
         .enable_all()
         .build()?;
     let listener = runtime.block_on(async { tokio::net::TcpListener::from_std(listener) })?;
-    let tls = shared.certificates.as_ref().map(|it| TlsAcceptor::from(Arc::new(it.server_config())));
-    let gate = Gate::new(listener, tls, Arc::clone(&shared.slots));
+    let encryption = shared.certificates.as_ref().map(|it| Encryption {
+        acceptor: TlsAcceptor::from(Arc::new(it.server_config())),
+        gate: shared.gate.clone(),
+    });
+    let gate = Gate::new(listener, encryption, Arc::clone(&shared.slots));
     let router = router(Arc::clone(shared)).into_make_service_with_connect_info::<Caller>();
     let stopped = || {
         let mut stopping = shared.stopping.subscribe();

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 
 use super::Source;
 use super::conduct::Conduct;
 use super::guarded::Guarded;
-use super::line::Line;
+use super::line::{Encryption, Line};
 use super::slots::{Occupant, Slots};
 use super::tally::TurnedAway;
 
@@ -28,7 +27,7 @@ const NO_SLOT: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: appli
 /// A listener with its slots.
 pub(crate) struct Gate {
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    encryption: Option<Encryption>,
     slots: Arc<Slots>,
 }
 
@@ -37,8 +36,12 @@ pub(crate) struct Gate {
 pub(crate) struct Caller(Arc<Occupant>);
 
 impl Gate {
-    pub(crate) const fn new(listener: TcpListener, tls: Option<TlsAcceptor>, slots: Arc<Slots>) -> Self {
-        Self { listener, tls, slots }
+    pub(crate) const fn new(
+        listener: TcpListener,
+        encryption: Option<Encryption>,
+        slots: Arc<Slots>,
+    ) -> Self {
+        Self { listener, encryption, slots }
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Line> {
@@ -49,12 +52,12 @@ impl Gate {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!("a connection stays with Nagle's algorithm: {error}");
                 }
-                Some(Line::new(Guarded::new(stream, slot), self.tls.as_ref()))
+                Some(Line::new(Guarded::new(stream, slot), self.encryption.as_ref()))
             }
             Err(why) => {
                 self.slots.tally.turned_away(why, &source);
                 // It fits in an empty buffer; a connection that is gone does not need it. Through TLS it cannot be said.
-                if self.tls.is_some() {
+                if self.encryption.is_some() {
                     return None;
                 }
                 let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_SLOT));

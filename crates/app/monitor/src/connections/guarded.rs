@@ -30,6 +30,21 @@ impl Guarded {
         Self { stream, slot, request: Alarm::default(), taking: Alarm::default() }
     }
 
+    /// Returns the first byte without taking it; `None` if the other end sends nothing any more.
+    pub(super) async fn first_byte(&mut self) -> io::Result<Option<u8>> {
+        std::future::poll_fn(|context| {
+            if self.slot.occupant.is_displaced() {
+                return Poll::Ready(Err(displaced()));
+            }
+            let mut byte = [0];
+            match self.stream.poll_peek(context, &mut ReadBuf::new(&mut byte)) {
+                Poll::Ready(peeked) => Poll::Ready(peeked.map(|count| (count > 0).then_some(byte[0]))),
+                Poll::Pending => self.wait_for_request(context).map(Err),
+            }
+        })
+        .await
+    }
+
     /// Registers a wake-up for the time at which it is closed while it waits for a request.
     fn wait_for_request(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         if self.slot.occupant.call_when_displaced(context.waker()) {

@@ -1,7 +1,7 @@
 //! A connection as the server reads and writes it: in clear, or through TLS above the bounds of [`Guarded`].
 //!
 //! The handshake is driven by the first read, so that accepting connections waits for none. It has the connection's
-//! slot and time limit from the first byte on.
+//! slot and time limit from the first byte on. A request in clear where TLS is spoken is answered in clear, once.
 
 use std::io;
 use std::pin::Pin;
@@ -11,11 +11,20 @@ use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::{FallibleAccept, TlsStream};
+use tokio_rustls::server::TlsStream;
 
 use super::guarded::Guarded;
 use super::slots::Occupant;
 use super::tally::Closed;
+use super::unencrypted::{answer, begins_in_clear};
+use crate::host_gate::HostGate;
+
+/// What encrypts connections, and the names to which a request in clear may be sent on.
+#[derive(Clone)]
+pub(crate) struct Encryption {
+    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) gate: HostGate,
+}
 
 /// A connection of a page or program.
 pub(crate) struct Line {
@@ -25,34 +34,48 @@ pub(crate) struct Line {
 
 enum Layer {
     Clear(Guarded),
-    Greeting(Box<FallibleAccept<Guarded>>),
+    Greeting(Greeting),
     Sealed(Box<TlsStream<Guarded>>),
-    /// The handshake failed.
+    /// The handshake failed, or was none.
     Broken,
 }
 
+type Greeting = Pin<Box<dyn Future<Output = io::Result<TlsStream<Guarded>>> + Send>>;
+
+/// Performs the handshake.
+async fn greet(mut guarded: Guarded, encryption: Encryption) -> io::Result<TlsStream<Guarded>> {
+    if guarded.first_byte().await?.is_some_and(begins_in_clear) {
+        guarded.slot.closed(Closed::Unencrypted);
+        answer(&mut guarded, &encryption.gate).await?;
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    encryption.acceptor.accept(guarded).into_fallible().await.map_err(|(error, guarded)| {
+        // What broke a bound is counted by then; a client that leaves breaks none.
+        if error.kind() == io::ErrorKind::InvalidData {
+            guarded.slot.closed(Closed::Handshake);
+        }
+        error
+    })
+}
+
 impl Line {
-    pub(super) fn new(guarded: Guarded, tls: Option<&TlsAcceptor>) -> Self {
+    pub(super) fn new(guarded: Guarded, encryption: Option<&Encryption>) -> Self {
         let occupant = Arc::clone(&guarded.slot.occupant);
-        let Some(tls) = tls else { return Self { occupant, layer: Layer::Clear(guarded) } };
+        let Some(encryption) = encryption else { return Self { occupant, layer: Layer::Clear(guarded) } };
         occupant.conduct(|conduct| conduct.greets(Instant::now()));
-        Self { occupant, layer: Layer::Greeting(Box::new(tls.accept(guarded).into_fallible())) }
+        Self { occupant, layer: Layer::Greeting(Box::pin(greet(guarded, encryption.clone()))) }
     }
 
     /// Drives the handshake to its end; returns the stream above it.
     fn poll_stream(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Pin<&mut dyn Stream>>> {
-        if let Layer::Greeting(accept) = &mut self.layer {
-            match ready!(Pin::new(accept).poll(context)) {
+        if let Layer::Greeting(greeting) = &mut self.layer {
+            match ready!(greeting.as_mut().poll(context)) {
                 Ok(stream) => {
                     self.layer = Layer::Sealed(Box::new(stream));
                     self.occupant.conduct(|conduct| conduct.greeted(Instant::now()));
                 }
-                Err((error, guarded)) => {
+                Err(error) => {
                     self.layer = Layer::Broken;
-                    // What broke a bound is counted by then; a client that leaves breaks none.
-                    if error.kind() == io::ErrorKind::InvalidData {
-                        guarded.slot.closed(Closed::Handshake);
-                    }
                     return Poll::Ready(Err(error));
                 }
             }

@@ -19,6 +19,8 @@ pub(crate) enum Closed {
     Handshake,
     /// A page whose visitor's session, token or rules ended.
     Revoked,
+    /// It asked in clear where TLS is spoken.
+    Unencrypted,
 }
 
 /// Reason why a connection, or a page, was not accepted.
@@ -50,7 +52,7 @@ struct Count {
 }
 
 impl Closed {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Idle,
         Self::Slow,
         Self::Stalled,
@@ -58,6 +60,7 @@ impl Closed {
         Self::Displaced,
         Self::Handshake,
         Self::Revoked,
+        Self::Unencrypted,
     ];
 
     /// Returns its name in the metrics.
@@ -70,6 +73,7 @@ impl Closed {
             Self::Displaced => "displaced",
             Self::Handshake => "handshake",
             Self::Revoked => "revoked",
+            Self::Unencrypted => "unencrypted",
         }
     }
 
@@ -82,6 +86,7 @@ impl Closed {
             Self::Displaced => "it was idle, and a new connection took its place",
             Self::Handshake => "its TLS handshake failed or was not completed",
             Self::Revoked => "the rights of its page ended",
+            Self::Unencrypted => "it asked in clear at an encrypted port",
         }
     }
 }

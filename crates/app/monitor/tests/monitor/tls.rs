@@ -14,7 +14,7 @@ use support::{WATCHDOG, wait_until};
 use tungstenite::client::IntoClientRequest;
 
 use crate::neighbours::{SHORT, closed};
-use crate::scene::{bus, node, start};
+use crate::scene::{ask_as, bus, node, start};
 
 /// Starts a monitor with a certificate of its own authority.
 fn sealed(folder: &Path, configure: impl FnOnce(&mut MonitorConfig)) -> MonitorHandle {
@@ -113,13 +113,39 @@ fn a_handshake_that_stands_still_or_fails_is_closed_and_counted() {
         stream.write_all(bytes).unwrap();
         stream
     };
-    // Nothing; the beginning of a hello; a record that is no hello; HTTP in clear.
-    let still = [connect(b""), connect(b"\x16\x03\x01\x02\x00\x01\x00")];
-    let wrong = [connect(b"\x16\x03\x01\x00\x02\x00\x00"), connect(b"GET / HTTP/1.1\r\n\r\n")];
+    // Nothing; the beginning of a hello; the beginning of a request in clear; records that are no hello.
+    let still = [connect(b""), connect(b"\x16\x03\x01\x02\x00\x01\x00"), connect(b"GET / HTTP/1.1\r\n")];
+    let wrong = [connect(b"\x16\x03\x01\x00\x02\x00\x00"), connect(b"\x17\x03\x01\x00\x02\x00\x00")];
     wrong.into_iter().chain(still).for_each(closed);
     let metrics = Client::of(folder.path()).get(address, "/metrics");
-    let counted = r#"tallycast_monitor_connections_closed_total{reason="handshake"} 4"#;
-    assert!(metrics.text().contains(counted), "{}", metrics.text());
+    // The third of those that stand still was known to be in clear before.
+    for counted in [r#"{reason="handshake"} 5"#, r#"{reason="unencrypted"} 1"#] {
+        let counted = format!("tallycast_monitor_connections_closed_total{counted}");
+        assert!(metrics.text().contains(&counted), "{}", metrics.text());
+    }
+}
+
+#[test]
+fn a_request_in_clear_is_told_the_way_to_the_encrypted_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let monitor = sealed(folder.path(), |_| ());
+    let address = monitor.address();
+    let moved = ask_as(address, &format!("GET /guide HTTP/1.1\r\nHost: {address}"), "");
+    assert_eq!((moved.status, moved.text()), (308, ""));
+    assert!(moved.head.contains(&format!("Location: https://{address}/guide")), "{}", moved.head);
+    // More than is read of a head, and a body behind it.
+    let long = format!("POST /api/join HTTP/1.1\r\nHost: {address}\r\nX: {}", "x".repeat(30_000));
+    for head in [&format!("POST /api/join HTTP/1.1\r\nHost: {address}"), &long] {
+        let refused = ask_as(address, head, r#"{"pattern":"lab/x"}"#);
+        assert_eq!(refused.status, 400);
+        assert!(refused.json()["help"].as_str().unwrap().contains("https://"), "{}", refused.text());
+    }
+    let strange = ask_as(address, "GET / HTTP/1.1\r\nHost: evil.example", "");
+    assert!(strange.status == 400 && !strange.head.contains("Location"), "{}", strange.head);
+    let client = Client::of(folder.path());
+    assert_eq!(client.get(address, "/api/patterns").text(), r#"["**"]"#, "nothing was joined");
+    let counted = r#"tallycast_monitor_connections_closed_total{reason="unencrypted"} 4"#;
+    assert!(client.get(address, "/metrics").text().contains(counted));
 }
 
 #[test]
