@@ -50,7 +50,8 @@ class Child:
         self._began = began
         self._ready = threading.Event()
         self._said: deque[str] = deque(maxlen=_KEPT_LINES)
-        path = find_command()
+        #: Path of the command.
+        self.path = path = find_command()
         try:
             self._process = subprocess.Popen(
                 [path, *arguments, "--json", "--with-parent"],

@@ -24,6 +24,16 @@ class _Running:
         self._child = Child(arguments, began)
         self._told: dict[str, Any] = self._child.began
 
+    def _said(self, name: str) -> Any:
+        """Returns what the command said at its beginning; one that does not say it is ended."""
+        if name in self._told:
+            return self._told[name]
+        self._child.close()
+        raise CommandError(
+            f"the command {self._child.path} does not say its `{name}`: it is older than this package\n"
+            "install the version of this package, or name it with TALLYCAST_BIN"
+        )
+
     @property
     def is_running(self) -> bool:
         """True until it was stopped, or has ended by itself."""
@@ -49,9 +59,9 @@ class Recorder(_Running):
     def __init__(self, arguments: list[str]) -> None:
         super().__init__(arguments, "recording")
         #: Folder of the archive.
-        self.path = Path(str(self._told["root"])).absolute()
+        self.path = Path(str(self._said("root"))).absolute()
         #: Name of the run.
-        self.run = str(self._told["run"])
+        self.run = str(self._said("run"))
 
     @property
     def archive(self) -> Archive:
@@ -76,7 +86,9 @@ class Monitor(_Running):
     def __init__(self, arguments: list[str]) -> None:
         super().__init__(arguments, "listening")
         #: Address of the page; beyond loopback it is encrypted.
-        self.url = self._told["page"]
+        self.url = str(self._said("page"))
+        #: SHA-256 fingerprint of the host's own certificate authority, by which browsers know the page; None without it.
+        self.fingerprint: str | None = self._told.get("fingerprint")
 
     def open(self) -> Monitor:
         """Shows the page in the user's browser; returns the monitor itself."""
@@ -125,13 +137,20 @@ def monitor(
     *patterns: str,
     listen: str = "127.0.0.1:0",
     archive: str | os.PathLike[str] | None = None,
+    access: str | os.PathLike[str] | None = None,
+    tls: str | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
+    insecure: bool = False,
     open_browser: bool = False,
     bus: str | None = None,
 ) -> Monitor:
     """Serves the page, as ``tallycast monitor`` does, until ``stop()`` or the end of the ``with`` block.
 
     Without patterns every stream is shown. ``listen`` is the address, by default a free port of this host; ``archive`` the folder
-    whose recordings are shown too.
+    whose recordings are shown too; ``access`` that of users, tokens and rules.
+
+    Beyond loopback the page is encrypted. ``tls`` is ``"auto"`` (by the host's own certificate authority, on loopback too), a pair of
+    files ``(certificate, key)``, or ``"off"``, which beyond loopback needs ``insecure=True``: then every host on the way can read and
+    change everything.
 
         with tc.monitor("lab/**", archive="data", open_browser=True) as monitor:
             print(monitor.url)
@@ -140,9 +159,21 @@ def monitor(
     Raises:
         CommandError: if the command is missing, or cannot serve; its text says why.
     """
-    arguments = ["monitor", *_texts(patterns, "a pattern"), *_options(("--listen", listen), ("--archive", archive), ("--bus", bus))]
-    made = Monitor(arguments)
+    options = _options(("--listen", listen), ("--archive", archive), ("--access", access), ("--tls", _tls(tls)), ("--bus", bus))
+    made = Monitor(["monitor", *_texts(patterns, "a pattern"), *options, *(["--insecure"] if insecure else [])])
     return made.open() if open_browser else made
+
+
+def _tls(tls: str | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) -> str | None:
+    """Returns how the page is encrypted, as the command line has it."""
+    if tls is None or tls in ("auto", "off"):
+        return tls  # type: ignore[return-value]
+    if isinstance(tls, tuple) and len(tls) == 2:
+        certificate, key = _texts(tls, "a file of PEM")
+        if "," not in certificate:
+            return f"{certificate},{key}"
+        raise ArgumentError(f"{certificate!r} has a comma, by which the command line parts the two files\nrename it")
+    raise ArgumentError(f"{tls!r} is no encryption\nwrite 'auto', 'off', or a pair of files: (certificate, key)")
 
 
 def _options(*options: tuple[str, str | os.PathLike[str] | None]) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -88,6 +89,46 @@ def test_beyond_loopback_the_page_is_encrypted(shm: Place, monkeypatch: pytest.M
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with tc.monitor(listen="0.0.0.0:0", bus=shm.readers) as monitor:
         assert monitor.url.startswith("https://localhost:")
+
+
+def test_the_page_has_users_and_a_certificate_when_asked_for(
+    shm: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    access = tmp_path / "access"
+    access.mkdir()
+    (access / "access").write_text("deny anyone read **\n")
+    (access / "access").chmod(0o644)
+    with tc.monitor(bus=shm.readers, access=access) as monitor:
+        assert monitor.url.startswith("http://127.0.0.1:") and monitor.fingerprint is None
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{monitor.url}api/streams")
+    with tc.monitor(bus=shm.readers, tls="auto") as monitor:
+        assert monitor.url.startswith("https://127.0.0.1:")
+        assert monitor.fingerprint is not None and len(monitor.fingerprint) == 95
+    # Of one file with both, as the authority's own is.
+    authority = next((tmp_path / "state").rglob("authority.pem"))
+    with tc.monitor(bus=shm.readers, tls=(authority, authority)) as monitor:
+        assert monitor.url.startswith("https://") and monitor.fingerprint is None
+
+
+def test_an_open_page_in_clear_must_be_asked_for(shm: Place) -> None:
+    with pytest.raises(tc.CommandError, match="--insecure"):
+        tc.monitor(listen="0.0.0.0:0", tls="off", bus=shm.readers)
+    with tc.monitor(listen="0.0.0.0:0", tls="off", insecure=True, bus=shm.readers) as monitor:
+        assert monitor.url.startswith("http://localhost:")
+    for wrong in ("on", ("a.crt",), ("a,b.crt", "a.key"), (1, 2)):
+        with pytest.raises(tc.ArgumentError):
+            tc.monitor(tls=wrong, bus=shm.readers)  # type: ignore[arg-type]
+
+
+def test_an_older_command_is_told_apart_from_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    older = tmp_path / "tallycast"
+    older.write_text("""#!/bin/sh\necho '{"event": "listening", "address": "127.0.0.1:1"}'\nexec cat\n""")
+    older.chmod(0o755)
+    monkeypatch.setenv("TALLYCAST_BIN", str(older))
+    with pytest.raises(tc.CommandError, match="older than this package"):
+        tc.monitor()
 
 
 def test_a_browser_is_opened_when_asked_for(shm: Place, monkeypatch: pytest.MonkeyPatch) -> None:
