@@ -43,6 +43,9 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
   'receiver_checksum', 'receiver_no_socket', 'receiver_socket_filter', 'receiver_socket_buffer', 'receiver_udp_memory',
   'decode', 'late', 'reader_lag', 'deadline', 'browser', 'archive_write'];
 
+/** Somebody forges one of the streams. @param {Signal} s */
+const unauthentic = (s) => (s.name === 'test/chirp' ? { unauthentic: { no_key: 0, bad_tag: 12_345, replayed: 34, wrong_sender: 0, clear: 0 } } : {});
+
 /** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean}} Options `spoil`: every n-th frame cannot be read */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
@@ -167,7 +170,7 @@ class Bus {
       stream: s.name, epoch: `${this.joined}`, reader: 'monitor', leg: 'udp', state: 'open',
       datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
       elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
-      settled_early: 0, socket: this.socket(lost), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
+      settled_early: 0, socket: this.socket(lost), ...unauthentic(s), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
     };
   }
 

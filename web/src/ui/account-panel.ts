@@ -7,6 +7,7 @@ import { ladderOf, percent, type Ladder, type Rung } from '../model/ladder';
 import { count, duration } from '../model/quantity';
 import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
 import { clock, full, type Zone } from '../model/time';
+import { unauthenticFacts, unauthenticLine } from '../model/unauthentic';
 import type { Account, BrowserLoss, GapDetail, SocketCounts, Stream } from '../wire/messages';
 import { byId, el, icon, setAttribute, setText, unbroken } from './dom';
 import { PathPicture } from './path-picture';
@@ -46,6 +47,7 @@ export class AccountPanel {
   readonly #ladder = byId('ladder', HTMLDivElement);
   readonly #spared = byId('spared-stages', HTMLButtonElement);
   readonly #law = byId('law', HTMLDivElement);
+  readonly #unauthentic = byId('unauthentic', HTMLDivElement);
   readonly #list = byId('gap-list', HTMLUListElement);
   readonly #listHead = byId('gap-list-head', HTMLHeadingElement);
   readonly #copy = byId('copy-gaps', HTMLButtonElement);
@@ -86,6 +88,7 @@ export class AccountPanel {
     this.#tellSpared();
     this.#showLaw(ladder, account);
     this.#showSocket(account.socket);
+    this.#showUnauthentic(account.unauthentic);
   }
 
   /** Shows the gaps, newest first. */
@@ -117,6 +120,7 @@ export class AccountPanel {
     this.#copy.hidden = true;
     this.#spared.hidden = true;
     this.#showSocket(null);
+    this.#showUnauthentic(new Map());
   }
 
   #end(key: 'sent' | 'delivered', words: string, elements: number, share: string): void {
@@ -180,6 +184,23 @@ export class AccountPanel {
       ...rows,
       el('p', { class: 'verdict', text: `${ladder.balanced ? '✓' : '✗'} ${ladder.verdict}` }),
       el('p', { class: 'law-unit', text: `elements${ladder.perSample === 1 ? '' : `, ${ladder.perSample} a sample`}${account.leg === '' ? '' : ` · ${account.leg}`}${datagramText(account)}${earlyText(account)}` }),
+    );
+  }
+
+  /** An alarm beside the account: nothing of it is in a term of the law. */
+  #showUnauthentic(unauthentic: ReadonlyMap<string, number>): void {
+    const line = unauthenticLine(unauthentic);
+    this.#unauthentic.hidden = line === '';
+    const facts = unauthenticFacts(unauthentic);
+    const told = [line, ...facts.map(({ text }) => text)].join();
+    // Unchanged content is kept: the user may be reading a tooltip of it.
+    if (this.#unauthentic.dataset['told'] === told) return;
+    this.#unauthentic.dataset['told'] = told;
+    const parts = facts.map(({ text, meaning }) => el('span', { text, title: meaning }));
+    this.#unauthentic.replaceChildren(
+      el('strong', { text: line }),
+      el('p', { class: 'unauthentic-reasons' }, ...parts.flatMap((part, i) => (i === 0 ? [part] : [SEPARATOR, part]))),
+      el('p', { class: 'unauthentic-note', text: 'They changed nothing in this account.' }),
     );
   }
 

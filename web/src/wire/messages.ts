@@ -156,6 +156,8 @@ export interface Account {
   readonly settledEarly: number;
   /** Null if the server has no socket of its own for the stream. */
   readonly socket: SocketCounts | null;
+  /** Reason → datagrams in the stream's name that were not authentic; empty without any. They are in no account. */
+  readonly unauthentic: ReadonlyMap<string, number>;
   readonly gaps: readonly GapDetail[];
 }
 
@@ -204,6 +206,7 @@ export function readAccount(value: unknown): Account {
     datagrams: 'received' in datagrams ? readDatagrams(datagrams) : null,
     settledEarly: number(from, 'settled_early'),
     socket: isFields(from['socket']) ? readSocket(from['socket']) : null,
+    unauthentic: counts(from, 'unauthentic'),
     gaps: list(from, 'gaps').map(readGapDetail),
   };
 }

@@ -142,7 +142,14 @@ describe('the account', () => {
     const copied = (await page.evaluate(() => navigator.clipboard.readText())).replaceAll('\u202f', ' ').split('\n');
     expect(copied[0]).toMatch(/^test\/hole: \d+ gaps/);
     expect(copied[1]).toBe(line);
+    const alarm = page.locator('#unauthentic');
+    expect(await alarm.isVisible()).toBe(false);
     await page.locator('.row-stream', { hasText: 'chirp' }).first().click();
+    // Somebody forges it: an alarm, and the account balances as without it.
+    await until('an alarm', () => alarm.isVisible());
+    expect((await alarm.innerText()).replaceAll('\u202f', ' ')).toContain('12 379 datagrams were not authentic, and dropped');
+    expect((await alarm.locator('p').first().innerText()).replaceAll('\u202f', ' ')).toBe('wrong tag 12 345 · replayed 34');
+    expect(await page.locator('#law').getAttribute('data-balanced')).toBe('true');
     await until('the socket of another stream', async () => (await foot.innerText()).includes('dropped 0'));
     expect(await foot.locator('[data-odd]').count()).toBe(0);
   });

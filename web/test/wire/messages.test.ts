@@ -49,6 +49,11 @@ describe('JSON', () => {
     expect(readAccount({ stream: 'a', settled_early: 2, socket }).settledEarly).toBe(2);
   });
 
+  test('of an account tells what was not authentic beside it, and nothing where nothing was', () => {
+    expect(readAccount({ stream: 'a', unauthentic: { no_key: 0, bad_tag: 7 } }).unauthentic).toEqual(new Map([['no_key', 0], ['bad_tag', 7]]));
+    expect(readAccount({ stream: 'a' }).unauthentic).toEqual(new Map());
+  });
+
   test('of a gap keeps its evidence and drops what is none', () => {
     expect(readGapDetail({ id: 4, evidence: ['one', 2, 'two'], lost: { late: 3, x: 'y' } })).toMatchObject({ id: '4', evidence: ['one', 'two'] });
   });

@@ -28,6 +28,10 @@ pub(crate) fn account_of(slot: &StreamSlot, history: &History, visitor: &Visitor
     let inputs = Inputs::of(&schema, history, |name| visitor.reads(name));
     json["gaps"] = gaps.iter().map(|gap| inputs.gap_json(gap)).collect();
     json["browsers"] = json!({"lost_elements": slot.lost_in_browsers()});
+    let unauthentic = slot.unauthentic();
+    if !unauthentic.is_empty() {
+        json["unauthentic"] = json!(unauthentic);
+    }
     json
 }
 
@@ -77,5 +81,39 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         port: known.port,
         age: known.age,
         ..empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::{Gatekeeper, SessionCookie};
+    use crate::clock;
+    use crate::host_gate::Protection;
+    use crate::scene;
+    use crate::unauthentic::Unauthentic;
+    use axum::http::{HeaderMap, Method};
+
+    #[test]
+    fn a_flood_of_forged_datagrams_is_told_beside_an_account_that_it_does_not_change() {
+        let address = "127.0.0.1:7480".parse().unwrap();
+        let gatekeeper = Gatekeeper::open(None, address).unwrap();
+        let cookie = SessionCookie::new(address, Protection::Loopback);
+        let visitor = Visitor::of(&gatekeeper, &cookie, &Method::GET, &HeaderMap::new()).ok().unwrap();
+        let history = History::default();
+        history.begin(&Arc::new(scene::info("lab/x", 100)), clock::now());
+        let told = || account_of(&history.stream("lab/x").unwrap(), &history, &visitor);
+        let before = told();
+        assert!(before.get("unauthentic").is_none(), "{before}");
+        let counts = Unauthentic { bad_tag: 1_000_000, clear: 2, ..Unauthentic::default() };
+        history.unauthentic_is("lab/x", counts);
+        history.unauthentic_is("lab/unknown", counts);
+        let mut after = told();
+        let alarm = after.as_object_mut().unwrap().remove("unauthentic").unwrap();
+        assert_eq!(
+            alarm,
+            json!({"no_key": 0, "bad_tag": 1_000_000, "replayed": 0, "wrong_sender": 0, "clear": 2})
+        );
+        assert_eq!(after, before);
     }
 }

@@ -13,6 +13,7 @@ use tallycast::{StreamAccount, StreamGap, StreamInfo};
 use crate::clock::Moment;
 use crate::memory::{Budget, StreamMemory};
 use crate::totals::Totals;
+use crate::unauthentic::{Unauthentic, UnauthenticTotals};
 
 /// The most streams remembered: twenty times what a bus is tested with.
 const MAX_STREAMS: usize = 4_096;
@@ -32,6 +33,7 @@ pub(crate) struct History {
 pub(crate) struct StreamSlot {
     memory: Mutex<StreamMemory>,
     totals: Mutex<Totals>,
+    unauthentic: Mutex<UnauthenticTotals>,
     changes: AtomicU64,
     /// Elements that left a viewer's window before they were shown, summed over all viewers.
     lost_in_browsers: AtomicU64,
@@ -42,6 +44,7 @@ impl StreamSlot {
         Self {
             memory: Mutex::new(memory),
             totals: Mutex::default(),
+            unauthentic: Mutex::default(),
             changes: AtomicU64::new(0),
             lost_in_browsers: AtomicU64::new(0),
         }
@@ -56,6 +59,11 @@ impl StreamSlot {
     /// Returns the totals over all epochs, for metrics.
     pub(crate) fn totals(&self) -> MutexGuard<'_, Totals> {
         self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many datagrams in its name were not authentic, over all epochs.
+    pub(crate) fn unauthentic(&self) -> Unauthentic {
+        self.unauthentic.lock().unwrap_or_else(PoisonError::into_inner).sum()
     }
 
     /// Returns a number that rises with every change of what is drawn.
@@ -148,6 +156,15 @@ impl History {
                 slot.totals().take(&account);
                 slot.memory().account_is(account);
             }
+        }
+    }
+
+    /// Takes a receiver's counts, since it joined a stream, of datagrams that were not authentic. Accounts and pictures do
+    /// not change by it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "receivers of secured streams will call it"))]
+    pub(crate) fn unauthentic_is(&self, stream: &str, counts: Unauthentic) {
+        if let Some(slot) = self.stream(stream) {
+            slot.unauthentic.lock().unwrap_or_else(PoisonError::into_inner).take(counts);
         }
     }
 

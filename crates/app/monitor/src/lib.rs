@@ -39,6 +39,7 @@ mod shared;
 mod stored;
 mod tls;
 mod totals;
+mod unauthentic;
 mod view;
 mod viewer;
 mod viewers;
@@ -56,3 +57,4 @@ pub use operators::{
 pub use server::{MonitorHandle, start};
 pub use stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 pub use tls::{Authority, AuthorityError, CertificateError, Tls, TlsError};
+pub use unauthentic::Unauthentic;

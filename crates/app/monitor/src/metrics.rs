@@ -21,6 +21,7 @@ use crate::operators::{OperatorState, OperatorStatus};
 use crate::shared::Shared;
 use crate::stored::DiskStatus;
 use crate::totals::Counts;
+use crate::unauthentic::Unauthentic;
 
 /// The media type of what [`Picture::encode`] returns.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -53,6 +54,7 @@ struct StreamCounts {
     unsettled: [u64; 2],
     moves: Vec<(String, &'static str, u64)>,
     lost_in_browsers: u64,
+    unauthentic: Unauthentic,
     age_seconds: f64,
 }
 
@@ -77,6 +79,7 @@ impl Picture {
                 unsettled: totals.unsettled(),
                 moves: moves.iter().map(|((before, to), count)| (from(*before), to.name(), *count)).collect(),
                 lost_in_browsers: slot.lost_in_browsers(),
+                unauthentic: slot.unauthentic(),
                 age_seconds: age.as_secs_f64(),
             })
         });
@@ -129,6 +132,19 @@ impl Picture {
             "settled datagrams that moved to another stage later, such as those that came late".to_owned(),
             Kind::Counter,
             moves.collect(),
+        );
+        let unauthentic = streams.iter().flat_map(|stream| {
+            let reasons = stream.unauthentic.by_reason().into_iter().filter(|(_, count)| *count > 0);
+            reasons.map(|(reason, count)| {
+                (vec![("stream", stream.name.clone()), ("reason", reason.to_owned())], count as f64)
+            })
+        });
+        self.add(
+            "tallycast_datagrams_unauthentic".to_owned(),
+            "datagrams in the name of a secured stream that were not authentic, by reason: in no account"
+                .to_owned(),
+            Kind::Counter,
+            unauthentic.collect(),
         );
         let lost_in_browsers = streams.iter().map(|it| (label(it), it.lost_in_browsers as f64));
         self.add(
@@ -455,6 +471,7 @@ mod tests {
             unsettled: [2, 20],
             moves: vec![("unexplained".to_owned(), "late", 1)],
             lost_in_browsers: 5,
+            unauthentic: Unauthentic { bad_tag: 6, ..Unauthentic::default() },
             age_seconds: 0.5,
         };
         let mut picture = Picture { families: Vec::new() };
@@ -466,10 +483,12 @@ mod tests {
             r#"tallycast_datagrams_unsettled{stream="lab/x"} 2"#,
             r#"tallycast_datagrams_reclassified_total{stream="lab/x",from="unexplained",to="late"} 1"#,
             r#"tallycast_monitor_browser_elements_lost_total{stream="lab/x"} 5"#,
+            r#"tallycast_datagrams_unauthentic_total{stream="lab/x",reason="bad_tag"} 6"#,
             r#"tallycast_newest_sample_age_seconds{stream="lab/x"} 0.5"#,
             "# EOF",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+        assert!(!text.contains("wrong_sender"), "only what happened: {text}");
     }
 }
