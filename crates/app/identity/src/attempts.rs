@@ -14,8 +14,8 @@ const PER_USER: Allowance = Allowance { burst: 5, interval: Duration::from_secs(
 const PER_SOURCE: Allowance = Allowance { burst: 30, interval: Duration::from_secs(10) };
 /// Failures of one IPv6 site at once, then one in two seconds: it has 65,536 networks, each of which is a source.
 const PER_SITE: Allowance = Allowance { burst: 60, interval: Duration::from_secs(2) };
-/// Failures of all sources at once, then one a second: guesses take a tenth of one processor at most. No single source or
-/// site can use them up.
+/// Failures of all sources at once, near ones and far ones apart, then one a second: guesses take a tenth of one
+/// processor at most for each. No single source or site can use them up.
 const IN_ALL: Allowance = Allowance { burst: 120, interval: Duration::from_secs(1) };
 /// Sources and users that are bounded by themselves alone; the one whose success is longest ago gives way.
 const MAX_KNOWN: usize = 256;
@@ -23,7 +23,8 @@ const MAX_KNOWN: usize = 256;
 /// Failed sign-ins, by where they came from.
 ///
 /// No bound is per user alone: anybody could lock the user out. A user is bounded by its own failures alone where it
-/// signed in before: no flood of others locks it out there. Memory is bounded by the failures of all sources.
+/// signed in before: no flood of others locks it out there. Where it signs in for the first time, a flood from the
+/// Internet does not hold it up at an address of the site's own. Memory is bounded by the failures of all sources.
 #[derive(Debug, Default)]
 pub struct Attempts {
     /// Moment at which the failures of each group are used up.
@@ -39,7 +40,16 @@ enum Key {
     User(IpAddr, Digest),
     Source(IpAddr),
     Site(u128),
-    All,
+    All(Origin),
+}
+
+/// Where a source is: what the other half of the Internet does is no business of a laboratory's own addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Origin {
+    /// An address that no router of the Internet forwards.
+    Near,
+    /// Any other.
+    Far,
 }
 
 /// Attempts allowed at once, and the time in which one more is.
@@ -97,9 +107,9 @@ impl Attempts {
 
     /// Returns the groups by which an attempt is bounded.
     fn keys(&self, source: IpAddr, user: &str) -> impl Iterator<Item = (Key, Allowance)> + use<> {
-        let (pair, source) = (Key::of_user(source, user), network(source));
+        let (pair, origin, source) = (Key::of_user(source, user), Origin::of(source), network(source));
         let site = site(source).map(|site| (Key::Site(site), PER_SITE));
-        let others = [(Key::Source(source), PER_SOURCE), (Key::All, IN_ALL)].into_iter().chain(site);
+        let others = [(Key::Source(source), PER_SOURCE), (Key::All(origin), IN_ALL)].into_iter().chain(site);
         let is_known = self.known.contains_key(&pair);
         std::iter::once((pair, PER_USER)).chain(others.filter(move |_| !is_known))
     }
@@ -108,6 +118,19 @@ impl Attempts {
 impl Key {
     fn of_user(source: IpAddr, user: &str) -> Self {
         Self::User(network(source), Digest::of(user))
+    }
+}
+
+impl Origin {
+    /// Source: RFC 1918 (private), RFC 3927 and RFC 4291 §2.5.6 (link-local), RFC 4193 (unique local).
+    fn of(source: IpAddr) -> Self {
+        let is_near = match source.to_canonical() {
+            IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+            IpAddr::V6(address) => {
+                address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+            }
+        };
+        if is_near { Self::Near } else { Self::Far }
     }
 }
 
@@ -200,7 +223,7 @@ mod tests {
     fn a_user_is_not_locked_out_by_others_where_it_signed_in_before() {
         let mut attempts = Attempts::default();
         attempts.succeed(at(0), source("192.0.2.7"), "ada");
-        let strangers = (0..1_000_u32).map(|number| IpAddr::V4((0x0a00_0000 + number).into()));
+        let strangers = (0..1_000_u32).map(|number| IpAddr::V4((0xc612_0000 + number).into()));
         assert_eq!(strangers.filter(|other| attempts.take(at(0), *other, "ada").is_ok()).count(), 120);
         assert!(attempts.take(at(0), source("192.0.2.7"), "grace").is_err());
         let ada = |_| "ada".to_owned();
@@ -238,6 +261,25 @@ mod tests {
         assert_eq!(taken, 60);
         assert_eq!(attempts.take(at(0), source("2001:db8:8::1"), "ada"), Ok(()));
         assert_eq!(attempts.take(at(0), source("192.0.2.7"), "ada"), Ok(()));
+    }
+
+    #[test]
+    fn a_flood_from_afar_does_not_hold_up_a_first_sign_in_at_the_site_and_the_other_way_round() {
+        for (flood, newcomers, others) in [
+            // 198.18.0.0/15; 10.0.0.0/8.
+            (0xc612_0000_u32, ["10.0.0.1", "192.168.0.7", "fd00::1"], ["192.0.2.7", "2001:db8::1"]),
+            (0x0a00_0000, ["192.0.2.7", "198.51.100.1", "2001:db8::1"], ["::1", "::ffff:172.16.0.1"]),
+        ] {
+            let mut attempts = Attempts::default();
+            let strangers = (0..1_000_u32).map(|number| IpAddr::V4((flood + number).into()));
+            assert_eq!(strangers.filter(|other| attempts.take(at(0), *other, "ada").is_ok()).count(), 120);
+            for newcomer in newcomers {
+                assert_eq!(attempts.take(at(0), source(newcomer), "grace"), Ok(()), "{newcomer}");
+            }
+            for other in others {
+                assert!(attempts.take(at(0), source(other), "grace").is_err(), "{other}");
+            }
+        }
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub enum TokenError {
     /// There is no such token.
     #[error("no token is named `{0}`\nlist them: tallycast access token list")]
     Unknown(PrincipalName),
+    /// A token where its name belongs; the error does not repeat it.
+    #[error(
+        "that is a token, not its name, and may be in this shell's history now\nremove it by its name, and make another one: tallycast access token list"
+    )]
+    Secret,
     /// Too many tokens.
     #[error("there are {MAX_TOKENS} tokens already\nremove those that are not needed any more")]
     TooMany,
@@ -74,6 +79,9 @@ impl Tokens {
         scopes: MaySet,
         expires: Option<Expiry>,
     ) -> Result<Secret, TokenError> {
+        if is_token(&name) {
+            return Err(TokenError::Secret);
+        }
         if self.token.contains_key(&name) {
             return Err(TokenError::Exists(name));
         }
@@ -90,7 +98,15 @@ impl Tokens {
     /// # Errors
     /// If there is none of that name.
     pub fn remove(&mut self, name: &PrincipalName) -> Result<(), TokenError> {
-        self.token.remove(name).map(drop).ok_or_else(|| TokenError::Unknown(name.clone()))
+        self.token.remove(name).map(drop).ok_or_else(|| TokenError::unknown(name))
+    }
+
+    /// Returns a token by its name.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn named(&self, name: &PrincipalName) -> Result<&Token, TokenError> {
+        self.token.get(name).ok_or_else(|| TokenError::unknown(name))
     }
 
     /// Returns the tokens, by name.
@@ -113,6 +129,17 @@ impl Tokens {
     pub(crate) fn check(&self) -> Result<(), TokenError> {
         if self.token.len() > MAX_TOKENS { Err(TokenError::TooMany) } else { Ok(()) }
     }
+}
+
+impl TokenError {
+    fn unknown(name: &PrincipalName) -> Self {
+        if is_token(name) { Self::Secret } else { Self::Unknown(name.clone()) }
+    }
+}
+
+/// Returns whether what was given as a name has the form of a token.
+fn is_token(name: &PrincipalName) -> bool {
+    name.as_str().len() == TOKEN_BYTES && name.as_str().starts_with(TOKEN_PREFIX)
 }
 
 impl Token {
@@ -195,6 +222,22 @@ mod tests {
             "{text}"
         );
         assert_eq!(toml::from_str::<Tokens>(&text).unwrap(), tokens);
+    }
+
+    #[test]
+    fn a_token_in_the_place_of_its_name_is_not_repeated() {
+        let mut tokens = Tokens::default();
+        let secret = tokens.issue(name("a"), MaySet::ALL, None).unwrap();
+        let given = name(secret.reveal());
+        for error in [
+            tokens.issue(given.clone(), MaySet::ALL, None).unwrap_err(),
+            tokens.remove(&given).unwrap_err(),
+            tokens.named(&given).unwrap_err(),
+        ] {
+            assert_eq!(error, TokenError::Secret);
+            assert!(!error.to_string().contains(&secret.reveal()[4..]), "{error}");
+        }
+        assert!(matches!(tokens.remove(&name("tct_b")), Err(TokenError::Unknown(_))), "only a name");
     }
 
     #[test]

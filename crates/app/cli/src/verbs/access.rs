@@ -109,9 +109,8 @@ fn unknown(who: &Who, content: &Content) -> Option<String> {
         Who::User(name) if Users::is_local_name(name) && content.users.get(name).is_none() => {
             Some(format!("no user is named `{name}`"))
         }
-        Who::Token(name) if !content.tokens.iter().any(|(known, _)| known == name) => {
-            Some(format!("no token is named `{name}`"))
-        }
+        // By the first line of the error, which does not repeat a token.
+        Who::Token(name) => content.tokens.named(name).err()?.to_string().lines().next().map(str::to_owned),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::program::{run, run_with};
+use crate::program::{Running, command, run, run_with};
 
 const PASSWORD: &str = "correct horse battery";
 
@@ -20,6 +20,57 @@ fn access(folder: &Path, arguments: &[&str], input: &str) -> (i32, String, Strin
 
 fn content(folder: &Path, file: &str) -> String {
     std::fs::read_to_string(folder.join(file)).unwrap()
+}
+
+#[test]
+fn neither_command_nor_monitor_logs_a_token_or_a_password() {
+    let files = tempfile::tempdir().unwrap();
+    let folder = files.path().to_str().unwrap();
+    let everything = [("TALLYCAST_LOG", "trace")];
+    let mut told = Vec::new();
+    let mut access = |arguments: &[&str], input: &str| {
+        let output = run_with(&[&["access", "--access", folder], arguments].concat(), &everything, input);
+        told.extend_from_slice(&output.stderr);
+        output
+    };
+    access(&["user", "add", "ada", "--password-stdin"], PASSWORD);
+    access(&["user", "add", "ada", "--password-stdin"], PASSWORD);
+    access(&["user", "password", "bob", "--password-stdin"], PASSWORD);
+    let token = String::from_utf8(access(&["token", "new", "scraper"], "").stdout).unwrap().trim().to_owned();
+    // A token where its name belongs.
+    let misplaced = format!("token:{token}");
+    for arguments in [&["token", "remove", &token] as &[&str], &["explain", &misplaced, "read", "lab/a"]] {
+        let output = access(arguments, "");
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true));
+    }
+    let listed =
+        [&["token", "list"] as &[&str], &["user", "list"], &["check"]].map(|it| access(it, "").stdout);
+    told.extend(listed.concat());
+    let log = files.path().join("log");
+    let bus = support::ports::private_bus();
+    let arguments = ["monitor", "--json", "--listen", "127.0.0.1:0", "--access", folder, "--bus", &bus];
+    let mut monitor = command(&arguments);
+    monitor.envs(everything).stderr(std::fs::File::create(&log).unwrap());
+    let monitor = Running::of(&mut monitor, &arguments);
+    let listening = monitor.wait_for("its address", |line| line["event"] == "listening");
+    let address = listening["address"].as_str().unwrap();
+    let ask = |line: &str, headers: &str, body: &str| {
+        support::http::ask(address, &format!("{line} HTTP/1.1\r\nHost: {address}\r\n{headers}"), body)
+    };
+    let bearer = format!("Authorization: Bearer {token}");
+    assert_eq!(ask("GET /metrics", &bearer, "").status, 200);
+    assert_eq!(ask("GET /metrics", &format!("{bearer}0"), "").status, 401);
+    let body = json!({"user": "ada", "password": PASSWORD}).to_string();
+    let signed_in = ask("POST /api/sign-in", "Content-Type: application/json", &body);
+    let session = signed_in.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let (_, session) = session.split(';').next().unwrap().split_once('=').unwrap();
+    drop(monitor);
+    told.extend(std::fs::read(&log).unwrap());
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains("that is a token, not its name") && told.contains("TRACE"), "{told}");
+    for (what, secret) in [("token", &token[4..]), ("password", PASSWORD), ("session", session)] {
+        assert!(!told.contains(secret), "a {what} is told");
+    }
 }
 
 /// Writes the rules.

@@ -21,6 +21,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use time::OffsetDateTime;
 use units::WallTime;
+use zeroize::Zeroizing;
 
 use super::provider;
 use crate::clock::{self, Moment};
@@ -126,9 +127,12 @@ impl Authority {
         if !is_own || mode & 0o077 != 0 {
             return Err(AuthorityError::Exposed { path: path.to_owned(), mode });
         }
-        let mut text = String::new();
-        Read::take(&mut file, MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
+        // Of its final size at once: a buffer that grows leaves copies of the key behind.
+        let capacity = usize::try_from(metadata.len().min(MAX_FILE_BYTES)).unwrap_or_default() + 1;
+        let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
+        Read::take(&mut file, MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
         let malformed = || AuthorityError::Malformed(path.to_owned());
+        let text = std::str::from_utf8(&bytes).map_err(|_| malformed())?;
         let certificate = CertificateDer::from_pem_slice(text.as_bytes()).map_err(|_| malformed())?;
         let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| malformed())?;
         let key = KeyPair::try_from(&key).map_err(|_| malformed())?;
@@ -163,7 +167,9 @@ impl Authority {
         (params.not_before, params.not_after) = (now - CLOCKS_BEHIND, now + AUTHORITY_VALIDITY);
         let certificate = params.self_signed(&key).map_err(AuthorityError::Names)?;
         let draft = draft_of(&path);
-        write(&draft, 0o600, &format!("{}{}", certificate.pem(), key.serialize_pem())).map_err(failed)?;
+        let key_text = Zeroizing::new(key.serialize_pem());
+        let text = Zeroizing::new([certificate.pem().as_str(), &key_text].concat());
+        write(&draft, 0o600, &text).map_err(failed)?;
         // A link, unlike a renaming, replaces nothing.
         let linked = fs::hard_link(&draft, &path);
         fs::remove_file(&draft).map_err(failed)?;
@@ -310,6 +316,8 @@ mod tests {
             fs::write(&path, text).unwrap();
             assert!(matches!(Authority::open(folder.path()), Err(AuthorityError::Malformed(_))), "{text}");
         }
+        fs::write(&path, b"\xff\xfe").unwrap();
+        assert!(matches!(Authority::open(folder.path()), Err(AuthorityError::Malformed(_))), "no text");
     }
 
     #[test]

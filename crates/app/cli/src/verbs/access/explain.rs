@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use access::{Decision, May, Policy, Principal, PrincipalName, Reach, Who};
 use anyhow::bail;
 use clap::Args;
-use identity::{Content, Folder, TokenError, UserError, Users};
+use identity::{Content, Folder, UserError, Users};
 use sample::{StreamName, StreamPattern};
 use serde::Serialize;
 
@@ -153,8 +153,7 @@ fn principal(arguments: &Arguments, content: &Content) -> anyhow::Result<(Princi
         Who::Anyone => Principal::anonymous(),
         Who::User(name) => user(name, &content.users)?,
         Who::Token(name) => {
-            let found = content.tokens.iter().find(|(known, _)| **known == name);
-            let (_, token) = found.ok_or(TokenError::Unknown(name.clone()))?;
+            let token = content.tokens.named(&name)?;
             if let Some(expires) = token.expires.filter(|_| !token.is_valid(sys::clock::wall())) {
                 eprintln!("note: the token `{name}` expired at {expires}");
                 is_expired = true;
