@@ -5,8 +5,11 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use identity::{Folder, Secret};
 use monitor::{MonitorConfig, MonitorHandle};
 use tallycast::{Bus, Dtype, Node};
+
+use crate::private_files::PrivateFolder;
 
 /// Watchdog: an answer that takes longer means that the monitor hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,12 +22,31 @@ pub fn address() -> SocketAddr {
     MONITOR.get_or_init(start).address()
 }
 
+/// Returns the token `fuzz` of the monitor, which may read.
+///
+/// # Panics
+/// If the system has no room for its files.
+pub fn token() -> &'static str {
+    access().1.reveal()
+}
+
+fn access() -> &'static (PrivateFolder, Secret) {
+    static ACCESS: OnceLock<(PrivateFolder, Secret)> = OnceLock::new();
+    ACCESS.get_or_init(|| {
+        let files = PrivateFolder::new();
+        let (name, scopes) = ("fuzz".parse().expect("a name"), "read".parse().expect("a right"));
+        let issued = Folder::new(files.path()).change_tokens(|tokens| tokens.issue(name, scopes, None));
+        (files, issued.expect("a folder of our own"))
+    })
+}
+
 fn start() -> MonitorHandle {
     let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     let bus: Bus = format!("udp://239.84.0.0:{port}?iface=lo").parse().expect("a bus");
     let node = || Node::builder().bus(bus.clone()).station("bench").build().expect("a node");
     let mut config = MonitorConfig::new(node());
     config.listen = "127.0.0.1:0".parse().expect("an address");
+    config.access = Some(access().0.path().to_owned());
     let handle = monitor::start(config).expect("loopback takes a monitor");
     // A second of samples, with a hole, and none after it: the data to query never change.
     let mut publisher = node().publisher(STREAM).dtype(Dtype::F8).rate(1_000).channel(("x", "V")).open();
@@ -51,11 +73,20 @@ pub struct Answer {
 
 /// Requests `target`, which is put into the request unchanged.
 pub fn ask(method: &str, target: &[u8], body: &[u8]) -> Answer {
+    ask_with(method, target, b"", body)
+}
+
+/// Requests `target` with further header lines, which are put into the request unchanged.
+///
+/// # Panics
+/// If the monitor does not answer.
+pub fn ask_with(method: &str, target: &[u8], headers: &[u8], body: &[u8]) -> Answer {
     let address = address();
     let mut stream = TcpStream::connect(address).expect("the monitor listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
     let head = format!("Host: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-    let request = [method.as_bytes(), b" ", target, b" HTTP/1.1\r\n", head.as_bytes(), body].concat();
+    let request =
+        [method.as_bytes(), b" ", target, b" HTTP/1.1\r\n", headers, head.as_bytes(), body].concat();
     // A request that is refused early may not be read to the end.
     let _ = stream.write_all(&request);
     let mut bytes = Vec::new();
