@@ -43,8 +43,10 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
   'receiver_checksum', 'receiver_no_socket', 'receiver_socket_filter', 'receiver_socket_buffer', 'receiver_udp_memory',
   'decode', 'late', 'reader_lag', 'deadline', 'browser', 'archive_write'];
 
-/** Somebody forges one of the streams. @param {Signal} s */
-const unauthentic = (s) => (s.name === 'test/chirp' ? { unauthentic: { no_key: 0, bad_tag: 12_345, replayed: 34, wrong_sender: 0, clear: 0 } } : {});
+/** Somebody forges this stream. */
+const FORGED = 'test/chirp';
+/** What of it was not authentic. @param {Signal} s */
+const unauthentic = (s) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345, replayed: 34, wrong_sender: 0, clear: 0 } } : {});
 
 /** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean}} Options `spoil`: every n-th frame cannot be read */
 
@@ -113,6 +115,7 @@ class Bus {
       samples_per_s: s.silent ? 0 : s.rate, lost_elements: lost, lost_last_hour_elements: lost,
       unsettled_elements: recent.filter((h) => !h.settled).reduce((sum, h) => sum + h.samples, 0),
       health: s.silent ? 'stale' : losing ? 'losing' : 'ok',
+      ...(s.name === FORGED ? { unauthentic_datagrams: 12_379 } : {}),
       ...(sparks ? { spark: this.spark(s, now) } : {}),
     };
   }

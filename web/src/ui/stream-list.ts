@@ -8,6 +8,7 @@ import { traceColours } from '../model/colour';
 import { samples } from '../model/gaps';
 import { duration, short } from '../model/quantity';
 import { channelsToPlot, step, treeRows, type Row } from '../model/tree';
+import { unauthenticLine } from '../model/unauthentic';
 import type { SparkBucket, Stream, TraceRequest } from '../wire/messages';
 import { byId, el, icon, setAttribute, setText } from './dom';
 import { Sparklines, type Spark } from './sparklines';
@@ -312,6 +313,11 @@ function ageText(stream: Stream): string {
 }
 
 function markText(stream: Stream): string {
+  const alarm = stream.unauthenticDatagrams > 0 ? `⚠ ${short(stream.unauthenticDatagrams)} unauthentic` : '';
+  return [healthText(stream), alarm].filter((part) => part !== '').join(' · ');
+}
+
+function healthText(stream: Stream): string {
   const lost = Math.ceil(stream.lostLastHour / stream.elementsPerSample);
   if (stream.health === 'stale') return `◌ silent ${duration(Math.round(stream.ageNs / 1e9) * 1e9)}`;
   if (stream.health === 'ended') return '■ ended';
@@ -321,5 +327,9 @@ function markText(stream: Stream): string {
 function hoverText(stream: Stream): string {
   const lost = samples(Math.ceil(stream.lostElements / stream.elementsPerSample));
   const channels = stream.channels.map((channel) => `${channel.name} ${channel.unit}`.trim()).join(', ');
-  return `${stream.name}\n${channels}\n${stream.dtype}, from ${stream.station || 'an unnamed station'}\nnewest ${duration(stream.ageNs)} ago · ${lost} lost since joining`;
+  return `${stream.name}\n${channels}\n${stream.dtype}, from ${stream.station || 'an unnamed station'}\nnewest ${duration(stream.ageNs)} ago · ${lost} lost since joining${forgedText(stream)}`;
+}
+
+function forgedText({ unauthenticDatagrams }: Stream): string {
+  return unauthenticDatagrams === 0 ? '' : `\n${unauthenticLine(new Map([['', unauthenticDatagrams]]))}`;
 }

@@ -47,6 +47,8 @@ export interface Stream {
   readonly lostElements: number;
   readonly lostLastHour: number;
   readonly unsettledElements: number;
+  /** Datagrams in its name that were not authentic: in no account. */
+  readonly unauthenticDatagrams: number;
   readonly health: Health;
   /** Null when this message left the sparkline out. */
   readonly spark: readonly SparkBucket[] | null;
@@ -77,6 +79,7 @@ export function readStream(value: unknown): Stream | null {
     lostElements: number(from, 'lost_elements'),
     lostLastHour: number(from, 'lost_last_hour_elements'),
     unsettledElements: number(from, 'unsettled_elements'),
+    unauthenticDatagrams: number(from, 'unauthentic_datagrams'),
     health: oneOf(from, 'health', HEALTH, 'ok'),
     spark: Array.isArray(from['spark']) ? from['spark'].map(readBucket) : null,
   };

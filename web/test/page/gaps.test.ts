@@ -145,6 +145,7 @@ describe('the account', () => {
     const alarm = page.locator('#unauthentic');
     expect(await alarm.isVisible()).toBe(false);
     await page.locator('.row-stream', { hasText: 'chirp' }).first().click();
+    expect((await page.locator('.row-stream', { hasText: 'chirp' }).first().locator('.row-mark').innerText())).toBe('⚠ 12.4\u202fk unauthentic');
     // Somebody forges it: an alarm, and the account balances as without it.
     await until('an alarm', () => alarm.isVisible());
     expect((await alarm.innerText()).replaceAll('\u202f', ' ')).toContain('12 379 datagrams were not authentic, and dropped');

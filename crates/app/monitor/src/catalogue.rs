@@ -114,6 +114,8 @@ struct StreamJson {
     lost_elements: u64,
     lost_last_hour_elements: u64,
     unsettled_elements: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unauthentic_datagrams: Option<u64>,
     health: &'static str,
     spark: Vec<Option<[f64; 2]>>,
 }
@@ -160,6 +162,7 @@ fn describe(slot: &StreamSlot, now: Moment) -> StreamJson {
         lost_elements: rows.lost.total() + rows.unexplained,
         lost_last_hour_elements: memory.lost_last_hour(now),
         unsettled_elements: rows.unsettled,
+        unauthentic_datagrams: Some(slot.unauthentic().total()).filter(|count| *count > 0),
         health: memory.health(now).name(),
         spark: spark(&memory, now),
     }
@@ -183,6 +186,7 @@ mod tests {
     use crate::admission::{Gatekeeper, SessionCookie};
     use crate::host_gate::Protection;
     use crate::scene;
+    use crate::unauthentic::Unauthentic;
     use axum::http::{HeaderMap, Method};
 
     /// Returns somebody without credentials, as a monitor at this address sees them.
@@ -205,6 +209,18 @@ mod tests {
         }
         assert!(Arc::ptr_eq(&listed.part(&none), &listed.part(&none)));
         assert_eq!(listed.parts.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_stream_is_listed_with_what_was_not_authentic_where_something_was() {
+        let history = History::default();
+        history.begin(&Arc::new(scene::info("lab/x", 10)), clock::now());
+        let listed = || {
+            serde_json::from_str::<serde_json::Value>(&Catalogue::default().listed(&history).whole).unwrap()
+        };
+        assert_eq!(listed()[0].get("unauthentic_datagrams"), None);
+        history.unauthentic_is("lab/x", Unauthentic { bad_tag: 2, clear: 1, ..Unauthentic::default() });
+        assert_eq!(listed()[0]["unauthentic_datagrams"], 3);
     }
 
     #[test]

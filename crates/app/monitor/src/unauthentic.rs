@@ -48,6 +48,12 @@ impl Unauthentic {
         *self == Self::default()
     }
 
+    /// Returns the sum over all reasons.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_reason().iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
     const fn plus(&self, other: &Self) -> Self {
         Self {
             no_key: self.no_key.saturating_add(other.no_key),
@@ -98,6 +104,7 @@ mod tests {
         let counts = Unauthentic { no_key: 1, bad_tag: 2, replayed: 3, wrong_sender: 4, clear: 5 };
         let named: serde_json::Map<String, serde_json::Value> =
             counts.by_reason().into_iter().map(|(reason, count)| (reason.to_owned(), count.into())).collect();
+        assert_eq!(counts.total(), 15);
         assert_eq!(serde_json::to_value(counts).unwrap(), serde_json::Value::Object(named));
     }
 }
