@@ -62,6 +62,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         settled_early: 0,
         port: None,
         age: None,
+        unauthentic: tallycast::UnauthenticCounts::default(),
     };
     let Some(known) = &memory.account else { return empty() };
     StreamAccount {
@@ -80,6 +81,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         settled_early: known.settled_early,
         port: known.port,
         age: known.age,
+        unauthentic: known.unauthentic,
         ..empty()
     }
 }
@@ -91,8 +93,8 @@ mod tests {
     use crate::clock;
     use crate::host_gate::Protection;
     use crate::scene;
-    use crate::unauthentic::Unauthentic;
     use axum::http::{HeaderMap, Method};
+    use tallycast::UnauthenticCounts;
 
     #[test]
     fn a_flood_of_forged_datagrams_is_told_beside_an_account_that_it_does_not_change() {
@@ -105,7 +107,7 @@ mod tests {
         let told = || account_of(&history.stream("lab/x").unwrap(), &history, &visitor);
         let before = told();
         assert!(before.get("unauthentic").is_none(), "{before}");
-        let counts = Unauthentic { bad_tag: 1_000_000, clear: 2, ..Unauthentic::default() };
+        let counts = UnauthenticCounts { bad_tag: 1_000_000, clear: 2, ..UnauthenticCounts::default() };
         history.unauthentic_is("lab/x", counts);
         history.unauthentic_is("lab/unknown", counts);
         let mut after = told();

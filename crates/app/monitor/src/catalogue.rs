@@ -186,8 +186,8 @@ mod tests {
     use crate::admission::{Gatekeeper, SessionCookie};
     use crate::host_gate::Protection;
     use crate::scene;
-    use crate::unauthentic::Unauthentic;
     use axum::http::{HeaderMap, Method};
+    use tallycast::UnauthenticCounts;
 
     /// Returns somebody without credentials, as a monitor at this address sees them.
     fn visitor(address: &str) -> Visitor {
@@ -219,7 +219,10 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&Catalogue::default().listed(&history).whole).unwrap()
         };
         assert_eq!(listed()[0].get("unauthentic_datagrams"), None);
-        history.unauthentic_is("lab/x", Unauthentic { bad_tag: 2, clear: 1, ..Unauthentic::default() });
+        history.unauthentic_is(
+            "lab/x",
+            UnauthenticCounts { bad_tag: 2, clear: 1, ..UnauthenticCounts::default() },
+        );
         assert_eq!(listed()[0]["unauthentic_datagrams"], 3);
     }
 

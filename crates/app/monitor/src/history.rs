@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use sample::Block;
-use tallycast::{StreamAccount, StreamGap, StreamInfo};
+use sample::{Block, StreamName};
+use tallycast::{StreamAccount, StreamGap, StreamInfo, UnauthenticCounts};
 
 use crate::clock::Moment;
 use crate::memory::{Budget, StreamMemory};
 use crate::totals::Totals;
-use crate::unauthentic::{Unauthentic, UnauthenticTotals};
+use crate::unauthentic::UnauthenticTotals;
 
 /// The most streams remembered: twenty times what a bus is tested with.
 const MAX_STREAMS: usize = 4_096;
@@ -61,8 +61,13 @@ impl StreamSlot {
         self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a receiver's counts of datagrams in its name that were not authentic.
+    fn unauthentic_is(&self, counts: UnauthenticCounts) {
+        self.unauthentic.lock().unwrap_or_else(PoisonError::into_inner).take(counts);
+    }
+
     /// Returns how many datagrams in its name were not authentic, over all epochs.
-    pub(crate) fn unauthentic(&self) -> Unauthentic {
+    pub(crate) fn unauthentic(&self) -> UnauthenticCounts {
         self.unauthentic.lock().unwrap_or_else(PoisonError::into_inner).sum()
     }
 
@@ -151,20 +156,28 @@ impl History {
 
     /// Takes the present state of the accounts.
     pub(crate) fn accounts_are(&self, accounts: Vec<StreamAccount>) {
+        let mut unauthentic: BTreeMap<StreamName, UnauthenticCounts> = BTreeMap::new();
         for account in accounts {
+            // Accounts of one receiver have the same counts, those that ended earlier ones.
+            let counts = unauthentic.entry(StreamName::clone(&account.stream)).or_default();
+            *counts = (*counts).max(account.unauthentic);
             if let Some(slot) = self.stream(account.stream.as_str()) {
                 slot.totals().take(&account);
                 slot.memory().account_is(account);
             }
         }
+        for (stream, counts) in unauthentic {
+            if let Some(slot) = self.stream(stream.as_str()) {
+                slot.unauthentic_is(counts);
+            }
+        }
     }
 
-    /// Takes a receiver's counts, since it joined a stream, of datagrams that were not authentic. Accounts and pictures do
-    /// not change by it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "receivers of secured streams will call it"))]
-    pub(crate) fn unauthentic_is(&self, stream: &str, counts: Unauthentic) {
+    /// Takes a receiver's counts of datagrams that were not authentic.
+    #[cfg(test)]
+    pub(crate) fn unauthentic_is(&self, stream: &str, counts: UnauthenticCounts) {
         if let Some(slot) = self.stream(stream) {
-            slot.unauthentic.lock().unwrap_or_else(PoisonError::into_inner).take(counts);
+            slot.unauthentic_is(counts);
         }
     }
 

@@ -57,4 +57,3 @@ pub use operators::{
 pub use server::{MonitorHandle, start};
 pub use stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 pub use tls::{Authority, AuthorityError, CertificateError, Tls, TlsError};
-pub use unauthentic::Unauthentic;

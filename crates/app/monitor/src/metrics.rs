@@ -21,7 +21,7 @@ use crate::operators::{OperatorState, OperatorStatus};
 use crate::shared::Shared;
 use crate::stored::DiskStatus;
 use crate::totals::Counts;
-use crate::unauthentic::Unauthentic;
+use tallycast::UnauthenticCounts;
 
 /// The media type of what [`Picture::encode`] returns.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -54,7 +54,7 @@ struct StreamCounts {
     unsettled: [u64; 2],
     moves: Vec<(String, &'static str, u64)>,
     lost_in_browsers: u64,
-    unauthentic: Unauthentic,
+    unauthentic: UnauthenticCounts,
     age_seconds: f64,
 }
 
@@ -351,7 +351,7 @@ impl Picture {
             Kind::Counter,
             vec![(Vec::new(), shared.reception.rings_distrusted() as f64)],
         );
-        let UnjoinedStreams { named, beyond, admission } = shared.reception.unjoined();
+        let UnjoinedStreams { named, beyond, admission, unauthentic } = shared.reception.unjoined();
         self.add(
             "tallycast_streams_unjoined".to_owned(),
             "requested streams that could not be joined: addresses, descriptors, memory or memberships were used up"
@@ -373,6 +373,12 @@ impl Picture {
                 .to_owned(),
             Kind::Counter,
             by_reason(&reasons),
+        );
+        self.add(
+            "tallycast_announcements_unauthentic".to_owned(),
+            "announcements that were refused on a secured bus, by reason".to_owned(),
+            Kind::Counter,
+            by_reason(&unauthentic.by_reason()),
         );
         let requests = shared.refusals.requests().into_iter();
         self.add(
@@ -471,7 +477,7 @@ mod tests {
             unsettled: [2, 20],
             moves: vec![("unexplained".to_owned(), "late", 1)],
             lost_in_browsers: 5,
-            unauthentic: Unauthentic { bad_tag: 6, ..Unauthentic::default() },
+            unauthentic: UnauthenticCounts { bad_tag: 6, ..UnauthenticCounts::default() },
             age_seconds: 0.5,
         };
         let mut picture = Picture { families: Vec::new() };

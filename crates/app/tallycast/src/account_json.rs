@@ -18,7 +18,7 @@ pub fn account_json(account: &StreamAccount) -> Value {
         let from = moved.from.map_or("unexplained", ledger::Stage::name);
         json!({"from": from, "to": moved.to, "datagrams": moved.datagrams})
     });
-    json!({
+    let mut json = json!({
         "stream": account.stream,
         "account": identity(account, (account.epoch, account.join)),
         "follows": account.follows.map(|before| identity(account, before)),
@@ -36,7 +36,11 @@ pub fn account_json(account: &StreamAccount) -> Value {
         "settled_early": account.settled_early,
         "socket": account.port.as_ref().map(socket_json),
         "gaps": gaps,
-    })
+    });
+    if !account.unauthentic.is_empty() {
+        json["unauthentic"] = json!(account.unauthentic);
+    }
+    json
 }
 
 /// Returns the id of an account of this account's reader: reader, epoch, and number of the account in the

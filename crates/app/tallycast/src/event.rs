@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cast::secure::UnauthenticCounts;
 use engine::PortStatus;
 use ledger::{Account, Gap, Reclassified, SampleRows};
 use sample::{Block, Schema, StreamName};
@@ -99,6 +100,8 @@ pub struct StreamAccount {
     pub port: Option<PortStatus>,
     /// Time since the last datagram of the publisher.
     pub age: Option<Duration>,
+    /// Datagrams in the stream's name that were not taken, of a secured stream; they are no part of the balance.
+    pub unauthentic: UnauthenticCounts,
 }
 
 impl StreamGap {

@@ -585,6 +585,7 @@ impl Flow {
             settled_early: 0,
             port: None,
             age: None,
+            unauthentic: crate::UnauthenticCounts::default(),
         }
     }
 }

@@ -65,5 +65,6 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         settled_early: 0,
         port: None,
         age: None,
+        unauthentic: crate::UnauthenticCounts::default(),
     }
 }

@@ -90,7 +90,37 @@ impl UnauthenticCounts {
 
     /// Returns the sum of all reasons.
     #[must_use]
-    pub const fn total(&self) -> u64 {
-        self.no_key + self.bad_tag + self.replayed + self.wrong_sender + self.clear
+    pub fn total(&self) -> u64 {
+        self.by_reason().iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Returns whether there were none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the higher of two counts for each reason.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            no_key: self.no_key.max(other.no_key),
+            bad_tag: self.bad_tag.max(other.bad_tag),
+            replayed: self.replayed.max(other.replayed),
+            wrong_sender: self.wrong_sender.max(other.wrong_sender),
+            clear: self.clear.max(other.clear),
+        }
+    }
+
+    /// Returns the sums of two counts.
+    #[must_use]
+    pub const fn plus(&self, other: &Self) -> Self {
+        Self {
+            no_key: self.no_key.saturating_add(other.no_key),
+            bad_tag: self.bad_tag.saturating_add(other.bad_tag),
+            replayed: self.replayed.saturating_add(other.replayed),
+            wrong_sender: self.wrong_sender.saturating_add(other.wrong_sender),
+            clear: self.clear.saturating_add(other.clear),
+        }
     }
 }

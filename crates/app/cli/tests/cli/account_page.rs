@@ -77,6 +77,7 @@ fn account() -> StreamAccount {
         settled_early: 0,
         port: Some(socket()),
         age: None,
+        unauthentic: tallycast::UnauthenticCounts::default(),
     }
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn ended(stream: Arc<StreamName>, epoch: Epoch) -> StreamAccount {
         settled_early: 0,
         port: None,
         age: None,
+        unauthentic: tallycast::UnauthenticCounts::default(),
     }
 }
 

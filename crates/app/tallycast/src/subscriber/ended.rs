@@ -108,6 +108,7 @@ pub(super) fn complete(account: &mut StreamAccount, socket: &StreamAccountView) 
     account.settled_early = socket.view.settled_early;
     account.port = Some(socket.port);
     account.age = Some(socket.age);
+    account.unauthentic = socket.unauthentic;
 }
 
 #[cfg(test)]
