@@ -37,8 +37,8 @@ const MAX_HOST_NAME_BYTES: usize = 64;
 /// Largest IP packet.
 const MAX_MTU: usize = 65_535;
 
-const OPTIONS: [&str; 10] =
-    ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "start", "shm", "access", "group"];
+const OPTIONS: [&str; 11] =
+    ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "start", "shm", "access", "group", "keys"];
 /// Returns the options of a bus with a network.
 fn known_options() -> Vec<&'static str> {
     OPTIONS.into_iter().chain(tuning::OPTIONS).collect()
@@ -55,7 +55,7 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 ///
 /// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
 /// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`), `start`
-/// (`beginning` or `now`), and those of [`Tuning`]. An explicit `udp://` address means that data are received
+/// (`beginning` or `now`), `keys` (the station's file of keys), and those of [`Tuning`]. An explicit `udp://` address means that data are received
 /// over UDP. With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared
 /// memory instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group
 /// whose rings are trusted like those of root and the own user.
@@ -83,6 +83,8 @@ pub struct Bus {
     /// Begin of streams for readers that wait for them; with [`Start::Now`] publishers do not keep their
     /// beginnings.
     pub start: Start,
+    /// The station's file of keys, with which streams are secured; the bus never has its content.
+    pub keys: Option<PathBuf>,
     /// Tuning of the data path.
     pub tuning: Tuning,
     /// Sharing of memory between processes of one host; `None` if they do not share it.
@@ -189,6 +191,7 @@ impl Bus {
             host_only: None,
             sending: Sending::Always,
             start: Start::Beginning,
+            keys: None,
             tuning: Tuning::default(),
         }
     }
@@ -309,6 +312,7 @@ impl FromStr for Bus {
         let bytes = "a number of bytes";
         bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
         bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
+        bus.keys = address.options.get("keys").map(|path| parse_keys(path)).transpose()?;
         bus.tuning = Tuning::parse(&address.options)?;
         bus.shm = parse_shm(address.options.get("shm"), &address.options)?;
         bus.sending = match address.options.get("send").map(String::as_str) {
@@ -350,6 +354,11 @@ impl Bus {
         let shm = parse_shm(Some(&directory), &options)?;
         Ok(Self::on_host(name, shm.ok_or(BusError::SharedMemory(directory))?))
     }
+}
+
+fn parse_keys(path: &str) -> Result<PathBuf, BusError> {
+    let (name, value, wanted) = ("keys", path.to_owned(), "a station's file of keys such as lab/daq-1.keys");
+    if path.is_empty() { Err(AddressError::Value { name, value, wanted }.into()) } else { Ok(path.into()) }
 }
 
 fn parse_shm(
@@ -411,6 +420,9 @@ impl fmt::Display for Bus {
         if self.start == Start::Now {
             write!(formatter, "&start={NOW}")?;
         }
+        if let Some(keys) = &self.keys {
+            write!(formatter, "&keys={}", keys.display())?;
+        }
         write!(formatter, "{}", self.tuning)?;
         match &self.shm {
             Some(shm) => {
@@ -453,6 +465,7 @@ mod tests {
             "udp://239.84.0.0:7400?shm=on&access=group&group=4711",
             "udp://239.84.0.0:7400?send=on_demand",
             "udp://239.84.0.0:7400?start=now",
+            "udp://239.84.0.0:7400?keys=lab/daq-1.keys&shm=on",
         ] {
             let bus: Bus = text.parse().unwrap();
             assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus);
@@ -498,6 +511,19 @@ mod tests {
         assert_eq!(start("udp://239.84.0.0?start=now"), Ok(Start::Now));
         let refused = start("udp://239.84.0.0?start=later").unwrap_err().to_string();
         assert!(refused.contains("beginning or now"), "{refused}");
+    }
+
+    #[test]
+    fn a_bus_names_its_file_of_keys() {
+        let keys = |text: &str| text.parse::<Bus>().map(|bus| bus.keys);
+        assert_eq!(keys("udp://239.84.0.0"), Ok(None));
+        assert_eq!(keys("udp://239.84.0.0?keys=daq-1.keys"), Ok(Some("daq-1.keys".into())));
+        let refused = keys("udp://239.84.0.0?keys=").unwrap_err().to_string();
+        assert!(refused.contains("a station's file of keys"), "{refused}");
+        // Within one host nothing is encrypted: the option would promise what is not done.
+        assert!(
+            keys("shm://lab?keys=daq-1.keys").unwrap_err().to_string().contains("unknown address option")
+        );
     }
 
     #[test]

@@ -49,6 +49,7 @@ mod event;
 mod flow;
 mod host_agent;
 mod host_view;
+mod membership;
 mod node;
 mod publisher;
 mod publisher_json;
@@ -76,8 +77,11 @@ pub use engine::{
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
 pub use host_agent::HostAgent;
 pub use host_view::{Reach, Start};
+pub use keyring::KeyringError;
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
-pub use node::{LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder, check_station};
+pub use node::{
+    LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder, check_station, host_name,
+};
 pub use publisher::{EarlierEpochs, OnFull, PublishError, Publisher, PublisherBuilder};
 pub use publisher_json::publisher_json;
 pub use ring::shared::Access;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
     ReceivesFor, RingName, SendAgent, SendConfig, SendError, UnjoinedStreams, Withheld,
 };
+use keyring::KeyringError;
 use ledger::LedgerConfig;
 use ring::shared::{Access, CreateError};
 use sample::{PatternError, SchemaError, StreamPattern};
@@ -21,6 +23,7 @@ use wire::Description;
 
 use crate::bus::{Bus, BusError};
 use crate::host_view::{HostView, Reach, Start};
+use crate::membership::open_membership;
 use crate::publisher::PublisherBuilder;
 use crate::subscriber::{Pinned, Subscriber, SubscriberConfig};
 
@@ -104,6 +107,16 @@ pub enum NodeError {
     /// The bus's interface does not exist.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
+    /// The bus's file of keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeyringError),
+    /// The bus has keys, and nothing is secured with them.
+    #[error(
+        "the bus has keys={}, and this version does not secure streams yet\n\
+         omit keys= if its streams may be read and forged by others",
+        .0.display()
+    )]
+    NotSecured(PathBuf),
     /// A name or schema is not valid.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -219,10 +232,11 @@ impl NodeBuilder {
     /// Creates the node.
     ///
     /// # Errors
-    /// [`NodeError`] if the bus is not valid or its interface does not exist.
+    /// [`NodeError`] if the bus is not valid, or its interface or file of keys cannot be used.
     pub fn build(self) -> Result<Node, NodeError> {
         let bus = self.bus.map_or_else(Bus::from_env, Ok)?;
         bus.check()?;
+        let _membership = open_membership(&bus)?;
         let interface = bus.interface.as_deref().map(Interface::find).transpose()?;
         let receives_for = self.receives_for;
         if receives_for == ReceivesFor::Host && (bus.shm.is_none() || !bus.has_network()) {
@@ -597,8 +611,9 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Returns the host's name, up to the maximum of the protocol.
-fn host_name() -> String {
+/// Returns the host's name, up to the maximum of the protocol: the station's name unless another is given.
+#[must_use]
+pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "station".to_owned());
     station_of(name.trim())
 }
