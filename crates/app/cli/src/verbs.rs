@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 #[cfg(feature = "instruments")]
 pub(crate) mod instruments;
+mod keys;
 mod list;
 mod monitor;
 mod publish;
@@ -86,6 +87,9 @@ pub(crate) enum Verb {
     /// Say who may read, publish, derive, steer and administer: users, tokens, rules
     #[command(after_help = access::EXAMPLES)]
     Access(access::Arguments),
+    /// Secure the streams of a laboratory: keys of its stations, rotation
+    #[command(after_help = keys::EXAMPLES)]
+    Keys(keys::Arguments),
     /// Check a settings file, or show every setting and its origin
     #[command(after_help = config::EXAMPLES)]
     Config(config::Arguments),
@@ -114,6 +118,7 @@ impl Verb {
             #[cfg(feature = "instruments")]
             Self::Instruments(verb) => verb.run(),
             Self::Access(arguments) => access::run(arguments, sources),
+            Self::Keys(arguments) => keys::run(arguments, sources),
             Self::Config(arguments) => config::run(arguments, sources),
         }
     }

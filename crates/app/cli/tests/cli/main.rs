@@ -11,6 +11,7 @@ mod audit;
 mod demo;
 mod doctor;
 mod heard;
+mod keys;
 mod playback;
 mod program;
 mod query;

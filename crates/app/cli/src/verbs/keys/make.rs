@@ -1,0 +1,190 @@
+//! `tallycast keys new`, `add` and `renew`: files of keys and certificates.
+
+use std::fs::DirBuilder;
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use keyring::{Change, create_authority, create_station, random_secret, read_authority, read_station};
+use keys::{AuthorityFile, KeyFile, StationKeys, Suite};
+use sys::private_file::FileError;
+use tallycast::{Bus, WallTime};
+use units::text;
+
+use super::{Files, draw, file_name, suite};
+use crate::settings::Sources;
+
+/// Keys are valid since this long before they are made: clocks of other stations may be behind.
+const CLOCKS_BEHIND: Duration = Duration::from_secs(3_600);
+/// The bus that is secured unless another is named.
+const USUAL_BUS: &str = "udp://239.84.0.0:7400?shm=on";
+
+#[derive(Args, Debug)]
+pub(super) struct New {
+    /// Folder of the files, made if need be
+    #[arg(default_value = "keys", value_name = "FOLDER")]
+    folder: PathBuf,
+    /// Name of the laboratory
+    #[arg(long, default_value = "lab", value_name = "NAME")]
+    laboratory: String,
+    /// Encryption of datagrams
+    #[arg(long, default_value = Suite::default().name(), value_parser = suite())]
+    suite: Suite,
+    #[command(flatten)]
+    validity: Validity,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Add {
+    /// Name of the station, by default that of its host
+    #[arg(value_name = "STATION")]
+    station: String,
+    /// File of the laboratory's authority
+    #[arg(long, value_name = "FILE")]
+    authority: PathBuf,
+    /// File of another station: the new one is beside it, and has the same secrets
+    #[arg(long, value_name = "FILE")]
+    like: PathBuf,
+    #[command(flatten)]
+    validity: Validity,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Renew {
+    #[command(flatten)]
+    files: Files,
+    /// File of the laboratory's authority
+    #[arg(long, value_name = "FILE")]
+    authority: PathBuf,
+    #[command(flatten)]
+    validity: Validity,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+struct Validity {
+    /// Validity of the certificate from now on
+    #[arg(long, default_value = "365d", value_name = "DURATION", value_parser = text::duration)]
+    valid: Duration,
+}
+
+impl Validity {
+    fn at(self, now: WallTime) -> Range<WallTime> {
+        since(now)..now.offset(nanos(self.valid))
+    }
+}
+
+fn since(now: WallTime) -> WallTime {
+    now.offset(-nanos(CLOCKS_BEHIND))
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Makes a laboratory's authority and its first station.
+pub(super) fn new(new: &New, now: WallTime, sources: &Sources) -> anyhow::Result<()> {
+    let settings = sources.load()?;
+    let station = Some(settings.text("bus.station", None)?).filter(|name| !name.is_empty());
+    let station = station.unwrap_or_else(tallycast::host_name);
+    let authority_path = new.folder.join(file_name(&new.laboratory, "authority")?);
+    let station_path = new.folder.join(file_name(&station, "keys")?);
+    let authority = AuthorityFile::new(&new.laboratory, random_secret());
+    let authority = authority.expect("a name of a file is a name of a laboratory");
+    let keys =
+        StationKeys::new(&authority, &station, [random_secret(), random_secret()], new.validity.at(now))?;
+    let file = KeyFile::new(&authority, keys, draw(new.suite, since(now), &[]))?;
+    let folder = || format!("cannot make the folder {}", new.folder.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(&new.folder).with_context(folder)?;
+    // A station without its authority, or the reverse, would be of no use.
+    if std::fs::symlink_metadata(&station_path).is_ok() {
+        return Err(FileError::Exists(station_path).into());
+    }
+    create_authority(&authority_path, &authority)?;
+    if let Err(error) = create_station(&station_path, &file) {
+        // Made a moment ago; an authority without stations is of no use.
+        let _ = std::fs::remove_file(&authority_path);
+        return Err(error.into());
+    }
+    let (authority, station) = (authority_path.display(), station_path.display());
+    let bus = secured(&settings.text("bus.address", None)?, &station_path)?;
+    Ok(writeln!(
+        std::io::stdout(),
+        "{authority}: certifies stations; keep it, and a copy, where no station is\n\
+         {station}: secures this station\n\n\
+         The bus of this station:\n  export TALLYCAST_BUS='{bus}'\n\
+         Another station:\n  tallycast keys add NAME --authority {authority} --like {station}"
+    )?)
+}
+
+/// Returns a bus with this file of keys in place of another.
+fn secured(bus: &str, station: &Path) -> anyhow::Result<String> {
+    let has_network = bus.parse::<Bus>()?.has_network();
+    let bus = if has_network { bus } else { USUAL_BUS };
+    let (address, options) = bus.split_once('?').unwrap_or((bus, ""));
+    let others = options.split('&').filter(|option| !option.is_empty() && !option.starts_with("keys="));
+    let path = std::path::absolute(station).context("cannot tell the folder of this process")?;
+    let keys = format!("keys={}", path.display());
+    let options: Vec<&str> = others.chain([keys.as_str()]).collect();
+    Ok(format!("{address}?{}", options.join("&")))
+}
+
+/// Makes the file of another station.
+pub(super) fn add(add: &Add, now: WallTime) -> anyhow::Result<()> {
+    let name = file_name(&add.station, "keys")?;
+    let (authority, like) = (read_authority(&add.authority)?, read_station(&add.like)?);
+    check_authority(&authority, &like, &add.like)?;
+    let seeds = [random_secret(), random_secret()];
+    let keys = StationKeys::new(&authority, &add.station, seeds, add.validity.at(now))?;
+    let path = add.like.with_file_name(name);
+    create_station(&path, &like.for_station(keys)?)?;
+    let path = path.display();
+    Ok(writeln!(
+        std::io::stdout(),
+        "{path}: secures the station {}\nCopy it there by a safe way, as scp, for the user who runs tallycast:\n  \
+         scp -p {path} {}:",
+        add.station,
+        add.station
+    )?)
+}
+
+/// Gives stations new certificates.
+pub(super) fn renew(renew: &Renew, now: WallTime) -> anyhow::Result<()> {
+    let authority = read_authority(&renew.authority)?;
+    let mut change = Change::default();
+    for path in &renew.files.files {
+        let file = read_station(path)?;
+        check_authority(&authority, &file, path)?;
+        let keys = file.station().clone().certified(&authority, renew.validity.at(now));
+        change.stage(path, &file.for_station(keys)?)?;
+    }
+    Ok(change.commit()?)
+}
+
+fn check_authority(authority: &AuthorityFile, file: &KeyFile, path: &Path) -> anyhow::Result<()> {
+    if authority.authority().public() == file.authority() {
+        return Ok(());
+    }
+    bail!(
+        "{} belongs to another laboratory, `{}`\nname the authority's file of that one",
+        path.display(),
+        file.laboratory()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secured_bus_keeps_its_other_options() {
+        let secured = |bus: &str| secured(bus, Path::new("/lab/daq-1.keys")).unwrap();
+        assert_eq!(secured("udp://239.84.0.0"), "udp://239.84.0.0?keys=/lab/daq-1.keys");
+        let other = "udp://239.85.0.0:7400?keys=/old.keys&shm=on";
+        assert_eq!(secured(other), "udp://239.85.0.0:7400?shm=on&keys=/lab/daq-1.keys");
+        assert_eq!(secured("shm://lab"), "udp://239.84.0.0:7400?shm=on&keys=/lab/daq-1.keys");
+    }
+}

@@ -1,0 +1,238 @@
+//! Files of keys from the command line.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program::{command, run};
+
+/// A folder in which the program runs.
+struct Scene(tempfile::TempDir);
+
+impl Scene {
+    /// Makes a laboratory with the station `daq-1` in the folder `keys`.
+    fn new() -> Self {
+        let scene = Self(tempfile::tempdir().unwrap());
+        let (code, _, told) = scene.keys(&["new", "--station", "daq-1"]);
+        assert_eq!(code, 0, "{told}");
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join("keys").join(name)
+    }
+
+    /// Runs `tallycast keys`; returns the exit code, the output and the messages.
+    fn keys(&self, arguments: &[&str]) -> (i32, String, String) {
+        let arguments = [&["keys"], arguments].concat();
+        let output = command(&arguments).current_dir(&self.0).output().unwrap();
+        crate::program::check_keys(&arguments, &output.stdout);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+
+    fn shown(&self, file: &str) -> Value {
+        let (code, shown, told) = self.keys(&["show", file, "--json"]);
+        assert_eq!(code, 0, "{told}");
+        serde_json::from_str(&shown).unwrap()
+    }
+
+    /// Returns the tokens of a file's secrets with their states.
+    fn secrets(&self, file: &str) -> Vec<(String, String)> {
+        let of = |secret: &Value, key: &str| secret[key].as_str().unwrap().to_owned();
+        let shown = self.shown(file);
+        shown["secrets"].as_array().unwrap().iter().map(|it| (of(it, "token"), of(it, "state"))).collect()
+    }
+
+    fn add(&self, station: &str) -> (i32, String, String) {
+        self.keys(&["add", station, "--authority", "keys/lab.authority", "--like", "keys/daq-1.keys"])
+    }
+}
+
+/// Returns the secrets that a file of keys quotes.
+fn secrets_in(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let secret = |line: &&str| ["signing", "exchange", "value"].iter().any(|name| line.starts_with(name));
+    text.lines().filter(secret).map(|line| line.split('"').nth(1).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_laboratory_is_made_for_its_owner_alone_and_the_next_commands_are_told() {
+    let scene = Scene(tempfile::tempdir().unwrap());
+    let (code, told, _) = scene.keys(&["new", "--station", "daq-1", "--laboratory", "hall-3"]);
+    assert_eq!(code, 0, "{told}");
+    for name in ["hall-3.authority", "daq-1.keys"] {
+        assert_eq!(std::fs::metadata(scene.path(name)).unwrap().mode() & 0o7777, 0o600, "{name}");
+    }
+    assert_eq!(std::fs::metadata(scene.path("")).unwrap().mode() & 0o777, 0o700);
+    let bus = format!("udp://239.84.0.0:7400?shm=on&keys={}", scene.path("daq-1.keys").display());
+    assert!(told.contains(&format!("export TALLYCAST_BUS='{bus}'")), "{told}");
+    assert!(
+        told.contains("tallycast keys add NAME --authority keys/hall-3.authority --like keys/daq-1.keys")
+    );
+    for secret in secrets_in(&scene.path("daq-1.keys")) {
+        assert!(!told.contains(&secret));
+    }
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let scene = Scene::new();
+    let before = std::fs::read(scene.path("daq-1.keys")).unwrap();
+    let (code, _, told) = scene.keys(&["new", "--station", "daq-1", "--laboratory", "other"]);
+    assert!(code == 2 && told.contains("keys/daq-1.keys exists, and nothing is overwritten"), "{told}");
+    assert!(!scene.path("other.authority").exists());
+    let (code, _, told) = scene.keys(&["new", "--station", "daq-2"]);
+    assert!(code == 2 && told.contains("keys/lab.authority exists"), "{told}");
+    assert!(!scene.path("daq-2.keys").exists());
+    assert_eq!(scene.add("daq-1").0, 2);
+    assert_eq!(std::fs::read(scene.path("daq-1.keys")).unwrap(), before);
+}
+
+#[test]
+fn another_station_has_the_same_secrets_and_keys_of_its_own() {
+    let scene = Scene::new();
+    let (code, told, _) = scene.add("daq-2");
+    assert!(code == 0 && told.contains("scp -p keys/daq-2.keys daq-2:"), "{told}");
+    let [one, other] = ["keys/daq-1.keys", "keys/daq-2.keys"].map(|file| scene.shown(file));
+    assert_eq!((&one["secrets"], &one["authority"]), (&other["secrets"], &other["authority"]));
+    assert_eq!(other["station"], "daq-2");
+    assert!(one["signing"] != other["signing"] && one["exchange"] != other["exchange"]);
+    assert_eq!(scene.keys(&["check", "keys/daq-1.keys", "keys/daq-2.keys"]).0, 0);
+}
+
+#[test]
+fn a_file_is_shown_without_its_secrets() {
+    let scene = Scene::new();
+    let (_, text, _) = scene.keys(&["show", "keys/daq-1.keys"]);
+    let (_, json, _) = scene.keys(&["show", "keys/daq-1.keys", "--json"]);
+    for shown in [&text, &json] {
+        assert!(
+            shown.contains("daq-1") && shown.contains("aes-256-gcm") && shown.contains("in use"),
+            "{shown}"
+        );
+        assert!(shown.contains("SHA256:"), "{shown}");
+    }
+    let secrets = secrets_in(&scene.path("daq-1.keys"));
+    assert_eq!(secrets.len(), 3);
+    for secret in secrets {
+        assert!(!text.contains(&secret[..12]) && !json.contains(&secret[..12]));
+    }
+}
+
+#[test]
+fn a_rotation_gives_all_stations_the_same_next_secret_and_the_old_one_is_retired_later() {
+    let scene = Scene::new();
+    scene.add("daq-2");
+    let files = ["keys/daq-1.keys", "keys/daq-2.keys"];
+    let old = scene.secrets(files[0])[0].0.clone();
+    let (code, told, _) = scene.keys(&[&["rotate"], &files[..], &["--suite", "chacha20-poly1305"]].concat());
+    assert!(code == 0 && told.contains(&format!("tallycast keys retire {old} FILE")), "{told}");
+    assert_eq!(scene.shown(files[0])["secrets"], scene.shown(files[1])["secrets"]);
+    let states: Vec<_> = scene.secrets(files[0]).into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["in use", "next"]);
+    assert_eq!(scene.shown(files[0])["secrets"][1]["suite"], "chacha20-poly1305");
+    // A secret that would be used before the next one could be known to a lost station is refused.
+    let (code, _, told) = scene.keys(&[&["rotate"], &files[..], &["--from", "now"]].concat());
+    assert!(code == 2 && told.contains("comes after that"), "{told}");
+    let (code, _, told) = scene.keys(&[&["retire", old.as_str()], &files[..]].concat());
+    assert!(code == 2 && told.contains(&format!("members send with the secret {old} now")), "{told}");
+    let next = scene.secrets(files[0])[1].0.clone();
+    assert_eq!(scene.keys(&[&["retire", next.as_str()], &files[..]].concat()).0, 0);
+    assert_eq!(scene.keys(&[&["rotate"], &files[..], &["--from", "now"]].concat()).0, 0);
+    let states: Vec<_> = scene.secrets(files[1]).into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["accepted", "in use"]);
+    assert_eq!(scene.keys(&[&["retire", old.as_str()], &files[..]].concat()).0, 0);
+    assert_eq!(scene.secrets(files[0]), scene.secrets(files[1]));
+    assert_eq!(scene.secrets(files[0]).len(), 1);
+    assert_eq!(std::fs::metadata(scene.path("daq-1.keys")).unwrap().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn a_rotation_changes_all_files_or_none() {
+    let scene = Scene::new();
+    scene.add("daq-2");
+    let before = scene.secrets("keys/daq-1.keys");
+    std::fs::write(scene.path("daq-2.keys"), "format = 1\n").unwrap();
+    let (code, _, told) = scene.keys(&["rotate", "keys/daq-1.keys", "keys/daq-2.keys"]);
+    assert!(code == 2 && told.contains("daq-2.keys, line 1: `laboratory` is missing"), "{told}");
+    assert_eq!(scene.secrets("keys/daq-1.keys"), before);
+    let other = Scene::new();
+    let theirs = other.path("daq-1.keys");
+    let (code, _, told) = scene.keys(&["rotate", "keys/daq-1.keys", theirs.to_str().unwrap()]);
+    assert!(code == 2 && told.contains("belong to different laboratories"), "{told}");
+    assert_eq!(scene.secrets("keys/daq-1.keys"), before);
+}
+
+#[test]
+fn a_check_tells_what_keeps_a_station_from_the_bus() {
+    let scene = Scene::new();
+    scene.add("daq-2");
+    let check = || scene.keys(&["check", "keys/daq-1.keys", "keys/daq-2.keys"]);
+    assert_eq!(scene.keys(&["rotate", "keys/daq-2.keys"]).0, 0);
+    let (code, _, told) = check();
+    assert!(code == 1 && told.contains("daq-2.keys has other secrets than keys/daq-1.keys"), "{told}");
+    set_permissions(scene.path("daq-2.keys"), Permissions::from_mode(0o644)).unwrap();
+    let (code, _, told) = check();
+    assert!(code == 1 && told.contains("chmod 600 keys/daq-2.keys"), "{told}");
+    let authority = ["--authority", "keys/lab.authority"];
+    assert_eq!(scene.keys(&[&["renew", "keys/daq-1.keys", "--valid", "0s"], &authority[..]].concat()).0, 0);
+    let (code, _, told) = check();
+    assert!(code == 1 && told.contains("has expired") && told.contains("tallycast keys renew"), "{told}");
+    assert_eq!(scene.shown("keys/daq-1.keys")["valid"], false);
+    let keys = scene.shown("keys/daq-1.keys")["exchange"].clone();
+    assert_eq!(scene.keys(&[&["renew", "keys/daq-1.keys"], &authority[..]].concat()).0, 0);
+    assert_eq!(scene.keys(&["check", "keys/daq-1.keys"]).0, 0);
+    assert_eq!(scene.shown("keys/daq-1.keys")["exchange"], keys);
+}
+
+#[test]
+fn the_wrong_file_and_the_wrong_name_are_refused_with_the_remedy() {
+    let scene = Scene::new();
+    let (code, _, told) =
+        scene.keys(&["add", "daq-2", "--authority", "keys/daq-1.keys", "--like", "keys/daq-1.keys"]);
+    assert!(code == 2 && told.contains("this is the file of a station"), "{told}");
+    let (code, _, told) = scene.keys(&["show", "keys/lab.authority"]);
+    assert!(code == 2 && told.contains("this is the file of a laboratory's authority"), "{told}");
+    for name in ["../daq-2", ".daq", "daq 2", ""] {
+        let (code, _, told) = scene.add(name);
+        assert!(code == 2 && told.contains("names no file of keys"), "{name}: {told}");
+    }
+    let other = Scene::new();
+    let authority = other.path("lab.authority");
+    let (code, _, told) = scene.keys(&[
+        "add",
+        "daq-2",
+        "--authority",
+        authority.to_str().unwrap(),
+        "--like",
+        "keys/daq-1.keys",
+    ]);
+    assert!(code == 2 && told.contains("belongs to another laboratory, `lab`"), "{told}");
+    let (code, _, told) = scene.keys(&["rotate", "keys/daq-1.keys", "--from", "-10min"]);
+    assert!(code == 2 && told.contains("write now, +10min"), "{told}");
+    let (code, _, told) = scene.keys(&["retire", "1a2b", "keys/daq-1.keys"]);
+    assert!(code == 2 && told.contains("a token has 8 hexadecimal digits"), "{told}");
+}
+
+#[test]
+fn a_bus_with_keys_is_refused_where_nothing_is_secured_and_where_its_file_is_wrong() {
+    let scene = Scene::new();
+    let listed = |keys: &Path| {
+        let bus = format!("udp://239.84.0.0:7400?iface=lo&keys={}", keys.display());
+        let output = run(&["ls", "--bus", &bus]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let file = scene.path("daq-1.keys");
+    let (code, told) = listed(&file);
+    assert!(code == Some(2) && told.contains("this version does not secure streams yet"), "{told}");
+    let (code, told) = listed(&scene.path("daq-7.keys"));
+    assert!(code == Some(2) && told.contains("there is no file of keys"), "{told}");
+    let (code, told) = listed(&scene.path("lab.authority"));
+    assert!(code == Some(2) && told.contains("this is the file of a laboratory's authority"), "{told}");
+    set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+    let (code, told) = listed(&file);
+    assert!(code == Some(2) && told.contains(&format!("chmod 600 {}", file.display())), "{told}");
+}
