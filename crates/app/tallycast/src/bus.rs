@@ -58,7 +58,7 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 /// (`beginning` or `now`), `keys` (the station's file of keys), and those of [`Tuning`]. An explicit `udp://` address means that data are received
 /// over UDP. With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared
 /// memory instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group
-/// whose rings are trusted like those of root and the own user.
+/// whose rings are trusted like those of root and the own user. With `keys`, `access` is `owner` unless it says `group`.
 ///
 /// `shm://NAME` is a bus within one host, without a network; options `dir`, `access` and `group`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -157,6 +157,12 @@ pub enum BusError {
         "unknown group in group={0}: /etc/group has no such group\nuse a group from that file, or the number of another"
     )]
     Group(String),
+    /// The bus has keys, and every user of the host could read its rings.
+    #[error(
+        "the bus has keys, and access=all lets every user of this host read its streams in shared memory\n\
+         use access=owner, or access=group with group=NAME"
+    )]
+    SecuredForAll,
     /// The MTU is outside the range of datagrams.
     #[error("MTU of {mtu} bytes is out of range: {min} to {max}", min = .headers + wire::MIN_DATA_BYTES, max = MAX_MTU)]
     Mtu {
@@ -242,6 +248,9 @@ impl Bus {
     pub(crate) fn check(&self) -> Result<(), BusError> {
         let headers = self.headers_bytes();
         let mtu = self.datagram_bytes.saturating_add(headers);
+        if self.keys.is_some() && self.shm.as_ref().is_some_and(|shm| shm.access == Access::All) {
+            return Err(BusError::SecuredForAll);
+        }
         let fits = (wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes);
         if fits && mtu <= MAX_MTU { Ok(()) } else { Err(BusError::Mtu { mtu, headers }) }
     }
@@ -366,7 +375,9 @@ fn parse_shm(
     options: &BTreeMap<String, String>,
 ) -> Result<Option<SharedMemory>, BusError> {
     let group = options.get("group").map(|name| name.parse()).transpose()?;
-    let access = match options.get("access").map_or("all", String::as_str) {
+    // Rings hold plain samples: on a secured bus not every user of the host may read them.
+    let usual = if options.contains_key("keys") { "owner" } else { "all" };
+    let access = match options.get("access").map_or(usual, String::as_str) {
         "all" => Access::All,
         "group" => Access::Group,
         "owner" => Access::Owner,
@@ -518,6 +529,11 @@ mod tests {
         let keys = |text: &str| text.parse::<Bus>().map(|bus| bus.keys);
         assert_eq!(keys("udp://239.84.0.0"), Ok(None));
         assert_eq!(keys("udp://239.84.0.0?keys=daq-1.keys"), Ok(Some("daq-1.keys".into())));
+        let access = |text: &str| text.parse::<Bus>().unwrap().shm.map(|shm| shm.access);
+        assert_eq!(access("udp://239.84.0.0?shm=on&keys=k"), Some(Access::Owner));
+        assert_eq!(access("udp://239.84.0.0?shm=on&keys=k&access=group"), Some(Access::Group));
+        let open: Bus = "udp://239.84.0.0?shm=on&keys=k&access=all".parse().unwrap();
+        assert_eq!(open.check(), Err(BusError::SecuredForAll));
         let refused = keys("udp://239.84.0.0?keys=").unwrap_err().to_string();
         assert!(refused.contains("a station's file of keys"), "{refused}");
         // Within one host nothing is encrypted: the option would promise what is not done.

@@ -49,7 +49,6 @@ mod event;
 mod flow;
 mod host_agent;
 mod host_view;
-mod membership;
 mod node;
 mod publisher;
 mod publisher_json;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
     ReceivesFor, RingName, SendAgent, SendConfig, SendError, UnjoinedStreams, Withheld,
 };
-use keyring::KeyringError;
+use keyring::{Keyring, KeyringError};
 use ledger::LedgerConfig;
 use ring::shared::{Access, CreateError};
 use sample::{PatternError, SchemaError, StreamPattern};
@@ -23,7 +22,6 @@ use wire::Description;
 
 use crate::bus::{Bus, BusError};
 use crate::host_view::{HostView, Reach, Start};
-use crate::membership::open_membership;
 use crate::publisher::PublisherBuilder;
 use crate::subscriber::{Pinned, Subscriber, SubscriberConfig};
 
@@ -46,6 +44,8 @@ struct Inner {
     ledger: LedgerConfig,
     receives_for: ReceivesFor,
     rings: Option<HostRings>,
+    /// Keys of a secured bus.
+    keyring: Option<Arc<Keyring>>,
     send: Mutex<Option<Arc<SendAgent>>>,
     receive: Mutex<Option<Arc<ReceiveAgent>>>,
     last_epochs: LastEpochs,
@@ -110,13 +110,6 @@ pub enum NodeError {
     /// The bus's file of keys cannot be used.
     #[error(transparent)]
     Keys(#[from] KeyringError),
-    /// The bus has keys, and nothing is secured with them.
-    #[error(
-        "the bus has keys={}, and this version does not secure streams yet\n\
-         omit keys= if its streams may be read and forged by others",
-        .0.display()
-    )]
-    NotSecured(PathBuf),
     /// A name or schema is not valid.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -236,7 +229,8 @@ impl NodeBuilder {
     pub fn build(self) -> Result<Node, NodeError> {
         let bus = self.bus.map_or_else(Bus::from_env, Ok)?;
         bus.check()?;
-        let _membership = open_membership(&bus)?;
+        let keyring = bus.keys.as_ref().map(|path| Keyring::open(path, sys::clock::wall())).transpose()?;
+        let keyring = keyring.map(Arc::new);
         let interface = bus.interface.as_deref().map(Interface::find).transpose()?;
         let receives_for = self.receives_for;
         if receives_for == ReceivesFor::Host && (bus.shm.is_none() || !bus.has_network()) {
@@ -253,8 +247,18 @@ impl NodeBuilder {
         ledger.settle = self.settle.unwrap_or(ledger.settle);
         let (send, receive) = (Mutex::new(None), Mutex::new(None));
         let last_epochs = self.last_epochs;
-        let inner =
-            Inner { bus, interface, station, ledger, receives_for, rings, send, receive, last_epochs };
+        let inner = Inner {
+            bus,
+            interface,
+            station,
+            ledger,
+            receives_for,
+            rings,
+            keyring,
+            send,
+            receive,
+            last_epochs,
+        };
         Ok(Node { inner: Arc::new(inner) })
     }
 }
@@ -417,7 +421,7 @@ impl Node {
             report_access: bus.shm.as_ref().map_or_else(Access::default, |shm| shm.access),
             report_group: bus.group_id(),
             thread: bus.tuning.send_thread,
-            keyring: None,
+            keyring: self.inner.keyring.clone(),
         };
         let agent = Arc::new(SendAgent::start(config, bus.is_v6())?);
         Ok(Arc::clone(slot.insert(agent)))
@@ -450,7 +454,7 @@ impl Node {
             host: self.host_rings(),
             receives_for: self.inner.receives_for,
             from: bus.start.received(),
-            keyring: None,
+            keyring: self.inner.keyring.clone(),
         };
         let agent = Arc::new(ReceiveAgent::start(config)?);
         Ok(Arc::clone(slot.insert(agent)))

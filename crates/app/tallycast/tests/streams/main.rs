@@ -13,3 +13,4 @@ mod hostile;
 mod loopback;
 mod queue;
 mod scene;
+mod secured;

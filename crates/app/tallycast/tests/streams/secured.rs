@@ -1,0 +1,264 @@
+//! Secured streams over real sockets on this host's loopback, with an attacker in the group.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use keys::{AuthorityFile, GroupSecret, KeyFile, Secret, StationKeys, Suite};
+use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage, StreamAccount, Subscriber};
+use tempfile::TempDir;
+use units::WallTime;
+use wire::{Datagram, Kind, SecuredHead};
+
+use crate::scene::{node, sum, wait_until_joined, watch, watch_end};
+
+/// A pattern that no encryption makes by chance.
+const PLAINTEXT: i32 = 0x7a7a_7a7a;
+/// Datagrams of the attacker for each of the publisher's.
+const FORGERIES: usize = 10;
+
+/// A laboratory with a file of keys for each of two stations.
+struct Laboratory {
+    folder: TempDir,
+    authority: AuthorityFile,
+    first: GroupSecret,
+}
+
+impl Laboratory {
+    fn new() -> Self {
+        let authority = AuthorityFile::new("lab", keyring::random_secret()).unwrap();
+        Self { folder: tempfile::tempdir().unwrap(), authority, first: secret(sys::clock::wall()) }
+    }
+
+    fn station(&self, name: &str) -> KeyFile {
+        let now = sys::clock::wall();
+        let validity: Range<WallTime> = now.offset(-60_000_000_000)..now.offset(3_600_000_000_000);
+        let seeds: [Secret; 2] = [keyring::random_secret(), keyring::random_secret()];
+        let keys = StationKeys::new(&self.authority, name, seeds, validity).unwrap();
+        KeyFile::new(&self.authority, keys, self.first.clone()).unwrap()
+    }
+
+    /// Writes a new station's file, and returns the bus with it.
+    fn bus(&self, base: &Bus, station: &str) -> Bus {
+        let path = self.folder.path().join(format!("{station}.keys"));
+        keyring::create_station(&path, &self.station(station)).unwrap();
+        let mut bus = base.clone();
+        bus.keys = Some(path);
+        bus
+    }
+}
+
+fn secret(from: WallTime) -> GroupSecret {
+    GroupSecret::new(keyring::random_token(), Suite::default(), keyring::random_secret(), from)
+}
+
+fn publisher(node: &Node) -> Publisher {
+    node.publisher("lab/probe").dtype(Dtype::I32).rate("100k").channels([("a", "V")]).open().unwrap()
+}
+
+/// Sends samples in blocks that the reader has taken before the next; returns how many samples arrived.
+fn send(publisher: &mut Publisher, subscriber: &mut Subscriber, blocks: u64, mut after: impl FnMut()) -> u64 {
+    let mut delivered = 0;
+    for _ in 0..blocks {
+        publisher.send(&[PLAINTEXT; 1_000]).unwrap();
+        after();
+        let sent = publisher.next_index();
+        watch(subscriber, |event| match event {
+            Event::Block(block) => {
+                assert!(block.elements::<i32>().unwrap().iter().all(|value| *value == PLAINTEXT));
+                delivered += block.samples;
+                (block.first_index + block.samples == sent).then_some(())
+            }
+            Event::Gap(gap) => (gap.first_index() + gap.samples() == sent).then_some(()),
+            _ => None,
+        });
+    }
+    delivered
+}
+
+/// Reads until the stream has ended; returns its accounts.
+fn ended(subscriber: &mut Subscriber) -> Vec<StreamAccount> {
+    let mut accounts = Vec::new();
+    watch_end(subscriber, |event| {
+        if let Event::Ended(account) = event {
+            accounts.push(account.clone());
+        }
+    });
+    accounts
+}
+
+/// A socket in the stream's group that receives all, and sends from an address of its own.
+fn attacker(group: SocketAddr) -> UdpSocket {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+    socket.set_reuse_address(true).unwrap();
+    socket.set_recv_buffer_size(1 << 22).unwrap();
+    socket.set_multicast_if_v4(&Ipv4Addr::LOCALHOST).unwrap();
+    socket.bind(&group.into()).unwrap();
+    let socket = UdpSocket::from(socket);
+    let SocketAddr::V4(group) = group else { panic!("{group}") };
+    socket.join_multicast_v4(group.ip(), &Ipv4Addr::LOCALHOST).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+/// Takes the datagrams that have arrived.
+fn captured(socket: &UdpSocket) -> Vec<Vec<u8>> {
+    let mut buffer = [0; 2_048];
+    std::iter::from_fn(|| socket.recv(&mut buffer).ok().map(|size| buffer[..size].to_vec())).collect()
+}
+
+fn group_of(bus: &Bus, publisher: &Publisher) -> SocketAddr {
+    bus.group(wire::stream_id(publisher.name(), publisher.schema()))
+}
+
+#[test]
+fn a_secured_stream_arrives_whole_and_shows_nothing_to_others() {
+    let (laboratory, base) = (Laboratory::new(), crate::scene::bus());
+    let mut subscriber =
+        node(&laboratory.bus(&base, "desk")).subscriber("**").reader("reader").open().unwrap();
+    let bus = laboratory.bus(&base, "daq");
+    let mut publisher = publisher(&node(&bus));
+    let outsider = attacker(group_of(&bus, &publisher));
+    wait_until_joined(&mut subscriber);
+    let mut seen = Vec::new();
+    let delivered = send(&mut publisher, &mut subscriber, 20, || seen.extend(captured(&outsider)));
+    let totals = publisher.close();
+    let accounts = ended(&mut subscriber);
+    seen.extend(captured(&outsider));
+    let account = sum(&accounts);
+    assert_eq!((account.state, account.balanced(), account.explained()), (AccountState::Closed, true, true));
+    assert_eq!((delivered, account.elements.delivered), (20_000, totals.samples.numbered));
+    assert!(accounts.iter().all(|account| account.unauthentic.is_empty()), "{accounts:?}");
+    let kinds: BTreeSet<Kind> = seen.iter().map(|bytes| SecuredHead::read(bytes).unwrap().kind).collect();
+    assert_eq!(kinds, BTreeSet::from([Kind::Data, Kind::Tally, Kind::Descriptor]));
+    let plaintext = PLAINTEXT.to_le_bytes();
+    assert!(seen.iter().all(|bytes| !bytes.windows(4).any(|bytes| bytes == plaintext)));
+}
+
+#[test]
+fn a_reader_without_keys_and_one_with_others_get_nothing() {
+    let (laboratory, base) = (Laboratory::new(), crate::scene::bus());
+    let other = Laboratory::new();
+    let mut subscriber = node(&laboratory.bus(&base, "desk")).subscriber("**").open().unwrap();
+    let mut outsiders =
+        [base.clone(), other.bus(&base, "spy")].map(|bus| node(&bus).subscriber("**").open().unwrap());
+    let mut publisher = publisher(&node(&laboratory.bus(&base, "daq")));
+    wait_until_joined(&mut subscriber);
+    send(&mut publisher, &mut subscriber, 5, || {});
+    assert_eq!(publisher.close().samples.numbered, 5_000);
+    ended(&mut subscriber);
+    for outsider in &mut outsiders {
+        assert!(outsider.next(Duration::from_millis(1)).is_none());
+    }
+}
+
+#[test]
+fn forgeries_and_replays_in_the_group_change_no_account() {
+    let (laboratory, base) = (Laboratory::new(), crate::scene::bus());
+    let mut subscriber =
+        node(&laboratory.bus(&base, "desk")).subscriber("**").reader("reader").open().unwrap();
+    let bus = laboratory.bus(&base, "daq");
+    let mut publisher = publisher(&node(&bus));
+    let group = group_of(&bus, &publisher);
+    let attacker = attacker(group);
+    wait_until_joined(&mut subscriber);
+    let mut recorded: Vec<Vec<u8>> = Vec::new();
+    let mut turn = 0;
+    let delivered = send(&mut publisher, &mut subscriber, 50, || {
+        let new = captured(&attacker).into_iter().filter(|bytes| SecuredHead::read(bytes).is_some());
+        recorded.extend(new.take(20));
+        for _ in 0..FORGERIES {
+            let Some(mut bytes) = recorded.get(turn % recorded.len().max(1)).cloned() else { return };
+            match turn % 4 {
+                // As it was.
+                0 | 1 => {}
+                2 => *bytes.last_mut().unwrap() ^= 1,
+                _ => bytes[40..48].copy_from_slice(&u64::from(u32::MAX).to_le_bytes()),
+            }
+            turn += 1;
+            attacker.send_to(&bytes, group).unwrap();
+            attacker.send_to(&clear(&publisher_head(&recorded)), group).unwrap();
+        }
+    });
+    let totals = publisher.close();
+    let accounts = ended(&mut subscriber);
+    let account = sum(&accounts);
+    assert_eq!((account.state, account.balanced(), account.explained()), (AccountState::Closed, true, true));
+    let lost = account.elements.lost;
+    assert_eq!(lost.total(), lost[Stage::ReceiverSocketBuffer], "{lost:?}");
+    assert_eq!(account.elements.delivered, delivered);
+    assert_eq!(delivered + lost.total(), totals.samples.numbered);
+    let unauthentic = accounts.last().unwrap().unauthentic;
+    assert!(unauthentic.replayed > 0 && unauthentic.bad_tag > 0 && unauthentic.clear > 0, "{unauthentic:?}");
+}
+
+fn publisher_head(recorded: &[Vec<u8>]) -> SecuredHead {
+    recorded.iter().find_map(|bytes| SecuredHead::read(bytes)).unwrap()
+}
+
+/// A clear datagram in the stream's name, ahead of it.
+fn clear(head: &SecuredHead) -> Vec<u8> {
+    let data = wire::Data {
+        head: wire::Numbered {
+            stream: head.stream,
+            epoch: head.epoch,
+            number: head.nonce + 1_000,
+            first_index: 1_000_000,
+            element_offset: 0,
+            elements_per_sample: 1,
+        },
+        t0: WallTime::from_nanos(0),
+        clock: wire::Clock::System,
+        dtype: Dtype::I32,
+        element_count: 1,
+        payload: &[0; 4],
+    };
+    let mut bytes = [0; 200];
+    let size = Datagram::Data(data).encode(&mut bytes).unwrap();
+    bytes[..size].to_vec()
+}
+
+#[test]
+fn a_secret_rotates_while_samples_flow() {
+    let (laboratory, base) = (Laboratory::new(), crate::scene::bus());
+    let buses = ["desk", "daq"].map(|station| laboratory.bus(&base, station));
+    let mut subscriber = node(&buses[0]).subscriber("**").reader("reader").open().unwrap();
+    let mut publisher = publisher(&node(&buses[1]));
+    let group = group_of(&buses[1], &publisher);
+    let observer = attacker(group);
+    wait_until_joined(&mut subscriber);
+    send(&mut publisher, &mut subscriber, 5, || {});
+    // The next secret is valid from now on: readers have it first, then publishers.
+    let next = secret(sys::clock::wall());
+    for bus in &buses {
+        add(bus.keys.as_ref().unwrap(), &next);
+    }
+    let mut tokens = BTreeSet::new();
+    let watchdog = support::Watchdog::new("a datagram with the next secret");
+    while !tokens.contains(&next.token) {
+        watchdog.check();
+        send(&mut publisher, &mut subscriber, 1, || {});
+        tokens.extend(captured(&observer).iter().filter_map(|bytes| Some(SecuredHead::read(bytes)?.token)));
+        // Files are looked at every second.
+        assert!(subscriber.next(Duration::from_millis(20)).is_none());
+    }
+    send(&mut publisher, &mut subscriber, 5, || {});
+    let totals = publisher.close();
+    let accounts = ended(&mut subscriber);
+    let account = sum(&accounts);
+    assert_eq!((account.state, account.explained()), (AccountState::Closed, true));
+    // A reader that looks at its file after the publisher misses what comes in between, and says so.
+    let missed = account.elements.lost.total() + account.elements.unexplained;
+    assert_eq!(account.elements.delivered + missed, totals.samples.numbered);
+    assert_eq!(tokens, BTreeSet::from([laboratory.first.token, next.token]));
+}
+
+fn add(path: &Path, secret: &GroupSecret) {
+    let mut file = keyring::read_station(path).unwrap();
+    file.add_secret(secret.clone()).unwrap();
+    let mut change = keyring::Change::default();
+    change.stage(path, &file).unwrap();
+    change.commit().unwrap();
+}
