@@ -120,6 +120,8 @@ pub(crate) fn segment_of(name: &str) -> Option<(u32, SegmentFile)> {
 pub(crate) const DESCRIPTION: &str = "stream.json";
 /// File of the gap map.
 pub(crate) const GAPS: &str = "gaps.jsonl";
+/// File of the signed statements.
+pub(crate) const STATEMENTS: &str = "statements.jsonl";
 /// File of the account.
 pub(crate) const ACCOUNT: &str = "account.json";
 /// Returns the file of a recorder's account after another recorder has continued the epoch.

@@ -293,12 +293,11 @@ impl Line {
         let name = name.expect("every kind of line has its name");
         // The kind of line comes first for readability; the rest in the order of the JSON library.
         let object = object.to_string();
-        let content = format!("{{\"line\":{name},{}", &object[1..object.len() - 1]);
-        format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]))
+        sealed(&format!("{{\"line\":{name},{}", &object[1..object.len() - 1]))
     }
 
     /// Returns whether a line without its end is intact, of any kind.
-    fn is_whole(line: &str) -> bool {
+    pub(crate) fn is_whole(line: &str) -> bool {
         let crc = |(content, rest): (&str, &str)| {
             let told = rest.strip_suffix(LINE_END)?;
             Some(told == format!("{:08x}", crc32c([content.as_bytes()])))
@@ -385,6 +384,11 @@ impl GapMap {
         let is_ours = *stream == *description.name.as_str() && *epoch == description.epoch.to_string();
         (!is_ours).then(|| format!("stream {stream} in epoch {epoch}"))
     }
+}
+
+/// Returns an object, still open, as a line that ends with its checksum.
+pub(crate) fn sealed(content: &str) -> String {
+    format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]))
 }
 
 /// Rejects an intact first line of another format; a torn one was never acknowledged, and one with a wrong checksum

@@ -16,6 +16,7 @@ use crate::folders::{SegmentFile, earlier_account_of, segment_of, segment_path};
 use crate::index::{Header, IndexError};
 use crate::parquet_file::ParquetSegment;
 use crate::segment::Schema;
+use crate::statements::Statements;
 use crate::store::{Store, read_whole};
 use crate::told::{Told, read_account};
 
@@ -30,6 +31,7 @@ pub(crate) fn check_folder(
 ) -> Result<(), ArchiveError> {
     let told = Told::of(store, folder, description)?;
     EpochContents::gap_map(store, folder, description, &told)?;
+    Statements::read(store, folder, description)?;
     for name in store.list(folder)? {
         let path = folder.join(&name);
         let looked = match segment_of(&name) {

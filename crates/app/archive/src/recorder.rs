@@ -28,6 +28,7 @@ use crate::store::{Appendable, Lock, Store, StoreError};
 pub(crate) mod accounts;
 pub(crate) mod gap_file;
 mod outage;
+mod statement_file;
 mod stream;
 
 use stream::{Failure, StreamRecorder};
@@ -338,6 +339,24 @@ impl Recorder {
         self.tick(now);
     }
 
+    /// Takes a statement that the publisher signed about a stream, to be stored beside its samples as it is: who
+    /// reads it judges it.
+    ///
+    /// Cost: a copy of the bytes; of statements that cannot be written the newest 4,096 are kept.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Unknown`] for a stream that never began.
+    pub fn note_statement(
+        &mut self,
+        now: Instant,
+        (stream, epoch): (&Arc<StreamName>, Epoch),
+        statement: &[u8],
+    ) -> Result<(), ArchiveError> {
+        self.stream(stream, epoch)?.note_statement(statement);
+        self.tick(now);
+        Ok(())
+    }
+
     /// Returns the latest time at which [`Self::tick`] must be called.
     #[must_use]
     pub fn deadline(&self) -> Instant {
@@ -544,6 +563,10 @@ impl Recorder {
         self.for_each(now, |stream| Ok(stream.settle(&*store)?));
         self.for_each(now, |stream| stream.write(&*store, now));
         self.for_each(now, StreamRecorder::write_gaps);
+        self.for_each(now, |stream| {
+            stream.write_statements(&*store);
+            Ok(())
+        });
         // Barrier one: samples and gap maps.
         self.barrier(now, StreamRecorder::unsynced_data);
         self.for_each(now, |stream| stream.acknowledge(&*store));

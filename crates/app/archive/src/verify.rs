@@ -14,9 +14,10 @@ use crate::catalogue::{Archive, Recording, RecordingState};
 use crate::error::ArchiveError;
 use crate::feed::Piece;
 use crate::folders::{
-    ACCOUNT, DESCRIPTION, GAPS, LOCK, RunName, earlier_account_of, epoch_folders, run_folder, run_of,
-    segment_of,
+    ACCOUNT, DESCRIPTION, GAPS, LOCK, RunName, STATEMENTS, earlier_account_of, epoch_folders, run_folder,
+    run_of, segment_of,
 };
+use crate::statements::Statements;
 use crate::store::{ASIDE, Store};
 use crate::wanted::Wanted;
 
@@ -169,6 +170,7 @@ impl Archive {
         for damaged in &recording.damaged {
             found.contradict(&folder, damaged.clone());
         }
+        self.verify_statements(recording, &folder, found);
         found.segments += recording.segments().count() as u64;
         let per_sample = u64::from(recording.description.schema.elements_per_sample());
         let (mut present, mut damaged) = (RangeSet::new(), RangeSet::new());
@@ -201,6 +203,28 @@ impl Archive {
         }
         compare_gaps(recording, &folder, (&present, &damaged), found);
         compare_accounts(recording, &folder, present.len(), found);
+    }
+}
+
+impl Archive {
+    /// Checks that the statements are whole and about this epoch; who signed them is a question of `query --verify`.
+    fn verify_statements(&self, recording: &Recording, folder: &Path, found: &mut Verification) {
+        let path = folder.join(STATEMENTS);
+        let statements = match Statements::read(self.store(), folder, &recording.description) {
+            Ok(statements) => statements,
+            Err(error) => return found.contradict(&path, error.in_one_line()),
+        };
+        statements.faults.iter().for_each(|fault| found.contradict(&path, fault.clone()));
+        for (number, bytes) in statements.lines.iter().enumerate() {
+            let decoded = proof::Statement::decode(bytes);
+            let cause = match decoded {
+                Ok(statement) if statement.epoch == recording.description.epoch => continue,
+                Ok(_) => proof::StatementError::Subject,
+                Err(cause) => cause,
+            };
+            let cause = cause.to_string().replace('\n', "; ");
+            found.contradict(&path, format!("statement {}: {cause}", number + 1));
+        }
     }
 }
 
@@ -292,7 +316,7 @@ fn is_known_in_root(name: &str) -> bool {
 }
 
 fn is_known_in_epoch(name: &str) -> bool {
-    [DESCRIPTION, GAPS, ACCOUNT].contains(&name)
+    [DESCRIPTION, GAPS, ACCOUNT, STATEMENTS].contains(&name)
         || earlier_account_of(name).is_some()
         || segment_of(name).is_some()
 }

@@ -18,6 +18,7 @@ use super::Progress;
 use super::accounts::make_room;
 use super::gap_file::GapFile;
 use super::outage::Outage;
+use super::statement_file::StatementFile;
 use crate::columns::Columns;
 use crate::error::ArchiveError;
 use crate::folders::{ACCOUNT, ClosedSegment, DESCRIPTION, GAPS, RunName, epoch_folder, segment_of};
@@ -83,6 +84,7 @@ pub(super) struct StreamRecorder {
     last_segment: u32,
     gaps: GapFile,
     next_gap: u64,
+    statements: StatementFile,
     first_index: u64,
     accepted_index: u64,
     stored_index: u64,
@@ -139,6 +141,7 @@ impl StreamRecorder {
             last_segment: 0,
             gaps: GapFile::waiting(&folder, &description),
             next_gap: 0,
+            statements: StatementFile::default(),
             first_index,
             accepted_index: first_index,
             stored_index: first_index,
@@ -448,9 +451,24 @@ impl StreamRecorder {
         Ok(self.gaps.write()?)
     }
 
+    pub(super) fn note_statement(&mut self, statement: &[u8]) {
+        self.statements.note(statement);
+    }
+
+    /// Writes the waiting statements. If that fails they wait on: it is no reason to give up samples.
+    pub(super) fn write_statements(&mut self, store: &dyn Store) {
+        if self.is_waiting() || self.gaps.check_place().is_err() {
+            return;
+        }
+        if let Err(error) = self.statements.write(store, &self.folder, &self.description) {
+            self.faults.extend(self.statements.take_fault(&error));
+        }
+    }
+
     pub(super) fn unsynced_data<'a>(&'a mut self, files: &mut Vec<&'a mut dyn Appendable>) {
         files.extend(self.segment.as_mut().filter(|segment| segment.has_staged()).map(SegmentWriter::data));
         files.extend(self.gaps.unsynced());
+        files.extend(self.statements.unsynced());
     }
 
     pub(super) fn unsynced_index<'a>(&'a mut self, files: &mut Vec<&'a mut dyn Appendable>) {
@@ -460,6 +478,7 @@ impl StreamRecorder {
     /// Writes the index entries after the first barrier: data and gap map are durable.
     pub(super) fn acknowledge(&mut self, store: &dyn Store) -> Result<(), Failure> {
         self.gaps.synced();
+        self.statements.synced();
         let Some(segment) = self.segment.as_mut().filter(|segment| segment.has_staged()) else {
             return Ok(());
         };
@@ -532,6 +551,7 @@ impl StreamRecorder {
             segment.give_up();
         }
         self.gaps.take_back();
+        self.statements.take_back();
         self.give_up_pending(failure);
         // A full disk concerns the whole recorder, and is reported there.
         !failure.full && !core::mem::replace(&mut self.failing, true)
@@ -594,6 +614,8 @@ impl StreamRecorder {
         self.gaps.settle_all();
         self.gaps.write()?;
         self.gaps.sync()?;
+        self.statements.write(store, &self.folder, &self.description)?;
+        self.statements.sync()?;
         let closed = match self.segment.take() {
             Some(segment) => Some(ClosedSegment { folder: self.folder.clone(), number: segment.close()? }),
             None => None,

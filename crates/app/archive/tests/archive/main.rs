@@ -10,6 +10,7 @@ mod kill;
 mod mends;
 mod mutation;
 mod outage;
+mod proof;
 mod retrieval;
 mod round_trip;
 mod scene;
