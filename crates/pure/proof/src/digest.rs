@@ -17,6 +17,10 @@ const INTERVAL: &str = "tallycast 1 proof interval";
 const HEAD: &str = "tallycast 1 proof head";
 const BEGINNING: &str = "tallycast 1 proof beginning";
 
+/// All contexts, as on the page.
+#[cfg(test)]
+pub(crate) const CONTEXTS: [&str; 5] = [SUBJECT, LEAF, INTERVAL, HEAD, BEGINNING];
+
 /// A BLAKE3 digest. All zeros stand for a leaf in which nothing was numbered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Digest(pub [u8; 32]);

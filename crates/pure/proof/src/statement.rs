@@ -80,7 +80,7 @@ pub enum StatementError {
     Signature(String),
     /// Another station than the stream's.
     #[error(
-        "the statement is by station `{found}`, not by `{expected}`\nname the right one with --station NAME"
+        "the statement is by station `{found}`, not by `{expected}`\nname the right one with --signed-by STATION"
     )]
     Station {
         /// Station that signed.
@@ -241,6 +241,38 @@ mod tests {
         // The digests, too, are the same for ever: BLAKE3 and Ed25519 are deterministic.
         let sum = blake3::hash(&bytes).to_hex();
         assert_eq!(&sum[..32], GOLDEN);
+    }
+
+    #[test]
+    fn the_page_has_every_field_where_it_is() {
+        let page = include_str!("../../../../docs/protocol/proof.md");
+        let fields = [
+            (0, 1, "version"),
+            (1, 1, "flags"),
+            (2, 1, "leaves"),
+            (3, 1, "reserved"),
+            (4, 4, "leaf_elements"),
+            (8, 32, "subject"),
+            (40, 8, "epoch_start_ns"),
+            (48, 8, "epoch_life"),
+            (56, 8, "issued_ns"),
+            (64, 8, "first_interval"),
+            (72, 8, "until"),
+            (80, 32, "head_before"),
+            (112, 2, "entry_count"),
+            (114, 2, "certificate_bytes"),
+        ];
+        let mut end = 0;
+        for (offset, bytes, field) in fields {
+            assert_eq!(offset, end, "{field}");
+            end += bytes;
+            assert!(page.contains(&format!("| {offset} | {bytes} | `{field}` |")), "{field}");
+        }
+        assert_eq!(end, FIXED_BYTES);
+        for context in crate::digest::CONTEXTS {
+            assert!(page.contains(&format!("`{context}`")), "{context}");
+        }
+        assert!(page.contains(core::str::from_utf8(SIGNED).unwrap()));
     }
 
     /// BLAKE3 of the statement's bytes, first half.

@@ -1,7 +1,9 @@
-//! `tallycast query`: lists the contents of an archive, downsamples them, shows their gaps, exports them.
+//! `tallycast query`: lists the contents of an archive, downsamples them, shows their gaps, exports them, and proves them
+//! by what their publisher signed.
 
 mod export;
 mod gaps;
+mod proof;
 
 use std::io::Write;
 use std::ops::Range;
@@ -30,7 +32,10 @@ Examples:
   tallycast query tallycast-archive signal/ecg --gaps     the gaps, and the stage of each loss
   tallycast query tallycast-archive signal/ecg --points 20 --from -30s
   tallycast query tallycast-archive signal/ecg --export parquet ecg.parquet --from +10s --to +20s
-  tallycast query tallycast-archive signal/ecg --export csv ecg.csv --times iso";
+  tallycast query tallycast-archive signal/ecg --export csv ecg.csv --times iso
+  tallycast query tallycast-archive signal/ecg --verify --authority laboratory.pub
+
+Exit codes: 0 everything can be read (--verify: is proven), 1 something not, 2 could not run.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -71,6 +76,16 @@ pub(crate) struct Arguments {
     /// Show the gaps
     #[arg(long, conflicts_with_all = ["points", "export"])]
     gaps: bool,
+    /// Compare the samples with what their publisher signed: proven, incomplete, contradicted or unsigned, interval
+    /// by interval
+    #[arg(long, requires = "authority", conflicts_with_all = ["from", "to", "points", "export", "gaps", "list"])]
+    verify: bool,
+    /// Public key of the laboratory that certified the publisher's station: 64 hexadecimal digits, or a file with them
+    #[arg(long, value_name = "KEY|FILE", requires = "verify")]
+    authority: Option<String>,
+    /// Station that must have signed [default: the one that the recording names, or the first that signed]
+    #[arg(long, value_name = "STATION", requires = "verify")]
+    signed_by: Option<String>,
     /// Print JSON, one object per line
     #[arg(long, short = 'J')]
     json: bool,
@@ -117,7 +132,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     // Losses before the first and behind the last stored sample belong to the known range.
     let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
     let range = arguments.range(&span, open)?;
-    let damaged = if let Some(words) = &arguments.export {
+    let damaged = if let (true, Some(authority)) = (arguments.verify, &arguments.authority) {
+        proof::show(&archive, &entry, (authority, arguments.signed_by.clone()), arguments.json)?
+    } else if let Some(words) = &arguments.export {
         export::keep_asked_for(&mut entry, &range)?;
         let (format, path) = (words[0].as_str(), words[1].as_ref());
         let (root, times, force, as_json) = (&root, arguments.times.into(), arguments.force, arguments.json);
@@ -160,7 +177,7 @@ impl Arguments {
 
     fn asks_of_a_stream(&self) -> bool {
         let range = self.epoch.is_some() || self.from.is_some() || self.to.is_some();
-        range || self.points.is_some() || self.export.is_some() || self.gaps
+        range || self.points.is_some() || self.export.is_some() || self.gaps || self.verify
     }
 
     /// Returns the requested range of time; `open` where no limit was given.

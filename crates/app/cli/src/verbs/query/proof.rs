@@ -1,0 +1,229 @@
+//! Verdicts about a recording, as text and as lines of JSON: what its publisher signed, compared with what is stored.
+
+use std::io::Write;
+use std::ops::Range;
+
+use anyhow::{Context, bail};
+use archive::{Archive, Proof, Recording, Ruling, Signatory, StreamEntry};
+use keys::PublicKey;
+use proof::{Unsigned, Verdict};
+use serde_json::{Value, json};
+
+use crate::layout;
+use crate::messages::print_line;
+
+/// Number of hexadecimal digits of a public key.
+const KEY_DIGITS: usize = 64;
+
+/// Prints the verdict of each interval, proven ones in a row as one, and the sum of each epoch; returns whether
+/// anything is not proven.
+pub(super) fn show(
+    archive: &Archive,
+    entry: &StreamEntry,
+    (authority, station): (&str, Option<String>),
+    as_json: bool,
+) -> anyhow::Result<bool> {
+    let signatory = Signatory { authority: public_key(authority)?, station };
+    let mut is_whole = true;
+    for recording in &entry.epochs {
+        is_whole &= show_epoch(archive, recording, &signatory, as_json)?;
+    }
+    Ok(!is_whole)
+}
+
+fn show_epoch(
+    archive: &Archive,
+    recording: &Recording,
+    signatory: &Signatory,
+    as_json: bool,
+) -> anyhow::Result<bool> {
+    let per_sample = u64::from(recording.description.schema.elements_per_sample());
+    let mut printed = Ok(());
+    let mut print = |ruling: &Ruling| {
+        if printed.is_ok() {
+            printed = if as_json {
+                print_line(&ruling_json(recording, ruling)).map_err(Into::into)
+            } else {
+                print_text(ruling, per_sample)
+            };
+        }
+    };
+    let mut row: Option<Ruling> = None;
+    let proof = archive.prove(recording, signatory, &mut |ruling| match &mut row {
+        Some(row) if is_continued(row, &ruling) => {
+            row.judged.intervals.end = ruling.judged.intervals.end;
+            row.judged.positions.end = ruling.judged.positions.end;
+            row.judged.elements += ruling.judged.elements;
+        }
+        _ => {
+            if let Some(row) = row.replace(ruling) {
+                print(&row);
+            }
+        }
+    })?;
+    row.iter().for_each(print);
+    printed?;
+    if as_json {
+        print_line(&summary_json(recording, &proof))?;
+    } else {
+        for fault in &proof.faults {
+            eprintln!("warning: {fault}");
+        }
+        let text = summary(recording, &proof);
+        writeln!(std::io::stdout(), "{}", layout::wrapped(&text, layout::width()).join("\n"))?;
+    }
+    Ok(proof.is_whole())
+}
+
+/// Returns whether a verdict is the same as that of the intervals before: details make a line of its own.
+fn is_continued(row: &Ruling, ruling: &Ruling) -> bool {
+    let is_plain = matches!(ruling.judged.verdict, Verdict::Proven | Verdict::Unsigned(_));
+    is_plain && row.judged.verdict == ruling.judged.verdict
+}
+
+fn print_text(ruling: &Ruling, per_sample: u64) -> anyhow::Result<()> {
+    let Range { start, end } = &ruling.judged.intervals;
+    let intervals = if end - start == 1 {
+        format!("interval {start}")
+    } else {
+        format!("intervals {start} to {}", end - 1)
+    };
+    let head = format!("{:<13} ", ruling.judged.verdict.name());
+    let samples = samples(&ruling.judged.positions, per_sample);
+    let text = format!("{intervals}, {samples}{}", detail(ruling, per_sample));
+    writeln!(std::io::stdout(), "{}", layout::hanging(&head, &text, layout::width()))?;
+    Ok(())
+}
+
+fn samples(positions: &Range<u64>, per_sample: u64) -> String {
+    let last = positions.end.div_ceil(per_sample).saturating_sub(1);
+    format!("samples {} to {last}", positions.start / per_sample)
+}
+
+fn detail(ruling: &Ruling, per_sample: u64) -> String {
+    match &ruling.judged.verdict {
+        Verdict::Proven if ruling.judged.elements == 0 => ": the publisher numbered nothing".to_owned(),
+        Verdict::Proven => String::new(),
+        Verdict::Incomplete { missing, unproven } => {
+            let gaps: Vec<String> = missing.iter().map(|gap| samples(&gap, per_sample)).collect();
+            let reasons: Vec<String> =
+                ruling.reasons.named().map(|(name, count)| format!("{name} {count}")).collect();
+            let beside = match unproven.len() {
+                0 => String::new(),
+                count => format!("; {count} elements beside it are not proven"),
+            };
+            format!(" by {} ({}){beside}", gaps.join(", "), reasons.join(", "))
+        }
+        Verdict::Contradicted { positions, is_bridged } => {
+            let places: Vec<String> = positions.iter().map(|range| samples(&range, per_sample)).collect();
+            let whole = "its statement is missing; at least one interval up to the next statement differs";
+            if *is_bridged { format!(": {whole}") } else { format!(": {} differ", places.join(", ")) }
+        }
+        Verdict::Unsigned(Unsigned::NotStated) => ": no statement reaches it".to_owned(),
+        Verdict::Unsigned(Unsigned::StatementLost) => {
+            ": its statement is missing, and so are samples, so that the next one does not prove it"
+                .to_owned()
+        }
+    }
+}
+
+fn summary(recording: &Recording, proof: &Proof) -> String {
+    let Proof { proven, incomplete, contradicted, unsigned, statements, refused, .. } = proof;
+    let epoch = recording.description.epoch;
+    let Some(station) = &proof.station else {
+        return format!(
+            "epoch {epoch}: nothing is proven; the recording has no valid statement, {refused} were refused"
+        );
+    };
+    let end = if proof.is_end_stated { "its end is stated" } else { "no statement tells where it ended" };
+    format!(
+        "epoch {epoch}: {proven} intervals proven, {incomplete} incomplete, {contradicted} contradicted, {unsigned} \
+         unsigned; {statements} statements of station {station}, {refused} refused; {end}"
+    )
+}
+
+fn ruling_json(recording: &Recording, ruling: &Ruling) -> Value {
+    let ranges = |set: &units::RangeSet| set.iter().map(|it| json!([it.start, it.end])).collect::<Vec<_>>();
+    let judged = &ruling.judged;
+    let mut object = json!({
+        "kind": "interval",
+        "epoch": recording.description.epoch.to_string(),
+        "verdict": judged.verdict.name(),
+        "intervals": [judged.intervals.start, judged.intervals.end],
+        "positions": [judged.positions.start, judged.positions.end],
+        "elements": judged.elements,
+    });
+    match &judged.verdict {
+        Verdict::Proven => {}
+        Verdict::Incomplete { missing, unproven } => {
+            object["missing"] = json!(ranges(missing));
+            object["unproven"] = json!(ranges(unproven));
+            object["reasons"] = json!(ruling.reasons);
+        }
+        Verdict::Contradicted { positions, is_bridged } => {
+            object["contradicted"] = json!(ranges(positions));
+            object["bridged"] = json!(is_bridged);
+        }
+        Verdict::Unsigned(Unsigned::NotStated) => object["why"] = json!("not_stated"),
+        Verdict::Unsigned(Unsigned::StatementLost) => object["why"] = json!("statement_lost"),
+    }
+    object
+}
+
+fn summary_json(recording: &Recording, proof: &Proof) -> Value {
+    json!({
+        "kind": "summary",
+        "epoch": recording.description.epoch.to_string(),
+        "whole": proof.is_whole(),
+        "station": proof.station,
+        "statements": proof.statements,
+        "refused": proof.refused,
+        "faults": proof.faults,
+        "end_stated": proof.is_end_stated,
+        "proven": proof.proven,
+        "incomplete": proof.incomplete,
+        "contradicted": proof.contradicted,
+        "unsigned": proof.unsigned,
+    })
+}
+
+/// Reads a public key: its digits, or a file that has nothing else.
+fn public_key(text: &str) -> anyhow::Result<PublicKey> {
+    if let Some(key) = from_digits(text) {
+        return Ok(key);
+    }
+    let content =
+        std::fs::read_to_string(text).with_context(|| format!("cannot read the public key {text}"))?;
+    match from_digits(content.trim()) {
+        Some(key) => Ok(key),
+        None => {
+            bail!("{text} has no public key\nwrite its {KEY_DIGITS} hexadecimal digits, and nothing else")
+        }
+    }
+}
+
+fn from_digits(digits: &str) -> Option<PublicKey> {
+    let is_key = digits.len() == KEY_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("two digits");
+    is_key.then(|| PublicKey(core::array::from_fn(byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_key_is_its_digits_or_a_file_that_has_them() {
+        let digits = "0a".repeat(32);
+        assert_eq!(public_key(&digits).unwrap(), PublicKey([10; 32]));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("laboratory.pub");
+        std::fs::write(&path, format!("{digits}\n")).unwrap();
+        assert_eq!(public_key(path.to_str().unwrap()).unwrap(), PublicKey([10; 32]));
+        std::fs::write(&path, format!("secret = {digits}\n")).unwrap();
+        let refused = public_key(path.to_str().unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("has no public key\nwrite its 64 hexadecimal digits"), "{refused}");
+        let absent = public_key("no-such-file").unwrap_err().to_string();
+        assert_eq!(absent, "cannot read the public key no-such-file");
+    }
+}
