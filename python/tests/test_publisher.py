@@ -108,6 +108,21 @@ def test_what_cannot_be_is_refused_before_anything_is_opened(
     assert issubclass(tc.ConfigError, (tc.Error, ValueError))
 
 
+def test_a_bus_names_a_file_of_keys_that_is_of_use(tmp_path: Path) -> None:
+    def refused(keys: Path) -> str:
+        with pytest.raises(tc.ConfigError) as error:
+            tc.Publisher("lab/a", rate=1, bus=f"udp://239.84.0.0:7400?iface=lo&keys={keys}")
+        return str(error.value)
+
+    keys = tmp_path / "daq-1.keys"
+    assert "there is no file of keys" in refused(keys)
+    keys.write_text("no keys\n")
+    keys.chmod(0o644)
+    assert f"chmod 600 {keys}" in refused(keys)
+    keys.chmod(0o600)
+    assert "daq-1.keys, line 1: " in refused(keys)
+
+
 def test_a_queue_that_is_full_says_so(shm: Place) -> None:
     with shm.publisher("lab/full", rate=1_000, on_full="error", queue_bytes=1 << 16) as publisher:
         with pytest.raises(tc.ConfigError, match="a block of 800000 bytes does not fit"):

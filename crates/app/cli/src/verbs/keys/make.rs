@@ -97,6 +97,7 @@ pub(super) fn new(new: &New, now: WallTime, sources: &Sources) -> anyhow::Result
     let keys =
         StationKeys::new(&authority, &station, [random_secret(), random_secret()], new.validity.at(now))?;
     let file = KeyFile::new(&authority, keys, draw(new.suite, since(now), &[]))?;
+    let bus = secured(&settings.text("bus.address", None)?, &station_path)?;
     let folder = || format!("cannot make the folder {}", new.folder.display());
     DirBuilder::new().recursive(true).mode(0o700).create(&new.folder).with_context(folder)?;
     // A station without its authority, or the reverse, would be of no use.
@@ -110,7 +111,6 @@ pub(super) fn new(new: &New, now: WallTime, sources: &Sources) -> anyhow::Result
         return Err(error.into());
     }
     let (authority, station) = (authority_path.display(), station_path.display());
-    let bus = secured(&settings.text("bus.address", None)?, &station_path)?;
     Ok(writeln!(
         std::io::stdout(),
         "{authority}: certifies stations; keep it, and a copy, where no station is\n\
@@ -128,6 +128,9 @@ fn secured(bus: &str, station: &Path) -> anyhow::Result<String> {
     let others = options.split('&').filter(|option| !option.is_empty() && !option.starts_with("keys="));
     let path = std::path::absolute(station).context("cannot tell the folder of this process")?;
     let keys = format!("keys={}", path.display());
+    if keys.contains(['&', '\'']) {
+        bail!("a bus cannot name {}: it has a & or a '\nname another folder", path.display());
+    }
     let options: Vec<&str> = others.chain([keys.as_str()]).collect();
     Ok(format!("{address}?{}", options.join("&")))
 }
@@ -185,6 +188,9 @@ mod tests {
         assert_eq!(secured("udp://239.84.0.0"), "udp://239.84.0.0?keys=/lab/daq-1.keys");
         let other = "udp://239.85.0.0:7400?keys=/old.keys&shm=on";
         assert_eq!(secured(other), "udp://239.85.0.0:7400?shm=on&keys=/lab/daq-1.keys");
+        let refused =
+            super::secured("udp://239.84.0.0", Path::new("/a&b/daq-1.keys")).unwrap_err().to_string();
+        assert!(refused.contains("name another folder"), "{refused}");
         assert_eq!(secured("shm://lab"), "udp://239.84.0.0:7400?shm=on&keys=/lab/daq-1.keys");
     }
 }
