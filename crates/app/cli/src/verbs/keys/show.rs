@@ -36,7 +36,8 @@ pub(super) struct Check {
 /// Shows a file.
 pub(super) fn show(show: &Show, now: WallTime) -> anyhow::Result<()> {
     let file = read_station(&show.file)?;
-    Ok(if show.json { print_json(&file, now)? } else { print_text(&file, now)? })
+    let print = if show.json { print_json } else { print_text };
+    Ok(print(&file, now)?)
 }
 
 fn print_json(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
