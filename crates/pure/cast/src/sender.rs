@@ -493,10 +493,11 @@ impl Sender {
 
     /// Lists these addresses of the publisher from now on.
     fn list(&mut self, now: Instant, addresses: &[IpAddr]) {
-        let listed = descriptor(&self.config, addresses);
-        self.descriptor = listed.expect("the description was encoded before");
+        // A renewed certificate may be longer than there is room for: then the signature before it is repeated.
+        let Ok(listed) = descriptor(&self.config, addresses) else { return };
+        self.descriptor = listed;
         if self.descriptor.count() != self.carousel.parts() {
-            self.carousel = Carousel::new(self.descriptor.count(), now);
+            self.carousel.begin_again(self.descriptor.count(), now);
         }
     }
 

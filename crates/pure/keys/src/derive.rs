@@ -61,7 +61,7 @@ impl GroupKey {
     /// Cost: one HMAC and the expansion of the cipher's key, about a microsecond.
     #[must_use]
     pub fn derive(&self, purpose: Purpose) -> DatagramKey {
-        let mut info = [0_u8; DOMAIN.len() + 27];
+        let mut info = [0_u8; DOMAIN.len() + 28];
         let (domain, fields) = info.split_at_mut(DOMAIN.len());
         domain.copy_from_slice(DOMAIN);
         let (label, stretch, destination) = match purpose {
@@ -76,6 +76,7 @@ impl GroupKey {
             fields[17..25].copy_from_slice(&epoch.incarnation.to_le_bytes());
         }
         fields[25..27].copy_from_slice(&destination.to_le_bytes());
+        fields[27] = self.suite.code();
         let info = [&info[..]];
         let expanded = self.extracted.expand(&info, self.suite.algorithm());
         DatagramKey::new(expanded.expect("a key is shorter than HKDF's limit of 255 blocks"))
@@ -157,9 +158,9 @@ mod tests {
         ];
         // Computed once with an implementation of another author (Python: hmac, cryptography).
         let expected = [
-            "d9273f9a6d13a3bddd759757006fea5a2ba4f82c",
-            "e43b6a9c0d773fe0c7814a65a580cbdf57e72b92",
-            "6e0c97031dc85e047c115b9281784cea2ba16e06",
+            "90037a56654a9f5d75258ddbdefcbf6206eeea16",
+            "7f2c924a3f4c2dc3aaae0e24166d0cec72dec58b",
+            "6363d5ca49b706c577cf2ea027fdcf93b2d55226",
         ];
         assert_eq!(seen, expected);
         assert_eq!(secret(1, Suite::Aes256Gcm).key_check(), 588_653_313);

@@ -20,6 +20,9 @@ use crate::layout::{self, Common, CountedSecured, ExtensionHead, Group, SaltedSe
 /// Bytes by which a secured data datagram is longer than a plain one: the extension and the tag.
 pub const SECURED_DATA_BYTES: usize = secured_bytes(Kind::Data);
 
+/// Largest number or counter: no stream lasts as long, and sums of two do not overflow.
+const MAX_NONCE: u64 = u64::MAX / 4;
+
 /// The extension of a secured datagram, with what of its header decides its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SecuredHead {
@@ -117,7 +120,7 @@ impl SecuredHead {
         let nonce =
             if kind.is_numbered() { Group::ref_from_prefix(bytes).ok()?.0.number.get() } else { counter };
         let is_for_all = kind == Kind::Tally || secured.destination.get() == 0;
-        (secured.reserved == 0 && is_for_all).then_some(())?;
+        (secured.reserved == 0 && is_for_all && nonce <= MAX_NONCE).then_some(())?;
         Some(Self {
             kind,
             stream: common.stream(),

@@ -8,7 +8,7 @@
 
 use core::time::Duration;
 
-use keys::{Certificate, CertificateError, PublicKey, SIGNATURE_BYTES, Signature, Station};
+use keys::{Certificate, CertificateError, PublicKey, SIGNATURE_BYTES, Salt, Signature, Station};
 use minicbor::decode::{Decoder, Error};
 use minicbor::encode::Encoder;
 use units::{Epoch, WallTime};
@@ -73,13 +73,18 @@ pub enum Distrust {
 }
 
 impl Security {
-    /// Signs a description for an epoch.
+    /// Signs a description for an epoch whose keys are derived with `salt`.
     #[must_use]
-    pub fn sign(description: &Description, epoch: Epoch, issued: WallTime, station: &Station) -> Self {
+    pub fn sign(
+        description: &Description,
+        (epoch, salt): (Epoch, Salt),
+        issued: WallTime,
+        station: &Station,
+    ) -> Self {
         let certificate = station.certificate().clone();
         let unsigned =
             Self { level: Level::Group, issued, certificate, signature: Signature([0; SIGNATURE_BYTES]) };
-        let signature = station.sign(SUBJECT, &unsigned.signed_bytes(description, epoch));
+        let signature = station.sign(SUBJECT, &unsigned.signed_bytes(description, (epoch, salt)));
         Self { signature, ..unsigned }
     }
 
@@ -107,7 +112,7 @@ impl Security {
     pub fn check(
         &self,
         description: &Description,
-        epoch: Epoch,
+        (epoch, salt): (Epoch, Salt),
         authority: &PublicKey,
         wall: WallTime,
     ) -> Result<(), Distrust> {
@@ -118,22 +123,23 @@ impl Security {
             return Err(Distrust::Clock { station: station(), difference, is_ahead: apart > 0 });
         }
         self.certificate.check(authority, wall)?;
-        let signed = self.signed_bytes(description, epoch);
+        let signed = self.signed_bytes(description, (epoch, salt));
         if !self.certificate.signing.has_signed(SUBJECT, &signed, &self.signature) {
             return Err(Distrust::Signature(station()));
         }
         Ok(())
     }
 
-    /// Returns the signed bytes: identity of stream and epoch, level, time of issue, and the description without this
-    /// entry.
-    fn signed_bytes(&self, description: &Description, epoch: Epoch) -> Vec<u8> {
+    /// Returns the signed bytes: identity of stream and epoch, salt, level, time of issue, and the description without
+    /// this entry. Without the salt, any member could show the description under keys that nobody else sends with.
+    fn signed_bytes(&self, description: &Description, (epoch, salt): (Epoch, Salt)) -> Vec<u8> {
         let mut plain = description.clone();
         plain.unknown.remove(&SECURITY);
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&stream_id(&plain.name, &plain.schema).0.to_le_bytes());
         bytes.extend_from_slice(&epoch.start_ns.to_le_bytes());
         bytes.extend_from_slice(&epoch.incarnation.to_le_bytes());
+        bytes.extend_from_slice(&salt.0);
         bytes.push(self.level as u8);
         bytes.extend_from_slice(&self.issued.as_nanos().to_le_bytes());
         bytes.extend_from_slice(&crate::cbor::encode_description(&plain));
@@ -174,6 +180,7 @@ mod tests {
     use super::*;
 
     const EPOCH: Epoch = Epoch { start_ns: 5, incarnation: 6 };
+    const SALT: Salt = Salt([7; 16]);
     const HOUR: i64 = 3_600_000_000_000;
 
     fn signing(first: u8) -> SigningKey {
@@ -206,13 +213,13 @@ mod tests {
 
     fn check(description: &Description, epoch: Epoch, wall: i64) -> Result<(), Distrust> {
         let security = Security::of(description).ok_or(Distrust::Unsigned)?;
-        security.check(description, epoch, &signing(1).public(), WallTime::from_nanos(wall))
+        security.check(description, (epoch, SALT), &signing(1).public(), WallTime::from_nanos(wall))
     }
 
     fn signed(authority: u8) -> Description {
         let mut description = description("lab/probe");
         let issued = WallTime::from_nanos(HOUR);
-        Security::sign(&description, EPOCH, issued, &station(authority)).put(&mut description);
+        Security::sign(&description, (EPOCH, SALT), issued, &station(authority)).put(&mut description);
         // As on the wire.
         Description::decode(&description.encode().unwrap()).unwrap()
     }
@@ -228,6 +235,10 @@ mod tests {
             _ => None,
         };
         assert_eq!((clock(HOUR - bound - 1), clock(HOUR + bound + 1)), (Some(true), Some(false)));
+        let security = Security::of(&signed).unwrap();
+        let (salt, authority) = (Salt([8; 16]), signing(1).public());
+        let moved = security.check(&signed, (EPOCH, salt), &authority, WallTime::from_nanos(HOUR));
+        assert_eq!(moved, Err(Distrust::Signature("daq-1".to_owned())));
         let other = Epoch { incarnation: 7, ..EPOCH };
         assert_eq!(check(&signed, other, HOUR), Err(Distrust::Signature("daq-1".to_owned())));
     }

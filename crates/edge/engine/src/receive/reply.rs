@@ -34,7 +34,7 @@ impl ReplySockets {
     /// Secures with other keys from now on.
     pub(super) fn adopt(&mut self, membership: &Membership) {
         if let Some(sealer) = &mut self.sealer {
-            sealer.renew(membership, clock::wall());
+            sealer.renew(membership, clock::wall(), draw_salt());
         }
     }
 

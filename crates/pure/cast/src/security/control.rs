@@ -36,6 +36,8 @@ pub struct ControlOpener {
 
 /// A sender that has proven to be a member.
 struct Sender {
+    /// Check of the secret that the key comes from.
+    key_check: u32,
     key: DatagramKey,
     /// The latest counters, ascending.
     recent: Vec<u64>,
@@ -54,11 +56,19 @@ impl ControlSealer {
         Self { salt, counter: 0, secret, key }
     }
 
-    /// Seals with the secret whose time has come.
-    pub fn renew(&mut self, membership: &Membership, wall: WallTime) {
+    /// Seals with the secret whose time has come. `fresh` is a salt drawn for this call: it is used if UTC was set back,
+    /// for receivers take counters of about now only.
+    pub fn renew(&mut self, membership: &Membership, wall: WallTime, fresh: Salt) {
         let secret = sending(membership, wall);
-        if *secret != self.secret {
-            // The counter goes on: no nonce repeats, should this secret come back.
+        let is_ahead = i64::try_from(self.counter).is_ok_and(|counter| {
+            u128::try_from(counter.saturating_sub(wall.as_nanos()))
+                .is_ok_and(|by| by > CLOCK_BOUND.as_nanos() / 2)
+        });
+        if is_ahead {
+            (self.salt, self.counter) = (fresh, 0);
+        }
+        if is_ahead || *secret != self.secret {
+            // The counter of a salt goes on: no nonce repeats, should this secret come back.
             self.secret = secret.clone();
             self.key = GroupKey::new(secret, self.salt).derive(Purpose::Unnumbered);
         }
@@ -97,13 +107,13 @@ impl ControlOpener {
         let secret = secret.filter(|secret| secret.suite == head.suite).ok_or(Unauthentic::NoKey)?;
         let end = bytes.len();
         let known = (head.token, head.salt);
-        if let Some(sender) = self.senders.get_mut(&known) {
+        if let Some(sender) = self.senders.get_mut(&known).filter(|it| it.key_check == head.key_check) {
             let opened = head.open(&sender.key, bytes, 0..end, 0).map_err(|_| Unauthentic::BadTag)?;
             return sender.take(head.nonce, wall).then_some(opened).ok_or(Unauthentic::Replayed);
         }
         let key = GroupKey::new(secret, head.salt).derive(Purpose::Unnumbered);
         let opened = head.open(&key, bytes, 0..end, 0).map_err(|_| Unauthentic::BadTag)?;
-        let mut sender = Sender { key, recent: Vec::new(), heard: wall };
+        let mut sender = Sender { key_check: head.key_check, key, recent: Vec::new(), heard: wall };
         if !sender.take(head.nonce, wall) {
             return Err(Unauthentic::Replayed);
         }
@@ -117,7 +127,9 @@ impl ControlOpener {
 
     /// Forgets the senders whose secrets the member no longer has.
     pub fn keep_only(&mut self, keys: &KeySet) {
-        self.senders.retain(|(token, _), _| keys.with_token(*token).is_some());
+        let has =
+            |token: Token, check| keys.with_token(token).is_some_and(|secret| secret.key_check() == check);
+        self.senders.retain(|(token, _), sender| has(*token, sender.key_check));
     }
 }
 

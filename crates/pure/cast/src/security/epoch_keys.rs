@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 
-use keys::{DatagramKey, GroupKey, GroupSecret, KeySet, Purpose, Salt, Stretch, Token};
+use keys::{DatagramKey, GroupKey, GroupSecret, KeySet, Purpose, Salt, Stretch};
 use units::{Epoch, Instant, StreamId};
 use wire::{Kind, SecuredHead};
 
@@ -12,9 +12,9 @@ use super::Unauthentic;
 use super::window::Window;
 
 /// Silence at the known address after which new datagrams from another one move the epoch there.
-const MOVES_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of destinations whose tally keys are kept; keys of others are derived each time.
-const MAX_TALLY_KEYS: usize = 8;
+const MOVES_AFTER: Duration = Duration::from_secs(3);
+/// Silence of the tallies for one destination after which those for another are taken.
+const DESTINATION_SILENT_AFTER: Duration = Duration::from_secs(3);
 
 /// A believed epoch.
 #[derive(Debug)]
@@ -27,15 +27,19 @@ pub(super) struct BelievedEpoch {
     pub(super) from: SocketAddr,
     /// Time of the latest new datagram from there.
     heard: Instant,
+    /// The destination whose tallies are taken, and when the latest came: those for another would tell of losses that
+    /// this reader has not had.
+    destination: Option<(u16, Instant)>,
 }
 
 /// Keys derived from one secret.
 #[derive(Debug)]
 struct SecretKeys {
-    token: Token,
+    secret: GroupSecret,
     group: GroupKey,
     stream: DatagramKey,
-    tallies: Vec<(u16, DatagramKey)>,
+    /// Key of the tallies for the latest destination.
+    tally: Option<(u16, DatagramKey)>,
 }
 
 /// A datagram that was opened.
@@ -51,7 +55,7 @@ impl SecretKeys {
     fn new(secret: &GroupSecret, salt: Salt, stretch: Stretch) -> Self {
         let group = GroupKey::new(secret, salt);
         let stream = group.derive(Purpose::Stream(stretch));
-        Self { token: secret.token, group, stream, tallies: Vec::new() }
+        Self { secret: secret.clone(), group, stream, tally: None }
     }
 
     /// Opens a datagram in place.
@@ -65,16 +69,15 @@ impl SecretKeys {
         if head.kind != Kind::Tally {
             return head.open(&self.stream, bytes, place, to).map_err(|_| Unauthentic::BadTag);
         }
-        let known = self.tallies.iter().find(|(destination, _)| *destination == head.destination);
-        if let Some((_, key)) = known {
+        if let Some((_, key)) =
+            self.tally.as_ref().filter(|(destination, _)| *destination == head.destination)
+        {
             return head.open(key, bytes, place, to).map_err(|_| Unauthentic::BadTag);
         }
         let key = self.group.derive(Purpose::Tally(stretch, head.destination));
         let size_bytes = head.open(&key, bytes, place, to).map_err(|_| Unauthentic::BadTag)?;
-        // Only an authentic tally takes a slot.
-        if self.tallies.len() < MAX_TALLY_KEYS {
-            self.tallies.push((head.destination, key));
-        }
+        // Only an authentic tally takes the slot.
+        self.tally = Some((head.destination, key));
         Ok(size_bytes)
     }
 }
@@ -94,6 +97,7 @@ impl BelievedEpoch {
             window: Window::new(floor),
             from,
             heard: now,
+            destination: None,
         }
     }
 
@@ -110,12 +114,18 @@ impl BelievedEpoch {
         if head.kind == Kind::Descriptor && head.salt != self.salt {
             return Err(Unauthentic::WrongSender);
         }
+        if head.kind == Kind::Tally && self.is_for_others(now, head.destination) {
+            return Err(Unauthentic::WrongSender);
+        }
         let (to, stretch) = (place.1, self.stretch);
         let size_bytes = self.keys(secret).open(head, stretch, bytes, place)?;
         let is_highest = head.nonce >= self.window.next();
         if !self.window.take(head.nonce) {
             let is_copy = is_final_tally(head, &bytes[to..to + size_bytes]);
             return if is_copy { Ok(None) } else { Err(Unauthentic::Replayed) };
+        }
+        if head.kind == Kind::Tally {
+            self.destination = Some((head.destination, now));
         }
         Ok(Some(Opened { size_bytes, has_moved: is_highest && self.heard_from(now, from) }))
     }
@@ -127,7 +137,13 @@ impl BelievedEpoch {
 
     /// Forgets keys of secrets that the member no longer has.
     pub(super) fn keep_only(&mut self, keys: &KeySet) {
-        self.secrets.retain(|derived| keys.with_token(derived.token).is_some());
+        self.secrets.retain(|derived| keys.with_token(derived.secret.token) == Some(&derived.secret));
+    }
+
+    /// Returns whether tallies for another destination are alive.
+    fn is_for_others(&self, now: Instant, destination: u16) -> bool {
+        self.destination
+            .is_some_and(|(taken, heard)| taken != destination && now.since(heard) < DESTINATION_SILENT_AFTER)
     }
 
     /// Records the address of a new datagram; returns whether the epoch has moved there.
@@ -143,7 +159,7 @@ impl BelievedEpoch {
     }
 
     fn keys(&mut self, secret: &GroupSecret) -> &mut SecretKeys {
-        let index = self.secrets.iter().position(|derived| derived.token == secret.token);
+        let index = self.secrets.iter().position(|derived| derived.secret.token == secret.token);
         let index = index.unwrap_or_else(|| {
             self.secrets.push(SecretKeys::new(secret, self.salt, self.stretch));
             self.secrets.len() - 1

@@ -28,10 +28,15 @@ use super::{Unauthentic, UnauthenticCounts};
 const MAX_STREAMS: usize = 1_024;
 /// Epochs of a stream that are remembered, so that none of them is replayed.
 const MAX_EPOCHS: usize = 8;
-/// Maximum number of epochs of all streams whose descriptors are incomplete; only members can begin one.
-const MAX_CANDIDATES: usize = 64;
-/// Maximum number of parts kept of an incomplete descriptor: two rounds of the largest.
-const MAX_PARTS: usize = 2 * wire::MAX_DESCRIPTOR_PARTS;
+/// Silence after which a stream gives its place to another.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// Maximum number of epochs of all streams whose descriptors are incomplete. Only members make them, but anybody repeats
+/// recorded parts.
+const MAX_CANDIDATES: usize = 1_024;
+/// Maximum size of the parts of all incomplete descriptors.
+const MAX_CANDIDATE_BYTES: usize = 8 << 20;
+/// Stream in events of datagrams whose stream is not known: anybody can make up streams.
+const ANY_STREAM: StreamId = StreamId(0);
 /// Silence after which an epoch that began earlier by its clock may follow: a publisher's clock was set back.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Maximum number of streams of which events are told.
@@ -49,6 +54,8 @@ pub struct Gate {
     stats: GateStats,
     events: VecDeque<GateEvent>,
     told: BTreeSet<(StreamId, Unauthentic)>,
+    /// The latest distrust that was told of each stream.
+    distrusted: BTreeMap<StreamId, core::mem::Discriminant<Distrust>>,
 }
 
 /// Counts of the datagrams that a gate did not pass. Units: datagrams.
@@ -62,6 +69,8 @@ pub struct GateStats {
     pub repeated: u64,
     /// Foreign to this protocol.
     pub malformed: u64,
+    /// Parts of descriptors of streams beyond the maximum.
+    pub too_many_streams: u64,
 }
 
 /// An observation that a user should know. Each is told once per stream and reason.
@@ -136,8 +145,20 @@ struct Candidate {
     stretch: Stretch,
     salt: Salt,
     assembler: DescriptorAssembler,
-    /// The parts as plain datagrams, with their numbers.
-    parts: Vec<(u64, Vec<u8>)>,
+    /// Checksum and size of the description whose parts are kept.
+    content: Option<(u32, u32)>,
+    /// The parts as plain datagrams, by their numbers.
+    parts: BTreeMap<u64, Vec<u8>>,
+}
+
+/// Consequence of a part for its description.
+enum Progress {
+    /// Parts are missing.
+    Incomplete,
+    /// It was taken before, or belongs to an earlier signature.
+    Repeated,
+    /// The description is complete; `None` if it cannot be read.
+    Complete(Option<Box<Description>>),
 }
 
 /// Datagrams that passed and lie side by side in the buffer.
@@ -174,6 +195,7 @@ impl Gate {
             stats: GateStats::default(),
             events: VecDeque::new(),
             told: BTreeSet::new(),
+            distrusted: BTreeMap::new(),
         }
     }
 
@@ -311,9 +333,14 @@ impl Gate {
     /// Holds a datagram of an epoch that may follow a believed one.
     fn hold(&mut self, at: (Instant, SocketAddr), head: &SecuredHead, bytes: &[u8]) -> Taken {
         let is_known = self.streams.contains_key(&head.stream);
-        let is_begun = self.candidates.iter().any(|candidate| candidate.is_of(head));
-        if (is_known || is_begun) && self.held.hold(at, (head.stream, head.epoch), bytes) {
-            return Taken::Nothing;
+        let epoch = (head.stream, head.epoch);
+        let is_begun = self.candidates.iter().any(|it| (it.stretch.stream, it.stretch.epoch) == epoch);
+        if is_known || is_begun {
+            let (is_held, expired) = self.held.hold(at, epoch, bytes);
+            self.stats.undescribed += expired;
+            if is_held {
+                return Taken::Nothing;
+            }
         }
         self.stats.undescribed += 1;
         // The publisher of a known stream sends its descriptor without a request, and anybody can forge an epoch.
@@ -337,50 +364,83 @@ impl Gate {
             return self.refuse(head, Unauthentic::BadTag, from);
         };
         part.truncate(size_bytes);
-        let Some(described) = self.candidate(head).take(head.nonce, part) else { return Taken::Nothing };
-        match self.judge(now, stretch.epoch, described) {
-            Ok(()) if self.streams.contains_key(&head.stream) || self.streams.len() < MAX_STREAMS => {
-                let index = self.candidates.iter().position(|candidate| candidate.is_of(head));
-                let begun = index.and_then(|index| self.candidates.remove(index));
-                begun.map_or(Taken::Nothing, Taken::Began)
+        let described = match self.candidate(head).take(head.nonce, part) {
+            Progress::Incomplete => {
+                self.bound_candidates();
+                return Taken::Nothing;
             }
-            Ok(()) => Taken::Nothing,
+            Progress::Repeated => return self.refuse(head, Unauthentic::Replayed, from),
+            Progress::Complete(description) => description.map(|description| *description),
+        };
+        let index = self.candidates.iter().position(|candidate| candidate.is_of(head));
+        let Some(candidate) = index.and_then(|index| self.candidates.remove(index)) else {
+            return Taken::Nothing;
+        };
+        match self.judge(now, &candidate, described) {
+            Ok(()) if self.has_place(now, head.stream) => Taken::Began(candidate),
+            Ok(()) => {
+                self.stats.too_many_streams += 1;
+                Taken::Nothing
+            }
             Err(why) => {
-                self.candidates.retain(|candidate| !candidate.is_of(head));
-                let refused = self.held.take(head.stream, head.epoch).len() as u64;
-                self.count(head.stream, Unauthentic::WrongSender, refused);
-                if self.is_to_be_told(head.stream, Unauthentic::WrongSender) {
+                self.count(head.stream, Unauthentic::WrongSender, 1);
+                let is_news = self.distrusted.get(&head.stream) != Some(&core::mem::discriminant(&why));
+                let is_room = self.distrusted.len() < MAX_TOLD || self.distrusted.contains_key(&head.stream);
+                if is_news && is_room {
+                    self.distrusted.insert(head.stream, core::mem::discriminant(&why));
                     self.events.push_back(GateEvent::Distrusted { stream: head.stream, why, from });
                 }
-                self.count(head.stream, Unauthentic::WrongSender, 1);
                 Taken::Nothing
             }
         }
     }
 
-    /// Returns the candidate of a part, and makes room for a new one.
+    /// Returns the candidate of a part, which may be new.
     fn candidate(&mut self, head: &SecuredHead) -> &mut Candidate {
         let index = self.candidates.iter().position(|candidate| candidate.is_of(head));
         let index = index.unwrap_or_else(|| {
-            if self.candidates.len() == MAX_CANDIDATES {
-                self.candidates.pop_front();
-            }
             self.candidates.push_back(Candidate {
                 stretch: Stretch { stream: head.stream, epoch: head.epoch },
                 salt: head.salt,
                 assembler: DescriptorAssembler::new(),
-                parts: Vec::new(),
+                content: None,
+                parts: BTreeMap::new(),
             });
             self.candidates.len() - 1
         });
         &mut self.candidates[index]
     }
 
+    /// Forgets the oldest candidates beyond the maximum number and size.
+    fn bound_candidates(&mut self) {
+        let size_bytes =
+            |candidates: &VecDeque<Candidate>| candidates.iter().map(Candidate::size_bytes).sum::<usize>();
+        while self.candidates.len() > MAX_CANDIDATES || size_bytes(&self.candidates) > MAX_CANDIDATE_BYTES {
+            self.candidates.pop_front();
+        }
+    }
+
+    /// Returns whether a stream has a place; of a full table the longest silent one gives way.
+    fn has_place(&mut self, now: Instant, stream: StreamId) -> bool {
+        if self.streams.len() < MAX_STREAMS || self.streams.contains_key(&stream) {
+            return true;
+        }
+        let silent = self.streams.iter().filter(|(_, known)| now.since(known.heard) > FORGOTTEN_AFTER);
+        let silent = silent.min_by_key(|(_, known)| known.heard).map(|(stream, _)| *stream);
+        silent.is_some_and(|silent| self.streams.remove(&silent).is_some())
+    }
+
     /// Judges whether a complete description lets its epoch begin.
-    fn judge(&self, now: Instant, epoch: Epoch, described: Option<Description>) -> Result<(), Distrust> {
+    fn judge(
+        &self,
+        now: Instant,
+        candidate: &Candidate,
+        described: Option<Description>,
+    ) -> Result<(), Distrust> {
         let description = described.ok_or(Distrust::Unsigned)?;
         let security = Security::of(&description).ok_or(Distrust::Unsigned)?;
-        security.check(&description, epoch, &self.membership.authority, self.wall(now))
+        let begun = (candidate.stretch.epoch, candidate.salt);
+        security.check(&description, begun, &self.membership.authority, self.wall(now))
     }
 
     /// Believes an epoch, and passes the parts of its descriptor and the datagrams that waited for it.
@@ -393,28 +453,33 @@ impl Gate {
     ) {
         let Candidate { stretch, salt, parts, .. } = candidate;
         let Stretch { stream, epoch } = stretch;
-        let lowest = parts.iter().map(|(number, _)| *number).min().unwrap_or(0);
+        let is_followed = self.streams.contains_key(&stream);
         // A reader joins a stream at its descriptor: earlier numbers may be recordings. It follows from one epoch to
         // the next, of which nothing can have been recorded for long.
-        let floor = if self.streams.contains_key(&stream) { 0 } else { lowest };
-        let mut believed = BelievedEpoch::new((stream, epoch), salt, floor, (now, from));
-        for (number, plain) in &parts {
-            if believed.passes(*number) {
-                pass(Passed::Train { bytes: plain, segment_bytes: plain.len(), from });
-            }
-        }
+        let lowest = parts.first_key_value().map_or(0, |(number, _)| *number);
+        let mut believed =
+            BelievedEpoch::new((stream, epoch), salt, if is_followed { 0 } else { lowest }, (now, from));
+        let mut plain: Vec<(u64, Vec<u8>)> =
+            parts.into_iter().filter(|(number, _)| believed.passes(*number)).collect();
         let known = self.streams.entry(stream).or_insert_with(|| GatedStream::new(now));
         known.heard = now;
         known.believe(believed);
-        self.told.remove(&(stream, Unauthentic::WrongSender));
+        self.distrusted.remove(&stream);
         for mut held in self.held.take(stream, epoch) {
             let end = held.bytes.len();
-            if let Taken::Passed { size_bytes, from, .. } =
-                self.take((now, held.from), &mut held.bytes, 0..end, 0)
+            let number = SecuredHead::read(&held.bytes).map_or(0, |head| head.nonce);
+            if let Taken::Passed { size_bytes, .. } = self.take((now, held.from), &mut held.bytes, 0..end, 0)
             {
-                let bytes = &held.bytes[..size_bytes];
-                pass(Passed::Train { bytes, segment_bytes: size_bytes, from });
+                held.bytes.truncate(size_bytes);
+                plain.push((number, held.bytes));
             }
+        }
+        if is_followed {
+            // The receiver keeps data of a new epoch for its descriptor. One that joins needs the descriptor first.
+            plain.sort_by_key(|(number, _)| *number);
+        }
+        for (_, bytes) in &plain {
+            pass(Passed::Train { bytes, segment_bytes: bytes.len(), from });
         }
     }
 
@@ -462,8 +527,10 @@ impl Gate {
         }
     }
 
+    /// Returns whether an event is the first of its stream and reason.
     fn is_to_be_told(&mut self, stream: StreamId, reason: Unauthentic) -> bool {
-        self.told.len() < MAX_TOLD && self.told.insert((stream, reason))
+        let stream = if self.streams.contains_key(&stream) { stream } else { ANY_STREAM };
+        self.told.insert((stream, reason))
     }
 
     fn wall(&self, now: Instant) -> WallTime {
@@ -510,18 +577,34 @@ impl Candidate {
         (self.stretch.stream, self.stretch.epoch, self.salt) == (head.stream, head.epoch, head.salt)
     }
 
-    /// Takes a part; returns the description once it is complete, and `None` within if it cannot be read.
-    fn take(&mut self, number: u64, plain: Vec<u8>) -> Option<Option<Description>> {
-        let Ok(Datagram::Descriptor(part)) = Datagram::decode(&plain) else { return Some(None) };
-        let complete = self.assembler.accept(&part);
-        if self.parts.len() == MAX_PARTS {
-            self.parts.remove(0);
+    fn size_bytes(&self) -> usize {
+        self.parts.values().map(Vec::len).sum()
+    }
+
+    /// Takes a part. A descriptor that is signed anew has higher numbers than the one before, of which parts may have
+    /// been recorded.
+    fn take(&mut self, number: u64, plain: Vec<u8>) -> Progress {
+        let Ok(Datagram::Descriptor(part)) = Datagram::decode(&plain) else {
+            return Progress::Complete(None);
+        };
+        let content = (part.content_crc, part.content_bytes);
+        let highest = self.parts.last_key_value().map(|(number, _)| *number);
+        if self.content != Some(content) {
+            if highest.is_some_and(|highest| number < highest) {
+                return Progress::Repeated;
+            }
+            self.content = Some(content);
+            self.parts.clear();
         }
-        self.parts.push((number, plain));
+        if self.parts.contains_key(&number) {
+            return Progress::Repeated;
+        }
+        let complete = self.assembler.accept(&part);
+        self.parts.insert(number, plain);
         match complete {
-            Ok(Some(description)) => Some(Some(description)),
-            Ok(None) => None,
-            Err(_) => Some(None),
+            Ok(Some(description)) => Progress::Complete(Some(Box::new(description))),
+            Ok(None) => Progress::Incomplete,
+            Err(_) => Progress::Complete(None),
         }
     }
 }

@@ -31,6 +31,11 @@ impl Carousel {
         Self { parts, next_part: 0, quick: parts, last: None, due: now, opened: false }
     }
 
+    /// Begins again with another number of parts; data go on meanwhile.
+    pub(super) fn begin_again(&mut self, parts: u16, now: Instant) {
+        *self = Self { opened: self.opened, ..Self::new(parts, now) };
+    }
+
     /// Returns the rate of the description on the wire in parts of this many bytes.
     #[expect(clippy::cast_precision_loss, reason = "a description is small")]
     pub(super) fn bytes_per_second(&self, part_bytes: usize) -> f64 {

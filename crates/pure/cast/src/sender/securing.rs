@@ -93,8 +93,9 @@ impl Securing {
         if is_due {
             self.signed = Some(now);
             let issued = self.wall(now);
-            Security::sign(description, self.stretch.epoch, issued, &self.membership.station)
-                .put(description);
+            let begun = (self.stretch.epoch, self.salt);
+            let station = &self.membership.station;
+            Security::sign(description, begun, issued, station).put(description);
         }
         is_due
     }

@@ -169,6 +169,38 @@ fn a_recorded_publisher_does_not_begin_for_a_fresh_reader_with_a_clock_of_later(
     assert!(reader.gate.stats().unauthentic.wrong_sender > 0);
 }
 
+/// The first descriptors of a restarted publisher are lost: what came before the next one was held.
+#[test]
+fn a_restart_whose_first_descriptors_are_lost_loses_nothing() {
+    let mut laboratory = Laboratory::new(7, Suite::Aes256Gcm);
+    let secrets = [laboratory.secret(1, wall(at(0)))];
+    let ours = laboratory.member(&secrets);
+    let first = config(&mut laboratory, &ours, EPOCH, at(0));
+    let second = Epoch { start_ns: 2_000, incarnation: 12 };
+    let restart = config(&mut laboratory, &ours, second, at(700));
+    let publisher_part =
+        Publisher::new(&ours, first, at(2_000)).changes(at(700), Change::Restart(Box::new(restart)));
+    let reader_part = Reader::new(&mut laboratory, &ours);
+    let attacker = Attacker::new(1, 0, &foreign(1, Suite::Aes256Gcm));
+    let link = Link::ideal().lose_when("early descriptors", move |passing| {
+        let is_descriptor = passing.bytes[3] == Kind::Descriptor.code();
+        let is_second = passing.bytes.get(24..32) == Some(&second.start_ns.to_le_bytes());
+        is_descriptor && is_second && passing.at < at(1_000)
+    });
+    let mut network = scene(publisher_part, reader_part, attacker, link);
+    network.run_until(at(6_000));
+    let reader = reader(&network);
+    // Two epochs: 700 ms and 1.3 s of ten samples a millisecond.
+    assert!(
+        reader.delivered >= 19_990,
+        "{} {:?} {:?}",
+        reader.delivered,
+        reader.accounts,
+        reader.gate.stats()
+    );
+    assert_eq!(reader.gate.stats().unauthentic.total(), 0);
+}
+
 #[expect(clippy::disallowed_methods, reason = "how many seeds to run is asked of the caller of the tests")]
 fn seeds(default: u64) -> u64 {
     std::env::var("TALLYCAST_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
