@@ -23,6 +23,7 @@ pub fn port(offloads: bool) -> ReliablePort {
         offloads,
         seed: u64::from(std::process::id()),
         secret: [1; 16],
+        keys: None,
     };
     ReliablePort::open(&options).expect("loopback has room for a port")
 }

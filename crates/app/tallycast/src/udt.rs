@@ -80,13 +80,16 @@
 
 mod address;
 mod connection;
+mod keys;
 mod listener;
 mod options;
 
 use std::io;
 
+pub use self::keys::Keys;
 /// The contract of congestion controls, and those that are built in.
 pub use ::congestion;
+pub use ::keys::{PublicKey, Secret};
 pub use ::udt::{
     CloseReason, EndpointStats, FirstSize, SAFE_PACKET_BYTES, SendError, Silence, SocketConfig, SocketType,
     Source, Stats,
@@ -95,6 +98,8 @@ pub use address::{Address, AddressError};
 pub use connection::{Connection, Lifetime};
 pub use engine::{PortError, WaitError};
 pub use listener::Listener;
+/// Counters of the sessions of a secured port.
+pub use noise::SessionStats;
 pub use options::Options;
 
 /// Reason why an operation on a reliable connection failed.
@@ -118,6 +123,20 @@ pub enum Error {
         /// Reason of the failure.
         reason: WaitError,
     },
+    /// The peer to connect to is not known by its key.
+    #[error(
+        "a secured connection needs the key of the one peer that it connects to, and {listed} are listed\nlist the key of that peer only"
+    )]
+    WhichPeer {
+        /// Number of listed keys.
+        listed: usize,
+    },
+    /// A listener that would accept nobody.
+    #[error("a secured listener accepts listed peers only, and none is listed\nlist the key of each peer")]
+    NoPeers,
+    /// The system gives no random bits.
+    #[error("no random bits for keys: {0}")]
+    Random(#[source] io::Error),
     /// The source cannot be read, or the target cannot be written.
     #[error(transparent)]
     File(#[from] io::Error),
@@ -127,7 +146,8 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error {
             Error::File(error) => return error,
-            Error::Address(_) => io::ErrorKind::InvalidInput,
+            Error::Random(error) => return error,
+            Error::Address(_) | Error::WhichPeer { .. } | Error::NoPeers => io::ErrorKind::InvalidInput,
             Error::Port(_) => io::ErrorKind::AddrNotAvailable,
             Error::Wait(reason) | Error::Connect { reason, .. } => kind_of(reason),
         };

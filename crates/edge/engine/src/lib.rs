@@ -33,7 +33,7 @@ pub use receive::{
     AdmissionCounts, Announced, Attendance, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
     ReceiveFrom, ReceivesFor, StreamAccountView, Subscription, UnjoinedStreams, Waits,
 };
-pub use reliable::{PortError, PortOptions, ReliablePort, WaitError};
+pub use reliable::{PortError, PortKeys, PortOptions, ReliablePort, WaitError};
 pub use report_board::{HeardReport, HeardReports};
 pub use send::{
     Departures, Publication, PublicationConfig, PublicationStatus, SendAgent, SendConfig, SendError,

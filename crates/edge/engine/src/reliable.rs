@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use std::collections::BTreeMap;
 
+use keys::PublicKey;
+use noise::{SessionStats, Train};
 use sys::{
     Interest, OpenError, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques,
     SendSocket, SendTechniques, Wakeup, clock,
@@ -22,6 +24,12 @@ use udt::{
     SocketConfig, SocketId, Stats,
 };
 use units::Instant;
+
+mod secured;
+
+use secured::{Enclosure, enclosed};
+
+pub use secured::PortKeys;
 
 /// Number of batches that are received before pending packets are sent.
 const BATCHES_PER_DUTY_CYCLE: usize = 4;
@@ -43,6 +51,8 @@ pub struct PortOptions {
     pub seed: u64,
     /// Key of its cookies; must be kept secret.
     pub secret: [u8; 16],
+    /// Keys with which all datagrams are secured; without them the port is in the clear.
+    pub keys: Option<PortKeys>,
 }
 
 /// Reason why a port cannot be opened.
@@ -114,6 +124,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     endpoint: Endpoint,
+    enclosure: Enclosure,
     /// State of each socket that a caller holds: one that is not accepted belongs to the endpoint
     /// alone.
     known: BTreeMap<SocketId, Known>,
@@ -152,6 +163,7 @@ impl ReliablePort {
         let endpoint = Endpoint::new(&EndpointConfig { seed: options.seed, secret: options.secret });
         let state = State {
             endpoint,
+            enclosure: Enclosure::new(options.keys.clone()),
             known: BTreeMap::new(),
             is_asleep: false,
             waiting: 0,
@@ -182,7 +194,10 @@ impl ReliablePort {
     /// Listens for clients; `None` if the port already has a listener.
     #[must_use]
     pub fn listen(&self, config: SocketConfig, backlog: usize) -> Option<SocketId> {
-        self.with(|state, _| state.endpoint.listen(config, backlog))
+        self.with(|state, _| {
+            let config = enclosed(config, state.enclosure.is_secured());
+            state.endpoint.listen(config, backlog)
+        })
     }
 
     /// Takes the next waiting client, and waits for one up to `timeout`.
@@ -205,7 +220,7 @@ impl ReliablePort {
     /// If the peer does not answer or refuses the connection.
     pub fn connect(&self, peer: SocketAddr, config: SocketConfig) -> Result<SocketId, WaitError> {
         let config = fitting(config, peer);
-        self.await_connection(|endpoint, now| endpoint.connect(now, peer, config))
+        self.await_connection(config, |endpoint, now, config| endpoint.connect(now, peer, config))
     }
 
     /// Connects to a peer that does the same, and waits until the connection is established.
@@ -214,7 +229,7 @@ impl ReliablePort {
     /// If the peer does not connect in time.
     pub fn rendezvous(&self, peer: SocketAddr, config: SocketConfig) -> Result<SocketId, WaitError> {
         let config = fitting(config, peer);
-        self.await_connection(|endpoint, now| endpoint.rendezvous(now, peer, config))
+        self.await_connection(config, |endpoint, now, config| endpoint.rendezvous(now, peer, config))
     }
 
     /// Queues bytes of a stream, waiting until there is room for some; returns how many.
@@ -357,6 +372,18 @@ impl ReliablePort {
         self.with(|state, _| state.endpoint.endpoint_stats())
     }
 
+    /// Returns the counters of its sessions, if it is secured.
+    #[must_use]
+    pub fn session_stats(&self) -> Option<SessionStats> {
+        self.with(|state, _| state.enclosure.stats())
+    }
+
+    /// Returns the key by which a connection's peer has identified itself, if the port is secured.
+    #[must_use]
+    pub fn peer_key(&self, socket: SocketId) -> Option<PublicKey> {
+        self.with(|state, _| state.enclosure.peer(state.endpoint.peer(socket)?))
+    }
+
     /// Returns how many datagrams the kernel refused: they count as lost, and are sent again.
     #[must_use]
     pub fn refused_datagrams(&self) -> u64 {
@@ -365,10 +392,12 @@ impl ReliablePort {
 
     fn await_connection(
         &self,
-        begin: impl FnOnce(&mut Endpoint, Instant) -> SocketId,
+        config: SocketConfig,
+        begin: impl FnOnce(&mut Endpoint, Instant, SocketConfig) -> SocketId,
     ) -> Result<SocketId, WaitError> {
         let socket = self.with(|state, now| {
-            let socket = begin(&mut state.endpoint, now);
+            let config = enclosed(config, state.enclosure.is_secured());
+            let socket = begin(&mut state.endpoint, now, config);
             state.known.insert(socket, Known::default());
             socket
         });
@@ -413,7 +442,7 @@ impl ReliablePort {
             if end.is_some_and(|end| end <= now) {
                 return Err(WaitError::TimedOut);
             }
-            if state.endpoint.needs_poll() && std::mem::take(&mut state.is_asleep) {
+            if state.needs_poll() && std::mem::take(&mut state.is_asleep) {
                 self.shared.wakeup.wake();
             }
             let patience = end.map_or(crate::MAX_SLEEP, |end| end.since(now).min(crate::MAX_SLEEP));
@@ -426,7 +455,7 @@ impl ReliablePort {
     }
 
     fn wake_for(&self, mut state: MutexGuard<'_, State>) {
-        let must_wake = state.endpoint.needs_poll() && std::mem::take(&mut state.is_asleep);
+        let must_wake = state.needs_poll() && std::mem::take(&mut state.is_asleep);
         drop(state);
         if must_wake {
             self.shared.wakeup.wake();
@@ -461,6 +490,11 @@ impl Shared {
 }
 
 impl State {
+    /// Returns whether there is work for the thread now.
+    fn needs_poll(&self) -> bool {
+        self.endpoint.needs_poll() || self.enclosure.needs_poll()
+    }
+
     /// Returns why a socket has ended, if it has.
     fn over(&self, socket: SocketId) -> Option<WaitError> {
         let known = self.known.get(&socket)?;
@@ -538,7 +572,7 @@ impl Driver {
             {
                 let mut state = self.shared.lock();
                 // Callers since then expect their work to be done.
-                if state.endpoint.needs_poll() || state.stops {
+                if state.needs_poll() || state.stops {
                     continue;
                 }
                 state.is_asleep = true;
@@ -566,7 +600,8 @@ impl Driver {
                     segment_bytes: received.segment_bytes,
                     arrived,
                 };
-                state.endpoint.handle(now, &datagrams);
+                let State { endpoint, enclosure, .. } = &mut *state;
+                enclosure.receive(endpoint, now, &datagrams);
             }
             if !self.batch.is_full() {
                 return Ok(true);
@@ -581,22 +616,37 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         let (mut has_news, mut refused) = (false, 0);
+        let mut send = |train: Train<'_>| {
+            // Packets that the kernel refuses are lost, and are sent again like all lost packets.
+            let outcomes = self.sender.send_train(train.bytes, train.segment_bytes, train.peer);
+            refused += outcomes.iter().filter(|outcome| **outcome != Outcome::Sent).count() as u64;
+        };
         let deadline = loop {
             let now = clock::monotonic();
-            match state.endpoint.poll(now) {
+            let State { endpoint, enclosure, .. } = &mut *state;
+            let of_sessions = match enclosure.poll(now) {
+                noise::Output::Transmit(train) => {
+                    send(train);
+                    continue;
+                }
+                noise::Output::Idle { deadline } => deadline,
+            };
+            match endpoint.poll(now) {
                 Output::Transmit(transmit) => {
-                    // Packets that the kernel refuses are lost, and are sent again like all lost
-                    // packets.
-                    let outcomes =
-                        self.sender.send_train(transmit.bytes, transmit.segment_bytes, transmit.to);
-                    refused += outcomes.iter().filter(|outcome| **outcome != Outcome::Sent).count() as u64;
+                    let (bytes, segment_bytes) = (transmit.bytes, transmit.segment_bytes);
+                    let train = Train { peer: transmit.to, bytes, segment_bytes };
+                    if let Some(train) = enclosure.enclose(now, train) {
+                        send(train);
+                    }
                     trains += 1;
                 }
                 Output::Event { socket, event } => {
                     state.note(socket, event);
                     has_news = true;
                 }
-                Output::Idle { deadline } => break deadline,
+                // A handshake that the last train began is sent at once.
+                Output::Idle { .. } if enclosure.needs_poll() => {}
+                Output::Idle { deadline } => break Instant::earlier(deadline, of_sessions),
             }
             if trains == TRAINS_PER_DUTY_CYCLE {
                 break Some(now);

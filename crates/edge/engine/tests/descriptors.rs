@@ -18,6 +18,7 @@ fn open() -> Result<ReliablePort, PortError> {
         offloads: true,
         seed: 1,
         secret: [5; 16],
+        keys: None,
     })
 }
 

@@ -18,6 +18,8 @@ pub struct SocketConfig {
     /// UDT counts headers as IPv4's also over IPv6. So that no packet exceeds this size, 20 bytes less are announced
     /// to a peer over IPv6.
     pub packet_bytes: u32,
+    /// Bytes that a layer below adds to each packet, as encryption does; they count among the `packet_bytes`.
+    pub enclosing_bytes: u32,
     /// Size of the first packets: smaller ones towards the Internet, until a probe shows that the path carries more.
     pub first_size: FirstSize,
     /// Size of the send buffer, which holds packets until their acknowledgement. Units: packets.
@@ -86,6 +88,7 @@ impl SocketConfig {
         Self {
             socket_type,
             packet_bytes: 1_500,
+            enclosing_bytes: 0,
             first_size: FirstSize::ByPeer,
             send_buffer_packets: 8_192,
             receive_buffer_packets: 8_192,
@@ -118,10 +121,10 @@ impl fmt::Display for SocketConfig {
 pub(crate) const IPV6_EXTRA_BYTES: u32 = 20;
 
 /// Returns the packet size to announce to a peer, in UDT's counting.
-pub(crate) fn announced_bytes(packet_bytes: u32, peer: IpAddr) -> u32 {
+pub(crate) fn announced_bytes(config: &SocketConfig, peer: IpAddr) -> u32 {
     // Packets to a mapped address are IPv4 packets.
-    let extra = if peer.to_canonical().is_ipv6() { IPV6_EXTRA_BYTES } else { 0 };
-    packet_bytes.min(MAX_PACKET_BYTES).saturating_sub(extra).max(MIN_PACKET_BYTES)
+    let extra = if peer.to_canonical().is_ipv6() { IPV6_EXTRA_BYTES } else { 0 } + config.enclosing_bytes;
+    config.packet_bytes.min(MAX_PACKET_BYTES).saturating_sub(extra).max(MIN_PACKET_BYTES)
 }
 
 /// Returns the bytes of payload in a full packet.

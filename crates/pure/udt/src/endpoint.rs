@@ -603,7 +603,7 @@ impl Endpoint {
         }
         let Some(listener) = &self.listener else { return };
         let config = listener.config.clone();
-        let own_bytes = announced_bytes(config.packet_bytes, from.ip());
+        let own_bytes = announced_bytes(&config, from.ip());
         let packet_bytes = handshake.packet_bytes.min(own_bytes);
         let agreed = Agreed {
             peer: handshake.socket,

@@ -192,7 +192,7 @@ pub(crate) fn offer(
         version: VERSION,
         socket_type: Some(config.socket_type),
         first_sequence: first,
-        packet_bytes: announced_bytes(config.packet_bytes, peer.ip()),
+        packet_bytes: announced_bytes(config, peer.ip()),
         window_packets: config.receive_buffer_packets.max(32),
         request: Request::Conclude,
         socket: id,

@@ -34,6 +34,8 @@ pub(crate) struct ReceiveSide {
     rates: ArrivalRates,
     /// Size of a full packet agreed by both ends. Units: bytes.
     packet_bytes: u32,
+    /// Bytes that a layer below adds to each packet.
+    enclosing_bytes: u32,
     /// Maximum size of a loss report as a packet. Units: bytes.
     report_bytes: u32,
     /// True if the peer was told that there is hardly any room.
@@ -77,7 +79,12 @@ impl AckToSend {
 }
 
 impl ReceiveSide {
-    pub(crate) fn new(buffer: ReceiveBuffer, packet_bytes: u32, origin: u64, now: Instant) -> Self {
+    pub(crate) fn new(
+        buffer: ReceiveBuffer,
+        (packet_bytes, enclosing_bytes): (u32, u32),
+        origin: u64,
+        now: Instant,
+    ) -> Self {
         Self {
             buffer,
             acks: Acks::new(origin, now),
@@ -85,6 +92,7 @@ impl ReceiveSide {
             reports: LossReports::AtOnce,
             rates: ArrivalRates::new(),
             packet_bytes,
+            enclosing_bytes,
             report_bytes: packet_bytes,
             told_full: false,
             newest_arrived: None,
@@ -134,7 +142,7 @@ impl ReceiveSide {
         let placed = self.buffer.place(number, data);
         let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes)
             || data.payload.len() == self.buffer.payload_bytes()
-            || size_search::is_searched(data.payload.len());
+            || size_search::is_searched(data.payload.len(), self.enclosing_bytes);
         if placed != Placed::NoRoom {
             // The end of a message or a burst is acknowledged at once, unless something before it is missing.
             let is_last = number + 1 == self.buffer.next();

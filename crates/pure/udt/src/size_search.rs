@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use units::Instant;
 
-use crate::config::{FirstSize, IPV6_EXTRA_BYTES, payload_bytes};
+use crate::config::{FirstSize, IPV6_EXTRA_BYTES, SocketConfig, payload_bytes};
 
 /// Minimum reassembly size of IPv4, and the largest packet for distant networks without knowledge of the path
 /// (RFC 791 §3.1, RFC 1122 §3.3.3): 548 bytes of UDP payload.
@@ -44,14 +44,15 @@ pub(crate) struct SizeSearch {
 
 impl SizeSearch {
     /// Starts with the size for this peer, of at most `agreed_bytes`.
-    pub(crate) fn new(first: FirstSize, peer: IpAddr, agreed_bytes: u32) -> Self {
-        let is_probed = match first {
+    pub(crate) fn new(config: &SocketConfig, peer: IpAddr, agreed_bytes: u32) -> Self {
+        let is_probed = match config.first_size {
             FirstSize::ByPeer => !wire::is_within_site(peer),
             FirstSize::Probed => true,
             FirstSize::Agreed => false,
         };
         let (base, extra) =
             if peer.to_canonical().is_ipv6() { (BASE_IPV6, IPV6_EXTRA_BYTES) } else { (BASE_IPV4, 0) };
+        let extra = extra + config.enclosing_bytes;
         let base = base - extra;
         if !is_probed || agreed_bytes <= base {
             return Self::settled(agreed_bytes);
@@ -114,9 +115,11 @@ impl SizeSearch {
 }
 
 /// Returns whether packets with this payload are full ones of a peer that searches: they end no burst.
-pub(crate) fn is_searched(payload: usize) -> bool {
-    let of_size =
-        |bytes: u32| payload_bytes(bytes) == payload || payload_bytes(bytes - IPV6_EXTRA_BYTES) == payload;
+pub(crate) fn is_searched(payload: usize, enclosing_bytes: u32) -> bool {
+    let of_size = |bytes: u32| {
+        let bytes = bytes - enclosing_bytes;
+        payload_bytes(bytes) == payload || payload_bytes(bytes - IPV6_EXTRA_BYTES) == payload
+    };
     of_size(BASE_IPV4) || COMMON.into_iter().any(of_size)
 }
 
@@ -130,8 +133,12 @@ mod tests {
         Instant::from_nanos(seconds * 1_000_000_000)
     }
 
+    fn starting(first_size: FirstSize) -> SocketConfig {
+        SocketConfig { first_size, ..SocketConfig::new(wire::udt::SocketType::Stream) }
+    }
+
     fn first(peer: &str, agreed_bytes: u32) -> u32 {
-        SizeSearch::new(FirstSize::ByPeer, peer.parse().unwrap(), agreed_bytes).packet_bytes()
+        SizeSearch::new(&starting(FirstSize::ByPeer), peer.parse().unwrap(), agreed_bytes).packet_bytes()
     }
 
     #[test]
@@ -150,14 +157,31 @@ mod tests {
     }
 
     #[test]
+    fn a_layer_below_makes_no_first_packet_larger() {
+        let config = SocketConfig { enclosing_bytes: 32, ..starting(FirstSize::ByPeer) };
+        let first = |peer: &str| SizeSearch::new(&config, peer.parse().unwrap(), 1_400).packet_bytes();
+        assert_eq!(
+            [first("8.8.8.8"), first("2001:db8::1")],
+            [BASE_IPV4 - 32, BASE_IPV6 - IPV6_EXTRA_BYTES - 32]
+        );
+        let announced = crate::config::announced_bytes(&config, "8.8.8.8".parse().unwrap());
+        assert_eq!(announced, 1_500 - 32);
+    }
+
+    #[test]
     fn sizes_of_the_search_end_no_burst_and_others_do() {
-        assert!([576, 1_492, 1_280, 1_260].map(payload_bytes).into_iter().all(is_searched));
-        assert!([1, 531, 533, 1_000].into_iter().all(|payload| !is_searched(payload)));
+        assert!(
+            [576, 1_492, 1_280, 1_260].map(payload_bytes).into_iter().all(|payload| is_searched(payload, 0))
+        );
+        assert!(
+            [544, 1_460, 1_248, 1_228].map(payload_bytes).into_iter().all(|payload| is_searched(payload, 32))
+        );
+        assert!([1, 531, 533, 1_000].into_iter().all(|payload| !is_searched(payload, 0)));
     }
 
     #[test]
     fn the_largest_size_is_probed_first_and_an_answer_ends_the_search() {
-        let mut search = SizeSearch::new(FirstSize::Probed, "10.0.0.1".parse().unwrap(), 1_500);
+        let mut search = SizeSearch::new(&starting(FirstSize::Probed), "10.0.0.1".parse().unwrap(), 1_500);
         assert_eq!((search.deadline(), search.poll(at(5), PATIENCE)), (None, Some(1_500)));
         search.asked(7, 1_500);
         assert_eq!((search.poll(at(5), PATIENCE), search.deadline()), (None, Some(at(6))));
@@ -172,7 +196,7 @@ mod tests {
 
     #[test]
     fn each_size_is_probed_three_times_and_the_base_stays_if_none_arrives() {
-        let mut search = SizeSearch::new(FirstSize::Probed, "10.0.0.1".parse().unwrap(), 1_500);
+        let mut search = SizeSearch::new(&starting(FirstSize::Probed), "10.0.0.1".parse().unwrap(), 1_500);
         let mut probed = Vec::new();
         for second in 0..20 {
             if let Some(size) = search.poll(at(second), PATIENCE) {

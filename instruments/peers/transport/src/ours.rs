@@ -24,6 +24,7 @@ fn port(address: SocketAddr, task: &Task) -> Result<ReliablePort> {
         offloads: task.system != System::TallycastPlain,
         seed: u64::from(std::process::id()),
         secret: [0; 16],
+        keys: None,
     };
     Ok(ReliablePort::open(&options)?)
 }

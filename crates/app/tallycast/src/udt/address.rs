@@ -14,7 +14,7 @@ use super::Options;
 use crate::address::DEFAULT_PORT;
 
 /// Options of the address itself; all others belong to the congestion control.
-const KNOWN: &str = "cc, mtu, maxrate, sndbuf, rcvbuf";
+const KNOWN: &str = "cc, mtu, maxrate, sndbuf, rcvbuf, secure";
 /// Default congestion control: UDT's own.
 const USUAL_CONTROL: &str = "udt";
 
@@ -95,6 +95,8 @@ impl Address {
                     socket.first_size = FirstSize::Agreed;
                 }
                 "maxrate" => socket.max_bytes_per_s = Some(bytes_per_s(value)?),
+                "secure" if value == "off" => {}
+                "secure" => return Err(wrong("secure", value, "off, or is omitted")),
                 "sndbuf" => socket.send_buffer_packets = packets("sndbuf", value)?,
                 "rcvbuf" => socket.receive_buffer_packets = packets("rcvbuf", value)?,
                 _ => of_control.push(format!("{name}={value}")),
@@ -103,6 +105,12 @@ impl Address {
         let control = named(&control, &of_control.join("&")).map_err(AddressError::Control)?;
         options.socket.congestion = Arc::from(control);
         Ok(options)
+    }
+
+    /// Returns whether the address asks for datagrams in the clear, which a key otherwise excludes: `secure=off`.
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        self.query.split('&').any(|part| part == "secure=off")
     }
 
     /// Adds an option unless there is one of that name.
@@ -178,9 +186,13 @@ fn number(
     range: std::ops::RangeInclusive<u32>,
     expected: &str,
 ) -> Result<u32, AddressError> {
-    let wrong = || OptionError::Value { name, value: value.to_owned(), expected: expected.to_owned() };
     let number = value.parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| AddressError::Option { error: wrong() })
+    number.ok_or_else(|| wrong(name, value, expected))
+}
+
+fn wrong(name: &'static str, value: &str, expected: &str) -> AddressError {
+    let (value, expected) = (value.to_owned(), expected.to_owned());
+    AddressError::Option { error: OptionError::Value { name, value, expected } }
 }
 
 fn packets(name: &'static str, value: &str) -> Result<u32, AddressError> {
@@ -243,6 +255,7 @@ mod tests {
         assert!(error("udt://h?cc=turbo").starts_with("unknown congestion control `turbo`; known are udt"));
         assert!(error("udt://h?mtu=70").contains("mtu is a packet's bytes, 76 to 65535"));
         assert!(error("udt://h?maxrate=fast").contains("bits per second as 950m"));
+        assert!(error("udt://h?secure=maybe").contains("secure is off, or is omitted"));
         assert!(error("udt://h?cc").contains("write name=value"));
         assert!(error("udt://h?cc=reno&cc=udt").contains("`cc`"), "no option is given twice");
         let nobody: Address = "udt://no.such.host.invalid:1".parse().unwrap();

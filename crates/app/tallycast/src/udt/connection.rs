@@ -12,6 +12,7 @@ use std::time::Duration;
 use ::udt::{CloseReason, SendError, SocketId, SocketType, Stats};
 use engine::{ReliablePort, WaitError};
 
+use super::keys::Purpose;
 use super::{Address, Error, Options, kind_of};
 
 /// Error code that libudt sends to a sender whose file cannot be written; its programs see error 7000.
@@ -81,7 +82,7 @@ impl Connection {
     /// [`Error::Port`] if the address cannot be used here; [`Error::Connect`] if the peer does not answer or
     /// refuses.
     pub fn connect_from(local: SocketAddr, peer: SocketAddr, options: &Options) -> Result<Self, Error> {
-        let port = Arc::new(options.open(local)?);
+        let port = Arc::new(options.open(local, Purpose::Connect)?);
         let socket =
             port.connect(peer, options.socket.clone()).map_err(|reason| Error::Connect { peer, reason })?;
         Ok(Self::of(port, socket))
@@ -92,7 +93,7 @@ impl Connection {
     /// # Errors
     /// [`Error::Connect`] if the peer does not connect.
     pub fn rendezvous(local: SocketAddr, peer: SocketAddr, options: &Options) -> Result<Self, Error> {
-        let port = Arc::new(options.open(local)?);
+        let port = Arc::new(options.open(local, Purpose::Connect)?);
         let socket = port
             .rendezvous(peer, options.socket.clone())
             .map_err(|reason| Error::Connect { peer, reason })?;

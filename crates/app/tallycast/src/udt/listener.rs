@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ::udt::{EndpointStats, SocketConfig, SocketId, SocketType};
 use engine::{ReliablePort, WaitError};
+use noise::SessionStats;
 
+use super::keys::Purpose;
 use super::{Address, Connection, Error, Options};
 
 /// A port at which peers may establish connections; dropping it refuses new ones, and accepted ones continue.
@@ -29,7 +31,7 @@ impl Listener {
     /// # Errors
     /// If the address cannot be used here, or another program has it.
     pub fn bind_to(address: SocketAddr, options: &Options) -> Result<Self, Error> {
-        let port = Arc::new(options.open(address)?);
+        let port = Arc::new(options.open(address, Purpose::Listen)?);
         let config: SocketConfig = options.socket.clone();
         // The port is new, so it has no listener yet.
         let socket = port.listen(config, options.backlog).ok_or(WaitError::TimedOut)?;
@@ -50,6 +52,12 @@ impl Listener {
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         self.port.endpoint_stats()
+    }
+
+    /// Returns the counters of its sessions, such as of peers that are not listed; none if it is in the clear.
+    #[must_use]
+    pub fn session_stats(&self) -> Option<SessionStats> {
+        self.port.session_stats()
     }
 
     /// Returns the address it listens at, with the port that the kernel chose.

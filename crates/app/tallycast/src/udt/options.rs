@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use ::udt::{SocketConfig, SocketType};
 use engine::{PortOptions, ReliablePort};
 
-use super::Error;
+use super::keys::Purpose;
+use super::{Error, Keys};
 
 /// Settings of a connection.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Options {
     pub offloads: bool,
     /// Number of clients that may wait to be accepted before others are refused; of a listener.
     pub backlog: usize,
+    /// Keys with which all datagrams are secured; none for those of UDT's library, in the clear.
+    pub keys: Option<Keys>,
 }
 
 impl Options {
@@ -42,11 +45,13 @@ impl Options {
             send_buffer_bytes: 1 << 20,
             offloads: true,
             backlog: 64,
+            keys: None,
         }
     }
 
     /// Opens a port with random seed and secret.
-    pub(super) fn open(&self, address: SocketAddr) -> Result<ReliablePort, Error> {
+    pub(super) fn open(&self, address: SocketAddr, purpose: Purpose) -> Result<ReliablePort, Error> {
+        let keys = self.keys.as_ref().map(|keys| keys.of_port(purpose)).transpose()?;
         let (seed, low, high) = (crate::node::random(), crate::node::random(), crate::node::random());
         let secret = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
         let (receive_buffer_bytes, send_buffer_bytes) = (self.receive_buffer_bytes, self.send_buffer_bytes);
@@ -57,6 +62,7 @@ impl Options {
             offloads: self.offloads,
             seed,
             secret,
+            keys,
         };
         Ok(ReliablePort::open(&options)?)
     }

@@ -8,6 +8,10 @@ use udt::SocketType;
 use super::*;
 
 fn port(seed: u64, offloads: bool) -> ReliablePort {
+    port_with(seed, offloads, None)
+}
+
+fn port_with(seed: u64, offloads: bool, keys: Option<PortKeys>) -> ReliablePort {
     let options = PortOptions {
         address: "127.0.0.1:0".parse().unwrap(),
         receive_buffer_bytes: 8 << 20,
@@ -15,6 +19,7 @@ fn port(seed: u64, offloads: bool) -> ReliablePort {
         offloads,
         seed,
         secret: [5; 16],
+        keys,
     };
     ReliablePort::open(&options).expect("loopback has room for a port")
 }
@@ -25,10 +30,26 @@ fn block(index: usize) -> Vec<u8> {
 }
 
 fn moves_a_stream(config: &SocketConfig, offloads: bool, blocks: usize) -> Stats {
-    let (client, server) = (port(1, offloads), Arc::new(port(2, offloads)));
+    moves_between(port(1, offloads), port(2, offloads), config, blocks)
+}
+
+fn moves_between(client: ReliablePort, server: ReliablePort, config: &SocketConfig, blocks: usize) -> Stats {
+    let server = Arc::new(server);
+    let to = server.local_address();
+    moves_over(&client, &server, to, config, blocks)
+}
+
+/// Moves a stream to a server that has the address `to`.
+fn moves_over(
+    client: &ReliablePort,
+    server: &Arc<ReliablePort>,
+    to: SocketAddr,
+    config: &SocketConfig,
+    blocks: usize,
+) -> Stats {
     server.listen(config.clone(), 4).expect("the only listener");
     let reader = {
-        let server = Arc::clone(&server);
+        let server = Arc::clone(server);
         thread::spawn(move || {
             let socket = server.accept(None).expect("a client comes");
             let mut bytes = vec![0; 100_000];
@@ -43,7 +64,7 @@ fn moves_a_stream(config: &SocketConfig, offloads: bool, blocks: usize) -> Stats
             got
         })
     };
-    let socket = client.connect(server.local_address(), config.clone()).expect("the server listens");
+    let socket = client.connect(to, config.clone()).expect("the server listens");
     for index in 0..blocks {
         let bytes = block(index);
         let mut sent = 0;
@@ -125,3 +146,5 @@ fn what_the_kernel_does_not_take_is_counted() {
     assert_eq!(error, WaitError::Closed(CloseReason::NoAnswer));
     assert!(client.refused_datagrams() >= 1);
 }
+
+mod secured;

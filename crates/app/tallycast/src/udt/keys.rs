@@ -1,0 +1,49 @@
+//! Keys of secured connections: the private key of this end, and the public keys of its peers.
+
+use std::collections::BTreeSet;
+
+use ::keys::{PublicKey, Secret};
+use engine::PortKeys;
+use zeroize::Zeroizing;
+
+use super::Error;
+
+/// Keys with which every datagram of a connection is encrypted and authenticated, in both directions.
+///
+/// A listener with keys accepts the listed peers only. A connection needs the key of the peer that it connects to,
+/// which is the only one listed. Without keys, datagrams are as those of UDT's library: in the clear.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// Private X25519 key of this end.
+    pub key: Secret,
+    /// Public keys of the peers.
+    pub peers: BTreeSet<PublicKey>,
+}
+
+/// Purpose of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    Connect,
+    Listen,
+}
+
+impl Keys {
+    /// Returns the public key of this end, which its peers list.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        noise::public_key(&self.key)
+    }
+
+    /// Returns the keys of a new port, with random bits of its own.
+    pub(super) fn of_port(&self, purpose: Purpose) -> Result<PortKeys, Error> {
+        let mut seed = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut seed[..]).map_err(|error| Error::Random(error.into()))?;
+        let responder = match (purpose, self.peers.len()) {
+            (Purpose::Listen, 0) => return Err(Error::NoPeers),
+            (Purpose::Listen, _) => None,
+            (Purpose::Connect, 1) => self.peers.first().copied(),
+            (Purpose::Connect, listed) => return Err(Error::WhichPeer { listed }),
+        };
+        Ok(PortKeys { key: self.key.clone(), peers: self.peers.clone(), responder, seed: Secret::new(seed) })
+    }
+}
