@@ -10,12 +10,12 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use sys::Cancellation;
-use tallycast::udt::{Address, Connection, EndpointStats, Listener, Source, WaitError};
+use tallycast::udt::{Address, Connection, EndpointStats, Listener, SessionStats, Source, WaitError};
 use transfer::{
     Bundles, Failure, Notice, Opening, Receiver, SlotId, Slots, Store, Stripes, Taken, Tally, Whereto,
 };
 
-use super::reliable::{Meter, POLL_INTERVAL, Screen, TransportArguments, WATCH, Words, raw};
+use super::reliable::{Meter, POLL_INTERVAL, Screen, TransportArguments, WATCH, Words, raw, shown};
 use crate::Outcome;
 use crate::signals;
 
@@ -24,12 +24,13 @@ Examples:
   tallycast recv incoming/                            from any sender, on port 7400, until Ctrl-C
   tallycast recv incoming/ udt://10.0.0.1:9000 -1     one transfer, on one interface
   tallycast recv --offer shots/                       offer a folder to `tallycast send --from`
+  tallycast recv incoming/ --key archive.key --peer KEY   encrypted, from the owner of that public key only
   tallycast recv --memory                             measure the speed only
   tallycast recv --raw udt://0.0.0.0:9000 > file      from any program that speaks UDT 4
   tallycast recv --raw --messages udt://0.0.0.0:9000  messages, one after the other
 
 Incomplete files are kept in .tallycast-partial of the directory; a file in its place is complete and verified.
-Any host that reaches the port may send, and with --offer have files sent anywhere: restrict access with a firewall. Existing files stay, unless --overwrite.
+With --key listed peers alone are heard. Without it any host that reaches the port may send, and with --offer have files sent anywhere: restrict access with a firewall. Existing files stay, unless --overwrite.
 Exit code 1: something was refused or is missing; the output says what.";
 
 const USAGE: &str = "tallycast recv DIR udt://0.0.0.0:7400";
@@ -95,18 +96,26 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let Some(folder) = arguments.offer.as_ref().filter(|folder| !folder.is_dir()) {
         bail!("--offer {}: no such folder", folder.display());
     }
-    let listener = Listener::bind_to(address.resolve()?, &arguments.transport.for_files(&address)?)
+    let options = arguments.transport.for_files(&address)?;
+    let listener = Listener::bind_to(address.resolve()?, &options)
         .with_context(|| format!("cannot listen at {address}"))?;
     let screen = Screen::new(arguments.json);
     let at = listener.local_address();
     let text = || format!("waiting at udt://{at} for `tallycast send PATH… udt://this-host:{}`", at.port());
     screen.say(text, || json!({"event": "listening", "address": format!("udt://{at}"), "port": at.port()}));
+    arguments.transport.warn_if_clear(&screen, &address, at.ip());
+    if let Some(keys) = &options.keys {
+        let (own, listed) = (shown(&keys.public()), keys.peers.len());
+        let text = || format!("accepting {listed} listed peers; own public key: {own}");
+        screen.say(text, || json!({"event": "secured", "public_key": own, "peers": listed}));
+    }
     let service = Service {
         receiver: whereto.map(Receiver::new),
         offered: arguments.offer.as_deref(),
         bundles: Bundles::default(),
         once: arguments.one_off,
         screen: &screen,
+        transport: &arguments.transport,
         cancellation: &cancellation,
         ending: Mutex::default(),
         is_over: AtomicBool::new(false),
@@ -134,6 +143,7 @@ struct Service<'a> {
     bundles: Bundles<Option<Source>, (SlotId, Arc<Connection>)>,
     once: bool,
     screen: &'a Screen,
+    transport: &'a TransportArguments,
     cancellation: &'a Cancellation,
     ending: Mutex<Ending>,
     is_over: AtomicBool,
@@ -170,13 +180,16 @@ struct Ending {
 
 impl Service<'_> {
     fn serve(&self, listener: &Listener) -> anyhow::Result<()> {
-        let mut told = EndpointStats::default();
+        let (mut told, mut told_secured) = (EndpointStats::default(), SessionStats::default());
         std::thread::scope(|scope| {
             while !self.is_over() {
                 let overdue = self.hall().overdue();
                 overdue.iter().for_each(|served| self.send_away(served, "it offered nothing"));
                 self.screen.progress(&self.hall().meters());
                 self.tell_strangers(&mut told, listener.stats());
+                if let Some(stats) = listener.session_stats() {
+                    self.tell_unauthentic(&mut told_secured, stats);
+                }
                 match listener.accept(Some(WATCH)) {
                     Ok(connection) => {
                         if let Some((slot, served)) = self.slot(connection) {
@@ -191,6 +204,9 @@ impl Service<'_> {
                 }
             }
             self.sum_up_strangers(listener.stats());
+            if let Some(stats) = listener.session_stats() {
+                self.sum_up_sessions(&stats);
+            }
             Ok(())
         })
     }
@@ -240,6 +256,58 @@ impl Service<'_> {
             self.screen.say(text, || json!({"event": "warning", "what": format!("clients {what}")}));
         }
         *told = now;
+    }
+
+    /// Reports, once per kind, clients of a secured port that have no listed key.
+    fn tell_unauthentic(&self, told: &mut SessionStats, now: SessionStats) {
+        let kinds = [
+            (
+                told.unknown_peers == 0 && now.unknown_peers > 0,
+                "have a key that is not listed and are refused",
+            ),
+            (told.clear == 0 && now.clear > 0, "have no key and are not heard"),
+        ];
+        for (_, what) in kinds.iter().filter(|(is_first, _)| *is_first) {
+            let text = || format!("warning: clients {what}");
+            self.screen.say(text, || json!({"event": "warning", "what": format!("clients {what}")}));
+        }
+        *told = now;
+    }
+
+    /// Reports the sessions of a secured port, and the datagrams that were refused, by reason.
+    fn sum_up_sessions(&self, stats: &SessionStats) {
+        let text = || {
+            format!(
+                "{} sessions; refused datagrams: {} of unlisted keys, {} in the clear, {} forged, {} repeated, {} others",
+                stats.sessions,
+                stats.unknown_peers,
+                stats.clear,
+                stats.bad_tags + stats.bad_handshakes,
+                stats.replayed + stats.replayed_handshakes,
+                stats.refused()
+                    - stats.unknown_peers
+                    - stats.clear
+                    - stats.bad_tags
+                    - stats.bad_handshakes
+                    - stats.replayed
+                    - stats.replayed_handshakes,
+            )
+        };
+        self.screen.say(text, || {
+            json!({
+                "event": "sessions",
+                "sessions": stats.sessions,
+                "refused": stats.refused(),
+                "unknown_peers": stats.unknown_peers,
+                "clear": stats.clear,
+                "bad_tags": stats.bad_tags,
+                "bad_handshakes": stats.bad_handshakes,
+                "replayed": stats.replayed,
+                "replayed_handshakes": stats.replayed_handshakes,
+                "no_cookie": stats.no_cookie,
+                "expired": stats.expired,
+            })
+        });
     }
 
     /// Reports the number of each kind, if any.
@@ -338,7 +406,8 @@ impl Service<'_> {
         let Served { peer, connection, meter, .. } = served;
         if let Some(order) = opening.order() {
             self.hall().note(slot, &Notice::Listed { entries: 0, bytes: 0 });
-            let sent = super::send::carry_out(order, self.offered, connection, self.screen, stop);
+            let sent =
+                super::send::carry_out(order, self.offered, connection, (self.screen, self.transport), stop);
             if let Some(carried) = sent {
                 self.count(&carried.tally, carried.error.is_none());
             }

@@ -1,5 +1,6 @@
 //! Common parts of `send` and `recv`: transport, progress, and standard input and output.
 
+mod keys;
 mod meter;
 pub(crate) mod raw;
 mod screen;
@@ -7,6 +8,7 @@ mod transport;
 
 use std::time::Duration;
 
+pub(crate) use keys::shown;
 pub(crate) use meter::{Meter, transport_json};
 pub(crate) use screen::Screen;
 pub(crate) use transport::{TransportArguments, Words};

@@ -27,12 +27,13 @@ Examples:
   tallycast send a.h5 b.h5 'udt://archive.example.org:7400?cc=reno' --bitrate 500M
   tallycast send --streams 4 shot-1042/ udt://archive.example.org       over four connections
   tallycast send --from udt://daq-3 shot-1042 udt://archive.example.org what daq-3 offers
+  tallycast send shot-1042/ udt://archive.example.org --key daq.key --peer KEY   encrypted, to the owner of that public key
   tallycast send --memory 10GB udt://archive.example.org         measure the speed only
   tallycast send --raw udt://host:9000 < file                    to any program that speaks UDT 4
   tallycast send --raw --messages 8kB udt://host:9000 < file     as messages
 
 A broken transfer resumes by itself; a stopped one resumes when the same command is given again.
-Options of the address: cc, mtu, maxrate, sndbuf, rcvbuf and those of the congestion control.
+Options of the address: cc, mtu, maxrate, sndbuf, rcvbuf, secure and those of the congestion control.
 Exit code 1: something was refused, left out or stopped; the output says what.";
 
 const USAGE: &str = "tallycast send PATH… udt://host:7400";
@@ -91,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let text = || format!("warning: skipping {path}: {reason}");
         screen.say(text, || json!({"event": "left_out", "path": path, "reason": reason}));
     }
+    arguments.transport.warn_if_clear(&screen, &address, address.resolve()?.ip());
     let is_something_left_out = !listing.left_out.is_empty();
     let options = divided(arguments.transport.for_files(&address)?, arguments.streams);
     let meter = Arc::new(Meter::new());
@@ -157,6 +159,9 @@ struct Transfer<'a> {
 /// Remedy if the receiver does not answer.
 const REMEDY: &str =
     "start `tallycast recv DIR` on the other host first, and check that no firewall blocks UDP";
+/// Remedy if a receiver does not answer a secured connection: it does not answer strangers.
+const REMEDY_WITH_KEYS: &str = "start `tallycast recv DIR --key FILE --peer KEY` on the other host first, each end with \
+     the other's public key, and check that no firewall blocks UDP";
 
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
@@ -171,7 +176,7 @@ enum Stopped {
 impl Transfer<'_> {
     fn run(&mut self) -> Result<(), Stopped> {
         let mut connected = self.connect()?;
-        let mut advice = REMEDY;
+        let mut advice = self.remedy();
         loop {
             let broken = match connected {
                 Ok(connection) => {
@@ -208,7 +213,7 @@ impl Transfer<'_> {
                 self.screen.say(text, || json!({"event": "broken", "peer": address, "error": error}));
                 Ok(Err(error))
             }
-            Err(error @ Error::Connect { .. }) => Err(anyhow!("{error}\n{REMEDY}").into()),
+            Err(error @ Error::Connect { .. }) => Err(anyhow!("{error}\n{}", self.remedy()).into()),
             Err(other) => Err(anyhow::Error::from(other).into()),
         }
     }
@@ -217,6 +222,10 @@ impl Transfer<'_> {
     fn pause(&self) -> Duration {
         let idle = self.meter.idle();
         (idle / 8).clamp(LEAST_PAUSE, MOST_PAUSE).min(self.patience().saturating_sub(idle))
+    }
+
+    const fn remedy(&self) -> &'static str {
+        if self.options.keys.is_some() { REMEDY_WITH_KEYS } else { REMEDY }
     }
 
     fn patience(&self) -> Duration {

@@ -21,3 +21,4 @@ mod streams;
 mod top;
 mod transfer;
 mod transfer_neighbours;
+mod transfer_secured;

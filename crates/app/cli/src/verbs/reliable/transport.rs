@@ -1,13 +1,18 @@
 //! Source, destination and transport, as given on the command line.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
+use serde_json::json;
 use tallycast::udt::{Address, Options, Silence, SocketType};
 use units::text;
+
+use super::Screen;
+use super::keys::KeyArguments;
 
 /// Default size of the buffers at each end: 64 MiB in packets of 1,456 bytes, 50 ms at 10 Gbit/s.
 const BUFFER_PACKETS: &str = "46080";
@@ -19,7 +24,7 @@ const SILENCE: Silence =
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Options of rate and congestion control.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct TransportArguments {
     /// Congestion control, such as udt, reno or fixed; its options go into the address: ?cc=fixed&rate=900m
     #[arg(long, short = 'C', visible_alias = "congestion", value_name = "NAME")]
@@ -27,6 +32,8 @@ pub(crate) struct TransportArguments {
     /// Maximum rate, headers included, such as 100M
     #[arg(long, short = 'b', alias = "rate", value_name = "RATE", value_parser = text::bits_per_second)]
     bitrate: Option<f64>,
+    #[command(flatten)]
+    keys: KeyArguments,
 }
 
 /// Positional arguments: paths, and the address.
@@ -42,7 +49,22 @@ impl TransportArguments {
     pub(crate) fn for_files(&self, address: &Address) -> anyhow::Result<Options> {
         let mut options = self.options(address, SocketType::Stream)?;
         options.socket.silence = SILENCE;
+        options.keys = self.keys.at(address)?;
         Ok(options)
+    }
+
+    /// Warns that everybody on the way can read and change what is transferred, unless the address asks for that or the
+    /// way stays within this host.
+    pub(crate) fn warn_if_clear(&self, screen: &Screen, address: &Address, peer: IpAddr) {
+        if self.keys.is_some() || address.is_clear() || peer.to_canonical().is_loopback() {
+            return;
+        }
+        let text = || {
+            "warning: not encrypted, and open to everybody who reaches the port; use --key and --peer, or secure=off \
+             in the address"
+                .to_owned()
+        };
+        screen.say(text, || json!({"event": "clear", "address": address.to_string()}));
     }
 
     /// Returns an address with the congestion control that is given beside it.
@@ -60,14 +82,16 @@ impl TransportArguments {
         self.bitrate.map(|bits_per_s| ((bits_per_s / 8.0) as u64).max(1))
     }
 
-    /// Sets the maximum rate, for an order of another host.
-    pub(crate) const fn of_order(max_bytes_per_s: Option<u64>) -> Self {
+    /// Returns the transport of an order of another host: its maximum rate, and the keys of this one.
+    pub(crate) fn of_order(&self, max_bytes_per_s: Option<u64>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "a rate")]
-        let bitrate = match max_bytes_per_s {
-            Some(bytes) => Some(bytes as f64 * 8.0),
-            None => None,
-        };
-        Self { cc: None, bitrate }
+        let bitrate = max_bytes_per_s.map(|bytes| bytes as f64 * 8.0);
+        Self { cc: None, bitrate, keys: self.keys.clone() }
+    }
+
+    /// Returns whether there is a key: then nobody else decides to send in the clear.
+    pub(crate) const fn has_key(&self) -> bool {
+        self.keys.is_some()
     }
 
     /// Returns what a connection of that kind is made with.

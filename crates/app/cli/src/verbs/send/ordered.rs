@@ -40,11 +40,13 @@ pub(super) fn send(
         max_bytes_per_s: arguments.transport.max_bytes_per_s(),
     };
     let options = arguments.transport.for_files(from)?;
-    let connection = Connection::connect_to(from.resolve()?, &options)
+    let (peer, screen) = (from.resolve()?, Screen::new(arguments.json));
+    arguments.transport.warn_if_clear(&screen, from, peer.ip());
+    let connection = Connection::connect_to(peer, &options)
         .map_err(|error| anyhow!("{error}\nstart `tallycast recv --offer DIR` on that host first"))?;
     connection.set_receive_timeout(Some(POLL_INTERVAL));
     connection.set_send_timeout(Some(POLL_INTERVAL));
-    let (screen, meter) = (Screen::new(arguments.json), Arc::new(Meter::new()));
+    let meter = Arc::new(Meter::new());
     let watched = [(to.to_string(), Arc::clone(&meter))];
     let (mut is_something_left_out, mut told) = (false, 0);
     let mut tell = |report: Report| {
@@ -95,10 +97,10 @@ pub(crate) fn carry_out(
     order: &Order,
     offered: Option<&Path>,
     connection: &Connection,
-    screen: &Screen,
+    (screen, transport): (&Screen, &TransportArguments),
     is_over: &(dyn Fn() -> bool + Sync),
 ) -> Option<Carried> {
-    let carried = carried(order, offered, connection, screen, is_over);
+    let carried = carried(order, offered, connection, (screen, transport), is_over);
     let report = carried.unwrap_or_else(|error| Report::Fail { reason: format!("{error:#}") });
     // A client that has gone needs no account.
     drop(Reporter::new(connection, is_over).report(&report));
@@ -112,7 +114,7 @@ fn carried(
     order: &Order,
     offered: Option<&Path>,
     connection: &Connection,
-    screen: &Screen,
+    (screen, transport): (&Screen, &TransportArguments),
     is_over: &(dyn Fn() -> bool + Sync),
 ) -> anyhow::Result<Report> {
     let (cancellation, is_done) = (Cancellation::new()?, AtomicBool::new(false));
@@ -124,7 +126,7 @@ fn carried(
             reporter.wait_for_end();
             cancellation.cancel();
         });
-        let report = send_offered(order, offered, &reporter, screen, &cancellation);
+        let report = send_offered(order, offered, &reporter, (screen, transport), &cancellation);
         is_done.store(true, Ordering::Relaxed);
         report
     })
@@ -152,7 +154,7 @@ fn send_offered(
     order: &Order,
     offered: Option<&Path>,
     reporter: &Reporter<'_, Connection>,
-    screen: &Screen,
+    (screen, transport): (&Screen, &TransportArguments),
     cancellation: &Cancellation,
 ) -> anyhow::Result<Report> {
     let offered = offered
@@ -161,7 +163,10 @@ fn send_offered(
         bail!("{} streams are not possible: 1 to {MAX_STREAMS} are", order.streams);
     }
     let address: Address = order.to.parse()?;
-    let transport = TransportArguments::of_order(order.max_bytes_per_s);
+    if transport.has_key() && address.is_clear() {
+        bail!("this host has a key, and sends nothing in the clear\nomit secure=off in the destination");
+    }
+    let transport = transport.of_order(order.max_bytes_per_s);
     let options = divided(bounded(transport.for_files(&address)?)?, order.streams);
     let listing = Listing::within(offered, &order.paths)?;
     for left_out in &listing.left_out {
@@ -218,7 +223,7 @@ mod tests {
     fn an_order_gets_buffers_of_a_gibibyte_and_no_more() {
         let options = |address: &str| {
             let address: Address = address.parse().unwrap();
-            TransportArguments::of_order(None).for_files(&address).unwrap()
+            TransportArguments::default().of_order(None).for_files(&address).unwrap()
         };
         for address in ["udt://h", "udt://h?mtu=1024&sndbuf=1048576", "udt://h?mtu=1024&rcvbuf=1048576"] {
             assert!(bounded(options(address)).is_ok(), "{address}");

@@ -114,6 +114,7 @@ fn attack(server: SocketAddr, is_over: Arc<AtomicBool>) -> (SocketAddr, JoinHand
         let (mut client, mut bytes, mut count) = (None, vec![0; 65_536], 0_u64);
         while !is_over.load(Ordering::Relaxed) {
             if let Ok((length, from)) = front.recv_from(&mut bytes) {
+                assert!(bytes.starts_with(b"\xffTN"), "a datagram in the clear");
                 client = Some(from);
                 count += 1;
                 let mut forged = bytes[..length].to_vec();
@@ -127,6 +128,7 @@ fn attack(server: SocketAddr, is_over: Arc<AtomicBool>) -> (SocketAddr, JoinHand
                 continue;
             }
             if let (Ok((length, _)), Some(client)) = (back.recv_from(&mut bytes), client) {
+                assert!(bytes.starts_with(b"\xffTN"), "a datagram in the clear");
                 let _ = front.send_to(&bytes[..length], client);
                 continue;
             }
