@@ -140,3 +140,55 @@ fn an_order_that_cannot_be_carried_out_is_refused_with_a_reason() {
     let (_, status) = sender.interrupt();
     assert_eq!(status.code(), Some(1), "something is missing");
 }
+
+/// Private keys in base64, and the public keys that belong to them.
+const SENDERS: (&str, &str) =
+    ("AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "pOCSkrZRwni5dyxWn1+puxPZBrRqtoyd+dwrRAn4ogk=");
+const RECEIVERS: (&str, &str) =
+    ("AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=", "zo060cy2M+x7cMF4FKXHbs0CloUFDTRHRboFhw5YfVk=");
+const STRANGERS: (&str, &str) =
+    ("AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=", "Xf7dO2vUf2+ijuFdlp1bsOpTd01Ii9r53xxuASSz7yI=");
+
+/// Writes a private key into a file of its own.
+fn key(folder: &Path, name: &str, key: (&str, &str)) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join(name);
+    std::fs::write(&path, key.0).expect("room for a key");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+    text(&path).to_owned()
+}
+
+#[test]
+fn listed_peers_transfer_over_a_lossy_path_and_a_stranger_on_the_same_host_reaches_nothing() {
+    let Some(lan) = lan_or_skip(&["sends", "receives"]) else { return };
+    let folder = tempfile::tempdir().expect("room for files");
+    let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+    let [sends, receives] = lan.hosts() else { unreachable!("two hosts were asked for") };
+    let files = offered(&from);
+    let key = |name, of| key(folder.path(), name, of);
+    let (own, theirs, foreign) = (key("s", SENDERS), key("r", RECEIVERS), key("x", STRANGERS));
+    let between = ["--between", sends.namespace(), receives.namespace()];
+    let conditions = ["--rate", "60M", "--queue", "1MB", "--delay", "20ms", "--loss", "1%", "--seed", "1"];
+    let path = Command::start_here(&[&["link", "--json"], &between[..], &conditions].concat());
+    path.wait_for_event("carrying");
+    let receiver = receive(receives, &[text(&to), FAR, "--key", &theirs, "--peer", SENDERS.1]);
+    let send = |key: &str| {
+        let shot = from.join("shot");
+        Command::start(sends, &["send", "--json", text(&shot), FAR, "--key", key, "--peer", RECEIVERS.1])
+    };
+    let (stranger, status) = send(&foreign).finish();
+    assert!(!status.success(), "{stranger:?}");
+    assert!(!to.join("shot").exists(), "nothing is there before a listed peer comes");
+    let sent = account(send(&own), 0);
+    let (received, sessions) = (receiver.wait_for_event("account"), receiver.wait_for_event("sessions"));
+    assert_eq!(receiver.finish().1.code(), Some(0));
+    assert!(sessions["unknown_peers"].as_u64() > Some(0), "{sessions}");
+    assert_eq!((&sessions["sessions"], &sessions["bad_tags"]), (&1.into(), &0.into()), "{sessions}");
+    assert_eq!((&sent["delivered"], &sent["missing"]), (&5.into(), &0.into()), "{sent}");
+    assert_eq!(received["delivered_bytes"], sent["delivered_bytes"]);
+    for (name, bytes) in files {
+        assert!(std::fs::read(to.join(&name)).expect("it was delivered") == bytes, "{}", name.display());
+    }
+    let report = path.interrupt().0.pop().expect("a report is the last word");
+    assert!(report["there"]["lost"]["random"].as_u64() > Some(0), "{report}");
+}
