@@ -42,6 +42,9 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("base64ct", "Base64 in constant time as functions of bytes"),
     ("toml", "TOML as functions of text"),
     ("jiff", "UTC times as text; without the features that ask for clock or zone"),
+    ("snow", "handshakes of Noise as functions of bytes; random numbers are those of its caller"),
+    ("subtle", "comparisons in constant time"),
+    ("x25519-dalek", "key agreement as a function of bytes"),
 ];
 
 /// Additional external dependencies permitted in the tests of pure crates.

@@ -125,12 +125,15 @@ pub enum Error {
     },
     /// The peer to connect to is not known by its key.
     #[error(
-        "a secured connection needs the key of the one peer that it connects to, and {listed} are listed\nlist the key of that peer only"
+        "a secured connection needs the key of the one peer that it connects to, and {listed} are listed\nlist that one only, or name it in the address: peer=KEY"
     )]
     WhichPeer {
         /// Number of listed keys.
         listed: usize,
     },
+    /// The peer to connect to is not listed.
+    #[error("the peer that the address names is not listed\nlist its key, too")]
+    UnlistedPeer,
     /// A listener that would accept nobody.
     #[error("a secured listener accepts listed peers only, and none is listed\nlist the key of each peer")]
     NoPeers,
@@ -147,7 +150,9 @@ impl From<Error> for io::Error {
         let kind = match error {
             Error::File(error) => return error,
             Error::Random(error) => return error,
-            Error::Address(_) | Error::WhichPeer { .. } | Error::NoPeers => io::ErrorKind::InvalidInput,
+            Error::Address(_) | Error::WhichPeer { .. } | Error::UnlistedPeer | Error::NoPeers => {
+                io::ErrorKind::InvalidInput
+            }
             Error::Port(_) => io::ErrorKind::AddrNotAvailable,
             Error::Wait(reason) | Error::Connect { reason, .. } => kind_of(reason),
         };

@@ -454,7 +454,10 @@ impl Sessions {
         }
         match due {
             Some(due) => drop(self.timers.insert((due, address))),
-            None => drop(self.tunnels.remove(&address)),
+            None => {
+                self.stats.not_sent += tunnel.held.len() as u64;
+                self.tunnels.remove(&address);
+            }
         }
     }
 

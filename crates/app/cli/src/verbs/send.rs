@@ -33,7 +33,7 @@ Examples:
   tallycast send --raw --messages 8kB udt://host:9000 < file     as messages
 
 A broken transfer resumes by itself; a stopped one resumes when the same command is given again.
-Options of the address: cc, mtu, maxrate, sndbuf, rcvbuf, secure and those of the congestion control.
+Options of the address: cc, mtu, maxrate, sndbuf, rcvbuf, secure, peer and those of the congestion control.
 Exit code 1: something was refused, left out or stopped; the output says what.";
 
 const USAGE: &str = "tallycast send PATH… udt://host:7400";

@@ -70,7 +70,7 @@ impl Scene {
 #[test]
 fn a_listed_peer_transfers_and_others_are_not_heard() {
     let scene = Scene::new();
-    let (mut archive, address) = scene.archive();
+    let (archive, address) = scene.archive();
     let stranger = scene.key("stranger.key", STRANGER);
     let daq = scene.key("daq.key", DAQ);
     // Not listed, then without a key: neither gets an answer, and nothing is there.
@@ -115,8 +115,17 @@ fn keys_that_others_may_read_and_keys_without_peers_are_refused() {
     let said = String::from_utf8_lossy(&failed.stderr);
     assert!(said.contains("add --peer") && said.contains(DAQ.1) && !said.contains(DAQ.0), "{said}");
     let two = ["--key", &daq, "--peer", ARCHIVE.1, "--peer", STRANGER.1];
-    let said = String::from_utf8_lossy(&scene.send("udt://127.0.0.1:9", &two).stderr).into_owned();
-    assert!(said.contains("2 are listed\nlist the key of that peer only"), "{said}");
+    let said = |address: &str, words: &[&str]| {
+        String::from_utf8_lossy(&scene.send(address, words).stderr).into_owned()
+    };
+    let unlisted = said(&format!("udt://127.0.0.1:9?peer={}", STRANGER.1), &two[..4]);
+    assert!(unlisted.contains("the peer that the address names is not listed"), "{unlisted}");
+    let named = said(&format!("udt://127.0.0.1:9?peer={}", STRANGER.1), &two);
+    assert!(named.contains("no answer from the peer"), "{named}");
+    let keyless = said(&format!("udt://127.0.0.1:9?peer={}", STRANGER.1), &[]);
+    assert!(keyless.contains("add --key FILE"), "{keyless}");
+    let said = said("udt://127.0.0.1:9", &two);
+    assert!(said.contains("2 are listed\nlist that one only"), "{said}");
 }
 
 #[test]

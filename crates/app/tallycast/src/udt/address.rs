@@ -14,7 +14,7 @@ use super::Options;
 use crate::address::DEFAULT_PORT;
 
 /// Options of the address itself; all others belong to the congestion control.
-const KNOWN: &str = "cc, mtu, maxrate, sndbuf, rcvbuf, secure";
+const KNOWN: &str = "cc, mtu, maxrate, sndbuf, rcvbuf, secure, peer";
 /// Default congestion control: UDT's own.
 const USUAL_CONTROL: &str = "udt";
 
@@ -95,6 +95,7 @@ impl Address {
                     socket.first_size = FirstSize::Agreed;
                 }
                 "maxrate" => socket.max_bytes_per_s = Some(bytes_per_s(value)?),
+                "peer" => {}
                 "secure" if value == "off" => {}
                 "secure" => return Err(wrong("secure", value, "off, or is omitted")),
                 "sndbuf" => socket.send_buffer_packets = packets("sndbuf", value)?,
@@ -111,6 +112,12 @@ impl Address {
     #[must_use]
     pub fn is_clear(&self) -> bool {
         self.query.split('&').any(|part| part == "secure=off")
+    }
+
+    /// Returns the public key of the peer as the address names it, for who has several: `peer=KEY`.
+    #[must_use]
+    pub fn peer(&self) -> Option<&str> {
+        self.query.split('&').find_map(|part| part.strip_prefix("peer="))
     }
 
     /// Adds an option unless there is one of that name.
@@ -240,6 +247,7 @@ mod tests {
         let socket = address.options(SocketType::Stream).unwrap().socket;
         assert_eq!((socket.packet_bytes, socket.max_bytes_per_s), (9_000, Some(1_000_000)));
         assert_eq!((socket.receive_buffer_packets, socket.first_size), (100, FirstSize::Agreed));
+        assert_eq!(address.clone().with("peer", "a+b/c=").peer(), Some("a+b/c="));
         let address = address.with("cc", "reno").with("maxrate", "16m");
         let error = address.options(SocketType::Stream).unwrap_err().to_string();
         assert!(error.starts_with("reno: unknown option `rate`; known options: start"), "{error}");

@@ -10,14 +10,15 @@ use super::Error;
 
 /// Keys with which every datagram of a connection is encrypted and authenticated, in both directions.
 ///
-/// A listener with keys accepts the listed peers only. A connection needs the key of the peer that it connects to,
-/// which is the only one listed. Without keys, datagrams are as those of UDT's library: in the clear.
+/// A listener with keys accepts the listed peers only. A connection needs to know which of them it connects to. Without keys, datagrams are as those of UDT's library: in the clear.
 #[derive(Clone, Debug)]
 pub struct Keys {
     /// Private X25519 key of this end.
     pub key: Secret,
     /// Public keys of the peers.
     pub peers: BTreeSet<PublicKey>,
+    /// Listed peer to which connections are made; without it the only one.
+    pub responder: Option<PublicKey>,
 }
 
 /// Purpose of a port.
@@ -38,11 +39,13 @@ impl Keys {
     pub(super) fn of_port(&self, purpose: Purpose) -> Result<PortKeys, Error> {
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(&mut seed[..]).map_err(|error| Error::Random(error.into()))?;
-        let responder = match (purpose, self.peers.len()) {
-            (Purpose::Listen, 0) => return Err(Error::NoPeers),
-            (Purpose::Listen, _) => None,
-            (Purpose::Connect, 1) => self.peers.first().copied(),
-            (Purpose::Connect, listed) => return Err(Error::WhichPeer { listed }),
+        let responder = match (purpose, self.responder, self.peers.len()) {
+            (Purpose::Listen, _, 0) => return Err(Error::NoPeers),
+            (Purpose::Listen, ..) => None,
+            (Purpose::Connect, Some(named), _) if self.peers.contains(&named) => Some(named),
+            (Purpose::Connect, Some(_), _) => return Err(Error::UnlistedPeer),
+            (Purpose::Connect, None, 1) => self.peers.first().copied(),
+            (Purpose::Connect, None, listed) => return Err(Error::WhichPeer { listed }),
         };
         Ok(PortKeys { key: self.key.clone(), peers: self.peers.clone(), responder, seed: Secret::new(seed) })
     }

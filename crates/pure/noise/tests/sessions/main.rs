@@ -232,6 +232,38 @@ fn a_captured_handshake_is_refused_even_with_a_cookie_of_the_attacker() {
 }
 
 #[test]
+fn a_handshake_belongs_to_the_number_of_its_session() {
+    let mut network = pair(17);
+    network.send(0, 1, b"hello");
+    network.run(Duration::from_secs(1));
+    let captured = network.captured();
+    let last = |kind| captured.iter().rfind(|datagram| datagram[3] == kind).expect("there was one");
+    let (mut changed, reply) = (last(1).clone(), last(3));
+    // An attacker on the way can compute codes and proofs anew, but not what Noise has sealed.
+    changed[4] ^= 1;
+    network::code(&mut changed, 2);
+    network::prove(&mut changed, reply[24..40].try_into().unwrap());
+    let train = Train { peer: network.address(0), bytes: &changed, segment_bytes: changed.len() };
+    network.nodes[1].sessions.open(network.now, &train);
+    let stats = network.stats(1);
+    assert_eq!((stats.bad_handshakes, stats.replayed_handshakes), (1, 0), "{stats:?}");
+}
+
+#[test]
+fn a_responder_renews_a_session_that_its_initiator_does_not_use() {
+    let mut network = Network::new(18, [Node::client(1, 2), Node::client(2, 1)]);
+    network.send(0, 1, b"crossed");
+    network.send(1, 0, b"crossed");
+    let begun = |network: &Network| [0, 1].map(|node| network.stats(node).initiations);
+    // Each end has taken over the session that the other one began.
+    network.exchange_for(Duration::from_secs(140), Duration::from_secs(1));
+    assert_eq!(begun(&network), [1, 1]);
+    network.exchange_for(Duration::from_secs(30), Duration::from_secs(1));
+    assert!(begun(&network).iter().sum::<u64>() > 2, "nobody has renewed the session");
+    assert_eq!(network.missing(), 0);
+}
+
+#[test]
 fn floods_of_forged_datagrams_keep_nothing_and_change_nothing() {
     let mut network = pair(13);
     network.exchange_for(Duration::from_secs(2), Duration::from_millis(10));

@@ -19,6 +19,16 @@ pub(crate) fn public(number: u8) -> PublicKey {
     noise::public_key(&key(number))
 }
 
+/// Computes the code of a captured handshake anew, as `docs/protocol/noise.md` describes it.
+pub(crate) fn code(initiation: &mut [u8], receiver: u8) {
+    let of = |key: &[u8], bytes: &[u8]| {
+        ring::hmac::sign(&ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key), bytes)
+    };
+    let key = of(b"tallycast udt noise 1 code", &public(receiver).0);
+    let code = of(key.as_ref(), &initiation[..112]);
+    initiation[112..128].copy_from_slice(&code.as_ref()[..16]);
+}
+
 /// Puts the proof of a cookie into a captured handshake, as `docs/protocol/noise.md` describes it.
 pub(crate) fn prove(initiation: &mut [u8], cookie: &[u8; 16]) {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, cookie);
@@ -30,7 +40,7 @@ pub(crate) struct Node {
     own: u8,
     peers: Vec<u8>,
     responder: Option<u8>,
-    lives: u8,
+    runs: u8,
     pub(crate) sessions: Sessions,
 }
 
@@ -47,19 +57,19 @@ impl Node {
 
     fn new(own: u8, peers: &[u8], responder: Option<u8>) -> Self {
         let sessions = sessions(own, peers, responder, 0, Instant::from_nanos(0));
-        Self { own, peers: peers.to_vec(), responder, lives: 0, sessions }
+        Self { own, peers: peers.to_vec(), responder, runs: 0, sessions }
     }
 
     /// Forgets everything, as a program that was started again.
     pub(crate) fn restart(&mut self, now: Instant) {
-        self.lives += 1;
-        self.sessions = sessions(self.own, &self.peers, self.responder, self.lives, now);
+        self.runs += 1;
+        self.sessions = sessions(self.own, &self.peers, self.responder, self.runs, now);
     }
 }
 
-fn sessions(own: u8, peers: &[u8], responder: Option<u8>, lives: u8, now: Instant) -> Sessions {
+fn sessions(own: u8, peers: &[u8], responder: Option<u8>, runs: u8, now: Instant) -> Sessions {
     let mut seed = [own; 32];
-    seed[0] = lives;
+    seed[0] = runs;
     Sessions::new(Config {
         key: key(own),
         peers: peers.iter().map(|peer| public(*peer)).collect(),
@@ -67,7 +77,7 @@ fn sessions(own: u8, peers: &[u8], responder: Option<u8>, lives: u8, now: Instan
         seed: Secret::new(Zeroizing::new(seed)),
         started: (
             now,
-            WallTime::from_nanos(1_700_000_000_000_000_000 + i64::try_from(now.as_nanos()).unwrap()),
+            WallTime::from_nanos(1_700_000_000_000_000_000 + i64::try_from(now.as_nanos()).expect("it fits")),
         ),
     })
 }
@@ -114,7 +124,7 @@ impl Network {
     }
 
     pub(crate) fn address(&self, node: usize) -> SocketAddr {
-        SocketAddr::from(([10, 0, 0, u8::try_from(node).unwrap() + 1], 7_400))
+        SocketAddr::from(([10, 0, 0, u8::try_from(node).expect("it fits") + 1], 7_400))
     }
 
     pub(crate) fn stats(&self, node: usize) -> SessionStats {
@@ -231,7 +241,7 @@ impl Network {
             if self.random.chance(self.loss) {
                 continue;
             }
-            let disorder = self.random.below(u64::try_from(self.disorder.as_nanos()).unwrap() + 1);
+            let disorder = self.random.below(u64::try_from(self.disorder.as_nanos()).expect("it fits") + 1);
             let at = self.now + self.delay + Duration::from_nanos(disorder);
             self.count += 1;
             self.flying.insert((at, self.count), (to, bytes.to_vec()));
@@ -241,7 +251,7 @@ impl Network {
     /// Returns how many numbered datagrams were sent, and how many arrived.
     pub(crate) fn sums(&self) -> (usize, usize) {
         let received = self.received.iter().flatten().filter(|bytes| bytes.len() == 8).count();
-        (usize::try_from(self.numbers).unwrap(), received)
+        (usize::try_from(self.numbers).expect("it fits"), received)
     }
 
     pub(crate) fn missing(&self) -> usize {

@@ -29,11 +29,18 @@ pub(crate) struct KeyArguments {
 impl KeyArguments {
     /// Returns the keys of a connection with this address; none if it is in the clear.
     pub(crate) fn at(&self, address: &Address) -> anyhow::Result<Option<Keys>> {
-        let Some(path) = &self.key else { return Ok(None) };
+        let responder = address.peer().map(public_key).transpose()?;
+        let Some(path) = &self.key else {
+            return if responder.is_none() {
+                Ok(None)
+            } else {
+                Err(anyhow!("peer= in the address needs a key\nadd --key FILE"))
+            };
+        };
         if address.is_clear() {
             return Ok(None);
         }
-        let keys = Keys { key: read(path)?, peers: self.peers.iter().copied().collect() };
+        let keys = Keys { key: read(path)?, peers: self.peers.iter().copied().collect(), responder };
         if keys.peers.is_empty() {
             bail!(
                 "--key needs the key of a peer\nadd --peer; this end's own public key is {}",
@@ -140,8 +147,10 @@ mod tests {
         let arguments = KeyArguments { key: Some(key.path().to_owned()), peers: Vec::new() };
         assert!(arguments.at(&"udt://h?secure=off".parse().unwrap()).unwrap().is_none());
         let error = arguments.at(&"udt://h".parse().unwrap()).unwrap_err().to_string();
-        let own =
-            shown(&Keys { key: Secret::new(Zeroizing::new([7; 32])), peers: Default::default() }.public());
+        let own = shown(
+            &Keys { key: Secret::new(Zeroizing::new([7; 32])), peers: Default::default(), responder: None }
+                .public(),
+        );
         assert!(error.contains(&own), "{error}");
         assert!(KeyArguments::default().at(&"udt://h".parse().unwrap()).unwrap().is_none());
     }
