@@ -18,16 +18,38 @@ const MOST_ON_THE_WAY: usize = 64;
 
 #[derive(Debug, Arbitrary)]
 enum Step<'a> {
-    Send { server: bool },
+    Send {
+        server: bool,
+    },
     /// A power of two in microseconds passes, up to nine minutes.
-    Pass { exponent: u8 },
-    Deliver { index: u8 },
-    Repeat { index: u8 },
-    Drop { index: u8 },
-    Turn { index: u8, place: u16, bit: u8 },
-    Cut { index: u8, bytes: u8 },
+    Pass {
+        exponent: u8,
+    },
+    Deliver {
+        index: u8,
+    },
+    Repeat {
+        index: u8,
+    },
+    Drop {
+        index: u8,
+    },
+    Turn {
+        index: u8,
+        place: u16,
+        bit: u8,
+    },
+    Cut {
+        index: u8,
+        bytes: u8,
+    },
     /// Raw bytes behind the mark of a message.
-    Forge { server: bool, port: u8, kind: u8, bytes: &'a [u8] },
+    Forge {
+        server: bool,
+        port: u8,
+        kind: u8,
+        bytes: &'a [u8],
+    },
 }
 
 fn secret(number: u8) -> Secret {
@@ -84,7 +106,7 @@ impl Scene {
         let train = Train { peer: from, bytes, segment_bytes: bytes.len() };
         let opened = self.ends[to].open(self.now, &train).bytes;
         if !opened.is_empty() {
-            let number = opened.try_into().expect("only numbers are sealed");
+            let number: [u8; 8] = opened.try_into().expect("only numbers are sealed");
             assert!(self.outstanding[to].remove(&number), "it was not sealed, or was opened before");
         }
         self.poll();
@@ -130,7 +152,9 @@ fuzz_target!(|steps: Vec<Step<'_>>| {
                 }
             }
             Step::Turn { index, place, bit } => {
-                if let Some((_, bytes)) = scene.flying.get_mut(usize::from(index) % count).filter(|it| !it.1.is_empty()) {
+                if let Some((_, bytes)) =
+                    scene.flying.get_mut(usize::from(index) % count).filter(|it| !it.1.is_empty())
+                {
                     let place = usize::from(place) % bytes.len();
                     bytes[place] ^= 1 << (bit % 8);
                 }

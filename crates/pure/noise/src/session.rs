@@ -98,6 +98,11 @@ impl Session {
         now.since(self.made) < REJECT_AFTER && self.sent < REJECT_AFTER_DATAGRAMS
     }
 
+    /// Notes that the peer is there, by a datagram of this session or another one.
+    pub(crate) const fn note_answer(&mut self) {
+        self.unanswered_since = None;
+    }
+
     /// Returns whether it is time for another one.
     pub(crate) fn is_ageing(&self, now: Instant) -> bool {
         let after = if self.side == Side::Initiator { REKEY_AFTER } else { REKEY_AFTER_BY_RESPONDER };
@@ -149,7 +154,6 @@ impl Session {
         };
         into.truncate(at + size_bytes);
         self.received.note(message.counter);
-        self.unanswered_since = None;
         Ok(())
     }
 }

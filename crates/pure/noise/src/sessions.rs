@@ -294,6 +294,10 @@ impl Sessions {
             Err(Refusal::Replayed) => return self.stats.replayed += 1,
             Err(Refusal::BadTag) => return self.stats.bad_tags += 1,
         }
+        // After crossed handshakes each end may seal with the session that the other one opens only.
+        if let Some(current) = &mut tunnel.current {
+            current.note_answer();
+        }
         let is_next = |session: &mut Session| session.local == message.receiver;
         if let Some(session) = tunnel.next.take_if(is_next) {
             self.establish(now, from, session);

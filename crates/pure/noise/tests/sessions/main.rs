@@ -213,8 +213,7 @@ fn a_captured_handshake_is_refused_even_with_a_cookie_of_the_attacker() {
     network.send(0, 1, b"hello");
     network.run(Duration::from_secs(1));
     let captured = network.captured();
-    let initiation =
-        captured.iter().filter(|datagram| datagram[3] == 1).next_back().expect("there was one").clone();
+    let initiation = captured.iter().rfind(|datagram| datagram[3] == 1).expect("there was one").clone();
     let attacker = "10.9.9.9:9".parse().unwrap();
     let now = network.now;
     // Everybody who knows the public key can prove an address of its own: the proof is outside what Noise seals.
@@ -305,8 +304,7 @@ fn a_flood_of_proven_handshakes_is_computed_so_often_in_a_second_and_no_more() {
     network.send(0, 1, b"hello");
     network.run(Duration::from_secs(1));
     let captured = network.captured();
-    let proven =
-        captured.iter().filter(|datagram| datagram[3] == 1).next_back().expect("there was one").clone();
+    let proven = captured.iter().rfind(|datagram| datagram[3] == 1).expect("there was one").clone();
     let before = network.stats(1);
     network.run(Duration::from_secs(1));
     let now = network.now;
