@@ -60,7 +60,6 @@ impl Window {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "below the number of words")]
 const fn place(number: u64) -> (usize, u64) {
     let index = number % WINDOW;
     ((index / WORD_BITS) as usize, 1 << (index % WORD_BITS))

@@ -5,8 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64ct::{Base64, Encoding};
 use clap::Args;
 use sys::trust::{Purpose, open_trusted};
 use tallycast::udt::{Address, Keys, PublicKey, Secret};
@@ -18,10 +17,10 @@ const MAX_FILE_BYTES: u64 = 64;
 /// Keys of this end and of its peers.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct KeyArguments {
-    /// Encrypt and authenticate everything with this end's private key: a file with 32 bytes in base64 that only its owner may read
+    /// Encrypt and authenticate everything with this end's private key: the station's file of keys, or a file with 32 bytes in base64 that only its owner may read
     #[arg(long, value_name = "FILE", conflicts_with = "raw")]
     key: Option<PathBuf>,
-    /// With --key: public key of a peer, in base64; recv accepts listed peers only, once for each
+    /// With --key: public key of a peer, in base64 or hexadecimal; recv accepts listed peers only, once for each
     #[arg(long = "peer", value_name = "KEY", value_parser = public_key, requires = "key")]
     peers: Vec<PublicKey>,
 }
@@ -40,7 +39,9 @@ impl KeyArguments {
         if address.is_clear() {
             return Ok(None);
         }
-        let keys = Keys { key: read(path)?, peers: self.peers.iter().copied().collect(), responder };
+        let (key, listed) = read(path)?;
+        let peers = self.peers.iter().copied().chain(listed).collect();
+        let keys = Keys { key, peers, responder };
         if keys.peers.is_empty() {
             bail!(
                 "--key needs the key of a peer\nadd --peer; this end's own public key is {}",
@@ -58,18 +59,30 @@ impl KeyArguments {
 
 /// Returns a public key as it is given with `--peer`.
 pub(crate) fn shown(key: &PublicKey) -> String {
-    STANDARD.encode(key.0)
+    Base64::encode_string(&key.0)
 }
 
 fn public_key(text: &str) -> anyhow::Result<PublicKey> {
     let mut bytes = [0; 32];
-    decode(text, &mut bytes)
-        .then_some(PublicKey(bytes))
-        .ok_or_else(|| anyhow!("a public key is 32 bytes in base64: 44 characters"))
+    (decode(text, &mut bytes) || decode_hex(text, &mut bytes)).then_some(PublicKey(bytes)).ok_or_else(|| {
+        anyhow!(
+            "a public key is 32 bytes: 44 characters in base64, or 64 hexadecimal digits as in `keys show`"
+        )
+    })
 }
 
-/// Reads the private key.
-fn read(path: &Path) -> anyhow::Result<Secret> {
+/// Reads the private key, and the peers that a station's file of keys lists.
+fn read(path: &Path) -> anyhow::Result<(Secret, Vec<PublicKey>)> {
+    if std::fs::metadata(path).is_ok_and(|it| it.len() > MAX_FILE_BYTES) {
+        let file = keyring::read_station(path)?;
+        let peers = file.peers().iter().map(|peer| peer.exchange).collect();
+        return Ok((file.membership(sys::clock::wall())?.exchange, peers));
+    }
+    read_key(path).map(|key| (key, Vec::new()))
+}
+
+/// Reads a file with nothing but a private key.
+fn read_key(path: &Path) -> anyhow::Result<Secret> {
     let file = open_trusted(path, Purpose::Read)?;
     let mode = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.mode() & 0o7777;
     if mode & 0o077 != 0 {
@@ -98,9 +111,21 @@ fn read(path: &Path) -> anyhow::Result<Secret> {
 fn decode(text: &str, into: &mut [u8; 32]) -> bool {
     // The decoder wants room for all bytes that 44 characters may have.
     let mut room = Zeroizing::new([0; 33]);
-    let is_key = text.len() == 44 && STANDARD.decode_slice(text, &mut room[..]) == Ok(32);
+    let is_key = text.len() == 44 && Base64::decode(text, &mut room[..]).is_ok_and(|it| it.len() == 32);
     if is_key {
         into.copy_from_slice(&room[..32]);
+    }
+    is_key
+}
+
+/// Decodes 64 hexadecimal digits; returns whether the text is just these.
+fn decode_hex(text: &str, into: &mut [u8; 32]) -> bool {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let is_key = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_key {
+        for (byte, digits) in into.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = digits.iter().filter_map(|byte| digit(*byte)).fold(0, |value, digit| value << 4 | digit);
+        }
     }
     is_key
 }
@@ -120,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_key_is_read_from_a_file_of_its_owner_alone() {
-        let text = STANDARD.encode([7; 32]);
+        let text = Base64::encode_string(&[7; 32]);
         for content in [text.clone(), format!("{text}\n")] {
-            assert_eq!(*read(file(&content, 0o600).path()).unwrap().reveal(), [7; 32]);
+            assert_eq!(*read(file(&content, 0o600).path()).unwrap().0.reveal(), [7; 32]);
         }
         let error = read(file(&text, 0o640).path()).unwrap_err().to_string();
         assert!(error.contains("others may read") && error.contains("chmod 600"), "{error}");
@@ -130,10 +155,8 @@ mod tests {
 
     #[test]
     fn what_is_no_key_is_refused_without_showing_it() {
-        let text = STANDARD.encode([7; 32]);
-        for content in
-            ["", &text[..43], &format!("{text}A"), &format!("{text}\n{text}"), &STANDARD.encode([7; 33])]
-        {
+        let text = Base64::encode_string(&[7; 32]);
+        for content in ["", &text[..43], &format!("{text}A"), &format!("{text}{}", &text[..20])] {
             let error = format!("{:?}", read(file(content, 0o600).path()).unwrap_err());
             assert!(error.contains("is no key") && !error.contains("BwcH"), "{error}");
         }
@@ -143,7 +166,7 @@ mod tests {
 
     #[test]
     fn an_address_that_asks_for_it_is_in_the_clear_and_a_key_without_peers_names_itself() {
-        let key = file(&STANDARD.encode([7; 32]), 0o600);
+        let key = file(&Base64::encode_string(&[7; 32]), 0o600);
         let arguments = KeyArguments { key: Some(key.path().to_owned()), peers: Vec::new() };
         assert!(arguments.at(&"udt://h?secure=off".parse().unwrap()).unwrap().is_none());
         let error = arguments.at(&"udt://h".parse().unwrap()).unwrap_err().to_string();
