@@ -156,5 +156,6 @@ fn account(stream: Arc<StreamName>) -> StreamAccount {
         settled_early: 0,
         port: None,
         age: None,
+        unauthentic: tallycast::UnauthenticCounts::default(),
     }
 }

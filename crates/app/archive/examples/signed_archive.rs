@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let author = || -> Result<Author, Box<dyn std::error::Error>> {
         Ok(Author::new(station(&authority)?, (&name, &schema, epoch), Grid::of(&schema))?)
     };
-    let bytes: Vec<u8> = (0..MIB).map(|at| (at * 2_654_435_761 >> 11) as u8).collect();
+    let bytes: Vec<u8> = (0..MIB).map(|at| ((at * 2_654_435_761) >> 11) as u8).collect();
 
     for part_bytes in [1_376, 8_928, MIB] {
         let mut author = author()?;

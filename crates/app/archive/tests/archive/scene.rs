@@ -123,6 +123,7 @@ pub(crate) fn account() -> StreamAccount {
         settled_early: 0,
         port: None,
         age: None,
+        unauthentic: tallycast::UnauthenticCounts::default(),
     }
 }
 

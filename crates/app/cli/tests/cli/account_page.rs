@@ -89,6 +89,7 @@ fn socket() -> PortStatus {
         drops: 3,
         unmatched: StageCounts::of(Stage::ReceiverSocketBuffer, 3),
         stats: ReceiverStats { datagrams: 100, malformed: 1, ..ReceiverStats::default() },
+        unauthentic: tallycast::UnauthenticCounts::default(),
         waits: Waits {
             reads: 90,
             median: Duration::from_micros(40),
