@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use cast::send::Sending;
 use engine::HostRings;
+use keys::PublicKey;
 use ring::shared::Access;
 use units::StreamId;
 
@@ -219,13 +220,17 @@ impl Bus {
         self.shm.as_ref().map_or_else(|| DEFAULT_SHM_DIRECTORY.into(), |shm| shm.directory.clone())
     }
 
-    /// Returns the rings of this host, if processes share memory.
-    pub(crate) fn host_rings(&self) -> Option<HostRings> {
+    /// Returns the rings of this host, if processes share memory; of the laboratory of a secured bus.
+    pub(crate) fn host_rings(&self, authority: Option<PublicKey>) -> Option<HostRings> {
         let shm = self.shm.as_ref()?;
         // Buses are distinguished by their groups, whatever else is set: as on the network.
         let network = || SocketAddr::new(self.base, self.port).to_string();
         let name = self.host_only.clone().unwrap_or_else(network);
-        Some(HostRings::new(&shm.directory, &name, shm.access).of_group(self.group_id()))
+        Some(
+            HostRings::new(&shm.directory, &name, shm.access)
+                .of_group(self.group_id())
+                .of_laboratory(authority),
+        )
     }
 
     /// Returns the number of the group whose rings are trusted.

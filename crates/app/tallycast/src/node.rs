@@ -10,7 +10,7 @@ use std::time::Duration;
 use cast::receive::ReaderIdentity;
 use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
-    ReceivesFor, RingName, SendAgent, SendConfig, SendError, UnjoinedStreams, Withheld,
+    ReceivesFor, RingName, SendAgent, SendConfig, SendError, Sharing, UnjoinedStreams, Withheld,
 };
 use keyring::{Keyring, KeyringError};
 use ledger::LedgerConfig;
@@ -236,7 +236,7 @@ impl NodeBuilder {
         if receives_for == ReceivesFor::Host && (bus.shm.is_none() || !bus.has_network()) {
             return Err(NodeError::NothingToBridge(Box::new(bus)));
         }
-        let rings = bus.host_rings();
+        let rings = bus.host_rings(keyring.as_ref().map(|it| it.membership().authority));
         if let Some(rings) = &rings {
             let removed = rings.sweep();
             tracing::debug!("removed {removed} rings whose writers were killed");
@@ -312,7 +312,7 @@ impl Node {
     /// Reads the reports of readers, also on other hosts, to publishers of this host in any process.
     #[must_use]
     pub fn heard_reports(&self) -> HeardReports {
-        HeardReports::new(&self.inner.bus.drop_board(), self.inner.bus.group_id())
+        HeardReports::new(&self.inner.bus.drop_board(), self.sharing())
     }
 
     /// Returns the streams that can be read from shared memory on this host now, with the writers of their
@@ -418,13 +418,22 @@ impl Node {
             ttl: bus.ttl,
             announce_to: Some(bus.announcements()),
             drop_board: bus.drop_board(),
-            report_access: bus.shm.as_ref().map_or_else(Access::default, |shm| shm.access),
-            report_group: bus.group_id(),
+            reports: self.sharing(),
             thread: bus.tuning.send_thread,
             keyring: self.inner.keyring.clone(),
         };
         let agent = Arc::new(SendAgent::start(config, bus.is_v6())?);
         Ok(Arc::clone(slot.insert(agent)))
+    }
+
+    /// Returns how boards of received reports are shared: as rings are, and where a bus has none, with every user
+    /// of this host unless it is secured.
+    fn sharing(&self) -> Sharing {
+        let Inner { bus, keyring, .. } = &*self.inner;
+        let usual = if bus.keys.is_some() { Access::Owner } else { Access::default() };
+        let access = bus.shm.as_ref().map_or(usual, |shm| shm.access);
+        let authority = keyring.as_ref().map(|keyring| keyring.membership().authority);
+        Sharing { access, group: bus.group_id(), authority }
     }
 
     /// Returns the rings of this host, if processes share memory on this bus.

@@ -4,7 +4,8 @@
 //! A stream has at most two rings on a host: its publisher's, and that of an agent that receives it
 //! from the network for all processes. The file name carries bus, stream and writer; the label
 //! carries the description. `readers` keeps track of readers. Only rings of root, of the own user
-//! and of the group that the bus names are trusted, because any process may take a name.
+//! and of the group that the bus names are trusted, because any process may take a name. On a secured
+//! bus the names carry its laboratory too: there, and on a clear bus, the rings of the other are not seen.
 
 mod readers;
 
@@ -14,6 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use keys::PublicKey;
 use ring::shared::{self, Access, CreateError, Found, Liveness, OpenError, Options, Trusted};
 use ring::{Doorbell, Writer};
 use sample::{StreamName, StreamPattern};
@@ -196,6 +198,14 @@ impl HostRings {
     #[must_use]
     pub fn of_group(mut self, group: Option<u32>) -> Self {
         self.trusted = Trusted { group };
+        self
+    }
+
+    /// Keeps apart the rings of a secured bus, by its laboratory's authority: a ring is as clear or secured as its
+    /// bus, and a reader with keys takes nothing from a process without them.
+    #[must_use]
+    pub fn of_laboratory(mut self, authority: Option<PublicKey>) -> Self {
+        self.bus = of_laboratory(self.bus, authority);
         self
     }
 
@@ -410,6 +420,16 @@ impl HostRings {
     }
 }
 
+/// Returns the part of a file's name that names a bus, with the laboratory of a secured one.
+///
+/// No bus has an `@` in its name, so none can be called like a laboratory's.
+pub(crate) fn of_laboratory(bus: String, authority: Option<PublicKey>) -> String {
+    match authority {
+        Some(authority) => format!("{bus}@{}", authority.file_label()),
+        None => bus,
+    }
+}
+
 impl HostRing {
     /// Accepts a ring as that of the stream which its label describes, if its writer is trusted.
     fn of(found: Found, writer: RingWriter, trusted: Trusted, path: &Path) -> Result<Self, HostRingError> {
@@ -505,6 +525,29 @@ mod tests {
         }
         assert!(ours.names().is_empty() && !ours.serves(stream, &[RingWriter::Publisher]));
         assert_eq!(theirs.names().len(), 1);
+    }
+
+    #[test]
+    fn secured_and_clear_buses_of_one_name_and_those_of_two_laboratories_never_meet() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (stream, description) = description();
+        let laboratories = [None, Some(PublicKey([1; 32])), Some(PublicKey([2; 32]))];
+        let buses = laboratories.map(|authority| rings(directory.path()).of_laboratory(authority));
+        let patterns = ["lab/**".parse().unwrap()];
+        for (at, bus) in buses.iter().enumerate() {
+            let (_agent, _reader) = (bus.show_agent(&patterns).unwrap(), bus.show_reader(1, "desk").unwrap());
+            let _rings = [RingWriter::Publisher, RingWriter::Agent]
+                .map(|writer| bus.create(stream, writer, &description, 4096).unwrap());
+            for (other_at, other) in buses.iter().enumerate() {
+                let sees = at == other_at;
+                assert_eq!(other.names().len(), if sees { 2 } else { 0 }, "{at} {other_at}");
+                assert_eq!(other.agent_receives(&description.name), sees);
+                assert_eq!(other.serves(stream, &[RingWriter::Publisher, RingWriter::Agent]), sees);
+            }
+        }
+        // A bus within one host cannot take the name of a secured one.
+        let name = buses[1].bus.replace('@', "-");
+        assert!(HostRings::new(directory.path(), &buses[1].bus, Access::Owner).bus == name);
     }
 
     #[test]

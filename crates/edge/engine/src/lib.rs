@@ -34,7 +34,7 @@ pub use receive::{
     ReceiveFrom, ReceivesFor, StreamAccountView, Subscription, UnjoinedStreams, Waits,
 };
 pub use reliable::{PortError, PortKeys, PortOptions, ReliablePort, WaitError};
-pub use report_board::{HeardReport, HeardReports};
+pub use report_board::{HeardReport, HeardReports, Sharing};
 pub use send::{
     Departures, Publication, PublicationConfig, PublicationStatus, SendAgent, SendConfig, SendError,
     SocketFull, open_on_host,

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use keys::PublicKey;
 use ring::shared::{self, Access, Liveness, Options, Trusted};
 use ring::{Read, Reader, Writer};
 use sys::clock;
@@ -20,6 +21,7 @@ use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::{Datagram, Report};
 
 use crate::bytes::{Cursor, Put};
+use crate::host::of_laboratory;
 
 /// Kind of the board's records.
 const REPORT: u16 = 1;
@@ -33,11 +35,21 @@ const MAX_READERS: usize = 4_096;
 /// interval between the reports of one reader (`cast::send`), past which a publisher forgets it.
 const MAX_AGE: Duration = Duration::from_secs(600);
 
+/// Settings of a board: who may read it, and of which bus it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sharing {
+    /// Access of other processes of this host.
+    pub access: Access,
+    /// Group of the board, else that of new files.
+    pub group: Option<u32>,
+    /// Authority of a secured bus: boards of clear buses and of other laboratories are apart.
+    pub authority: Option<PublicKey>,
+}
+
 /// The writing end of a board; the ring is created with the first report.
 pub(crate) struct ReportBoard {
     path: PathBuf,
-    access: Access,
-    group: Option<u32>,
+    sharing: Sharing,
     writer: Option<Writer>,
     gave_up: bool,
     record: Vec<u8>,
@@ -70,11 +82,12 @@ pub struct HeardReports {
 impl ReportBoard {
     /// `address` is where the agent receives reports; no other socket in this network namespace has
     /// it.
-    pub(crate) fn new(directory: &Path, access: Access, group: Option<u32>, address: SocketAddr) -> Self {
+    pub(crate) fn new(directory: &Path, sharing: Sharing, address: SocketAddr) -> Self {
         let version = if address.is_ipv4() { 4 } else { 6 };
-        let name = format!("{}v{version}-{}.{}", prefix(), address.port(), shared::RING_EXTENSION);
+        let name =
+            format!("{}v{version}-{}.{}", prefix(sharing.authority), address.port(), shared::RING_EXTENSION);
         let path = directory.join(name);
-        Self { path, access, group, writer: None, gave_up: false, record: Vec::new() }
+        Self { path, sharing, writer: None, gave_up: false, record: Vec::new() }
     }
 
     /// Posts a report, unchanged.
@@ -82,8 +95,7 @@ impl ReportBoard {
         if self.writer.is_none() && !self.gave_up {
             let mut options = Options::default();
             options.capacity_bytes = BOARD_BYTES;
-            options.access = self.access;
-            options.group = self.group;
+            (options.access, options.group) = (self.sharing.access, self.sharing.group);
             if let Some(directory) = self.path.parent() {
                 // Boards of killed agents remain, and on a bus without shared memory nothing else
                 // would remove them.
@@ -108,13 +120,13 @@ impl ReportBoard {
 }
 
 impl HeardReports {
-    /// Reads the boards in this directory: those of root, of this user and of `group`.
+    /// Reads the boards in this directory: those of root, of this user and of the group that the sharing names.
     #[must_use]
-    pub fn new(directory: &Path, group: Option<u32>) -> Self {
+    pub fn new(directory: &Path, sharing: Sharing) -> Self {
         Self {
             directory: directory.to_owned(),
-            trusted: Trusted { group },
-            prefix: prefix(),
+            trusted: Trusted { group: sharing.group },
+            prefix: prefix(sharing.authority),
             boards: BTreeMap::new(),
             readers: BTreeMap::new(),
             looked: clock::monotonic(),
@@ -228,8 +240,9 @@ fn decode(record: &[u8]) -> Option<HeardReport> {
 }
 
 /// Reports received in another network namespace are those of another host.
-fn prefix() -> String {
-    format!("{PREFIX}{}.", sys::process::network_namespace().unwrap_or_default())
+fn prefix(authority: Option<PublicKey>) -> String {
+    let namespace = sys::process::network_namespace().unwrap_or_default().to_string();
+    format!("{PREFIX}{}.", of_laboratory(namespace, authority))
 }
 
 #[cfg(test)]
@@ -261,7 +274,7 @@ mod tests {
     }
 
     fn board(directory: &Path, port: u16) -> ReportBoard {
-        ReportBoard::new(directory, Access::All, None, SocketAddr::from(([0; 4], port)))
+        ReportBoard::new(directory, Sharing::default(), SocketAddr::from(([0; 4], port)))
     }
 
     #[test]
@@ -270,7 +283,7 @@ mod tests {
         let from = SocketAddr::from(([10, 84, 0, 2], 9));
         let (start, second) = (clock::monotonic(), Duration::from_secs(1));
         let (mut one, mut other) = (board(directory.path(), 1), board(directory.path(), 2));
-        let mut heard = HeardReports::new(directory.path(), None);
+        let mut heard = HeardReports::new(directory.path(), Sharing::default());
         heard.look_at(start);
         assert!(heard.of(STREAM, EPOCH).is_empty(), "no board is made for nothing");
         one.post(start, from, &report(1, "desk", 100));
@@ -298,7 +311,7 @@ mod tests {
         let (mut killed, mut other) = (board(directory.path(), 1), board(directory.path(), 2));
         killed.post(clock::monotonic(), from, &report(1, "desk", 100));
         // A copy has no writer that holds it, as after a kill.
-        let left = killed.path.with_file_name(format!("{}v4-3.{}", prefix(), shared::RING_EXTENSION));
+        let left = killed.path.with_file_name(format!("{}v4-3.{}", prefix(None), shared::RING_EXTENSION));
         std::fs::copy(&killed.path, &left).unwrap();
         other.post(clock::monotonic(), from, &report(2, "attic", 7));
         assert!(!left.exists());

@@ -23,7 +23,6 @@ use std::time::Duration;
 use cast::secure::{ControlOpener, Unauthentic, UnauthenticCounts};
 use cast::send::ReaderReport;
 use keyring::Keyring;
-use ring::shared::Access;
 use sys::{
     Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, Received,
     clock,
@@ -35,7 +34,7 @@ use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::present_keys::PresentKeys;
-use crate::report_board::ReportBoard;
+use crate::report_board::{ReportBoard, Sharing};
 use crate::thread::{AgentThread, ThreadTuning};
 use crate::waker::AgentWaker;
 pub use departures::Departures;
@@ -78,10 +77,8 @@ pub struct SendConfig {
     pub announce_to: Option<SocketAddr>,
     /// Directory of the drop board.
     pub drop_board: PathBuf,
-    /// Access of other processes to the board of received reports.
-    pub report_access: Access,
-    /// Group of that board, else that of new files.
-    pub report_group: Option<u32>,
+    /// Settings of the board of received reports.
+    pub reports: Sharing,
     /// Processor, priority and idling of the agent's thread.
     pub thread: ThreadTuning,
     /// Keys of a secured bus; `None`: streams are clear.
@@ -263,12 +260,7 @@ impl Agent {
         let keys = PresentKeys::new(config.keyring.clone());
         let now = clock::monotonic();
         let drop_news = DropNews::new(&config.drop_board, now);
-        let report_board = ReportBoard::new(
-            &config.drop_board,
-            config.report_access,
-            config.report_group,
-            reports.local_address(),
-        );
+        let report_board = ReportBoard::new(&config.drop_board, config.reports, reports.local_address());
         Ok(Self {
             report_board,
             is_v6: v6,

@@ -7,6 +7,9 @@ use zeroize::Zeroizing;
 
 use crate::{PublicKey, Secret};
 
+/// Size of the hash in the names of files: two laboratories on one host do not have the same by chance.
+const FILE_LABEL_BYTES: usize = 8;
+
 /// Derives the public key of a station's connections from its private key.
 ///
 /// Source: RFC 7748 §5 and §6.1, X25519 of the private key and the base point.
@@ -23,6 +26,13 @@ impl PublicKey {
     #[must_use]
     pub fn fingerprint(&self) -> String {
         format!("SHA256:{}", Base64Unpadded::encode_string(digest(&SHA256, &self.0).as_ref()))
+    }
+
+    /// Returns a short hash of the key for names of files: 16 hexadecimal digits.
+    #[must_use]
+    pub fn file_label(&self) -> String {
+        let hash = digest(&SHA256, &self.0);
+        hash.as_ref()[..FILE_LABEL_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -45,5 +55,7 @@ mod tests {
     fn fingerprints_are_the_hash_in_base64() {
         // Computed with another author's implementation: openssl dgst -sha256 -binary | base64, padding cut.
         assert_eq!(PublicKey([0; 32]).fingerprint(), "SHA256:Zmh6rfhivXdsj8GLjp+OIAiXFIVu4jOzkCpZHQ1fKSU");
+        // The same hash in hexadecimal digits.
+        assert_eq!(PublicKey([0; 32]).file_label(), "66687aadf862bd77");
     }
 }

@@ -1,13 +1,19 @@
 //! Secured streams over real sockets on this host's loopback, with an attacker in the group.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use keys::{AuthorityFile, GroupSecret, KeyFile, Secret, StationKeys, Suite};
-use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage, StreamAccount, Subscriber};
+use tallycast::{
+    Access, AccountState, Bus, Dtype, Event, Node, Publisher, SharedMemory, Stage, StreamAccount, Subscriber,
+};
 use tempfile::TempDir;
 use units::WallTime;
 use wire::{Datagram, Kind, SecuredHead};
@@ -261,4 +267,93 @@ fn add(path: &Path, secret: &GroupSecret) {
     let mut change = keyring::Change::default();
     change.stage(path, &file).unwrap();
     change.commit().unwrap();
+}
+
+/// The same bus, whose processes share memory in a directory of their own.
+fn shared(bus: &Bus, directory: &Path) -> Bus {
+    let mut bus = bus.clone();
+    bus.shm = Some(SharedMemory { directory: directory.to_owned(), access: Access::Owner, group: None });
+    bus
+}
+
+#[test]
+fn clear_and_secured_processes_do_not_meet_in_shared_memory() {
+    let (laboratory, base) = (Laboratory::new(), crate::scene::bus());
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let clear = shared(&base, memory.path());
+    let secured = laboratory.bus(&clear, "daq");
+    for (writers, others) in [(&clear, &secured), (&secured, &clear)] {
+        let (reader, other) = (node(writers), node(others));
+        let mut subscribers = [&reader, &other].map(|node| node.subscriber("**").open().unwrap());
+        let mut publisher = publisher(&node(writers));
+        wait_until_joined(&mut subscribers[0]);
+        assert_eq!((reader.streams_on_host().len(), other.streams_on_host().len()), (1, 0));
+        assert!(other.streams_withheld().is_empty());
+        send(&mut publisher, &mut subscribers[0], 5, || {});
+        assert_eq!(publisher.close().samples.numbered, 5_000);
+        ended(&mut subscribers[0]);
+        assert!(subscribers[1].next(Duration::from_millis(1)).is_none());
+    }
+}
+
+#[test]
+fn a_secured_bus_without_shared_memory_shows_its_reports_to_its_own_user_alone() {
+    let (laboratory, base) = (Laboratory::new(), crate::scene::bus());
+    let bus = laboratory.bus(&base, "daq");
+    let mut subscriber =
+        node(&laboratory.bus(&base, "desk")).subscriber("**").reader("reader").open().unwrap();
+    let node = node(&bus);
+    let mut publisher = publisher(&node);
+    wait_until_joined(&mut subscriber);
+    let label = keyring::read_station(bus.keys.as_ref().unwrap()).unwrap().authority().file_label();
+    let board = || {
+        let files = std::fs::read_dir(tallycast::DEFAULT_SHM_DIRECTORY).unwrap().filter_map(Result::ok);
+        let mut boards = files.filter(|file| {
+            let name = file.file_name().to_string_lossy().into_owned();
+            name.starts_with("tallycast.reports.") && name.contains(&format!("@{label}."))
+        });
+        boards.next().map(|file| file.metadata().unwrap().mode() & 0o777)
+    };
+    let watchdog = support::Watchdog::new("a report");
+    while board().is_none() {
+        watchdog.check();
+        send(&mut publisher, &mut subscriber, 1, || {});
+    }
+    assert_eq!(board(), Some(0o600));
+    assert!(publisher.close().samples.numbered > 0);
+    ended(&mut subscriber);
+}
+
+#[test]
+fn the_ring_of_a_secured_stream_is_for_its_owner_or_the_group_that_access_names() {
+    let (laboratory, base) = (Laboratory::new(), crate::scene::bus());
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    // Other users get as far as the ring itself.
+    std::fs::set_permissions(memory.path(), Permissions::from_mode(0o755)).unwrap();
+    let clear = shared(&base, memory.path());
+    let [owner, group] = ["daq", "daq-2"].map(|station| laboratory.bus(&clear, station));
+    for (mut bus, access, mode) in
+        [(clear, Access::All, 0o644), (owner, Access::Owner, 0o600), (group, Access::Group, 0o640)]
+    {
+        let shm = bus.shm.as_mut().unwrap();
+        (shm.access, shm.group) = (access, Some("0".parse().unwrap()));
+        let publisher = publisher(&node(&bus));
+        let files = std::fs::read_dir(memory.path()).unwrap().map(|it| it.unwrap().path());
+        let rings: Vec<_> = files.filter(|path| path.extension().is_some_and(|it| it == "ring")).collect();
+        assert_eq!(rings.len(), 1, "{rings:?}");
+        assert_eq!(rings[0].metadata().unwrap().mode() & 0o777, mode);
+        if sys::process::user() == 0 {
+            assert_eq!(nobody_reads(&rings[0]), access == Access::All, "{access:?}");
+        } else {
+            println!("SKIPPED: only root can read a file as another user");
+        }
+        drop(publisher);
+    }
+}
+
+/// Returns whether a process of another user and group can read a file.
+fn nobody_reads(path: &Path) -> bool {
+    let mut command = std::process::Command::new("cat");
+    command.arg(path).uid(65_534).gid(65_534).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().unwrap().success()
 }

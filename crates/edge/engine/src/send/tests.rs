@@ -13,6 +13,8 @@ use units::{SampleRate, WallTime};
 use wire::{Clock, Description};
 
 use super::*;
+use ring::shared::Access;
+
 use crate::{EpochOnPage, HostRings, read_ledger_page};
 
 pub(crate) fn send_config() -> SendConfig {
@@ -22,8 +24,7 @@ pub(crate) fn send_config() -> SendConfig {
         ttl: None,
         announce_to: None,
         drop_board,
-        report_access: Access::Owner,
-        report_group: None,
+        reports: Sharing { access: Access::Owner, ..Sharing::default() },
         thread,
         keyring: None,
     }
