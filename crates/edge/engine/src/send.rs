@@ -335,6 +335,8 @@ impl Agent {
                 }
                 // Its publisher sends inline, and wakes this agent if work is left afterwards.
                 Err(Unavailable::InUse) => {}
+                // A child of a process has no agent: this is its parent's.
+                Err(Unavailable::Forked) => return false,
                 Err(Unavailable::Poisoned) => {
                     tracing::error!("a stream ends: its publisher panicked while it sent");
                     return false;

@@ -16,6 +16,8 @@ pub(super) struct ReplySockets {
     interface: Option<Interface>,
     /// Secures what is sent on a secured bus.
     sealer: Option<ControlSealer>,
+    /// The process that drew the salt: a forked child must not send with it.
+    home: u32,
     v4: Option<SendSocket>,
     v6: Option<SendSocket>,
 }
@@ -23,7 +25,7 @@ pub(super) struct ReplySockets {
 impl ReplySockets {
     pub(super) fn new(interface: Option<Interface>, membership: Option<&Membership>) -> Self {
         let sealer = membership.map(|it| ControlSealer::new(it, draw_salt(), clock::wall()));
-        Self { interface, sealer, v4: None, v6: None }
+        Self { interface, sealer, home: std::process::id(), v4: None, v6: None }
     }
 
     /// Sends by another interface from now on.
@@ -41,6 +43,7 @@ impl ReplySockets {
     /// Sends the datagram at the start of `buffer`, and secures it there on a secured bus.
     pub(super) fn send(&mut self, buffer: &mut [u8], plain_bytes: usize, to: SocketAddr) {
         let size_bytes = match &mut self.sealer {
+            Some(_) if self.home != std::process::id() => return,
             // A buffer that is too small for a report holds it back, as it does a plain one.
             Some(sealer) => match sealer.seal(clock::wall(), buffer, plain_bytes) {
                 Some(size_bytes) => size_bytes,
@@ -70,5 +73,34 @@ impl ReplySockets {
             // Reports are cumulative: the next one repeats a refused one.
             let _ = socket.send_batch(&[datagram], to);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use units::{Epoch, ReaderId, StreamId};
+    use wire::{Datagram, Request, Wanted};
+
+    use super::*;
+    use crate::send::tests::{listener, membership};
+
+    #[test]
+    fn a_forked_child_sends_no_reports_on_a_secured_bus() {
+        let (listener, address) = listener();
+        listener.set_nonblocking(true).unwrap();
+        let mut reply = ReplySockets::new(None, Some(&membership()));
+        let epoch = Epoch { start_ns: 1, incarnation: 2 };
+        let request = Request { stream: StreamId(1), epoch, reader: ReaderId(3), what: Wanted::Descriptor };
+        let mut send = |reply: &mut ReplySockets| {
+            let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
+            let plain_bytes = Datagram::Request(request).encode(&mut buffer).unwrap();
+            reply.send(&mut buffer, plain_bytes, address);
+            listener.recv(&mut buffer).map_err(|error| error.kind())
+        };
+        assert!(send(&mut reply).is_ok());
+        reply.home ^= 1;
+        assert_eq!(send(&mut reply), Err(ErrorKind::WouldBlock));
     }
 }

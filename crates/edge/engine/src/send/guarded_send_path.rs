@@ -29,6 +29,9 @@ pub(super) struct GuardedSendPath {
     mailbox: Mutex<Vec<Message>>,
     stream: StreamId,
     epoch: Epoch,
+    /// The process that opened a secured stream. A forked child has its salt and numbers: what the child sent would
+    /// be encrypted with the keys and nonces of its parent's datagrams.
+    home: Option<u32>,
 }
 
 /// A message to a send path.
@@ -58,12 +61,15 @@ pub(super) enum Unavailable {
     InUse,
     /// The thread that held it last panicked.
     Poisoned,
+    /// It is secured, and this is a forked child of the process that opened it.
+    Forked,
 }
 
 impl GuardedSendPath {
     pub(super) fn new(send_path: SendPath) -> Self {
         let (stream, epoch) = (send_path.stream(), send_path.epoch());
-        Self { send_path: Mutex::new(send_path), mailbox: Mutex::default(), stream, epoch }
+        let home = send_path.is_secured().then(std::process::id);
+        Self { send_path: Mutex::new(send_path), mailbox: Mutex::default(), stream, epoch, home }
     }
 
     pub(super) const fn stream(&self) -> StreamId {
@@ -74,7 +80,9 @@ impl GuardedSendPath {
         self.epoch
     }
 
-    /// Calls `act` with the send path, unless another thread holds it.
+    /// Calls `act` with the send path, unless another thread holds it, or it is a parent's secured one.
+    ///
+    /// Cost: a system call if the stream is secured.
     ///
     /// A publisher checks afterwards whether it [has messages](Self::has_messages): then the agent
     /// handles them.
@@ -129,6 +137,10 @@ impl GuardedSendPath {
     }
 
     fn try_lock(&self) -> Result<MutexGuard<'_, SendPath>, Unavailable> {
+        // Proof: `a_forked_child_sends_nothing_on_a_secured_stream`.
+        if self.home.is_some_and(|home| home != std::process::id()) {
+            return Err(Unavailable::Forked);
+        }
         self.send_path.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => Unavailable::InUse,
             TryLockError::Poisoned(_) => Unavailable::Poisoned,
@@ -143,6 +155,11 @@ impl GuardedSendPath {
 
 #[cfg(test)]
 impl GuardedSendPath {
+    /// Makes this process a forked child of the one that opened a secured stream.
+    pub(super) fn fork(&mut self) {
+        self.home = self.home.map(|home| home ^ 1);
+    }
+
     /// Holds the send path until the guard is dropped.
     pub(super) fn hold(&self) -> MutexGuard<'_, SendPath> {
         self.try_lock().expect("a send path that no thread holds")

@@ -46,6 +46,7 @@ pub(super) struct SendPath {
     machine: Sender,
     outgoing: Outgoing,
     egress: Egress,
+    is_secured: bool,
     losses: Losses,
     announcer: Announcer,
     progress: Progress,
@@ -102,6 +103,7 @@ impl SendPath {
             intake: Intake::new(reader, Arc::clone(&publisher), schema),
             outgoing: Outgoing::new(machine.train_bytes(), Arc::clone(&publisher), now),
             egress,
+            is_secured: with.membership.is_some(),
             losses: Losses::new(name.clone(), announcement.stream, epoch),
             announcer: Announcer::new(announcement, with.membership.as_deref(), now),
             progress: Progress::new(name.clone(), publisher, now),
@@ -116,6 +118,11 @@ impl SendPath {
 
     pub(super) const fn epoch(&self) -> Epoch {
         self.announcer.epoch()
+    }
+
+    /// Returns whether its datagrams are encrypted.
+    pub(super) const fn is_secured(&self) -> bool {
+        self.is_secured
     }
 
     /// Returns the send buffer that the kernel granted.

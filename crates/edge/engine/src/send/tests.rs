@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cast::send::{Beginning, Limits, Pacing, Sending};
+use keys::{AuthorityFile, GroupSecret, KeyFile, Membership, StationKeys, Suite};
 use sample::{Channel, Dtype, Schema};
 use support::{WATCHDOG, wait_until};
 use sys::SendTechniques;
@@ -57,21 +58,53 @@ pub(crate) fn publication_config(destinations: Vec<SocketAddr>) -> PublicationCo
 }
 
 /// Returns a bound socket of this host and its address.
-pub(super) fn listener() -> (UdpSocket, SocketAddr) {
+pub(crate) fn listener() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
 }
 
+/// Returns the membership of a station in a laboratory of its own.
+pub(crate) fn membership() -> Arc<Membership> {
+    Arc::new(station_file().membership(clock::wall()).unwrap())
+}
+
+/// Returns the keyring of such a station, and the folder of its file.
+pub(crate) fn keyring() -> (tempfile::TempDir, Arc<Keyring>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("daq.keys");
+    ::keyring::create_station(&path, &station_file()).unwrap();
+    (folder, Arc::new(Keyring::open(path, clock::wall()).unwrap()))
+}
+
+fn station_file() -> KeyFile {
+    let wall = clock::wall();
+    let authority = AuthorityFile::new("lab", ::keyring::random_secret()).unwrap();
+    let secret =
+        GroupSecret::new(::keyring::random_token(), Suite::default(), ::keyring::random_secret(), wall);
+    let validity = wall.offset(-60_000_000_000)..wall.offset(3_600_000_000_000);
+    let seeds = [::keyring::random_secret(), ::keyring::random_secret()];
+    let station = StationKeys::new(&authority, "daq", seeds, validity).unwrap();
+    KeyFile::new(&authority, station, secret).unwrap()
+}
+
 /// Opens a publisher without an agent's thread.
 pub(super) fn opened(config: &PublicationConfig) -> (Publication, SendPath) {
+    opened_with(config, None)
+}
+
+/// The same, secured if there is a membership.
+pub(super) fn opened_with(
+    config: &PublicationConfig,
+    membership: Option<Arc<Membership>>,
+) -> (Publication, SendPath) {
     let (writer, ring) = ring::ring(config.ring_bytes);
     let (reader, guard) = ring.guarded_reader();
     let shared = Arc::new(PublicationShared::new());
     let link =
         Link { guard, shared: Arc::clone(&shared), waker: AgentWaker::new().unwrap(), inline_sender: None };
     let publication = Publication::new(config, writer, Some(link));
-    let surroundings = Surroundings { interface: None, ttl: None, predecessor: None, membership: None };
+    let surroundings = Surroundings { interface: None, ttl: None, predecessor: None, membership };
     let send_path = SendPath::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
     (publication, send_path)
 }

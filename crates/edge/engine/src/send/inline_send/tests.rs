@@ -6,6 +6,7 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 
 use cast::send::Pacing;
+use keys::Membership;
 use sys::{Interest, Poller};
 use units::{ReaderId, SampleRate, WallTime};
 use wire::{Datagram, Request, Wanted};
@@ -15,7 +16,7 @@ use crate::send::guarded_send_path::Message;
 use crate::send::publication::{Link, Publication};
 use crate::send::publication_config::PublicationConfig;
 use crate::send::send_path::SendPath;
-use crate::send::tests::{listener, opened, publication_config};
+use crate::send::tests::{listener, membership, opened_with, publication_config};
 
 /// A publisher, its send path, and the waker of an agent without a thread.
 struct Scene {
@@ -29,20 +30,37 @@ struct Scene {
 impl Scene {
     /// Sets up a publisher whose send path was polled once.
     fn new(change: impl FnOnce(&mut PublicationConfig)) -> Self {
+        Self::of_process(change, None, |_| ())
+    }
+
+    /// The same for a secured stream, in the process that opened it or in one that `changed`.
+    fn secured(changed: impl FnOnce(&mut GuardedSendPath)) -> Self {
+        Self::of_process(|_| (), Some(membership()), changed)
+    }
+
+    fn of_process(
+        change: impl FnOnce(&mut PublicationConfig),
+        membership: Option<Arc<Membership>>,
+        changed: impl FnOnce(&mut GuardedSendPath),
+    ) -> Self {
         let (listener, address) = listener();
         listener.set_nonblocking(true).unwrap();
         let mut config = publication_config(vec![address]);
         change(&mut config);
         let waker = AgentWaker::new().unwrap();
-        let (mut publication, mut send_path) = opened(&config);
+        let (mut publication, mut send_path) = opened_with(&config, membership);
         send_path.poll(clock::monotonic(), None);
-        let send_path = Arc::new(GuardedSendPath::new(send_path));
+        let mut send_path = GuardedSendPath::new(send_path);
+        changed(&mut send_path);
+        let send_path = Arc::new(send_path);
         let Link { waker: its, inline_sender, .. } = publication.link_mut();
         (*its, *inline_sender) =
             (waker.clone(), Some(InlineSender::new(&send_path, None, config.socket_full)));
         let poller = Poller::new().unwrap();
         poller.add(waker.wakeup(), 0, Interest::Read).unwrap();
-        Self { publication, send_path: Some(send_path), waker, poller, listener }
+        let scene = Self { publication, send_path: Some(send_path), waker, poller, listener };
+        scene.sent();
+        scene
     }
 
     /// Lets the agent sleep for `time`.
@@ -58,6 +76,12 @@ impl Scene {
     /// Counts the datagrams with samples that have arrived: on this host, all that were sent.
     fn arrived(&self) -> usize {
         self.arrived_indices().len()
+    }
+
+    /// Counts the datagrams of any kind that have arrived.
+    fn sent(&self) -> usize {
+        let mut datagram = [0; wire::MAX_DATAGRAM_BYTES];
+        std::iter::from_fn(|| self.listener.recv(&mut datagram).ok()).count()
     }
 
     /// Returns the first indices of these datagrams.
@@ -103,6 +127,19 @@ fn few_samples_leave_without_waking_an_agent_that_sleeps() {
     scene.write(8);
     assert_eq!(scene.arrived(), 1);
     assert!(!scene.was_woken());
+}
+
+#[test]
+fn a_forked_child_sends_nothing_on_a_secured_stream() {
+    for (mut scene, sends) in [
+        (Scene::secured(|_| ()), true),
+        (Scene::secured(GuardedSendPath::fork), false),
+        (Scene::of_process(|_| (), None, GuardedSendPath::fork), true),
+    ] {
+        scene.sleeps(LONG);
+        scene.write(8);
+        assert_eq!(scene.sent() > 0, sends);
+    }
 }
 
 #[test]
