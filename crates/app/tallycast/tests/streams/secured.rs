@@ -357,3 +357,53 @@ fn nobody_reads(path: &Path) -> bool {
     command.arg(path).uid(65_534).gid(65_534).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().unwrap().success()
 }
+
+#[test]
+fn notices_of_drops_are_no_evidence_on_a_secured_bus() {
+    let (laboratory, base) = (Laboratory::new(), crate::scene::bus());
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut board = engine::DropBoard::open(memory.path()).unwrap();
+    // Only the reader looks at this board.
+    let desk = laboratory.bus(&shared(&base, memory.path()), "desk");
+    let reader = Node::builder().bus(desk.clone()).station("test").settle(Duration::from_secs(1));
+    let mut subscriber = reader.build().unwrap().subscriber("**").reader("reader").open().unwrap();
+    let bus = laboratory.bus(&base, "daq");
+    let mut publisher = publisher(&node(&bus));
+    let group = group_of(&bus, &publisher);
+    let observer = attacker(group);
+    wait_until_joined(&mut subscriber);
+    send(&mut publisher, &mut subscriber, 5, || {});
+    captured(&observer);
+    // What is sent before the reader has the next secret is missing there, and nobody dropped it.
+    let next = secret(sys::clock::wall());
+    add(bus.keys.as_ref().unwrap(), &next);
+    let is_missing = |head: &SecuredHead| head.token == next.token && head.kind == Kind::Data;
+    let watchdog = support::Watchdog::new("a datagram with the next secret");
+    let mut missing: Vec<SecuredHead> = Vec::new();
+    while missing.is_empty() {
+        watchdog.check();
+        publisher.send(&[PLAINTEXT; 1_000]).unwrap();
+        while subscriber.next(Duration::from_millis(20)).is_some() {}
+        let seen = captured(&observer);
+        missing.extend(seen.iter().filter_map(|bytes| SecuredHead::read(bytes)).filter(is_missing));
+    }
+    board.post_scope(true);
+    for SecuredHead { stream, epoch, nonce, .. } in &missing {
+        board.post(&ledger::DropNotice {
+            stream: *stream,
+            incarnation: epoch.incarnation,
+            numbers: *nonce..nonce + 1,
+            stage: Stage::ReceiverIp,
+            reason: ledger::KernelName::new("NETFILTER_DROP"),
+            destination: group,
+            socket: None,
+        });
+    }
+    add(desk.keys.as_ref().unwrap(), &next);
+    send(&mut publisher, &mut subscriber, 5, || {});
+    assert!(publisher.close().samples.numbered > 0);
+    let account = sum(&ended(&mut subscriber));
+    assert_eq!((account.state, account.balanced()), (AccountState::Closed, true));
+    assert_eq!(account.elements.lost[Stage::ReceiverIp], 0, "{:?}", account.elements.lost);
+    assert!(account.elements.unexplained > 0);
+}

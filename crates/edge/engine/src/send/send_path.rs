@@ -302,6 +302,10 @@ impl SendPath {
 
 #[cfg(test)]
 impl SendPath {
+    pub(super) fn totals(&self) -> wire::Totals {
+        self.machine.totals()
+    }
+
     /// Returns how much of the ring has been read, and how much is unread.
     pub(super) const fn read_bytes(&self) -> u64 {
         self.intake.read_bytes()

@@ -324,3 +324,41 @@ fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
     let epochs = read_ledger_page(&page).unwrap();
     assert_eq!(epochs, [EpochOnPage { epoch: config.epoch, ended: false, gaps: Vec::new() }]);
 }
+
+#[test]
+fn notices_of_drops_are_no_evidence_on_a_secured_bus() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut board = crate::DropBoard::open(memory.path()).unwrap();
+    let (_keys, keys) = keyring();
+    for (keyring, is_evidence) in [(None, true), (Some(keys), false)] {
+        let (_listener, address) = listener();
+        let config = SendConfig { drop_board: memory.path().to_owned(), keyring, ..send_config() };
+        let mut agent = Agent::open(config, false, AgentWaker::new().unwrap()).unwrap();
+        let config = publication_config(vec![address]);
+        let (writer, ring) = ring::ring(config.ring_bytes);
+        let (reader, guard) = ring.guarded_reader();
+        let shared = Arc::new(PublicationShared::new());
+        let waker = AgentWaker::new().unwrap();
+        let link = Link { guard, shared: Arc::clone(&shared), waker, inline_sender: None };
+        let mut publication = Publication::new(&config, writer, Some(link));
+        agent.open_send_path(&config, reader, shared).unwrap();
+        publication.write(WallTime::from_nanos(0), &[0; 8], SampleRate::hz(1_000_000).unwrap()).unwrap();
+        let (_commands, taken) = mpsc::channel();
+        agent.duty_cycle(&taken);
+        board.post_scope(true);
+        board.post(&ledger::DropNotice {
+            stream: agent.send_paths[0].stream(),
+            incarnation: config.epoch.incarnation,
+            numbers: 0..1,
+            stage: ledger::Stage::SenderQdisc,
+            reason: ledger::KernelName::new("QDISC_DROP"),
+            destination: address,
+            socket: None,
+        });
+        agent.hear_drops(agent.next_drop_look + Duration::from_secs(2));
+        let lost = agent.send_paths[0].with(|send_path| send_path.totals().datagrams.sender_qdisc).unwrap();
+        assert_eq!((agent.is_watched, lost), (is_evidence, u64::from(is_evidence)));
+        // Nothing else would end the publisher.
+        drop(agent);
+    }
+}
