@@ -9,4 +9,4 @@ mod watched;
 
 pub use file::{Change, KeyringError, create_authority, create_station, load, read_authority, read_station};
 pub use random::{random_secret, random_token};
-pub use watched::{Keyring, Refresh};
+pub use watched::{Ending, Keyring, Refresh};

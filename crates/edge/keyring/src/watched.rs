@@ -1,5 +1,6 @@
 //! A station's membership, which follows its file.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -10,6 +11,10 @@ use units::WallTime;
 
 use crate::{KeyringError, load};
 
+const DAY_NS: i64 = 24 * 3_600 * 1_000_000_000;
+/// Notice of the end of a certificate: time to make another and bring it to its station.
+const NOTICE_DAYS: i64 = 14;
+
 /// A station's membership and the file that it comes from. Threads share it.
 #[derive(Debug)]
 pub struct Keyring {
@@ -17,6 +22,23 @@ pub struct Keyring {
     membership: RwLock<Arc<Membership>>,
     seen: Mutex<Seen>,
     failed_reloads: AtomicU64,
+    /// The end of a certificate that was told last, and how far off it was.
+    told_end: Mutex<Option<(WallTime, Near)>>,
+}
+
+/// The end of the station's certificate, to be told: nothing that the station publishes is believed after it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ending {
+    station: String,
+    near: Near,
+}
+
+/// Nearness of the end of a certificate.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Near {
+    /// Within the time of notice, in whole days.
+    Days(i64),
+    Over,
 }
 
 /// The last look at the file.
@@ -46,7 +68,8 @@ impl Keyring {
         let stamp = private_file::stamp(&path);
         let membership = RwLock::new(load(&path, wall)?);
         let seen = Mutex::new(Seen { stamp, again: false });
-        Ok(Self { path, membership, seen, failed_reloads: AtomicU64::new(0) })
+        let told_end = Mutex::new(None);
+        Ok(Self { path, membership, seen, failed_reloads: AtomicU64::new(0), told_end })
     }
 
     /// Returns the membership in force.
@@ -67,7 +90,28 @@ impl Keyring {
         self.failed_reloads.load(Ordering::Relaxed)
     }
 
-    /// Reads the file again if it has changed; to be called about once a second.
+    /// Returns the end of the station's certificate when it has to be told: once 14 days ahead, and once when it has
+    /// come.
+    pub fn ending(&self, wall: WallTime) -> Option<Ending> {
+        let membership = self.membership();
+        let certificate = membership.station.certificate();
+        let end = certificate.not_after;
+        let near = match end.nanos_since(wall) {
+            ..=0 => Near::Over,
+            left if left <= NOTICE_DAYS * DAY_NS => Near::Days(left / DAY_NS),
+            _ => return None,
+        };
+        let mut told = self.told_end.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_told =
+            told.is_some_and(|(of, before)| of == end && (before == Near::Over || near != Near::Over));
+        if is_told {
+            return None;
+        }
+        *told = Some((end, near));
+        Some(Ending { station: certificate.name.clone(), near })
+    }
+
+    /// Reads the file again if it has changed; to be called several times a second.
     ///
     /// # Errors
     /// If a changed file is wrong or gone: once per change. The membership before stays in force, and the error is
@@ -112,6 +156,19 @@ impl Keyring {
     }
 }
 
+impl fmt::Display for Ending {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the certificate of station `{}` ", self.station)?;
+        match self.near {
+            Near::Days(0) => formatter.write_str("ends within a day")?,
+            Near::Days(1) => formatter.write_str("ends in a day")?,
+            Near::Days(days) => write!(formatter, "ends in {days} days")?,
+            Near::Over => formatter.write_str("has ended: readers do not believe what it publishes")?,
+        }
+        formatter.write_str("\nrenew it: tallycast keys renew FILE --authority AUTHORITY")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use keys::{GroupSecret, Suite};
@@ -151,6 +208,23 @@ mod tests {
         replace(&path, &file.to_text()).unwrap();
         let expired = keyring.refresh(WallTime::from_nanos(2_000));
         assert!(matches!(expired, Err(KeyringError::Certificate { .. })));
+    }
+
+    #[test]
+    fn the_end_of_a_certificate_is_told_once_ahead_and_once_when_it_has_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daq-1.keys");
+        create_station(&path, &station(&authority())).unwrap();
+        let keyring = Keyring::open(&path, NOW).unwrap();
+        let end = keyring.membership().station.certificate().not_after;
+        let told = |ns_before: i64| keyring.ending(end.offset(-ns_before)).map(|told| told.to_string());
+        assert_eq!(told(NOTICE_DAYS * DAY_NS + 1), None);
+        let ahead = told(NOTICE_DAYS * DAY_NS).unwrap();
+        assert!(ahead.starts_with("the certificate of station `daq-1` ends in 14 days\n"), "{ahead}");
+        assert_eq!((told(DAY_NS), told(1)), (None, None));
+        let over = told(0).unwrap();
+        assert!(over.contains("has ended"), "{over}");
+        assert_eq!((told(-1), told(1)), (None, None));
     }
 
     #[test]
