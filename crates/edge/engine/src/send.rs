@@ -316,6 +316,7 @@ impl Agent {
         self.look_at_keys(now);
         let sleeps_until =
             if self.drop_news.has_board() { self.next_drop_look } else { now + crate::MAX_SLEEP };
+        let sleeps_until = self.keys.next_look().map_or(sleeps_until, |look| look.min(sleeps_until));
         let mut next = if more_reports { None } else { Some(sleeps_until) };
         let (poller, ended) = (&self.poller, &mut self.ended);
         self.send_paths.retain(|send_path| {

@@ -691,7 +691,11 @@ impl Agent {
         let mut busy = !all_were_told;
         for (token, port) in &mut self.ports {
             if ready.iter().any(|it| it.token == *token) {
+                let unreadable = port.no_key();
                 let more = receive(*token, port, &mut self.batch, &mut self.subscriptions, &mut self.reply);
+                if port.no_key() > unreadable {
+                    self.keys.look_early();
+                }
                 if !more {
                     port.was_empty(now);
                 }
@@ -758,7 +762,8 @@ impl Agent {
     /// Lets time pass for every machine; returns the earliest deadline.
     fn advance_all(&mut self) -> Instant {
         let now = clock::monotonic();
-        let mut next = Instant::earlier(self.next_drop_look, Some(now + crate::MAX_SLEEP)).unwrap_or(now);
+        let latest = Instant::earlier(self.keys.next_look(), Some(now + crate::MAX_SLEEP));
+        let mut next = Instant::earlier(self.next_drop_look, latest).unwrap_or(now);
         for (token, port) in &mut self.ports {
             port.check_tail(now);
             let deadline = drain(*token, port, &mut self.subscriptions, &mut self.reply);

@@ -89,6 +89,11 @@ impl Waits {
 }
 
 impl Port {
+    /// Counts the datagrams that are secured with a secret that is not in the file of keys.
+    pub(super) fn no_key(&self) -> u64 {
+        self.gate.as_ref().map_or(0, |gate| gate.stats().unauthentic.no_key)
+    }
+
     pub(super) fn open(
         options: &ReceiveOptions,
         reader: &ReaderIdentity,
