@@ -17,6 +17,7 @@ mod ledger_page;
 mod present_keys;
 mod receive;
 pub mod record;
+mod refused_messages;
 mod reliable;
 mod report_board;
 mod send;

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cast::secure::{ControlOpener, Unauthentic, UnauthenticCounts};
+use cast::secure::ControlOpener;
 use cast::send::ReaderReport;
 use keyring::Keyring;
 use sys::{
@@ -34,6 +34,7 @@ use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::present_keys::PresentKeys;
+use crate::refused_messages::RefusedMessages;
 use crate::report_board::{ReportBoard, Sharing};
 use crate::thread::{AgentThread, ThreadTuning};
 use crate::waker::AgentWaker;
@@ -125,7 +126,7 @@ struct Agent {
     /// Opens reports and requests on a secured bus.
     opener: ControlOpener,
     /// Reports and requests that were not taken.
-    unauthentic: UnauthenticCounts,
+    refused: RefusedMessages,
     /// Keys of a secured bus.
     keys: PresentKeys,
     /// Drop notices of this host's drop reporter.
@@ -273,7 +274,7 @@ impl Agent {
             send_paths: Vec::new(),
             ended: BTreeMap::new(),
             opener: ControlOpener::default(),
-            unauthentic: UnauthenticCounts::default(),
+            refused: RefusedMessages::new("reports and requests"),
             keys,
             drop_news,
             is_watched: false,
@@ -440,7 +441,7 @@ impl Agent {
                 Ok(_) => {}
             }
             let membership = self.keys.membership();
-            let Self { batch, opener, unauthentic, report_board, send_paths, .. } = self;
+            let Self { batch, opener, refused, report_board, send_paths, .. } = self;
             for (Received { from, .. }, bytes) in batch.iter_mut() {
                 let size_bytes = bytes.len();
                 let opened = membership
@@ -449,7 +450,7 @@ impl Agent {
                 let plain = match opened {
                     Ok(plain_bytes) => &bytes[..plain_bytes],
                     Err(reason) => {
-                        tell_refusal(unauthentic, reason, from);
+                        refused.note(reason, from);
                         continue;
                     }
                 };
@@ -536,18 +537,6 @@ impl Agent {
 fn post(send_paths: &[Arc<GuardedSendPath>], stream: StreamId, message: impl Fn() -> Message) {
     let of_stream = send_paths.iter().filter(|send_path| send_path.stream() == stream);
     of_stream.for_each(|send_path| send_path.post(message()));
-}
-
-/// Counts a report or request that is not taken, and logs the first of each reason.
-fn tell_refusal(unauthentic: &mut UnauthenticCounts, reason: Unauthentic, from: SocketAddr) {
-    let is_first = unauthentic.of(reason) == 0;
-    unauthentic.count(reason, 1);
-    if is_first {
-        tracing::warn!(
-            "reports from {} are refused ({reason}): this bus is secured; further ones are counted",
-            from.ip()
-        );
-    }
 }
 
 /// Returns the possible source addresses of datagrams: those of an interface, or all of this host

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{AccountView, Input, Output, Train, WaitsSince};
-use cast::secure::{ControlOpener, Gate, GateEvent, Passed, Unauthentic, UnauthenticCounts};
+use cast::secure::{ControlOpener, Gate, GateEvent, Passed, Unauthentic};
 use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
 use units::{Epoch, Instant, StreamId};
 use wire::{Announcement, Datagram};
@@ -27,6 +27,7 @@ use crate::drop_board::{DropNews, concerns_reader};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::ledger_page::EpochOnPage;
 use crate::present_keys::PresentKeys;
+use crate::refused_messages::RefusedMessages;
 use crate::waker::AgentWaker;
 
 const WAKEUP: u64 = 0;
@@ -132,7 +133,7 @@ pub(super) struct Agent {
     /// Opens announcements on a secured bus.
     opener: ControlOpener,
     /// Announcements that were not taken.
-    unauthentic: UnauthenticCounts,
+    refused_announcements: RefusedMessages,
     /// Keys of a secured bus.
     keys: PresentKeys,
     stopping: bool,
@@ -158,7 +159,7 @@ impl Agent {
         Ok(Self {
             reply: ReplySockets::new(config.interface.clone(), keys.membership().as_deref()),
             opener: ControlOpener::default(),
-            unauthentic: UnauthenticCounts::default(),
+            refused_announcements: RefusedMessages::new("announcements"),
             keys,
             config,
             commands,
@@ -305,7 +306,7 @@ impl Agent {
             Command::Unjoined(reply) => {
                 let _ = reply.send(UnjoinedStreams {
                     admission: self.admission.counts(),
-                    unauthentic: self.unauthentic,
+                    unauthentic: self.refused_announcements.counts(),
                     ..self.unjoined.clone()
                 });
             }
@@ -373,7 +374,7 @@ impl Agent {
                             match self.opener.open(&membership.keys, clock::wall(), datagram) {
                                 Ok(plain_bytes) => plain_bytes,
                                 Err(reason) => {
-                                    self.unauthentic.count(reason, 1);
+                                    self.refused_announcements.note(reason, from);
                                     continue;
                                 }
                             }

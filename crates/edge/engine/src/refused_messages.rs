@@ -1,0 +1,83 @@
+//! Reports, requests and announcements that are not taken on a secured bus: counted by reason, and told once for each.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use cast::secure::{Unauthentic, UnauthenticCounts};
+
+/// The messages of one kind that an agent refused.
+#[derive(Debug)]
+pub(crate) struct RefusedMessages {
+    kind: &'static str,
+    counts: UnauthenticCounts,
+}
+
+/// A refusal in words, and on a second line what to do about it.
+struct Told(&'static str, Unauthentic, SocketAddr);
+
+impl RefusedMessages {
+    /// `kind` names the messages in the plural.
+    pub(crate) fn new(kind: &'static str) -> Self {
+        Self { kind, counts: UnauthenticCounts::default() }
+    }
+
+    pub(crate) const fn counts(&self) -> UnauthenticCounts {
+        self.counts
+    }
+
+    /// Counts a message, and logs the first of each reason.
+    pub(crate) fn note(&mut self, reason: Unauthentic, from: SocketAddr) {
+        if let Some(told) = self.count(reason, from) {
+            tracing::warn!("{told}");
+        }
+    }
+
+    fn count(&mut self, reason: Unauthentic, from: SocketAddr) -> Option<Told> {
+        let is_first = self.counts.of(reason) == 0;
+        self.counts.count(reason, 1);
+        is_first.then_some(Told(self.kind, reason, from))
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(kind, reason, from) = self;
+        let remedy = match reason {
+            Unauthentic::Clear => "give the process that sends them the keys too (bus option keys=FILE)",
+            Unauthentic::NoKey => {
+                "one of the two key files lacks a secret: compare them with tallycast keys show"
+            }
+            Unauthentic::Replayed => {
+                "they were recorded earlier, or one of the two clocks is wrong by more than 15 min: \
+                 synchronise both with NTP or PTP"
+            }
+            Unauthentic::BadTag | Unauthentic::WrongSender => "they are forged, or damaged on the way",
+        };
+        write!(
+            formatter,
+            "{kind} from {} are refused ({reason}): this bus is secured; further ones are counted\n{remedy}",
+            from.ip()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_each_reason_is_told_with_a_remedy_and_all_are_counted() {
+        let mut refused = RefusedMessages::new("announcements");
+        let from = SocketAddr::from(([192, 0, 2, 7], 7_400));
+        let mut told = |reason| refused.count(reason, from).map(|told| told.to_string());
+        let clear = told(Unauthentic::Clear).unwrap();
+        assert!(clear.starts_with("announcements from 192.0.2.7 are refused (clear)"), "{clear}");
+        assert!(clear.ends_with("(bus option keys=FILE)"), "{clear}");
+        assert_eq!(told(Unauthentic::Clear), None);
+        let replayed = told(Unauthentic::Replayed).unwrap();
+        assert!(replayed.contains("clocks is wrong") && replayed.ends_with("NTP or PTP"), "{replayed}");
+        assert!(told(Unauthentic::NoKey).unwrap().contains("tallycast keys show"));
+        let UnauthenticCounts { clear, replayed, no_key, .. } = refused.counts();
+        assert_eq!((clear, replayed, no_key), (2, 1, 1));
+    }
+}
