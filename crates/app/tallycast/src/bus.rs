@@ -59,7 +59,8 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 /// (`beginning` or `now`), `keys` (the station's file of keys), and those of [`Tuning`]. An explicit `udp://` address means that data are received
 /// over UDP. With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared
 /// memory instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group
-/// whose rings are trusted like those of root and the own user. With `keys`, `access` is `owner` unless it says `group`.
+/// whose rings are trusted like those of root and the own user. With `keys`, `access` is `owner` unless it says `group`,
+/// which then must be named.
 ///
 /// `shm://NAME` is a bus within one host, without a network; options `dir`, `access` and `group`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -164,6 +165,12 @@ pub enum BusError {
          use access=owner, or access=group with group=NAME"
     )]
     SecuredForAll,
+    /// The bus has keys, and its rings would be readable for whatever group new files happen to get.
+    #[error(
+        "the bus has keys, and access=group does not say which group may read its streams in shared memory\n\
+         name one whose members may: access=group&group=NAME"
+    )]
+    SecuredForUnnamed,
     /// The MTU is outside the range of datagrams.
     #[error("MTU of {mtu} bytes is out of range: {min} to {max}", min = .headers + wire::MIN_DATA_BYTES, max = MAX_MTU)]
     Mtu {
@@ -253,8 +260,14 @@ impl Bus {
     pub(crate) fn check(&self) -> Result<(), BusError> {
         let headers = self.headers_bytes();
         let mtu = self.datagram_bytes.saturating_add(headers);
-        if self.keys.is_some() && self.shm.as_ref().is_some_and(|shm| shm.access == Access::All) {
-            return Err(BusError::SecuredForAll);
+        if self.keys.is_some()
+            && let Some(shm) = &self.shm
+        {
+            match (shm.access, &shm.group) {
+                (Access::All, _) => return Err(BusError::SecuredForAll),
+                (Access::Group, None) => return Err(BusError::SecuredForUnnamed),
+                (Access::Owner, _) | (Access::Group, Some(_)) => {}
+            }
         }
         let fits = (wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes);
         if fits && mtu <= MAX_MTU { Ok(()) } else { Err(BusError::Mtu { mtu, headers }) }
@@ -539,6 +552,11 @@ mod tests {
         assert_eq!(access("udp://239.84.0.0?shm=on&keys=k&access=group"), Some(Access::Group));
         let open: Bus = "udp://239.84.0.0?shm=on&keys=k&access=all".parse().unwrap();
         assert_eq!(open.check(), Err(BusError::SecuredForAll));
+        let check =
+            |options: &str| format!("udp://239.84.0.0?shm=on{options}").parse::<Bus>().unwrap().check();
+        assert_eq!(check("&keys=k&access=group"), Err(BusError::SecuredForUnnamed));
+        assert_eq!(check("&keys=k&access=group&group=root"), Ok(()));
+        assert_eq!((check("&keys=k"), check("&access=group")), (Ok(()), Ok(())));
         let refused = keys("udp://239.84.0.0?keys=").unwrap_err().to_string();
         assert!(refused.contains("a station's file of keys"), "{refused}");
         // Within one host nothing is encrypted: the option would promise what is not done.

@@ -163,7 +163,9 @@ impl Withheld {
     #[must_use]
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::Unreadable => "set access=all or access=group on its writer's bus",
+            Self::Unreadable => {
+                "set access=group&group=NAME on the buses of both sides, or access=all on that of a writer without keys"
+            }
             Self::Distrusted => {
                 "set group=NAME on the buses of both sides; both users must be members of that group"
             }

@@ -82,7 +82,10 @@ pub enum OpenError {
     #[error("there is no ring {0}")]
     Missing(PathBuf),
     /// This user may not read it.
-    #[error("the ring {0} may not be read by this user\nset access=all or access=group on its writer's bus")]
+    #[error(
+        "the ring {0} may not be read by this user\n\
+         set access=group&group=NAME on the buses of both sides, or access=all on that of a writer without keys"
+    )]
     Forbidden(PathBuf),
     /// Its owner is not trusted, or other users may write it.
     #[error(
