@@ -158,9 +158,12 @@ impl History {
     pub(crate) fn accounts_are(&self, accounts: Vec<StreamAccount>) {
         let mut unauthentic: BTreeMap<StreamName, UnauthenticCounts> = BTreeMap::new();
         for account in accounts {
-            // Accounts of one receiver have the same counts, those that ended earlier ones.
-            let counts = unauthentic.entry(StreamName::clone(&account.stream)).or_default();
-            *counts = (*counts).max(account.unauthentic);
+            // Only a receiver counts: accounts of rings have zeros, and a fall is another receiver. Accounts of one
+            // receiver have the same counts, those that ended earlier ones.
+            if account.port.is_some() {
+                let counts = unauthentic.entry(StreamName::clone(&account.stream)).or_default();
+                *counts = (*counts).max(account.unauthentic);
+            }
             if let Some(slot) = self.stream(account.stream.as_str()) {
                 slot.totals().take(&account);
                 slot.memory().account_is(account);
@@ -207,5 +210,25 @@ impl History {
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<String, Arc<StreamSlot>>> {
         self.streams.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock, scene};
+    use tallycast::AccountState;
+
+    #[test]
+    fn accounts_without_a_receiver_do_not_make_its_counts_fall() {
+        let (history, info) = (History::default(), Arc::new(scene::info("lab/x", 100)));
+        history.begin(&info, clock::now());
+        let unauthentic = UnauthenticCounts { bad_tag: 7, ..UnauthenticCounts::default() };
+        let of_ring = scene::account(&info, AccountState::Open);
+        let received = StreamAccount { port: Some(scene::port()), unauthentic, ..of_ring.clone() };
+        for account in [&received, &of_ring, &received] {
+            history.accounts_are(vec![account.clone()]);
+            assert_eq!(history.stream("lab/x").unwrap().unauthentic().bad_tag, 7);
+        }
     }
 }

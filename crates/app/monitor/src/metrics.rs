@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use tallycast::{AdmissionCounts, PortStatus, UnjoinedStreams};
+use tallycast::{AdmissionCounts, KeyState, PortStatus, UnauthenticCounts, UnjoinedStreams, WallTime};
 
 use crate::admission::Visitor;
 use crate::clock;
@@ -21,7 +21,6 @@ use crate::operators::{OperatorState, OperatorStatus};
 use crate::shared::Shared;
 use crate::stored::DiskStatus;
 use crate::totals::Counts;
-use tallycast::UnauthenticCounts;
 
 /// The media type of what [`Picture::encode`] returns.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -90,6 +89,7 @@ impl Picture {
         operators.retain(|operator| visitor.reads(&operator.name));
         picture.add_operators(&operators);
         picture.add_monitor(shared);
+        picture.add_keys(shared.reception.keys(), clock::wall());
         picture.add_disk(shared.store.as_ref().and_then(|store| store.disk()));
         picture
     }
@@ -181,7 +181,11 @@ impl Picture {
             let quantiles = [("0.5", port.waits.median), ("0.99", port.waits.percentile_99)];
             quantiles.map(|(quantile, wait)| (with(port, "quantile", quantile), wait.as_secs_f64()))
         });
-        let families: [(&str, &str, Kind, Vec<_>); 7] = [
+        let unauthentic = ports.iter().flat_map(|port| {
+            let reasons = port.unauthentic.by_reason().into_iter().filter(|(_, count)| *count > 0);
+            reasons.map(|(reason, count)| (with(port, "reason", reason), count as f64))
+        });
+        let families: [(&str, &str, Kind, Vec<_>); 8] = [
             ("datagrams_read", "datagrams read", Kind::Counter, each(|port| port.stats.datagrams as f64)),
             (
                 "datagrams_dropped",
@@ -196,6 +200,12 @@ impl Picture {
                 unmatched.collect(),
             ),
             ("datagrams_unused", "datagrams read and not used", Kind::Counter, unused.collect()),
+            (
+                "datagrams_unauthentic",
+                "datagrams on a secured bus that were not authentic, by reason: of whatever stream they claimed",
+                Kind::Counter,
+                unauthentic.collect(),
+            ),
             (
                 "receive_buffer_bytes",
                 "receive buffer as the kernel counts it",
@@ -270,6 +280,46 @@ impl Picture {
         ];
         for (name, help, kind, values) in families {
             self.add(format!("tallycast_monitor_operator_{name}"), help.to_owned(), kind, values);
+        }
+    }
+
+    /// Adds the state of the keys of a secured bus.
+    fn add_keys(&mut self, keys: Option<KeyState>, wall: WallTime) {
+        let Some(KeyState { token, failed_reloads, certificate_ends, refused_reports }) = keys else {
+            return;
+        };
+        let left_seconds = certificate_ends.nanos_since(wall) as f64 / 1e9;
+        let token = token.map(|token| (vec![("token", token)], 1.0));
+        let refused = refused_reports.by_reason();
+        let refused = refused.map(|(reason, count)| (vec![("reason", reason.to_owned())], count as f64));
+        let families: [(&str, &str, Kind, Vec<_>); 4] = [
+            (
+                "keys_in_use",
+                "1 for the secret with which this process sends",
+                Kind::Gauge,
+                token.into_iter().collect(),
+            ),
+            (
+                "keys_refused_files",
+                "changed files of keys that could not be used: the keys before stay",
+                Kind::Counter,
+                vec![(Vec::new(), failed_reloads as f64)],
+            ),
+            (
+                "keys_certificate_left_seconds",
+                "time until the station's certificate ends; negative after that",
+                Kind::Gauge,
+                vec![(Vec::new(), left_seconds)],
+            ),
+            (
+                "reports_unauthentic",
+                "reports and requests to this process's publishers that were refused on a secured bus, by reason",
+                Kind::Counter,
+                refused.to_vec(),
+            ),
+        ];
+        for (name, help, kind, values) in families {
+            self.add(format!("tallycast_{name}"), help.to_owned(), kind, values);
         }
     }
 
@@ -452,6 +502,7 @@ impl Collector for Picture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scene;
     use ledger::StageCounts;
 
     #[test]
@@ -466,6 +517,41 @@ mod tests {
         for line in ["free_bytes{} 150.0", "size_bytes{} 1000.0", "alarm{} 1.0"] {
             assert!(shown.contains(&format!("tallycast_archive_disk_{line}")), "{line} is not in\n{shown}");
         }
+    }
+
+    #[test]
+    fn the_state_of_the_keys_is_shown_on_a_secured_bus() {
+        let text = |keys| {
+            let mut picture = Picture { families: Vec::new() };
+            picture.add_keys(keys, WallTime::from_nanos(1_000_000_000));
+            picture.encode().unwrap()
+        };
+        assert!(!text(None).contains("keys"));
+        let shown = text(Some(KeyState {
+            token: Some("00c0ffee".to_owned()),
+            failed_reloads: 2,
+            certificate_ends: WallTime::from_nanos(4_000_000_000),
+            refused_reports: UnauthenticCounts { replayed: 5, ..UnauthenticCounts::default() },
+        }));
+        for line in [
+            r#"keys_in_use{token="00c0ffee"} 1"#,
+            "keys_refused_files_total{} 2",
+            "keys_certificate_left_seconds{} 3",
+            r#"reports_unauthentic_total{reason="replayed"} 5"#,
+        ] {
+            assert!(shown.contains(&format!("tallycast_{line}")), "{line} is not in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn a_flood_of_forged_datagrams_shows_at_its_socket_whatever_stream_it_claims() {
+        let unauthentic = UnauthenticCounts { clear: 9, ..UnauthenticCounts::default() };
+        let mut picture = Picture { families: Vec::new() };
+        picture.add_sockets(&[PortStatus { unauthentic, ..scene::port() }]);
+        let text = picture.encode().unwrap();
+        let line =
+            r#"tallycast_socket_datagrams_unauthentic_total{address="239.84.3.4:7400",reason="clear"} 9"#;
+        assert!(text.contains(line) && !text.contains("bad_tag"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tallycast::{PortStatus, UnjoinedStreams};
+use tallycast::{KeyState, PortStatus, UnjoinedStreams};
 
 use crate::derived::DerivedStatus;
 
@@ -14,6 +14,7 @@ pub(crate) struct Reception {
     ports: Mutex<Vec<PortStatus>>,
     rings_distrusted: AtomicU64,
     unjoined: Mutex<UnjoinedStreams>,
+    keys: Mutex<Option<KeyState>>,
     listening: AtomicBool,
 }
 
@@ -51,6 +52,15 @@ impl Reception {
 
     pub(crate) fn set_unjoined(&self, unjoined: UnjoinedStreams) {
         *self.unjoined.lock().unwrap_or_else(PoisonError::into_inner) = unjoined;
+    }
+
+    /// Returns the state of the keys of a secured bus, as of a moment ago.
+    pub(crate) fn keys(&self) -> Option<KeyState> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_keys(&self, keys: Option<KeyState>) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// Returns whether the intake listens to the bus.

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use ledger::{Account, Gap, GapKind, ReaderRows, StageCounts};
 use sample::{Block, SampleBuffer};
-use tallycast::{AccountState, Channel, Dtype, Reach, Schema, StreamAccount, StreamGap, StreamInfo};
+use tallycast::{
+    AccountState, Buffer, Channel, Direction, Dtype, PortStatus, Reach, ReceiverStats, Schema, StreamAccount,
+    StreamGap, StreamInfo, UnauthenticCounts, Waits,
+};
 use units::{Epoch, RangeSet, StreamId, WallTime};
 
 use crate::clock::Moment;
@@ -71,6 +74,20 @@ pub(crate) fn gap(info: &StreamInfo, id: u64, positions: Range<u64>, lost: Stage
             apportioned: false,
             evidence: Vec::new(),
         },
+    }
+}
+
+/// A receiving socket.
+pub(crate) fn port() -> PortStatus {
+    let (asked_bytes, effective_bytes) = (4 << 20, 8 << 20);
+    PortStatus {
+        address: "239.84.3.4:7400".parse().unwrap(),
+        buffer: Buffer { direction: Direction::Receive, asked_bytes, effective_bytes, limit_bytes: None },
+        drops: 0,
+        unmatched: StageCounts::default(),
+        stats: ReceiverStats::default(),
+        unauthentic: UnauthenticCounts::default(),
+        waits: Waits::default(),
     }
 }
 

@@ -106,7 +106,7 @@ fn socket_json(port: &PortStatus) -> Value {
     let unused = port.stats.unused().into_iter().filter(|(_, count)| *count > 0);
     let extensions =
         port.stats.unknown_extensions.by_type().map(|(code, count)| (code.to_string(), json!(count)));
-    json!({
+    let mut json = json!({
         "address": port.address,
         "buffer_bytes": port.buffer.effective_bytes,
         "datagrams": port.stats.datagrams,
@@ -118,7 +118,11 @@ fn socket_json(port: &PortStatus) -> Value {
         "wait_p50_ns": nanos(port.waits.median),
         "wait_p99_ns": nanos(port.waits.percentile_99),
         "longest_wait_ns": nanos(port.waits.longest),
-    })
+    });
+    if !port.unauthentic.is_empty() {
+        json["unauthentic"] = json!(port.unauthentic);
+    }
+    json
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -79,7 +79,7 @@ pub use host_view::{Reach, Start};
 pub use keyring::KeyringError;
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
 pub use node::{
-    LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder, check_station, host_name,
+    KeyState, LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder, check_station, host_name,
 };
 pub use publisher::{EarlierEpochs, OnFull, PublishError, Publisher, PublisherBuilder};
 pub use publisher_json::publisher_json;

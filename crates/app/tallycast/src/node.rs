@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cast::receive::ReaderIdentity;
+use cast::secure::UnauthenticCounts;
 use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
     ReceivesFor, RingName, SendAgent, SendConfig, SendError, Sharing, UnjoinedStreams, Withheld,
@@ -95,6 +96,19 @@ pub struct OnHost {
     pub since: WallTime,
     /// Name, schema, station.
     pub description: Arc<Description>,
+}
+
+/// State of the keys of a secured bus.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyState {
+    /// Public name of the secret with which this process sends now; `None` if no secret's time has come.
+    pub token: Option<String>,
+    /// Changed files of keys that were refused: the keys before stay in force.
+    pub failed_reloads: u64,
+    /// End of the station's certificate.
+    pub certificate_ends: WallTime,
+    /// Reports and requests to this process's publishers that were refused.
+    pub refused_reports: UnauthenticCounts,
 }
 
 /// Reason why a node, publisher or subscriber could not be created.
@@ -362,6 +376,20 @@ impl Node {
     pub fn ports(&self) -> Vec<PortStatus> {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         agent.map_or_else(Vec::new, |agent| agent.ports())
+    }
+
+    /// Returns the state of the keys; `None` on a bus without keys.
+    #[must_use]
+    pub fn key_state(&self) -> Option<KeyState> {
+        let keyring = self.inner.keyring.as_ref()?;
+        let membership = keyring.membership();
+        let agent = self.inner.send.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(KeyState {
+            token: membership.keys.sending(sys::clock::wall()).map(|secret| secret.token.to_string()),
+            failed_reloads: keyring.failed_reloads(),
+            certificate_ends: membership.station.certificate().not_after,
+            refused_reports: agent.map(|agent| agent.refused()).unwrap_or_default(),
+        })
     }
 
     /// Returns the streams that this process selected on the network and could not join, because addresses,

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cast::secure::ControlOpener;
+use cast::secure::{ControlOpener, UnauthenticCounts};
 use cast::send::ReaderReport;
 use keyring::Keyring;
 use sys::{
@@ -106,6 +106,7 @@ enum Command {
         mpsc::Sender<Result<InlineSender, SendError>>,
     ),
     Readers(Epoch, mpsc::Sender<Vec<ReaderReport>>),
+    Refused(mpsc::Sender<UnauthenticCounts>),
     Stop,
 }
 
@@ -190,6 +191,12 @@ impl SendAgent {
     #[must_use]
     pub fn readers(&self, epoch: Epoch) -> Vec<ReaderReport> {
         self.thread.ask(|reply| Command::Readers(epoch, reply)).unwrap_or_default()
+    }
+
+    /// Returns how many reports and requests were refused on a secured bus.
+    #[must_use]
+    pub fn refused(&self) -> UnauthenticCounts {
+        self.thread.ask(Command::Refused).unwrap_or_default()
     }
 }
 
@@ -384,6 +391,9 @@ impl Agent {
             Command::Open(config, reader, shared, reply) => {
                 let opened = self.open_send_path(&config, reader, shared);
                 let _ = reply.send(opened);
+            }
+            Command::Refused(reply) => {
+                let _ = reply.send(self.refused.counts());
             }
             Command::Readers(epoch, reply) => {
                 let send_path = self.send_paths.iter().find(|send_path| send_path.epoch() == epoch);

@@ -10,7 +10,7 @@ use ledger::{
 use serde_json::Value;
 use tallycast::{
     Buffer, Direction, Epoch, Gap, GapKind, PortStatus, Reach, ReceiverStats, Stage, StageCounts,
-    StreamAccount, StreamGap, StreamId, Waits, WallTime, account_json, stream_gap_json,
+    StreamAccount, StreamGap, StreamId, UnauthenticCounts, Waits, WallTime, account_json, stream_gap_json,
 };
 
 const PAGE: &str = include_str!("../../../../../docs/reference/formats/account.md");
@@ -77,7 +77,7 @@ fn account() -> StreamAccount {
         settled_early: 0,
         port: Some(socket()),
         age: None,
-        unauthentic: tallycast::UnauthenticCounts::default(),
+        unauthentic: UnauthenticCounts::default(),
     }
 }
 
@@ -89,7 +89,7 @@ fn socket() -> PortStatus {
         drops: 3,
         unmatched: StageCounts::of(Stage::ReceiverSocketBuffer, 3),
         stats: ReceiverStats { datagrams: 100, malformed: 1, ..ReceiverStats::default() },
-        unauthentic: tallycast::UnauthenticCounts::default(),
+        unauthentic: UnauthenticCounts::default(),
         waits: Waits {
             reads: 90,
             median: Duration::from_micros(40),
@@ -110,6 +110,10 @@ fn the_example_of_the_page_is_what_is_printed() {
 fn every_field_is_on_the_page_and_every_field_of_the_page_is_printed() {
     let account = StreamAccount {
         reclassified: vec![Reclassified { from: None, to: Stage::Late, datagrams: 1 }],
+        port: Some(PortStatus {
+            unauthentic: UnauthenticCounts { clear: 1, ..Default::default() },
+            ..socket()
+        }),
         ..account()
     };
     let printed = account_json(&account);
