@@ -367,14 +367,13 @@ impl Drop for Attendance {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::net::Ipv4Addr;
     use units::ReaderId;
 
-    #[test]
-    fn only_groups_of_the_bus_are_in_its_range() {
-        let config = |range: &str| ReceiveConfig {
+    pub(crate) fn receive_config(range: &str) -> ReceiveConfig {
+        ReceiveConfig {
             interface: None,
             announcements: (Ipv4Addr::UNSPECIFIED, 0).into(),
             range: range.parse().unwrap(),
@@ -389,8 +388,12 @@ mod tests {
             receives_for: ReceivesFor::Process,
             from: ReceiveFrom::Beginning,
             keyring: None,
-        };
-        let judge = |range, group: &str| config(range).is_in_range(group.parse().unwrap());
+        }
+    }
+
+    #[test]
+    fn only_groups_of_the_bus_are_in_its_range() {
+        let judge = |range, group: &str| receive_config(range).is_in_range(group.parse().unwrap());
         assert!(judge("239.84.255.255", "239.84.3.4"));
         assert!(!judge("239.84.255.255", "239.85.3.4"));
         assert!(!judge("239.84.255.255", "ff15::5443:0:1"));

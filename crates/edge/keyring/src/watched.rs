@@ -92,6 +92,7 @@ impl Keyring {
 
     /// Returns the end of the station's certificate when it has to be told: once 14 days ahead, and once when it has
     /// come.
+    #[must_use]
     pub fn ending(&self, wall: WallTime) -> Option<Ending> {
         let membership = self.membership();
         let certificate = membership.station.certificate();

@@ -1035,3 +1035,43 @@ fn follow(
         Output::Idle { .. } => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use support::wait_until;
+
+    use super::*;
+    use crate::receive::tests::receive_config;
+    use crate::send::tests::{keyring, secured_datagram};
+
+    #[test]
+    fn an_agent_of_a_secured_bus_sleeps_no_longer_than_until_its_keys_are_looked_at() {
+        let (_folder, keyring) = keyring();
+        let config = ReceiveConfig { keyring: Some(keyring), ..receive_config("239.84.255.255") };
+        let (_commands, taken) = mpsc::channel();
+        let waker = AgentWaker::new().unwrap();
+        let mut agent = Agent::open(config, taken, waker, Arc::default()).unwrap();
+        assert_eq!(agent.duty_cycle(), agent.keys.next_look());
+    }
+
+    #[test]
+    fn a_datagram_with_an_unknown_secret_has_the_keys_looked_at_early() {
+        let (_folder, keyring) = keyring();
+        let config = ReceiveConfig { keyring: Some(keyring), ..receive_config("239.84.255.255") };
+        let (_commands, taken) = mpsc::channel();
+        let waker = AgentWaker::new().unwrap();
+        let mut agent = Agent::open(config, taken, waker, Arc::default()).unwrap();
+        agent.pin("127.0.0.1:0".parse().unwrap()).unwrap();
+        let to = agent.ports[&FIRST_PORT].socket.local_address();
+        let (datagram, socket) = (secured_datagram(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let [before, after] = wait_until("the datagram is refused", || {
+            let before = agent.keys.next_look();
+            socket.send_to(&datagram, to).unwrap();
+            agent.duty_cycle();
+            (agent.ports[&FIRST_PORT].no_key() > 0).then(|| [before, agent.keys.next_look()])
+        });
+        assert_ne!(before, after);
+    }
+}

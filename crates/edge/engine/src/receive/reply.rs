@@ -92,8 +92,9 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let mut reply = ReplySockets::new(None, Some(&membership()));
         let epoch = Epoch { start_ns: 1, incarnation: 2 };
-        let request = Request { stream: StreamId(1), epoch, reader: ReaderId(3), what: Wanted::Descriptor };
-        let mut send = |reply: &mut ReplySockets| {
+        let (stream, reader, what) = (StreamId(1), ReaderId(3), Wanted::Descriptor);
+        let request = Request { stream, epoch, reader, what, waiting: None, nonce: None };
+        let send = |reply: &mut ReplySockets| {
             let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
             let plain_bytes = Datagram::Request(request).encode(&mut buffer).unwrap();
             reply.send(&mut buffer, plain_bytes, address);

@@ -77,6 +77,18 @@ pub(crate) fn keyring() -> (tempfile::TempDir, Arc<Keyring>) {
     (folder, Arc::new(Keyring::open(path, clock::wall()).unwrap()))
 }
 
+/// Returns a datagram of a secured stream of a laboratory that no other test has.
+pub(crate) fn secured_datagram() -> Vec<u8> {
+    let (listener, address) = listener();
+    let (_publication, mut send_path) = opened_with(&publication_config(vec![address]), Some(membership()));
+    send_path.poll(clock::monotonic(), None);
+    let mut buffer = [0; wire::MAX_DATAGRAM_BYTES];
+    let size_bytes = listener.recv(&mut buffer).unwrap();
+    // Nothing else would end the publisher.
+    drop(send_path);
+    buffer[..size_bytes].to_vec()
+}
+
 fn station_file() -> KeyFile {
     let wall = clock::wall();
     let authority = AuthorityFile::new("lab", ::keyring::random_secret()).unwrap();
@@ -361,4 +373,13 @@ fn notices_of_drops_are_no_evidence_on_a_secured_bus() {
         // Nothing else would end the publisher.
         drop(agent);
     }
+}
+
+#[test]
+fn an_agent_of_a_secured_bus_sleeps_no_longer_than_until_its_keys_are_looked_at() {
+    let (_folder, keyring) = keyring();
+    let config = SendConfig { keyring: Some(keyring), ..send_config() };
+    let mut agent = Agent::open(config, false, AgentWaker::new().unwrap()).unwrap();
+    let (_commands, taken) = mpsc::channel();
+    assert_eq!(agent.duty_cycle(&taken), agent.keys.next_look());
 }
