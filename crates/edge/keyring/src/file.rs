@@ -124,9 +124,14 @@ impl Change {
 }
 
 impl KeyringError {
-    /// Returns whether the same file may be readable a moment later, as after too many open files.
+    /// Returns whether the same file may be usable a moment later: the clock is set, a folder's mode is corrected, too
+    /// many files were open.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Self::File(error) if error.may_pass())
+        match self {
+            Self::File(error) => error.may_pass(),
+            Self::Certificate { .. } => true,
+            Self::Missing(_) | Self::Content { .. } | Self::OtherLaboratory { .. } => false,
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use keys::Membership;
-use sys::private_file::{self, Stamp};
+use keys::{CertificateError, KeyFile, Membership};
+use sys::private_file::{self, FileError, Stamp};
 use units::WallTime;
 
-use crate::{KeyringError, load};
+use crate::{KeyringError, load, read_station};
 
 const DAY_NS: i64 = 24 * 3_600 * 1_000_000_000;
 /// Notice of the end of a certificate: time to make another and bring it to its station.
@@ -45,8 +45,8 @@ enum Near {
 #[derive(Debug)]
 struct Seen {
     stamp: Stamp,
-    /// True if it could not be read for a reason that may pass: it is read again though it does not change.
-    again: bool,
+    /// What was told of it, if it was refused for a reason that may pass: it is read again though it does not change.
+    again: Option<String>,
 }
 
 /// Outcome of a look at the file.
@@ -59,15 +59,17 @@ pub enum Refresh {
 }
 
 impl Keyring {
-    /// Reads a station's file.
+    /// Reads a station's file; it is found again though the process changes its working directory.
     ///
     /// # Errors
     /// [`KeyringError`]
     pub fn open(path: impl Into<PathBuf>, wall: WallTime) -> Result<Self, KeyringError> {
-        let path = path.into();
+        let path: PathBuf = path.into();
+        let absolute = std::path::absolute(&path);
+        let path = absolute.map_err(|source| FileError::System { action: "find", path, source })?;
         let stamp = private_file::stamp(&path);
         let membership = RwLock::new(load(&path, wall)?);
-        let seen = Mutex::new(Seen { stamp, again: false });
+        let seen = Mutex::new(Seen { stamp, again: None });
         let told_end = Mutex::new(None);
         Ok(Self { path, membership, seen, failed_reloads: AtomicU64::new(0), told_end })
     }
@@ -112,48 +114,67 @@ impl Keyring {
         Some(Ending { station: certificate.name.clone(), near })
     }
 
-    /// Reads the file again if it has changed; to be called several times a second.
+    /// Reads the file again if it has changed, or was refused for a reason that may pass; to be called several
+    /// times a second.
+    ///
+    /// Of a file whose certificate is not valid at `wall` the secrets are taken up: without them the station would
+    /// become blind, and would send with secrets that others no longer accept.
     ///
     /// # Errors
-    /// If a changed file is wrong or gone: once per change. The membership before stays in force, and the error is
-    /// counted.
+    /// If a changed file is wrong or gone: once per change and reason. The rest of the membership before stays in
+    /// force, and the error is counted.
     pub fn refresh(&self, wall: WallTime) -> Result<Refresh, KeyringError> {
-        self.look(|| load(&self.path, wall))
+        self.look(|| read_station(&self.path), wall)
     }
 
     fn look(
         &self,
-        load: impl FnOnce() -> Result<Arc<Membership>, KeyringError>,
+        read: impl FnOnce() -> Result<KeyFile, KeyringError>,
+        wall: WallTime,
     ) -> Result<Refresh, KeyringError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = private_file::stamp(&self.path);
         let is_same = stamp == seen.stamp;
-        if is_same && !seen.again {
+        if is_same && seen.again.is_none() {
             return Ok(Refresh::Unchanged);
         }
-        let loaded = load();
+        let file = read();
         // A file that is being written is read at the next look.
         if private_file::stamp(&self.path) != stamp {
             return Ok(Refresh::Unchanged);
         }
-        let again = loaded.as_ref().is_err_and(KeyringError::may_pass);
+        let taken = file.and_then(|file| self.take_up(&file, wall));
+        let again = taken.as_ref().err().filter(|error| error.may_pass()).map(KeyringError::to_string);
+        let is_told = is_same && again.is_some() && again == seen.again;
         *seen = Seen { stamp, again };
-        // What has been told is not told again.
-        if is_same && again { Ok(Refresh::Unchanged) } else { self.take_up(loaded) }
+        if is_told {
+            return Ok(Refresh::Unchanged);
+        }
+        taken.map(|()| Refresh::Reloaded).inspect_err(|_| {
+            self.failed_reloads.fetch_add(1, Ordering::Relaxed);
+        })
     }
 
-    fn take_up(&self, loaded: Result<Arc<Membership>, KeyringError>) -> Result<Refresh, KeyringError> {
-        let of_this_laboratory = loaded.and_then(|new| {
-            if new.authority == self.membership().authority {
-                return Ok(new);
-            }
-            Err(KeyringError::OtherLaboratory { path: self.path.clone(), laboratory: new.laboratory.clone() })
-        });
-        let new = of_this_laboratory.inspect_err(|_| {
-            self.failed_reloads.fetch_add(1, Ordering::Relaxed);
-        })?;
-        *self.membership.write().unwrap_or_else(PoisonError::into_inner) = new;
-        Ok(Refresh::Reloaded)
+    /// Takes up the file, or only its secrets if its certificate is not valid.
+    fn take_up(&self, file: &KeyFile, wall: WallTime) -> Result<(), KeyringError> {
+        let before = self.membership();
+        if file.authority() != before.authority {
+            let (path, laboratory) = (self.path.clone(), file.laboratory().to_owned());
+            return Err(KeyringError::OtherLaboratory { path, laboratory });
+        }
+        let (new, outcome) = match file.membership(wall) {
+            Ok(new) => (new, Ok(())),
+            Err(error) => (
+                Membership { keys: file.key_set(), ..Membership::clone(&before) },
+                Err(self.not_valid(error)),
+            ),
+        };
+        *self.membership.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        outcome
+    }
+
+    fn not_valid(&self, error: CertificateError) -> KeyringError {
+        KeyringError::Certificate { path: self.path.clone(), error }
     }
 }
 
@@ -172,6 +193,9 @@ impl fmt::Display for Ending {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use keys::{GroupSecret, Suite};
     use sys::private_file::{FileError, replace};
 
@@ -229,6 +253,77 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_refused_by_a_wrong_clock_is_taken_once_the_clock_is_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daq-1.keys");
+        let authority = authority();
+        create_station(&path, &station(&authority)).unwrap();
+        let keyring = Keyring::open(&path, NOW).unwrap();
+        let mut told = 0;
+        for wrong in [-1, 2_000].map(WallTime::from_nanos) {
+            let file = station(&authority);
+            replace(&path, &file.to_text()).unwrap();
+            assert!(matches!(keyring.refresh(wrong), Err(KeyringError::Certificate { .. })));
+            told += 1;
+            assert_eq!(keyring.refresh(wrong).unwrap(), Refresh::Unchanged, "told once");
+            assert_eq!(keyring.failed_reloads(), told);
+            assert_ne!(keyring.membership().station.certificate(), file.station().certificate());
+            assert_eq!(keyring.refresh(NOW).unwrap(), Refresh::Reloaded);
+            assert_eq!(keyring.membership().station.certificate(), file.station().certificate());
+            assert_eq!(keyring.refresh(NOW).unwrap(), Refresh::Unchanged);
+        }
+    }
+
+    #[test]
+    fn an_expired_certificate_does_not_keep_a_station_behind_with_its_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daq-1.keys");
+        let (authority, expired) = (authority(), WallTime::from_nanos(2_000));
+        let mut file = station(&authority);
+        create_station(&path, &file).unwrap();
+        let keyring = Keyring::open(&path, NOW).unwrap();
+        let (old, next) = (file.secrets()[0].token, random_token());
+        file.add_secret(GroupSecret::new(next, Suite::default(), random_secret(), NOW)).unwrap();
+        file.retire_secret(old, expired).unwrap();
+        replace(&path, &file.to_text()).unwrap();
+        let told = keyring.refresh(expired).unwrap_err().to_string();
+        assert!(told.contains("has expired") && told.contains("tallycast keys renew"), "{told}");
+        let held: Vec<_> = keyring.membership().keys.iter().map(|secret| secret.token).collect();
+        assert_eq!(held, [next], "the retired one is not accepted, the new one is");
+        // Secrets of another laboratory are not taken, whatever its certificate.
+        replace(&path, &station(&crate::file::tests::authority()).to_text()).unwrap();
+        assert!(matches!(keyring.refresh(expired), Err(KeyringError::OtherLaboratory { .. })));
+        assert_eq!(keyring.membership().keys.iter().map(|secret| secret.token).collect::<Vec<_>>(), [next]);
+    }
+
+    #[test]
+    fn a_folder_that_others_could_write_is_mended_without_another_change_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daq-1.keys");
+        let authority = authority();
+        create_station(&path, &station(&authority)).unwrap();
+        let keyring = Keyring::open(&path, NOW).unwrap();
+        let allow = |mode| std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+        allow(0o777);
+        replace(&path, &station(&authority).to_text()).unwrap();
+        assert!(keyring.refresh(NOW).unwrap_err().to_string().contains("chmod go-w"));
+        assert_eq!(keyring.refresh(NOW).unwrap(), Refresh::Unchanged, "told once");
+        allow(0o700);
+        assert_eq!(keyring.refresh(NOW).unwrap(), Refresh::Reloaded);
+        assert_eq!(keyring.failed_reloads(), 1);
+    }
+
+    #[test]
+    fn the_path_is_absolute() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let path = Path::new(folder.path().file_name().unwrap()).join("daq-1.keys");
+        create_station(&path, &station(&authority())).unwrap();
+        let keyring = Keyring::open(&path, NOW).unwrap();
+        assert_eq!(keyring.path(), std::env::current_dir().unwrap().join(&path));
+        assert!(Keyring::open("", NOW).is_err());
+    }
+
+    #[test]
     fn a_change_outlasts_a_failure_that_passes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daq-1.keys");
@@ -242,8 +337,8 @@ mod tests {
             let source = std::io::Error::from_raw_os_error(24);
             Err(FileError::System { action: "read", path: path.clone(), source }.into())
         };
-        assert!(keyring.look(failing).is_err());
-        assert_eq!(keyring.look(failing).unwrap(), Refresh::Unchanged, "told once");
+        assert!(keyring.look(failing, NOW).is_err());
+        assert_eq!(keyring.look(failing, NOW).unwrap(), Refresh::Unchanged, "told once");
         assert_eq!((keyring.failed_reloads(), keyring.membership().keys == before.keys), (1, true));
         assert_eq!(keyring.refresh(NOW).unwrap(), Refresh::Reloaded);
         assert!(keyring.membership().keys != before.keys);

@@ -237,10 +237,16 @@ impl KeyFile {
         Ok(Membership {
             laboratory: laboratory.clone(),
             authority: *authority,
-            keys: KeySet::new(self.secrets.iter().cloned()),
+            keys: self.key_set(),
             station: Arc::new(Station::new(station.certificate.clone(), station.signing())?),
             exchange: station.exchange.clone(),
         })
+    }
+
+    /// Returns the group's secrets as a member holds them.
+    #[must_use]
+    pub fn key_set(&self) -> KeySet {
+        KeySet::new(self.secrets.iter().cloned())
     }
 
     /// Returns the laboratory's name.

@@ -116,13 +116,17 @@ pub fn create(path: &Path, content: &str) -> Result<(), FileError> {
 }
 
 impl FileError {
-    /// Returns whether the same file may be readable a moment later, as after too many open files.
+    /// Returns whether the file may be readable a moment later without another [`Stamp`]: after too many open files,
+    /// or if its folder gets another mode or owner.
     #[must_use]
     pub fn may_pass(&self) -> bool {
-        let (Self::System { source, .. } | Self::Untrusted(TrustError::System { source, .. })) = self else {
-            return false;
-        };
-        !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied)
+        match self {
+            Self::Untrusted(TrustError::Owner { .. } | TrustError::Writable { .. }) => true,
+            Self::System { source, .. } | Self::Untrusted(TrustError::System { source, .. }) => {
+                !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied)
+            }
+            Self::Untrusted(_) | Self::Readable { .. } | Self::Large { .. } | Self::Exists(_) => false,
+        }
     }
 }
 
