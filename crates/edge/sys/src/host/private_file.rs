@@ -1,13 +1,16 @@
 //! Files that only their owner may read or write: read with their modes checked, written whole or not at all.
 
+use std::collections::BTreeMap;
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
+use crate::host::process;
 use crate::trust::{self, Purpose, TrustError};
 
 /// Room behind a file's size, so that its end is found without a larger buffer: that would leave a copy behind.
@@ -39,6 +42,22 @@ pub enum FileError {
     /// There is such a file already.
     #[error("{} exists, and nothing is overwritten\nmove it away, or name another", .0.display())]
     Exists(PathBuf),
+    /// The replaced file's owner or group cannot be given to the new one.
+    #[error(
+        "{path} belongs to user {owner} and group {group}, and this user may not make such a file\n\
+         change it as that user, or as root", path = .path.display()
+    )]
+    Owner {
+        /// Path of the file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its group.
+        group: u32,
+        /// Reason of the system.
+        #[source]
+        source: io::Error,
+    },
     /// The system refuses.
     #[error("cannot {action} {}", .path.display())]
     System {
@@ -102,7 +121,7 @@ pub fn read(path: &Path, privacy: Privacy, max_bytes: usize) -> Result<Option<Ze
 /// Replaces a file, for its owner alone: after a crash there is the old content or the new one.
 ///
 /// # Errors
-/// `System` of [`FileError`].
+/// `Untrusted`, `Owner` and `System` of [`FileError`].
 pub fn replace(path: &Path, content: &str) -> Result<(), FileError> {
     Staged::new(path, content)?.replace()
 }
@@ -112,7 +131,7 @@ pub fn replace(path: &Path, content: &str) -> Result<(), FileError> {
 /// # Errors
 /// `Exists` and `System` of [`FileError`].
 pub fn create(path: &Path, content: &str) -> Result<(), FileError> {
-    Staged::new(path, content)?.create()
+    Staged::write(path, content)?.create()
 }
 
 impl FileError {
@@ -125,17 +144,27 @@ impl FileError {
             Self::System { source, .. } | Self::Untrusted(TrustError::System { source, .. }) => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied)
             }
-            Self::Untrusted(_) | Self::Readable { .. } | Self::Large { .. } | Self::Exists(_) => false,
+            Self::Untrusted(_)
+            | Self::Readable { .. }
+            | Self::Large { .. }
+            | Self::Exists(_)
+            | Self::Owner { .. } => false,
         }
     }
 }
 
 impl Staged {
-    /// Writes the content beside the file.
+    /// Writes the content beside the file, with the owner and the group of the one that it is to replace.
     ///
     /// # Errors
-    /// `System` of [`FileError`].
+    /// `Untrusted`, `Owner` and `System` of [`FileError`].
     pub fn new(path: &Path, content: &str) -> Result<Self, FileError> {
+        let staged = Self::write(path, content)?;
+        staged.keep_owner()?;
+        Ok(staged)
+    }
+
+    fn write(path: &Path, content: &str) -> Result<Self, FileError> {
         let failed = |source| FileError::System { action: "write", path: path.to_owned(), source };
         // Mode 0600 from the start: the content is at no moment readable by others.
         let mut file = tempfile::Builder::new()
@@ -146,6 +175,26 @@ impl Staged {
         file.write_all(content.as_bytes()).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
         Ok(Self { file, path: path.to_owned() })
+    }
+
+    fn keep_owner(&self) -> Result<(), FileError> {
+        let path = &self.path;
+        let failed = |source| FileError::System { action: "write", path: path.clone(), source };
+        let old = match std::fs::symlink_metadata(path) {
+            Ok(old) if old.is_file() => old,
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        };
+        // Another user could have put a file there to be given the content.
+        trust::check_owner(path, old.uid(), process::user()).map_err(FileError::Untrusted)?;
+        let new = self.file.as_file().metadata().map_err(failed)?;
+        let (owner, group) = (old.uid(), old.gid());
+        if (owner, group) == (new.uid(), new.gid()) {
+            return Ok(());
+        }
+        let given = std::os::unix::fs::fchown(self.file.as_file(), Some(owner), Some(group));
+        given.map_err(|source| FileError::Owner { path: path.clone(), owner, group, source })
     }
 
     /// Gives the content its name, whose old content is gone.
@@ -171,6 +220,34 @@ impl Staged {
         })?;
         sync_folder(&path)
     }
+}
+
+/// Folders of files that one process at a time may change, until this is dropped. Programs that only read do not wait.
+#[derive(Debug)]
+pub struct FolderLock(#[expect(dead_code, reason = "open files hold the locks")] Vec<File>);
+
+/// Waits until no other process has [locked](FolderLock) the folders of these files.
+///
+/// # Errors
+/// `System` of [`FileError`].
+pub fn lock_folders<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<FolderLock, FileError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| FileError::System { action: "lock the folder", path, source }
+    };
+    // Each folder once, or this process would wait for itself; in one order, or two would wait for each other.
+    let mut folders = BTreeMap::new();
+    for file in files {
+        let path = trust::folder_of(file.as_ref());
+        let folder = File::open(&path).map_err(failed(&path))?;
+        let metadata = folder.metadata().map_err(failed(&path))?;
+        folders.insert((metadata.dev(), metadata.ino()), (path, folder));
+    }
+    let locked = folders.into_values().map(|(path, folder)| {
+        flock(&folder, FlockOperation::LockExclusive).map_err(|errno| failed(&path)(errno.into()))?;
+        Ok(folder)
+    });
+    Ok(FolderLock(locked.collect::<Result<_, _>>()?))
 }
 
 /// Makes the names in a file's folder last: a new name lasts when its folder does.
@@ -217,6 +294,50 @@ mod tests {
         }
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_owner_and_group() {
+        use std::os::unix::fs::chown;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        create(&path, "one").unwrap();
+        let owner = |path: &Path| std::fs::metadata(path).map(|it| (it.uid(), it.gid())).unwrap();
+        let before = owner(&path);
+        replace(&path, "two").unwrap();
+        assert_eq!(owner(&path), before);
+        if process::user() != 0 {
+            println!("SKIPPED: only root can give files away");
+            return;
+        }
+        chown(&path, None, Some(7)).unwrap();
+        replace(&path, "three").unwrap();
+        assert_eq!((owner(&path), std::fs::metadata(&path).unwrap().mode() & 0o7777), ((0, 7), 0o600));
+        // Nobody is given the content because a file of his lies there.
+        chown(&path, Some(65_534), None).unwrap();
+        let told = replace(&path, "four").unwrap_err().to_string();
+        assert!(told.contains("belongs to user 65534"), "{told}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "three");
+        assert!(matches!(create(&path, "four"), Err(FileError::Exists(_))));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_is_locked_once_however_many_of_its_files_are_named_and_until_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        let is_free = |folder: &tempfile::TempDir| {
+            let folder = File::open(folder).unwrap();
+            flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+        };
+        let files = [folder.path().join("a"), folder.path().join(".").join("b"), folder.path().join("c")];
+        let lock = lock_folders(&files[..]).unwrap();
+        assert!(!is_free(&folder) && is_free(&other));
+        drop(lock);
+        assert!(is_free(&folder));
+        let _lock = lock_folders([folder.path().join("a"), other.path().join("a")]).unwrap();
+        assert!(!is_free(&folder) && !is_free(&other));
+        assert!(lock_folders([folder.path().join("none/a")]).is_err());
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn check_folder(path: &Path, metadata: &Metadata, user: u32) -> Result<(), Trust
     check_mode(path, metadata.mode(), if is_sticky { 0 } else { OTHERS_MAY_WRITE })
 }
 
-fn check_owner(path: &Path, owner: u32, user: u32) -> Result<(), TrustError> {
+pub(crate) fn check_owner(path: &Path, owner: u32, user: u32) -> Result<(), TrustError> {
     if owner == user || owner == 0 {
         return Ok(());
     }
