@@ -279,10 +279,14 @@ impl KeyFile {
         &self.peers
     }
 
-    /// Returns the secret that members send with at `wall`.
+    /// Returns the secret that members send with at `wall`, by the rule of [`KeySet::sending`].
+    ///
+    /// # Panics
+    /// Never: a file has a secret.
     #[must_use]
-    pub fn sending(&self, wall: WallTime) -> Option<&GroupSecret> {
-        self.secrets.iter().rev().find(|secret| secret.from <= wall)
+    pub fn sending(&self, wall: WallTime) -> &GroupSecret {
+        let latest = self.secrets.iter().rev().find(|secret| secret.from <= wall);
+        latest.or(self.secrets.first()).expect("a file has a secret")
     }
 
     /// Adds a secret.
@@ -308,7 +312,7 @@ impl KeyFile {
     pub fn retire_secret(&mut self, token: Token, wall: WallTime) -> Result<(), SecretError> {
         let at = self.secrets.iter().position(|secret| secret.token == token);
         let at = at.ok_or(SecretError::Unknown(token))?;
-        if self.secrets.len() == 1 || self.sending(wall).is_some_and(|sending| sending.token == token) {
+        if self.secrets.len() == 1 || self.sending(wall).token == token {
             return Err(SecretError::InUse(token));
         }
         self.secrets.remove(at);

@@ -187,8 +187,22 @@ fn secrets_are_added_within_their_limit_and_the_one_in_use_stays() {
 #[test]
 fn the_last_secret_is_not_removed() {
     let mut file = KeyFile::new(&authority(), station("daq-1"), group_secret(1, DAY)).unwrap();
-    assert_eq!(file.sending(WallTime::from_nanos(0)), None);
     assert_eq!(file.retire_secret(Token(1), WallTime::from_nanos(0)), Err(SecretError::InUse(Token(1))));
+}
+
+#[test]
+fn a_file_and_its_members_agree_on_the_secret_in_use_also_by_a_clock_that_is_behind() {
+    let mut file = KeyFile::new(&authority(), station("daq-1"), group_secret(1, 10)).unwrap();
+    file.add_secret(group_secret(2, 20)).unwrap();
+    // Of two with one time the second.
+    file.add_secret(group_secret(3, 20)).unwrap();
+    for (wall, token) in [(9, 1), (10, 1), (19, 1), (20, 3), (99, 3)] {
+        let wall = WallTime::from_nanos(wall);
+        assert_eq!(file.sending(wall).token, Token(token));
+        assert_eq!(file.membership(wall).unwrap().keys.sending(wall), Some(file.sending(wall)));
+    }
+    let first = Token(1);
+    assert_eq!(file.retire_secret(first, WallTime::from_nanos(9)), Err(SecretError::InUse(first)));
 }
 
 #[test]

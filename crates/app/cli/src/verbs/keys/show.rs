@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::anyhow;
 use archive::moment_text;
 use clap::Args;
 use keyring::{KeyringError, read_station};
-use keys::{GroupSecret, KeyFile, PublicKey, Token};
+use keys::{Certificate, GroupSecret, KeyFile, PublicKey, Token};
 use serde_json::json;
 use tallycast::WallTime;
 
@@ -18,11 +18,14 @@ use crate::Outcome;
 use crate::layout::{self, Align};
 use crate::messages::{print_error, print_line};
 
+/// Time before the end of a certificate from which it is told: 14 days, so that a weekly look sees it.
+const SOON_NS: i64 = 14 * 86_400 * 1_000_000_000;
+
 #[derive(Args, Debug)]
 pub(super) struct Show {
-    /// A station's file
-    file: PathBuf,
-    /// Print JSON
+    #[command(flatten)]
+    files: Files,
+    /// Print JSON, an object a line for each file
     #[arg(long, short = 'J')]
     json: bool,
 }
@@ -33,11 +36,39 @@ pub(super) struct Check {
     files: Files,
 }
 
-/// Shows a file.
+/// Shows files.
 pub(super) fn show(show: &Show, now: WallTime) -> anyhow::Result<()> {
-    let file = read_station(&show.file)?;
-    let print = if show.json { print_json } else { print_text };
-    Ok(print(&file, now)?)
+    for (index, path) in show.files.files.iter().enumerate() {
+        let file = read_station(path)?;
+        warn_of_end(path, &file, now);
+        if show.json {
+            print_json(&file, now)?;
+            continue;
+        }
+        if index > 0 {
+            writeln!(std::io::stdout())?;
+        }
+        print_text(&file, now)?;
+    }
+    Ok(())
+}
+
+/// Warns if a station's certificate has expired, or will soon.
+pub(super) fn warn_of_end(path: &Path, file: &KeyFile, now: WallTime) {
+    let Certificate { name, not_after, .. } = file.station().certificate();
+    let ends = if now >= *not_after {
+        "has expired"
+    } else if now.offset(SOON_NS) >= *not_after {
+        "expires soon"
+    } else {
+        return;
+    };
+    eprintln!(
+        "warning: {}: the certificate of station `{name}` {ends}, at {}\n\
+         renew it where the laboratory's authority is kept: tallycast keys renew",
+        path.display(),
+        moment_text(*not_after)
+    );
 }
 
 fn print_json(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
@@ -92,11 +123,13 @@ fn print_text(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
 
 /// Returns a secret's state: sent with, sent with later, or only accepted.
 fn state(file: &KeyFile, secret: &GroupSecret, now: WallTime) -> &'static str {
-    if secret.from > now {
-        return "next";
+    if file.sending(now).token == secret.token {
+        "in use"
+    } else if secret.from > now {
+        "next"
+    } else {
+        "accepted"
     }
-    let is_sending = file.sending(now).is_some_and(|sending| sending.token == secret.token);
-    if is_sending { "in use" } else { "accepted" }
 }
 
 fn hex(key: &PublicKey) -> String {
@@ -106,43 +139,73 @@ fn hex(key: &PublicKey) -> String {
     })
 }
 
-/// Checks files, each for itself and all for the same secrets.
+/// Checks files, each for itself and all for one laboratory and the same secrets.
 pub(super) fn check(check: &Check, now: WallTime) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::Fine;
-    let mut first: Option<(&Path, BTreeSet<Token>)> = None;
+    let mut first: Option<(&Path, KeyFile)> = None;
     let mut found = |error: anyhow::Error| {
         print_error(&error);
         outcome = Outcome::Found;
     };
     for path in &check.files.files {
-        let file = match valid(path, now) {
+        let file = match read_station(path) {
             Ok(file) => file,
             Err(error) => {
-                found(error);
+                found(error.into());
                 continue;
             }
         };
-        let tokens: BTreeSet<Token> = file.secrets().iter().map(|secret| secret.token).collect();
-        let (like, expected) = first.get_or_insert_with(|| (path, tokens.clone()));
-        if *expected != tokens {
+        let (like, expected) = first.get_or_insert_with(|| (path, file.clone()));
+        if let Some(difference) = difference(&file, expected) {
             let (path, like) = (path.display(), like.display());
-            found(anyhow!("{path} has other secrets than {like}\ncompare them: tallycast keys show FILE"));
+            found(anyhow!("{path} {difference} {like}\ncompare them: tallycast keys show {path} {like}"));
         }
-        let certificate = file.station().certificate();
-        let until = moment_text(certificate.not_after);
-        writeln!(std::io::stdout(), "{}: station {}, valid until {until}", path.display(), certificate.name)?;
+        match check_time(path, &file, now) {
+            Ok(()) => {
+                warn_of_end(path, &file, now);
+                let certificate = file.station().certificate();
+                let until = moment_text(certificate.not_after);
+                let (path, name) = (path.display(), &certificate.name);
+                writeln!(std::io::stdout(), "{path}: station {name}, valid until {until}")?;
+            }
+            Err(error) => found(error),
+        }
     }
     Ok(outcome)
 }
 
-/// Reads a file that is of use now.
-fn valid(path: &Path, now: WallTime) -> anyhow::Result<KeyFile> {
-    let file = read_station(path)?;
+/// Returns what keeps two stations from reading each other, as words between the names of their files.
+fn difference(file: &KeyFile, other: &KeyFile) -> Option<String> {
+    if file.authority() != other.authority() {
+        return Some("belongs to another laboratory than".to_owned());
+    }
+    let tokens = |file: &KeyFile| file.secrets().iter().map(|it| it.token).collect::<BTreeSet<Token>>();
+    if tokens(file) != tokens(other) {
+        return Some("has other secrets than".to_owned());
+    }
+    file.secrets().iter().find_map(|secret| {
+        let same = other.secrets().iter().find(|it| it.token == secret.token)?;
+        let part = if secret.secret != same.secret {
+            "value"
+        } else if secret.suite != same.suite {
+            "suite"
+        } else if secret.from != same.from {
+            "time"
+        } else {
+            return None;
+        };
+        Some(format!("gives the secret {} another {part} than", secret.token))
+    })
+}
+
+/// Checks that a file is of use now.
+fn check_time(path: &Path, file: &KeyFile, now: WallTime) -> anyhow::Result<()> {
     let certificate = |error| KeyringError::Certificate { path: path.to_owned(), error };
     file.membership(now).map_err(certificate)?;
-    if file.sending(now).is_none() {
-        let from = file.secrets().first().map_or_else(String::new, |secret| moment_text(secret.from));
+    let from = file.sending(now).from;
+    if from > now {
+        let from = moment_text(from);
         return Err(anyhow!("{}: no secret is to be used before {from}\ncheck the clock", path.display()));
     }
-    Ok(file)
+    Ok(())
 }
