@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use keys::{AuthorityFile, CertificateError, KeyFile, KeyFileError, MAX_KEY_FILE_BYTES, Membership};
-use sys::private_file::{self, FileError, Privacy, Staged};
+use sys::private_file::{self, FileError, FolderLock, Privacy, Staged};
 use units::WallTime;
 use zeroize::Zeroizing;
 
@@ -52,9 +52,15 @@ pub enum KeyringError {
     },
 }
 
-/// Changed files of keys that are written, but not yet under their names: all of them change, or none.
-#[derive(Debug, Default)]
-pub struct Change(Vec<Staged>);
+/// Changed files of keys that are written, but not yet under their names.
+///
+/// No file changes before all are written. If the system then refuses a name, the files before that one have changed
+/// and the others not: the same change again mends that. Meanwhile no other change of files in these folders begins.
+#[derive(Debug)]
+pub struct Change {
+    staged: Vec<Staged>,
+    _folders: FolderLock,
+}
 
 /// Reads a station's file and returns the membership that it gives at `wall`.
 ///
@@ -105,12 +111,20 @@ fn read(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
 }
 
 impl Change {
-    /// Writes the new content of one more file beside it.
+    /// Waits for other changes in the folders of these files, which are to be read only then.
     ///
     /// # Errors
     /// `System` of [`FileError`].
+    pub fn begin<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<Self, FileError> {
+        Ok(Self { staged: Vec::new(), _folders: private_file::lock_folders(files)? })
+    }
+
+    /// Writes the new content of one more file beside it.
+    ///
+    /// # Errors
+    /// `Untrusted`, `Owner` and `System` of [`FileError`].
     pub fn stage(&mut self, path: &Path, file: &KeyFile) -> Result<(), FileError> {
-        self.0.push(Staged::new(path, &file.to_text())?);
+        self.staged.push(Staged::new(path, &file.to_text())?);
         Ok(())
     }
 
@@ -119,7 +133,7 @@ impl Change {
     /// # Errors
     /// `System` of [`FileError`]: the files before that one are replaced.
     pub fn commit(self) -> Result<(), FileError> {
-        self.0.into_iter().try_for_each(Staged::replace)
+        self.staged.into_iter().try_for_each(Staged::replace)
     }
 }
 
@@ -141,7 +155,7 @@ pub(crate) mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use keys::{GroupSecret, StationKeys, Suite};
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
 
     use super::*;
     use crate::{random_secret, random_token};
@@ -209,18 +223,24 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn several_files_change_together_or_not_at_all() {
+    fn no_file_changes_before_all_are_written_and_one_change_waits_for_another() {
         let folder = tempfile::tempdir().unwrap();
         let authority = authority();
         let paths = ["a.keys", "b.keys"].map(|name| folder.path().join(name));
         let (old, new) = (station(&authority), station(&authority));
         paths.iter().for_each(|path| create_station(path, &old).unwrap());
-        let mut change = Change::default();
+        let mut change = Change::begin(&paths).unwrap();
+        let is_free = || {
+            let folder = fs::File::open(folder.path()).unwrap();
+            flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+        };
+        assert!(!is_free());
         change.stage(&paths[0], &new).unwrap();
         assert!(change.stage(&folder.path().join("none/c.keys"), &new).is_err());
         drop(change);
+        assert!(is_free());
         assert_eq!(read_station(&paths[0]).unwrap(), old);
-        let mut change = Change::default();
+        let mut change = Change::begin(&paths).unwrap();
         paths.iter().for_each(|path| change.stage(path, &new).unwrap());
         change.commit().unwrap();
         paths.iter().for_each(|path| assert_eq!(read_station(path).unwrap(), new));

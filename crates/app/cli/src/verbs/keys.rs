@@ -39,7 +39,7 @@ enum What {
     Add(make::Add),
     /// Give stations new certificates; their keys stay
     Renew(make::Renew),
-    /// Show a station's file without its secrets
+    /// Show stations' files without their secrets
     Show(show::Show),
     /// Check stations' files: valid now, and with the same secrets; exit code 1 if not
     Check(show::Check),
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let now = sys::clock::wall();
     match arguments.what {
         What::New(new) => make::new(&new, now, sources)?,
-        What::Add(add) => make::add(&add, now)?,
+        What::Add(add) => make::add(&add, now, sources)?,
         What::Renew(renew) => make::renew(&renew, now)?,
         What::Show(show) => show::show(&show, now)?,
         What::Check(check) => return show::check(&check, now),

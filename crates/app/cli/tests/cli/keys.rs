@@ -96,6 +96,7 @@ fn another_station_has_the_same_secrets_and_keys_of_its_own() {
     let scene = Scene::new();
     let (code, told, _) = scene.add("daq-2");
     assert!(code == 0 && told.contains("scp -p keys/daq-2.keys daq-2:"), "{told}");
+    assert!(told.contains("TALLYCAST_BUS='udp://239.84.0.0:7400?shm=on&keys=/PATH/daq-2.keys'"), "{told}");
     let [one, other] = ["keys/daq-1.keys", "keys/daq-2.keys"].map(|file| scene.shown(file));
     assert_eq!((&one["secrets"], &one["authority"]), (&other["secrets"], &other["authority"]));
     assert_eq!(other["station"], "daq-2");
@@ -120,6 +121,118 @@ fn a_file_is_shown_without_its_secrets() {
     for secret in secrets {
         assert!(!text.contains(&secret[..12]) && !json.contains(&secret[..12]));
     }
+}
+
+#[test]
+fn several_files_are_shown_one_after_the_other() {
+    let scene = Scene::new();
+    scene.add("daq-2");
+    let (code, text, _) = scene.keys(&["show", "keys/daq-1.keys", "keys/daq-2.keys"]);
+    let stations = || text.lines().filter(|line| line.starts_with("station "));
+    assert_eq!((code, stations().count()), (0, 2), "{text}");
+    let (_, lines, _) = scene.keys(&["show", "--json", "keys/daq-1.keys", "keys/daq-2.keys"]);
+    let shown: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(shown, ["keys/daq-1.keys", "keys/daq-2.keys"].map(|file| scene.shown(file)));
+}
+
+#[test]
+fn a_bus_open_to_all_users_is_printed_without_what_keys_forbid() {
+    let scene = Scene(tempfile::tempdir().unwrap());
+    let bus = "udp://239.85.0.0:7400?shm=on&access=all";
+    let (code, told, _) = scene.keys(&["new", "--station", "daq-1", "--bus", bus]);
+    assert!(code == 0 && told.contains("'udp://239.85.0.0:7400?shm=on&keys=/"), "{told}");
+    let (code, _, told) = scene.keys(&["new", "it's", "--station", "daq-1"]);
+    assert!(code == 2 && told.contains("a shell cannot quote"), "{told}");
+    assert!(!scene.0.path().join("it's").exists());
+}
+
+#[test]
+fn a_retirement_passes_over_files_without_the_secret_and_says_so() {
+    let scene = Scene::new();
+    scene.add("daq-2");
+    let files = ["keys/daq-1.keys", "keys/daq-2.keys"];
+    let old = scene.secrets(files[0])[0].0.clone();
+    assert_eq!(scene.keys(&[&["rotate"], &files[..], &["--from", "now"]].concat()).0, 0);
+    // As after a change that the system broke off.
+    assert_eq!(scene.keys(&["retire", &old, files[0]]).0, 0);
+    let before = std::fs::metadata(scene.path("daq-1.keys")).unwrap().ino();
+    let (code, _, told) = scene.keys(&[&["retire", old.as_str()], &files[..]].concat());
+    assert!(code == 0 && told.contains(&format!("keys/daq-1.keys: has no secret {old} any more")), "{told}");
+    assert!(!told.contains("daq-2"), "{told}");
+    assert_eq!(scene.secrets(files[0]), scene.secrets(files[1]));
+    assert_eq!(std::fs::metadata(scene.path("daq-1.keys")).unwrap().ino(), before);
+    let (code, _, told) = scene.keys(&[&["retire", old.as_str()], &files[..]].concat());
+    assert!(code == 2 && told.contains(&format!("no secret has the token {old}")), "{told}");
+}
+
+#[test]
+fn a_check_compares_whole_secrets_and_laboratories_without_showing_them() {
+    let scene = Scene::new();
+    scene.add("daq-2");
+    let check = || scene.keys(&["check", "keys/daq-1.keys", "keys/daq-2.keys"]);
+    let path = scene.path("daq-2.keys");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+    let value = line("value = ");
+    let other_value = format!("value = \"{}\"", "A".repeat(43) + "=");
+    let changes = [
+        (value, other_value.as_str(), "value"),
+        (line("suite = "), "suite = \"chacha20-poly1305\"", "suite"),
+        (line("from = "), "from = 2026-01-01T00:00:00Z", "time"),
+    ];
+    for (old, new, part) in changes {
+        std::fs::write(&path, text.replace(old, new)).unwrap();
+        let (code, shown, told) = check();
+        assert!(code == 1 && told.contains(&format!("another {part} than keys/daq-1.keys")), "{told}");
+        for secret in secrets_in(&path).iter().chain(&secrets_in(&scene.path("daq-1.keys"))) {
+            assert!(!told.contains(&secret[..12]) && !shown.contains(&secret[..12]));
+        }
+    }
+    std::fs::write(&path, &text).unwrap();
+    assert_eq!(check().0, 0);
+    let other = Scene::new();
+    std::fs::copy(other.path("daq-1.keys"), &path).unwrap();
+    let (code, _, told) = check();
+    assert!(code == 1 && told.contains("belongs to another laboratory than keys/daq-1.keys"), "{told}");
+}
+
+#[test]
+fn the_end_of_a_certificate_is_told_before_it_comes_and_after() {
+    let scene = Scene::new();
+    let file = "keys/daq-1.keys";
+    let ends = |valid: &str| {
+        let renew = ["renew", file, "--authority", "keys/lab.authority", "--valid", valid];
+        assert_eq!(scene.keys(&renew).0, 0);
+    };
+    let told_by = |verb: &[&str]| scene.keys(&[verb, &[file]].concat()).2;
+    ends("15d");
+    assert_eq!((told_by(&["show"]), told_by(&["check"])), (String::new(), String::new()));
+    ends("13d");
+    for verb in [&["show"][..], &["check"], &["rotate", "--from", "+1h"]] {
+        let told = told_by(verb);
+        assert!(told.contains("warning: keys/daq-1.keys: ") && told.contains("expires soon"), "{told}");
+        assert!(told.contains("tallycast keys renew"), "{told}");
+    }
+    ends("0s");
+    for verb in [&["show"][..], &["rotate", "--from", "+2h"]] {
+        let told = told_by(verb);
+        assert!(told.contains("has expired, at "), "{told}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_behind_shows_the_first_secret_in_use_as_programs_use_it() {
+    let scene = Scene::new();
+    let path = scene.path("daq-1.keys");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let from = text.lines().find(|line| line.starts_with("from = ")).unwrap();
+    std::fs::write(&path, text.replace(from, "from = 2200-01-01T00:00:00Z")).unwrap();
+    let secrets = scene.secrets("keys/daq-1.keys");
+    assert_eq!(secrets[0].1, "in use");
+    let (code, _, told) = scene.keys(&["check", "keys/daq-1.keys"]);
+    assert!(code == 1 && told.contains("check the clock"), "{told}");
+    let (code, _, told) = scene.keys(&["retire", &secrets[0].0, "keys/daq-1.keys"]);
+    assert!(code == 2 && told.contains("members send with the secret"), "{told}");
 }
 
 #[test]

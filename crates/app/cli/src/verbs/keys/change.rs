@@ -7,9 +7,10 @@ use anyhow::{Context, bail};
 use archive::{Moment, moment_text};
 use clap::Args;
 use keyring::{Change, read_station};
-use keys::{GroupSecret, KeyFile, Suite, Token};
+use keys::{GroupSecret, KeyFile, SecretError, Suite, Token};
 use tallycast::WallTime;
 
+use super::show::warn_of_end;
 use super::{Files, draw, suite};
 
 #[derive(Args, Debug)]
@@ -42,7 +43,9 @@ fn when(text: &str) -> Result<Moment, String> {
 
 /// Adds one new secret to all files.
 pub(super) fn rotate(rotate: &Rotate, now: WallTime) -> anyhow::Result<()> {
+    let mut change = Change::begin(&rotate.files.files)?;
     let mut files = read(&rotate.files.files)?;
+    files.iter().for_each(|(path, file)| warn_of_end(path, file, now));
     let from = rotate.from.in_recording(now, now);
     let known: Vec<&GroupSecret> = files.iter().flat_map(|(_, file)| file.secrets()).collect();
     if let Some(later) = known.iter().find(|secret| secret.from > from) {
@@ -58,8 +61,9 @@ pub(super) fn rotate(rotate: &Rotate, now: WallTime) -> anyhow::Result<()> {
     let secret = draw(suite, from, &known);
     for (path, file) in &mut files {
         file.add_secret(secret.clone()).with_context(|| path.display().to_string())?;
+        change.stage(path, file)?;
     }
-    write(&files)?;
+    change.commit()?;
     Ok(writeln!(
         std::io::stdout(),
         "{}: stations send with this secret from {}\n\
@@ -70,13 +74,23 @@ pub(super) fn rotate(rotate: &Rotate, now: WallTime) -> anyhow::Result<()> {
     )?)
 }
 
-/// Removes a secret from all files.
+/// Removes a secret from all files that have it.
 pub(super) fn retire(retire: &Retire, now: WallTime) -> anyhow::Result<()> {
+    let mut change = Change::begin(&retire.files.files)?;
     let mut files = read(&retire.files.files)?;
-    for (path, file) in &mut files {
-        file.retire_secret(retire.token, now).with_context(|| path.display().to_string())?;
+    let has_it = |file: &KeyFile| file.secrets().iter().any(|secret| secret.token == retire.token);
+    if !files.iter().any(|(_, file)| has_it(file)) {
+        return Err(SecretError::Unknown(retire.token).into());
     }
-    write(&files)
+    for (path, file) in &mut files {
+        if !has_it(file) {
+            eprintln!("{}: has no secret {} any more, and stays as it is", path.display(), retire.token);
+            continue;
+        }
+        file.retire_secret(retire.token, now).with_context(|| path.display().to_string())?;
+        change.stage(path, file)?;
+    }
+    Ok(change.commit()?)
 }
 
 /// Reads the files of one laboratory's stations.
@@ -94,10 +108,4 @@ fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<(&Path, KeyFile)>> {
         );
     }
     Ok(files)
-}
-
-fn write(files: &[(&Path, KeyFile)]) -> anyhow::Result<()> {
-    let mut change = Change::default();
-    files.iter().try_for_each(|(path, file)| change.stage(path, file))?;
-    Ok(change.commit()?)
 }

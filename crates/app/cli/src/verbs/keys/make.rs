@@ -120,44 +120,54 @@ pub(super) fn new(new: &New, now: WallTime, sources: &Sources) -> anyhow::Result
     )?)
 }
 
-/// Returns a bus with this file of keys in place of another.
+/// Returns a bus with this file of keys in place of another, without what a secured bus refuses: rings that every
+/// user of the host may read.
 fn secured(bus: &str, station: &Path) -> anyhow::Result<String> {
     let has_network = bus.parse::<Bus>()?.has_network();
     let bus = if has_network { bus } else { USUAL_BUS };
     let (address, options) = bus.split_once('?').unwrap_or((bus, ""));
-    let others = options.split('&').filter(|option| !option.is_empty() && !option.starts_with("keys="));
+    let stays =
+        |option: &&str| !(option.is_empty() || option.starts_with("keys=") || *option == "access=all");
+    let others = options.split('&').filter(stays);
     let path = std::path::absolute(station).context("cannot tell the folder of this process")?;
     let keys = format!("keys={}", path.display());
-    if keys.contains(['&', '\'']) {
-        bail!("a bus cannot name {}: it has a & or a '\nname another folder", path.display());
+    if keys.contains('&') {
+        bail!("a bus cannot name {}: a & ends an option\nname another folder", path.display());
+    }
+    if keys.contains('\'') {
+        bail!("a shell cannot quote {} between '…': it has a '\nname another folder", path.display());
     }
     let options: Vec<&str> = others.chain([keys.as_str()]).collect();
     Ok(format!("{address}?{}", options.join("&")))
 }
 
 /// Makes the file of another station.
-pub(super) fn add(add: &Add, now: WallTime) -> anyhow::Result<()> {
+pub(super) fn add(add: &Add, now: WallTime, sources: &Sources) -> anyhow::Result<()> {
+    let settings = sources.load()?;
     let name = file_name(&add.station, "keys")?;
+    // A rotation meanwhile would leave the new station behind.
+    let _rotations_wait = Change::begin([&add.like])?;
     let (authority, like) = (read_authority(&add.authority)?, read_station(&add.like)?);
     check_authority(&authority, &like, &add.like)?;
     let seeds = [random_secret(), random_secret()];
     let keys = StationKeys::new(&authority, &add.station, seeds, add.validity.at(now))?;
-    let path = add.like.with_file_name(name);
+    let path = add.like.with_file_name(&name);
+    // The path on the new station is up to its user; the rest of the bus is that of this station.
+    let bus = secured(&settings.text("bus.address", None)?, Path::new(&format!("/PATH/{name}")))?;
     create_station(&path, &like.for_station(keys)?)?;
-    let path = path.display();
+    let (path, station) = (path.display(), &add.station);
     Ok(writeln!(
         std::io::stdout(),
-        "{path}: secures the station {}\nCopy it there by a safe way, as scp, for the user who runs tallycast:\n  \
-         scp -p {path} {}:",
-        add.station,
-        add.station
+        "{path}: secures the station {station}\n\
+         Copy it there by a safe way, as scp, for the user who runs tallycast:\n  scp -p {path} {station}:\n\n\
+         The bus of that station, with the folder of the copy for /PATH:\n  export TALLYCAST_BUS='{bus}'"
     )?)
 }
 
 /// Gives stations new certificates.
 pub(super) fn renew(renew: &Renew, now: WallTime) -> anyhow::Result<()> {
     let authority = read_authority(&renew.authority)?;
-    let mut change = Change::default();
+    let mut change = Change::begin(&renew.files.files)?;
     for path in &renew.files.files {
         let file = read_station(path)?;
         check_authority(&authority, &file, path)?;
@@ -188,9 +198,19 @@ mod tests {
         assert_eq!(secured("udp://239.84.0.0"), "udp://239.84.0.0?keys=/lab/daq-1.keys");
         let other = "udp://239.85.0.0:7400?keys=/old.keys&shm=on";
         assert_eq!(secured(other), "udp://239.85.0.0:7400?shm=on&keys=/lab/daq-1.keys");
-        let refused =
-            super::secured("udp://239.84.0.0", Path::new("/a&b/daq-1.keys")).unwrap_err().to_string();
-        assert!(refused.contains("name another folder"), "{refused}");
+        let open = "udp://239.84.0.0?shm=on&access=all&ttl=2";
+        assert_eq!(secured(open), "udp://239.84.0.0?shm=on&ttl=2&keys=/lab/daq-1.keys");
+        let group = "udp://239.84.0.0?shm=on&access=group";
+        assert_eq!(secured(group), format!("{group}&keys=/lab/daq-1.keys"));
         assert_eq!(secured("shm://lab"), "udp://239.84.0.0:7400?shm=on&keys=/lab/daq-1.keys");
+    }
+
+    #[test]
+    fn a_folder_that_no_bus_or_no_shell_can_name_is_refused_with_the_reason() {
+        for (folder, reason) in [("/a&b", "a & ends an option"), ("/a'b", "between '…': it has a '")] {
+            let path = Path::new(folder).join("daq-1.keys");
+            let refused = secured("udp://239.84.0.0", &path).unwrap_err().to_string();
+            assert!(refused.contains(reason) && refused.contains("name another folder"), "{refused}");
+        }
     }
 }
