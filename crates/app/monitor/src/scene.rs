@@ -106,6 +106,6 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         settled_early: 0,
         port: None,
         age: None,
-        unauthentic: tallycast::UnauthenticCounts::default(),
+        unauthentic: UnauthenticCounts::default(),
     }
 }

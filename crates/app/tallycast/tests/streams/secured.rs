@@ -264,7 +264,7 @@ fn a_secret_rotates_while_samples_flow() {
 fn add(path: &Path, secret: &GroupSecret) {
     let mut file = keyring::read_station(path).unwrap();
     file.add_secret(secret.clone()).unwrap();
-    let mut change = keyring::Change::default();
+    let mut change = keyring::Change::begin([path]).unwrap();
     change.stage(path, &file).unwrap();
     change.commit().unwrap();
 }
