@@ -1066,6 +1066,8 @@ mod tests {
         agent.pin("127.0.0.1:0".parse().unwrap()).unwrap();
         let to = agent.ports[&FIRST_PORT].socket.local_address();
         let (datagram, socket) = (secured_datagram(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        // The first look is a regular one.
+        agent.duty_cycle();
         let [before, after] = wait_until("the datagram is refused", || {
             let before = agent.keys.next_look();
             socket.send_to(&datagram, to).unwrap();
