@@ -260,7 +260,8 @@ impl Reader {
         let segment_bytes = bytes.len().max(1);
         let Self { gate, receiver, .. } = self;
         // An attacker writes any source address.
-        let from = if arrival.from == ATTACKER && bytes.len().is_multiple_of(2) { PUBLISHER } else { arrival.from };
+        let from =
+            if arrival.from == ATTACKER && bytes.len().is_multiple_of(2) { PUBLISHER } else { arrival.from };
         gate.pass(now, &mut bytes, segment_bytes, address(from), &mut |passed| match passed {
             Passed::Train { bytes, segment_bytes, from } => {
                 receiver.handle(
