@@ -302,8 +302,7 @@ impl Gate {
             self.stats.malformed += 1;
             return Taken::Nothing;
         }
-        let membership = Arc::clone(&self.membership);
-        let Some(secret) = secret_of(&membership, &head) else {
+        let Some(secret) = secret_of(&self.membership, &head) else {
             return self.refuse(&head, Unauthentic::NoKey, from);
         };
         if let Some(stream) = self.streams.get_mut(&head.stream)
@@ -325,7 +324,8 @@ impl Gate {
             return self.refuse(&head, Unauthentic::Replayed, from);
         }
         if head.kind == Kind::Descriptor {
-            return self.take_part((now, from), &head, secret, bytes, place);
+            let secret = secret.clone();
+            return self.take_part((now, from), &head, &secret, bytes, place);
         }
         self.hold((now, from), &head, &bytes[place])
     }
