@@ -167,7 +167,7 @@ def monitor(
 def _tls(tls: str | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) -> str | None:
     """Returns how the page is encrypted, as the command line has it."""
     if tls is None or tls in ("auto", "off"):
-        return tls  # type: ignore[return-value]
+        return tls
     if isinstance(tls, tuple) and len(tls) == 2:
         certificate, key = _texts(tls, "a file of PEM")
         if "," not in certificate:
