@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use keys::PublicKey;
 use ledger::{GapKind, Stage};
-use proof::{Claims, Judge, Judged, Statement, Verdict};
+use proof::{Claims, Judge, Judged, Refused, Statement, StatementError, Verdict};
 use sample::Block;
 use units::RangeSet;
 
@@ -50,7 +50,7 @@ pub struct Proof {
     pub statements: u64,
     /// Number of refused statements.
     pub refused: u64,
-    /// Why statements were refused, and faults of their file; not all of very many.
+    /// Why statements were refused, each reason once, and faults of their file.
     pub faults: Vec<String>,
     /// True if the end of the epoch is stated: then nothing can be missing behind the last interval.
     pub is_end_stated: bool,
@@ -103,13 +103,11 @@ impl Archive {
         let (name, schema) = (&description.name, &description.schema);
         let mut claims = Claims::new(name, schema, description.epoch, signatory.authority, station);
         found.lines.iter().for_each(|statement| claims.add(statement));
-        let refused = claims.refused().iter();
-        let refused = refused.map(|it| format!("statement {}: {}", it.number, it.cause));
         let mut proof = Proof {
             station: claims.station().filter(|_| claims.accepted() > 0).map(str::to_owned),
             statements: claims.accepted(),
             refused: claims.refused_count(),
-            faults: found.faults.iter().cloned().chain(refused).collect(),
+            faults: found.faults.iter().cloned().chain(reasons_of(&claims)).collect(),
             is_end_stated: claims.end().is_some(),
             ..Proof::default()
         };
@@ -149,6 +147,22 @@ impl Archive {
         judge.finish(end, &mut |it| told(ruling(it, &gaps)));
         Ok(())
     }
+}
+
+/// Returns why statements were refused, each reason once: a wrong key refuses them all.
+fn reasons_of(claims: &Claims) -> Vec<String> {
+    let mut reasons: Vec<(&StatementError, u64, u64)> = Vec::new();
+    for Refused { number, cause } in claims.refused() {
+        match reasons.iter_mut().find(|(told, ..)| *told == cause) {
+            Some((_, _, count)) => *count += 1,
+            None => reasons.push((cause, *number, 1)),
+        }
+    }
+    let text = |(cause, first, count): (&StatementError, u64, u64)| match count {
+        1 => format!("statement {first}: {cause}"),
+        _ => format!("{count} statements, first number {first}: {cause}"),
+    };
+    reasons.into_iter().map(text).collect()
 }
 
 /// Returns the station that the recording names, if it signed anything.
