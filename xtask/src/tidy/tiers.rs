@@ -32,6 +32,7 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("crc-fast", "CRC-32C and CRC-64/NVME as functions of bytes"),
     ("minicbor", "CBOR as functions of bytes"),
     ("siphasher", "a keyed hash as a function of bytes, for cookies"),
+    ("blake3", "a collision-resistant hash as a function of bytes, for proofs"),
     ("exmex", "parses and evaluates expressions as functions of numbers"),
     (
         "ring",
