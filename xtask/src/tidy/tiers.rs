@@ -38,7 +38,6 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
         "ring",
         "hashes, signatures and authenticated encryption as functions of bytes; its random numbers are not used",
     ),
-    ("blake3", "digests as functions of bytes"),
     ("curve25519-dalek", "public keys of X25519 as functions of bytes"),
     ("zeroize", "overwrites memory when it is dropped"),
     ("base64ct", "Base64 in constant time as functions of bytes"),
