@@ -13,9 +13,24 @@ mod held;
 mod window;
 
 use serde::Serialize;
+use units::{Instant, WallTime};
 
 pub use control::{ControlOpener, ControlSealer};
 pub use gate::{Gate, GateEvent, GateStats, Passed};
+
+/// UTC as a machine knows it: by one moment, which its driver renews.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Utc {
+    pub(crate) at: Instant,
+    pub(crate) wall: WallTime,
+}
+
+impl Utc {
+    /// Returns UTC at `now`.
+    pub(crate) fn at(self, now: Instant) -> WallTime {
+        self.wall.offset(i64::try_from(now.since(self.at).as_nanos()).unwrap_or(i64::MAX))
+    }
+}
 
 /// Reason why a datagram is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]

@@ -76,6 +76,13 @@ impl KeySet {
         self.secrets.iter().find(|secret| secret.token == token)
     }
 
+    /// Returns the secret that a datagram names by its token, its check and its suite.
+    #[must_use]
+    pub fn named(&self, token: Token, key_check: u32, suite: Suite) -> Option<&GroupSecret> {
+        let secret = self.with_token(token)?;
+        (secret.key_check == key_check && secret.suite == suite).then_some(secret)
+    }
+
     /// Returns all secrets, the earliest first.
     pub fn iter(&self) -> impl Iterator<Item = &GroupSecret> {
         self.secrets.iter()

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{KeySet, PublicKey, Secret, Station};
+use units::WallTime;
+
+use crate::{GroupSecret, KeySet, PublicKey, Secret, Station};
 
 /// The keys with which a process takes part in a secured bus.
 #[derive(Clone, Debug)]
@@ -11,10 +13,21 @@ pub struct Membership {
     pub laboratory: String,
     /// The public key of the authority whose stations are believed.
     pub authority: PublicKey,
-    /// The group's secrets.
+    /// The group's secrets, at least one.
     pub keys: KeySet,
     /// The station that signs descriptions.
     pub station: Arc<Station>,
     /// The station's private key of its connections (X25519).
     pub exchange: Secret,
+}
+
+impl Membership {
+    /// Returns the secret to send with at `wall`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn sending(&self, wall: WallTime) -> &GroupSecret {
+        self.keys.sending(wall).expect("a membership has a secret")
+    }
 }

@@ -9,7 +9,7 @@
 
 use core::ops::Range;
 
-use keys::{DatagramKey, OpenError, Salt, Suite, TAG_BYTES, Token};
+use keys::{DatagramKey, GroupSecret, KeySet, OpenError, Salt, Suite, TAG_BYTES, Token};
 use units::{Epoch, StreamId};
 use zerocopy::FromBytes;
 
@@ -135,12 +135,19 @@ impl SecuredHead {
         })
     }
 
-    /// Returns the head for a plain datagram of this crate's encoders, to be completed by the caller's key.
+    /// Returns the secret that the datagram names, if it is among these.
+    #[must_use]
+    pub fn secret_in<'a>(&self, keys: &'a KeySet) -> Option<&'a GroupSecret> {
+        keys.named(self.token, self.key_check, self.suite)
+    }
+
+    /// Returns the head for a plain datagram of this crate's encoders that is secured with this secret. Salt, counter and
+    /// destination are up to the caller, where the kind has them.
     ///
     /// # Panics
     /// If `plain` is not a datagram.
     #[must_use]
-    pub fn of_plain(plain: &[u8], token: Token, key_check: u32, suite: Suite) -> Self {
+    pub fn of_plain(plain: &[u8], secret: &GroupSecret) -> Self {
         let (common, _) = Common::ref_from_prefix(plain).expect("a datagram has a header");
         let kind = Kind::from_code(common.kind).expect("an encoder writes a known kind");
         let numbered = kind.is_numbered();
@@ -154,9 +161,9 @@ impl SecuredHead {
             stream: common.stream(),
             epoch: common.epoch(),
             nonce,
-            token,
-            key_check,
-            suite,
+            token: secret.token,
+            key_check: secret.key_check(),
+            suite: secret.suite,
             destination: 0,
             salt: Salt([0; 16]),
             header_bytes: usize::from(common.header_bytes.get()) + extension_bytes(kind),
@@ -281,7 +288,7 @@ fn common(header: &mut [u8]) -> &mut Common {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use keys::{GroupKey, GroupSecret, Purpose, Secret};
+    use keys::{GroupKey, Purpose, Secret};
     use units::WallTime;
 
     use super::*;
@@ -300,7 +307,7 @@ pub(crate) mod tests {
     /// Secures a plain datagram with a secret, salt, counter and destination of these tests.
     pub(crate) fn secured(plain: &[u8], suite: Suite) -> Vec<u8> {
         let secret = secret(suite);
-        let mut head = SecuredHead::of_plain(plain, secret.token, secret.key_check(), suite);
+        let mut head = SecuredHead::of_plain(plain, &secret);
         if head.kind == Kind::Tally {
             head.destination = 3;
         }

@@ -8,7 +8,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use keys::{DatagramKey, GroupKey, GroupSecret, KeySet, Membership, Purpose, Salt, TAG_BYTES, Token};
+use keys::{DatagramKey, GroupKey, GroupSecret, KeySet, Membership, Purpose, Salt, Suite, TAG_BYTES, Token};
 use units::WallTime;
 use wire::{CLOCK_BOUND, SecuredHead, secured_bytes};
 
@@ -36,8 +36,8 @@ pub struct ControlOpener {
 
 /// A sender that has proven to be a member.
 struct Sender {
-    /// Check of the secret that the key comes from.
-    key_check: u32,
+    /// Check and suite of the secret that the key comes from.
+    derived: (u32, Suite),
     key: DatagramKey,
     /// The latest counters, ascending.
     recent: Vec<u64>,
@@ -51,7 +51,7 @@ impl ControlSealer {
     /// If the membership has no secret.
     #[must_use]
     pub fn new(membership: &Membership, salt: Salt, wall: WallTime) -> Self {
-        let secret = sending(membership, wall).clone();
+        let secret = membership.sending(wall).clone();
         let key = GroupKey::new(&secret, salt).derive(Purpose::Unnumbered);
         Self { salt, counter: 0, secret, key }
     }
@@ -59,7 +59,7 @@ impl ControlSealer {
     /// Seals with the secret whose time has come. `fresh` is a salt drawn for this call: it is used if UTC was set back,
     /// for receivers take counters of about now only.
     pub fn renew(&mut self, membership: &Membership, wall: WallTime, fresh: Salt) {
-        let secret = sending(membership, wall);
+        let secret = membership.sending(wall);
         let is_ahead = i64::try_from(self.counter).is_ok_and(|counter| {
             u128::try_from(counter.saturating_sub(wall.as_nanos()))
                 .is_ok_and(|by| by > CLOCK_BOUND.as_nanos() / 2)
@@ -80,8 +80,7 @@ impl ControlSealer {
     /// If there is no datagram without a number.
     pub fn seal(&mut self, wall: WallTime, buffer: &mut [u8], plain_bytes: usize) -> Option<usize> {
         let Self { secret, key, .. } = self;
-        let mut head =
-            SecuredHead::of_plain(&buffer[..plain_bytes], secret.token, secret.key_check(), secret.suite);
+        let mut head = SecuredHead::of_plain(&buffer[..plain_bytes], secret);
         assert!(!head.kind.is_numbered(), "numbers belong to the stream's sender");
         let room = secured_bytes(head.kind) - TAG_BYTES;
         let bytes = buffer.get_mut(..plain_bytes + secured_bytes(head.kind))?;
@@ -103,17 +102,16 @@ impl ControlOpener {
         if head.kind.is_numbered() {
             return Err(Unauthentic::WrongSender);
         }
-        let secret = keys.with_token(head.token).filter(|secret| secret.key_check() == head.key_check);
-        let secret = secret.filter(|secret| secret.suite == head.suite).ok_or(Unauthentic::NoKey)?;
+        let secret = head.secret_in(keys).ok_or(Unauthentic::NoKey)?;
         let end = bytes.len();
-        let known = (head.token, head.salt);
-        if let Some(sender) = self.senders.get_mut(&known).filter(|it| it.key_check == head.key_check) {
+        let (known, derived) = ((head.token, head.salt), (head.key_check, head.suite));
+        if let Some(sender) = self.senders.get_mut(&known).filter(|it| it.derived == derived) {
             let opened = head.open(&sender.key, bytes, 0..end, 0).map_err(|_| Unauthentic::BadTag)?;
             return sender.take(head.nonce, wall).then_some(opened).ok_or(Unauthentic::Replayed);
         }
         let key = GroupKey::new(secret, head.salt).derive(Purpose::Unnumbered);
         let opened = head.open(&key, bytes, 0..end, 0).map_err(|_| Unauthentic::BadTag)?;
-        let mut sender = Sender { key_check: head.key_check, key, recent: Vec::new(), heard: wall };
+        let mut sender = Sender { derived, key, recent: Vec::new(), heard: wall };
         if !sender.take(head.nonce, wall) {
             return Err(Unauthentic::Replayed);
         }
@@ -127,9 +125,10 @@ impl ControlOpener {
 
     /// Forgets the senders whose secrets the member no longer has.
     pub fn keep_only(&mut self, keys: &KeySet) {
-        let has =
-            |token: Token, check| keys.with_token(token).is_some_and(|secret| secret.key_check() == check);
-        self.senders.retain(|(token, _), sender| has(*token, sender.key_check));
+        self.senders.retain(|(token, _), sender| {
+            let (key_check, suite) = sender.derived;
+            keys.named(*token, key_check, suite).is_some()
+        });
     }
 }
 
@@ -150,10 +149,6 @@ impl Sender {
         self.heard = wall;
         true
     }
-}
-
-fn sending(membership: &Membership, wall: WallTime) -> &GroupSecret {
-    membership.keys.sending(wall).expect("a membership has a secret")
 }
 
 impl fmt::Debug for ControlSealer {

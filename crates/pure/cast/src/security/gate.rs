@@ -22,7 +22,7 @@ use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, SecuredHe
 
 use super::epoch_keys::BelievedEpoch;
 use super::held::HeldDatagrams;
-use super::{Unauthentic, UnauthenticCounts};
+use super::{Unauthentic, UnauthenticCounts, Utc};
 
 /// Maximum number of streams; a stream takes a place only by a signed descriptor.
 const MAX_STREAMS: usize = 1_024;
@@ -46,8 +46,7 @@ const MAX_TOLD: usize = 1_024;
 #[derive(Debug)]
 pub struct Gate {
     membership: Arc<Membership>,
-    /// UTC at an instant.
-    clock: (Instant, WallTime),
+    utc: Utc,
     streams: BTreeMap<StreamId, GatedStream>,
     candidates: VecDeque<Candidate>,
     held: HeldDatagrams,
@@ -147,8 +146,9 @@ struct Candidate {
     assembler: DescriptorAssembler,
     /// Checksum and size of the description whose parts are kept.
     content: Option<(u32, u32)>,
-    /// The parts as plain datagrams, by their numbers.
+    /// The parts as plain datagrams, by their numbers, and their size together.
     parts: BTreeMap<u64, Vec<u8>>,
+    size_bytes: usize,
 }
 
 /// Consequence of a part for its description.
@@ -172,14 +172,14 @@ struct PassedTrain {
 
 /// Consequence of a datagram.
 enum Taken {
-    /// It passed; its plain form has this size.
-    Passed { size_bytes: usize, from: SocketAddr, moved: bool },
+    /// It passed; its plain form has this size. With `moved`, it shows that its epoch is sent from another address.
+    Passed { size_bytes: usize, from: SocketAddr, moved: Option<Stretch> },
     /// It completed the descriptor of an epoch that is believed from now on.
     Began(Candidate),
     /// It was counted or held.
     Nothing,
     /// It waits for the description of its stream.
-    Undescribed,
+    Undescribed(Stretch),
 }
 
 impl Gate {
@@ -188,7 +188,7 @@ impl Gate {
     pub fn new(membership: Arc<Membership>, now: Instant, wall: WallTime) -> Self {
         Self {
             membership,
-            clock: (now, wall),
+            utc: Utc { at: now, wall },
             streams: BTreeMap::new(),
             candidates: VecDeque::new(),
             held: HeldDatagrams::default(),
@@ -201,7 +201,7 @@ impl Gate {
 
     /// Adopts other secrets, and corrects UTC.
     pub fn adopt(&mut self, now: Instant, membership: &Arc<Membership>, wall: WallTime) {
-        self.clock = (now, wall);
+        self.utc = Utc { at: now, wall };
         if Arc::ptr_eq(&self.membership, membership) {
             return;
         }
@@ -234,13 +234,14 @@ impl Gate {
             let taken = self.take((now, from), bytes, start..end, to);
             match taken {
                 Taken::Passed { size_bytes, from, moved } => {
-                    let is_next =
-                        train.as_ref().is_some_and(|train| !moved && train.is_continued_by(size_bytes, from));
+                    let is_next = train
+                        .as_ref()
+                        .is_some_and(|it| moved.is_none() && it.is_continued_by(size_bytes, from));
                     if !is_next {
                         flush(&mut train, bytes, pass);
                     }
-                    if moved {
-                        self.tell_move(bytes, to..to + size_bytes, from, pass);
+                    if let Some(Stretch { stream, epoch }) = moved {
+                        pass(Passed::Moved { stream, epoch, to: from });
                     }
                     match &mut train {
                         Some(train) => train.continue_by(size_bytes),
@@ -251,11 +252,7 @@ impl Gate {
                     flush(&mut train, bytes, pass);
                     self.begin(now, candidate, from, pass);
                 }
-                Taken::Undescribed => {
-                    if let Some(head) = SecuredHead::read(&bytes[start..end]) {
-                        pass(Passed::Undescribed { stream: head.stream, epoch: head.epoch });
-                    }
-                }
+                Taken::Undescribed(Stretch { stream, epoch }) => pass(Passed::Undescribed { stream, epoch }),
                 Taken::Nothing => {}
             }
             start = end;
@@ -280,12 +277,6 @@ impl Gate {
         self.streams.get(&stream).map_or_else(UnauthenticCounts::default, |stream| stream.unauthentic)
     }
 
-    /// Returns whether the epoch is believed.
-    #[must_use]
-    pub fn believes(&self, stream: StreamId, epoch: Epoch) -> bool {
-        self.streams.get(&stream).is_some_and(|stream| stream.is_believed(epoch))
-    }
-
     /// Takes the datagram at `place`, and writes its plain form to `to` if it passes.
     fn take(
         &mut self,
@@ -302,7 +293,7 @@ impl Gate {
             self.stats.malformed += 1;
             return Taken::Nothing;
         }
-        let Some(secret) = secret_of(&self.membership, &head) else {
+        let Some(secret) = head.secret_in(&self.membership.keys) else {
             return self.refuse(&head, Unauthentic::NoKey, from);
         };
         if let Some(stream) = self.streams.get_mut(&head.stream)
@@ -315,7 +306,8 @@ impl Gate {
                 }
                 Ok(Some(opened)) => {
                     stream.heard = now;
-                    Taken::Passed { size_bytes: opened.size_bytes, from: epoch.from, moved: opened.has_moved }
+                    let moved = opened.has_moved.then_some(epoch.stretch);
+                    Taken::Passed { size_bytes: opened.size_bytes, from: epoch.from, moved }
                 }
                 Err(reason) => self.refuse(&head, reason, from),
             };
@@ -344,7 +336,11 @@ impl Gate {
         }
         self.stats.undescribed += 1;
         // The publisher of a known stream sends its descriptor without a request, and anybody can forge an epoch.
-        if is_known { Taken::Nothing } else { Taken::Undescribed }
+        if is_known {
+            Taken::Nothing
+        } else {
+            Taken::Undescribed(Stretch { stream: head.stream, epoch: head.epoch })
+        }
     }
 
     /// Takes a part of the descriptor of an epoch that is not believed yet.
@@ -405,6 +401,7 @@ impl Gate {
                 assembler: DescriptorAssembler::new(),
                 content: None,
                 parts: BTreeMap::new(),
+                size_bytes: 0,
             });
             self.candidates.len() - 1
         });
@@ -414,7 +411,7 @@ impl Gate {
     /// Forgets the oldest candidates beyond the maximum number and size.
     fn bound_candidates(&mut self) {
         let size_bytes =
-            |candidates: &VecDeque<Candidate>| candidates.iter().map(Candidate::size_bytes).sum::<usize>();
+            |candidates: &VecDeque<Candidate>| candidates.iter().map(|it| it.size_bytes).sum::<usize>();
         while self.candidates.len() > MAX_CANDIDATES || size_bytes(&self.candidates) > MAX_CANDIDATE_BYTES {
             self.candidates.pop_front();
         }
@@ -440,7 +437,7 @@ impl Gate {
         let description = described.ok_or(Distrust::Unsigned)?;
         let security = Security::of(&description).ok_or(Distrust::Unsigned)?;
         let begun = (candidate.stretch.epoch, candidate.salt);
-        security.check(&description, begun, &self.membership.authority, self.wall(now))
+        security.check(&description, begun, &self.membership.authority, self.utc.at(now))
     }
 
     /// Believes an epoch, and passes the parts of its descriptor and the datagrams that waited for it.
@@ -483,18 +480,6 @@ impl Gate {
         }
     }
 
-    fn tell_move(
-        &self,
-        bytes: &[u8],
-        plain: Range<usize>,
-        to: SocketAddr,
-        pass: &mut impl FnMut(Passed<'_>),
-    ) {
-        if let Ok(Some(head)) = Datagram::decode(&bytes[plain]).map(|datagram| datagram.head().copied()) {
-            pass(Passed::Moved { stream: head.stream, epoch: head.epoch, to });
-        }
-    }
-
     /// Counts a datagram that is not secured.
     fn refuse_clear(&mut self, bytes: &[u8], from: SocketAddr) {
         match Datagram::decode(bytes) {
@@ -532,27 +517,12 @@ impl Gate {
         let stream = if self.streams.contains_key(&stream) { stream } else { ANY_STREAM };
         self.told.insert((stream, reason))
     }
-
-    fn wall(&self, now: Instant) -> WallTime {
-        let (at, wall) = self.clock;
-        wall.offset(i64::try_from(now.since(at).as_nanos()).unwrap_or(i64::MAX))
-    }
-}
-
-/// Returns the member's secret with which a datagram claims to be secured.
-fn secret_of<'a>(membership: &'a Membership, head: &SecuredHead) -> Option<&'a GroupSecret> {
-    let secret = membership.keys.with_token(head.token)?;
-    (secret.key_check() == head.key_check && secret.suite == head.suite).then_some(secret)
 }
 
 impl GatedStream {
     const fn new(now: Instant) -> Self {
         let unauthentic = UnauthenticCounts { no_key: 0, bad_tag: 0, replayed: 0, wrong_sender: 0, clear: 0 };
         Self { epochs: VecDeque::new(), heard: now, forgotten: None, unauthentic }
-    }
-
-    fn is_believed(&self, epoch: Epoch) -> bool {
-        self.epochs.iter().any(|believed| believed.stretch.epoch == epoch)
     }
 
     /// Returns whether an epoch that is not believed yet may follow those that are.
@@ -577,10 +547,6 @@ impl Candidate {
         (self.stretch.stream, self.stretch.epoch, self.salt) == (head.stream, head.epoch, head.salt)
     }
 
-    fn size_bytes(&self) -> usize {
-        self.parts.values().map(Vec::len).sum()
-    }
-
     /// Takes a part. A descriptor that is signed anew has higher numbers than the one before, of which parts may have
     /// been recorded.
     fn take(&mut self, number: u64, plain: Vec<u8>) -> Progress {
@@ -595,11 +561,13 @@ impl Candidate {
             }
             self.content = Some(content);
             self.parts.clear();
+            self.size_bytes = 0;
         }
         if self.parts.contains_key(&number) {
             return Progress::Repeated;
         }
         let complete = self.assembler.accept(&part);
+        self.size_bytes += plain.len();
         self.parts.insert(number, plain);
         match complete {
             Ok(Some(description)) => Progress::Complete(Some(Box::new(description))),

@@ -14,6 +14,8 @@ use keys::{DatagramKey, GroupKey, GroupSecret, Membership, Purpose, Salt, Stretc
 use units::{Epoch, Instant, StreamId, WallTime};
 use wire::{Description, Kind, SecuredHead, Security, secured_bytes};
 
+use crate::security::Utc;
+
 /// Interval at which a description is signed anew, well within the clock bound of readers.
 const SIGNED_EVERY: Duration = Duration::from_secs(60);
 
@@ -33,8 +35,7 @@ pub(super) struct Securing {
     membership: Arc<Membership>,
     salt: Salt,
     stretch: Stretch,
-    /// UTC at an instant.
-    clock: (Instant, WallTime),
+    utc: Utc,
     keys: SendingKeys,
     signed: Option<Instant>,
     /// The final tally for each destination once it was encrypted.
@@ -57,12 +58,12 @@ impl Securing {
     ) -> Self {
         let SenderSecurity { membership, salt, wall } = security;
         let stretch = Stretch { stream, epoch };
-        let keys = SendingKeys::new(sending(membership, *wall), *salt, stretch, destinations);
+        let keys = SendingKeys::new(membership.sending(*wall), *salt, stretch, destinations);
         Self {
             membership: Arc::clone(membership),
             salt: *salt,
             stretch,
-            clock: (now, *wall),
+            utc: Utc { at: now, wall: *wall },
             keys,
             signed: None,
             finals: vec![None; destinations],
@@ -71,7 +72,7 @@ impl Securing {
 
     /// Adopts other secrets, or another certificate; `wall` is UTC now.
     pub(super) fn adopt(&mut self, now: Instant, membership: &Arc<Membership>, wall: WallTime) {
-        self.clock = (now, wall);
+        self.utc = Utc { at: now, wall };
         if !Arc::ptr_eq(&self.membership, membership) {
             self.membership = Arc::clone(membership);
             self.signed = None;
@@ -81,7 +82,7 @@ impl Securing {
 
     /// Sends with the secret whose time has come.
     pub(super) fn renew(&mut self, now: Instant) {
-        let secret = sending(&self.membership, self.wall(now));
+        let secret = self.membership.sending(self.utc.at(now));
         if *secret != self.keys.secret {
             self.keys = SendingKeys::new(secret, self.salt, self.stretch, self.finals.len());
         }
@@ -92,7 +93,7 @@ impl Securing {
         let is_due = self.signed.is_none_or(|signed| now.since(signed) >= SIGNED_EVERY);
         if is_due {
             self.signed = Some(now);
-            let issued = self.wall(now);
+            let issued = self.utc.at(now);
             let begun = (self.stretch.epoch, self.salt);
             let station = &self.membership.station;
             Security::sign(description, begun, issued, station).put(description);
@@ -103,7 +104,7 @@ impl Securing {
     /// Secures the plain datagram that lies in `bytes` behind the room for its extension and before that for its tag.
     pub(super) fn secure(&self, kind: Kind, number: u64, destination: usize, bytes: &mut [u8]) {
         let (room, secret) = (room_before(kind), &self.keys.secret);
-        let mut head = SecuredHead::of_plain(&bytes[room..], secret.token, secret.key_check(), secret.suite);
+        let mut head = SecuredHead::of_plain(&bytes[room..], secret);
         debug_assert_eq!((head.kind, head.nonce), (kind, number), "the nonce is the number");
         let key = match kind {
             Kind::Tally => {
@@ -131,11 +132,6 @@ impl Securing {
     pub(super) fn keep_final_tally(&mut self, destination: usize, bytes: &[u8]) {
         self.finals[destination] = Some(bytes.to_vec());
     }
-
-    fn wall(&self, now: Instant) -> WallTime {
-        let (at, wall) = self.clock;
-        wall.offset(i64::try_from(now.since(at).as_nanos()).unwrap_or(i64::MAX))
-    }
 }
 
 impl SendingKeys {
@@ -157,10 +153,6 @@ impl fmt::Debug for Securing {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Securing").field("token", &self.keys.secret.token).finish_non_exhaustive()
     }
-}
-
-fn sending(membership: &Membership, wall: WallTime) -> &GroupSecret {
-    membership.keys.sending(wall).expect("a membership has a secret")
 }
 
 /// Returns the room before a plain datagram for its extension. Units: bytes.
