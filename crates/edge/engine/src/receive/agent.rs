@@ -545,7 +545,7 @@ impl Agent {
 
     /// Warns about the sockets at which more streams arrive than there are slots.
     fn look_at_full_ports(&mut self) {
-        for port in self.ports.values_mut().filter(|port| port.machine.stats().too_many_streams > 0) {
+        for port in self.ports.values_mut().filter(|port| port.stats().too_many_streams > 0) {
             if !std::mem::replace(&mut port.is_said_full, true) {
                 let what = format!("further streams at {}", port.address);
                 tracing::warn!("{what} are not received: {SOCKET_IS_FULL}");

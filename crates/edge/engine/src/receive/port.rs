@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cast::Receiver;
-use cast::receive::{Input, ReaderIdentity};
+use cast::receive::{Input, ReaderIdentity, ReceiverStats};
 use cast::secure::{Gate, UnauthenticCounts};
 use ledger::{DropUnit, LedgerConfig};
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, clock};
@@ -74,7 +74,7 @@ pub struct PortStatus {
     /// Surplus of evidence: losses that the kernel or a publisher counted beyond what is missing.
     pub unmatched: ledger::StageCounts,
     /// Counters of datagrams that could not be used.
-    pub stats: cast::receive::ReceiverStats,
+    pub stats: ReceiverStats,
     /// Datagrams that were not taken for lack of authenticity, on a secured bus.
     pub unauthentic: UnauthenticCounts,
     /// Waiting times until datagrams were read.
@@ -184,13 +184,19 @@ impl Port {
         self.tail_check
     }
 
+    /// Returns the counters of all datagrams read from the socket.
+    pub(super) fn stats(&self) -> ReceiverStats {
+        let stats = self.machine.stats();
+        self.gate.as_ref().map_or(stats, |gate| gate.with_refused(stats))
+    }
+
     pub(super) fn status(&self) -> PortStatus {
         PortStatus {
             address: self.address,
             buffer: self.socket.granted_buffer(),
             drops: self.machine.socket_drops(),
             unmatched: *self.machine.unmatched(),
-            stats: self.machine.stats(),
+            stats: self.stats(),
             unauthentic: self.gate.as_ref().map(|gate| gate.stats().unauthentic).unwrap_or_default(),
             waits: Waits::of(&self.waits),
         }

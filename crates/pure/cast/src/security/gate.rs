@@ -23,6 +23,7 @@ use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, SecuredHe
 use super::epoch_keys::BelievedEpoch;
 use super::held::HeldDatagrams;
 use super::{Unauthentic, UnauthenticCounts, Utc};
+use crate::receive::ReceiverStats;
 
 /// Maximum number of streams; a stream takes a place only by a signed descriptor.
 const MAX_STREAMS: usize = 1_024;
@@ -269,6 +270,21 @@ impl Gate {
     #[must_use]
     pub const fn stats(&self) -> GateStats {
         self.stats
+    }
+
+    /// Returns the counters of the receiver behind this gate, with the datagrams that did not get past it. Those that are
+    /// not authentic are in [`stats`](Self::stats) by reason.
+    #[must_use]
+    pub fn with_refused(&self, receiver: ReceiverStats) -> ReceiverStats {
+        let GateStats { unauthentic, undescribed, repeated, malformed, too_many_streams } = self.stats;
+        let refused = unauthentic.total() + undescribed + repeated + malformed + too_many_streams;
+        ReceiverStats {
+            datagrams: receiver.datagrams + refused,
+            malformed: receiver.malformed + malformed,
+            undescribed: receiver.undescribed + undescribed,
+            too_many_streams: receiver.too_many_streams + too_many_streams,
+            ..receiver
+        }
     }
 
     /// Returns the counts of one stream: of the datagrams that claim to be of it.

@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use cast::Sender;
+use cast::receive::ReceiverStats;
 use cast::secure::{Gate, Passed, UnauthenticCounts};
 use cast::send::{Input, Output, SenderConfig};
 use keys::{Membership, Suite};
@@ -117,4 +118,21 @@ fn tallies_for_another_destination_are_taken_only_when_those_for_the_own_fall_si
     assert!(!passes(&mut gate, at(3), later), "it tells of losses elsewhere");
     assert_eq!(gate.stats().unauthentic, UnauthenticCounts { wrong_sender: 1, ..Default::default() });
     assert!(passes(&mut gate, at(2) + Duration::from_secs(3), later), "nothing else is heard");
+}
+
+#[test]
+fn what_does_not_get_past_the_gate_is_in_the_counters_of_its_socket() {
+    let (membership, config) = member();
+    let mut sender = Sender::new(config, 1, at(0)).unwrap();
+    let all = sent(&mut sender, at(0)..at(3_000));
+    let mut gate = Gate::new(membership, at(0), wall(at(0)));
+    let (tallies, descriptors) = (of_kind(&all, Kind::Tally), of_kind(&all, Kind::Descriptor));
+    // Before its descriptor nothing of the epoch can be opened; bytes of another protocol never are.
+    assert!(!passes(&mut gate, at(1), &tallies[0].1));
+    assert!(!passes(&mut gate, at(1), b"another protocol"));
+    assert!(passes(&mut gate, at(2), &descriptors[0].1));
+    assert!(!passes(&mut gate, at(2), &descriptors[0].1), "a replay");
+    let counted = gate.with_refused(ReceiverStats { datagrams: 1, ..Default::default() });
+    let expected = ReceiverStats { datagrams: 4, malformed: 1, undescribed: 1, ..Default::default() };
+    assert_eq!((counted, gate.stats().unauthentic.replayed), (expected, 1));
 }
