@@ -1,10 +1,10 @@
-//! The keys of a secured bus as its agents use them: looked at again and again, with salts of their own.
+//! The keys of a secured bus as its agents use them: looked at again and again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use keyring::Keyring;
-use keys::{Membership, Salt};
+use keys::Membership;
 use sys::clock;
 use units::Instant;
 
@@ -61,16 +61,6 @@ impl PresentKeys {
         }
         Some(keyring.membership())
     }
-}
-
-/// Draws a salt for one sender.
-///
-/// # Panics
-/// If the system has no random bits.
-pub(crate) fn draw_salt() -> Salt {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits).expect("the system draws random bits for every process");
-    Salt(bits)
 }
 
 #[cfg(test)]

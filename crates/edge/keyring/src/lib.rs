@@ -8,5 +8,5 @@ mod random;
 mod watched;
 
 pub use file::{Change, KeyringError, create_authority, create_station, load, read_authority, read_station};
-pub use random::{random_secret, random_token};
+pub use random::{random_salt, random_secret, random_token};
 pub use watched::{Ending, Keyring, Refresh};

@@ -26,6 +26,6 @@ pub use key_set::{GroupSecret, KeySet, MAX_SECRETS};
 pub use membership::Membership;
 pub use secret::{InvalidToken, SECRET_BYTES, Secret, Suite, Token};
 pub use station::{
-    Authority, CERTIFICATE_BYTES, Certificate, CertificateError, MAX_NAME_BYTES, PublicKey, SIGNATURE_BYTES,
-    Signature, SigningKey, Station,
+    Authority, CERTIFICATE_BYTES, Certificate, CertificateError, InvalidPublicKey, MAX_NAME_BYTES, PublicKey,
+    SIGNATURE_BYTES, Signature, SigningKey, Station,
 };

@@ -4,6 +4,7 @@
 //! Every signature covers the name of its subject, so that none can pass for another.
 
 use core::fmt;
+use core::str::FromStr;
 
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use units::WallTime;
@@ -24,6 +25,11 @@ const CERTIFICATE_SUBJECT: &[u8] = b"tallycast 1 certificate";
 /// A public key: Ed25519 for signatures, X25519 for the agreement on keys (RFC 7748).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; 32]);
+
+/// Error for a text that is no public key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a public key has 64 hexadecimal digits")]
+pub struct InvalidPublicKey;
 
 /// An Ed25519 signature.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -262,9 +268,25 @@ impl Station {
     }
 }
 
-impl fmt::Debug for PublicKey {
+impl fmt::Display for PublicKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = InvalidPublicKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPublicKey> {
+        let is_key = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let byte = |at: usize| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("two digits");
+        is_key.then(|| Self(core::array::from_fn(byte))).ok_or(InvalidPublicKey)
     }
 }
 
@@ -326,6 +348,16 @@ mod tests {
         }
         let longer = [&bytes[..], &[0]].concat();
         assert_eq!(Certificate::from_bytes(&longer), Err(CertificateError::Malformed));
+    }
+
+    #[test]
+    fn a_public_key_is_64_hexadecimal_digits() {
+        let key = PublicKey(core::array::from_fn(|at| at as u8));
+        assert_eq!(key.to_string().parse(), Ok(key));
+        assert_eq!("0A".repeat(32).parse(), Ok(PublicKey([10; 32])));
+        for text in ["", &"0".repeat(63), &"0".repeat(65), &"0g".repeat(32), &"é".repeat(32)] {
+            assert_eq!(text.parse::<PublicKey>(), Err(InvalidPublicKey), "{text}");
+        }
     }
 
     #[test]

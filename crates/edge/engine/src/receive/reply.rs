@@ -3,10 +3,9 @@
 use std::net::SocketAddr;
 
 use cast::secure::ControlSealer;
+use keyring::random_salt;
 use keys::Membership;
 use sys::{Interface, Loopback, SendOptions, SendSocket, SendTechniques, clock};
-
-use crate::present_keys::draw_salt;
 
 /// Reports and requests are small; a send buffer of this size never fills.
 const REPORT_BUFFER_BYTES: usize = 1 << 18;
@@ -24,7 +23,7 @@ pub(super) struct ReplySockets {
 
 impl ReplySockets {
     pub(super) fn new(interface: Option<Interface>, membership: Option<&Membership>) -> Self {
-        let sealer = membership.map(|it| ControlSealer::new(it, draw_salt(), clock::wall()));
+        let sealer = membership.map(|it| ControlSealer::new(it, random_salt(), clock::wall()));
         Self { interface, sealer, home: std::process::id(), v4: None, v6: None }
     }
 
@@ -36,7 +35,7 @@ impl ReplySockets {
     /// Secures with other keys from now on.
     pub(super) fn adopt(&mut self, membership: &Membership) {
         if let Some(sealer) = &mut self.sealer {
-            sealer.renew(membership, clock::wall(), draw_salt());
+            sealer.renew(membership, clock::wall(), random_salt());
         }
     }
 

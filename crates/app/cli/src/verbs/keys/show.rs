@@ -1,7 +1,6 @@
 //! `tallycast keys show` and `check`: what files of keys say, without their secrets.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use anyhow::anyhow;
 use archive::moment_text;
 use clap::Args;
 use keyring::{KeyringError, read_station};
-use keys::{Certificate, GroupSecret, KeyFile, PublicKey, Token};
+use keys::{Certificate, GroupSecret, KeyFile, Token};
 use serde_json::json;
 use tallycast::WallTime;
 
@@ -77,14 +76,15 @@ fn print_json(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
         let (token, from) = (secret.token.to_string(), moment_text(secret.from));
         json!({ "token": token, "suite": secret.suite.name(), "from": from, "state": state(file, secret, now) })
     });
-    let peers = file.peers().iter().map(|peer| json!({ "name": peer.name, "exchange": hex(&peer.exchange) }));
+    let peers =
+        file.peers().iter().map(|peer| json!({ "name": peer.name, "exchange": peer.exchange.to_string() }));
     print_line(&json!({
         "laboratory": file.laboratory(),
-        "authority": hex(&file.authority()),
+        "authority": file.authority().to_string(),
         "fingerprint": file.authority().fingerprint(),
         "station": certificate.name,
-        "signing": hex(&certificate.signing),
-        "exchange": hex(&certificate.exchange),
+        "signing": certificate.signing.to_string(),
+        "exchange": certificate.exchange.to_string(),
         "not_before": moment_text(certificate.not_before),
         "not_after": moment_text(certificate.not_after),
         "valid": file.membership(now).is_ok(),
@@ -107,7 +107,7 @@ fn print_text(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
     writeln!(output, "laboratory   {}\nauthority    {}", file.laboratory(), file.authority().fingerprint())?;
     writeln!(output, "station      {}\ncertificate  {validity}", certificate.name)?;
     writeln!(output, "signs by     {}", certificate.signing.fingerprint())?;
-    writeln!(output, "connects by  {}\n", hex(&certificate.exchange))?;
+    writeln!(output, "connects by  {}\n", certificate.exchange)?;
     let heads = ["secret", "suite", "from", "state"].map(|head| (head, Align::Left));
     let mut table = layout::Table::new(heads);
     for secret in file.secrets() {
@@ -116,7 +116,7 @@ fn print_text(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
     }
     table.lines(layout::width()).iter().try_for_each(|line| writeln!(output, "{line}"))?;
     for peer in file.peers() {
-        writeln!(output, "peer {}: {}", peer.name, hex(&peer.exchange))?;
+        writeln!(output, "peer {}: {}", peer.name, peer.exchange)?;
     }
     Ok(())
 }
@@ -130,13 +130,6 @@ fn state(file: &KeyFile, secret: &GroupSecret, now: WallTime) -> &'static str {
     } else {
         "accepted"
     }
-}
-
-fn hex(key: &PublicKey) -> String {
-    key.0.iter().fold(String::with_capacity(64), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all text");
-        text
-    })
 }
 
 /// Checks files, each for itself and all for one laboratory and the same secrets.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::ops::Range;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use archive::{Archive, Proof, Recording, Ruling, Signatory, StreamEntry};
 use keys::PublicKey;
 use proof::{Unsigned, Verdict};
@@ -11,9 +11,6 @@ use serde_json::{Value, json};
 
 use crate::layout;
 use crate::messages::print_line;
-
-/// Number of hexadecimal digits of a public key.
-const KEY_DIGITS: usize = 64;
 
 /// Prints the verdict of each interval, proven ones in a row as one, and the sum of each epoch; returns whether
 /// anything is not proven.
@@ -189,23 +186,15 @@ fn summary_json(recording: &Recording, proof: &Proof) -> Value {
 
 /// Reads a public key: its digits, or a file that has nothing else.
 fn public_key(text: &str) -> anyhow::Result<PublicKey> {
-    if let Some(key) = from_digits(text) {
+    if let Ok(key) = text.parse() {
         return Ok(key);
     }
     let content =
         std::fs::read_to_string(text).with_context(|| format!("cannot read the public key {text}"))?;
-    match from_digits(content.trim()) {
-        Some(key) => Ok(key),
-        None => {
-            bail!("{text} has no public key\nwrite its {KEY_DIGITS} hexadecimal digits, and nothing else")
-        }
-    }
-}
-
-fn from_digits(digits: &str) -> Option<PublicKey> {
-    let is_key = digits.len() == KEY_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("two digits");
-    is_key.then(|| PublicKey(core::array::from_fn(byte)))
+    content
+        .trim()
+        .parse()
+        .map_err(|_| anyhow!("{text} has no public key\nwrite its 64 hexadecimal digits, and nothing else"))
 }
 
 #[cfg(test)]

@@ -64,7 +64,8 @@ pub(crate) fn shown(key: &PublicKey) -> String {
 
 fn public_key(text: &str) -> anyhow::Result<PublicKey> {
     let mut bytes = [0; 32];
-    (decode(text, &mut bytes) || decode_hex(text, &mut bytes)).then_some(PublicKey(bytes)).ok_or_else(|| {
+    let key = if decode(text, &mut bytes) { Some(PublicKey(bytes)) } else { text.parse().ok() };
+    key.ok_or_else(|| {
         anyhow!(
             "a public key is 32 bytes: 44 characters in base64, or 64 hexadecimal digits as in `keys show`"
         )
@@ -114,18 +115,6 @@ fn decode(text: &str, into: &mut [u8; 32]) -> bool {
     let is_key = text.len() == 44 && Base64::decode(text, &mut room[..]).is_ok_and(|it| it.len() == 32);
     if is_key {
         into.copy_from_slice(&room[..32]);
-    }
-    is_key
-}
-
-/// Decodes 64 hexadecimal digits; returns whether the text is just these.
-fn decode_hex(text: &str, into: &mut [u8; 32]) -> bool {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let is_key = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_key {
-        for (byte, digits) in into.iter_mut().zip(text.as_bytes().chunks(2)) {
-            *byte = digits.iter().filter_map(|byte| digit(*byte)).fold(0, |value, digit| value << 4 | digit);
-        }
     }
     is_key
 }

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cast::secure::ControlSealer;
+use keyring::random_salt;
 use keys::Membership;
 use sys::clock;
 use units::{Epoch, Instant, Random, StreamId};
 use wire::{Announcement, Kind};
 
 use super::egress::Egress;
-use crate::present_keys::draw_salt;
 
 /// Interval at which a publisher announces its stream.
 pub(super) const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,14 +38,14 @@ pub(super) struct Announcer {
 impl Announcer {
     pub(super) fn new(announcement: Announcement, membership: Option<&Membership>, now: Instant) -> Self {
         let random = Random::for_purpose(announcement.epoch.incarnation, "announcements");
-        let sealer = membership.map(|it| ControlSealer::new(it, draw_salt(), clock::wall()));
+        let sealer = membership.map(|it| ControlSealer::new(it, random_salt(), clock::wall()));
         Self { announcement, next: Some(now), interval: FIRST_ANNOUNCE_INTERVAL, random, sealer }
     }
 
     /// Secures with other keys from now on.
     pub(super) fn adopt(&mut self, membership: &Membership) {
         if let Some(sealer) = &mut self.sealer {
-            sealer.renew(membership, clock::wall(), draw_salt());
+            sealer.renew(membership, clock::wall(), random_salt());
         }
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use cast::Sender;
 use cast::send::{SenderConfig, SenderSecurity};
+use keyring::random_salt;
 use sys::{MAX_TRAIN_BYTES, clock, header_bytes, path_mtu};
 use units::Instant;
 use wire::DescriptionError;
 
-use crate::present_keys::draw_salt;
 use crate::send::publication_config::{PublicationConfig, Surroundings};
 
 /// Creates the machine that sends a publication.
@@ -35,7 +35,7 @@ pub(super) fn create(
         predecessor: with.predecessor,
         security: with.membership.as_ref().map(|membership| SenderSecurity {
             membership: Arc::clone(membership),
-            salt: draw_salt(),
+            salt: random_salt(),
             wall: clock::wall(),
         }),
     };
