@@ -13,6 +13,7 @@ mod exchange;
 mod key_file;
 mod key_set;
 mod membership;
+mod replay_window;
 mod secret;
 mod station;
 
@@ -24,6 +25,7 @@ pub use key_file::{
 };
 pub use key_set::{GroupSecret, KeySet, MAX_SECRETS};
 pub use membership::Membership;
+pub use replay_window::ReplayWindow;
 pub use secret::{InvalidToken, SECRET_BYTES, Secret, Suite, Token};
 pub use station::{
     Authority, CERTIFICATE_BYTES, Certificate, CertificateError, InvalidPublicKey, MAX_NAME_BYTES, PublicKey,

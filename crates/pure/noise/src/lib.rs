@@ -15,7 +15,6 @@ mod chance;
 mod cookie;
 mod exchange;
 mod message;
-mod replay;
 mod session;
 mod sessions;
 mod stats;

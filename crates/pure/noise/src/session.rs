@@ -3,12 +3,11 @@
 use core::fmt;
 use core::time::Duration;
 
-use keys::PublicKey;
+use keys::{PublicKey, ReplayWindow};
 use snow::{HandshakeState, StatelessTransportState};
 use units::Instant;
 
 use crate::message::{OVERHEAD_BYTES, TRANSPORT_HEADER_BYTES, Transport, transport_header};
-use crate::replay::ReplayWindow;
 
 /// Age at which the initiator makes a new session, before it seals anything more.
 ///
@@ -34,6 +33,11 @@ const DOUBT_AFTER: Duration = Duration::from_secs(15);
 const REKEY_AFTER_DATAGRAMS: u64 = 1 << 27;
 const REJECT_AFTER_DATAGRAMS: u64 = 1 << 28;
 
+/// Number of counters up to the highest one that may still arrive.
+const WINDOW: u64 = 2_048;
+/// Words of its ring.
+const WINDOW_WORDS: usize = 64;
+
 /// Who began the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
@@ -47,7 +51,7 @@ pub(crate) struct Session {
     side: Side,
     made: Instant,
     sent: u64,
-    received: ReplayWindow,
+    received: ReplayWindow<WINDOW, WINDOW_WORDS>,
     /// Time of the first datagram that was sealed since one was opened.
     unanswered_since: Option<Instant>,
     /// The peer's key.

@@ -1,68 +1,43 @@
 //! The numbers of an epoch that were received: each is taken once.
 //!
 //! A datagram's number is checked after its tag, so that only the publisher moves the window.
-//!
-//! Source: after RFC 4303 §3.4.3 and appendix A2.1.
+
+use keys::ReplayWindow;
 
 /// Numbers below the highest that are told apart; older ones are refused. Reordering spans far fewer datagrams, and
 /// the window of an epoch takes 2 KiB.
 pub(super) const WINDOW: u64 = 16_384;
 
-const WORD_BITS: u64 = 64;
-const WORDS: usize = (WINDOW / WORD_BITS) as usize;
+/// Words of its ring.
+const WORDS: usize = 257;
 
-/// A window over the numbers of one epoch.
+/// A window over the numbers of one epoch, from its floor on.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     /// Lowest number that is taken.
     floor: u64,
-    /// One more than the highest number taken.
-    next: u64,
-    bits: Box<[u64; WORDS]>,
+    taken: Box<ReplayWindow<WINDOW, WORDS>>,
 }
 
 impl Window {
     /// Creates a window that takes numbers from `floor` on.
     pub(super) fn new(floor: u64) -> Self {
-        Self { floor, next: floor, bits: Box::new([0; WORDS]) }
+        Self { floor, taken: Box::default() }
     }
 
     /// Takes a number; returns whether it is new.
     pub(super) fn take(&mut self, number: u64) -> bool {
-        if number < self.floor || number + WINDOW < self.next {
-            return false;
+        let is_new = number >= self.floor && self.taken.admits(number);
+        if is_new {
+            self.taken.note(number);
         }
-        if number >= self.next {
-            self.advance(number + 1);
-        }
-        let (word, bit) = place(number);
-        let is_new = self.bits[word] & bit == 0;
-        self.bits[word] |= bit;
         is_new
     }
 
     /// Returns one more than the highest number taken.
     pub(super) const fn next(&self) -> u64 {
-        self.next
+        self.taken.next()
     }
-
-    /// Moves the window up to `next` and forgets the numbers that leave it.
-    fn advance(&mut self, next: u64) {
-        if next - self.next >= WINDOW {
-            self.bits.fill(0);
-        } else {
-            for number in self.next..next {
-                let (word, bit) = place(number);
-                self.bits[word] &= !bit;
-            }
-        }
-        self.next = next;
-    }
-}
-
-const fn place(number: u64) -> (usize, u64) {
-    let index = number % WINDOW;
-    ((index / WORD_BITS) as usize, 1 << (index % WORD_BITS))
 }
 
 #[cfg(test)]

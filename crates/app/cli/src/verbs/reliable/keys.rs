@@ -143,6 +143,28 @@ mod tests {
     }
 
     #[test]
+    fn a_stations_file_gives_its_exchange_key_and_a_peer_is_written_either_way() {
+        let now = sys::clock::wall();
+        let authority = keys::AuthorityFile::new("lab", keyring::random_secret()).unwrap();
+        let seeds = [keyring::random_secret(), Secret::new(Zeroizing::new([7; 32]))];
+        let validity = now.offset(-1_000_000_000)..now.offset(60_000_000_000);
+        let station = keys::StationKeys::new(&authority, "daq-1", seeds, validity).unwrap();
+        let (token, suite) = (keyring::random_token(), keys::Suite::default());
+        let secret = keys::GroupSecret::new(token, suite, keyring::random_secret(), now);
+        let content = keys::KeyFile::new(&authority, station, secret).unwrap().to_text();
+        let listed = format!(
+            "{}\n[[peer]]\nname = \"daq-2\"\nexchange = \"{}\"\n",
+            *content,
+            Base64::encode_string(&[9; 32])
+        );
+        let (key, peers) = read(file(&listed, 0o600).path()).unwrap();
+        assert_eq!((*key.reveal(), peers), ([7; 32], vec![PublicKey([9; 32])]));
+        assert!(read(file(&listed, 0o640).path()).unwrap_err().to_string().contains("others may read"));
+        let peer = PublicKey([9; 32]);
+        assert_eq!([shown(&peer), peer.to_string()].map(|text| public_key(&text).unwrap()), [peer; 2]);
+    }
+
+    #[test]
     fn what_is_no_key_is_refused_without_showing_it() {
         let text = Base64::encode_string(&[7; 32]);
         for content in ["", &text[..43], &format!("{text}A"), &format!("{text}{}", &text[..20])] {
