@@ -379,7 +379,7 @@ const SUITES: &[Suite] = &[
 ];
 
 /// Built like the unit tests: these few seeds take less time than an optimised build.
-const SIMULATION: Step = Step::Tests(Targets::Named(&["seeds"]), &[]);
+const SIMULATION: Step = Step::Tests(Targets::Named(&["seeds", "secured"]), &[]);
 
 /// Builds the command under test, the laboratory, and every example. After the suite `binary` nothing else is
 /// built.

@@ -96,12 +96,8 @@ pub(crate) fn description() -> Description {
     }
 }
 
-pub(crate) fn config(
-    laboratory: &mut Laboratory,
-    membership: &Arc<Membership>,
-    epoch: Epoch,
-    now: Instant,
-) -> SenderConfig {
+/// The configuration of a publisher without keys.
+fn clear_config(epoch: Epoch) -> SenderConfig {
     SenderConfig {
         description: description(),
         epoch,
@@ -113,8 +109,17 @@ pub(crate) fn config(
         sending: Sending::Always,
         beginning: Beginning::Now,
         predecessor: None,
-        security: Some(laboratory.security(membership, now)),
+        security: None,
     }
+}
+
+pub(crate) fn config(
+    laboratory: &mut Laboratory,
+    membership: &Arc<Membership>,
+    epoch: Epoch,
+    now: Instant,
+) -> SenderConfig {
+    SenderConfig { security: Some(laboratory.security(membership, now)), ..clear_config(epoch) }
 }
 
 fn address(node: NodeId) -> SocketAddr {
@@ -387,8 +392,8 @@ impl Attacker {
 
     fn clear(&mut self) -> Vec<u8> {
         let mut buffer = [0; 2_048];
-        let config = SenderConfig { security: None, ..self.plain_config() };
-        let mut sender = Sender::new(config, self.random.below(100), Instant::ORIGIN).unwrap();
+        let epoch = Epoch { start_ns: 1_000 + self.random.below(5_000), incarnation: 11 };
+        let mut sender = Sender::new(clear_config(epoch), self.random.below(100), Instant::ORIGIN).unwrap();
         let polls = self.random.below(3);
         let mut size_bytes = self.request(&mut buffer);
         for _ in 0..polls {
@@ -398,22 +403,6 @@ impl Attacker {
             }
         }
         buffer[..size_bytes].to_vec()
-    }
-
-    fn plain_config(&mut self) -> SenderConfig {
-        SenderConfig {
-            description: description(),
-            epoch: Epoch { start_ns: 1_000 + self.random.below(5_000), incarnation: 11 },
-            datagram_bytes: 548,
-            linger: Duration::ZERO,
-            clock: Clock::System,
-            destinations: 1,
-            pacing: Pacing::default(),
-            sending: Sending::Always,
-            beginning: Beginning::Now,
-            predecessor: None,
-            security: None,
-        }
     }
 
     fn poll(&mut self, socket: &mut Socket<'_>) {
