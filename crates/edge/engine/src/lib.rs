@@ -10,6 +10,7 @@
 //! (`tallycast`).
 
 mod bytes;
+mod control_messages;
 mod drop_board;
 mod host;
 mod interface_watch;
@@ -17,7 +18,6 @@ mod ledger_page;
 mod present_keys;
 mod receive;
 pub mod record;
-mod refused_messages;
 mod reliable;
 mod report_board;
 mod send;

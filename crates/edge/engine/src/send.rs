@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cast::secure::{ControlOpener, UnauthenticCounts};
+use cast::secure::UnauthenticCounts;
 use cast::send::ReaderReport;
 use keyring::Keyring;
 use sys::{
@@ -30,11 +30,11 @@ use sys::{
 use units::{Epoch, Instant, StreamId};
 use wire::{Datagram, Predecessor};
 
+use crate::control_messages::ControlMessages;
 use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::present_keys::PresentKeys;
-use crate::refused_messages::RefusedMessages;
 use crate::report_board::{ReportBoard, Sharing};
 use crate::thread::{AgentThread, ThreadTuning};
 use crate::waker::AgentWaker;
@@ -124,10 +124,8 @@ struct Agent {
     send_paths: Vec<Arc<GuardedSendPath>>,
     /// State at the end of the ended epochs, for their successors.
     ended: BTreeMap<StreamId, Predecessor>,
-    /// Opens reports and requests on a secured bus.
-    opener: ControlOpener,
-    /// Reports and requests that were not taken.
-    refused: RefusedMessages,
+    /// Reports and requests as they arrive.
+    control: ControlMessages,
     /// Keys of a secured bus.
     keys: PresentKeys,
     /// Drop notices of this host's drop reporter.
@@ -280,8 +278,7 @@ impl Agent {
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
             send_paths: Vec::new(),
             ended: BTreeMap::new(),
-            opener: ControlOpener::default(),
-            refused: RefusedMessages::new("reports and requests"),
+            control: ControlMessages::new("reports and requests"),
             keys,
             drop_news,
             is_watched: false,
@@ -393,7 +390,7 @@ impl Agent {
                 let _ = reply.send(opened);
             }
             Command::Refused(reply) => {
-                let _ = reply.send(self.refused.counts());
+                let _ = reply.send(self.control.counts());
             }
             Command::Readers(epoch, reply) => {
                 let send_path = self.send_paths.iter().find(|send_path| send_path.epoch() == epoch);
@@ -451,19 +448,10 @@ impl Agent {
                 Ok(_) => {}
             }
             let membership = self.keys.membership();
-            let Self { batch, opener, refused, report_board, send_paths, .. } = self;
+            let Self { batch, control, report_board, send_paths, .. } = self;
             for (Received { from, .. }, bytes) in batch.iter_mut() {
                 let size_bytes = bytes.len();
-                let opened = membership
-                    .as_ref()
-                    .map_or(Ok(size_bytes), |it| opener.open(&it.keys, clock::wall(), bytes));
-                let plain = match opened {
-                    Ok(plain_bytes) => &bytes[..plain_bytes],
-                    Err(reason) => {
-                        refused.note(reason, from);
-                        continue;
-                    }
-                };
+                let Some(plain) = control.open(membership.as_deref(), from, bytes) else { continue };
                 match Datagram::decode(plain) {
                     Ok(Datagram::Report(report)) => {
                         let ip = from.ip().to_canonical();
@@ -486,7 +474,7 @@ impl Agent {
     /// Passes other keys of a secured bus to the publishers.
     fn look_at_keys(&mut self, now: Instant) {
         let Some(membership) = self.keys.look(now) else { return };
-        self.opener.keep_only(&membership.keys);
+        self.control.keep_only(&membership.keys);
         for send_path in &self.send_paths {
             send_path.post(Message::Membership(Arc::clone(&membership)));
         }

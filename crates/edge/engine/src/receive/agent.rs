@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{AccountView, Input, Output, Train, WaitsSince};
-use cast::secure::{ControlOpener, Gate, GateEvent, Passed, Unauthentic};
+use cast::secure::{Gate, GateEvent, Passed, Unauthentic};
 use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
 use units::{Epoch, Instant, StreamId};
 use wire::{Announcement, Datagram};
@@ -23,11 +23,11 @@ use super::subscription::{PortToken, Registry, Subscriptions};
 use super::{
     Command, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor, StreamAccountView, UnjoinedStreams,
 };
+use crate::control_messages::ControlMessages;
 use crate::drop_board::{DropNews, concerns_reader};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::ledger_page::EpochOnPage;
 use crate::present_keys::PresentKeys;
-use crate::refused_messages::RefusedMessages;
 use crate::waker::AgentWaker;
 
 const WAKEUP: u64 = 0;
@@ -130,10 +130,7 @@ pub(super) struct Agent {
     warned_of_unproven: bool,
     /// Selected streams that could not be joined.
     unjoined: UnjoinedStreams,
-    /// Opens announcements on a secured bus.
-    opener: ControlOpener,
-    /// Announcements that were not taken.
-    refused_announcements: RefusedMessages,
+    announced: ControlMessages,
     /// Keys of a secured bus.
     keys: PresentKeys,
     stopping: bool,
@@ -158,8 +155,7 @@ impl Agent {
         let keys = PresentKeys::new(config.keyring.clone());
         Ok(Self {
             reply: ReplySockets::new(config.interface.clone(), keys.membership().as_deref()),
-            opener: ControlOpener::default(),
-            refused_announcements: RefusedMessages::new("announcements"),
+            announced: ControlMessages::new("announcements"),
             keys,
             config,
             commands,
@@ -306,7 +302,7 @@ impl Agent {
             Command::Unjoined(reply) => {
                 let _ = reply.send(UnjoinedStreams {
                     admission: self.admission.counts(),
-                    unauthentic: self.refused_announcements.counts(),
+                    unauthentic: self.announced.counts(),
                     ..self.unjoined.clone()
                 });
             }
@@ -367,24 +363,12 @@ impl Agent {
             }
             let now = clock::monotonic();
             let membership = self.keys.membership();
-            for (Received { segment_bytes, from, .. }, bytes) in self.batch.iter_mut() {
+            let Self { batch, announced, directory, .. } = self;
+            for (Received { segment_bytes, from, .. }, bytes) in batch.iter_mut() {
                 for datagram in bytes.chunks_mut(segment_bytes) {
-                    let plain_bytes = match &membership {
-                        Some(membership) => {
-                            match self.opener.open(&membership.keys, clock::wall(), datagram) {
-                                Ok(plain_bytes) => plain_bytes,
-                                Err(reason) => {
-                                    self.refused_announcements.note(reason, from);
-                                    continue;
-                                }
-                            }
-                        }
-                        None => datagram.len(),
-                    };
-                    if let Ok(Datagram::Announcement(announcement)) =
-                        Datagram::decode(&datagram[..plain_bytes])
-                    {
-                        selected |= self.directory.heard(now, announcement, from);
+                    let plain = announced.open(membership.as_deref(), from, datagram);
+                    if let Some(Ok(Datagram::Announcement(announcement))) = plain.map(Datagram::decode) {
+                        selected |= directory.heard(now, announcement, from);
                     }
                 }
             }
@@ -595,7 +579,7 @@ impl Agent {
         let Some(membership) = self.keys.look(now) else { return };
         let (now, wall) = clock::pair();
         self.reply.adopt(&membership);
-        self.opener.keep_only(&membership.keys);
+        self.announced.keep_only(&membership.keys);
         for gate in self.ports.values_mut().filter_map(|port| port.gate.as_mut()) {
             gate.adopt(now, &membership, wall);
         }

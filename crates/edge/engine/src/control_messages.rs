@@ -1,35 +1,58 @@
-//! Reports, requests and announcements that are not taken on a secured bus: counted by reason, and told once for each.
+//! Reports, requests and announcements as they arrive: on a secured bus they are opened, and those that are not taken are
+//! counted by reason and told once for each.
 
 use std::fmt;
 use std::net::SocketAddr;
 
-use cast::secure::{Unauthentic, UnauthenticCounts};
+use cast::secure::{ControlOpener, Unauthentic, UnauthenticCounts};
+use keys::{KeySet, Membership};
+use sys::clock;
 
-/// The messages of one kind that an agent refused.
+/// The messages of one kind that an agent receives.
 #[derive(Debug)]
-pub(crate) struct RefusedMessages {
+pub(crate) struct ControlMessages {
     kind: &'static str,
+    opener: ControlOpener,
+    /// Messages that were not taken.
     counts: UnauthenticCounts,
 }
 
 /// A refusal in words, and on a second line what to do about it.
 struct Told(&'static str, Unauthentic, SocketAddr);
 
-impl RefusedMessages {
+impl ControlMessages {
     /// `kind` names the messages in the plural.
     pub(crate) fn new(kind: &'static str) -> Self {
-        Self { kind, counts: UnauthenticCounts::default() }
+        Self { kind, opener: ControlOpener::default(), counts: UnauthenticCounts::default() }
     }
 
     pub(crate) const fn counts(&self) -> UnauthenticCounts {
         self.counts
     }
 
-    /// Counts a message, and logs the first of each reason.
-    pub(crate) fn note(&mut self, reason: Unauthentic, from: SocketAddr) {
-        if let Some(told) = self.count(reason, from) {
-            tracing::warn!("{told}");
+    /// Returns the plain message in `bytes`, `None` if it is not taken; the first of each reason is logged. Without a
+    /// membership messages are clear.
+    pub(crate) fn open<'a>(
+        &mut self,
+        membership: Option<&Membership>,
+        from: SocketAddr,
+        bytes: &'a mut [u8],
+    ) -> Option<&'a [u8]> {
+        let Some(membership) = membership else { return Some(bytes) };
+        match self.opener.open(&membership.keys, clock::wall(), bytes) {
+            Ok(plain_bytes) => Some(&bytes[..plain_bytes]),
+            Err(reason) => {
+                if let Some(told) = self.count(reason, from) {
+                    tracing::warn!("{told}");
+                }
+                None
+            }
         }
+    }
+
+    /// Forgets senders whose secrets the member no longer has.
+    pub(crate) fn keep_only(&mut self, keys: &KeySet) {
+        self.opener.keep_only(keys);
     }
 
     fn count(&mut self, reason: Unauthentic, from: SocketAddr) -> Option<Told> {
@@ -67,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_first_of_each_reason_is_told_with_a_remedy_and_all_are_counted() {
-        let mut refused = RefusedMessages::new("announcements");
+        let mut refused = ControlMessages::new("announcements");
         let from = SocketAddr::from(([192, 0, 2, 7], 7_400));
         let mut told = |reason| refused.count(reason, from).map(|told| told.to_string());
         let clear = told(Unauthentic::Clear).unwrap();
