@@ -1,5 +1,5 @@
 //! Reports, requests and announcements as they arrive: on a secured bus they are opened, and those that are not taken are
-//! counted by reason and told once for each.
+//! counted by reason and told once for each. Without keys, secured ones are told once.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use cast::secure::{ControlOpener, Unauthentic, UnauthenticCounts};
 use keys::{KeySet, Membership};
 use sys::clock;
+use wire::SecuredHead;
 
 /// The messages of one kind that an agent receives.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(crate) struct ControlMessages {
     opener: ControlOpener,
     /// Messages that were not taken.
     counts: UnauthenticCounts,
+    /// Without keys: secured messages were told.
+    is_secured_told: bool,
 }
 
 /// A refusal in words, and on a second line what to do about it.
@@ -23,7 +26,8 @@ struct Told(&'static str, Unauthentic, SocketAddr);
 impl ControlMessages {
     /// `kind` names the messages in the plural.
     pub(crate) fn new(kind: &'static str) -> Self {
-        Self { kind, opener: ControlOpener::default(), counts: UnauthenticCounts::default() }
+        let (opener, counts) = (ControlOpener::default(), UnauthenticCounts::default());
+        Self { kind, opener, counts, is_secured_told: false }
     }
 
     pub(crate) const fn counts(&self) -> UnauthenticCounts {
@@ -31,14 +35,19 @@ impl ControlMessages {
     }
 
     /// Returns the plain message in `bytes`, `None` if it is not taken; the first of each reason is logged. Without a
-    /// membership messages are clear.
+    /// membership messages are as they are; the first secured one is logged.
     pub(crate) fn open<'a>(
         &mut self,
         membership: Option<&Membership>,
         from: SocketAddr,
         bytes: &'a mut [u8],
     ) -> Option<&'a [u8]> {
-        let Some(membership) = membership else { return Some(bytes) };
+        let Some(membership) = membership else {
+            if let Some(told) = self.tell_secured(from, bytes) {
+                tracing::warn!("{told}");
+            }
+            return Some(bytes);
+        };
         match self.opener.open(&membership.keys, clock::wall(), bytes) {
             Ok(plain_bytes) => Some(&bytes[..plain_bytes]),
             Err(reason) => {
@@ -53,6 +62,20 @@ impl ControlMessages {
     /// Forgets senders whose secrets the member no longer has.
     pub(crate) fn keep_only(&mut self, keys: &KeySet) {
         self.opener.keep_only(keys);
+    }
+
+    /// Returns the notice of a secured message without keys, once.
+    fn tell_secured(&mut self, from: SocketAddr, bytes: &[u8]) -> Option<String> {
+        if self.is_secured_told || SecuredHead::read(bytes).is_none() {
+            return None;
+        }
+        self.is_secured_told = true;
+        Some(format!(
+            "{} from {} are secured, and this process has no keys: it cannot read them\n\
+             give it the keys of its station (bus option keys=FILE; see tallycast keys)",
+            self.kind,
+            from.ip()
+        ))
     }
 
     fn count(&mut self, reason: Unauthentic, from: SocketAddr) -> Option<Told> {
@@ -87,6 +110,23 @@ impl fmt::Display for Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::send::tests::secured_datagram;
+
+    #[test]
+    fn without_keys_secured_messages_are_told_once() {
+        let from = SocketAddr::from(([192, 0, 2, 7], 7_400));
+        let secured = secured_datagram();
+        let mut messages = ControlMessages::new("announcements");
+        assert_eq!(messages.tell_secured(from, &[0; 80]), None);
+        let told = messages.tell_secured(from, &secured).unwrap();
+        assert!(told.starts_with("announcements from 192.0.2.7 are secured"), "{told}");
+        assert_eq!(messages.tell_secured(from, &secured), None, "once");
+        assert_eq!(
+            messages.open(None, from, &mut secured.clone()).map(|bytes| bytes.len()),
+            Some(secured.len()),
+            "counted by the decoder"
+        );
+    }
 
     #[test]
     fn the_first_of_each_reason_is_told_with_a_remedy_and_all_are_counted() {
