@@ -17,7 +17,7 @@ macro_rules! eprintln {
 }
 
 /// Variable for the log level: `error`, `warn`, `info`, `debug`, or filters by module.
-const LOG_VARIABLE: &str = "TALLYCAST_LOG";
+pub(crate) const LOG_VARIABLE: &str = "TALLYCAST_LOG";
 
 /// Sends warnings and other requested messages to standard error.
 pub(crate) fn init_tracing() {

@@ -1,9 +1,15 @@
 //! `tallycast demo`: sources, monitor server and recorder on this machine, each in its own process, over real UDP
 //! multicast.
 //!
-//! The processes are in `children`, their command lines in `scene`, the check of their accounts in `verdict`.
+//! The processes are in `children`, their command lines in `scene`, the check of their accounts in `verdict`. A secured
+//! demo has keys and sign-ins of its own (`laboratory`), an attacker (`outsider`), and more to check (`defence`).
 
 mod children;
+mod defence;
+mod forger;
+mod laboratory;
+mod outsider;
+mod plaintext;
 mod scene;
 mod verdict;
 
@@ -15,7 +21,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
+use monitor::Authority;
 use sys::Cancellation;
+use tallycast::Bus;
 use units::text;
 
 use crate::Outcome;
@@ -24,6 +32,9 @@ use crate::quantity::Probability;
 use crate::settings::{self, Sources};
 use crate::signals;
 use children::Children;
+use defence::Defence;
+use laboratory::{Laboratory, Rotations, SignIns};
+use outsider::Outsider;
 use scene::Scene;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -31,8 +42,10 @@ Examples:
   tallycast demo                                          opens the web page; ends with Ctrl-C
   tallycast demo --loss 1%                                with planted loss; the page has a switch for it, too
   tallycast demo --headless --duration 20s --json         the final account of every reader, one object per line
+  tallycast demo --secure                                 with keys, rotations, sign-in, and an attacker
 
-Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive lacks data that were read.";
+Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive lacks data that were read;
+with --secure also if an outsider read or changed anything.";
 
 /// Default address of the web page.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7480";
@@ -59,6 +72,9 @@ pub(crate) struct Arguments {
     /// Plant loss from the start: withhold datagrams with this probability
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     loss: Probability,
+    /// Secure streams and page with keys and passwords made for this demo, and let outsiders attack them
+    #[arg(long)]
+    secure: bool,
     /// Address of the web page
     #[arg(long, value_name = "ADDRESS", value_parser = settings::listen_address)]
     listen: Option<SocketAddr>,
@@ -76,40 +92,110 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let named = sources.load()?.named_bus()?;
     let listen = free_page_address(arguments.listen)?;
     let is_private = named.is_none() && listen.ip().is_loopback();
-    let access = is_private.then(|| without_rules(folder.path())).transpose()?;
     let bus = named.map_or_else(private_bus, Ok)?;
+    let secured = arguments.secure.then(|| Secured::make(&bus)).transpose()?;
+    let access = match &secured {
+        Some(secured) => Some(secured.laboratory.access()),
+        None => is_private.then(|| without_rules(folder.path())).transpose()?,
+    };
+    let tls = secured.as_ref().map(|secured| secured.laboratory.state());
     let control = folder.path().join("inject");
     std::fs::write(&control, arguments.loss.to_string())?;
     let settings = sources.asked_file();
     let scene = Scene {
-        bus: &bus,
+        publishers: secured.as_ref().map_or(&bus, |secured| &secured.publishers),
+        readers: secured.as_ref().map_or(&bus, |secured| &secured.readers),
         settings: settings.as_deref(),
         listen,
         folder: folder.path(),
         control: &control,
         access: access.as_deref(),
+        tls: tls.as_deref(),
         patience: READERS_PATIENCE,
     };
 
     let mut children = Children::default();
     scene.start_readers(&mut children)?;
+    if let Some(secured) = &secured {
+        scene.start_outsiders([&bus, &secured.laboratory.outsiders()], &mut children)?;
+    }
     wait_for_page(listen, &mut children, &cancellation)?;
     scene.start_sources(&mut children)?;
-    tell(&scene, &arguments);
+    let mut attack = secured.as_ref().map(Attack::start).transpose()?;
+    tell(&scene, secured.as_ref(), &arguments)?;
     if !arguments.headless {
-        open_page(listen);
+        open_page(&scene);
     }
 
     let default = arguments.headless.then_some(Duration::from_secs(20));
     let deadline = Deadline::after(arguments.duration.or(default));
     while !deadline.is_over() && !cancellation.wait(deadline.left(POLL_INTERVAL)) {
         children.check()?;
+        attack.as_mut().map_or(Ok(()), |attack| attack.rotations.look())?;
     }
+    let in_use = attack.as_ref().map(|attack| attack.rotations.in_use()).unwrap_or_default();
+    // The attacker goes on while the accounts close.
     children.finish_all(CHILDREN_PATIENCE)?;
-    let verdict = verdict::judge(children.lines(), children.exits(), &scene::READERS);
+    let report = attack.map(|attack| attack.outsider.end()).transpose()?;
+    let of_members = |child: &str| !scene::OUTSIDERS.contains(&child);
+    let (members, outsiders): (Vec<_>, Vec<_>) =
+        children.lines().iter().cloned().partition(|line| of_members(&line.child));
+    let exits: Vec<_> = children.exits().iter().filter(|exit| of_members(&exit.child)).cloned().collect();
+    let verdict = verdict::judge(&members, &exits, &scene::READERS);
     verdict.print(arguments.json)?;
+    let mut is_in_order = verdict.is_in_order();
+    if let Some(report) = report {
+        let defence = Defence {
+            members: &members,
+            outsiders: &outsiders,
+            messages: children.messages(),
+            report,
+            in_use,
+        };
+        is_in_order &= defence.print(arguments.json)?;
+    }
     folder.say_where();
-    Ok(if verdict.is_in_order() { Outcome::Fine } else { Outcome::Found })
+    Ok(if is_in_order { Outcome::Fine } else { Outcome::Found })
+}
+
+/// What a secured demo has in addition: it is gone with its folder.
+struct Secured {
+    laboratory: Laboratory,
+    sign_ins: SignIns,
+    publishers: String,
+    readers: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Secured {
+    fn make(bus: &str) -> anyhow::Result<Self> {
+        let parsed: Bus = bus.parse()?;
+        if parsed.keys.is_some() || !parsed.has_network() {
+            bail!(
+                "a secured demo makes keys of its own, for a udp:// bus\nomit keys= from the bus {}",
+                settings::brief(&parsed)
+            );
+        }
+        let folder = tempfile::Builder::new().prefix("tallycast-demo-keys-").tempdir();
+        let folder = folder.context("cannot create a temporary folder\nset another one with TMPDIR")?;
+        let laboratory = Laboratory::make(folder.path(), bus.to_owned())?;
+        let (sign_ins, publishers) = (laboratory.sign_ins()?, laboratory.publishers());
+        let readers = laboratory.readers();
+        Ok(Self { laboratory, sign_ins, publishers, readers, _folder: folder })
+    }
+}
+
+/// What happens to a secured demo while it runs.
+struct Attack<'a> {
+    outsider: Outsider,
+    rotations: Rotations<'a>,
+}
+
+impl<'a> Attack<'a> {
+    fn start(secured: &'a Secured) -> anyhow::Result<Self> {
+        let outsider = Outsider::start(secured.readers.parse()?)?;
+        Ok(Self { outsider, rotations: Rotations::of(&secured.laboratory) })
+    }
 }
 
 /// Folder of the demo: given by the user, or a temporary one that is removed at the end.
@@ -203,30 +289,37 @@ fn wait_for_page(
     Ok(())
 }
 
-fn tell(scene: &Scene<'_>, arguments: &Arguments) {
-    eprintln!("page      {}", page_at(scene.listen));
-    eprintln!("bus       {}", scene.bus);
+fn tell(scene: &Scene<'_>, secured: Option<&Secured>, arguments: &Arguments) -> anyhow::Result<()> {
+    eprintln!("page      {}", page_of(scene));
+    if let Some(secured) = secured {
+        let authority = Authority::open(&secured.laboratory.state().join("tallycast/tls"))?;
+        eprintln!("authority SHA-256 {}", authority.fingerprint());
+        secured.sign_ins.lines().iter().for_each(|line| eprintln!("{line}"));
+    }
+    eprintln!("bus       {}", scene.readers);
     eprintln!("archive   {}", scene.folder.join(scene::ARCHIVE).display());
-    eprintln!("streams   tallycast ls --bus '{}'", scene.bus);
+    eprintln!("streams   tallycast ls --bus '{}'", scene.readers);
     if !arguments.headless && arguments.duration.is_none() {
         eprintln!("Press Ctrl-C to stop.");
     }
+    Ok(())
 }
 
-/// Returns the address of the page: the monitor server encrypts it on other addresses than loopback.
-fn page_at(listen: SocketAddr) -> String {
-    let scheme = if listen.ip().is_loopback() { "http" } else { "https" };
-    format!("{scheme}://{listen}/")
+/// Returns the address of the page: the monitor server encrypts it on other addresses than loopback, and in a secured demo.
+fn page_of(scene: &Scene<'_>) -> String {
+    let is_clear = scene.listen.ip().is_loopback() && scene.tls.is_none();
+    let scheme = if is_clear { "http" } else { "https" };
+    format!("{scheme}://{}/", scene.listen)
 }
 
 /// Opens the page if there is a desktop; the absence of one is not a failure.
-fn open_page(listen: SocketAddr) {
+fn open_page(scene: &Scene<'_>) {
     let desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|it| std::env::var_os(it).is_some());
     if !desktop {
         return;
     }
     let mut command = std::process::Command::new("xdg-open");
-    command.arg(page_at(listen));
+    command.arg(page_of(scene));
     command
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())

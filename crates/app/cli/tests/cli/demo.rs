@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
+use std::io::BufRead;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::http::{self, Answer};
 use support::ports::{private_bus, private_bus_from_now};
 use support::wait_until;
@@ -198,4 +200,63 @@ fn an_address_that_is_taken_is_said_with_the_way_out() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains(&address) && said.contains("--listen"), "{said}");
+}
+
+/// Messages of readers under attack that a secured demo waits for, each once for either reader and attacked stream.
+const REFUSALS: [&str; 3] = ["(bad tag)", "clear datagrams of", "is secured with secret"];
+
+#[test]
+fn a_secured_demo_refuses_forgeries_rotates_its_secret_and_shows_outsiders_nothing() {
+    let (folder, listen) = (tempfile::tempdir().unwrap(), support::ports::free_address().to_string());
+    let (bus, archive) = (private_bus_from_now(), folder.path().join("archive"));
+    let demo = ["demo", "--secure", "--headless", "--duration", "1h", "--json", "--loss", "1%"];
+    let arguments =
+        [&demo[..], &["--bus", &bus, "--listen", &listen, "--dir", archive.to_str().unwrap()]].concat();
+    let mut command = command(&arguments);
+    // Refusals are told, so that the test knows when there were enough.
+    command.env("TALLYCAST_LOG", "warn").stderr(Stdio::piped());
+    let mut running = Running::of(&mut command, &arguments);
+    let (mut told, mut rotations, mut sign_ins) = ([0; 3], 0, Vec::new());
+    for line in running.take_errors().lines().map_while(Result::ok) {
+        for (count, refusal) in told.iter_mut().zip(REFUSALS) {
+            *count += u32::from(line.contains(refusal));
+        }
+        rotations += u32::from(line.starts_with("rotation "));
+        sign_ins.extend(["viewer", "operator", "admin", "tct_"].into_iter().filter(|it| line.contains(it)));
+        if told.iter().all(|count| *count >= 4) && rotations >= 2 {
+            break;
+        }
+    }
+    assert_eq!(sign_ins, ["viewer", "operator", "admin", "tct_"]);
+    running.signal(Signal::INT);
+    let (status, mut lines) = running.wait();
+    assert!(status.success(), "{status}: {lines:?}");
+    let defence = lines.pop().unwrap();
+    assert_eq!((&defence["event"], &defence["complaints"]), (&json!("defence"), &json!([])), "{defence}");
+    for reader in ["monitor", "recorder"] {
+        for reason in ["bad_tag", "clear", "no_key", "replayed"] {
+            assert!(defence["refused"][reader][reason].as_u64() > Some(0), "{reader} {reason}: {defence}");
+        }
+    }
+    assert_eq!(
+        (&defence["clear_datagrams"], &defence["rotations"].as_array().unwrap().len()),
+        (&json!(0), &1)
+    );
+    let outsiders = defence["outsiders"].as_array().unwrap();
+    let told = |outsider: &Value| outsider["told"].to_string();
+    assert!(outsiders.len() == 2 && outsiders.iter().all(|outsider| outsider["events"] == 0), "{defence}");
+    assert!(told(&outsiders[0]).contains("this process has no keys"), "{defence}");
+    assert!(told(&outsiders[1]).contains("are refused (no key)"), "{defence}");
+    let accounts = accounts(&lines);
+    for reader in ["monitor", "recorder"] {
+        assert!(accounts.contains(&(reader, "signal/ecg")) && accounts.contains(&(reader, "test/chirp")));
+    }
+}
+
+#[test]
+fn a_secured_demo_on_a_bus_that_has_keys_already_is_refused_with_the_remedy() {
+    let bus = format!("{}&keys=/nowhere.keys", private_bus());
+    let output = run(&["demo", "--secure", "--headless", "--bus", &bus]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("omit keys= from the bus"), "{said}");
 }

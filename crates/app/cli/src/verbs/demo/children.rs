@@ -3,6 +3,7 @@
 //! Each holds the read end of a pipe as its standard input and ends, in order, when that closes. This program closes it
 //! to end a child; the system closes it however this program ends. The output of a child is kept.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -21,10 +22,14 @@ pub(super) enum Role {
     Source,
     Monitor,
     Recorder,
+    /// A reader of a secured demo that must get nothing.
+    Outsider,
 }
 
 /// Publishers end before their readers: the monitor server publishes derived streams.
-const ORDER_OF_ENDING: [Role; 3] = [Role::Source, Role::Monitor, Role::Recorder];
+const ORDER_OF_ENDING: [Role; 4] = [Role::Source, Role::Monitor, Role::Recorder, Role::Outsider];
+/// Lines of an outsider's messages that are kept.
+const KEPT_MESSAGES: usize = 20;
 
 /// A line of JSON that a child printed.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,6 +55,7 @@ pub(super) struct Children {
     running: Vec<Running>,
     lines: Vec<Line>,
     exits: Vec<Exit>,
+    messages: Vec<(String, Vec<String>)>,
 }
 
 struct Running {
@@ -59,6 +65,8 @@ struct Running {
     /// Dropping it asks the child to end.
     leash: Option<ChildStdin>,
     output: Option<JoinHandle<Vec<Value>>>,
+    /// Messages of an outsider; others show theirs themselves.
+    messages: Option<JoinHandle<Vec<String>>>,
 }
 
 impl Children {
@@ -69,15 +77,30 @@ impl Children {
         name: &str,
         arguments: impl Iterator<Item = &'a str>,
     ) -> anyhow::Result<()> {
+        self.start_with(role, name, arguments, &[])
+    }
+
+    /// Starts this program with other arguments and environment variables.
+    pub(super) fn start_with<'a>(
+        &mut self,
+        role: Role,
+        name: &str,
+        arguments: impl Iterator<Item = &'a str>,
+        variables: &[(&str, &OsStr)],
+    ) -> anyhow::Result<()> {
         let program = std::env::current_exe().context("cannot find the executable of this program")?;
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).envs(variables.iter().copied());
+        if role == Role::Outsider {
+            command.stderr(Stdio::piped());
+        }
         // Ctrl-C is for the demo alone: it ends its children in their order.
         command.process_group(0);
         let mut process = command.spawn().with_context(|| format!("{name} cannot be started"))?;
         let leash = process.stdin.take();
         let output = process.stdout.take().map(|output| std::thread::spawn(move || objects_in(output)));
-        self.running.push(Running { role, name: name.to_owned(), process, leash, output });
+        let messages = process.stderr.take().map(|errors| std::thread::spawn(move || first_lines(errors)));
+        self.running.push(Running { role, name: name.to_owned(), process, leash, output, messages });
         Ok(())
     }
 
@@ -108,6 +131,11 @@ impl Children {
         &self.exits
     }
 
+    /// Returns what the outsiders that have ended were told, by their names.
+    pub(super) fn messages(&self) -> &[(String, Vec<String>)] {
+        &self.messages
+    }
+
     fn finish(&mut self, role: Role, patience: Duration) -> anyhow::Result<()> {
         let began = Instant::now();
         let (mut ending, staying): (Vec<_>, Vec<_>) =
@@ -119,6 +147,8 @@ impl Children {
             let output = child.output.take().map(JoinHandle::join);
             let values = output.transpose().unwrap_or_default().unwrap_or_default();
             let name = child.name.clone();
+            let messages = child.messages.take().map(|messages| messages.join().unwrap_or_default());
+            self.messages.extend(messages.map(|messages| (name.clone(), messages)));
             self.exits.push(Exit { child: name.clone(), code });
             self.lines.extend(values.into_iter().map(|value| Line { child: name.clone(), value }));
         }
@@ -162,4 +192,15 @@ impl Drop for Running {
 fn objects_in(output: impl std::io::Read) -> Vec<Value> {
     let lines = BufReader::new(output).lines().map_while(Result::ok);
     lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
+}
+
+/// Reads to the end, and keeps the first lines.
+fn first_lines(errors: impl std::io::Read) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in BufReader::new(errors).lines().map_while(Result::ok) {
+        if lines.len() < KEPT_MESSAGES {
+            lines.push(line);
+        }
+    }
+    lines
 }
