@@ -19,7 +19,10 @@ from tallycast._subscriber import Subscriber
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """A stream that can be read. ``reach`` is the one that a reader here would use: ``shm`` or ``udp``."""
+    """A stream that can be read.
+
+    ``reach`` is the one that a reader here would use, ``shm`` or ``udp``; ``level`` is ``group`` on a bus with keys, else ``clear``.
+    """
 
     name: str
     dtype: np.dtype[Any]
@@ -28,15 +31,16 @@ class StreamInfo:
     elements_per_sample: int
     station: str
     reach: str
+    level: str
 
 
 class Streams(_html.Listing[StreamInfo]):
     """Streams in a list, which a notebook shows as a table."""
 
-    _head = ("stream", "channels", "dtype", "samples/s", "station", "reach")
+    _head = ("stream", "channels", "dtype", "samples/s", "station", "reach", "level")
 
     def _row(self, it: StreamInfo) -> tuple[object, ...]:
-        return it.name, it.channels, it.dtype, it.rate, it.station, it.reach
+        return it.name, it.channels, it.dtype, it.rate, it.station, it.reach, it.level
 
 
 @of_arguments()
@@ -54,7 +58,14 @@ def streams(timeout: float = 1.2, bus: str | None = None) -> list[StreamInfo]:
         dtype = np.dtype(_NUMPY[row["dtype"]])
         made.append(
             StreamInfo(
-                row["name"], dtype, rate, row["channels"], row["elements_per_sample"], row["station"], row["reach"]
+                name=row["name"],
+                dtype=dtype,
+                rate=rate,
+                channels=row["channels"],
+                elements_per_sample=row["elements_per_sample"],
+                station=row["station"],
+                reach=row["reach"],
+                level=row["level"],
             )
         )
     return made

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use sample::ColumnGrid;
 use serde::Serialize;
+use tallycast::Level;
 use units::{SampleRate, WallTime};
 
 use crate::admission::Visitor;
@@ -26,8 +27,8 @@ const SPARK_SECONDS: u32 = 60;
 const DERIVED_LABELS: [&str; 2] = ["expression", "operator"];
 
 /// The shared list.
-#[derive(Default)]
 pub(crate) struct Catalogue {
+    level: Level,
     latest: Mutex<Option<(Instant, Listed)>>,
 }
 
@@ -44,6 +45,11 @@ struct Listed {
 type Part = (Visitor, Arc<str>);
 
 impl Catalogue {
+    /// All streams of a monitor have the `level` of its bus.
+    pub(crate) fn new(level: Level) -> Self {
+        Self { level, latest: Mutex::default() }
+    }
+
     /// Returns the list of the streams that a visitor may read as a JSON array, at most half a second old.
     pub(crate) fn streams(&self, history: &History, visitor: &Visitor) -> Arc<str> {
         let listed = self.listed(history);
@@ -61,7 +67,7 @@ impl Catalogue {
             return list.clone();
         }
         let each = history.streams().into_iter().map(|slot| {
-            let stream = describe(&slot, now);
+            let stream = describe(&slot, self.level, now);
             let json = serde_json::to_string(&stream).expect("plain numbers and text");
             (stream.stream, json)
         });
@@ -103,6 +109,7 @@ struct StreamJson {
     rate: SampleRate,
     elements_per_sample: u32,
     station: String,
+    level: &'static str,
     labels: BTreeMap<String, String>,
     derived: bool,
     channels: Vec<ChannelJson>,
@@ -129,7 +136,7 @@ struct ChannelJson {
     first_element: usize,
 }
 
-fn describe(slot: &StreamSlot, now: Moment) -> StreamJson {
+fn describe(slot: &StreamSlot, level: Level, now: Moment) -> StreamJson {
     let memory = slot.memory();
     let (info, schema) = (&memory.info, &memory.info.schema);
     let channels = schema.channels.iter().enumerate().map(|(place, channel)| {
@@ -151,6 +158,7 @@ fn describe(slot: &StreamSlot, now: Moment) -> StreamJson {
         rate: schema.rate,
         elements_per_sample: schema.elements_per_sample(),
         station: info.station.clone(),
+        level: level.name(),
         labels: schema.labels.clone(),
         derived: DERIVED_LABELS.iter().any(|label| schema.labels.contains_key(*label)),
         channels: channels.collect(),
@@ -202,7 +210,7 @@ mod tests {
     fn a_part_is_kept_for_visitors_with_equal_rights_alone() {
         let history = History::default();
         history.begin(&Arc::new(scene::info("lab/x", 10)), clock::now());
-        let listed = Catalogue::default().listed(&history);
+        let listed = Catalogue::new(Level::Group).listed(&history);
         let (all, none) = (visitor("127.0.0.1:0"), visitor("192.0.2.7:0"));
         for _ in 0..2 {
             assert_eq!((listed.part(&none).as_ref(), listed.part(&all)), ("[]", Arc::clone(&listed.whole)));
@@ -216,7 +224,8 @@ mod tests {
         let history = History::default();
         history.begin(&Arc::new(scene::info("lab/x", 10)), clock::now());
         let listed = || {
-            serde_json::from_str::<serde_json::Value>(&Catalogue::default().listed(&history).whole).unwrap()
+            serde_json::from_str::<serde_json::Value>(&Catalogue::new(Level::Group).listed(&history).whole)
+                .unwrap()
         };
         assert_eq!(listed()[0].get("unauthentic_datagrams"), None);
         history.unauthentic_is(
@@ -236,7 +245,7 @@ mod tests {
         block.t0 = now.wall.offset(-2_000_000_000);
         history.block(&block, now);
         let list: serde_json::Value =
-            serde_json::from_str(&Catalogue::default().listed(&history).whole).unwrap();
+            serde_json::from_str(&Catalogue::new(Level::Group).listed(&history).whole).unwrap();
         let stream = &list[0];
         assert_eq!((stream["stream"].as_str(), stream["health"].as_str()), (Some("lab/x"), Some("ok")));
         assert_eq!(

@@ -66,6 +66,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
     }
     let (commands, orders) = channel();
     let shared = Arc::new(Shared::new(Parts {
+        level: config.node.level(),
         store: config.history.clone(),
         inject: config.inject.clone(),
         started: clock::wall(),

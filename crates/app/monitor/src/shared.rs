@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tallycast::Level;
 use tokio::sync::{Semaphore, watch};
 use units::WallTime;
 
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
 
 /// Initial parts of a monitor, apart from those that begin empty.
 pub(crate) struct Parts {
+    /// Level of the streams.
+    pub(crate) level: Level,
     pub(crate) store: Option<Arc<dyn HistoryStore>>,
     pub(crate) inject: Option<Arc<dyn InjectControl>>,
     pub(crate) started: WallTime,
@@ -63,7 +66,7 @@ impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
             history: History::default(),
-            catalogue: Catalogue::default(),
+            catalogue: Catalogue::new(parts.level),
             store: parts.store,
             store_reads: Arc::new(Semaphore::new(MAX_STORE_READS)),
             inject: parts.inject,

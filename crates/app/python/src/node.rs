@@ -136,6 +136,7 @@ pub(crate) fn streams(
 ) -> PyResult<String> {
     let node = node(py, bus.as_deref(), None)?;
     let patience = Duration::try_from_secs_f64(timeout).map_err(|error| config(py, &error))?;
+    let level = node.level().name();
     let (announced, on_host) = py.detach(move || (node.streams(patience), node.streams_on_host()));
     let announced = announced.map_err(|error| config(py, &error))?;
     let mut rows = BTreeMap::new();
@@ -143,7 +144,7 @@ pub(crate) fn streams(
         let row = json!({
             "name": it.name.as_str(), "station": it.station, "dtype": it.dtype.name(),
             "rate": it.rate,
-            "channels": it.channels, "elements_per_sample": it.elements_per_sample, "reach": "udp",
+            "channels": it.channels, "elements_per_sample": it.elements_per_sample, "reach": "udp", "level": level,
         });
         rows.insert(it.name.to_string(), row);
     }
@@ -153,6 +154,7 @@ pub(crate) fn streams(
         row["station"] = json!(description.station);
         row["channels"] = json!(description.schema.channels.len());
         row["reach"] = json!(reach.hop());
+        row["level"] = json!(level);
         rows.insert(description.name.to_string(), row);
     }
     said::tell(py)?;

@@ -49,6 +49,7 @@ mod event;
 mod flow;
 mod host_agent;
 mod host_view;
+mod level;
 mod node;
 mod publisher;
 mod publisher_json;
@@ -78,6 +79,7 @@ pub use host_agent::HostAgent;
 pub use host_view::{Reach, Start};
 pub use keyring::KeyringError;
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
+pub use level::Level;
 pub use node::{
     KeyState, LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder, check_station, host_name,
 };

@@ -23,6 +23,7 @@ use wire::Description;
 
 use crate::bus::{Bus, BusError};
 use crate::host_view::{HostView, Reach, Start};
+use crate::level::Level;
 use crate::publisher::PublisherBuilder;
 use crate::subscriber::{Pinned, Subscriber, SubscriberConfig};
 
@@ -376,6 +377,12 @@ impl Node {
     pub fn ports(&self) -> Vec<PortStatus> {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         agent.map_or_else(Vec::new, |agent| agent.ports())
+    }
+
+    /// Returns the level of the streams that this process publishes, lists and reads; it refuses those of another.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        if self.inner.keyring.is_some() { Level::Group } else { Level::Clear }
     }
 
     /// Returns the state of the keys; `None` on a bus without keys.

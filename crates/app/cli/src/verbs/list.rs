@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use serde_json::json;
-use tallycast::{Announced, Bus, Dtype, OnHost, Reach, SampleRate, StreamId, Withheld};
+use tallycast::{Announced, Bus, Dtype, Level, OnHost, Reach, SampleRate, StreamId, Withheld};
 use units::text;
 
 use crate::Outcome;
@@ -59,13 +59,13 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         announced => announced?,
     };
     let withheld = node.streams_withheld();
-    let rows = rows(&announced, &node.streams_on_host(), &withheld, node.bus());
+    let (rows, level) = (rows(&announced, &node.streams_on_host(), &withheld, node.bus()), node.level());
     if arguments.json {
         for row in &rows {
-            print_line(&object(row))?;
+            print_line(&object(row, level))?;
         }
     } else {
-        print_table(&rows)?;
+        print_table(&rows, level)?;
     }
     // Announced streams state this in their rows.
     let mut unseen: BTreeMap<Withheld, usize> = BTreeMap::new();
@@ -154,7 +154,7 @@ fn why(local: &OnHost) -> String {
     format!("{}: process {}", local.reach.why(), local.pid)
 }
 
-fn object(row: &Row) -> serde_json::Value {
+fn object(row: &Row, level: Level) -> serde_json::Value {
     json!({
         "stream": row.name,
         "id": row.id.to_string(),
@@ -166,21 +166,22 @@ fn object(row: &Row) -> serde_json::Value {
         "station": row.station,
         "group": row.network.map(|(group, _)| group.to_string()),
         "from": row.network.map(|(_, from)| from.to_string()),
+        "level": level.name(),
         "reach": row.reach.hop(),
         "why": row.why,
         "age_ns": u64::try_from(row.age.as_nanos()).unwrap_or(u64::MAX),
     })
 }
 
-fn print_table(rows: &[Row]) -> std::io::Result<()> {
+fn print_table(rows: &[Row], level: Level) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
-    for line in if rows.is_empty() { Vec::new() } else { table(rows).lines(layout::width()) } {
+    for line in if rows.is_empty() { Vec::new() } else { table(rows, level).lines(layout::width()) } {
         writeln!(output, "{line}")?;
     }
     Ok(())
 }
 
-fn table(rows: &[Row]) -> Table<8> {
+fn table(rows: &[Row], level: Level) -> Table<9> {
     let mut table = Table::new([
         ("STREAM", Align::Left),
         ("SAMPLES/S", Align::Right),
@@ -189,6 +190,7 @@ fn table(rows: &[Row]) -> Table<8> {
         ("STATION", Align::Left),
         ("GROUP", Align::Left),
         ("AGE", Align::Left),
+        ("LEVEL", Align::Left),
         ("REACH", Align::Left),
     ]);
     for row in rows {
@@ -200,6 +202,7 @@ fn table(rows: &[Row]) -> Table<8> {
             row.station.clone(),
             row.network.map_or_else(|| "-".to_owned(), |(group, _)| group.to_string()),
             brief(row.age),
+            level.to_string(),
             format!("{} ({})", row.reach.hop(), row.why),
         ]);
     }

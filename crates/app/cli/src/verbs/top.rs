@@ -15,7 +15,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
 use sys::{Cancellation, Interest, Poller, clock};
 use tallycast::{
-    HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
+    HeardReports, Level, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
 };
 use units::text;
 
@@ -66,6 +66,7 @@ pub(crate) struct Arguments {
 struct Line {
     account: StreamAccount,
     reach: Reach,
+    level: Level,
     samples_per_s: f64,
     bytes_per_s: f64,
     readers: Vec<OtherReader>,
@@ -81,11 +82,11 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let first = patterns.next().unwrap_or_else(|| "**".to_owned());
     let builder = patterns.fold(node.subscriber(first), tallycast::SubscriberBuilder::pattern);
     let mut subscriber = builder.reader("top").open()?;
-    let mut heard = node.heard_reports();
+    let (mut heard, level) = (node.heard_reports(), node.level());
     let cancellation = signals::cancellation()?;
     let is_view = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if is_view && !arguments.json && !arguments.plain && arguments.snapshots.is_none() {
-        view_until_ended(&mut subscriber, &mut heard, arguments, &cancellation)?;
+        view_until_ended((&mut subscriber, level), &mut heard, arguments, &cancellation)?;
         return Ok(Outcome::Fine);
     }
     let (mut seen_any, mut flows) = (false, Flows::default());
@@ -93,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     for snapshot in 1.. {
         read_for(&mut subscriber, end.left(arguments.interval), &cancellation, &mut flows);
         let now = Instant::now();
-        let lines = lines(&subscriber, &mut heard, &flows, now);
+        let lines = lines((&subscriber, level), &mut heard, &flows, now);
         flows.begin(now);
         seen_any |= !lines.is_empty();
         if arguments.json {
@@ -157,7 +158,7 @@ const KEY_INTERVAL: Duration = Duration::from_millis(50);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 fn view_until_ended(
-    subscriber: &mut Subscriber,
+    (subscriber, level): (&mut Subscriber, Level),
     heard: &mut HeardReports,
     arguments: &Arguments,
     cancellation: &Cancellation,
@@ -175,7 +176,7 @@ fn view_until_ended(
         let now = Instant::now();
         let took = now.duration_since(began);
         if took >= interval {
-            let lines = lines(subscriber, heard, &flows, now);
+            let lines = lines((subscriber, level), heard, &flows, now);
             flows.begin(now);
             began = now;
             state.see(snapshots.take(&lines, took));
@@ -194,7 +195,12 @@ fn read_for(subscriber: &mut Subscriber, interval: Duration, cancellation: &Canc
     }
 }
 
-fn lines(subscriber: &Subscriber, heard: &mut HeardReports, flows: &Flows, now: Instant) -> Vec<Line> {
+fn lines(
+    (subscriber, level): (&Subscriber, Level),
+    heard: &mut HeardReports,
+    flows: &Flows,
+    now: Instant,
+) -> Vec<Line> {
     heard.look();
     let reaches: BTreeMap<StreamId, Reach> = subscriber.reaches().into_iter().collect();
     let line = |account: StreamAccount| {
@@ -202,7 +208,7 @@ fn lines(subscriber: &Subscriber, heard: &mut HeardReports, flows: &Flows, now: 
         let reach = reaches.get(&account.id).copied().unwrap_or(Reach::Udp);
         let readers = heard.of(account.id, account.epoch);
         let readers = readers.into_iter().map(|reader| OtherReader::of(reader, heard.age(reader))).collect();
-        Line { samples_per_s, bytes_per_s, account, reach, readers }
+        Line { samples_per_s, bytes_per_s, account, reach, level, readers }
     };
     let mut lines: Vec<Line> = subscriber.accounts_without_gaps().into_iter().map(line).collect();
     lines.sort_by(|a, b| a.account.stream.cmp(&b.account.stream));
@@ -214,6 +220,7 @@ fn object(line: &Line) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.insert("event".to_owned(), json!("look"));
         fields.insert("reach".to_owned(), json!(line.reach.hop()));
+        fields.insert("level".to_owned(), json!(line.level.name()));
         fields.insert("why".to_owned(), json!(line.reach.why()));
         fields.insert("samples_per_s".to_owned(), json!(line.samples_per_s));
         fields.insert("bytes_per_s".to_owned(), json!(line.bytes_per_s));
@@ -231,13 +238,14 @@ fn print_table(lines: &[Line]) -> std::io::Result<()> {
     output.flush()
 }
 
-fn table(lines: &[Line]) -> Table<6> {
+fn table(lines: &[Line]) -> Table<7> {
     let mut table = Table::new([
         ("STREAM", Align::Left),
         ("SAMPLES/S", Align::Right),
         ("PER S", Align::Right),
         ("DELIVERED", Align::Right),
         ("LOST", Align::Left),
+        ("LEVEL", Align::Left),
         ("REACH", Align::Left),
     ]);
     for line in lines {
@@ -249,6 +257,7 @@ fn table(lines: &[Line]) -> Table<6> {
             size,
             line.account.account.elements.delivered.to_string(),
             layout::wrapped(&lost_text(&line.account), LOST_WIDTH).join("\n"),
+            line.level.to_string(),
             format!("{} ({})", line.reach.hop(), line.reach.why()),
         ]);
     }

@@ -17,6 +17,7 @@ mod program;
 mod query;
 mod reaches;
 mod refusals;
+mod secured;
 mod streams;
 mod top;
 mod transfer;

@@ -152,11 +152,12 @@ fn streams(lines: &[Line]) -> Table {
             per_second(line.bytes_per_s / 1e6),
             count(rows.delivered),
             Field::number(lost_text(&line.account), rows.missing() as f64),
+            Field::text(line.level.to_string()),
             Field::text(format!("{} ({})", line.reach.hop(), line.reach.why())),
         ]
     };
     Table {
-        heads: &["STREAM", "SAMPLES/S", "MB/S", "DELIVERED", "LOST", "REACH"],
+        heads: &["STREAM", "SAMPLES/S", "MB/S", "DELIVERED", "LOST", "LEVEL", "REACH"],
         rows: lines.iter().map(row).collect(),
     }
 }
