@@ -72,7 +72,7 @@ impl ControlMessages {
         self.is_secured_told = true;
         Some(format!(
             "{} from {} are secured, and this process has no keys: it cannot read them\n\
-             give it the keys of its station (bus option keys=FILE; see tallycast keys)",
+             give it the keys of its station (bus option keys=FILE), made with tallycast keys add",
             self.kind,
             from.ip()
         ))
