@@ -45,10 +45,10 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
 
 /** Somebody forges this stream. */
 const FORGED = 'test/chirp';
-/** What of it was not authentic. @param {Signal} s */
-const unauthentic = (s) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345, replayed: 34, wrong_sender: 0, clear: 0 } } : {});
+/** What of it was not authentic. @param {Signal} s @param {number} more */
+const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 } } : {});
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean}} Options `spoil`: every n-th frame cannot be read */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -66,9 +66,18 @@ class Bus {
     this.fullDisk = options.fullDisk ?? false;
     this.archive = options.archive ?? true;
     this.insecure = options.insecure ?? false;
+    this.attack = options.attack ?? false;
     // With users: nobody reads before `ada` has signed in, who may not derive.
     this.users = options.users ?? false;
     this.visitor = '';
+  }
+
+  /** Closes the open pages. */
+  onSignOut = () => {};
+
+  /** Forgeries since the server began, a thousand a second. */
+  forged() {
+    return this.attack ? Number((wallNow() - this.started) / (SECOND / 1000n)) : 0;
   }
 
   session() {
@@ -109,13 +118,13 @@ class Bus {
     const edge = this.edge(s, now);
     return {
       stream: s.name, epoch: `${this.joined}`, state: 'open', dtype: s.dtype, rate: { numerator: s.rate, denominator: 1 },
-      elements_per_sample: s.channels.length, station: s.station, labels: s.derived ? { derived: 'yes' } : {}, derived: s.derived === true,
+      elements_per_sample: s.channels.length, station: s.station, level: s.name.startsWith('host/') ? 'clear' : 'group', labels: s.derived ? { derived: 'yes' } : {}, derived: s.derived === true,
       channels: s.channels.map((c, i) => ({ ...c, shape: [], elements: 1, first_element: i })),
       first_index: 0, next_index: Number(indexAt(s, edge) - indexAt(s, this.joined)), newest_ns: edge, age_ns: now - edge,
       samples_per_s: s.silent ? 0 : s.rate, lost_elements: lost, lost_last_hour_elements: lost,
       unsettled_elements: recent.filter((h) => !h.settled).reduce((sum, h) => sum + h.samples, 0),
       health: s.silent ? 'stale' : losing ? 'losing' : 'ok',
-      ...(s.name === FORGED ? { unauthentic_datagrams: 12_379 } : {}),
+      ...(s.name === FORGED ? { unauthentic_datagrams: 12_379 + this.forged() } : {}),
       ...(sparks ? { spark: this.spark(s, now) } : {}),
     };
   }
@@ -173,7 +182,7 @@ class Bus {
       stream: s.name, epoch: `${this.joined}`, reader: 'monitor', leg: 'udp', state: 'open',
       datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
       elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
-      settled_early: 0, socket: this.socket(lost), ...unauthentic(s), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
+      settled_early: 0, socket: this.socket(lost), ...unauthentic(s, this.forged()), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
     };
   }
 
@@ -348,6 +357,7 @@ function answer(bus, url, method, body) {
       return [200, {}];
     case 'POST /api/sign-out':
       bus.visitor = '';
+      bus.onSignOut();
       return [200, {}];
     case 'GET /api/streams':
       return [200, { server: bus.server(), streams: bus.all.map((each) => bus.describe(each, now, true)) }];
@@ -424,6 +434,7 @@ export async function startFakeServer(options = {}) {
     socket.on('close', () => viewers.delete(viewer));
     return undefined;
   });
+  bus.onSignOut = () => viewers.forEach((viewer) => viewer.socket.close(1008, 'ask again: the session has ended'));
   let beat = 0;
   const timers = [
     setInterval(() => viewers.forEach((v) => v.tick()), FRAME_MS),

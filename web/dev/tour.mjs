@@ -38,6 +38,11 @@ const STATES = {
   disk: { options: { fullDisk: true } },
   empty: { options: { streams: 0 } },
   refused: { options: { forbid: true } },
+  signin: { options: { users: true } },
+  wrong: { options: { users: true }, act: (page) => signIn(page, 'difference engine') },
+  attack: { options: { attack: true }, query: '?span=10s&plot=test/chirp:a', act: (page) => page.keyboard.press('a') },
+  flood: { options: { attack: true }, query: '?span=10s&plot=test/chirp:a' },
+  closed: { options: { users: true }, query: '?span=10s&plot=test/chirp:a', act: closed },
   older: { options: { pageProtocol: 0 } },
 };
 
@@ -73,4 +78,19 @@ async function back(page) {
 async function unfold(page) {
   if (!await page.locator('#list').isVisible()) await page.keyboard.press('l');
   await page.locator('#sources details').evaluateAll((all) => all.forEach((each) => each.setAttribute('open', '')));
+}
+
+/** @param {Page} page @param {string} password */
+async function signIn(page, password) {
+  await page.getByLabel('User').fill('ada');
+  await page.getByLabel('Password').fill(password);
+  await page.keyboard.press('Enter');
+}
+
+/** Signed in, and then out from elsewhere: the page is closed. @param {Page} page */
+async function closed(page) {
+  await signIn(page, 'analytical engine');
+  await page.locator('html[data-connection=open]').waitFor();
+  await page.evaluate(() => fetch('/api/sign-out', { method: 'POST' }));
+  await page.locator('#sign-in').waitFor();
 }

@@ -9,10 +9,11 @@ import { Live, type Connection } from './live';
 import { gapOfDetail } from './model/gaps';
 import { leftOut, readLayout, writeLayout } from './model/layout';
 import { connectionSentence, noticeOf, type Standing } from './model/notices';
-import { sentence, worstStream } from './model/sentence';
+import { sentence, worstStream, type Alarms } from './model/sentence';
+import { AttackWatch } from './model/unauthentic';
 import { firstPlots } from './model/tree';
 import type { Zone } from './model/time';
-import { ANYONE, barred, doorOf, type Visitor } from './model/visitor';
+import { ANYONE, barred, closedText, doorOf, type Visitor } from './model/visitor';
 import { Plots } from './plots';
 import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
 import { byId } from './ui/dom';
@@ -65,6 +66,7 @@ export class App {
   #gapsSeen = '';
   #browserLoss: BrowserLoss | null = null;
   readonly #stages = new LeadingStages();
+  readonly #attacks = new AttackWatch();
   #injecting = false;
   #fresh = location.search.length <= 1;
   #addressTimer: ReturnType<typeof setTimeout> | undefined;
@@ -177,7 +179,10 @@ export class App {
     const regained = connection.kind === 'open' && this.#connection.kind === 'waiting';
     this.#connection = connection;
     this.#root.dataset['connection'] = connection.kind;
-    if (connection.kind === 'waiting') this.#plots.onDisconnect();
+    if (connection.kind === 'waiting') {
+      this.#plots.onDisconnect();
+      this.#signIn.say(closedText(connection.reason));
+    }
     if (regained || (connection.kind === 'waiting' && connection.attempt === 1)) void this.#ask();
     this.#beat();
   }
@@ -203,6 +208,7 @@ export class App {
 
   #onStreams(streams: readonly Stream[]): void {
     this.#streams = streams;
+    this.#attacks.take(streams, performance.now());
     this.#byName = new Map(streams.map((stream) => [stream.name, stream]));
     this.#list.show(streams);
     this.#plots.onCatalogue();
@@ -273,8 +279,12 @@ export class App {
 
   #say(): void {
     if (doorOf(this.#visitor).kind === 'sign-in') return this.#top.say('quiet', 'Sign in to see the streams');
-    const said = connectionSentence(this.#standing()) ?? sentence(this.#streams, (stream) => this.#stages.of(stream), this.#server?.archiveDisk ?? null);
+    const said = connectionSentence(this.#standing()) ?? sentence(this.#streams, (stream) => this.#stages.of(stream), this.#alarms());
     this.#top.say(said.mood, said.text);
+  }
+
+  #alarms(): Alarms {
+    return { disk: this.#server?.archiveDisk ?? null, attack: this.#attacks.worst(this.#streams, performance.now()) };
   }
 
   #showNotice(): void {
@@ -300,7 +310,7 @@ export class App {
   }
 
   #openSentence(): void {
-    const worst = worstStream(this.#streams) ?? this.#streams.find((stream) => stream.lostLastHour > 0);
+    const worst = this.#alarms().attack?.stream ?? worstStream(this.#streams) ?? this.#streams.find((stream) => stream.lostLastHour > 0);
     if (worst !== undefined) {
       this.#select(worst.name);
       this.#list.select(worst.name);

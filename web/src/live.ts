@@ -15,7 +15,7 @@ import { readMessage, writeView, type ServerMessage, type ViewRequest } from './
 export type Connection =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'open' }
-  | { readonly kind: 'waiting'; readonly sinceMs: number; readonly retryAtMs: number; readonly attempt: number };
+  | { readonly kind: 'waiting'; readonly sinceMs: number; readonly retryAtMs: number; readonly attempt: number; readonly reason: string };
 
 /** Receiver of the events. */
 export interface Listener {
@@ -63,7 +63,7 @@ export class Live {
     this.#heardAtMs = Date.now();
     socket.onopen = () => this.#opened(socket);
     socket.onmessage = (event: MessageEvent<unknown>) => this.#heard(socket, event.data);
-    socket.onclose = () => this.#closed(socket);
+    socket.onclose = ({ reason }) => this.#closed(socket, reason);
   }
 
   /** Ends the connection, and connects no more until asked to: a visitor without rights would be refused every time. */
@@ -168,7 +168,8 @@ export class Live {
     if (frame !== null) this.shown(frame);
   }
 
-  #closed(socket: WebSocket): void {
+  /** `reason`: why the server closed it, if it says so. */
+  #closed(socket: WebSocket, reason: string): void {
     if (socket !== this.#socket) return;
     this.#socket = null;
     const now = Date.now();
@@ -176,7 +177,7 @@ export class Live {
     const wait = backoffMs(this.#attempt, Math.random());
     this.#attempt += 1;
     this.#retry = setTimeout(() => this.connect(), wait);
-    this.listener.onConnection({ kind: 'waiting', sinceMs: this.#lostAtMs, retryAtMs: now + wait, attempt: this.#attempt });
+    this.listener.onConnection({ kind: 'waiting', sinceMs: this.#lostAtMs, retryAtMs: now + wait, attempt: this.#attempt, reason });
   }
 
   /** A host that vanished closes nothing: silence must be detected. Hidden pages are silent on purpose. */
@@ -185,7 +186,7 @@ export class Live {
     const socket = this.#socket;
     if (!silent || !this.#visible || socket === null) return;
     socket.close();
-    this.#closed(socket);
+    this.#closed(socket, '');
   }
 
   #sendPending(): void {

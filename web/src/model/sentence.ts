@@ -4,6 +4,7 @@
 import type { DiskLevel, Stream } from '../wire/messages';
 import { short } from './quantity';
 import type { Place, Stage } from './stage';
+import { attackText, type Attack } from './unauthentic';
 
 /** State of the bus; each has its own shape in addition to its colour. */
 export type Mood = 'quiet' | 'good' | 'warn' | 'bad';
@@ -25,12 +26,19 @@ export function worstStream(streams: readonly Stream[]): Stream | null {
   return worst;
 }
 
+/** What the top bar says besides the streams. */
+export interface Alarms {
+  readonly disk: DiskLevel | null;
+  readonly attack: Attack | null;
+}
+
 /**
- * Returns the text of the top bar with the alarm of the archive's disk, if there is one.
+ * Returns the text of the top bar: an attack before everything else, and the alarm of the archive's disk, if there is one.
  *
  * `stageOf` names the leading stage of a stream's loss where it is known yet.
  */
-export function sentence(streams: readonly Stream[], stageOf: (stream: string) => Stage | null, disk: DiskLevel | null): Sentence {
+export function sentence(streams: readonly Stream[], stageOf: (stream: string) => Stage | null, { disk, attack }: Alarms): Sentence {
+  if (attack !== null) return { mood: 'bad', text: attackText(attack), stream: attack.stream.name };
   const said = ofStreams(streams, stageOf);
   if (disk?.alarm !== true) return said;
   const used = Math.floor((1 - disk.freeBytes / Math.max(1, disk.sizeBytes)) * 100);

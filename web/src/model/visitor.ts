@@ -71,3 +71,9 @@ export function barred(visitor: Visitor, may: May, streams: 'some' | 'all'): str
   const first = visitor.signedIn ? `${visitor.principal} may not ${may}` : visitor.canSignIn ? 'Sign in to do this' : 'Not allowed here';
   return right.why === '' ? first : `${first} (${right.why})`;
 }
+
+/** Returns what the form to sign in says about a page that the server closed: the end of its rights, or nothing. */
+export function closedText(reason: string): string {
+  const [, why] = /^ask again: (.*)$/.exec(reason) ?? [];
+  return why === undefined ? '' : `This page was closed: ${why}`;
+}

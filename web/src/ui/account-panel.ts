@@ -4,6 +4,7 @@
  */
 import { gapsAsText, lossRows, samples } from '../model/gaps';
 import { ladderOf, percent, type Ladder, type Rung } from '../model/ladder';
+import { levelText } from '../model/level';
 import { count, duration } from '../model/quantity';
 import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
 import { clock, full, type Zone } from '../model/time';
@@ -71,9 +72,17 @@ export class AccountPanel {
     if (name !== this.#stream) this.#clear(name);
     if (stream === null) return;
     const labels = stream.labels.map((pair) => pair.join('=')).join(' ');
-    setText(this.#facts, [stream.station, stream.dtype, `${stream.channels.length} ch`, labels].filter((part) => part !== '').join(' · '));
+    const facts = [stream.station, stream.dtype, `${stream.channels.length} ch`, labels].filter((part) => part !== '').join(' · ');
+    this.#showFacts(facts, stream.level);
     setAttribute(this.#facts, 'title', `epoch ${stream.epoch}`);
     if (!this.#panel.hidden) this.#path.showFlow(stream);
+  }
+
+  #showFacts(facts: string, level: string): void {
+    if (this.#facts.dataset['told'] === `${level} ${facts}`) return;
+    this.#facts.dataset['told'] = `${level} ${facts}`;
+    const sign = level === '' ? [] : [el('span', { class: 'level', 'data-level': level, title: levelText(level) }, icon(level === 'clear' ? 'unlock' : 'lock'), el('span', { text: level }))];
+    this.#facts.replaceChildren(...sign, el('span', { text: facts }));
   }
 
   /** Shows the current account; a closed panel shows nothing. */
@@ -112,7 +121,7 @@ export class AccountPanel {
     this.#stream = name;
     this.#gaps = [];
     setText(this.#title, name === '' ? 'Account' : name);
-    setText(this.#facts, name === '' ? 'Select a stream to see its account.' : '');
+    this.#showFacts(name === '' ? 'Select a stream to see its account.' : '', '');
     this.#rungs.clear();
     this.#path.clear();
     for (const element of [this.#ladder, this.#law, this.#list]) element.replaceChildren();
@@ -192,15 +201,17 @@ export class AccountPanel {
     const line = unauthenticLine(unauthentic);
     this.#unauthentic.hidden = line === '';
     const facts = unauthenticFacts(unauthentic);
-    const told = [line, ...facts.map(({ text }) => text)].join();
-    // Unchanged content is kept: the user may be reading a tooltip of it.
+    const told = [line, ...facts.map(({ datagrams }) => datagrams)].join();
+    // Unchanged content is kept: the user may be reading or copying it.
     if (this.#unauthentic.dataset['told'] === told) return;
     this.#unauthentic.dataset['told'] = told;
-    const parts = facts.map(({ text, meaning }) => el('span', { text, title: meaning }));
     this.#unauthentic.replaceChildren(
       el('strong', { text: line }),
-      el('p', { class: 'unauthentic-reasons' }, ...parts.flatMap((part, i) => (i === 0 ? [part] : [SEPARATOR, part]))),
-      el('p', { class: 'unauthentic-note', text: 'They changed nothing in this account.' }),
+      el('p', { class: 'unauthentic-note', text: 'They changed nothing in this account: no sample was lost or altered by them.' }),
+      el('dl', { class: 'unauthentic-reasons' }, ...facts.flatMap(({ words, datagrams, meaning, remedy }) => [
+        el('dt', {}, el('span', { text: words }), el('span', { class: 'figure', text: datagrams })),
+        el('dd', {}, el('span', { text: meaning }), el('span', { class: 'unauthentic-remedy', text: remedy })),
+      ])),
     );
   }
 

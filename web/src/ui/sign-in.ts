@@ -45,6 +45,11 @@ export class SignIn {
     else if (visitor.signedIn) this.#open(false);
   }
 
+  /** Says why a page that was open is closed; an empty text leaves what is there. */
+  say(text: string): void {
+    if (text !== '') setText(this.#note, text);
+  }
+
   #open(on: boolean): void {
     if (this.#panel.hidden === !on) return;
     this.#panel.hidden = !on;

@@ -6,6 +6,7 @@
  */
 import { traceColours } from '../model/colour';
 import { samples } from '../model/gaps';
+import { levelText } from '../model/level';
 import { duration, short } from '../model/quantity';
 import { channelsToPlot, step, treeRows, type Row } from '../model/tree';
 import { unauthenticLine } from '../model/unauthentic';
@@ -30,7 +31,7 @@ const DRAG_PX = 6;
 
 interface RowParts {
   readonly element: HTMLElement;
-  readonly label: HTMLElement;
+  readonly name: Text;
   readonly meta: HTMLElement;
   readonly mark: HTMLElement;
 }
@@ -124,7 +125,10 @@ export class StreamList {
   }
 
   #make(row: Row): RowParts {
-    const label = el('span', { class: 'row-label' });
+    const name = document.createTextNode('');
+    const lock = icon('lock');
+    lock.classList.add('row-lock');
+    const label = el('span', { class: 'row-label' }, lock, name);
     const meta = el('span', { class: 'row-meta' });
     const mark = el('span', { class: 'row-mark' });
     const element = el('div', { class: `row row-${row.kind}`, role: 'treeitem', 'data-key': row.key });
@@ -136,7 +140,7 @@ export class StreamList {
       );
     }
     this.#listenRow(element, row.key);
-    return { element, label, meta, mark };
+    return { element, name, meta, mark };
   }
 
   #rowButton(key: string, name: 'plus' | 'ladder', words: string, how: 'new' | 'overlay'): HTMLElement {
@@ -153,7 +157,7 @@ export class StreamList {
     const parts = this.#parts.get(row.key);
     if (parts === undefined) return;
     const { element } = parts;
-    setText(parts.label, row.label);
+    if (parts.name.data !== row.label) parts.name.data = row.label;
     setAttribute(element, 'aria-level', String(row.depth + 1));
     setAttribute(element, 'aria-selected', String(row.key === this.#selected));
     if (row.kind === 'group') {
@@ -172,6 +176,8 @@ export class StreamList {
     setText(meta, parts.filter((part) => part !== '').join(' · '));
     setText(mark, markText(stream));
     setAttribute(element, 'data-health', stream.health);
+    setAttribute(element, 'data-level', stream.level);
+    setAttribute(element, 'data-forged', stream.unauthenticDatagrams > 0 ? '' : null);
     setAttribute(element, 'data-plotted', this.#plotted.has(stream.name) ? '' : null);
     setAttribute(element, 'aria-expanded', stream.channels.length > 1 ? String(open) : null);
     setAttribute(element, 'title', hoverText(stream));
@@ -327,7 +333,7 @@ function healthText(stream: Stream): string {
 function hoverText(stream: Stream): string {
   const lost = samples(Math.ceil(stream.lostElements / stream.elementsPerSample));
   const channels = stream.channels.map((channel) => `${channel.name} ${channel.unit}`.trim()).join(', ');
-  return `${stream.name}\n${channels}\n${stream.dtype}, from ${stream.station || 'an unnamed station'}\nnewest ${duration(stream.ageNs)} ago · ${lost} lost since joining${forgedText(stream)}`;
+  return `${stream.name}\n${channels}\n${stream.dtype}, from ${stream.station || 'an unnamed station'}\n${stream.level === '' ? '' : `${levelText(stream.level)}\n`}newest ${duration(stream.ageNs)} ago · ${lost} lost since joining${forgedText(stream)}`;
 }
 
 function forgedText({ unauthenticDatagrams }: Stream): string {

@@ -37,6 +37,8 @@ export interface Stream {
   readonly nominalRate: number;
   readonly elementsPerSample: number;
   readonly station: string;
+  /** Protection of its datagrams: `group`, `clear`, or empty when unknown. */
+  readonly level: string;
   readonly labels: readonly (readonly [string, string])[];
   readonly derived: boolean;
   readonly channels: readonly Channel[];
@@ -69,6 +71,7 @@ export function readStream(value: unknown): Stream | null {
     nominalRate: denominator > 0 ? number(rate, 'numerator') / denominator : 0,
     elementsPerSample: Math.max(1, number(from, 'elements_per_sample', 1)),
     station: text(from, 'station'),
+    level: text(from, 'level'),
     labels: Object.entries(fields(from['labels'])).map(([key, label]) => [key, String(label)] as const),
     derived: flag(from, 'derived'),
     channels: list(from, 'channels').map(readChannel),

@@ -55,25 +55,32 @@ describe('the list', () => {
 
 describe('the sentence of the top bar', () => {
   const nobody = (): null => null;
+  const CALM = { disk: null, attack: null };
   test.each<[string, readonly Stream[], string]>([
     ['quiet', [], 'No streams yet'],
     ['good', [stream('a'), stream('b', { samples_per_s: 1_239_000 })], '2 streams · 1.24 M samples/s · 0 missing in the last hour'],
     ['warn', [stream('a'), stream('b', { health: 'stale', samples_per_s: 0 })], '2 streams · 1.00 k samples/s · 0 missing in the last hour · 1 silent'],
     ['good', [stream('a', { lost_last_hour_elements: 12, elements_per_sample: 3 })], '1 stream · 1.00 k samples/s · 4 missing in the last hour'],
   ])('is %s', (mood, streams, text) => {
-    expect(sentence(streams, nobody, null)).toMatchObject({ mood, text: expect.any(String) as string });
-    expect(sentence(streams, nobody, null).text.replaceAll('\u202f', ' ')).toBe(text);
+    expect(sentence(streams, nobody, CALM)).toMatchObject({ mood, text: expect.any(String) as string });
+    expect(sentence(streams, nobody, CALM).text.replaceAll('\u202f', ' ')).toBe(text);
   });
 
   test('names the stream that loses most, its stage and whose it is', () => {
     const losing = stream('w7x/ecrh/power', { health: 'losing', lost_elements: 212, lost_last_hour_elements: 212, next_index: 1_200_000, station: 'daq-3' });
-    const said = (stage: string): string => sentence([stream('a'), losing], () => stageOfName(stage), null).text.replaceAll('\u202f', ' ');
+    const said = (stage: string): string => sentence([stream('a'), losing], () => stageOfName(stage), CALM).text.replaceAll('\u202f', ' ');
     expect(said('sender_qdisc')).toBe("ecrh power lost 212 of 1.20 M samples (sender's queue discipline of daq-3)");
     expect(said('receiver_socket_buffer')).toBe('ecrh power lost 212 of 1.20 M samples (socket buffer of this monitor)');
     const disk = { freeBytes: 17e9, sizeBytes: 100e9, alarm: true };
-    expect(sentence([losing], nobody, disk)).toMatchObject({ mood: 'warn', text: expect.stringMatching(/lost .* · archive disk 83 % full, 17\.0.GB free$/) as string });
-    expect(sentence([], nobody, { ...disk, alarm: false }).text).toBe('No streams yet');
-    expect(sentence([losing], nobody, null)).toMatchObject({ mood: 'warn', stream: 'w7x/ecrh/power' });
+    expect(sentence([losing], nobody, { ...CALM, disk })).toMatchObject({ mood: 'warn', text: expect.stringMatching(/lost .* · archive disk 83 % full, 17\.0.GB free$/) as string });
+    expect(sentence([], nobody, { ...CALM, disk: { ...disk, alarm: false } }).text).toBe('No streams yet');
+    expect(sentence([losing], nobody, CALM)).toMatchObject({ mood: 'warn', stream: 'w7x/ecrh/power' });
+  });
+
+  test('tells an attack before a loss', () => {
+    const forged = stream('a/b', { unauthentic_datagrams: 7 });
+    const said = sentence([stream('a'), forged], nobody, { ...CALM, attack: { stream: forged, others: 0 } });
+    expect(said).toEqual({ mood: 'bad', stream: 'a/b', text: 'Somebody forges a/b: 7 datagrams refused, no account changed' });
   });
 });
 

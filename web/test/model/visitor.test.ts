@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ANYONE, barred, doorOf, nameOf, readVisitor, type Visitor } from '../../src/model/visitor';
+import { ANYONE, barred, closedText, doorOf, nameOf, readVisitor, type Visitor } from '../../src/model/visitor';
 
 const DENIED = { some: false, all: false, why: 'denied by line 4: deny anyone * **' };
 const stranger: Visitor = { ...ANYONE, canSignIn: true, may: { read: DENIED, steer: DENIED, derive: DENIED } };
@@ -21,6 +21,11 @@ describe('a visitor', () => {
     expect(doorOf(stranger)).toEqual({ kind: 'sign-in' });
     expect(doorOf({ ...stranger, canSignIn: false })).toEqual({ kind: 'closed', why: DENIED.why });
     expect(doorOf({ ...stranger, signedIn: true })).toEqual({ kind: 'closed', why: DENIED.why });
+  });
+
+  test('is told why a page that was open is closed', () => {
+    expect(closedText('ask again: denied by line 1: deny anyone read **')).toBe('This page was closed: denied by line 1: deny anyone read **');
+    expect([closedText(''), closedText('the frame cannot be read')]).toEqual(['', '']);
   });
 
   test('is told why a control is disabled', () => {

@@ -149,7 +149,11 @@ describe('the account', () => {
     // Somebody forges it: an alarm, and the account balances as without it.
     await until('an alarm', () => alarm.isVisible());
     expect((await alarm.innerText()).replaceAll('\u202f', ' ')).toContain('12 379 datagrams were not authentic, and dropped');
-    expect((await alarm.locator('p').first().innerText()).replaceAll('\u202f', ' ')).toBe('wrong tag 12 345 · replayed 34');
+    const told = (await alarm.locator('dt').allInnerTexts()).map((text) => text.replaceAll('\u202f', ' ').replaceAll('\n', ' '));
+    expect(told).toEqual(['wrong tag 12 345', 'replayed 34']);
+    expect(await alarm.locator('dd').first().innerText()).toContain('made by somebody without the key');
+    expect(await alarm.locator('.unauthentic-remedy').first().innerText()).toContain('Find who sends to its group');
+    expect(await page.locator('#account-facts .level').innerText()).toBe('group');
     expect(await page.locator('#law').getAttribute('data-balanced')).toBe('true');
     await until('the socket of another stream', async () => (await foot.innerText()).includes('dropped 0'));
     expect(await foot.locator('[data-odd]').count()).toBe(0);

@@ -51,6 +51,16 @@ describe('a monitor with users', () => {
     await until('no stream', async () => (await page.locator('.row-stream').count()) === 0);
   });
 
+  test('closes a page whose session ends elsewhere, and says why', async () => {
+    const page = await pages.open(fake.url, '?span=10s&plot=test/chirp:a');
+    await signIn(page, 'analytical engine');
+    await listed(page);
+    await page.evaluate(() => fetch('/api/sign-out', { method: 'POST' }));
+    await page.locator('#sign-in').waitFor();
+    await until('the reason', async () => (await page.locator('#sign-in-note').innerText()) === 'This page was closed: the session has ended');
+    expect(await connection(page)).not.toBe('open');
+  });
+
   test('that is not encrypted says so on every page', async () => {
     const clear = await startFakeServer({ insecure: true });
     const page = await pages.show(clear.url);
