@@ -20,7 +20,7 @@ import { byId } from './ui/dom';
 import { GapCard } from './ui/gap-card';
 import { commandOf, KeySheet, type Command } from './ui/keys';
 import { NoticeBoard } from './ui/notice-board';
-import { SignIn } from './ui/sign-in';
+import { keepReason, SignIn } from './ui/sign-in';
 import { SourcesForm } from './ui/sources-form';
 import { StreamList } from './ui/stream-list';
 import { applyTheme, onSystemTheme, otherTheme, readPalette, storedTheme, type Palette } from './ui/theme';
@@ -68,6 +68,8 @@ export class App {
   readonly #stages = new LeadingStages();
   readonly #attacks = new AttackWatch();
   #injecting = false;
+  /** The server's reason when it closed the page. */
+  #closedBy = '';
   #fresh = location.search.length <= 1;
   #addressTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -158,6 +160,11 @@ export class App {
 
   /** Shows who the visitor is, and disables what it may not do. */
   #admit(visitor: Visitor): void {
+    // Nothing of a visitor stays on a page whose session has ended.
+    if (doorOf(visitor).kind === 'sign-in' && this.#streams.length > 0) {
+      keepReason(closedText(this.#closedBy));
+      return location.reload();
+    }
     this.#visitor = visitor;
     this.#root.toggleAttribute('data-insecure', visitor.insecure);
     this.#signIn.show(visitor);
@@ -181,7 +188,7 @@ export class App {
     this.#root.dataset['connection'] = connection.kind;
     if (connection.kind === 'waiting') {
       this.#plots.onDisconnect();
-      this.#signIn.say(closedText(connection.reason));
+      this.#closedBy = connection.reason;
     }
     if (regained || (connection.kind === 'waiting' && connection.attempt === 1)) void this.#ask();
     this.#beat();

@@ -6,6 +6,20 @@ import { Refused, signIn, signOut } from '../api';
 import { doorOf, nameOf, type Visitor } from '../model/visitor';
 import { byId, el, setAttribute, setText } from './dom';
 
+/** Where a page leaves the reason of its end for the one that is loaded in its place. */
+const REASON = 'tallycast-closed';
+
+/** Keeps why a page was closed for the form that the next one shows. */
+export function keepReason(text: string): void {
+  sessionStorage.setItem(REASON, text);
+}
+
+function takeReason(): string {
+  const text = sessionStorage.getItem(REASON) ?? '';
+  sessionStorage.removeItem(REASON);
+  return text;
+}
+
 /** Signing in and out. Both load the page anew: nothing of another visitor stays on it. */
 export class SignIn {
   readonly #panel = byId('sign-in', HTMLElement);
@@ -20,6 +34,7 @@ export class SignIn {
   #signedIn = false;
 
   constructor() {
+    setText(this.#note, takeReason());
     this.#form.addEventListener('submit', (event) => {
       event.preventDefault();
       void this.#send();
@@ -43,11 +58,6 @@ export class SignIn {
     this.#cancel.hidden = door.kind !== 'open';
     if (door.kind === 'sign-in') this.#open(true);
     else if (visitor.signedIn) this.#open(false);
-  }
-
-  /** Says why a page that was open is closed; an empty text leaves what is there. */
-  say(text: string): void {
-    if (text !== '') setText(this.#note, text);
   }
 
   #open(on: boolean): void {

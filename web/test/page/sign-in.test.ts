@@ -59,6 +59,10 @@ describe('a monitor with users', () => {
     await page.locator('#sign-in').waitFor();
     await until('the reason', async () => (await page.locator('#sign-in-note').innerText()) === 'This page was closed: the session has ended');
     expect(await connection(page)).not.toBe('open');
+    // Nothing of the visitor stays, neither in sight nor in the document.
+    expect(await page.locator('.row-stream').count()).toBe(0);
+    expect(await page.locator('#page').isVisible()).toBe(false);
+    expect((await page.locator('.readout-value').allInnerTexts()).join('')).toBe('');
   });
 
   test('that is not encrypted says so on every page', async () => {
