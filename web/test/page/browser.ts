@@ -16,9 +16,9 @@ const ARGUMENTS = [
   '--disable-component-update', '--disable-sync',
 ];
 
-/** Starts a browser. */
-export function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: EXECUTABLE, args: ARGUMENTS });
+/** Starts a browser, with more arguments if need be. */
+export function launch(more: readonly string[] = []): Promise<Browser> {
+  return chromium.launch({ executablePath: EXECUTABLE, args: [...ARGUMENTS, ...more] });
 }
 
 /** Nothing of the machine decides what the page shows. */

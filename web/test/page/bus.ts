@@ -33,16 +33,17 @@ export async function cleanUp(): Promise<void> {
 /** The demo. */
 export interface Demo {
   readonly url: string;
+  readonly program: Program;
   /** Ends it in order; code 0 says that every account closed, balanced and explained. */
   end(): Promise<Ended>;
 }
 
-/** Starts the demo on ports and in a folder of its own. */
-export async function startDemo(): Promise<Demo> {
+/** Starts the demo on ports and in a folder of its own, with more options if need be. */
+export async function startDemo(options: readonly string[] = []): Promise<Demo> {
   const [bus, folder] = [await privateBus(), await newFolder()];
-  const program = new Program(['demo', '--headless', '--json', '--duration', AT_MOST, '--listen', '127.0.0.1:0', '--dir', folder, '--bus', bus]);
+  const program = new Program(['demo', '--headless', '--json', '--duration', AT_MOST, '--listen', '127.0.0.1:0', '--dir', folder, '--bus', bus, ...options]);
   const url = (await program.word('page ')).replace(/\/$/, '');
-  return { url, end: () => program.end() };
+  return { url, program, end: () => program.end() };
 }
 
 /** A monitor server. */
