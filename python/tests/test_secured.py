@@ -8,6 +8,7 @@ import multiprocessing
 import subprocess
 import urllib.error
 import urllib.request
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_a_secured_stream_arrives_whole_and_outsiders_get_nothing(udp: Place, la
 def test_the_level_of_streams_is_listed(udp: Place, lab: Path) -> None:
     for bus, level in ((udp.readers, "clear"), (secured(udp, lab), "group")):
         with udp.publisher("lab/probe", rate=1_000, bus=bus):
-            (stream,) = until(lambda bus=bus: tc.streams(1.2, bus), "the stream")
+            (stream,) = until(partial(tc.streams, 1.2, bus), "the stream")
             assert (stream.name, stream.level) == ("lab/probe", level)
 
 
