@@ -294,7 +294,7 @@ fn tell(scene: &Scene<'_>, secured: Option<&Secured>, arguments: &Arguments) -> 
     if let Some(secured) = secured {
         let authority = Authority::open(&secured.laboratory.state().join("tallycast/tls"))?;
         eprintln!("authority SHA-256 {}", authority.fingerprint());
-        secured.sign_ins.lines().iter().for_each(|line| eprintln!("{line}"));
+        secured.sign_ins.tell();
     }
     eprintln!("bus       {}", scene.readers);
     eprintln!("archive   {}", scene.folder.join(scene::ARCHIVE).display());

@@ -50,7 +50,7 @@ pub(super) struct Laboratory {
 
 /// What opens the page.
 pub(super) struct SignIns {
-    users: Vec<(&'static str, Role, Secret)>,
+    users: Vec<(&'static str, Secret)>,
     token: Secret,
 }
 
@@ -93,15 +93,15 @@ impl Laboratory {
         let folder = Folder::new(&path);
         let rules = folder.rules_path();
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(&rules);
-        let written = file.as_mut().map_or(Ok(()), |file| file.write_all(RULES.as_bytes()));
-        file.and(written.map(|()| ())).with_context(|| cannot_write(&rules))?;
+        let file = options.write(true).create_new(true).mode(0o600).open(&rules);
+        let written = file.and_then(|mut file| file.write_all(RULES.as_bytes()));
+        written.with_context(|| cannot_write(&rules))?;
         let mut users = Vec::new();
         for (name, role) in USERS {
             let password = password();
             let user = User::new(role, PasswordHash::new(&password, Cost::Usual)?);
             folder.change_users(|all| all.add(name.parse().expect("a plain name"), user))?;
-            users.push((name, role, password));
+            users.push((name, password));
         }
         let (scopes, expires) = (MaySet::from_iter([access::May::Read]), Expiry::in_days(clock::wall(), 1));
         let issue = |tokens: &mut identity::Tokens| {
@@ -126,16 +126,13 @@ impl Laboratory {
 }
 
 impl SignIns {
-    /// Returns what is printed for the user of the demo: made for it, and of no use after it.
-    pub(super) fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = Vec::new();
-        for (name, _, password) in &self.users {
-            let mut line = format!("{:<10}", if lines.is_empty() { "sign in" } else { "" });
-            let _ = write!(line, "{name:<9} {}", password.reveal());
-            lines.push(line);
+    /// Prints users with passwords, and the token: made for this demo, and of no use after it.
+    pub(super) fn tell(&self) {
+        for (place, (name, password)) in self.users.iter().enumerate() {
+            let head = if place == 0 { "sign in" } else { "" };
+            eprintln!("{head:<9} {name:<9} {}", password.reveal());
         }
-        lines.push(format!("token     {TOKEN:<9} {}", self.token.reveal()));
-        lines
+        eprintln!("token     {TOKEN:<9} {}", self.token.reveal());
     }
 }
 
@@ -193,7 +190,11 @@ fn tokens(file: &keys::KeyFile) -> Vec<Token> {
 
 /// Returns a password that can be typed: 64 random bits.
 fn password() -> Secret {
-    Secret::new(format!("{}-{}", keyring::random_token(), keyring::random_token()))
+    // Of its final size at once: a buffer that grows leaves copies behind.
+    let mut text = String::with_capacity(17);
+    let [one, other] = [(); 2].map(|()| keyring::random_token());
+    write!(text, "{one}-{other}").expect("a text takes everything");
+    Secret::new(text)
 }
 
 fn with_keys(bus: &str, keys: &Path) -> String {
