@@ -223,7 +223,7 @@ fn a_secured_demo_refuses_forgeries_rotates_its_secret_and_shows_outsiders_nothi
         }
         rotations += u32::from(line.starts_with("rotation "));
         sign_ins.extend(["viewer", "operator", "admin", "tct_"].into_iter().filter(|it| line.contains(it)));
-        if told.iter().all(|count| *count >= 4) && rotations >= 2 {
+        if told.iter().all(|count| *count >= 6) && rotations >= 2 {
             break;
         }
     }

@@ -15,13 +15,13 @@ use sys::{
     SendSocket, SendTechniques,
 };
 use tallycast::{Bus, Node};
-use wire::SecuredHead;
+use wire::{Datagram, SecuredHead};
 
 use super::forger::{Forger, Forgery};
 use super::plaintext::Plaintext;
 
-/// Streams that are attacked.
-const TARGETS: [&str; 2] = ["signal/ecg", "test/sine"];
+/// Streams that are attacked. Datagrams of the chime hold many samples, so that these would be recognised.
+const TARGETS: [&str; 3] = ["signal/ecg", "signal/chime", "test/sine"];
 /// Interval of the attacks, in each of which every stream gets one forgery of each kind: a rate that leaves readers
 /// their processors, on any machine.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ pub(super) struct Report {
     pub(super) streams: BTreeSet<String>,
     /// Datagrams heard, without its own.
     pub(super) heard: u64,
-    /// Those among them that showed samples or names.
+    /// Those among them that anybody can read, or that showed samples or names.
     pub(super) in_clear: u64,
     /// Public names of the secrets with which they were encrypted.
     pub(super) tokens: BTreeSet<Token>,
@@ -79,7 +79,7 @@ struct Target {
 }
 
 fn attack(reader: &Bus, cancelled: &Cancellation) -> anyhow::Result<Report> {
-    let plaintext = Plaintext::of(source::signals::open("ecg")?)?;
+    let plaintext = Plaintext::of(["ecg", "chime"])?;
     let groups = groups(reader, cancelled)?;
     let interface = reader.interface.as_deref().map(Interface::find).transpose()?;
     let targets = groups.iter().map(|(_, group)| Target::open(*group, interface.clone(), reader));
@@ -138,7 +138,8 @@ impl Target {
             for received in batch.iter().filter(|received| received.from.port() != own) {
                 for datagram in received.datagrams() {
                     report.heard += 1;
-                    report.in_clear += u64::from(plaintext.is_in(datagram));
+                    report.in_clear +=
+                        u64::from(Datagram::decode(datagram).is_ok() || plaintext.is_in(datagram));
                     report.tokens.extend(SecuredHead::read(datagram).map(|head| head.token));
                     self.forger.overhear(datagram);
                 }

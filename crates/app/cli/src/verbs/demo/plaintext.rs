@@ -19,21 +19,30 @@ pub(super) struct Plaintext {
 }
 
 impl Plaintext {
-    /// Learns all samples of a source, and its stream's name.
-    pub(super) fn of(mut source: Box<dyn Source>) -> anyhow::Result<Self> {
+    /// Learns all samples of recorded signals, and the names of their streams.
+    pub(super) fn of(signals: impl IntoIterator<Item = &'static str>) -> anyhow::Result<Self> {
+        let mut plaintext = Self { windows: HashSet::new(), words: Vec::new() };
+        for signal in signals {
+            plaintext.learn(source::signals::open(signal)?)?;
+        }
+        Ok(plaintext)
+    }
+
+    fn learn(&mut self, mut source: Box<dyn Source>) -> anyhow::Result<()> {
         let sample_bytes = source.description().schema.sample_bytes();
-        let words = vec![source.description().name.as_str().as_bytes().to_vec()];
+        self.words.push(source.description().name.as_str().as_bytes().to_vec());
         let mut samples = Vec::new();
         loop {
             match source.next(AT_ONCE)? {
                 Piece::Samples(bytes) | Piece::Timed { samples: bytes, .. } => {
-                    samples.extend_from_slice(bytes)
+                    samples.extend_from_slice(bytes);
                 }
                 Piece::Hole { .. } => {}
                 Piece::End => break,
             }
         }
-        Ok(Self { windows: windows(&samples, sample_bytes), words })
+        self.windows.extend(windows(&samples, sample_bytes));
+        Ok(())
     }
 
     /// Returns whether a datagram shows any of it.
@@ -60,7 +69,7 @@ mod tests {
 
     #[test]
     fn samples_and_names_are_found_in_clear_datagrams_and_not_in_others() {
-        let plaintext = Plaintext::of(source::signals::open("ecg").unwrap()).unwrap();
+        let plaintext = Plaintext::of(["ecg", "chime"]).unwrap();
         let mut signal = source::signals::open("ecg").unwrap();
         let mut datagram = vec![0; 64];
         let Piece::Samples(samples) = signal.next(NonZeroU64::new(64).unwrap()).unwrap() else {
@@ -68,6 +77,11 @@ mod tests {
         };
         datagram.extend_from_slice(samples);
         assert!(plaintext.is_in(&datagram));
+        // As many samples as a datagram of the chime holds, from any place.
+        let mut chime = source::signals::open("chime").unwrap();
+        while let Piece::Samples(samples) = chime.next(NonZeroU64::new(4_410).unwrap()).unwrap() {
+            assert!(plaintext.is_in(&samples[samples.len() / 2..][..400]));
+        }
         assert!(plaintext.is_in(b"a description of signal/ecg in clear"));
         let encrypted: Vec<u8> =
             datagram.iter().enumerate().map(|(at, byte)| byte ^ (at * 37 % 251) as u8).collect();
