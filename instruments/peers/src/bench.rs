@@ -9,6 +9,9 @@ use anyhow::{Context, Result, bail};
 use probe::Summary;
 use serde_json::json;
 
+/// Load by other work, as a share of the processors, from which figures are to be doubted.
+const BUSY_SHARE: f64 = 0.3;
+
 /// Number and duration of the runs behind each figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Extent {
@@ -84,6 +87,9 @@ impl Bench {
     /// Says first how the figures are taken.
     pub fn introduce(&self, how: &str) {
         self.note(how);
+        if let Some(note) = busy() {
+            self.note(&note);
+        }
         if self.is_quick {
             self.note("quick: too few runs to be quoted");
         }
@@ -183,6 +189,20 @@ impl Case<'_> {
         let spread = format!("({} – {}, {count} runs)", shown(min), shown(max));
         println!("{:<30} {system:<12} {metric:<24} {value:>12}  {spread}", self.name);
     }
+}
+
+/// Returns a note that the host was busy before the measurement, if it was.
+fn busy() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load: f64 = text.split(' ').next()?.parse().ok()?;
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let is_busy = load >= BUSY_SHARE * processors as f64;
+    is_busy.then(|| {
+        format!(
+            "the host was BUSY: other work kept {load:.1} of {processors} processors in the last minute; rates are \
+             too low, and spread"
+        )
+    })
 }
 
 /// Formats a number with three digits and an SI prefix.

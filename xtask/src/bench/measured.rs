@@ -25,7 +25,9 @@ Rates, delays and CPU costs next to bare sockets and other systems, written by t
 cases. Figures are medians (smallest–largest); ratios within a table say more than absolute figures. Your own host: [bench.md](../guide/bench.md).
 
 - `limit`: bare sockets, or a ring in C without records and accounts; `plain`: bare sockets, a datagram a call.
-- `tallycast-udt`: UDT's own congestion control instead of `scalable`; `tallycast-plain`: without trains. quinn also encrypts.
+- `tallycast-udt`: UDT's own congestion control instead of `scalable`; `tallycast-plain`: without trains; `tallycast-noise`: secured. quinn also encrypts.
+- `secured` cases: a clear stream, streams encrypted by either suite, and the cipher `alone`, sealing and opening the same datagrams in memory;
+  `loss_free_to_bound`: a loss-free rate as a share of 1 / (1/clear + 1/alone); `cpu_bound_to`: clear and alone together as a share of secured.
 - `gso`: the longest trains that the kernel takes; `multicast-3`: three readers, rates of each; cases named by size alone: default options.
 - `spin` polls; `futex` and `blocking` sleep. `one-way` delays are half a round trip, except those of `linger` and `plain`, which are stamped.
 ";
@@ -37,6 +39,13 @@ const TRAINS: &[&str] = &[
     "loopback/1472B/gso/multicast-3",
     "veth/1472B/gso",
     "veth/1472B/gso/multicast-3",
+];
+/// Cases of streams with keys.
+const SECURED: &[&str] = &[
+    "loopback/1472B/secured",
+    "loopback/1472B/secured/multicast-1",
+    "veth/1472B/secured",
+    "veth/1472B/secured/multicast-1",
 ];
 /// Cases of streams with default options.
 const DEFAULTS: &[&str] = &["loopback/1472B", "veth/1472B"];
@@ -68,6 +77,12 @@ const SECTIONS: &[Section] = &[
             Table { metric: "goodput", cases: &["loopback/1472B/gso", "veth/1472B/gso"] },
             Table { metric: "cpu_per_datagram_source", cases: TRAINS },
             Table { metric: "cpu_per_datagram_reader", cases: TRAINS },
+            Table { metric: "loss_free_datagrams", cases: SECURED },
+            Table { metric: "loss_free_to_bound", cases: SECURED },
+            Table { metric: "cpu_bound_to_source", cases: SECURED },
+            Table { metric: "cpu_bound_to_reader", cases: SECURED },
+            Table { metric: "cpu_per_datagram_source", cases: SECURED },
+            Table { metric: "cpu_per_datagram_reader", cases: SECURED },
             Table { metric: "loss_free_datagrams", cases: DEFAULTS },
             Table { metric: "cpu_source_50k", cases: DEFAULTS },
             Table { metric: "cpu_reader_50k", cases: DEFAULTS },

@@ -47,6 +47,8 @@ pub(crate) enum System {
     TallycastUdt,
     /// The first without trains of packets.
     TallycastPlain,
+    /// The first, with every datagram inside a session of Noise (AES-256-GCM).
+    TallycastNoise,
     Libudt,
     Quinn,
     Tcp,
@@ -58,7 +60,9 @@ impl System {
     /// Returns the functions of the source and of the reader.
     fn ends(self) -> [fn(&Task) -> Result<Told>; 2] {
         match self {
-            Self::Tallycast | Self::TallycastUdt | Self::TallycastPlain => [ours::send, ours::receive],
+            Self::Tallycast | Self::TallycastUdt | Self::TallycastPlain | Self::TallycastNoise => {
+                [ours::send, ours::receive]
+            }
             Self::Libudt => [libudt::send, libudt::receive],
             Self::Quinn => [quinn::send, quinn::receive],
             Self::Tcp => [tcp::send, tcp::receive],
@@ -66,10 +70,11 @@ impl System {
         }
     }
 
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Tallycast,
         Self::TallycastUdt,
         Self::TallycastPlain,
+        Self::TallycastNoise,
         Self::Libudt,
         Self::Quinn,
         Self::Tcp,
@@ -81,6 +86,7 @@ impl System {
             Self::Tallycast => "tallycast",
             Self::TallycastUdt => "tallycast-udt",
             Self::TallycastPlain => "tallycast-plain",
+            Self::TallycastNoise => "tallycast-noise",
             Self::Libudt => "libudt",
             Self::Quinn => "quinn",
             Self::Tcp => "tcp",
@@ -122,6 +128,12 @@ fn main() -> Result<()> {
         };
         let taken = case.in_turn(&mut systems, |system| measure(&place, path, *system, seconds))?;
         taken.iter().for_each(|it| rows(&case, path, it));
+        let of = |name: &str| taken.iter().find(|it| it.system == name).map_or(&[][..], |it| &it.runs);
+        let goodput = |runs: &[(Told, Told)]| -> Vec<f64> {
+            runs.iter().map(|(_, reader)| reader.bytes / reader.seconds).collect()
+        };
+        let (secured, clear) = (goodput(of("tallycast-noise")), goodput(of("tallycast")));
+        case.row("tallycast-noise", "goodput_to_clear", "x", peers::ratios(&secured, &clear));
     }
     Ok(())
 }

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use engine::{PortOptions, ReliablePort};
+use engine::{PortKeys, PortOptions, ReliablePort};
+use keys::Secret;
 use peers::process;
 use udt::{SocketConfig, SocketType};
 
@@ -16,7 +17,22 @@ const KERNEL_BUFFER_BYTES: usize = 8 << 20;
 /// Buffer size of our sockets. Units: bytes.
 const SOCKET_BUFFER_BYTES: u32 = 12 << 20;
 
-fn port(address: SocketAddr, task: &Task) -> Result<ReliablePort> {
+/// Private keys of the two ends: of a measurement, and of nothing else.
+const ENDS: [u8; 2] = [1, 2];
+
+/// Returns the keys of the end with this index, which lists the other.
+fn keys(task: &Task, end: usize) -> Option<PortKeys> {
+    let secret = |index: usize| Secret::new([ENDS[index]; 32].into());
+    let other = keys::exchange_public(&secret(1 - end));
+    (task.system == System::TallycastNoise).then(|| PortKeys {
+        key: secret(end),
+        peers: [other].into(),
+        responder: Some(other),
+        seed: keyring::random_secret(),
+    })
+}
+
+fn port(address: SocketAddr, task: &Task, end: usize) -> Result<ReliablePort> {
     let options = PortOptions {
         address,
         receive_buffer_bytes: KERNEL_BUFFER_BYTES,
@@ -24,7 +40,7 @@ fn port(address: SocketAddr, task: &Task) -> Result<ReliablePort> {
         offloads: task.system != System::TallycastPlain,
         seed: u64::from(std::process::id()),
         secret: [0; 16],
-        keys: None,
+        keys: keys(task, end),
     };
     Ok(ReliablePort::open(&options)?)
 }
@@ -41,7 +57,7 @@ fn config(task: &Task) -> Result<SocketConfig> {
 
 pub(crate) fn send(task: &Task) -> Result<Told> {
     let any = SocketAddr::from(([0, 0, 0, 0], 0));
-    let port = port(any, task)?;
+    let port = port(any, task, 0)?;
     let socket = port.connect(task.address, config(task)?)?;
     let mut meter = Meter::begin();
     meter.send(task, |block| Ok(port.send(socket, block, None)?))?;
@@ -55,7 +71,7 @@ pub(crate) fn send(task: &Task) -> Result<Told> {
 }
 
 pub(crate) fn receive(task: &Task) -> Result<Told> {
-    let port = port(task.address, task)?;
+    let port = port(task.address, task, 1)?;
     port.listen(config(task)?, 4).context("the only listener")?;
     process::tell("ready", &())?;
     let socket = port.accept(None)?;

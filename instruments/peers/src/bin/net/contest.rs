@@ -49,7 +49,7 @@ pub(crate) trait Contestant {
 
 /// Figures of one system in one run of a case.
 pub(crate) struct Repeat {
-    unpaced: Run,
+    pub(crate) unpaced: Run,
     /// Run at the highest loss-free rate: `None` if it was not searched for, or no rate was loss-free.
     pub(crate) loss_free: Option<Option<Run>>,
 }
@@ -91,13 +91,23 @@ pub(crate) fn measure(
     case: &Case<'_>,
     contestants: Vec<Box<dyn Contestant + '_>>,
 ) -> Result<()> {
-    let mut systems = searched(contestants);
-    let records = case.in_turn(&mut systems, |it| it.repeat(bench, bench.extent.seconds))?;
-    records.iter().for_each(|record| print(case, record));
+    let records = measure_systems(bench, case, contestants)?;
     if let [limit, others @ ..] = &records[..] {
         others.iter().for_each(|other| compare(case, other, limit));
     }
     Ok(())
+}
+
+/// Measures the systems of a case and prints their rows.
+pub(crate) fn measure_systems(
+    bench: &Bench,
+    case: &Case<'_>,
+    contestants: Vec<Box<dyn Contestant + '_>>,
+) -> Result<Vec<Taken<Repeat>>> {
+    let mut systems = searched(contestants);
+    let records = case.in_turn(&mut systems, |it| it.repeat(bench, bench.extent.seconds))?;
+    records.iter().for_each(|record| print(case, record));
+    Ok(records)
 }
 
 /// A contestant, and the rate at which its next search begins.

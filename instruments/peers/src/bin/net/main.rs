@@ -5,7 +5,8 @@
 //! The reference is `limit`, the same datagrams through bare sockets ([`limit`]). Measured alternately with it in every
 //! run are `tallycast`, a stream from publisher to subscriber, and other tools: `iperf3`, `nuttcp`, `sockperf`, and the
 //! kernel's TCP. A case is named `place/size/calls`, such as `loopback/1472B/gso`; cases of multicast say so. Streams
-//! with default options have cases of their own ([`default_stream`]), beside `plain`.
+//! with default options have cases of their own ([`default_stream`]), beside `plain`; streams with keys are compared
+//! with clear ones ([`secured`]).
 //!
 //! Publisher and reader are processes (this program starts itself again in either role), so that each side's CPU time
 //! is its own. Options: [`Bench`].
@@ -20,6 +21,7 @@ mod page;
 mod peer;
 mod ring_writer;
 mod search;
+mod secured;
 mod stream;
 mod stream_latency;
 
@@ -53,6 +55,7 @@ fn main() -> Result<()> {
         Role::new("limit-reader", limit::reader),
         Role::new("limit-ping", limit::ping),
         Role::new("limit-pong", limit::pong),
+        Role::new("aead", secured::aead),
         Role::new("stream-source", stream::source),
         Role::new("stream-reader", stream::reader),
         Role::new("stream-ping", stream_latency::ping),
@@ -84,6 +87,7 @@ fn main() -> Result<()> {
 
 fn measure_streams(bench: &Bench, place: &Place) -> Result<()> {
     latency::measure(bench, place)?;
+    secured::measure(bench, place)?;
     default_stream::measure(bench, place)
 }
 

@@ -5,6 +5,7 @@
 //! as their case; every run is a separate stream, and its account must close.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -40,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Publisher and subscribers of the library.
 pub(crate) struct Stream {
+    system: &'static str,
+    elements_per_datagram: usize,
     datagram_bytes: usize,
     source: Process,
     readers: Vec<Process>,
@@ -62,8 +65,18 @@ pub(crate) struct Meeting {
     bus: String,
     /// Destination of the data; `None` for the group of the bus.
     address: Option<SocketAddr>,
-    datagram_bytes: usize,
+    elements_per_datagram: usize,
     content: Content,
+}
+
+/// Keys of a stream, and its name in rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Secured<'a> {
+    pub(crate) system: &'static str,
+    /// The station's file of keys.
+    pub(crate) keys: &'a Path,
+    /// Distance of its ports from those of the other contestants: they do not hear each other.
+    pub(crate) ports_above: u16,
 }
 
 /// Task of a source.
@@ -103,16 +116,41 @@ impl Stream {
         datagram_bytes: usize,
         content: Content,
     ) -> Result<Self> {
-        let (port, interface) = (place.port, place.interface);
+        Self::start_with(place, addressing, datagram_bytes, content, None)
+    }
+
+    /// Starts publisher and subscribers that encrypt, as [`start`](Self::start) does.
+    pub(crate) fn start_secured(
+        place: &Place,
+        addressing: Addressing,
+        datagram_bytes: usize,
+        secured: Secured<'_>,
+    ) -> Result<Self> {
+        Self::start_with(place, addressing, datagram_bytes, Content::Trains, Some(secured))
+    }
+
+    fn start_with(
+        place: &Place,
+        addressing: Addressing,
+        datagram_bytes: usize,
+        content: Content,
+        secured: Option<Secured<'_>>,
+    ) -> Result<Self> {
+        let (above, interface) = (secured.map_or(0, |it| it.ports_above), place.interface);
+        let port = place.port.wrapping_add(above);
+        let secured_bytes = secured.map_or(0, |_| wire::SECURED_DATA_BYTES);
+        let elements_per_datagram = elements_per_datagram(datagram_bytes - secured_bytes);
         let mut bus = format!("udp://239.84.0.0:{port}?iface={interface}&rcvbuf={BUFFER_BYTES}");
         if content == Content::Trains {
             bus += &format!("&mtu={}&train={TRAIN}", datagram_bytes + AROUND_BYTES);
         }
+        if let Some(Secured { keys, .. }) = secured {
+            bus += &format!("&keys={}", keys.display());
+        }
         let meeting = Meeting {
             bus,
-            address: (addressing == Addressing::Unicast)
-                .then(|| (place.reader, place.port.wrapping_add(3)).into()),
-            datagram_bytes,
+            address: (addressing == Addressing::Unicast).then(|| (place.reader, port.wrapping_add(3)).into()),
+            elements_per_datagram,
             content,
         };
         let start = |side, role, standing| {
@@ -125,13 +163,15 @@ impl Stream {
             Ok(reader)
         };
         let readers = (0..addressing.readers()).map(reader).collect::<Result<_>>()?;
-        Ok(Self { datagram_bytes, source: start(Side::Source, "stream-source", Standing::Source)?, readers })
+        let source = start(Side::Source, "stream-source", Standing::Source)?;
+        let system = secured.map_or("tallycast", |it| it.system);
+        Ok(Self { system, elements_per_datagram, datagram_bytes, source, readers })
     }
 }
 
 impl Contestant for Stream {
     fn system(&self) -> &'static str {
-        "tallycast"
+        self.system
     }
 
     fn run(&mut self, pace: Pace) -> Result<Run> {
@@ -152,7 +192,7 @@ impl Contestant for Stream {
             );
         }
         let least = received.iter().map(|received| received.elements).min().context("a reader")?;
-        let per_datagram = elements_per_datagram(self.datagram_bytes) as u64;
+        let per_datagram = self.elements_per_datagram as u64;
         Ok(Run {
             datagram_bytes: self.datagram_bytes,
             // A partly filled datagram counts as one, so that its loss counts as one, too.
@@ -254,7 +294,7 @@ impl Meeting {
         let datagrams_per_second = order.datagrams_per_second.unwrap_or(FAR_TOO_MANY);
         let elements_per_datagram = match self.content {
             Content::Stamps { .. } => 1,
-            Content::Trains | Content::Samples => elements_per_datagram(self.datagram_bytes),
+            Content::Trains | Content::Samples => self.elements_per_datagram,
         };
         (datagrams_per_second * elements_per_datagram as f64) as u32
     }
