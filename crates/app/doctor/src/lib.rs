@@ -4,6 +4,7 @@
 //! between them; it needs no privilege, sees the sockets of every program, and changes nothing. [`fix`] tries remedies,
 //! with consent.
 
+mod bus;
 mod change;
 mod checkpoints;
 mod drops;
@@ -19,6 +20,7 @@ mod tunables;
 mod wanted;
 mod watcher;
 
+pub use self::bus::BusOptions;
 pub use bpf::{HookError, Unseen};
 pub use change::ChangeError;
 pub use checkpoints::Checkpoints;
@@ -48,6 +50,12 @@ pub mod fuzz {
 }
 
 use std::collections::BTreeSet;
+
+/// Audits the security of a bus: reads this station's file of keys, and listens to announcements meanwhile.
+#[must_use]
+pub fn audit_bus(options: &BusOptions) -> Vec<Check> {
+    diagnose::audit::bus::audit(&bus::facts(options))
+}
 
 /// Audits this host; with `interfaces`, only these of its interfaces.
 #[must_use]

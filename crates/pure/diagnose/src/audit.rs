@@ -3,6 +3,7 @@
 //! No recommendation is a mere convention: buffers follow from the rate and the longest pause, limits from the
 //! kernel's counts since the host was started. One function per subject; [`audit`] is the list.
 
+pub mod bus;
 mod card;
 mod firewall;
 mod groups;
@@ -257,6 +258,10 @@ pub const CHECK_NAMES: &[&str] = &[
     "disk",
     "pressure",
     "disk-stall",
+    "bus-streams",
+    "bus-keys",
+    "bus-secrets",
+    "bus-clocks",
 ];
 
 /// Checks a host, each subject separately; a subject may have several checks, such as one for each interface.

@@ -70,7 +70,7 @@ enum What {
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     match arguments.what {
-        What::Audit(arguments) => audit::run(arguments),
+        What::Audit(arguments) => audit::run(arguments, sources),
         What::Preflight(arguments) => preflight::run(arguments, sources),
         What::Watch(arguments) => watch::run(arguments, sources),
         What::Replay(arguments) => watch::replay(arguments),

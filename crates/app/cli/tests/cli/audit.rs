@@ -1,12 +1,14 @@
 //! `tallycast doctor audit`: its findings on hosts and links that were set up for it, for root and for any user.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 use std::slice;
 
 use serde_json::Value;
 use support::or_skip;
 
-use crate::program::{check_keys, run_as_nobody};
+use crate::program::{Running, check_keys, run, run_as_nobody};
 
 /// Reads the lines of an audit, each of which the published schema accepts.
 fn audit_lines(output: &[u8]) -> Vec<Value> {
@@ -25,7 +27,8 @@ fn run_apart(script: &str) -> Option<Output> {
 
 /// Returns audits as JSON within a separate namespace, after a shell command.
 fn audit_after(script: &str) -> Option<(Vec<Value>, Option<i32>)> {
-    let audit = format!("exec {} doctor audit --json --interface lab0", env!("CARGO_BIN_EXE_tallycast"));
+    let audit =
+        format!("exec {} doctor audit --json --listen 1ms --interface lab0", env!("CARGO_BIN_EXE_tallycast"));
     let output = run_apart(&format!("{script}; {audit}"))?;
     assert!(!output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     Some((audit_lines(&output.stdout), output.status.code()))
@@ -142,4 +145,53 @@ fn an_interface_that_is_not_there_is_said() {
     let output = Command::new(env!("CARGO_BIN_EXE_tallycast")).args(arguments).output().unwrap();
     assert!(String::from_utf8(output.stderr).unwrap().contains("none7"));
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn an_audit_tells_which_streams_are_clear_and_what_the_file_of_keys_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    let file = keys.join("daq-1.keys");
+    let made = run(&["keys", "new", keys.to_str().unwrap(), "--station", "daq-1", "--valid", "10d"]);
+    assert!(made.status.success(), "{made:?}");
+    let clear = support::ports::private_bus();
+    let secured = format!("{clear}&keys={}", file.display());
+    let publish = |name, bus: &str| {
+        Running::start(&[
+            "pub",
+            name,
+            "--wave",
+            "sine",
+            "--rate",
+            "1k",
+            "--json",
+            "--bus",
+            bus,
+            "--station",
+            "daq-1",
+        ])
+    };
+    let _publishers = [publish("test/clear", &clear), publish("test/secured", &secured)];
+    let checks = |bus: &str, name: &str| {
+        let output = run(&["doctor", "audit", "--json", "--bus", bus]);
+        let lines = audit_lines(&output.stdout);
+        lines.into_iter().filter(|line| line["check"] == name).collect::<Vec<_>>()
+    };
+    let streams = support::wait_until("both announcements", || {
+        let check = checks(&secured, "bus-streams").swap_remove(0);
+        let live = check["live"].as_str().unwrap();
+        (live.contains("test/clear") && live.contains("secured: 1")).then(|| check.clone())
+    });
+    assert_eq!(streams["judgement"], "warn", "{streams}");
+    let [keys] = &checks(&secured, "bus-keys")[..] else { panic!("one file") };
+    assert_eq!(keys["judgement"], "warn", "ten days are left: {keys}");
+    assert!(keys["cure"][0].as_str().unwrap().contains("tallycast keys renew"), "{keys}");
+    let [clocks] = &checks(&secured, "bus-clocks")[..] else { panic!("one station") };
+    assert_eq!(clocks["judgement"], "ok", "both have one clock: {clocks}");
+    let [lacks] = &checks(&clear, "bus-secrets")[..] else { panic!("one secret") };
+    assert!(lacks["why"].as_str().unwrap().contains("names no file of keys"), "{lacks}");
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let [open] = &checks(&secured, "bus-keys")[..] else { panic!("one file") };
+    assert_eq!(open["judgement"], "fail", "{open}");
+    assert!(open["cure"][0].as_str().unwrap().starts_with("chmod 600 "), "{open}");
 }

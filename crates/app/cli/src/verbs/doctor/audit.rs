@@ -4,14 +4,16 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
-use doctor::{AuditLine, Check, Judgement, Wishes};
+use doctor::{AuditLine, BusOptions, Check, Judgement, Wishes};
 use serde_json::json;
+use sys::Interface;
 use units::text;
 
 use super::text::{line, remedies};
 use crate::Outcome;
 use crate::layout;
 use crate::messages::print_line;
+use crate::settings::Sources;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +21,7 @@ Examples:
   tallycast doctor audit --rate 2Gbit/s --longest-pause 50ms
   tallycast doctor audit --rate 10Gbit/s --round-trip 20ms
   tallycast doctor audit --interface eth1 --json
+  tallycast doctor audit --bus 'udp://239.84.0.0?keys=daq-1.keys'   which streams are clear, whose clock is off
 
 It needs no privilege (only root sees the rules of a firewall) and changes nothing: remedies are shown as commands, each with its undo.
 Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not be checked.";
@@ -37,18 +40,28 @@ pub(crate) struct Arguments {
     /// Only these interfaces; may be given several times
     #[arg(long = "interface", value_name = "INTERFACE")]
     interfaces: Vec<String>,
+    /// Time to listen to the announcements of the bus, which tell what is secured; 0s is not at all
+    #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = text::duration)]
+    listen: Duration,
     /// One JSON object per check, one per line
     #[arg(long, short = 'J')]
     json: bool,
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { rate, longest_pause, round_trip, interfaces, json } = arguments;
+pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let Arguments { rate, longest_pause, round_trip, interfaces, listen, json } = arguments;
     for name in &interfaces {
         sys::Interface::find(name)?;
     }
     let wishes = Wishes { bytes_per_second: rate.map(|bits| bits / 8.0), longest_pause, round_trip };
-    report_all(&doctor::audit(&wishes, &interfaces.into_iter().collect()), json)
+    let mut checks = doctor::audit(&wishes, &interfaces.into_iter().collect());
+    if !listen.is_zero() {
+        let bus = sources.load()?.bus()?;
+        let interface = bus.interface.as_deref().map(Interface::find).transpose()?;
+        let announcements = bus.has_network().then(|| bus.announcements());
+        checks.extend(doctor::audit_bus(&BusOptions { announcements, interface, keys: bus.keys, listen }));
+    }
+    report_all(&checks, json)
 }
 
 /// Prints checks, and sums them up in the exit code.

@@ -1,0 +1,133 @@
+//! Announcements of a bus, and this station's file of keys, as facts for an audit of its security.
+//!
+//! It listens only: it joins the group of announcements and no stream, so that it adds no load.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use diagnose::audit::bus::{Announced, Bus, KeyContent, Keys, Protection};
+use keys::{GroupKey, KeyFile, Purpose};
+use sys::{Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
+use units::{StreamId, WallTime};
+use wire::{CLOCK_BOUND, Datagram, Kind, SecuredHead};
+
+/// Bus to audit.
+#[derive(Clone, Debug)]
+pub struct BusOptions {
+    /// Group and port of its announcements; `None` for a bus within this host.
+    pub announcements: Option<SocketAddr>,
+    /// Interface; without it the kernel follows its routes.
+    pub interface: Option<Interface>,
+    /// This station's file of keys.
+    pub keys: Option<PathBuf>,
+    /// Time to listen; publishers announce their streams once a second.
+    pub listen: Duration,
+}
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// Most announcements that are kept: anybody can make up streams.
+const MAX_ANNOUNCED: usize = 4_096;
+
+/// Reads the file of keys, and listens.
+pub(crate) fn facts(options: &BusOptions) -> Bus {
+    let wall = clock::wall();
+    let file = options.keys.as_deref().map(|path| (path, keyring::read_station(path)));
+    let keys = file.as_ref().map(|(path, file)| {
+        let content = file.as_ref().map_err(ToString::to_string).and_then(|file| content(path, file, wall));
+        Keys { path: path.display().to_string(), content }
+    });
+    let mut bus = Bus { keys, listened: options.listen, clock_bound: CLOCK_BOUND, ..Bus::default() };
+    let Some(group) = options.announcements else {
+        bus.deaf = Some("the bus stays within this host".to_owned());
+        return bus;
+    };
+    let file = file.and_then(|(_, file)| file.ok());
+    match listen(group, options, file.as_ref()) {
+        Ok(streams) => bus.streams = streams,
+        Err(why) => bus.deaf = Some(format!("announcements cannot be received: {why}")),
+    }
+    bus
+}
+
+fn content(path: &Path, file: &KeyFile, wall: WallTime) -> Result<KeyContent, String> {
+    let membership = file.membership(wall);
+    membership.map_err(|error| format!("{}: {error}", path.display()))?;
+    let certificate = file.station().certificate();
+    let left_ns = certificate.not_after.nanos_since(wall);
+    let sending = file.sending(wall);
+    let tokens = |is_later: bool| {
+        let others = file.secrets().iter().filter(|it| it.token != sending.token);
+        others.filter(|it| (it.from > wall) == is_later).map(|it| it.token.to_string()).collect()
+    };
+    Ok(KeyContent {
+        station: certificate.name.clone(),
+        certificate_left: Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0)),
+        in_use: sending.token.to_string(),
+        is_early: sending.from > wall,
+        next: tokens(true),
+        accepted: tokens(false),
+    })
+}
+
+fn listen(
+    group: SocketAddr,
+    options: &BusOptions,
+    file: Option<&KeyFile>,
+) -> Result<Vec<Announced>, Box<dyn std::error::Error>> {
+    let (interface, keys) = (options.interface.clone(), file.map(KeyFile::key_set));
+    let socket =
+        ReceiveSocket::open(&ReceiveOptions { interface, ..ReceiveOptions::at(group, BUFFER_BYTES) })?;
+    let mut poller = Poller::new()?;
+    poller.add(&socket, 0, Interest::Read)?;
+    let (until, mut batch) = (clock::monotonic() + options.listen, ReceiveBatch::for_trains());
+    let mut announced: BTreeMap<(StreamId, IpAddr, u8), Announced> = BTreeMap::new();
+    while clock::monotonic() < until {
+        if socket.receive_batch(&mut batch)? == 0 {
+            poller.wait(Some(until))?;
+            continue;
+        }
+        let wall = clock::wall();
+        for (received, bytes) in batch.iter_mut() {
+            for datagram in bytes.chunks_mut(received.segment_bytes.max(1)) {
+                let Some((stream, protection)) = read(datagram, keys.as_ref(), wall) else { continue };
+                let kind = match &protection {
+                    Protection::Clear { .. } => 0,
+                    Protection::Secured { .. } => 1,
+                    Protection::NoKey { .. } => 2,
+                    Protection::BadTag => 3,
+                };
+                let (place, from) = ((stream, received.from.ip(), kind), received.from.ip());
+                if announced.len() < MAX_ANNOUNCED {
+                    announced.entry(place).or_insert(Announced { from, protection });
+                }
+            }
+        }
+    }
+    Ok(announced.into_values().collect())
+}
+
+/// Reads an announcement; `None` for all else.
+fn read(datagram: &mut [u8], keys: Option<&keys::KeySet>, wall: WallTime) -> Option<(StreamId, Protection)> {
+    let Some(head) = SecuredHead::read(datagram) else {
+        let Ok(Datagram::Announcement(it)) = Datagram::decode(datagram) else { return None };
+        return Some((it.stream, Protection::Clear { name: it.name.to_string(), station: it.station }));
+    };
+    if head.kind != Kind::Announcement {
+        return None;
+    }
+    let Some(secret) = keys.and_then(|keys| head.secret_in(keys)) else {
+        return Some((head.stream, Protection::NoKey { token: head.token.to_string() }));
+    };
+    let key = GroupKey::new(secret, head.salt).derive(Purpose::Unnumbered);
+    let end = datagram.len();
+    let Ok(size_bytes) = head.open(&key, datagram, 0..end, 0) else {
+        return Some((head.stream, Protection::BadTag));
+    };
+    let Ok(Datagram::Announcement(it)) = Datagram::decode(&datagram[..size_bytes]) else { return None };
+    // The counter is the sender's UTC, or a little more.
+    let ahead_ns = i64::try_from(head.nonce).unwrap_or(i64::MAX).saturating_sub(wall.as_nanos());
+    let (name, station, token) = (it.name.to_string(), it.station, head.token.to_string());
+    Some((head.stream, Protection::Secured { name, station, token, ahead_ns }))
+}
