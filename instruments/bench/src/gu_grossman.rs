@@ -60,7 +60,7 @@ pub fn options_of_size(grid: Grid, payload: usize) -> cost::Options {
 
 /// Measures between two ends, and compares.
 #[must_use]
-pub fn measure(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
+pub fn measure(grid: Grid, ends: Ends<'_>, watch: &mut dyn Watch) -> Reproduction {
     let Ends { server, from } = ends;
     let mut it = Reproduction::begin("001", grid);
     let cost = |it: &mut Reproduction, name: &str, options: cost::Options, watch: &mut dyn Watch| {

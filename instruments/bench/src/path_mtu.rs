@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sys::{Cancellation, fragments, header_bytes};
 
-use crate::control::{Connection, ControlError, Message, Patience, Serve, ServeError, Session};
+use crate::control::{Connection, ControlError, Message, Patience, Serve, ServeError, ServerAt, Session};
 use crate::greeting::token;
 use crate::options::LARGEST_DATAGRAM_BYTES;
 
@@ -86,7 +86,7 @@ enum Word {
 /// # Errors
 /// [`PathMtuError`].
 pub fn find(
-    server: SocketAddr,
+    server: ServerAt<'_>,
     from: Option<SocketAddr>,
     patience: Patience,
     cancellation: &Cancellation,
@@ -95,7 +95,7 @@ pub fn find(
     connection.tell(&Message::Begin { test: NAME.to_owned(), parameters: Value::Null })?;
     let ready = connection.hear_word(Instant::now() + patience.silence)?;
     let Some(Word::Ready { port, token }) = ready else {
-        return Err(ControlError::Gone { peer: server }.into());
+        return Err(ControlError::Gone { peer: server.address }.into());
     };
     let to = SocketAddr::new(connection.peer_address().ip(), port);
     let failed = |source| PathMtuError::Socket { to, source };
@@ -352,7 +352,7 @@ mod tests {
         let scene = Scene::new(&[TEST], PATIENT);
         let cancellation = Cancellation::new().unwrap();
         cancellation.cancel();
-        let found = find(scene.address, None, PATIENT, &cancellation);
+        let found = find(scene.address.into(), None, PATIENT, &cancellation);
         assert!(matches!(found, Err(PathMtuError::Ended)), "{found:?}");
         assert_eq!(scene.ended(), None);
     }

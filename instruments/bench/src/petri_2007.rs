@@ -84,7 +84,7 @@ const FIGURES: [(u64, &str, &str); 2] = [(1, HALF_ROUND_TRIP, "µs"), (LARGEST, 
 /// A path between two ends, which exists until it is dropped.
 pub trait Path {
     /// Returns the ends of the path.
-    fn ends(&self) -> Ends;
+    fn ends(&self) -> Ends<'_>;
 
     /// Returns notes on the path, such as how its delay was made.
     fn notes(&self) -> Vec<String>;
@@ -213,7 +213,7 @@ impl Measuring<'_> {
     fn over<R>(
         &mut self,
         path: Result<Box<dyn Path>, String>,
-        measure: impl FnOnce(Ends) -> Result<R, String>,
+        measure: impl FnOnce(Ends<'_>) -> Result<R, String>,
     ) -> (Result<R, String>, Vec<String>) {
         match path {
             Ok(path) => {
@@ -233,7 +233,7 @@ impl Measuring<'_> {
     ) -> (Option<pingpong::Report>, Vec<String>) {
         let name = format!("ping-pong over {}", over(mtu));
         let options = pingpong_options(self.grid, self.congestion_controls);
-        let measure = |Ends { server, from }| {
+        let measure = |Ends { server, from }: Ends<'_>| {
             let options = pingpong::Options { from, ..options };
             let mut watch = PartOf { watch, part: name.clone() };
             pingpong::measure(&options, server, Patience::default(), &mut watch)
@@ -266,7 +266,7 @@ impl Measuring<'_> {
         }
         let name = format!("{} over {over}", text::counted(streams, "TCP stream"));
         let options = throughput_options(self.grid, streams, self.congestion_controls);
-        let measure = |Ends { server, from }| {
+        let measure = |Ends { server, from }: Ends<'_>| {
             let options = throughput::Options { from, ..options };
             let mut watch = PartOf { watch, part: name.clone() };
             throughput::measure(&options, None, server, Patience::default(), &mut watch)

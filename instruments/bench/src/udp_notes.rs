@@ -99,7 +99,7 @@ pub fn options(grid: Grid) -> Options {
 ///
 /// # Errors
 /// [`CapacityError`] if nothing could be measured.
-pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Result<Reproduction, CapacityError> {
+pub fn reproduce(grid: Grid, ends: Ends<'_>, watch: &mut dyn Watch) -> Result<Reproduction, CapacityError> {
     let it = Reproduction::begin("002", grid);
     let report = capacity::measure(&options(grid), ends.server, ends.from, Patience::default(), watch)?;
     Ok(assemble(it, &report, facts::look(&report.points)))

@@ -90,7 +90,7 @@ impl Plan {
 /// Measures between two ends, and compares the paper's conclusions with ours. A measurement that fails is noted in the
 /// report; the earlier ones are kept.
 #[must_use]
-pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
+pub fn reproduce(grid: Grid, ends: Ends<'_>, watch: &mut dyn Watch) -> Reproduction {
     let mut it = Reproduction::begin("000", grid);
     let Plan { sizes, rates, normal } = Plan::of(grid);
     let parts = [("sizes", sizes), ("rates", rates), ("normal load", normal)].map(|(name, options)| {

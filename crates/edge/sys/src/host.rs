@@ -3,6 +3,7 @@
 
 mod card;
 pub mod clock;
+pub mod core_dumps;
 pub mod counters;
 pub(crate) mod descriptors;
 pub(crate) mod device_counters;

@@ -279,6 +279,14 @@ impl KeyFile {
         &self.peers
     }
 
+    /// Lists a peer, in place of another of its name.
+    pub fn list_peer(&mut self, peer: Peer) {
+        match self.peers.iter_mut().find(|known| known.name == peer.name) {
+            Some(known) => *known = peer,
+            None => self.peers.push(peer),
+        }
+    }
+
     /// Returns the secret that members send with at `wall`, by the rule of [`KeySet::sending`].
     ///
     /// # Panics

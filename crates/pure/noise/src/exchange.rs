@@ -26,20 +26,18 @@ pub fn public_key(private: &Secret) -> PublicKey {
 pub(crate) fn initiator(
     private: &Secret,
     responder: &PublicKey,
-    index: u32,
+    prologue: &[u8],
     random: Zeroizing<[u8; 32]>,
 ) -> HandshakeState {
-    let prologue = prologue(index);
-    builder(private, &prologue, random)
+    builder(private, prologue, random)
         .and_then(|builder| builder.remote_public_key(&responder.0))
         .and_then(Builder::build_initiator)
         .expect("an initiator of IK has both keys")
 }
 
-/// Returns the handshake of a responder to the initiator's session of that number.
-pub(crate) fn responder(private: &Secret, index: u32, random: Zeroizing<[u8; 32]>) -> HandshakeState {
-    let prologue = prologue(index);
-    builder(private, &prologue, random)
+/// Returns the handshake of a responder.
+pub(crate) fn responder(private: &Secret, prologue: &[u8], random: Zeroizing<[u8; 32]>) -> HandshakeState {
+    builder(private, prologue, random)
         .and_then(Builder::build_responder)
         .expect("a responder of IK has its key")
 }
@@ -49,7 +47,8 @@ pub(crate) fn remote(handshake: &HandshakeState) -> Option<PublicKey> {
     Some(PublicKey(handshake.get_remote_static()?.try_into().ok()?))
 }
 
-fn prologue(index: u32) -> Vec<u8> {
+/// Returns the prologue of the initiator's session of that number.
+pub(crate) fn prologue(index: u32) -> Vec<u8> {
     [PROLOGUE, &index.to_le_bytes()].concat()
 }
 

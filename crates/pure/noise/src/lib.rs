@@ -6,12 +6,13 @@
 //! `docs/protocol/noise.md` lists.
 //!
 //! It is a pure state machine: the time and a random seed are arguments; there is no socket and no file. Start with
-//! [`Config`] and [`Sessions`].
+//! [`Config`] and [`Sessions`]. Connections over TCP have [`channel`].
 //!
 //! Source: The Noise Protocol Framework, revision 34; Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel",
 //! NDSS 2017; RFC 6479.
 
 mod chance;
+pub mod channel;
 mod cookie;
 mod exchange;
 mod message;

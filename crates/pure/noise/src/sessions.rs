@@ -252,7 +252,8 @@ impl Sessions {
     /// Begins a handshake, or tries it again: always with a new key and a new time.
     fn begin(&mut self, now: Instant, to: SocketAddr, peer: PublicKey, pace: Pace) {
         let index = self.new_index(to);
-        let mut handshake = exchange::initiator(&self.key, &peer, index, self.chance.draw());
+        let mut handshake =
+            exchange::initiator(&self.key, &peer, &exchange::prologue(index), self.chance.draw());
         let mut noise = [0; INITIATION_NOISE_BYTES];
         let time = self.new_time(now);
         let size_bytes = handshake.write_message(&time.to_le_bytes(), &mut noise);
@@ -321,7 +322,8 @@ impl Sessions {
         if !self.handshakes.admit(now, from.ip()) {
             return self.stats.busy += 1;
         }
-        let mut handshake = exchange::responder(&self.key, message.sender, self.chance.draw());
+        let mut handshake =
+            exchange::responder(&self.key, &exchange::prologue(message.sender), self.chance.draw());
         let mut time = [0; 8 + TAG_BYTES];
         if handshake.read_message(message.noise, &mut time) != Ok(8) {
             return self.stats.bad_handshakes += 1;

@@ -11,7 +11,7 @@ use super::options::{Options, Places, ThreadingModel};
 use super::report::{Builder, Report, Run};
 use super::send::{Senders, Sent, Task};
 use super::server::Capacity;
-use crate::control::{Begun, Connection, ControlError, Patience, Stranger, begin};
+use crate::control::{Begun, Connection, ControlError, Patience, ServerAt, Stranger, begin};
 use crate::host_state::HostState;
 use crate::options::OptionsError;
 use crate::report::{Meter, Watch};
@@ -57,7 +57,7 @@ pub enum CapacityError {
 /// [`CapacityError`] if nothing could be measured. Failures after the first run has begun are in the report.
 pub fn measure(
     options: &Options,
-    server: SocketAddr,
+    server: ServerAt<'_>,
     from: Option<IpAddr>,
     patience: Patience,
     watch: &mut dyn Watch,
@@ -287,7 +287,8 @@ mod tests {
             connection.say(&Word::Ready { endpoints, notes }).unwrap();
             assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "start");
         });
-        let report = measure(&Options::default(), server, None, PATIENT, &mut Unwatched::default()).unwrap();
+        let report =
+            measure(&Options::default(), server.into(), None, PATIENT, &mut Unwatched::default()).unwrap();
         thread.join().unwrap();
         assert_eq!((report.end.state, report.points.len()), (State::BrokenOff, 0));
         let notes = report.end.notes.join("\n");

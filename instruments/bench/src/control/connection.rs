@@ -5,12 +5,14 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use noise::channel::{Opener, Sealer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::frame::{self, FrameError, Frames};
 use super::message::{Message, PROTOCOL};
+use super::secured::ServerAt;
 use crate::host_state::HostState;
 
 /// Maximum number of received messages in the queue. It exceeds what an end sends at once; a peer that sends
@@ -110,6 +112,25 @@ pub enum ControlError {
         /// Address of the other end.
         peer: SocketAddr,
     },
+    /// The other end did not prove that it has the expected key.
+    #[error(
+        "{peer} is no server with the expected key that lists this client\n\
+         start it with: tallycast bench -s --key FILE --peer {own}, and give its public key here with --peer"
+    )]
+    NotSecured {
+        /// Address of the other end.
+        peer: SocketAddr,
+        /// Public key of this end.
+        own: String,
+    },
+    /// A message was changed on the way.
+    #[error(
+        "what {peer} sent was changed on the way\nmeasure again; if this recurs, see what lies between the two hosts"
+    )]
+    Tampered {
+        /// Address of the other end.
+        peer: SocketAddr,
+    },
     /// A message that is not valid in the present state.
     #[error(
         "{peer} sent an unexpected message `{said}`\ninstall the same version of tallycast on both hosts"
@@ -129,6 +150,7 @@ pub enum ControlError {
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
+    sealer: Option<Sealer>,
     local: SocketAddr,
     peer: SocketAddr,
     patience: Patience,
@@ -153,30 +175,37 @@ impl Connection {
     /// # Errors
     /// [`ControlError`], with a remedy.
     pub fn open(
-        address: SocketAddr,
+        server: ServerAt<'_>,
         from: Option<SocketAddr>,
         patience: Patience,
     ) -> Result<(Self, HostState), ControlError> {
+        let ServerAt { address, keys } = server;
         let stream = connect(address, from, patience.connect)
             .map_err(|source| ControlError::Unreachable { address, source })?;
-        let mut connection = Self::over(stream, patience)?;
+        let channel = keys.map(|keys| keys.call(&stream, patience.message)).transpose()?;
+        let mut connection = Self::over(stream, channel, patience)?;
         let host = connection.introduce()?;
         Ok((connection, host))
     }
 
-    /// Uses an established connection.
-    pub(super) fn over(stream: TcpStream, patience: Patience) -> Result<Self, ControlError> {
+    /// Uses an established connection, in clear or after a handshake.
+    pub(super) fn over(
+        stream: TcpStream,
+        channel: Option<(Sealer, Opener)>,
+        patience: Patience,
+    ) -> Result<Self, ControlError> {
         stream.set_nodelay(true)?;
         // A read returns often enough to notice a message that begins and does not end.
         stream.set_read_timeout(Some(patience.message / 4))?;
         let (local, peer) = (stream.local_addr()?, stream.peer_addr()?);
         let (sender, heard) = sync_channel(MOST_UNHEARD);
         let reading = stream.try_clone()?;
+        let (sealer, opener) = channel.unzip();
         std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || listen(reading, peer, patience.message, &sender))?;
+            .spawn(move || listen((reading, opener), peer, patience.message, &sender))?;
         let now = Instant::now();
-        Ok(Self { stream, local, peer, patience, heard, heard_at: now, told_at: now })
+        Ok(Self { stream, sealer, local, peer, patience, heard, heard_at: now, told_at: now })
     }
 
     fn introduce(&mut self) -> Result<HostState, ControlError> {
@@ -213,7 +242,9 @@ impl Connection {
             stream.set_write_timeout(Some(rest))?;
             stream.write(bytes)
         };
-        match write_until(write, &frame::encode(message), until) {
+        let frame = frame::encode(message);
+        let bytes = self.sealer.as_mut().map_or_else(|| frame.clone(), |sealer| sealer.seal(&frame));
+        match write_until(write, &bytes, until) {
             Ok(()) => Ok(()),
             Err(_) => Err(self.last_words()),
         }
@@ -431,32 +462,45 @@ fn connect(address: SocketAddr, from: Option<SocketAddr>, patience: Duration) ->
 
 /// Reads messages until the connection ends or is broken.
 fn listen(
-    mut stream: TcpStream,
+    (mut stream, mut opener): (TcpStream, Option<Opener>),
     peer: SocketAddr,
     patience: Duration,
     sender: &SyncSender<Result<Message, ControlError>>,
 ) {
-    let error = loop_over(&mut stream, peer, patience, sender);
+    let error = loop_over((&mut stream, &mut opener), peer, patience, sender);
     // The channel's receiver is gone: the connection is being dropped.
     let _ = sender.send(Err(error));
 }
 
 fn loop_over(
-    stream: &mut TcpStream,
+    (stream, opener): (&mut TcpStream, &mut Option<Opener>),
     peer: SocketAddr,
     patience: Duration,
     sender: &SyncSender<Result<Message, ControlError>>,
 ) -> ControlError {
     let (mut frames, mut began) = (Frames::default(), Instant::now());
     let mut memory = [0; 1 << 14];
+    let mut plain = Vec::new();
     loop {
+        let has_begun = |frames: &Frames, opener: &Option<Opener>| {
+            frames.is_waiting_for_more() || opener.as_ref().is_some_and(Opener::is_waiting_for_more)
+        };
         match stream.read(&mut memory) {
             Ok(0) => return ControlError::Gone { peer },
             Ok(count) => {
-                if !frames.is_waiting_for_more() {
+                if !has_begun(&frames, opener) {
                     began = Instant::now();
                 }
-                frames.push(&memory[..count]);
+                match opener {
+                    None => frames.push(&memory[..count]),
+                    Some(opener) => {
+                        plain.clear();
+                        if opener.open(&memory[..count], &mut plain).is_err() {
+                            return ControlError::Tampered { peer };
+                        }
+                        frames.push(&plain);
+                    }
+                }
                 while let Some(message) = frames.next() {
                     let message = match message {
                         Ok(message) => message,
@@ -472,7 +516,7 @@ fn loop_over(
             Err(error) if is_nothing(&error) => {}
             Err(_) => return ControlError::Gone { peer },
         }
-        if frames.is_waiting_for_more() && began.elapsed() > patience {
+        if has_begun(&frames, opener) && began.elapsed() > patience {
             return ControlError::HalfMessage { peer };
         }
     }

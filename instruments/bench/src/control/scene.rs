@@ -29,6 +29,14 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(tests: &'static [&'static dyn Serve], patience: Patience) -> Self {
+        Self::with_keys(tests, patience, None)
+    }
+
+    pub(crate) fn with_keys(
+        tests: &'static [&'static dyn Serve],
+        patience: Patience,
+        keys: Option<ControlKeys>,
+    ) -> Self {
         let end = Cancellation::new().unwrap();
         let cancellation = end.clone();
         let (sender, events) = channel();
@@ -36,6 +44,7 @@ impl Scene {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             lifetime: Lifetime::UntilStopped,
             patience,
+            keys,
         };
         let sender = Mutex::new(sender);
         let thread = std::thread::spawn(move || {
@@ -47,7 +56,7 @@ impl Scene {
     }
 
     pub(crate) fn client(&self) -> Result<(Connection, HostState), ControlError> {
-        Connection::open(self.address, None, PATIENT)
+        Connection::open(self.address.into(), None, PATIENT)
     }
 
     /// Returns a client that has begun a test.
@@ -55,6 +64,15 @@ impl Scene {
         let (mut connection, _) = self.client().unwrap();
         connection.tell(&Message::Begin { test: test.to_owned(), parameters }).unwrap();
         connection
+    }
+
+    /// Waits until a client is refused; returns the reason and the number so far.
+    pub(crate) fn refused(&self) -> (Unwelcome, u64) {
+        loop {
+            if let ServerEvent::Refused { reason, count, .. } = self.events.recv_timeout(WATCHDOG).unwrap() {
+                return (reason, count);
+            }
+        }
     }
 
     /// Waits until a client has left; returns its trouble.
@@ -80,7 +98,7 @@ pub(crate) fn by_hand(play: impl FnOnce(Connection) + Send + 'static) -> (Socket
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
-        let mut connection = Connection::over(listener.accept().unwrap().0, PATIENT).unwrap();
+        let mut connection = Connection::over(listener.accept().unwrap().0, None, PATIENT).unwrap();
         assert!(matches!(connection.hear_surely(), Ok(Message::Hello { .. })));
         let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
         connection.tell(&Message::Welcome { protocol: PROTOCOL, tallycast: String::new(), host }).unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tallycast::udt::Source;
 use super::connection::{Connection, ControlError, Patience, plain, program_version};
 use super::frame;
 use super::message::{Message, PROTOCOL};
+use super::secured::{ANOTHER, ControlKeys, Unwelcome, turn_away};
 use super::session::{Serve, ServeError, Session};
 use crate::host_state::HostState;
 
@@ -38,7 +39,7 @@ const CANCELLED: u64 = 1;
 const LEFT: u64 = 2;
 
 /// Options of a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Address to listen on; port 0 lets the kernel choose.
     pub listen: SocketAddr,
@@ -46,6 +47,8 @@ pub struct ServerOptions {
     pub lifetime: Lifetime,
     /// Time limits for clients that have connected.
     pub patience: Patience,
+    /// Keys; without them every client is served.
+    pub keys: Option<ControlKeys>,
 }
 
 /// The time at which a server ends.
@@ -76,6 +79,15 @@ pub enum ServerEvent {
         /// The cause of an abnormal end.
         trouble: Option<String>,
     },
+    /// A client was refused: the server has keys.
+    Refused {
+        /// Address of the client.
+        client: SocketAddr,
+        /// Reason.
+        reason: Unwelcome,
+        /// Number of clients refused so far, with this one.
+        count: u64,
+    },
     /// A client came while the server was busy.
     TurnedAway(SocketAddr),
 }
@@ -102,7 +114,7 @@ pub fn serve(
         poller.add(&place.was_left, LEFT, Interest::Read).map_err(failed)?;
     }
 
-    let (waiting, turned_away) = (Waiting::default(), TurnedAway::default());
+    let (waiting, turned_away, refused) = (Waiting::default(), TurnedAway::default(), AtomicU64::new(0));
     std::thread::scope(|scope| {
         while !cancellation.is_cancelled() {
             if options.lifetime == Lifetime::OneClient && place.was_left.is_cancelled() {
@@ -124,6 +136,8 @@ pub fn serve(
             let guest = *place.guest();
             if let Some(with) = guest {
                 watch(ServerEvent::TurnedAway(client));
+                // Strangers are not told who the others are.
+                let with = if options.keys.is_some() { ANOTHER.to_owned() } else { with.to_string() };
                 turned_away.tell(stream, with);
                 continue;
             }
@@ -131,14 +145,19 @@ pub fn serve(
                 watch(ServerEvent::TurnedAway(client));
                 continue;
             };
-            let place = &place;
+            let (place, refused) = (&place, &refused);
             scope.spawn(move || {
-                let reception = Reception { client, patience: options.patience, tests, watch, cancellation };
+                let reception = Reception { client, options, tests, watch, cancellation, refused };
                 // A defect in one test does not stop the server: its place becomes free, and the defect is
                 // reported.
                 let outcome = catch_unwind(AssertUnwindSafe(|| reception.attend(stream, place, undecided)))
                     .unwrap_or(Err(ServeError::Defect));
-                watch(ServerEvent::Ended { client, trouble: outcome.err().map(|error| error.to_string()) });
+                let trouble = match outcome {
+                    // Was told as refused.
+                    Err(ServeError::Unwelcome) => return,
+                    outcome => outcome.err().map(|error| error.to_string()),
+                };
+                watch(ServerEvent::Ended { client, trouble });
             });
         }
         Ok(())
@@ -223,17 +242,32 @@ impl Drop for Undecided<'_> {
 /// One client, and the tests it may choose.
 struct Reception<'a> {
     client: SocketAddr,
-    patience: Patience,
+    options: &'a ServerOptions,
     tests: &'static [&'static dyn Serve],
     watch: &'a (dyn Fn(ServerEvent) + Sync),
     cancellation: &'a Cancellation,
+    /// Number of clients that were refused for their keys.
+    refused: &'a AtomicU64,
 }
 
 impl Reception<'_> {
     /// Serves the client, once it has chosen a test.
     fn attend(&self, stream: TcpStream, place: &Place, undecided: Undecided<'_>) -> Result<(), ServeError> {
         stream.set_nonblocking(false).map_err(ControlError::from)?;
-        let mut connection = Connection::over(stream, self.patience)?;
+        let patience = self.options.patience;
+        let channel = match &self.options.keys {
+            None => None,
+            Some(keys) => match keys.answer(&stream, patience.message) {
+                Ok(channel) => Some(channel),
+                Err(reason) => {
+                    let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+                    (self.watch)(ServerEvent::Refused { client: self.client, reason, count });
+                    turn_away(&stream, reason);
+                    return Err(ServeError::Unwelcome);
+                }
+            },
+        };
+        let mut connection = Connection::over(stream, channel, patience)?;
         let mut session = Session { connection: &mut connection, cancellation: self.cancellation };
         let outcome = self.wish(&mut session).and_then(|wish| {
             drop(undecided);
@@ -290,7 +324,7 @@ struct TurnedAway(Arc<AtomicUsize>);
 
 impl TurnedAway {
     /// Notifies a client, without waiting for it.
-    fn tell(&self, stream: TcpStream, with: SocketAddr) {
+    fn tell(&self, stream: TcpStream, with: String) {
         if self.0.fetch_add(1, Ordering::Relaxed) >= MOST_TURNED_AWAY {
             self.0.fetch_sub(1, Ordering::Relaxed);
             return;
@@ -304,12 +338,12 @@ impl TurnedAway {
     }
 }
 
-fn part_from(mut stream: &TcpStream, with: SocketAddr) -> io::Result<()> {
+fn part_from(mut stream: &TcpStream, with: String) -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_secs(2);
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(&frame::encode(&Message::Busy { with: with.to_string() }))?;
+    stream.write_all(&frame::encode(&Message::Busy { with }))?;
     stream.shutdown(std::net::Shutdown::Write)?;
     // Its greeting is read first: closing with unread input would discard the reply.
     let mut greeting = [0; 1_024];

@@ -13,6 +13,7 @@ use sys::Cancellation;
 
 use super::connection::{Connection, ControlError, Patience, plain};
 use super::message::Message;
+use super::secured::ServerAt;
 use crate::host_state::HostState;
 
 /// Interval at which a wait for a message checks the request to end: a thread reads the control connection, and
@@ -195,7 +196,7 @@ impl Begun {
 /// [`ControlError`], with a remedy.
 pub(crate) fn begin<T: Test>(
     parameters: &T::Parameters,
-    server: SocketAddr,
+    server: ServerAt<'_>,
     from: Option<IpAddr>,
     patience: Patience,
 ) -> Result<Begun, ControlError> {
@@ -237,6 +238,9 @@ pub enum ServeError {
         /// Address of the faster client.
         with: SocketAddr,
     },
+    /// The client has no listed key; it was told, and reported as refused.
+    #[error("the client was refused")]
+    Unwelcome,
     /// The server is to end; reported to the client.
     #[error("the server was ended")]
     Ended,

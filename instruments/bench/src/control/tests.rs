@@ -12,6 +12,8 @@ use units::Random;
 
 use super::frame::{Frames, LONGEST, encode};
 use super::scene::{PATIENT, Scene, WATCHDOG};
+use tallycast::udt::Secret;
+
 use super::*;
 use crate::host_state::HostState;
 use crate::{capacity, pingpong, throughput};
@@ -218,7 +220,7 @@ fn answered_with(bytes: &[u8], patience: Patience) -> ControlError {
         // Until the client closes.
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let error = Connection::open(address, None, patience).unwrap_err();
+    let error = Connection::open(address.into(), None, patience).unwrap_err();
     server.join().unwrap();
     error
 }
@@ -302,7 +304,7 @@ fn an_end_that_takes_nothing_and_goes_on_talking_is_given_up() {
     let (stream, talking) = deaf_and_talkative();
     let (done, outcome) = channel();
     std::thread::spawn(move || {
-        let mut connection = Connection::over(stream, IMPATIENT).unwrap();
+        let mut connection = Connection::over(stream, None, IMPATIENT).unwrap();
         let word = "long ".repeat(100_000);
         let error = (0..MOST_WORDS).find_map(|_| connection.say(&word).err());
         done.send(error).unwrap();
@@ -319,8 +321,8 @@ fn who_is_not_listened_to_is_held_up() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (ours, _) = listener.accept().unwrap();
-    let deaf = Connection::over(ours, PATIENT).unwrap();
-    let mut talking = Connection::over(theirs, IMPATIENT).unwrap();
+    let deaf = Connection::over(ours, None, PATIENT).unwrap();
+    let mut talking = Connection::over(theirs, None, IMPATIENT).unwrap();
     let word = "long ".repeat(100_000);
     let held_up = (0..MOST_WORDS).any(|_| talking.say(&word).is_err());
     assert!(held_up, "the words would pile up at the end that does not listen");
@@ -356,6 +358,7 @@ fn a_port_that_is_taken_is_said_with_the_way_out() {
         listen: taken.local_addr().unwrap(),
         lifetime: Lifetime::OneClient,
         patience: PATIENT,
+        keys: None,
     };
     let cancellation = Cancellation::new().unwrap();
     let error = serve(&options, &[&Echo], &|_| {}, &cancellation).unwrap_err().to_string();
@@ -367,7 +370,7 @@ fn nobody_there_is_said_with_the_command_that_starts_one() {
     let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = unused.local_addr().unwrap();
     drop(unused);
-    let error = Connection::open(address, None, PATIENT).unwrap_err().to_string();
+    let error = Connection::open(address.into(), None, PATIENT).unwrap_err().to_string();
     assert!(
         error.contains("no answer from a bench server") && error.contains("tallycast bench -s"),
         "{error}"
@@ -494,4 +497,51 @@ fn parameters_of_any_numbers_are_checked_without_a_panic() {
             is_believed(&Message::Begin { test: String::new(), parameters });
         }
     }
+}
+
+/// Keys of an end whose private key is `own` all over, and of its peers.
+fn keys_of(own: u8, peers: &[u8]) -> ControlKeys {
+    let secret = |byte| Secret::new(zeroize::Zeroizing::new([byte; 32]));
+    let peers = peers.iter().map(|byte| noise::public_key(&secret(*byte))).collect();
+    ControlKeys { key: secret(own), peers }
+}
+
+#[test]
+fn a_server_with_keys_measures_with_listed_clients_only_and_counts_the_others() {
+    let scene = Scene::with_keys(&[&Echo], PATIENT, Some(keys_of(1, &[2])));
+    let call = |keys: Option<&ControlKeys>| {
+        Connection::open(ServerAt { address: scene.address, keys }, None, PATIENT)
+    };
+    let told = call(None).unwrap_err().to_string();
+    assert!(told.contains("this server has a key") && told.contains("add --key FILE"), "{told}");
+    assert_eq!(scene.refused(), (Unwelcome::Clear, 1));
+    let stranger = keys_of(3, &[1]);
+    let told = call(Some(&stranger)).unwrap_err().to_string();
+    assert!(told.contains(&format!("--peer {}", stranger.public())), "{told}");
+    assert_eq!(scene.refused(), (Unwelcome::Unlisted(stranger.public()), 2));
+    assert!(call(Some(&keys_of(2, &[4]))).is_err(), "another server is meant");
+    assert_eq!(scene.refused(), (Unwelcome::Handshake, 3));
+    let (mut client, _) = call(Some(&keys_of(2, &[1]))).unwrap();
+    client.tell(&Message::Begin { test: "echo".to_owned(), parameters: Value::Null }).unwrap();
+    // Longer than a record.
+    let long = "long ".repeat(10_000);
+    client.say(&long).unwrap();
+    assert_eq!(hear_word(&mut client), Value::from(long));
+    // Who is not listed is not told with whom the server is busy.
+    let told = call(None).unwrap_err().to_string();
+    assert!(told.contains("busy measuring with another client"), "{told}");
+    let told = call(Some(&keys_of(2, &[1]))).unwrap_err().to_string();
+    assert!(told.contains("busy measuring with another client"), "{told}");
+    client.part();
+    assert_eq!(scene.ended(), None);
+}
+
+#[test]
+fn a_client_with_keys_never_goes_on_in_clear() {
+    let scene = scene(PATIENT);
+    let keys = keys_of(2, &[1]);
+    let server = ServerAt { address: scene.address, keys: Some(&keys) };
+    let error = Connection::open(server, None, PATIENT).unwrap_err();
+    assert!(matches!(error, ControlError::NotSecured { .. }), "{error}");
+    assert!(scene.ended().unwrap().contains("does not speak the bench protocol"));
 }

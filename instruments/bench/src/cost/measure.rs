@@ -1,10 +1,8 @@
 //! Measures one transport after the other with the same server, and collects the results.
 
-use std::net::SocketAddr;
-
 use super::options::Options;
 use super::report::{Builder, Report};
-use crate::control::Patience;
+use crate::control::{Patience, ServerAt};
 use crate::report::{PartOf, Watch};
 use crate::throughput::{self, Protocol, ThroughputError};
 
@@ -14,7 +12,7 @@ use crate::throughput::{self, Protocol, ThroughputError};
 /// [`ThroughputError`] if nothing could be measured. Later failures are in the report.
 pub fn measure(
     options: &Options,
-    server: SocketAddr,
+    server: ServerAt<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Report, ThroughputError> {
     options.check()?;
@@ -38,7 +36,7 @@ pub fn measure(
 fn runs_of(
     transport: Protocol,
     options: &Options,
-    server: SocketAddr,
+    server: ServerAt<'_>,
     watch: &mut dyn Watch,
 ) -> Result<throughput::Report, ThroughputError> {
     let mut watch = PartOf { watch, part: transport.name().to_owned() };

@@ -1,10 +1,8 @@
 //! The client's end: runs of one flow to the group, and the report of them.
 
-use std::net::SocketAddr;
-
 use super::options::Options;
 use super::report::{Builder, Ended, Report};
-use crate::control::{Begun, Patience, begin};
+use crate::control::{Begun, Patience, ServerAt, begin};
 use crate::host;
 use crate::options::group_for;
 use crate::report::{Times, Watch};
@@ -16,12 +14,12 @@ use crate::throughput::{self, Account, Counts, Ending, Protocol, Runs, Throughpu
 /// [`ThroughputError`] if nothing could be measured. Failures after the first run has begun are in the report.
 pub fn measure(
     options: &Options,
-    server: SocketAddr,
+    server: ServerAt<'_>,
     patience: Patience,
     watch: &mut dyn Watch,
 ) -> Result<Report, ThroughputError> {
     options.check()?;
-    let group = Some(group_for(server.ip(), options.group, GROUP_KIND)?);
+    let group = Some(group_for(server.address.ip(), options.group, GROUP_KIND)?);
     let options = &Options { group, ..options.clone() };
     let flow = flow(options);
     let Begun { connection, client, server } = begin::<Throughput>(&flow, server, options.from, patience)?;
@@ -127,9 +125,14 @@ mod tests {
     fn a_group_has_the_ip_version_of_the_server() {
         let refused = |group: &str, server: &str| {
             let options = Options { group: Some(group.parse().unwrap()), ..Options::default() };
-            measure(&options, server.parse().unwrap(), PATIENT, &mut Unwatched::default())
-                .unwrap_err()
-                .to_string()
+            measure(
+                &options,
+                server.parse::<std::net::SocketAddr>().unwrap().into(),
+                PATIENT,
+                &mut Unwatched::default(),
+            )
+            .unwrap_err()
+            .to_string()
         };
         let error = refused("239.84.7.2", "[fd84::2]:7430");
         assert!(error.ends_with("different IP versions\nchoose a group such as ff15::84:7:2"), "{error}");
@@ -153,7 +156,7 @@ mod tests {
     /// Measures with a server that survives `runs` runs, and is gone in the next.
     fn gone_after(runs: usize) -> Report {
         let (server, thread) = by_hand(move |mut connection| {
-            let endpoints = vec![SocketAddr::new(IpAddr::from([239, 84, 7, 2]), 9)];
+            let endpoints = vec![std::net::SocketAddr::new(IpAddr::from([239, 84, 7, 2]), 9)];
             for run in 0..=runs {
                 assert!(matches!(connection.hear_surely(), Ok(Message::Word(_))), "prepare");
                 connection.say(&Word::Ready { endpoints: endpoints.clone(), token: 1 }).unwrap();
@@ -166,7 +169,7 @@ mod tests {
             }
         });
         let options = Options { duration: Duration::from_millis(50), ..Options::default() };
-        let report = measure(&options, server, PATIENT, &mut Unwatched::default()).unwrap();
+        let report = measure(&options, server.into(), PATIENT, &mut Unwatched::default()).unwrap();
         thread.join().unwrap();
         report
     }

@@ -77,7 +77,7 @@ mod tests {
             stream
         });
         let patience = Patience { connect: WATCHDOG, message: WATCHDOG, silence };
-        let (connection, _) = Connection::open(address, None, patience).unwrap();
+        let (connection, _) = Connection::open(address.into(), None, patience).unwrap();
         (connection, server.join().unwrap())
     }
 

@@ -1,7 +1,5 @@
 //! The client's end of a ping-pong: it begins every exchange, and builds the report.
 
-use std::net::SocketAddr;
-
 use probe::Percentiles;
 use probe::pingpong::{ExchangeCounts, ExchangeLawError, SizeStep, Until};
 use sys::{clock, scheduling};
@@ -12,7 +10,7 @@ use super::message::{Finished, Word};
 use super::options::{Options, System};
 use super::report::{Builder, Measured, Report, Way};
 use super::server::Pingpong;
-use crate::control::{Begun, Connection, ControlError, Patience, begin};
+use crate::control::{Begun, Connection, ControlError, Patience, ServerAt, begin};
 use crate::options::OptionsError;
 use crate::report::{Meter, Watch};
 
@@ -51,7 +49,7 @@ pub enum PingpongError {
 /// [`PingpongError`] if nothing could be measured. Failures after the first size are in the report.
 pub fn measure(
     options: &Options,
-    server: SocketAddr,
+    server: ServerAt<'_>,
     patience: Patience,
     watch: &mut dyn Watch,
 ) -> Result<Report, PingpongError> {
@@ -327,7 +325,7 @@ mod tests {
                 end: scene.end.clone(),
                 never: Cancellation::new().unwrap(),
             };
-            let report = measure(&options, scene.address, PATIENT, &mut watch).unwrap();
+            let report = measure(&options, scene.address.into(), PATIENT, &mut watch).unwrap();
             let [size_step] = &report.size_steps[..] else { panic!("{:?}", report.size_steps) };
             assert!(size_step.account.adds_up() && size_step.account.sent > 0, "{size_step:?}");
             // It is unknown in which direction the last one was lost.

@@ -5,7 +5,7 @@
 //! `docs/reference/formats/bench-reproduce.schema.json`.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use drawing::Chart;
 use schemars::JsonSchema;
@@ -16,15 +16,15 @@ use sys::clock;
 use super::conclusion::{Conclusion, Grid, citation};
 use super::document::{Document, Report, Section, forms};
 use super::{ReferenceFigure, Row, State, Watch};
-use crate::control::{Patience, program_version};
+use crate::control::{Patience, ServerAt, program_version};
 use crate::host::{self, Host};
 use crate::sweep;
 
 /// The two ends between which a measurement is reproduced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ends {
-    /// Address of the server.
-    pub server: SocketAddr,
+#[derive(Clone, Copy, Debug)]
+pub struct Ends<'a> {
+    /// The server.
+    pub server: ServerAt<'a>,
     /// This host's address, which all traffic uses; none for the system's choice.
     pub from: Option<IpAddr>,
 }
@@ -192,7 +192,7 @@ impl Reproduction {
         &mut self,
         name: &str,
         options: &sweep::Options,
-        ends: Ends,
+        ends: Ends<'_>,
         watch: &mut dyn Watch,
     ) -> Option<sweep::Report> {
         let outcome = sweep::measure(options, ends.server, ends.from, Patience::default(), watch);

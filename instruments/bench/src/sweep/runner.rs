@@ -1,10 +1,10 @@
 //! Measures one point after the other, each as its own measurement of throughput.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use super::options::{Options, Place};
 use super::report::{Builder, Report};
-use crate::control::{ControlError, Patience};
+use crate::control::{ControlError, Patience, ServerAt};
 use crate::host;
 use crate::options::OptionsError;
 use crate::report::{PartOf, State, Watch};
@@ -29,7 +29,7 @@ pub enum SweepError {
 /// load the server refuses are left out, with a note.
 pub fn measure(
     options: &Options,
-    server: SocketAddr,
+    server: ServerAt<'_>,
     from: Option<IpAddr>,
     patience: Patience,
     watch: &mut dyn Watch,
@@ -80,7 +80,7 @@ const fn is_refusal(error: &ThroughputError) -> bool {
 fn measure_point(
     options: &Options,
     place: &Place,
-    (server, from): (SocketAddr, Option<IpAddr>),
+    (server, from): (ServerAt<'_>, Option<IpAddr>),
     patience: Patience,
     watch: &mut PartOf<'_>,
 ) -> Result<throughput::Report, ThroughputError> {
@@ -110,7 +110,7 @@ mod tests {
             repeats: 1,
             ..Options::default()
         };
-        measure(&options, scene.address, None, PATIENT, &mut Unwatched::default())
+        measure(&options, scene.address.into(), None, PATIENT, &mut Unwatched::default())
     }
 
     #[test]

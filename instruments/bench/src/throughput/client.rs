@@ -1,7 +1,6 @@
 //! The client's end of a throughput measurement: it sets the options, and builds the report.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use probe::{Answer, NextRate, RateSearch};
 use sys::{Cancellation, header_bytes};
@@ -13,7 +12,7 @@ use super::report::{Begun, Builder, Ending, Interval, Report, RunReport, Start};
 use super::server::Throughput;
 use super::side::{GRACE, Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Flow, Task, TransportError};
-use crate::control::{self, Connection, ControlError, Patience, begin};
+use crate::control::{self, Connection, ControlError, Patience, ServerAt, begin};
 use crate::options::{OptionsError, group_for};
 use crate::report::{self, PartOf};
 
@@ -54,14 +53,14 @@ pub enum ThroughputError {
 pub fn measure(
     options: &Options,
     loss_free: Option<&LossFree>,
-    server: SocketAddr,
+    server: ServerAt<'_>,
     patience: Patience,
     watch: &mut dyn Watch,
 ) -> Result<Report, ThroughputError> {
     options.check()?;
     let mut options = options.clone();
     if options.protocol.is_multicast() {
-        options.group = Some(group_for(server.ip(), options.group, GROUP_KIND)?);
+        options.group = Some(group_for(server.address.ip(), options.group, GROUP_KIND)?);
     }
     let options = &options;
     if let Some(loss_free) = loss_free {
@@ -371,7 +370,7 @@ mod tests {
         let host = HostState::look(std::net::IpAddr::from([127, 0, 0, 1]));
         let options = Options { interval: INTERVAL, duration: INTERVAL * 4, ..Options::default() };
         let begun = Begun {
-            peer: SocketAddr::from(([127, 0, 0, 1], 1)),
+            peer: std::net::SocketAddr::from(([127, 0, 0, 1], 1)),
             client: host.clone(),
             server: host,
             unit_bytes: 100,

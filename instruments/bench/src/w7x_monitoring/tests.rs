@@ -175,7 +175,7 @@ fn what_fails_leaves_what_was_measured_before_and_is_said() {
     assert!(it.state == State::Interrupted && !it.table.is_empty());
     let mut cancelled = Unwatched::default();
     cancelled.cancellation().cancel();
-    let ends = Ends { server: ([192, 0, 2, 7], 7430).into(), from: None };
+    let ends = Ends { server: std::net::SocketAddr::from(([192, 0, 2, 7], 7430)).into(), from: None };
     let it = reproduce(Grid::Short, ends, &mut cancelled);
     assert_eq!((it.state, it.counts().0, it.parts.len()), (State::Interrupted, 0, 3));
 }

@@ -2,6 +2,7 @@
 
 mod change;
 mod make;
+mod peers;
 mod show;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ Examples:
   tallycast keys add daq-2 --authority keys/lab.authority --like keys/daq-1.keys
   tallycast keys show keys/daq-1.keys              tokens, times and fingerprints; never a secret
   tallycast keys rotate keys/*.keys                the next secret, for all stations
+  tallycast keys peers keys/*.keys                 stations may send each other files, and measure
   tallycast keys retire 1a2b3c4d keys/*.keys       an old one is not accepted any more
 
 A bus with keys=FILE is secured: udp://239.84.0.0:7400?shm=on&keys=keys/daq-1.keys";
@@ -47,6 +49,8 @@ enum What {
     Rotate(change::Rotate),
     /// Remove a secret from stations' files: it is not accepted any more
     Retire(change::Retire),
+    /// Let stations connect to each other: each file lists the others, for send, recv and bench
+    Peers(peers::Peers),
 }
 
 /// Stations' files.
@@ -58,6 +62,7 @@ struct Files {
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    super::reliable::keys::forbid_core_dumps();
     let now = sys::clock::wall();
     match arguments.what {
         What::New(new) => make::new(&new, now, sources)?,
@@ -67,6 +72,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         What::Check(check) => return show::check(&check, now),
         What::Rotate(rotate) => change::rotate(&rotate, now)?,
         What::Retire(retire) => change::retire(&retire, now)?,
+        What::Peers(peers) => peers::peers(&peers)?,
     }
     Ok(Outcome::Fine)
 }

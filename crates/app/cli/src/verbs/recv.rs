@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "raw")]
     memory: bool,
     /// Accept one connection, and write what arrives unchanged to standard output
-    #[arg(long, conflicts_with = "one_off")]
+    #[arg(long, conflicts_with_all = ["one_off", "key"])]
     raw: bool,
     /// With --raw: receive messages instead of a stream
     #[arg(long, requires = "raw")]

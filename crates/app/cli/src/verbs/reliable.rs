@@ -1,6 +1,6 @@
 //! Common parts of `send` and `recv`: transport, progress, and standard input and output.
 
-mod keys;
+pub(crate) mod keys;
 mod meter;
 pub(crate) mod raw;
 mod screen;

@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["raw", "memory", "patience"])]
     from: Option<Address>,
     /// Send standard input unchanged; replies go to standard output
-    #[arg(long)]
+    #[arg(long, conflicts_with = "key")]
     raw: bool,
     /// With --raw: send messages of this size, such as 8kB, instead of a stream
     #[arg(long, value_name = "SIZE", value_parser = text::size_bytes, requires = "raw")]

@@ -18,6 +18,7 @@ mod query;
 mod reaches;
 mod refusals;
 mod secured;
+mod secrets_kept;
 mod streams;
 mod top;
 mod transfer;

@@ -109,7 +109,7 @@ fn keys_that_others_may_read_and_keys_without_peers_are_refused() {
     let open = key_file(scene.folder.path(), "open.key", DAQ, 0o644);
     let failed = scene.send("udt://127.0.0.1:9", &["--key", &open, "--peer", ARCHIVE.1]);
     let said = String::from_utf8_lossy(&failed.stderr);
-    assert!(said.contains("others may read the key") && said.contains("chmod 600"), "{said}");
+    assert!(said.contains("others may read it") && said.contains("chmod 600"), "{said}");
     let daq = scene.key("daq.key", DAQ);
     let failed = scene.send("udt://127.0.0.1:9", &["--key", &daq]);
     let said = String::from_utf8_lossy(&failed.stderr);

@@ -6,6 +6,7 @@ mod bench;
 mod capacity;
 mod cost;
 mod iperf3;
+mod keyed_server;
 mod lab;
 mod link;
 mod measured;

@@ -26,6 +26,7 @@ use crate::Outcome;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast bench -s --listen 0.0.0.0                     wait for clients
+  tallycast bench -s --listen 0.0.0.0 --key daq-1.keys    only for clients that the file or --peer lists
   tallycast bench -c 192.0.2.7 -u -b 100M                 measure to a server: throughput, loss and its causes
   tallycast bench throughput                              the same with both ends on this host
   tallycast bench -c 192.0.2.7 --iperf3 -u -b 100M        against a server of iperf3; -s --iperf3 serves its clients
@@ -114,7 +115,8 @@ pub(crate) fn as_iperf3(arguments: impl Iterator<Item = OsString>) -> Vec<OsStri
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     match arguments.what {
         None if arguments.server.server => {
-            server::run(&arguments.server, arguments.throughput.other_end.port)
+            let other_end = &arguments.throughput.other_end;
+            server::run(&arguments.server, other_end.port, &other_end.keys)
         }
         None => throughput::run(&arguments.throughput),
         Some(What::Throughput(arguments)) => throughput::run(&arguments),

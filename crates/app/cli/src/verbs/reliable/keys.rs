@@ -1,47 +1,70 @@
-//! Keys of secured transfers, as given on the command line.
+//! Keys of secured connections, as given on the command line of `send`, `recv` and `bench`.
 
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context, anyhow, bail};
 use base64ct::{Base64, Encoding};
 use clap::Args;
-use sys::trust::{Purpose, open_trusted};
+use keys::{MAX_KEY_FILE_BYTES, Peer};
+use sys::private_file::{self, FileError, Privacy};
 use tallycast::udt::{Address, Keys, PublicKey, Secret};
 use zeroize::Zeroizing;
 
-/// Largest key file: a key in base64 has 44 characters and an end of line.
-const MAX_FILE_BYTES: u64 = 64;
+/// Largest file with nothing but a key: in base64 it has 44 characters and an end of line.
+const MAX_BARE_BYTES: usize = 64;
 
 /// Keys of this end and of its peers.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct KeyArguments {
-    /// Encrypt and authenticate everything with this end's private key: the station's file of keys, or a file with 32 bytes in base64 that only its owner may read
-    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    /// Encrypt and authenticate with this end's private key: the station's file of keys, or a file with 32 bytes in base64 that only its owner may read
+    #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// With --key: public key of a peer, in base64 or hexadecimal; recv accepts listed peers only, once for each
-    #[arg(long = "peer", value_name = "KEY", value_parser = public_key, requires = "key")]
-    peers: Vec<PublicKey>,
+    /// With --key: public key of a peer, in base64 or hexadecimal, or its name in the file of keys; recv and bench -s accept listed peers only, once for each
+    #[arg(long = "peer", value_name = "KEY|NAME", requires = "key")]
+    peers: Vec<NamedPeer>,
+}
+
+/// A peer by its key, or by its name in this station's file of keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum NamedPeer {
+    Key(PublicKey),
+    Name(String),
+}
+
+/// What a file of keys has for connections.
+struct OwnKey {
+    key: Secret,
+    peers: Vec<Peer>,
 }
 
 impl KeyArguments {
     /// Returns the keys of a connection with this address; none if it is in the clear.
     pub(crate) fn at(&self, address: &Address) -> anyhow::Result<Option<Keys>> {
         let responder = address.peer().map(public_key).transpose()?;
-        let Some(path) = &self.key else {
+        if self.key.is_none() {
             return if responder.is_none() {
                 Ok(None)
             } else {
                 Err(anyhow!("peer= in the address needs a key\nadd --key FILE"))
             };
-        };
+        }
         if address.is_clear() {
             return Ok(None);
         }
-        let (key, listed) = read(path)?;
-        let peers = self.peers.iter().copied().chain(listed).collect();
-        let keys = Keys { key, peers, responder };
+        let keys = self.listed()?;
+        // The one named here is meant, whomever else the file lists.
+        Ok(keys.map(|keys| Keys { responder: responder.or(keys.responder), ..keys }))
+    }
+
+    /// Returns the key of this end and its peers: those named here, and all that its file lists.
+    pub(crate) fn listed(&self) -> anyhow::Result<Option<Keys>> {
+        let Some(path) = &self.key else { return Ok(None) };
+        let own = read(path)?;
+        let named = self.peers.iter().map(|peer| own.find(peer, path)).collect::<anyhow::Result<Vec<_>>>()?;
+        let listed = own.peers.iter().map(|peer| peer.exchange);
+        let responder = if let [one] = &named[..] { Some(*one) } else { None };
+        let keys = Keys { peers: named.into_iter().chain(listed).collect(), key: own.key, responder };
         if keys.peers.is_empty() {
             bail!(
                 "--key needs the key of a peer\nadd --peer; this end's own public key is {}",
@@ -51,9 +74,44 @@ impl KeyArguments {
         Ok(Some(keys))
     }
 
+    /// Returns the key of this end and the one peer that it calls: the one named here, else the only one of its file.
+    pub(crate) fn calling(&self) -> anyhow::Result<Option<Keys>> {
+        let Some(keys) = self.listed()? else { return Ok(None) };
+        let only = keys.peers.first().copied().filter(|_| keys.peers.len() == 1);
+        let Some(responder) = keys.responder.or(only) else {
+            bail!("{} are listed\nname the one to call with --peer, once", keys.peers.len());
+        };
+        Ok(Some(Keys { peers: [responder].into(), responder: Some(responder), ..keys }))
+    }
+
     /// Returns whether there is a key.
     pub(crate) const fn is_some(&self) -> bool {
         self.key.is_some()
+    }
+}
+
+impl OwnKey {
+    fn find(&self, peer: &NamedPeer, path: &Path) -> anyhow::Result<PublicKey> {
+        let name = match peer {
+            NamedPeer::Key(key) => return Ok(*key),
+            NamedPeer::Name(name) => name,
+        };
+        let found = self.peers.iter().find(|it| it.name == *name).map(|it| it.exchange);
+        found.with_context(|| {
+            format!(
+                "{} lists no peer `{name}`, and a public key is 32 bytes: 44 characters in base64, or 64 hexadecimal digits \
+                 as in `keys show`\nlist it with: tallycast keys peers {0} {name}.keys",
+                path.display()
+            )
+        })
+    }
+}
+
+impl FromStr for NamedPeer {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        Ok(public_key(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Key))
     }
 }
 
@@ -73,38 +131,37 @@ fn public_key(text: &str) -> anyhow::Result<PublicKey> {
 }
 
 /// Reads the private key, and the peers that a station's file of keys lists.
-fn read(path: &Path) -> anyhow::Result<(Secret, Vec<PublicKey>)> {
-    if std::fs::metadata(path).is_ok_and(|it| it.len() > MAX_FILE_BYTES) {
-        let file = keyring::read_station(path)?;
-        let peers = file.peers().iter().map(|peer| peer.exchange).collect();
-        return Ok((file.membership(sys::clock::wall())?.exchange, peers));
-    }
-    read_key(path).map(|key| (key, Vec::new()))
-}
-
-/// Reads a file with nothing but a private key.
-fn read_key(path: &Path) -> anyhow::Result<Secret> {
-    let file = open_trusted(path, Purpose::Read)?;
-    let mode = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        bail!(
-            "others may read the key {0} (mode {mode:03o})\nchmod 600 {0}, and replace a key that was seen",
-            path.display()
-        );
-    }
-    let mut text = Zeroizing::new(String::with_capacity(2 * MAX_FILE_BYTES as usize));
-    let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
-    let mut bytes = Zeroizing::new([0; 32]);
-    match read {
-        Err(error) if error.kind() != std::io::ErrorKind::InvalidData => {
-            Err(error).with_context(|| format!("cannot read {}", path.display()))
+fn read(path: &Path) -> anyhow::Result<OwnKey> {
+    forbid_core_dumps();
+    let text = private_file::read(path, Privacy::Secret, MAX_KEY_FILE_BYTES);
+    let text = match text {
+        Ok(text) => text.with_context(|| format!("there is no file of keys {}", path.display()))?,
+        // Text in another encoding, such as the 32 bytes themselves, is no key, and is not shown.
+        Err(FileError::System { source, .. }) if source.kind() == std::io::ErrorKind::InvalidData => {
+            Zeroizing::default()
         }
-        Ok(_) if decode(text.trim_end(), &mut bytes) => Ok(Secret::new(bytes)),
-        _ => bail!(
+        Err(error) => return Err(error.into()),
+    };
+    if text.len() > MAX_BARE_BYTES {
+        let file = keyring::read_station(path)?;
+        let key = file.membership(sys::clock::wall())?.exchange;
+        return Ok(OwnKey { key, peers: file.peers().to_vec() });
+    }
+    let mut bytes = Zeroizing::new([0; 32]);
+    if !decode(text.trim_end(), &mut bytes) {
+        bail!(
             "{} is no key: it has 32 bytes in base64, 44 characters in one line\n\
              make one: (umask 077; head -c 32 /dev/urandom | base64 > FILE)",
             path.display()
-        ),
+        );
+    }
+    Ok(OwnKey { key: Secret::new(bytes), peers: Vec::new() })
+}
+
+/// Keeps keys out of core dumps, or says that it cannot.
+pub(crate) fn forbid_core_dumps() {
+    if let Err(error) = sys::core_dumps::forbid_core_dumps() {
+        eprintln!("warning: core dumps of this process cannot be prevented, and may hold keys: {error}");
     }
 }
 
@@ -136,9 +193,9 @@ mod tests {
     fn a_key_is_read_from_a_file_of_its_owner_alone() {
         let text = Base64::encode_string(&[7; 32]);
         for content in [text.clone(), format!("{text}\n")] {
-            assert_eq!(*read(file(&content, 0o600).path()).unwrap().0.reveal(), [7; 32]);
+            assert_eq!(*read(file(&content, 0o600).path()).unwrap().key.reveal(), [7; 32]);
         }
-        let error = read(file(&text, 0o640).path()).unwrap_err().to_string();
+        let error = read(file(&text, 0o640).path()).err().unwrap().to_string();
         assert!(error.contains("others may read") && error.contains("chmod 600"), "{error}");
     }
 
@@ -157,9 +214,28 @@ mod tests {
             *content,
             Base64::encode_string(&[9; 32])
         );
-        let (key, peers) = read(file(&listed, 0o600).path()).unwrap();
-        assert_eq!((*key.reveal(), peers), ([7; 32], vec![PublicKey([9; 32])]));
-        assert!(read(file(&listed, 0o640).path()).unwrap_err().to_string().contains("others may read"));
+        let listing = file(&listed, 0o600);
+        let own = read(listing.path()).unwrap();
+        assert_eq!((*own.key.reveal(), own.peers[0].exchange), ([7; 32], PublicKey([9; 32])));
+        let open = file(&listed, 0o640);
+        assert!(read(open.path()).err().unwrap().to_string().contains("chmod 600"));
+        let key = Some(listing.path().to_owned());
+        let with = |peers: &[&str]| KeyArguments {
+            key: key.clone(),
+            peers: peers.iter().map(|peer| peer.parse().unwrap()).collect(),
+        };
+        let called =
+            |peers: &[&str]| with(peers).calling().map(|keys| keys.unwrap().peers.into_iter().next());
+        assert_eq!(called(&["daq-2"]).unwrap(), Some(PublicKey([9; 32])), "by its name");
+        assert_eq!(called(&[]).unwrap(), Some(PublicKey([9; 32])), "the only one");
+        let other = shown(&PublicKey([8; 32]));
+        assert_eq!(called(&[&other]).unwrap(), Some(PublicKey([8; 32])), "the one named, not the listed one");
+        assert_eq!(with(&[&other]).listed().unwrap().unwrap().peers.len(), 2);
+        let sent_to = with(&[&other]).at(&"udt://h".parse().unwrap()).unwrap().unwrap().responder;
+        assert_eq!(sent_to, Some(PublicKey([8; 32])), "the one named, though the file lists another");
+        assert!(called(&[&other, "daq-2"]).unwrap_err().to_string().contains("name the one to call"));
+        let unknown = called(&["daq-3"]).unwrap_err().to_string();
+        assert!(unknown.contains("lists no peer `daq-3`"), "{unknown}");
         let peer = PublicKey([9; 32]);
         assert_eq!([shown(&peer), peer.to_string()].map(|text| public_key(&text).unwrap()), [peer; 2]);
     }
@@ -168,7 +244,7 @@ mod tests {
     fn what_is_no_key_is_refused_without_showing_it() {
         let text = Base64::encode_string(&[7; 32]);
         for content in ["", &text[..43], &format!("{text}A"), &format!("{text}{}", &text[..20])] {
-            let error = format!("{:?}", read(file(content, 0o600).path()).unwrap_err());
+            let error = format!("{:?}", read(file(content, 0o600).path()).err().unwrap());
             assert!(error.contains("is no key") && !error.contains("BwcH"), "{error}");
         }
         assert!(public_key("AAAA").unwrap_err().to_string().contains("44 characters"));

@@ -109,7 +109,7 @@ fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
 /// Reproduces measurements that need a server.
 fn with_server(
     arguments: &Arguments,
-    reproduce: impl FnOnce(Ends, &mut dyn Watch) -> anyhow::Result<Reproduction>,
+    reproduce: impl FnOnce(Ends<'_>, &mut dyn Watch) -> anyhow::Result<Reproduction>,
 ) -> anyhow::Result<Outcome> {
     let report = arguments.handout.of(|watch| {
         let scene = Scene::set(&arguments.other_end)?;
@@ -163,7 +163,7 @@ impl Place {
 }
 
 impl Path for Place {
-    fn ends(&self) -> Ends {
+    fn ends(&self) -> Ends<'_> {
         Ends { server: self.scene.server(), from: self.from }
     }
 

@@ -5,10 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use bench::control::{ControlKeys, ServerAt};
 use bench::{Cable, EmulatedLink, LinkSettings, LocalServer, Namespaces, Stay};
 use clap::Args;
+use tallycast::udt::Keys;
 
 use super::server::{DEFAULT_PORT, this_program};
+use crate::verbs::reliable::keys::KeyArguments;
 
 /// Location of the other end.
 #[derive(Args, Debug)]
@@ -29,6 +32,8 @@ pub(crate) struct OtherEnd {
     /// Local address to bind to
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub(super) bind: Option<IpAddr>,
+    #[command(flatten)]
+    pub(super) keys: KeyArguments,
 }
 
 impl OtherEnd {
@@ -56,6 +61,7 @@ impl OtherEnd {
 /// Location of a measurement. Dropping it removes the parts made for it, the last one first.
 pub(super) struct Scene {
     server: SocketAddr,
+    keys: Option<ControlKeys>,
     _stay: Option<Stay>,
     _own_server: Option<LocalServer>,
     link: Option<EmulatedLink>,
@@ -65,6 +71,9 @@ pub(super) struct Scene {
 impl Scene {
     /// Finds the given server, or makes one.
     pub(super) fn set(end: &OtherEnd) -> anyhow::Result<Self> {
+        if end.client.is_none() && end.keys.is_some() {
+            bail!("both ends are on this host, which needs no key\nadd -c HOST, or omit --key");
+        }
         match &end.client {
             Some(host) => Self::with_server_at(host, end),
             None if end.netns => Self::in_namespaces(Cable { mtu_bytes: end.mtu }),
@@ -74,13 +83,14 @@ impl Scene {
 
     fn with_server_at(host: &str, end: &OtherEnd) -> anyhow::Result<Self> {
         let server = resolve(host, end.port, end.bind)?;
-        Ok(Self { server, _stay: None, _own_server: None, link: None, namespaces: None })
+        let keys = end.keys.calling()?.map(|keys| control_keys(&keys));
+        Ok(Self { server, keys, _stay: None, _own_server: None, link: None, namespaces: None })
     }
 
     fn on_loopback() -> anyhow::Result<Self> {
         let own = LocalServer::start(&this_program("server-worker")?, Ipv4Addr::LOCALHOST.into())?;
         let server = own.address();
-        Ok(Self { server, _stay: None, _own_server: Some(own), link: None, namespaces: None })
+        Ok(Self { server, keys: None, _stay: None, _own_server: Some(own), link: None, namespaces: None })
     }
 
     /// Creates two namespaces with a cable.
@@ -90,7 +100,7 @@ impl Scene {
         let stay = namespaces.enter()?;
         let server = own.address();
         let (stay, own, namespaces) = (Some(stay), Some(own), Some(namespaces));
-        Ok(Self { server, _stay: stay, _own_server: own, link: None, namespaces })
+        Ok(Self { server, keys: None, _stay: stay, _own_server: own, link: None, namespaces })
     }
 
     /// Creates two namespaces with an emulated link.
@@ -101,7 +111,7 @@ impl Scene {
         let stay = namespaces.enter()?;
         let server = own.address();
         let (stay, own, namespaces) = (Some(stay), Some(own), Some(namespaces));
-        Ok(Self { server, _stay: stay, _own_server: own, link: Some(link), namespaces })
+        Ok(Self { server, keys: None, _stay: stay, _own_server: own, link: Some(link), namespaces })
     }
 
     /// Ends the measurement; returns why an emulated link made it unreliable, if it did.
@@ -114,10 +124,15 @@ impl Scene {
         self.namespaces.as_ref().map_or(Ok(()), |namespaces| Ok(namespaces.delay(each_way)?))
     }
 
-    /// Returns the address of the server.
-    pub(super) const fn server(&self) -> SocketAddr {
-        self.server
+    /// Returns the address of the server, and the keys for it.
+    pub(super) const fn server(&self) -> ServerAt<'_> {
+        ServerAt { address: self.server, keys: self.keys.as_ref() }
     }
+}
+
+/// Returns the keys of a control connection.
+pub(super) fn control_keys(keys: &Keys) -> ControlKeys {
+    ControlKeys { key: keys.key.clone(), peers: keys.peers.clone() }
 }
 
 /// Finds the address of a server; of several the first of the version of IP that this end is bound to.

@@ -5,11 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::Context;
 use bench::Program;
-use bench::control::{self, Lifetime, Patience, Serve, ServerEvent, ServerOptions};
+use bench::control::{self, Lifetime, Patience, Serve, ServerEvent, ServerOptions, Unwelcome};
 use clap::Args;
 
+use super::scene::control_keys;
 use crate::Outcome;
 use crate::signals;
+use crate::verbs::reliable::keys::{KeyArguments, shown};
 
 /// The default port of a server.
 pub(super) const DEFAULT_PORT: u16 = 7_430;
@@ -41,10 +43,19 @@ pub(crate) struct Arguments {
 }
 
 /// Serves clients until it is stopped.
-pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
+pub(super) fn run(arguments: &Arguments, port: u16, keys: &KeyArguments) -> anyhow::Result<Outcome> {
     let lifetime = if arguments.one_off { Lifetime::OneClient } else { Lifetime::UntilStopped };
     let listen = SocketAddr::new(arguments.listen, port);
-    let options = ServerOptions { listen, lifetime, patience: Patience::default() };
+    let keys = keys.listed()?;
+    if let Some(keys) = &keys {
+        eprintln!("public key: {}; clients that are listed: {}", shown(&keys.public()), keys.peers.len());
+    } else if !listen.ip().is_loopback() {
+        eprintln!(
+            "no key: every host that reaches this one may load it; --key FILE and --peer admit listed clients only"
+        );
+    }
+    let keys = keys.as_ref().map(control_keys);
+    let options = ServerOptions { listen, lifetime, patience: Patience::default(), keys };
     let cancellation = signals::cancellation()?;
     let tests = if arguments.allow_load { TESTS_WITH_LOAD } else { TESTS };
     control::serve(&options, tests, &tell, &cancellation)?;
@@ -56,7 +67,8 @@ pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
     let cancellation = signals::cancellation()?;
     signals::cancel_with_parent(&cancellation)?;
     let listen = SocketAddr::new(listen, 0);
-    let options = ServerOptions { listen, lifetime: Lifetime::UntilStopped, patience: Patience::default() };
+    let (lifetime, patience) = (Lifetime::UntilStopped, Patience::default());
+    let options = ServerOptions { listen, lifetime, patience, keys: None };
     let watch = |event: ServerEvent| {
         if let ServerEvent::Listening(address) = event {
             // A parent that does not read has died: then standard input ends too.
@@ -79,6 +91,17 @@ fn tell(event: ServerEvent) {
         ServerEvent::Began { client, test } => eprintln!("{client} measures {test}"),
         ServerEvent::Ended { client, trouble: None } => eprintln!("{client} has finished"),
         ServerEvent::Ended { client, trouble: Some(trouble) } => eprintln!("{client} broke off: {trouble}"),
+        ServerEvent::Refused { client, reason, count } => {
+            let why = match reason {
+                Unwelcome::Clear => "it has no key".to_owned(),
+                Unwelcome::Handshake => "it calls another key than this one".to_owned(),
+                Unwelcome::Unlisted(key) => {
+                    format!("its key is not listed; to admit it: --peer {}", shown(&key))
+                }
+                Unwelcome::Silent => "it did not complete the handshake".to_owned(),
+            };
+            eprintln!("{client} was refused ({count} so far): {why}");
+        }
         ServerEvent::TurnedAway(client) => eprintln!("{client} was refused: the server is busy"),
     }
 }
