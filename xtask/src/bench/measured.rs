@@ -278,6 +278,9 @@ impl Table {
     fn write(&self, text: &mut String, rows: &[&Row]) {
         let is_shown = |row: &&&Row| row.metric == self.metric && self.cases.contains(&&*row.case);
         let rows: Vec<&Row> = rows.iter().filter(is_shown).copied().collect();
+        if rows.is_empty() {
+            return;
+        }
         let systems = distinct(rows.iter().map(|row| row.system.as_str()));
         let unit = rows.first().map_or("", |row| row.unit.as_str());
         let heading = if unit.is_empty() || unit == self.metric {

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let Arguments { rate, longest_pause, round_trip, interfaces, listen, json } = arguments;
     for name in &interfaces {
-        sys::Interface::find(name)?;
+        Interface::find(name)?;
     }
     let wishes = Wishes { bytes_per_second: rate.map(|bits| bits / 8.0), longest_pause, round_trip };
     let mut checks = doctor::audit(&wishes, &interfaces.into_iter().collect());
