@@ -96,6 +96,8 @@ pub struct Sender {
     injection: Injection,
     /// Keys of a secured stream.
     securing: Option<Securing>,
+    /// True while a secured stream has no secret to send with.
+    is_withholding: bool,
     /// True if a reporter sees what the kernel drops on this host.
     watched: bool,
     current: Option<Step>,
@@ -195,6 +197,7 @@ impl Sender {
             hold: Hold::new(config.beginning, now),
             watched: false,
             securing,
+            is_withholding: false,
             injection: Injection { probability: 0.0, random: Random::for_purpose(seed, "injection") },
             current: None,
             phase: Phase::Running,
@@ -291,7 +294,14 @@ impl Sender {
     /// Returns whether samples may be passed now; otherwise they stay in the ring.
     #[must_use]
     pub fn wants_samples(&self) -> bool {
-        self.phase == Phase::Running && self.queue.waiting_bytes() < QUEUE_BYTES
+        // Without a secret they are counted, and not kept.
+        self.phase == Phase::Running && (self.is_withholding || self.queue.waiting_bytes() < QUEUE_BYTES)
+    }
+
+    /// Returns whether nothing is sent because the stream is secured and no secret is of use.
+    #[must_use]
+    pub const fn is_withholding(&self) -> bool {
+        self.is_withholding
     }
 
     /// Returns whether the final tally has left for every destination; it is repeated until [`Self::is_finished`].
@@ -367,7 +377,7 @@ impl Sender {
         }
         let samples = (bytes.len() / sample_bytes) as u64;
         self.on_span(first_index, samples);
-        let is_paused = self.is_paused(now);
+        let is_paused = self.is_paused(now) || self.withholds(now);
         if is_paused {
             self.queue.push_hole(first_index, samples, Stage::PublisherPaused);
         }
@@ -426,8 +436,33 @@ impl Sender {
         }
     }
 
+    /// Returns whether a secured stream has no secret to send with now.
+    fn withholds(&mut self, now: Instant) -> bool {
+        let Some(securing) = &mut self.securing else { return false };
+        self.is_withholding = !securing.may_send(now);
+        self.is_withholding
+    }
+
+    /// Decides the next step while nothing may be sent: samples that come are skipped, those cut already wait for a
+    /// secret, and an epoch ends untold.
+    fn next_unsent(&mut self, now: Instant) -> Option<Output> {
+        match self.phase {
+            Phase::Running => match self.queue.next(now, false) {
+                Next::Hole { first_index, samples, stage } => self.skip(first_index, samples, stage),
+                // The next membership brings a secret.
+                Next::Slice(_) | Next::Wait(_) | Next::Empty => return Some(Output::Idle { deadline: None }),
+            },
+            Phase::Flushing | Phase::Finishing { .. } => self.phase = Phase::Finished { told: false },
+            Phase::Finished { .. } => unreachable!("an epoch that is over sends nothing"),
+        }
+        None
+    }
+
     /// Decides the next step; `None` if a step was done that has no output.
     fn next_step(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Output> {
+        if !self.is_finished() && self.withholds(now) {
+            return self.next_unsent(now);
+        }
         match self.phase {
             Phase::Finished { told: true } => return Some(Output::Idle { deadline: None }),
             Phase::Finished { told: false } => {

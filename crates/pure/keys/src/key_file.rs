@@ -7,8 +7,8 @@
 //! Errors name the line and never quote it. Texts and keys are overwritten when they are dropped. Two places are not:
 //! strings that somebody wrote with escapes, which the parser copies, and the signing keys inside the crate `ring`.
 
-mod reading;
-mod writing;
+pub(crate) mod reading;
+pub(crate) mod writing;
 
 use core::fmt;
 use core::ops::Range;
@@ -18,6 +18,7 @@ use units::WallTime;
 use zeroize::Zeroizing;
 
 use self::reading::Document;
+use crate::service::ServiceAddress;
 use crate::station::is_name;
 use crate::{
     Authority, Certificate, CertificateError, GroupSecret, KeySet, MAX_SECRETS, Membership, PublicKey,
@@ -36,9 +37,20 @@ pub struct KeyFile {
     laboratory: String,
     authority: PublicKey,
     station: StationKeys,
-    /// Sorted by `from`; 1 to [`MAX_SECRETS`], each with a token of its own.
+    /// The service that has the secrets; the file has none then.
+    service: Option<ServiceAt>,
+    /// Sorted by `from`; 1 to [`MAX_SECRETS`] unless a service has them, each with a token of its own.
     secrets: Vec<GroupSecret>,
     peers: Vec<Peer>,
+}
+
+/// A key service as its members know it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceAt {
+    /// Where it answers.
+    pub address: ServiceAddress,
+    /// Its public key (X25519).
+    pub exchange: PublicKey,
 }
 
 /// A station's private keys and the certificate of their public ones.
@@ -117,6 +129,20 @@ pub enum KeyFileError {
          name the authority's file, which `tallycast keys new` made and which ends in .authority"
     )]
     IsStation,
+    /// Another file in place of that of a key service.
+    #[error(
+        "this is no file of a key service\n\
+         name the one that `tallycast keys new --service` made and which ends in .service"
+    )]
+    IsNoService,
+    /// The file of a key service in place of a station's.
+    #[error("this is the file of a key service\nname a station's own file, which ends in .keys")]
+    IsService,
+    /// A file with secrets although a key service has them.
+    #[error(
+        "line {0}: a station that asks a key service has no secrets in its file\nremove this one, or `[service]`"
+    )]
+    SecretBesideService(usize),
     /// Two secrets with one token.
     #[error("line {line}: the token {token} is given twice\nkeep one of the two secrets")]
     TokenTwice {
@@ -161,6 +187,11 @@ pub enum SecretError {
     /// There is none with this token.
     #[error("no secret has the token {0}\nlist them: tallycast keys show")]
     Unknown(Token),
+    /// The key service has the secrets.
+    #[error(
+        "a key service makes and changes the secrets of this station\nlook at its file: tallycast keys show FILE.service"
+    )]
+    OfService,
     /// Members send with it.
     #[error(
         "members send with the secret {0} now\n\
@@ -180,7 +211,24 @@ impl KeyFile {
         secret: GroupSecret,
     ) -> Result<Self, CertificateError> {
         let (laboratory, authority) = (authority.laboratory.clone(), authority.authority().public());
-        let file = Self { laboratory, authority, station, secrets: vec![secret], peers: Vec::new() };
+        let (secrets, peers) = (vec![secret], Vec::new());
+        let file = Self { laboratory, authority, station, service: None, secrets, peers };
+        file.check_signed()?;
+        Ok(file)
+    }
+
+    /// Joins a station's keys and the service that it gets the group's secrets from.
+    ///
+    /// # Errors
+    /// [`CertificateError`] if the authority did not sign the certificate.
+    pub fn with_service(
+        authority: &AuthorityFile,
+        station: StationKeys,
+        service: ServiceAt,
+    ) -> Result<Self, CertificateError> {
+        let (laboratory, authority) = (authority.laboratory.clone(), authority.authority().public());
+        let (secrets, peers) = (Vec::new(), Vec::new());
+        let file = Self { laboratory, authority, station, service: Some(service), secrets, peers };
         file.check_signed()?;
         Ok(file)
     }
@@ -207,16 +255,25 @@ impl KeyFile {
         if document.has_table("authority") {
             return Err(KeyFileError::IsAuthority);
         }
+        if document.has_table("service") && !document.has_table("station") {
+            return Err(KeyFileError::IsService);
+        }
         let (_, laboratory) = document.name("laboratory")?;
         let (_, authority) = document.public_key("authority")?;
         let (line, station) = read_station(document.table("station")?)?;
-        let secrets = read_secrets(document.tables("secret")?)?;
+        let service = document.has_table("service").then(|| read_service(document.table("service")?));
+        let service = service.transpose()?;
+        let tables = document.tables("secret")?;
+        if let Some(table) = tables.first().filter(|_| service.is_some()) {
+            return Err(KeyFileError::SecretBesideService(table.line()));
+        }
+        let secrets = read_secrets(tables)?;
         let peers = document.tables("peer")?.into_iter().map(read_peer).collect::<Result<_, _>>()?;
         document.finish()?;
-        if secrets.is_empty() {
+        if secrets.is_empty() && service.is_none() {
             return Err(KeyFileError::Missing { line: 1, name: "secret" });
         }
-        let file = Self { laboratory, authority, station, secrets, peers };
+        let file = Self { laboratory, authority, station, service, secrets, peers };
         file.check_signed().map_err(|source| KeyFileError::Station { line, source })?;
         Ok(file)
     }
@@ -267,7 +324,13 @@ impl KeyFile {
         &self.station
     }
 
-    /// Returns the group's secrets, the earliest first.
+    /// Returns the key service that has the secrets.
+    #[must_use]
+    pub const fn service(&self) -> Option<&ServiceAt> {
+        self.service.as_ref()
+    }
+
+    /// Returns the group's secrets, the earliest first; none if a service has them.
     #[must_use]
     pub fn secrets(&self) -> &[GroupSecret] {
         &self.secrets
@@ -287,14 +350,12 @@ impl KeyFile {
         }
     }
 
-    /// Returns the secret that members send with at `wall`, by the rule of [`KeySet::sending`].
-    ///
-    /// # Panics
-    /// Never: a file has a secret.
+    /// Returns the secret that members send with at `wall`, by the rule of [`KeySet::sending`]; `None` if a service has
+    /// the secrets.
     #[must_use]
-    pub fn sending(&self, wall: WallTime) -> &GroupSecret {
+    pub fn sending(&self, wall: WallTime) -> Option<&GroupSecret> {
         let latest = self.secrets.iter().rev().find(|secret| secret.from <= wall);
-        latest.or(self.secrets.first()).expect("a file has a secret")
+        latest.or(self.secrets.first())
     }
 
     /// Adds a secret.
@@ -302,6 +363,9 @@ impl KeyFile {
     /// # Errors
     /// [`SecretError`] if there is no room, or its token is taken.
     pub fn add_secret(&mut self, secret: GroupSecret) -> Result<(), SecretError> {
+        if self.service.is_some() {
+            return Err(SecretError::OfService);
+        }
         if self.secrets.len() == MAX_SECRETS {
             return Err(SecretError::Full);
         }
@@ -320,7 +384,7 @@ impl KeyFile {
     pub fn retire_secret(&mut self, token: Token, wall: WallTime) -> Result<(), SecretError> {
         let at = self.secrets.iter().position(|secret| secret.token == token);
         let at = at.ok_or(SecretError::Unknown(token))?;
-        if self.secrets.len() == 1 || self.sending(wall).token == token {
+        if self.secrets.len() == 1 || self.sending(wall).is_some_and(|it| it.token == token) {
             return Err(SecretError::InUse(token));
         }
         self.secrets.remove(at);
@@ -464,6 +528,13 @@ fn read_secrets(tables: Vec<Document<'_>>) -> Result<Vec<GroupSecret>, KeyFileEr
     }
     secrets.sort_by_key(|secret| secret.from);
     Ok(secrets)
+}
+
+fn read_service(mut table: Document<'_>) -> Result<ServiceAt, KeyFileError> {
+    let (_, address) = table.service_address("address")?;
+    let (_, exchange) = table.public_key("exchange")?;
+    table.finish()?;
+    Ok(ServiceAt { address, exchange })
 }
 
 fn read_peer(mut table: Document<'_>) -> Result<Peer, KeyFileError> {

@@ -22,6 +22,8 @@ pub struct GroupSecret {
     pub secret: Secret,
     /// Time from which members send with it.
     pub from: WallTime,
+    /// Time from which no member sends with it any more; `None`: until another takes its place.
+    pub until: Option<WallTime>,
     key_check: u32,
 }
 
@@ -37,7 +39,26 @@ impl GroupSecret {
     #[must_use]
     pub fn new(token: Token, suite: Suite, secret: Secret, from: WallTime) -> Self {
         let key_check = derive::key_check(&secret);
-        Self { token, suite, secret, from, key_check }
+        Self { token, suite, secret, from, until: None, key_check }
+    }
+
+    /// Returns the same secret with an end.
+    #[must_use]
+    pub const fn ending(mut self, until: WallTime) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// Returns the same secret by a clock that is so much ahead.
+    pub(crate) fn shifted(&self, ahead_ns: i64) -> Self {
+        let until = self.until.map(|until| until.offset(ahead_ns));
+        Self { from: self.from.offset(ahead_ns), until, ..self.clone() }
+    }
+
+    /// Returns whether members may still send with it at `wall`.
+    #[must_use]
+    pub fn is_of_use(&self, wall: WallTime) -> bool {
+        self.until.is_none_or(|until| wall < until)
     }
 
     /// Returns the check that datagrams carry beside the token.
@@ -64,10 +85,17 @@ impl KeySet {
     }
 
     /// Returns the secret to send with at `wall`: the latest whose time has come, or the first if none has, by a clock
-    /// that is behind; `None` without secrets.
+    /// that is behind; `None` without secrets, and once the last one has ended.
     #[must_use]
     pub fn sending(&self, wall: WallTime) -> Option<&GroupSecret> {
-        self.secrets.iter().rev().find(|secret| secret.from <= wall).or(self.secrets.first())
+        let latest = self.secrets.iter().rev().find(|secret| secret.from <= wall);
+        latest.or(self.secrets.first()).filter(|secret| secret.is_of_use(wall))
+    }
+
+    /// Returns the end of the last secret: without others, nothing is sent from then on; `None` if it has none.
+    #[must_use]
+    pub fn ends(&self) -> Option<WallTime> {
+        self.secrets.last()?.until
     }
 
     /// Returns the secret with this token.
@@ -114,6 +142,16 @@ mod tests {
         assert_eq!([9, 10, 19, 20, 99].map(sending), [Some(1), Some(1), Some(1), Some(2), Some(2)]);
         assert_eq!(set.with_token(Token(1)), Some(&secret(1, 10)), "an old one is still accepted");
         assert_eq!(set.with_token(Token(3)), None);
+    }
+
+    #[test]
+    fn nothing_is_sent_after_the_end_of_the_last_secret() {
+        let until = |secret: GroupSecret, until| secret.ending(WallTime::from_nanos(until));
+        let set = KeySet::new([until(secret(1, 10), 20), until(secret(2, 20), 30)]);
+        let sending = |wall| set.sending(WallTime::from_nanos(wall)).map(|secret| secret.token.0);
+        assert_eq!([9, 19, 20, 29, 30].map(sending), [Some(1), Some(1), Some(2), Some(2), None]);
+        assert_eq!((set.ends(), KeySet::default().ends()), (Some(WallTime::from_nanos(30)), None));
+        assert_eq!(set.with_token(Token(2)).map(|secret| secret.token.0), Some(2), "it is still accepted");
     }
 
     #[test]

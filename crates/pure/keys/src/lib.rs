@@ -4,8 +4,8 @@
 //! single epochs and processes are derived with [`GroupKey`], and [`DatagramKey`] encrypts and authenticates one
 //! datagram in place. A [`Station`] signs descriptions with a key that the laboratory's authority certified.
 //!
-//! Nothing here draws random bytes, reads files or knows the time: callers pass all of them. Start with [`KeySet`].
-//! The layout of datagrams belongs to the crate `wire`.
+//! Nothing here draws random bytes, reads files or knows the time: callers pass all of them. Start with [`KeySet`],
+//! for secrets from a key service with [`service`]. The layout of datagrams belongs to the crate `wire`.
 
 mod aead;
 mod derive;
@@ -15,13 +15,14 @@ mod key_set;
 mod membership;
 mod replay_window;
 mod secret;
+pub mod service;
 mod station;
 
 pub use aead::{DatagramKey, OpenError, TAG_BYTES};
 pub use derive::{GroupKey, Purpose, Salt, Stretch};
 pub use exchange::exchange_public;
 pub use key_file::{
-    AuthorityFile, KeyFile, KeyFileError, MAX_KEY_FILE_BYTES, Peer, SecretError, StationKeys,
+    AuthorityFile, KeyFile, KeyFileError, MAX_KEY_FILE_BYTES, Peer, SecretError, ServiceAt, StationKeys,
 };
 pub use key_set::{GroupSecret, KeySet, MAX_SECRETS};
 pub use membership::Membership;

@@ -13,7 +13,7 @@ pub struct Membership {
     pub laboratory: String,
     /// The public key of the authority whose stations are believed.
     pub authority: PublicKey,
-    /// The group's secrets, at least one.
+    /// The group's secrets; none while a key service has not answered, or was away for too long.
     pub keys: KeySet,
     /// The station that signs descriptions.
     pub station: Arc<Station>,
@@ -22,12 +22,9 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Returns the secret to send with at `wall`.
-    ///
-    /// # Panics
-    /// If there is none.
+    /// Returns the secret to send with at `wall`; without one nothing may be sent.
     #[must_use]
-    pub fn sending(&self, wall: WallTime) -> &GroupSecret {
-        self.keys.sending(wall).expect("a membership has a secret")
+    pub fn sending(&self, wall: WallTime) -> Option<&GroupSecret> {
+        self.keys.sending(wall)
     }
 }

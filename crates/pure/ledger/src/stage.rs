@@ -39,7 +39,7 @@ stages! {
     Source = 0 "source",
     /// The ring lapped the sender.
     PublisherQueue = 1 "publisher_queue",
-    /// Not sent on purpose, because no remote reader was heard.
+    /// Not sent on purpose: no remote reader was heard, or a secured stream had no secret to send with.
     PublisherPaused = 2 "publisher_paused",
     /// Injected loss.
     Injected = 3 "injected",

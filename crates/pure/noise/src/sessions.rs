@@ -114,12 +114,16 @@ impl Sessions {
     pub fn new(config: Config) -> Self {
         let mut chance = Chance::new(&config.seed);
         let cookies = Cookies::new(Secret::new(chance.draw()));
-        let peer = |key: PublicKey| (key, Peer { coder: Coder::new(&key), times: Timestamps::default() });
         let own = Coder::new(&exchange::public_key(&config.key));
         Self {
             own,
             key: config.key,
-            peers: config.peers.into_iter().chain(config.responder).map(peer).collect(),
+            peers: config
+                .peers
+                .into_iter()
+                .chain(config.responder)
+                .map(|key| (key, Peer::new(&key)))
+                .collect(),
             responder: config.responder,
             chance,
             cookies,
@@ -135,6 +139,11 @@ impl Sessions {
             opened: Vec::new(),
             stats: SessionStats::default(),
         }
+    }
+
+    /// Lists another key, which gets a session from now on; that of a listed one goes on.
+    pub fn list(&mut self, peer: PublicKey) {
+        self.peers.entry(peer).or_insert_with(|| Peer::new(&peer));
     }
 
     /// Seals a train: each datagram becomes [`OVERHEAD_BYTES`] longer. Without a session it is kept until there is one
@@ -497,6 +506,12 @@ fn seal_all(session: &mut Session, now: Instant, bytes: &[u8], segment_bytes: us
         return session.seal(now, &[], into);
     }
     bytes.chunks(segment_bytes.max(1)).for_each(|datagram| session.seal(now, datagram, into));
+}
+
+impl Peer {
+    fn new(key: &PublicKey) -> Self {
+        Self { coder: Coder::new(key), times: Timestamps::default() }
+    }
 }
 
 impl Handshakes {

@@ -24,8 +24,8 @@ const RECENT: usize = 32;
 pub struct ControlSealer {
     salt: Salt,
     counter: u64,
-    secret: GroupSecret,
-    key: DatagramKey,
+    /// `None` before the first secret.
+    sealing: Option<(GroupSecret, DatagramKey)>,
 }
 
 /// Opens datagrams without a number, each once.
@@ -46,20 +46,16 @@ struct Sender {
 
 impl ControlSealer {
     /// Creates a sealer with a salt that was drawn for it alone.
-    ///
-    /// # Panics
-    /// If the membership has no secret.
     #[must_use]
     pub fn new(membership: &Membership, salt: Salt, wall: WallTime) -> Self {
-        let secret = membership.sending(wall).clone();
-        let key = GroupKey::new(&secret, salt).derive(Purpose::Unnumbered);
-        Self { salt, counter: 0, secret, key }
+        let mut sealer = Self { salt, counter: 0, sealing: None };
+        sealer.renew(membership, wall, salt);
+        sealer
     }
 
     /// Seals with the secret whose time has come. `fresh` is a salt drawn for this call: it is used if UTC was set back,
     /// for receivers take counters of about now only.
     pub fn renew(&mut self, membership: &Membership, wall: WallTime, fresh: Salt) {
-        let secret = membership.sending(wall);
         let is_ahead = i64::try_from(self.counter).is_ok_and(|counter| {
             u128::try_from(counter.saturating_sub(wall.as_nanos()))
                 .is_ok_and(|by| by > CLOCK_BOUND.as_nanos() / 2)
@@ -67,19 +63,22 @@ impl ControlSealer {
         if is_ahead {
             (self.salt, self.counter) = (fresh, 0);
         }
-        if is_ahead || *secret != self.secret {
+        // Without a secret of use the ended one stays, and nothing is sealed.
+        let Some(secret) = membership.sending(wall) else { return };
+        if is_ahead || self.sealing.as_ref().is_none_or(|(known, _)| known != secret) {
             // The counter of a salt goes on: no nonce repeats, should this secret come back.
-            self.secret = secret.clone();
-            self.key = GroupKey::new(secret, self.salt).derive(Purpose::Unnumbered);
+            let key = GroupKey::new(secret, self.salt).derive(Purpose::Unnumbered);
+            self.sealing = Some((secret.clone(), key));
         }
     }
 
-    /// Secures the plain datagram at the start of `buffer` and returns its size; `None` if the buffer is too short.
+    /// Secures the plain datagram at the start of `buffer` and returns its size; `None` if the buffer is too short,
+    /// or if no secret is of use at `wall`.
     ///
     /// # Panics
     /// If there is no datagram without a number.
     pub fn seal(&mut self, wall: WallTime, buffer: &mut [u8], plain_bytes: usize) -> Option<usize> {
-        let Self { secret, key, .. } = self;
+        let (secret, key) = self.sealing.as_ref().filter(|(secret, _)| secret.is_of_use(wall))?;
         let mut head = SecuredHead::of_plain(&buffer[..plain_bytes], secret);
         assert!(!head.kind.is_numbered(), "numbers belong to the stream's sender");
         let room = secured_bytes(head.kind) - TAG_BYTES;
@@ -153,7 +152,8 @@ impl Sender {
 
 impl fmt::Debug for ControlSealer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ControlSealer").field("token", &self.secret.token).finish_non_exhaustive()
+        let token = self.sealing.as_ref().map(|(secret, _)| secret.token);
+        formatter.debug_struct("ControlSealer").field("token", &token).finish_non_exhaustive()
     }
 }
 

@@ -170,6 +170,14 @@ impl Queue {
 
     pub(super) fn push_hole(&mut self, first_index: u64, samples: u64, stage: Stage) {
         self.queued_samples += samples;
+        // Holes behind samples that wait for a secret are one, however long that takes.
+        if let Some(Item::Hole { first_index: first, samples: before, stage: of }) = self.items.back_mut()
+            && *of == stage
+            && *first + *before == first_index
+        {
+            *before += samples;
+            return;
+        }
         self.items.push_back(Item::Hole { first_index, samples, stage });
     }
 

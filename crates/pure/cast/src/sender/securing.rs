@@ -22,7 +22,7 @@ const SIGNED_EVERY: Duration = Duration::from_secs(60);
 /// Keys with which a sender secures its stream.
 #[derive(Clone, Debug)]
 pub struct SenderSecurity {
-    /// The laboratory's secrets and the station that signs; at least one secret.
+    /// The laboratory's secrets and the station that signs.
     pub membership: Arc<Membership>,
     /// Random bits, drawn for this sender alone.
     pub salt: Salt,
@@ -36,7 +36,10 @@ pub(super) struct Securing {
     salt: Salt,
     stretch: Stretch,
     utc: Utc,
-    keys: SendingKeys,
+    /// `None` before the first secret; an ended one stays until another takes its place, and is not sent with.
+    keys: Option<SendingKeys>,
+    /// Number of destinations.
+    destinations: usize,
     signed: Option<Instant>,
     /// The final tally for each destination once it was encrypted.
     finals: Vec<Option<Vec<u8>>>,
@@ -45,6 +48,8 @@ pub(super) struct Securing {
 /// The keys derived from the secret that is sent with.
 struct SendingKeys {
     secret: GroupSecret,
+    /// From then on nothing is sent with it.
+    ends: Option<Instant>,
     stream: DatagramKey,
     tallies: Vec<DatagramKey>,
 }
@@ -58,16 +63,18 @@ impl Securing {
     ) -> Self {
         let SenderSecurity { membership, salt, wall } = security;
         let stretch = Stretch { stream, epoch };
-        let keys = SendingKeys::new(membership.sending(*wall), *salt, stretch, destinations);
-        Self {
+        let mut securing = Self {
             membership: Arc::clone(membership),
             salt: *salt,
             stretch,
             utc: Utc { at: now, wall: *wall },
-            keys,
+            keys: None,
+            destinations,
             signed: None,
             finals: vec![None; destinations],
-        }
+        };
+        securing.renew(now);
+        securing
     }
 
     /// Adopts other secrets, or another certificate; `wall` is UTC now.
@@ -82,10 +89,35 @@ impl Securing {
 
     /// Sends with the secret whose time has come.
     pub(super) fn renew(&mut self, now: Instant) {
-        let secret = self.membership.sending(self.utc.at(now));
-        if *secret != self.keys.secret {
-            self.keys = SendingKeys::new(secret, self.salt, self.stretch, self.finals.len());
+        let wall = self.utc.at(now);
+        let Some(secret) = self.membership.sending(wall) else {
+            // The set has others, or none: what is held is of no use, whatever was known of its end.
+            if let Some(keys) = &mut self.keys {
+                keys.ends = Some(keys.ends.map_or(now, |ends| ends.min(now)));
+            }
+            return;
+        };
+        let left =
+            |until: WallTime| Duration::from_nanos(u64::try_from(until.nanos_since(wall)).unwrap_or(0));
+        let ends = secret.until.map(|until| now + left(until));
+        match &mut self.keys {
+            Some(keys) if keys.secret == *secret => keys.ends = ends,
+            keys => {
+                let new = SendingKeys::new(secret, self.salt, self.stretch, self.destinations);
+                *keys = Some(SendingKeys { ends, ..new });
+            }
         }
+    }
+
+    /// Returns whether there is a secret to send with.
+    pub(super) fn may_send(&mut self, now: Instant) -> bool {
+        let is_valid = |keys: &Option<SendingKeys>| {
+            keys.as_ref().is_some_and(|it| it.ends.is_none_or(|ends| now < ends))
+        };
+        if !is_valid(&self.keys) {
+            self.renew(now);
+        }
+        is_valid(&self.keys)
     }
 
     /// Signs the description if the last signature is too old; returns whether it has changed.
@@ -103,19 +135,20 @@ impl Securing {
 
     /// Secures the plain datagram that lies in `bytes` behind the room for its extension and before that for its tag.
     pub(super) fn secure(&self, kind: Kind, number: u64, destination: usize, bytes: &mut [u8]) {
-        let (room, secret) = (room_before(kind), &self.keys.secret);
+        let keys = self.keys.as_ref().expect("nothing is begun without a secret");
+        let (room, secret) = (room_before(kind), &keys.secret);
         let mut head = SecuredHead::of_plain(&bytes[room..], secret);
         debug_assert_eq!((head.kind, head.nonce), (kind, number), "the nonce is the number");
         let key = match kind {
             Kind::Tally => {
                 head.destination = u16::try_from(destination).expect("a stream has few destinations");
-                &self.keys.tallies[destination]
+                &keys.tallies[destination]
             }
             Kind::Descriptor => {
                 head.salt = self.salt;
-                &self.keys.stream
+                &keys.stream
             }
-            Kind::Data => &self.keys.stream,
+            Kind::Data => &keys.stream,
             Kind::Report | Kind::Announcement | Kind::Request => {
                 unreachable!("a sender of samples numbers its datagrams")
             }
@@ -143,6 +176,7 @@ impl SendingKeys {
         };
         Self {
             secret: secret.clone(),
+            ends: None,
             stream: group.derive(Purpose::Stream(stretch)),
             tallies: (0..destinations).map(tally).collect(),
         }
@@ -151,7 +185,8 @@ impl SendingKeys {
 
 impl fmt::Debug for Securing {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Securing").field("token", &self.keys.secret.token).finish_non_exhaustive()
+        let token = self.keys.as_ref().map(|keys| keys.secret.token);
+        formatter.debug_struct("Securing").field("token", &token).finish_non_exhaustive()
     }
 }
 

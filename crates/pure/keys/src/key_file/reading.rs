@@ -9,14 +9,15 @@ use units::WallTime;
 use zeroize::Zeroizing;
 
 use super::{FORMAT, KeyFileError, MAX_KEY_FILE_BYTES};
+use crate::service::ServiceAddress;
 use crate::station::is_name;
-use crate::{CERTIFICATE_BYTES, Certificate, PublicKey, SECRET_BYTES, Secret, Suite, Token};
+use crate::{CERTIFICATE_BYTES, Certificate, GroupSecret, PublicKey, SECRET_BYTES, Secret, Suite, Token};
 
 /// Wish for an entry with a key or a secret.
 const THIRTY_TWO_BYTES: &str = "32 bytes in Base64, in quotes";
 
 /// A table of the text with the entries that are not taken yet.
-pub(super) struct Document<'t> {
+pub(crate) struct Document<'t> {
     text: &'t str,
     /// First line of the table, from 1.
     line: usize,
@@ -25,7 +26,7 @@ pub(super) struct Document<'t> {
 
 impl<'t> Document<'t> {
     /// Parses a whole text.
-    pub(super) fn parse(text: &'t str) -> Result<Self, KeyFileError> {
+    pub(crate) fn parse(text: &'t str) -> Result<Self, KeyFileError> {
         if text.len() > MAX_KEY_FILE_BYTES {
             return Err(KeyFileError::Long);
         }
@@ -38,30 +39,30 @@ impl<'t> Document<'t> {
     }
 
     /// Returns the first line of the table.
-    pub(super) const fn line(&self) -> usize {
+    pub(crate) const fn line(&self) -> usize {
         self.line
     }
 
     /// Checks the number of the format.
-    pub(super) fn format(&mut self) -> Result<(), KeyFileError> {
+    pub(crate) fn format(&mut self) -> Result<(), KeyFileError> {
         let (line, value) = self.take("format")?;
         let is_known = value.as_integer().is_some_and(|number| number.as_str() == FORMAT);
         if is_known { Ok(()) } else { Err(KeyFileError::Format(line)) }
     }
 
     /// Returns whether there is a table with this name.
-    pub(super) fn has_table(&self, name: &str) -> bool {
+    pub(crate) fn has_table(&self, name: &str) -> bool {
         self.entries.get(name).is_some_and(|entry| entry.get_ref().is_table())
     }
 
     /// Takes a table.
-    pub(super) fn table(&mut self, name: &'static str) -> Result<Self, KeyFileError> {
+    pub(crate) fn table(&mut self, name: &'static str) -> Result<Self, KeyFileError> {
         let (line, value) = self.take(name)?;
         self.inner(line, value).ok_or(KeyFileError::Value { line, name, wanted: "a table" })
     }
 
     /// Takes a list of tables, which may be missing.
-    pub(super) fn tables(&mut self, name: &'static str) -> Result<Vec<Self>, KeyFileError> {
+    pub(crate) fn tables(&mut self, name: &'static str) -> Result<Vec<Self>, KeyFileError> {
         let Some(entry) = self.entries.remove(name) else { return Ok(Vec::new()) };
         let line = line_at(self.text, entry.span().start);
         let wrong = |line| KeyFileError::Value { line, name, wanted: "a table in double brackets" };
@@ -74,23 +75,23 @@ impl<'t> Document<'t> {
     }
 
     /// Takes a name.
-    pub(super) fn name(&mut self, name: &'static str) -> Result<(usize, String), KeyFileError> {
+    pub(crate) fn name(&mut self, name: &'static str) -> Result<(usize, String), KeyFileError> {
         let wanted = "a name of 1 to 64 bytes without control characters, in quotes";
         self.text(name, wanted, |text| is_name(text).then(|| text.to_owned()))
     }
 
     /// Takes a public key.
-    pub(super) fn public_key(&mut self, name: &'static str) -> Result<(usize, PublicKey), KeyFileError> {
+    pub(crate) fn public_key(&mut self, name: &'static str) -> Result<(usize, PublicKey), KeyFileError> {
         self.text(name, THIRTY_TWO_BYTES, |text| Some(PublicKey(*thirty_two_bytes(text)?)))
     }
 
     /// Takes a secret.
-    pub(super) fn secret(&mut self, name: &'static str) -> Result<(usize, Secret), KeyFileError> {
+    pub(crate) fn secret(&mut self, name: &'static str) -> Result<(usize, Secret), KeyFileError> {
         self.text(name, THIRTY_TWO_BYTES, |text| thirty_two_bytes(text).map(Secret::new))
     }
 
     /// Takes a certificate.
-    pub(super) fn certificate(&mut self, name: &'static str) -> Result<(usize, Certificate), KeyFileError> {
+    pub(crate) fn certificate(&mut self, name: &'static str) -> Result<(usize, Certificate), KeyFileError> {
         self.text(name, "a certificate in Base64, in quotes", |text| {
             let mut bytes = [0; CERTIFICATE_BYTES];
             Certificate::from_bytes(Base64::decode(text, &mut bytes).ok()?).ok()
@@ -98,17 +99,17 @@ impl<'t> Document<'t> {
     }
 
     /// Takes the token of a secret.
-    pub(super) fn token(&mut self, name: &'static str) -> Result<(usize, Token), KeyFileError> {
+    pub(crate) fn token(&mut self, name: &'static str) -> Result<(usize, Token), KeyFileError> {
         self.text(name, "8 hexadecimal digits, in quotes", |text| text.parse().ok())
     }
 
     /// Takes the name of a suite.
-    pub(super) fn suite(&mut self, name: &'static str) -> Result<(usize, Suite), KeyFileError> {
+    pub(crate) fn suite(&mut self, name: &'static str) -> Result<(usize, Suite), KeyFileError> {
         self.text(name, "\"aes-256-gcm\" or \"chacha20-poly1305\"", Suite::from_name)
     }
 
     /// Takes a time, a date of TOML or a text.
-    pub(super) fn time(&mut self, name: &'static str) -> Result<(usize, WallTime), KeyFileError> {
+    pub(crate) fn time(&mut self, name: &'static str) -> Result<(usize, WallTime), KeyFileError> {
         let (line, value) = self.take(name)?;
         let text = match value {
             DeValue::Datetime(time) => Some(time.to_string()),
@@ -121,8 +122,34 @@ impl<'t> Document<'t> {
         Ok((line, WallTime::from_nanos(nanos.ok_or(KeyFileError::Value { line, name, wanted })?)))
     }
 
+    /// Takes the address of a key service.
+    pub(crate) fn service_address(
+        &mut self,
+        name: &'static str,
+    ) -> Result<(usize, ServiceAddress), KeyFileError> {
+        self.text(name, "HOST:PORT, in quotes", |text| text.parse().ok())
+    }
+
+    /// Takes a number of milliseconds.
+    pub(crate) fn milliseconds(&mut self, name: &'static str) -> Result<(usize, u64), KeyFileError> {
+        let (line, value) = self.take(name)?;
+        let number = value.as_integer().and_then(|number| number.as_str().parse().ok());
+        Ok((line, number.ok_or(KeyFileError::Value { line, name, wanted: "a number of milliseconds" })?))
+    }
+
+    /// Takes a whole table with a secret and its end.
+    pub(crate) fn group_secret(mut self) -> Result<GroupSecret, KeyFileError> {
+        let (_, token) = self.token("token")?;
+        let (_, suite) = self.suite("suite")?;
+        let (_, from) = self.time("from")?;
+        let (_, until) = self.time("until")?;
+        let (_, value) = self.secret("value")?;
+        self.finish()?;
+        Ok(GroupSecret::new(token, suite, value, from).ending(until))
+    }
+
     /// Checks that nothing is left.
-    pub(super) fn finish(self) -> Result<(), KeyFileError> {
+    pub(crate) fn finish(self) -> Result<(), KeyFileError> {
         let left = self.entries.iter().map(|(name, _)| line_at(self.text, name.span().start)).min();
         left.map_or(Ok(()), |line| Err(KeyFileError::Unknown(line)))
     }

@@ -198,11 +198,27 @@ fn a_file_and_its_members_agree_on_the_secret_in_use_also_by_a_clock_that_is_beh
     file.add_secret(group_secret(3, 20)).unwrap();
     for (wall, token) in [(9, 1), (10, 1), (19, 1), (20, 3), (99, 3)] {
         let wall = WallTime::from_nanos(wall);
-        assert_eq!(file.sending(wall).token, Token(token));
-        assert_eq!(file.membership(wall).unwrap().keys.sending(wall), Some(file.sending(wall)));
+        assert_eq!(file.sending(wall).unwrap().token, Token(token));
+        assert_eq!(file.membership(wall).unwrap().keys.sending(wall), file.sending(wall));
     }
     let first = Token(1);
     assert_eq!(file.retire_secret(first, WallTime::from_nanos(9)), Err(SecretError::InUse(first)));
+}
+
+#[test]
+fn a_station_of_a_key_service_has_no_secrets_in_its_file() {
+    let service = ServiceAt { address: "192.0.2.7:7409".parse().unwrap(), exchange: PublicKey([5; 32]) };
+    let mut file = KeyFile::with_service(&authority(), station("daq-1"), service.clone()).unwrap();
+    let text = file.to_text();
+    assert_eq!(KeyFile::parse(&text).unwrap(), file);
+    assert_eq!((file.service(), file.sending(WallTime::from_nanos(0))), (Some(&service), None));
+    assert!(file.membership(WallTime::from_nanos(0)).unwrap().keys.is_empty());
+    assert_eq!(file.add_secret(group_secret(1, 0)), Err(SecretError::OfService));
+    let secret = "\n[[secret]]\ntoken = \"00000001\"\n";
+    let told = KeyFile::parse(&format!("{}{secret}", *text)).unwrap_err().to_string();
+    assert!(told.contains("a station that asks a key service has no secrets"), "{told}");
+    let other = file.for_station(station("daq-2")).unwrap();
+    assert_eq!(other.service(), Some(&service));
 }
 
 #[test]

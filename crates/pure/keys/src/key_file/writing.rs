@@ -6,8 +6,9 @@ use base64ct::{Base64, Encoding};
 use units::WallTime;
 use zeroize::Zeroizing;
 
-use super::{AuthorityFile, FORMAT, KeyFile};
-use crate::{MAX_NAME_BYTES, PublicKey, Secret};
+use super::{AuthorityFile, FORMAT, KeyFile, ServiceAt};
+use crate::service::{Member, ServiceFile};
+use crate::{GroupSecret, MAX_NAME_BYTES, PublicKey, Secret};
 
 /// Size of 32 bytes in Base64.
 const ENCODED_BYTES: usize = 44;
@@ -37,15 +38,60 @@ pub(super) fn key_file(file: &KeyFile) -> Zeroizing<String> {
     write(format_args!("\n[station]\nname = {name}\nsigning = \"{}\"", *secret(&station.seed)));
     write(format_args!("exchange = \"{}\"", *secret(&station.exchange)));
     write(format_args!("certificate = \"{}\"", Base64::encode_string(&station.certificate.to_bytes())));
-    for one in &file.secrets {
-        let (token, suite, from) = (one.token, one.suite.name(), time(one.from));
-        write(format_args!("\n[[secret]]\ntoken = \"{token}\"\nsuite = \"{suite}\"\nfrom = {from}"));
-        write(format_args!("value = \"{}\"", *secret(&one.secret)));
+    if let Some(ServiceAt { address, exchange }) = &file.service {
+        let exchange = public(exchange);
+        write(format_args!("\n[service]\naddress = \"{address}\"\nexchange = \"{exchange}\""));
     }
+    file.secrets.iter().for_each(|one| write_secret(&mut write, one));
     for peer in &file.peers {
         let (name, exchange) = (quoted(&peer.name), public(&peer.exchange));
         write(format_args!("\n[[peer]]\nname = {name}\nexchange = \"{exchange}\""));
     }
+    text
+}
+
+fn write_secret(write: &mut impl FnMut(core::fmt::Arguments<'_>), one: &GroupSecret) {
+    let (token, suite, from) = (one.token, one.suite.name(), time(one.from));
+    write(format_args!("\n[[secret]]\ntoken = \"{token}\"\nsuite = \"{suite}\"\nfrom = {from}"));
+    if let Some(until) = one.until {
+        write(format_args!("until = {}", time(until)));
+    }
+    write(format_args!("value = \"{}\"", *secret(&one.secret)));
+}
+
+/// Writes the file of a key service.
+pub(crate) fn service_file(file: &ServiceFile) -> Zeroizing<String> {
+    let ServiceFile { laboratory, authority, address, exchange, members, removed, schedule } = file;
+    let lists_bytes = SECRET_TEXT_BYTES * schedule.secrets().len()
+        + PEER_TEXT_BYTES * members.len()
+        + (PEER_TEXT_BYTES + 64) * removed.len();
+    let mut text = Zeroizing::new(String::with_capacity(HEAD_BYTES + lists_bytes));
+    let laboratory = quoted(laboratory);
+    let mut write =
+        |line: core::fmt::Arguments<'_>| writeln!(text, "{line}").expect("a string takes all text");
+    write(format_args!(
+        "# Key service of the laboratory {laboratory}: whoever has this file reads and forges its streams."
+    ));
+    write(format_args!("# Written by `tallycast keys`. For its owner alone: chmod 600"));
+    write(format_args!(
+        "format = {FORMAT}\nlaboratory = {laboratory}\nauthority = \"{}\"",
+        public(authority)
+    ));
+    write(format_args!("\n[service]\naddress = \"{address}\"\nexchange = \"{}\"", *secret(exchange)));
+    let periods = schedule.periods();
+    let (lifetime, kept) = (periods.lifetime().as_millis(), periods.kept().as_millis());
+    let suite = schedule.suite().name();
+    write(format_args!("suite = \"{suite}\"\nlifetime_ms = {lifetime}\nkept_ms = {kept}"));
+    let named = |Member { name, exchange }: &Member| {
+        format!("name = {}\nexchange = \"{}\"", quoted(name), public(exchange))
+    };
+    for member in members {
+        write(format_args!("\n[[member]]\n{}", named(member)));
+    }
+    for one in removed {
+        write(format_args!("\n[[removed]]\n{}\nat = {}", named(&one.member), time(one.at)));
+    }
+    schedule.secrets().iter().for_each(|one| write_secret(&mut write, one));
     text
 }
 

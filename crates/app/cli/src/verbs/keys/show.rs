@@ -123,7 +123,7 @@ fn print_text(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
 
 /// Returns a secret's state: sent with, sent with later, or only accepted.
 fn state(file: &KeyFile, secret: &GroupSecret, now: WallTime) -> &'static str {
-    if file.sending(now).token == secret.token {
+    if file.sending(now).is_some_and(|it| it.token == secret.token) {
         "in use"
     } else if secret.from > now {
         "next"
@@ -195,8 +195,7 @@ fn difference(file: &KeyFile, other: &KeyFile) -> Option<String> {
 fn check_time(path: &Path, file: &KeyFile, now: WallTime) -> anyhow::Result<()> {
     let certificate = |error| KeyringError::Certificate { path: path.to_owned(), error };
     file.membership(now).map_err(certificate)?;
-    let from = file.sending(now).from;
-    if from > now {
+    if let Some(from) = file.sending(now).map(|secret| secret.from).filter(|from| *from > now) {
         let from = moment_text(from);
         return Err(anyhow!("{}: no secret is to be used before {from}\ncheck the clock", path.display()));
     }
