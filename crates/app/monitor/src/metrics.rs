@@ -3,6 +3,7 @@
 //! Each scrape takes one snapshot of the accounts and writes it. Start with [`Picture::take`].
 
 use std::fmt;
+use std::time::Duration;
 
 use ledger::Stage;
 use prometheus_client::collector::Collector;
@@ -12,7 +13,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use tallycast::{AdmissionCounts, KeyState, PortStatus, UnauthenticCounts, UnjoinedStreams, WallTime};
+use tallycast::{
+    AdmissionCounts, KeyServiceState, KeyState, PortStatus, UnauthenticCounts, UnjoinedStreams, WallTime,
+};
 
 use crate::admission::Visitor;
 use crate::clock;
@@ -285,9 +288,11 @@ impl Picture {
 
     /// Adds the state of the keys of a secured bus.
     fn add_keys(&mut self, keys: Option<KeyState>, wall: WallTime) {
-        let Some(KeyState { token, failed_reloads, certificate_ends, refused_reports }) = keys else {
+        let Some(KeyState { token, service, failed_reloads, certificate_ends, refused_reports }) = keys
+        else {
             return;
         };
+        self.add_key_service(service);
         let left_seconds = certificate_ends.nanos_since(wall) as f64 / 1e9;
         let token = token.map(|token| (vec![("token", token)], 1.0));
         let refused = refused_reports.by_reason();
@@ -320,6 +325,47 @@ impl Picture {
         ];
         for (name, help, kind, values) in families {
             self.add(format!("tallycast_{name}"), help.to_owned(), kind, values);
+        }
+    }
+
+    /// Adds what is known of the key service of a secured bus.
+    fn add_key_service(&mut self, service: Option<KeyServiceState>) {
+        let Some(KeyServiceState { address, left, silent, unanswered, refused }) = service else { return };
+        let labels = || vec![("service", address.clone())];
+        let seconds = |time: Option<Duration>| time.map_or(0.0, |time| time.as_secs_f64());
+        let families = [
+            (
+                "left_seconds",
+                "time until the last secret held ends; then nothing is sent",
+                Kind::Gauge,
+                seconds(left),
+            ),
+            (
+                "silent_seconds",
+                "time since the key service last left a question unanswered, 0 while it answers",
+                Kind::Gauge,
+                seconds(silent),
+            ),
+            (
+                "refused",
+                "1 if the key service gives this station no secrets",
+                Kind::Gauge,
+                f64::from(u8::from(refused.is_some())),
+            ),
+            (
+                "unanswered",
+                "questions to the key service that were repeated",
+                Kind::Counter,
+                unanswered as f64,
+            ),
+        ];
+        for (name, help, kind, value) in families {
+            self.add(
+                format!("tallycast_keys_service_{name}"),
+                help.to_owned(),
+                kind,
+                vec![(labels(), value)],
+            );
         }
     }
 
@@ -529,6 +575,13 @@ mod tests {
         assert!(!text(None).contains("keys"));
         let shown = text(Some(KeyState {
             token: Some("00c0ffee".to_owned()),
+            service: Some(KeyServiceState {
+                address: "keys:7409".to_owned(),
+                left: Some(Duration::from_secs(7_000)),
+                silent: None,
+                unanswered: 6,
+                refused: None,
+            }),
             failed_reloads: 2,
             certificate_ends: WallTime::from_nanos(4_000_000_000),
             refused_reports: UnauthenticCounts { replayed: 5, ..UnauthenticCounts::default() },
@@ -536,6 +589,9 @@ mod tests {
         for line in [
             r#"keys_in_use{token="00c0ffee"} 1"#,
             "keys_refused_files_total{} 2",
+            r#"keys_service_left_seconds{service="keys:7409"} 7000"#,
+            r#"keys_service_silent_seconds{service="keys:7409"} 0"#,
+            r#"keys_service_unanswered_total{service="keys:7409"} 6"#,
             "keys_certificate_left_seconds{} 3",
             r#"reports_unauthentic_total{reason="replayed"} 5"#,
         ] {

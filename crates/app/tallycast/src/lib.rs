@@ -81,7 +81,8 @@ pub use keyring::KeyringError;
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
 pub use level::Level;
 pub use node::{
-    KeyState, LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder, check_station, host_name,
+    KeyServiceState, KeyState, LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder,
+    check_station, host_name,
 };
 pub use publisher::{EarlierEpochs, OnFull, PublishError, Publisher, PublisherBuilder};
 pub use publisher_json::publisher_json;

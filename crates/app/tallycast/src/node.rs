@@ -99,11 +99,28 @@ pub struct OnHost {
     pub description: Arc<Description>,
 }
 
+/// State of the key service as its member sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyServiceState {
+    /// Its address.
+    pub address: String,
+    /// Time until the last secret that is held ends, from when on nothing is sent; `None` without secrets.
+    pub left: Option<Duration>,
+    /// Time since the first question without an answer; `None` while it answers.
+    pub silent: Option<Duration>,
+    /// Number of questions that were repeated because no answer came.
+    pub unanswered: u64,
+    /// Reason why it gives this station no secrets.
+    pub refused: Option<String>,
+}
+
 /// State of the keys of a secured bus.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyState {
-    /// Public name of the secret with which this process sends now; `None` if no secret's time has come.
+    /// Public name of the secret with which this process sends now; `None` if it has none to send with.
     pub token: Option<String>,
+    /// The key service that the secrets come from; `None` if the file has them.
+    pub service: Option<KeyServiceState>,
     /// Changed files of keys that were refused: the keys before stay in force.
     pub failed_reloads: u64,
     /// End of the station's certificate.
@@ -394,10 +411,18 @@ impl Node {
     #[must_use]
     pub fn key_state(&self) -> Option<KeyState> {
         let keyring = self.inner.keyring.as_ref()?;
-        let membership = keyring.membership();
+        let (membership, wall) = (keyring.membership(), sys::clock::wall());
+        let service = keyring.service(wall).map(|state| KeyServiceState {
+            address: state.address,
+            left: state.left,
+            silent: state.silent,
+            unanswered: state.unanswered,
+            refused: state.refused.map(|reason| reason.to_string()),
+        });
         let agent = self.inner.send.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Some(KeyState {
-            token: membership.keys.sending(sys::clock::wall()).map(|secret| secret.token.to_string()),
+            token: membership.sending(wall).map(|secret| secret.token.to_string()),
+            service,
             failed_reloads: keyring.failed_reloads(),
             certificate_ends: membership.station.certificate().not_after,
             refused_reports: agent.map(|agent| agent.refused()).unwrap_or_default(),

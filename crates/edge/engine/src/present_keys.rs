@@ -37,7 +37,11 @@ impl PresentKeys {
 
     /// Looks soon: a secret was used that is not in the file as it was.
     pub(crate) fn look_early(&mut self) {
-        self.next_look = self.earliest_look.min(self.next_look);
+        if self.earliest_look < self.next_look {
+            self.next_look = self.earliest_look;
+            // Once for each look, however many datagrams are forged.
+            self.keyring.iter().for_each(|keyring| keyring.hurry());
+        }
     }
 
     /// Returns the present membership of a secured bus.
@@ -55,6 +59,11 @@ impl PresentKeys {
         let wall = clock::wall();
         if let Err(error) = keyring.refresh(wall) {
             tracing::warn!("the keys stay as they are: {error}");
+        }
+        match keyring.news(wall) {
+            Some(news) if news.is_good() => tracing::info!("{news}"),
+            Some(news) => tracing::warn!("{news}"),
+            None => {}
         }
         if let Some(ending) = keyring.ending(wall) {
             tracing::warn!("{ending}");

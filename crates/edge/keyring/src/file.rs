@@ -1,8 +1,11 @@
 //! Files of keys: read with their modes checked, and made or replaced whole, for their owner alone.
 
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use keys::service::RefusedFor;
 use keys::{AuthorityFile, CertificateError, KeyFile, KeyFileError, MAX_KEY_FILE_BYTES, Membership};
 use sys::private_file::{self, FileError, FolderLock, Privacy, Staged};
 use units::WallTime;
@@ -38,6 +41,46 @@ pub enum KeyringError {
         /// What is wrong.
         error: CertificateError,
     },
+    /// There is no file of a key service.
+    #[error(
+        "there is no file of a key service {}\n\
+         name the one that `tallycast keys new --service` made",
+        .0.display()
+    )]
+    NoService(PathBuf),
+    /// The key service cannot listen, or its thread cannot begin.
+    #[error(
+        "the key service cannot listen at {address}: {source}\nname a free port with --listen, or end what uses it"
+    )]
+    Listen {
+        /// Address.
+        address: SocketAddr,
+        /// Reason of the system.
+        source: io::Error,
+    },
+    /// The system has no thread or descriptor for asking the key service.
+    #[error(
+        "the key service cannot be asked: {0}\nraise the limits of open files and threads, or end other programs"
+    )]
+    Ask(io::Error),
+    /// The key service refuses this station.
+    #[error(
+        "the key service {address} gives this station no keys: {reason}\n\
+         ask whoever runs it to add the station again: tallycast keys add"
+    )]
+    Refused {
+        /// Address of the service.
+        address: String,
+        /// Reason.
+        reason: RefusedFor,
+    },
+    /// A changed file names another key service, or none.
+    #[error(
+        "{} names another key service than before\n\
+         restart the programs that are to change over, or restore the file",
+        .0.display()
+    )]
+    OtherService(PathBuf),
     /// A changed file belongs to another laboratory.
     #[error(
         "{} belongs to another laboratory than before, `{laboratory}`\n\
@@ -144,7 +187,14 @@ impl KeyringError {
         match self {
             Self::File(error) => error.may_pass(),
             Self::Certificate { .. } => true,
-            Self::Missing(_) | Self::Content { .. } | Self::OtherLaboratory { .. } => false,
+            Self::Missing(_)
+            | Self::NoService(_)
+            | Self::Listen { .. }
+            | Self::Ask(_)
+            | Self::Refused { .. }
+            | Self::Content { .. }
+            | Self::OtherService(_)
+            | Self::OtherLaboratory { .. } => false,
         }
     }
 }

@@ -4,16 +4,24 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
-use keys::{CertificateError, KeyFile, Membership};
+use keys::{CertificateError, KeyFile, KeySet, Membership};
 use sys::private_file::{self, FileError, Stamp};
 use units::WallTime;
 
-use crate::{KeyringError, load, read_station};
+use crate::asking::Asking;
+use crate::news::Subject;
+use crate::{KeyringError, News, ServiceState, load, read_station};
 
 const DAY_NS: i64 = 24 * 3_600 * 1_000_000_000;
 /// Notice of the end of a certificate: time to make another and bring it to its station.
 const NOTICE_DAYS: i64 = 14;
+
+/// Time that a program waits at its start for the first answer of a key service: then it begins without secrets.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
+/// Difference of the times of a secret that is none: each answer tells the service's clock anew.
+const CLOCKS_APART_NS: i64 = 20_000_000;
 
 /// A station's membership and the file that it comes from. Threads share it.
 #[derive(Debug)]
@@ -22,6 +30,9 @@ pub struct Keyring {
     membership: RwLock<Arc<Membership>>,
     seen: Mutex<Seen>,
     failed_reloads: AtomicU64,
+    /// Where the secrets come from, unless they are in the file.
+    asking: Option<Asking>,
+    told_of_service: Mutex<Option<Subject>>,
     /// The end of a certificate that was told last, and how far off it was.
     told_end: Mutex<Option<(WallTime, Near)>>,
 }
@@ -68,10 +79,56 @@ impl Keyring {
         let absolute = std::path::absolute(&path);
         let path = absolute.map_err(|source| FileError::System { action: "find", path, source })?;
         let stamp = private_file::stamp(&path);
-        let membership = RwLock::new(load(&path, wall)?);
-        let seen = Mutex::new(Seen { stamp, again: None });
-        let told_end = Mutex::new(None);
-        Ok(Self { path, membership, seen, failed_reloads: AtomicU64::new(0), told_end })
+        let (membership, service) = (load(&path, wall)?, read_station(&path)?.service().cloned());
+        let asking = service.map(|service| Asking::begin(service, membership.exchange.clone()));
+        let asking = asking.transpose().map_err(KeyringError::Ask)?;
+        let keyring = Self {
+            path,
+            membership: RwLock::new(membership),
+            seen: Mutex::new(Seen { stamp, again: None }),
+            failed_reloads: AtomicU64::new(0),
+            asking,
+            told_of_service: Mutex::new(None),
+            told_end: Mutex::new(None),
+        };
+        if let Some(asking) = &keyring.asking {
+            asking.wait_for_answer(FIRST_ANSWER);
+            if let Some(reason) = asking.refused() {
+                return Err(KeyringError::Refused { address: asking.service.address.to_string(), reason });
+            }
+            keyring.adopt_held(wall);
+        }
+        Ok(keyring)
+    }
+
+    /// Tells that a datagram came with a secret that is not held: a key service is asked soon.
+    pub fn hurry(&self) {
+        if let Some(asking) = &self.asking {
+            asking.hurry();
+        }
+    }
+
+    /// Returns what is known of the key service; `None` if the secrets are in the file.
+    #[must_use]
+    pub fn service(&self, wall: WallTime) -> Option<ServiceState> {
+        self.asking.as_ref().map(|asking| asking.state(wall))
+    }
+
+    /// Returns what is to be told of the key service, each change once.
+    #[must_use]
+    pub fn news(&self, wall: WallTime) -> Option<News> {
+        let state = self.service(wall)?;
+        News::of(&state, &mut self.told_of_service.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adopts the secrets of the key service's latest answer, without those that have ended.
+    fn adopt_held(&self, wall: WallTime) {
+        let Some(asking) = &self.asking else { return };
+        let held = asking.held(wall).keys;
+        let mut membership = self.membership.write().unwrap_or_else(PoisonError::into_inner);
+        if !is_alike(&membership.keys, &held) {
+            *membership = Arc::new(Membership { keys: held, ..Membership::clone(&membership) });
+        }
     }
 
     /// Returns the membership in force.
@@ -114,7 +171,7 @@ impl Keyring {
         Some(Ending { station: certificate.name.clone(), near })
     }
 
-    /// Reads the file again if it has changed, or was refused for a reason that may pass; to be called several
+    /// Takes up what a key service has answered, and reads the file again if it has changed, or was refused for a reason that may pass; to be called several
     /// times a second.
     ///
     /// Of a file whose certificate is not valid at `wall` the secrets are taken up: without them the station would
@@ -124,6 +181,7 @@ impl Keyring {
     /// If a changed file is wrong or gone: once per change and reason. The rest of the membership before stays in
     /// force, and the error is counted.
     pub fn refresh(&self, wall: WallTime) -> Result<Refresh, KeyringError> {
+        self.adopt_held(wall);
         self.look(|| read_station(&self.path), wall)
     }
 
@@ -162,12 +220,13 @@ impl Keyring {
             let (path, laboratory) = (self.path.clone(), file.laboratory().to_owned());
             return Err(KeyringError::OtherLaboratory { path, laboratory });
         }
+        if file.service() != self.asking.as_ref().map(|asking| &asking.service) {
+            return Err(KeyringError::OtherService(self.path.clone()));
+        }
+        let keys = if self.asking.is_some() { before.keys.clone() } else { file.key_set() };
         let (new, outcome) = match file.membership(wall) {
-            Ok(new) => (new, Ok(())),
-            Err(error) => (
-                Membership { keys: file.key_set(), ..Membership::clone(&before) },
-                Err(self.not_valid(error)),
-            ),
+            Ok(new) => (Membership { keys, ..new }, Ok(())),
+            Err(error) => (Membership { keys, ..Membership::clone(&before) }, Err(self.not_valid(error))),
         };
         *self.membership.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         outcome
@@ -176,6 +235,22 @@ impl Keyring {
     fn not_valid(&self, error: CertificateError) -> KeyringError {
         KeyringError::Certificate { path: self.path.clone(), error }
     }
+}
+
+/// Returns whether two sets have the same secrets, at times that differ by no more than two clocks that are read at once.
+fn is_alike(one: &KeySet, other: &KeySet) -> bool {
+    let is_near = |one: WallTime, other: WallTime| one.nanos_since(other).abs() <= CLOCKS_APART_NS;
+    one.iter().count() == other.iter().count()
+        && one.iter().zip(other.iter()).all(|(one, other)| {
+            let ends_near = match (one.until, other.until) {
+                (Some(one), Some(other)) => is_near(one, other),
+                (one, other) => one == other,
+            };
+            one.token == other.token
+                && one.secret == other.secret
+                && is_near(one.from, other.from)
+                && ends_near
+        })
 }
 
 impl fmt::Display for Ending {

@@ -10,6 +10,7 @@ mod closing;
 mod cyclic;
 mod demand;
 mod hostile;
+mod key_service;
 mod loopback;
 mod queue;
 mod scene;
