@@ -3,6 +3,7 @@
 mod change;
 mod make;
 mod peers;
+mod serve;
 mod show;
 
 use std::path::PathBuf;
@@ -24,6 +25,8 @@ Examples:
   tallycast keys rotate keys/*.keys                the next secret, for all stations
   tallycast keys peers keys/*.keys                 stations may send each other files, and measure
   tallycast keys retire 1a2b3c4d keys/*.keys       an old one is not accepted any more
+  tallycast keys serve keys/lab.service            a key service instead: it makes and hands out the secrets
+  tallycast keys remove daq-2 --service keys/lab.service
 
 A bus with keys=FILE is secured: udp://239.84.0.0:7400?shm=on&keys=keys/daq-1.keys";
 
@@ -51,6 +54,10 @@ enum What {
     Retire(change::Retire),
     /// Let stations connect to each other: each file lists the others, for send, recv and bench
     Peers(peers::Peers),
+    /// Serve keys: make the secrets in time, and give them to the stations that are members
+    Serve(serve::Serve),
+    /// Remove stations from a key service: they are blind within a second
+    Remove(serve::Remove),
 }
 
 /// Stations' files.
@@ -73,6 +80,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         What::Rotate(rotate) => change::rotate(&rotate, now)?,
         What::Retire(retire) => change::retire(&retire, now)?,
         What::Peers(peers) => peers::peers(&peers)?,
+        What::Serve(serve) => serve::serve(&serve)?,
+        What::Remove(remove) => serve::remove(&remove, now)?,
     }
     Ok(Outcome::Fine)
 }

@@ -56,7 +56,7 @@ pub(super) fn rotate(rotate: &Rotate, now: WallTime) -> anyhow::Result<()> {
             moment_text(later.from)
         );
     }
-    let before = known.iter().max_by_key(|secret| secret.from).context("a file has a secret")?;
+    let before = known.iter().max_by_key(|secret| secret.from).ok_or(SecretError::OfService)?;
     let (old, suite) = (before.token, rotate.suite.unwrap_or(before.suite));
     let secret = draw(suite, from, &known);
     for (path, file) in &mut files {

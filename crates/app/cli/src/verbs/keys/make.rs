@@ -9,8 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use keyring::{Change, create_authority, create_station, random_secret, read_authority, read_station};
-use keys::{AuthorityFile, KeyFile, StationKeys, Suite};
+use keyring::{
+    Change, create_authority, create_service, create_station, random_secret, read_authority, read_service,
+    read_station,
+};
+use keys::service::{Member, Periods, ServiceAddress, ServiceFile};
+use keys::{AuthorityFile, KeyFile, ServiceAt, StationKeys, Suite};
 use sys::private_file::FileError;
 use tallycast::{Bus, WallTime};
 use units::text;
@@ -34,6 +38,15 @@ pub(super) struct New {
     /// Encryption of datagrams
     #[arg(long, default_value = Suite::default().name(), value_parser = suite())]
     suite: Suite,
+    /// Give a key service the secrets, at this HOST:PORT; its file is made, too
+    #[arg(long, value_name = "ADDRESS")]
+    service: Option<ServiceAddress>,
+    /// With --service: time for which stations send with a secret
+    #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = text::duration, requires = "service")]
+    lifetime: Duration,
+    /// With --service: time for which an old secret is accepted
+    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = text::duration, requires = "service")]
+    kept: Duration,
     #[command(flatten)]
     validity: Validity,
 }
@@ -49,6 +62,9 @@ pub(super) struct Add {
     /// File of another station: the new one is beside it, and has the same secrets
     #[arg(long, value_name = "FILE")]
     like: PathBuf,
+    /// File of the key service [default: that of the laboratory, beside the file of --like]
+    #[arg(long, value_name = "FILE")]
+    service: Option<PathBuf>,
     #[command(flatten)]
     validity: Validity,
 }
@@ -96,7 +112,16 @@ pub(super) fn new(new: &New, now: WallTime, sources: &Sources) -> anyhow::Result
     let authority = authority.expect("a name of a file is a name of a laboratory");
     let keys =
         StationKeys::new(&authority, &station, [random_secret(), random_secret()], new.validity.at(now))?;
-    let file = KeyFile::new(&authority, keys, draw(new.suite, since(now), &[]))?;
+    let member = Member { name: station.clone(), exchange: keys.certificate().exchange };
+    let service =
+        new.service.as_ref().map(|address| service(new, &authority, address, member)).transpose()?;
+    let file = match &service {
+        Some((_, service)) => {
+            let at = ServiceAt { address: service.address().clone(), exchange: service.public() };
+            KeyFile::with_service(&authority, keys, at)?
+        }
+        None => KeyFile::new(&authority, keys, draw(new.suite, since(now), &[]))?,
+    };
     let bus = secured(&settings.text("bus.address", None)?, &station_path)?;
     let folder = || format!("cannot make the folder {}", new.folder.display());
     DirBuilder::new().recursive(true).mode(0o700).create(&new.folder).with_context(folder)?;
@@ -110,6 +135,19 @@ pub(super) fn new(new: &New, now: WallTime, sources: &Sources) -> anyhow::Result
         let _ = std::fs::remove_file(&authority_path);
         return Err(error.into());
     }
+    if let Some((path, service)) = &service {
+        if let Err(error) = create_service(path, service) {
+            for made in [&authority_path, &station_path] {
+                let _ = std::fs::remove_file(made);
+            }
+            return Err(error.into());
+        }
+        let path = path.display();
+        writeln!(
+            std::io::stdout(),
+            "{path}: the state of the key service, on its host alone; start it there:\n  tallycast keys serve {path}\n"
+        )?;
+    }
     let (authority, station) = (authority_path.display(), station_path.display());
     Ok(writeln!(
         std::io::stdout(),
@@ -118,6 +156,23 @@ pub(super) fn new(new: &New, now: WallTime, sources: &Sources) -> anyhow::Result
          The bus of this station:\n  export TALLYCAST_BUS='{bus}'\n\
          Another station:\n  tallycast keys add NAME --authority {authority} --like {station}"
     )?)
+}
+
+/// Returns the file of a new key service with its first member, and its path.
+fn service(
+    new: &New,
+    authority: &AuthorityFile,
+    address: &ServiceAddress,
+    member: Member,
+) -> anyhow::Result<(PathBuf, ServiceFile)> {
+    let periods = Periods::new(new.lifetime, new.kept)?;
+    let mut file = ServiceFile::new(authority, address.clone(), random_secret(), (periods, new.suite));
+    file.add(member)?;
+    let path = new.folder.join(file_name(&new.laboratory, "service")?);
+    if std::fs::symlink_metadata(&path).is_ok() {
+        return Err(FileError::Exists(path).into());
+    }
+    Ok((path, file))
 }
 
 /// Returns a bus with this file of keys in place of another, without what a secured bus refuses: rings that every
@@ -146,7 +201,8 @@ pub(super) fn add(add: &Add, now: WallTime, sources: &Sources) -> anyhow::Result
     let settings = sources.load()?;
     let name = file_name(&add.station, "keys")?;
     // A rotation meanwhile would leave the new station behind.
-    let _rotations_wait = Change::begin([&add.like])?;
+    let changed = [Some(&add.like), add.service.as_ref()];
+    let _rotations_wait = Change::begin(changed.into_iter().flatten())?;
     let (authority, like) = (read_authority(&add.authority)?, read_station(&add.like)?);
     check_authority(&authority, &like, &add.like)?;
     let seeds = [random_secret(), random_secret()];
@@ -154,7 +210,15 @@ pub(super) fn add(add: &Add, now: WallTime, sources: &Sources) -> anyhow::Result
     let path = add.like.with_file_name(&name);
     // The path on the new station is up to its user; the rest of the bus is that of this station.
     let bus = secured(&settings.text("bus.address", None)?, Path::new(&format!("/PATH/{name}")))?;
+    let member = Member { name: add.station.clone(), exchange: keys.certificate().exchange };
     create_station(&path, &like.for_station(keys)?)?;
+    if like.service().is_some()
+        && let Err(error) = enlist(add, &like, member)
+    {
+        // Made a moment ago; without a service that knows it, it is of no use.
+        let _ = std::fs::remove_file(&path);
+        return Err(error);
+    }
     let (path, station) = (path.display(), &add.station);
     Ok(writeln!(
         std::io::stdout(),
@@ -162,6 +226,23 @@ pub(super) fn add(add: &Add, now: WallTime, sources: &Sources) -> anyhow::Result
          Copy it there by a safe way, as scp, for the user who runs tallycast:\n  scp -p {path} {station}:\n\n\
          The bus of that station, with the folder of the copy for /PATH:\n  export TALLYCAST_BUS='{bus}'"
     )?)
+}
+
+/// Makes a station a member of the key service of another one.
+fn enlist(add: &Add, like: &KeyFile, member: Member) -> anyhow::Result<()> {
+    let beside = || Ok::<_, anyhow::Error>(add.like.with_file_name(file_name(like.laboratory(), "service")?));
+    let path = add.service.clone().map_or_else(beside, Ok)?;
+    // The folder is locked already, for rotations.
+    let mut file = read_service(&path)?;
+    if like.service().is_none_or(|at| at.exchange != file.public()) {
+        bail!(
+            "{} is another key service than the one that {} names\nname its file with --service",
+            path.display(),
+            add.like.display()
+        );
+    }
+    file.add(member)?;
+    Ok(sys::private_file::replace(&path, &file.to_text())?)
 }
 
 /// Gives stations new certificates.

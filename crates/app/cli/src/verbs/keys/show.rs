@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::anyhow;
 use archive::moment_text;
 use clap::Args;
-use keyring::{KeyringError, read_station};
+use keyring::{KeyringError, read_service, read_station};
+use keys::service::ServiceFile;
 use keys::{Certificate, GroupSecret, KeyFile, Token};
 use serde_json::json;
 use tallycast::WallTime;
@@ -38,6 +39,18 @@ pub(super) struct Check {
 /// Shows files.
 pub(super) fn show(show: &Show, now: WallTime) -> anyhow::Result<()> {
     for (index, path) in show.files.files.iter().enumerate() {
+        if path.extension().is_some_and(|ending| ending == "service") {
+            let service = read_service(path)?;
+            if show.json {
+                print_service_json(&service, now)?;
+                continue;
+            }
+            if index > 0 {
+                writeln!(std::io::stdout())?;
+            }
+            print_service(&service, now)?;
+            continue;
+        }
         let file = read_station(path)?;
         warn_of_end(path, &file, now);
         if show.json {
@@ -88,6 +101,9 @@ fn print_json(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
         "not_before": moment_text(certificate.not_before),
         "not_after": moment_text(certificate.not_after),
         "valid": file.membership(now).is_ok(),
+        "service": file.service().map(|service| json!({
+            "address": service.address.as_str(), "exchange": service.exchange.to_string()
+        })),
         "secrets": secrets.collect::<Vec<_>>(),
         "peers": peers.collect::<Vec<_>>(),
     }))
@@ -107,7 +123,12 @@ fn print_text(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
     writeln!(output, "laboratory   {}\nauthority    {}", file.laboratory(), file.authority().fingerprint())?;
     writeln!(output, "station      {}\ncertificate  {validity}", certificate.name)?;
     writeln!(output, "signs by     {}", certificate.signing.fingerprint())?;
-    writeln!(output, "connects by  {}\n", certificate.exchange)?;
+    writeln!(output, "connects by  {}", certificate.exchange)?;
+    if let Some(service) = file.service() {
+        writeln!(output, "key service  {}, {}", service.address, service.exchange.fingerprint())?;
+        return Ok(());
+    }
+    writeln!(output)?;
     let heads = ["secret", "suite", "from", "state"].map(|head| (head, Align::Left));
     let mut table = layout::Table::new(heads);
     for secret in file.secrets() {
@@ -119,6 +140,73 @@ fn print_text(file: &KeyFile, now: WallTime) -> std::io::Result<()> {
         writeln!(output, "peer {}: {}", peer.name, peer.exchange)?;
     }
     Ok(())
+}
+
+fn print_service_json(file: &ServiceFile, now: WallTime) -> std::io::Result<()> {
+    let periods = file.schedule().periods();
+    let secrets = file.schedule().secrets().iter().map(|secret| {
+        let (token, suite) = (secret.token.to_string(), secret.suite.name());
+        let (from, until) = (moment_text(secret.from), secret.until.map(moment_text));
+        let state = scheduled_state(file, secret, now);
+        json!({ "token": token, "suite": suite, "from": from, "until": until, "state": state })
+    });
+    let members = file
+        .members()
+        .iter()
+        .map(|member| json!({ "name": member.name, "exchange": member.exchange.to_string() }));
+    let removed = file.removed().iter().map(|removed| {
+        let (name, exchange) = (&removed.member.name, removed.member.exchange.to_string());
+        json!({ "name": name, "exchange": exchange, "at": moment_text(removed.at) })
+    });
+    print_line(&json!({
+        "laboratory": file.laboratory(),
+        "authority": file.authority().to_string(),
+        "address": file.address().as_str(),
+        "exchange": file.public().to_string(),
+        "lifetime_ms": periods.lifetime().as_millis(),
+        "kept_ms": periods.kept().as_millis(),
+        "secrets": secrets.collect::<Vec<_>>(),
+        "members": members.collect::<Vec<_>>(),
+        "removed": removed.collect::<Vec<_>>(),
+    }))
+}
+
+fn print_service(file: &ServiceFile, now: WallTime) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    let periods = file.schedule().periods();
+    writeln!(output, "laboratory   {}\nauthority    {}", file.laboratory(), file.authority().fingerprint())?;
+    writeln!(output, "key service  {}, {}", file.address(), file.public().fingerprint())?;
+    writeln!(output, "secrets      sent with for {:?}, kept for {:?}\n", periods.lifetime(), periods.kept())?;
+    let mut table =
+        layout::Table::new(["secret", "suite", "from", "until", "state"].map(|head| (head, Align::Left)));
+    for secret in file.schedule().secrets() {
+        let (token, suite) = (secret.token.to_string(), secret.suite.name().to_owned());
+        let until = secret.until.map(moment_text).unwrap_or_default();
+        let state = scheduled_state(file, secret, now).to_owned();
+        table.row([token, suite, moment_text(secret.from), until, state]);
+    }
+    table.lines(layout::width()).iter().try_for_each(|line| writeln!(output, "{line}"))?;
+    writeln!(output)?;
+    let mut table = layout::Table::new(["member", "connects by", "removed"].map(|head| (head, Align::Left)));
+    for member in file.members() {
+        table.row([member.name.clone(), member.exchange.to_string(), String::new()]);
+    }
+    for removed in file.removed() {
+        let member = &removed.member;
+        table.row([member.name.clone(), member.exchange.to_string(), moment_text(removed.at)]);
+    }
+    table.lines(layout::width()).iter().try_for_each(|line| writeln!(output, "{line}"))
+}
+
+/// Returns the state of a key service's secret.
+fn scheduled_state(file: &ServiceFile, secret: &GroupSecret, now: WallTime) -> &'static str {
+    if file.schedule().in_use(now).is_some_and(|it| it.token == secret.token) {
+        "in use"
+    } else if secret.from > now {
+        "next"
+    } else {
+        "accepted"
+    }
 }
 
 /// Returns a secret's state: sent with, sent with later, or only accepted.
