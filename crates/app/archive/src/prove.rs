@@ -20,9 +20,6 @@ use crate::reasons::Reasons;
 use crate::statements::Statements;
 use crate::wanted::Wanted;
 
-/// Stages that lose samples before they are numbered: what they lost is no part of what was signed.
-const BEFORE_NUMBERS: [Stage; 3] = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
-
 /// Who must have signed.
 #[derive(Clone, Debug)]
 pub struct Signatory {
@@ -172,9 +169,10 @@ fn station_of(recording: &Recording, found: &Statements) -> Option<String> {
     signed.map(|it| it.certificate.name).find(|name| name == named)
 }
 
-/// Returns whether a gap is wholly of samples that never got a number, as far as the account knows.
+/// Returns whether a gap is wholly of samples that were never published, as far as the account knows: what the source
+/// lost is no part of what was signed, and what the publisher's queue lost is.
 fn is_unnumbered(gap: &GapRecord) -> bool {
-    let before: u64 = BEFORE_NUMBERS.iter().map(|stage| gap.lost[*stage]).sum();
+    let before = gap.lost[Stage::Source];
     let is_exact = gap.kind == GapKind::Missing && !gap.apportioned;
     is_exact && before > 0 && gap.unexplained + gap.unsettled == 0 && before == gap.lost.total()
 }

@@ -317,6 +317,7 @@ impl Recorder {
             Event::Began(info) => self.begin(now, info)?,
             Event::Block(block) => self.take(now, block)?,
             Event::Gap(gap) | Event::Settled(gap) => self.stream(&gap.stream, gap.epoch)?.note_gap(gap),
+            Event::Statement(it) => self.stream(&it.stream, it.epoch)?.note_statement(&it.bytes),
             Event::Ended(account) => {
                 self.stream(&account.stream, account.epoch)?.note_account(account_json(account), true);
                 // The end is a good moment to store everything: nothing follows it.

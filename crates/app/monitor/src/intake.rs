@@ -144,6 +144,7 @@ impl Intake {
             }
             Event::Block(block) => self.derivations.block(block, now.wall),
             Event::Gap(gap) | Event::Settled(gap) => self.derivations.gap(gap),
+            Event::Statement(_) => {}
             Event::Ended(account) => {
                 // A pending end also waits for silent streams: their publisher may only have been delayed.
                 let is_silence = account.account.state == AccountState::Unconfirmed;
@@ -188,6 +189,7 @@ fn note(history: &History, event: &Event, now: Moment) {
         Event::Began(info) => history.begin(info, now),
         Event::Block(block) => history.block(block, now),
         Event::Gap(gap) | Event::Settled(gap) => history.gap(gap, now),
+        Event::Statement(_) => {}
         Event::Ended(account) => history.end(account),
     }
 }

@@ -170,7 +170,7 @@ impl BlockView {
                     |gap: &StreamGap| gap.epoch != info.epoch && gap.gap.kind == GapKind::Missing;
                 self.forget(&info.name, is_of_another);
             }
-            Event::Settled(_) => {}
+            Event::Settled(_) | Event::Statement(_) => {}
         }
         None
     }

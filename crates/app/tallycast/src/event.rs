@@ -26,6 +26,9 @@ pub enum Event {
     Gap(StreamGap),
     /// Update of a gap reported before: its stages changed, or the block after it corrected its end.
     Settled(StreamGap),
+    /// The publisher's signed statement about its samples, as it was sent: an archive keeps it, and whoever has the
+    /// laboratory's public key can check it.
+    Statement(StreamStatement),
     /// An account was ended.
     Ended(StreamAccount),
 }
@@ -47,6 +50,17 @@ pub struct StreamInfo {
     pub first_index: u64,
     /// Number of the reader's account of this epoch that begins here, from 1.
     pub join: u32,
+}
+
+/// A publisher's signed statement about its samples.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamStatement {
+    /// The stream's name.
+    pub stream: Arc<StreamName>,
+    /// The publisher's epoch.
+    pub epoch: Epoch,
+    /// The statement as it was sent; nothing of it is checked.
+    pub bytes: Vec<u8>,
 }
 
 /// A gap, and its time.

@@ -23,7 +23,7 @@ use sample::{Block, SparePool, StreamName};
 use units::{Epoch, StreamId};
 
 use crate::assembly::{Assembly, Piece, RecordBuffer};
-use crate::event::{Event, StreamAccount, StreamInfo};
+use crate::event::{Event, StreamAccount, StreamInfo, StreamStatement};
 use crate::host_view::Reach;
 use crate::reader_epoch::{ReaderEpoch, Times};
 use host::HostEnd;
@@ -273,6 +273,13 @@ impl Flow {
             Record::Ended { epoch, state, datagrams } => {
                 self.catch_up(epoch, totals, events);
                 self.on_ended(epoch, state, datagrams, reader_name, events);
+            }
+            Record::Statement(epoch, bytes) => {
+                self.catch_up(epoch, totals, events);
+                if self.epochs.contains_key(&epoch) {
+                    let (stream, bytes) = (Arc::clone(&self.name), bytes.to_vec());
+                    events.push(Event::Statement(StreamStatement { stream, epoch, bytes }));
+                }
             }
             Record::TwoPublishers { other, .. } => {
                 tracing::warn!(

@@ -74,7 +74,7 @@ pub use engine::{
     AdmissionCounts, Announced, Departures, HeardReport, HeardReports, PortStatus, PublicationStatus,
     ReceivesFor, UnjoinedStreams, Waits, Withheld,
 };
-pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
+pub use event::{Event, StreamAccount, StreamGap, StreamInfo, StreamStatement};
 pub use host_agent::HostAgent;
 pub use host_view::{Reach, Start};
 pub use keyring::KeyringError;

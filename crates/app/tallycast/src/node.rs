@@ -199,6 +199,11 @@ pub enum NodeError {
         "planted loss and sending on demand concern datagrams, and the bus {0} is limited to this host\nomit --loss and --send, or use a udp:// bus"
     )]
     NoDatagrams(Box<Bus>),
+    /// A publisher without keys cannot sign.
+    #[error(
+        "proof needs keys: statements about the samples are signed by this station\n         open the bus with the station's file of keys (keys=FILE), or leave proof off"
+    )]
+    ProofNeedsKeys,
     /// The sending agent cannot be started.
     #[error(transparent)]
     Send(#[from] SendError),
@@ -405,6 +410,11 @@ impl Node {
     #[must_use]
     pub fn level(&self) -> Level {
         if self.inner.keyring.is_some() { Level::Group } else { Level::Clear }
+    }
+
+    /// Returns the file of keys of a secured bus.
+    pub(crate) fn keyring(&self) -> Option<Arc<Keyring>> {
+        self.inner.keyring.clone()
     }
 
     /// Returns the state of the keys; `None` on a bus without keys.

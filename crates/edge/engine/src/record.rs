@@ -17,7 +17,7 @@ use ledger::{
 };
 use sample::Schema;
 use units::{Epoch, WallTime};
-use wire::Clock;
+use wire::{Clock, MAX_TALLY_STATEMENT_BYTES};
 
 use crate::bytes::{Cursor, Put};
 
@@ -57,6 +57,8 @@ pub enum Record<'a> {
         /// The epoch that should have ended.
         other: Epoch,
     },
+    /// The publisher's signed statement about its samples, as it is.
+    Statement(Epoch, &'a [u8]),
 }
 
 /// Elements of a stream in the memory of their record.
@@ -119,6 +121,8 @@ pub mod kind {
     pub const ENDED: u16 = 5;
     /// Two publishers share the stream's name.
     pub const TWO_PUBLISHERS: u16 = 6;
+    /// The publisher's signed statement.
+    pub const STATEMENT: u16 = 7;
 }
 
 /// The size of a block record before its payload.
@@ -212,6 +216,11 @@ impl<'a> Record<'a> {
                 out.epoch(*other);
                 kind::TWO_PUBLISHERS
             }
+            Self::Statement(epoch, bytes) => {
+                out.epoch(*epoch);
+                out.extend_from_slice(bytes);
+                kind::STATEMENT
+            }
         }
     }
 
@@ -253,7 +262,8 @@ impl<'a> Record<'a> {
             Self::Gap(_, gap) | Self::Settled(_, gap) => check_gap(gap),
             Self::Ended { state: AccountState::Open, .. } => Err(Fault::StillOpen),
             Self::Ended { datagrams: Some(rows), .. } => check_rows(rows),
-            Self::Ended { datagrams: None, .. } | Self::TwoPublishers { .. } => Ok(()),
+            Self::Statement(_, bytes) if bytes.len() > MAX_TALLY_STATEMENT_BYTES => Err(Fault::Layout),
+            Self::Ended { datagrams: None, .. } | Self::TwoPublishers { .. } | Self::Statement(..) => Ok(()),
         }
     }
 
@@ -263,7 +273,11 @@ impl<'a> Record<'a> {
         match self {
             Self::Began { first_index, .. } => within(first_index.saturating_mul(per_sample)),
             Self::Block(block) => check_block(block, per_sample, schema.dtype.size_bytes()),
-            Self::Gap(..) | Self::Settled(..) | Self::Ended { .. } | Self::TwoPublishers { .. } => Ok(()),
+            Self::Gap(..)
+            | Self::Settled(..)
+            | Self::Ended { .. }
+            | Self::TwoPublishers { .. }
+            | Self::Statement(..) => Ok(()),
         }
     }
 
@@ -282,6 +296,10 @@ impl<'a> Record<'a> {
             kind::TWO_PUBLISHERS => {
                 Some(Self::TwoPublishers { winner: cursor.epoch()?, other: cursor.epoch()? })
             }
+            kind::STATEMENT => {
+                let epoch = cursor.epoch()?;
+                Some(Self::Statement(epoch, bytes.get(16..).filter(|bytes| !bytes.is_empty())?))
+            }
             _ => None,
         }
     }
@@ -294,7 +312,8 @@ impl<'a> Record<'a> {
             | Self::Gap(epoch, _)
             | Self::Settled(epoch, _)
             | Self::Ended { epoch, .. }
-            | Self::TwoPublishers { winner: epoch, .. } => *epoch,
+            | Self::TwoPublishers { winner: epoch, .. }
+            | Self::Statement(epoch, _) => *epoch,
             Self::Block(block) => block.epoch,
         }
     }
@@ -523,6 +542,7 @@ mod tests {
             Record::Ended { epoch: EPOCH, state: AccountState::Cut, datagrams: Some(datagrams) },
             Record::Ended { epoch: EPOCH, state: AccountState::Closed, datagrams: None },
             Record::TwoPublishers { winner: EPOCH, other: Epoch { start_ns: 1, incarnation: 1 } },
+            Record::Statement(EPOCH, &[7; MAX_TALLY_STATEMENT_BYTES]),
         ]
     }
 

@@ -7,6 +7,7 @@ mod departures;
 mod error;
 mod guarded_send_path;
 mod inline_send;
+mod proving;
 mod publication;
 mod publication_config;
 mod publication_shared;
@@ -170,7 +171,7 @@ impl SendAgent {
         let shared = Arc::new(PublicationShared::new());
         let link =
             Link { guard, shared: Arc::clone(&shared), waker: self.waker.clone(), inline_sender: None };
-        let mut publication = Publication::new(&config, writer, Some(link));
+        let mut publication = Publication::new(&config, writer, Some(link)).inspect_err(|_| shared.end())?;
         let its = Arc::clone(&shared);
         let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
         match opened.unwrap_or(Err(SendError::Ended)) {
@@ -214,7 +215,7 @@ fn remember(ended: &mut BTreeMap<StreamId, Predecessor>, (stream, predecessor): 
 /// [`SendError`] if the settings are not valid or the ring cannot be created.
 pub fn open_on_host(config: &PublicationConfig) -> Result<Publication, SendError> {
     check_ring(config)?;
-    Ok(Publication::new(config, make_ring(config)?, None))
+    Publication::new(config, make_ring(config)?, None)
 }
 
 /// Creates a publisher's ring: in shared memory if readers of this host are to find it.
@@ -235,12 +236,18 @@ fn check(config: &PublicationConfig, is_secured: bool) -> Result<(), SendError> 
     if !(1..=sys::MAX_SEGMENTS).contains(&train) {
         return Err(SendError::Train(train));
     }
+    let proof_bytes = wire::MAX_HEADER_BYTES + keys::TAG_BYTES;
+    if config.proof.is_some() && config.datagram_bytes < proof_bytes {
+        return Err(SendError::ProofBytes { actual: config.datagram_bytes, least: proof_bytes });
+    }
     check_ring(config)
 }
 
 fn check_ring(config: &PublicationConfig) -> Result<(), SendError> {
     let (ring_bytes, sample_bytes) = (config.ring_bytes, config.description.schema.sample_bytes());
-    let needed_bytes = publication::min_ring_bytes(sample_bytes);
+    // The largest record is half of the ring; a sample and the statements behind it fit beside each other.
+    let for_proof = if config.proof.is_some() { proving::MIN_RING_BYTES } else { 0 };
+    let needed_bytes = publication::min_ring_bytes(sample_bytes) + for_proof;
     if ring_bytes < needed_bytes {
         return Err(SendError::QueueTooSmall { ring_bytes, sample_bytes, needed_bytes });
     }

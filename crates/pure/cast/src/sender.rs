@@ -23,6 +23,7 @@ mod queue;
 mod readers;
 mod securing;
 mod sources;
+mod stating;
 mod tally_clock;
 
 use core::cmp::Ordering;
@@ -53,6 +54,7 @@ pub(crate) use readers::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 pub use readers::{ReaderReport, ReportStats};
 pub use securing::SenderSecurity;
 use securing::{Securing, room_before};
+use stating::Stating;
 use tally_clock::TallyClock;
 pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
 
@@ -82,6 +84,7 @@ pub struct Sender {
     destinations: Vec<Destination>,
     skipped: Vec<Skipped>,
     tallies: TallyClock,
+    stating: Stating,
     descriptor: DescriptorParts,
     /// Addresses for the next descriptor.
     new_addresses: Option<Vec<IpAddr>>,
@@ -187,6 +190,7 @@ impl Sender {
             destinations: vec![Destination::default(); config.destinations],
             skipped: Vec::new(),
             tallies: TallyClock::new(now),
+            stating: Stating::default(),
             carousel,
             descriptor,
             new_addresses: None,
@@ -227,6 +231,10 @@ impl Sender {
             Input::Skipped { first_index, samples, stage } => {
                 self.on_span(first_index, samples);
                 self.queue.push_hole(first_index, samples, stage);
+            }
+            Input::Statement(statement) => {
+                self.stating.add(statement);
+                self.tallies.statement_added();
             }
             Input::Addresses(addresses) => {
                 self.new_addresses = Some(addresses.to_vec());
@@ -501,6 +509,9 @@ impl Sender {
                 return self.data_train(now, slice, buffer);
             }
             Next::Wait(until) => return Some(Output::Idle { deadline: Some(until.min(timer)) }),
+            Next::Empty if flush && !self.stating.fits_one_tally(self.statement_room(true)) => {
+                self.begin_tally(now, false);
+            }
             Next::Empty if flush => {
                 let number = self.next_number;
                 self.final_number = Some(number);
@@ -559,7 +570,11 @@ impl Sender {
             securing.renew(now);
         }
         self.readers.told(now, self.tallies.is_crowd());
+        self.stating.begin_tally(self.statement_room(true), self.statement_room(false), last);
         let next_tally = self.tallies.told(now);
+        if self.stating.is_due() {
+            self.tallies.statement_added();
+        }
         self.echoes.begin_tally();
         let paused = self.is_paused(now);
         self.begin(Content::Tally { last, paused, next_tally });
@@ -776,7 +791,15 @@ impl Sender {
             withheld: self.destinations[destination].withheld.clone(),
             skipped: self.skipped.clone(),
             nonces: self.echoes.told().to_vec(),
+            statement: self.stating.told().to_vec(),
         }
+    }
+
+    /// Returns the room for a statement in the next tally; beside the ranges that no tally had yet, or without any.
+    fn statement_room(&self, with_ranges: bool) -> usize {
+        let secured = if self.securing.is_some() { secured_bytes(Kind::Tally) } else { 0 };
+        let ranges = if with_ranges { self.tallies.untold_ranges() } else { 0 };
+        Tally::room_for_statement(self.min_buffer_bytes() - secured, wire::MAX_NONCES, ranges)
     }
 
     fn totals_of(&self, destination: usize) -> Totals {

@@ -4,6 +4,7 @@
 //! costs no digests; beyond that the chain bridges what is lost. Start with [`Author::take`].
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use keys::Station;
 use sample::{Dtype, Schema, StreamName};
@@ -18,7 +19,7 @@ const MAX_KEPT: usize = MAX_ENTRIES;
 
 /// Author of the statements about one epoch.
 pub struct Author {
-    station: Station,
+    station: Arc<Station>,
     subject: Subject,
     epoch: Epoch,
     grid: Grid,
@@ -68,7 +69,7 @@ impl Author {
     /// # Errors
     /// [`DigestError`] if a text of the schema is too long for a description.
     pub fn new(
-        station: Station,
+        station: impl Into<Arc<Station>>,
         (name, schema, epoch): (&StreamName, &Schema, Epoch),
         grid: Grid,
     ) -> Result<Self, DigestError> {
@@ -76,7 +77,7 @@ impl Author {
         let dtype: Dtype = schema.dtype;
         let (kept, head) = (VecDeque::with_capacity(MAX_KEPT), subject.beginning());
         Ok(Self {
-            station,
+            station: station.into(),
             digester: Digester::new(&subject, grid, dtype),
             list: List { subject, kept, head, since: 0, fresh: 0 },
             subject,
@@ -86,6 +87,11 @@ impl Author {
             end: None,
             stated: (0, false),
         })
+    }
+
+    /// Signs as this station from now on: it has another certificate.
+    pub fn renew(&mut self, station: Arc<Station>) {
+        self.station = station;
     }
 
     /// Takes elements as they are numbered; see [`Digester::take`].

@@ -23,4 +23,4 @@ pub use digest::{Digest, DigestError, Subject};
 pub use digester::{Digester, Interval};
 pub use grid::{Grid, LEAF_BYTES, MAX_LEAVES};
 pub use judge::{Judge, Judged, Unsigned, Verdict};
-pub use statement::{Entry, MAX_ENTRIES, MAX_STATEMENT_BYTES, Statement, StatementError};
+pub use statement::{Entry, FIXED_BYTES, MAX_ENTRIES, MAX_STATEMENT_BYTES, Statement, StatementError};

@@ -15,7 +15,7 @@ pub const MAX_STATEMENT_BYTES: usize =
     FIXED_BYTES + MAX_ENTRIES * (8 + MAX_LEAVES * 32) + keys::CERTIFICATE_BYTES + SIGNATURE_BYTES;
 
 /// Size of the part before the entries. Units: bytes.
-pub(crate) const FIXED_BYTES: usize = 116;
+pub const FIXED_BYTES: usize = 116;
 const VERSION: u8 = 1;
 /// The only flag: the epoch ends at `until`.
 const FINAL: u8 = 1;

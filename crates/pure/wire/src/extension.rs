@@ -46,7 +46,7 @@ pub enum ExtensionType {
     Origin = 5,
     /// Losses before this hop. Reserved.
     Upstream = 6,
-    /// Digests and a signature. Reserved.
+    /// A signed statement of digests: [`Tally::statement`](crate::Tally::statement).
     Proof = 7,
     /// Maximum error of the publisher's clock. Reserved.
     Clock = 8,
@@ -162,7 +162,10 @@ impl ExtensionType {
     /// Returns whether this version reads and writes the type; the others are reserved.
     #[must_use]
     pub const fn is_known(self) -> bool {
-        matches!(self, Self::Secured | Self::Predecessor | Self::Addresses | Self::Waiting | Self::Nonces)
+        matches!(
+            self,
+            Self::Secured | Self::Predecessor | Self::Addresses | Self::Waiting | Self::Proof | Self::Nonces
+        )
     }
 }
 

@@ -56,6 +56,10 @@ golden! {
         Datagram::Request(Request { nonce: Some(Nonce::new(7)), ..request() });
     a_tally_with_nonces_keeps_its_bytes: "stream-tally-nonces.hex" =
         Datagram::Tally(Tally { nonces: vec![Nonce::new(7), Nonce::new(u64::MAX - 1)], ..tally() });
+    a_tally_with_a_statement_keeps_its_bytes: "stream-tally-statement.hex" =
+        Datagram::Tally(Tally { statement: b"a statement is opaque here".to_vec(), ..tally() });
+    a_tally_with_statement_and_nonces_keeps_its_bytes: "stream-tally-extended.hex" =
+        Datagram::Tally(Tally { statement: vec![1; 3], nonces: vec![Nonce::new(7)], ..tally() });
 }
 
 /// Golden datagrams of a later version: those that this version reads, and those that it drops.
@@ -293,6 +297,7 @@ fn tally() -> Tally {
         ],
         skipped: vec![Skipped { positions: 71_000..71_120, stage: Stage::Source }],
         nonces: Vec::new(),
+        statement: Vec::new(),
     }
 }
 

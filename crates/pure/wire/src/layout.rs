@@ -391,7 +391,7 @@ macro_rules! headers {
 
 headers! {
     Data: group.common, [];
-    Tally: group.common, [Nonces];
+    Tally: group.common, [Proof, Nonces];
     Descriptor: group.common, [Predecessor, Addresses];
     Report: common, [Waiting];
     Announcement: common, [];

@@ -54,6 +54,7 @@ pub use request::{Request, Wanted};
 pub use secured::{SECURED_DATA_BYTES, SecuredHead, secured_bytes};
 pub use security::{CLOCK_BOUND, Distrust, Level, Security};
 pub use tally::{
-    DatagramTotals, MAX_RANGES, SampleTotals, Skipped, TALLY_HEADER_BYTES, Tally, Totals, Withheld,
+    DatagramTotals, MAX_RANGES, MAX_TALLY_STATEMENT_BYTES, SampleTotals, Skipped, TALLY_HEADER_BYTES, Tally,
+    Totals, Withheld,
 };
 pub use text::MAX_STATION_BYTES;

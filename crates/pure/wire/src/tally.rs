@@ -14,12 +14,22 @@ use crate::extension::{self, ExtensionType, MAX_NONCES, Nonce};
 use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout::{self, RangeRecord};
 use crate::malformed::{BufferTooSmall, Reason};
+use crate::secured::secured_bytes;
 
 /// Maximum number of ranges in one tally, withheld and skipped together: with them a tally still fits into the
 /// default datagram, and 16 new ones call for the next tally, so that each is sent twice.
 pub const MAX_RANGES: usize = 32;
 /// Size of a tally's header. Units: bytes.
 pub const TALLY_HEADER_BYTES: usize = layout::Tally::SIZE_BYTES;
+
+/// Maximum size of a statement in a tally: it shares the header with all nonces and the extension that secures the
+/// tally. Units: bytes.
+pub const MAX_TALLY_STATEMENT_BYTES: usize = {
+    let others = TALLY_HEADER_BYTES
+        + extension::padded_bytes(MAX_NONCES * size_of::<Nonce>())
+        + (secured_bytes(Kind::Tally) - keys::TAG_BYTES);
+    (header::MAX_HEADER_BYTES - others) - layout::ExtensionHead::SIZE_BYTES
+};
 
 const WITHHELD_STAGES: [Stage; 5] =
     [Stage::Injected, Stage::SenderSocket, Stage::SenderIp, Stage::SenderQdisc, Stage::SenderNic];
@@ -51,6 +61,8 @@ pub struct Tally {
     pub skipped: Vec<Skipped>,
     /// Nonces that readers asked to be repeated; at most [`MAX_NONCES`].
     pub nonces: Vec<Nonce>,
+    /// The publisher's signed statement of digests, of at most [`MAX_TALLY_STATEMENT_BYTES`]; empty: none.
+    pub statement: Vec<u8>,
 }
 
 /// Outcome of all samples and datagrams of a publisher.
@@ -161,26 +173,41 @@ impl Tally {
         if fit < MAX_RANGES { fit } else { MAX_RANGES }
     }
 
+    /// Returns the room for a statement in a tally of at most `datagram_bytes` beside this many nonces and ranges.
+    #[must_use]
+    pub const fn room_for_statement(datagram_bytes: usize, nonces: usize, ranges: usize) -> usize {
+        let nonces = if nonces == 0 { 0 } else { extension::padded_bytes(nonces * size_of::<Nonce>()) };
+        let others = TALLY_HEADER_BYTES + nonces + ranges * RangeRecord::SIZE_BYTES;
+        // Padded to 8 bytes.
+        let room = datagram_bytes.saturating_sub(others) / 8 * 8;
+        let room = room.saturating_sub(layout::ExtensionHead::SIZE_BYTES);
+        if room < MAX_TALLY_STATEMENT_BYTES { room } else { MAX_TALLY_STATEMENT_BYTES }
+    }
+
     /// Writes the datagram to the start of `out` and returns its size.
     ///
-    /// The length of `out` is the limit of the datagram. The nonces come first; ranges beyond the limit are omitted,
-    /// the oldest (the first of each list) first; each list keeps at least half of the room if it needs it.
+    /// The length of `out` is the limit of the datagram. Statement and nonces come first; ranges beyond the limit are
+    /// omitted, the oldest (the first of each list) first; each list keeps at least half of the room if it needs it.
     ///
     /// # Errors
-    /// [`BufferTooSmall`] if `out` is shorter than the header with the nonces.
+    /// [`BufferTooSmall`] if `out` is shorter than the header with statement and nonces.
     ///
     /// # Panics
-    /// In debug builds, if [`crate::Datagram::decode`] would refuse the ranges or nonces.
+    /// In debug builds, if [`crate::Datagram::decode`] would refuse the ranges, nonces or statement.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(self.check(), Ok(()), "ranges that their own readers would refuse: {self:?}");
         let nonces = (!self.nonces.is_empty()).then_some(&self.nonces[..]);
-        let extension_bytes = extension::size_bytes(nonces);
+        let statement = (!self.statement.is_empty()).then_some(&self.statement[..]);
+        let statement_bytes = extension::size_bytes(statement);
+        let extension_bytes = statement_bytes + extension::size_bytes(nonces);
         let header_bytes = TALLY_HEADER_BYTES + extension_bytes;
         let (withheld, skipped) =
             self.newest(Self::ranges_that_fit(out.len().saturating_sub(extension_bytes)));
         let payload_bytes = (withheld.len() + skipped.len()) * RangeRecord::SIZE_BYTES;
         let out = header::place(out, header_bytes + payload_bytes)?;
-        extension::put(&mut out[TALLY_HEADER_BYTES..header_bytes], ExtensionType::Nonces, nonces);
+        let (for_statement, for_nonces) = out[TALLY_HEADER_BYTES..header_bytes].split_at_mut(statement_bytes);
+        extension::put(for_statement, ExtensionType::Proof, statement);
+        extension::put(for_nonces, ExtensionType::Nonces, nonces);
         let withheld_records = withheld.iter().map(|range| RangeRecord::new(&range.numbers, range.stage));
         let skipped_records = skipped.iter().map(|range| RangeRecord::new(&range.positions, range.stage));
         let places = out[header_bytes..].chunks_exact_mut(RangeRecord::SIZE_BYTES);
@@ -224,6 +251,7 @@ impl Tally {
             withheld: withheld.iter().map(Withheld::read).collect::<Result<_, _>>()?,
             skipped: skipped.iter().map(Skipped::read).collect::<Result<_, _>>()?,
             nonces: nonces.transpose()?.unwrap_or_default().to_vec(),
+            statement: extensions.value(ExtensionType::Proof).unwrap_or_default().to_vec(),
         };
         tally.check().map(|()| tally)
     }
@@ -279,6 +307,9 @@ impl Tally {
             && self.skipped.iter().all(|range| SKIPPED_STAGES.contains(&range.stage));
         if !stages_fit {
             return Err(Reason::Field("stage"));
+        }
+        if self.statement.len() > MAX_TALLY_STATEMENT_BYTES {
+            return Err(Reason::Field("proof"));
         }
         if self.nonces.len() <= MAX_NONCES { Ok(()) } else { Err(Reason::Field("nonces")) }
     }

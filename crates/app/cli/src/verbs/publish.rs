@@ -82,6 +82,9 @@ pub(crate) struct Arguments {
     /// Send always, or only while a reader is present [default: send= of the bus, otherwise always]
     #[arg(long, value_enum, value_name = "WHEN")]
     send: Option<WhenToSend>,
+    /// Sign statements about the samples, so that a recording can be proven later: query --verify; needs a bus with keys
+    #[arg(long)]
+    proof: bool,
     /// One unit for all channels, or one per channel, separated by commas
     #[arg(long, value_name = "UNITS", value_delimiter = ',')]
     unit: Vec<String>,
@@ -215,6 +218,9 @@ impl Arguments {
             WhenFull::Block => OnFull::Block,
             WhenFull::Error => OnFull::Error,
         });
+        if self.proof {
+            builder = builder.proof();
+        }
         if let Some(linger) = self.linger {
             builder = builder.linger(linger);
         }

@@ -33,7 +33,7 @@ Examples:
   tallycast query tallycast-archive signal/ecg --points 20 --from -30s
   tallycast query tallycast-archive signal/ecg --export parquet ecg.parquet --from +10s --to +20s
   tallycast query tallycast-archive signal/ecg --export csv ecg.csv --times iso
-  tallycast query tallycast-archive signal/ecg --verify --authority laboratory.pub
+  tallycast query tallycast-archive signal/ecg --verify --authority keys/lab.authority
 
 Exit codes: 0 everything can be read (--verify: is proven), 1 something not, 2 could not run.";
 
@@ -80,7 +80,8 @@ pub(crate) struct Arguments {
     /// by interval
     #[arg(long, requires = "authority", conflicts_with_all = ["from", "to", "points", "export", "gaps", "list"])]
     verify: bool,
-    /// Public key of the laboratory that certified the publisher's station: 64 hexadecimal digits, or a file with them
+    /// Laboratory that certified the publisher's station: its authority's file, a station's file of keys, or the
+    /// public key, as 64 hexadecimal digits or a file with them
     #[arg(long, value_name = "KEY|FILE", requires = "verify")]
     authority: Option<String>,
     /// Station that must have signed [default: the one that the recording names, or the first that signed]

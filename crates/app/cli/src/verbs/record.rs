@@ -258,7 +258,7 @@ impl Recording {
                 self.joined = self.joined.saturating_sub(1);
                 self.missing.end(account);
             }
-            Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
+            Event::Block(_) | Event::Gap(_) | Event::Settled(_) | Event::Statement(_) => {}
         }
     }
 
@@ -344,6 +344,7 @@ fn origin(event: &Event) -> (&Arc<StreamName>, Epoch) {
         Event::Began(info) => (&info.name, info.epoch),
         Event::Block(block) => (&block.stream, block.epoch),
         Event::Gap(gap) | Event::Settled(gap) => (&gap.stream, gap.epoch),
+        Event::Statement(statement) => (&statement.stream, statement.epoch),
         Event::Ended(account) => (&account.stream, account.epoch),
     }
 }

@@ -42,7 +42,7 @@ impl Recording {
                     match &event {
                         Event::Block(block) => _ = noted.0.get_or_init(|| block.t0),
                         Event::Gap(gap) => _ = noted.1.get_or_init(|| gap.t0),
-                        Event::Began(_) | Event::Settled(_) | Event::Ended(_) => {}
+                        Event::Began(_) | Event::Settled(_) | Event::Statement(_) | Event::Ended(_) => {}
                     }
                     recorder.handle(now(), &event).unwrap();
                     // Gap events may follow its end; and silence is not an end.

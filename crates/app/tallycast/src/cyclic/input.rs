@@ -94,7 +94,7 @@ impl InputPort {
                     self.take(&block);
                 }
                 Event::Gap(gap) => self.news.lost_elements += gap.gap.len(),
-                Event::Settled(_) | Event::Ended(_) => {}
+                Event::Settled(_) | Event::Statement(_) | Event::Ended(_) => {}
             }
         }
         self.news.newest = self.newest.as_ref().map(|newest| newest.time);
@@ -111,7 +111,7 @@ impl InputPort {
         let schema = match event {
             Event::Began(info) => &info.schema,
             Event::Block(block) => &block.schema,
-            Event::Gap(_) | Event::Settled(_) | Event::Ended(_) => return false,
+            Event::Gap(_) | Event::Settled(_) | Event::Statement(_) | Event::Ended(_) => return false,
         };
         let Some(known) = &self.schema else { return false };
         let is_read = self.reads(schema) && !self.marks.is_empty();

@@ -111,7 +111,7 @@ impl AppsWatch {
                     app.observer.ended();
                 }
             }
-            Event::Gap(_) | Event::Settled(_) => {}
+            Event::Gap(_) | Event::Settled(_) | Event::Statement(_) => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::record::Record;
+use engine::record::{Record, kind};
 use engine::{HostStream, RingName, RingWriter};
 use ledger::AccountState;
 use ring::shared::Liveness;
@@ -67,6 +67,8 @@ impl Flow {
         let mut here = None;
         while self.reader.position() < end {
             here = match record.read_from(&mut self.reader, &self.spare) {
+                // It has no place among the samples.
+                Read::Record { kind: kind::STATEMENT, .. } => continue,
                 Read::Record { kind, totals } => {
                     let content = record.decode(&self.schema, kind, totals);
                     content.ok().and_then(|content| self.behind(&content, totals))
@@ -97,7 +99,10 @@ impl Flow {
                 let totals = [delivered, missing + gap.len()];
                 Some(Place { epoch: *epoch, totals, position: gap.positions.end })
             }
-            Record::Settled(..) | Record::Ended { .. } | Record::TwoPublishers { .. } => None,
+            Record::Settled(..)
+            | Record::Ended { .. }
+            | Record::TwoPublishers { .. }
+            | Record::Statement(..) => None,
         }
     }
 

@@ -166,6 +166,7 @@ fn words(events: &[Event]) -> Vec<String> {
         Event::Gap(gap) if gap.gap.kind == GapKind::PublisherAbsent => "absent".to_owned(),
         Event::Gap(gap) => format!("gap {}", span(gap)),
         Event::Settled(gap) => format!("settled {}", span(gap)),
+        Event::Statement(_) => "statement".to_owned(),
         Event::Ended(account) => format!("ended {} {}", account.epoch.incarnation, account.account.state),
     };
     events.iter().map(word).collect()

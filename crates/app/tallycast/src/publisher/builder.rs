@@ -67,6 +67,7 @@ pub struct PublisherBuilder {
     start: Option<Start>,
     loss: f64,
     ring_bytes: Option<usize>,
+    proof: bool,
 }
 
 impl PublisherBuilder {
@@ -88,6 +89,7 @@ impl PublisherBuilder {
             start: None,
             loss: 0.0,
             ring_bytes: None,
+            proof: false,
         }
     }
 
@@ -219,6 +221,16 @@ impl PublisherBuilder {
         self
     }
 
+    /// Signs statements about the samples: whoever records the stream can prove later, with the laboratory's public
+    /// key alone, what is as it was published, what is missing, and what was changed. Needs a bus with keys.
+    ///
+    /// Cost: about 1 ms of this thread for each mebibyte, and one more datagram for it.
+    #[must_use]
+    pub const fn proof(mut self) -> Self {
+        self.proof = true;
+        self
+    }
+
     /// Sets the size of the queue between publisher and network. Units: bytes.
     #[must_use]
     pub const fn queue_bytes(mut self, bytes: usize) -> Self {
@@ -244,6 +256,7 @@ impl PublisherBuilder {
         if !bus.has_network() && (self.loss > 0.0 || self.sending == Some(Sending::OnDemand)) {
             return Err(NodeError::NoDatagrams(Box::new(bus.clone())));
         }
+        let proof = self.proof.then(|| self.node.keyring().ok_or(NodeError::ProofNeedsKeys)).transpose()?;
         let destinations = if pinned { self.to } else { vec![bus.group(stream)] };
         let datagram_bytes = bus.datagram_bytes_to(&destinations);
         let sending = self.sending.unwrap_or(self.node.bus().sending);
@@ -274,6 +287,7 @@ impl PublisherBuilder {
                 Beginning::Held { most_bytes: ring_bytes / HELD_PART_OF_RING }
             },
             ring_bytes,
+            proof,
             // An explicit address means that data are sent there, and planted loss of datagrams must be
             // visible to readers.
             host: self.node.host_rings().filter(|_| !pinned && self.loss == 0.0),

@@ -27,7 +27,7 @@ impl Subscriber {
         let concerns_the_ended = |event: &Event| match event {
             Event::Ended(_) => true,
             Event::Settled(gap) => self.ended.iter().any(|account| is_of(account, gap)),
-            Event::Began(_) | Event::Block(_) | Event::Gap(_) => false,
+            Event::Began(_) | Event::Block(_) | Event::Gap(_) | Event::Statement(_) => false,
         };
         if events.iter().any(concerns_the_ended) {
             let mut sockets = self.leaving.clone();
@@ -36,7 +36,7 @@ impl Subscriber {
                 match event {
                     Event::Ended(account) => self.keep_ended(account, &sockets),
                     Event::Settled(gap) => self.settle_ended(gap, &sockets),
-                    Event::Began(_) | Event::Block(_) | Event::Gap(_) => {}
+                    Event::Began(_) | Event::Block(_) | Event::Gap(_) | Event::Statement(_) => {}
                 }
             }
         }

@@ -75,7 +75,7 @@ impl Subscriber {
                     let goes_on = is_selected && may_go_on(account.account.state, account.reach);
                     self.ends.ended(&account.stream, account.epoch, goes_on.then(Instant::now));
                 }
-                Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
+                Event::Block(_) | Event::Gap(_) | Event::Settled(_) | Event::Statement(_) => {}
             }
         }
     }

@@ -33,7 +33,7 @@ impl Told {
         match event {
             Event::Block(block) => self.elements += block.samples,
             Event::Ended(account) => self.ended.push(account.clone()),
-            Event::Began(_) | Event::Gap(_) | Event::Settled(_) => {}
+            Event::Began(_) | Event::Gap(_) | Event::Settled(_) | Event::Statement(_) => {}
         }
     }
 }

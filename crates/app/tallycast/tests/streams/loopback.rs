@@ -38,7 +38,7 @@ impl Seen {
             Event::Block(block) => self.values.extend(values_of(block)),
             Event::Gap(gap) => self.gaps += gap.gap.len(),
             Event::Ended(account) => self.ended.push(account.clone()),
-            Event::Began(_) | Event::Settled(_) => {}
+            Event::Began(_) | Event::Settled(_) | Event::Statement(_) => {}
         }
     }
 

@@ -46,7 +46,7 @@ fn read_to_the_end(subscriber: &mut Subscriber) -> Seen {
     let account = watch_end(subscriber, |event| match event {
         Event::Block(block) => delivered += block.samples,
         Event::Gap(gap) => missing += gap.gap.len(),
-        Event::Began(_) | Event::Settled(_) | Event::Ended(_) => {}
+        Event::Began(_) | Event::Settled(_) | Event::Statement(_) | Event::Ended(_) => {}
     });
     Seen { delivered, missing, account }
 }

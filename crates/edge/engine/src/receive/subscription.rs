@@ -168,6 +168,9 @@ impl Subscriptions {
                 self.put(stream, &record, [0, 0]);
                 self.account_ended(stream, epoch, account.gaps);
             }
+            Event::Statement { stream, epoch, bytes } => {
+                self.put(stream, &Record::Statement(epoch, &bytes), [0, 0]);
+            }
             Event::UnknownVersion { version, from } => tracing::warn!(
                 "{from} sends version {version} of the protocol, but this program supports {}: such datagrams are \
                  ignored and counted as unknown_version\nuse the same version on both hosts",
@@ -221,6 +224,7 @@ impl Subscriptions {
             Event::Block { stream, .. }
             | Event::Gap { stream, .. }
             | Event::Settled { stream, .. }
+            | Event::Statement { stream, .. }
             | Event::Imposter { stream, .. }
             | Event::TwoPublishers { stream, .. } => self.surplus.contains(&(port, stream)),
             // It belongs to no known stream.
@@ -394,7 +398,7 @@ impl StreamRing {
             Record::Began { epoch, .. } => self.page.began(*epoch),
             Record::Gap(epoch, gap) | Record::Settled(epoch, gap) => self.page.gap(*epoch, gap),
             Record::Ended { epoch, .. } => self.page.ended(*epoch),
-            Record::Block(_) | Record::TwoPublishers { .. } => {}
+            Record::Block(_) | Record::TwoPublishers { .. } | Record::Statement(..) => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use proof::DigestError;
 use ring::shared::CreateError;
 use sys::OpenError;
 use wire::DescriptionError;
@@ -19,6 +20,19 @@ pub enum SendError {
     /// The description does not fit into datagrams.
     #[error("the stream cannot be described")]
     Description(#[from] DescriptionError),
+    /// The stream cannot be identified in a proof.
+    #[error(transparent)]
+    Proof(#[from] DigestError),
+    /// Statements do not fit into its datagrams.
+    #[error(
+        "datagrams of {actual} bytes have no room for signed statements, which need {least}\nchoose a larger MTU, or leave proof off"
+    )]
+    ProofBytes {
+        /// Size of the stream's datagrams.
+        actual: usize,
+        /// Smallest size.
+        least: usize,
+    },
     /// There is no address to send to.
     #[error("a publisher needs a destination\ngive one with --to udp://ADDRESS:PORT, or use the bus")]
     NoDestination,

@@ -12,7 +12,9 @@ use ring::{Guard, RecordTooLarge, Writer};
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
 
+use super::error::SendError;
 use super::inline_send::InlineSender;
+use super::proving::Proving;
 use super::publication_config::PublicationConfig;
 use super::publication_shared::{PublicationShared, PublicationStatus};
 use super::samples::Samples;
@@ -37,6 +39,8 @@ pub struct Publication {
     /// Maximum number of bytes of samples in one record, whole samples.
     record_bytes: usize,
     next_index: u64,
+    /// Signed statements about the samples, if the stream has them.
+    proving: Option<Box<Proving>>,
     /// Cumulative elements written and skipped, which every record carries.
     totals: [u64; 2],
 }
@@ -72,7 +76,12 @@ pub(super) const fn min_ring_bytes(sample_bytes: usize) -> usize {
 }
 
 impl Publication {
-    pub(super) fn new(config: &PublicationConfig, writer: Writer, link: Option<Link>) -> Self {
+    pub(super) fn new(
+        config: &PublicationConfig,
+        writer: Writer,
+        link: Option<Link>,
+    ) -> Result<Self, SendError> {
+        let proving = Proving::begin(config)?.map(Box::new);
         let schema = &config.description.schema;
         let sample_bytes = schema.sample_bytes();
         let record_bytes = MAX_RECORD_BYTES.min(writer.max_payload_bytes() / RECORD_SHARE);
@@ -88,13 +97,14 @@ impl Publication {
             sample_bytes,
             record_bytes: (record_bytes / sample_bytes).max(1) * sample_bytes,
             next_index: 0,
+            proving,
             totals: [0, 0],
         };
         let began = Record::Began { epoch: config.epoch, first_index: 0 };
         publication.page.began(config.epoch);
         publication.write_page();
         publication.put_record(&began).expect("the smallest ring holds it");
-        publication
+        Ok(publication)
     }
 
     /// Lets the publisher send few samples inline from now on instead of waking the agent for them.
@@ -121,7 +131,8 @@ impl Publication {
     pub fn would_overwrite(&self, size_bytes: usize, calls: usize) -> bool {
         // Each call begins a record of its own, and may leave one that is not full.
         let of_calls = calls.saturating_sub(1).saturating_mul(self.ring_bytes(1));
-        let with_heads = self.ring_bytes(size_bytes).saturating_add(of_calls);
+        let of_proof = self.proving.as_ref().map_or(0, |proving| proving.ring_bytes(size_bytes));
+        let with_heads = self.ring_bytes(size_bytes).saturating_add(of_calls).saturating_add(of_proof);
         let (Some(writer), Some(link)) = (&self.writer, &self.link) else { return false };
         writer.would_overwrite(&link.guard, with_heads)
     }
@@ -130,7 +141,9 @@ impl Publication {
     #[must_use]
     pub fn max_block_bytes(&self) -> usize {
         let spared = self.writer.as_ref().map_or(0, Writer::spared_bytes);
-        let records = usize::try_from(spared).unwrap_or(usize::MAX) / self.ring_bytes(self.record_bytes);
+        let spared = usize::try_from(spared).unwrap_or(usize::MAX);
+        let of_proof = self.proving.as_ref().map_or(0, |proving| proving.ring_bytes(spared));
+        let records = spared.saturating_sub(of_proof) / self.ring_bytes(self.record_bytes);
         records.max(1) * self.record_bytes
     }
 
@@ -167,6 +180,22 @@ impl Publication {
         rate: units::SampleRate,
     ) -> Result<(), RecordTooLarge> {
         assert!(bytes.len().is_multiple_of(self.sample_bytes), "samples are whole");
+        let first_index = self.next_index;
+        let written = self.write_samples(t0, bytes, rate);
+        if let Some(proving) = &mut self.proving {
+            let taken = (self.next_index - first_index) as usize * self.sample_bytes;
+            proving.take(first_index * self.elements_per_sample, &bytes[..taken]);
+            self.put_statements();
+        }
+        written
+    }
+
+    fn write_samples(
+        &mut self,
+        t0: WallTime,
+        bytes: &[u8],
+        rate: units::SampleRate,
+    ) -> Result<(), RecordTooLarge> {
         let first_index = self.next_index;
         // Where other processes read the ring too, all samples go through it.
         let sent = if self.host.is_some() { 0 } else { self.send_by_itself(t0, bytes, rate) };
@@ -223,6 +252,10 @@ impl Publication {
         self.put_record(&Record::Gap(self.epoch, gap))?;
         self.next_index += samples;
         self.totals[1] += count;
+        if let Some(proving) = &mut self.proving {
+            proving.pass(start + count);
+            self.put_statements();
+        }
         self.wake_readers();
         if let Some(link) = &self.link {
             link.waker.wake();
@@ -268,6 +301,22 @@ impl Publication {
         PublicationStatus { totals, finished: self.writer.is_none(), ..PublicationStatus::default() }
     }
 
+    /// Writes the statements that are due behind the samples of which they speak.
+    fn put_statements(&mut self) {
+        let mut is_any = false;
+        while let Some(statement) = self.proving.as_mut().and_then(|proving| proving.statement()) {
+            let record = Record::Statement(self.epoch, &statement);
+            self.put_record(&record).expect("a ring with proof holds statements");
+            is_any = true;
+        }
+        if is_any {
+            self.wake_readers();
+            if let Some(link) = &self.link {
+                link.waker.wake();
+            }
+        }
+    }
+
     /// Returns the size that `size_bytes` bytes of samples take in the ring.
     fn ring_bytes(&self, size_bytes: usize) -> usize {
         let records = size_bytes.div_ceil(self.record_bytes).max(1);
@@ -306,6 +355,10 @@ impl Publication {
     fn end(&mut self) {
         if self.writer.is_none() {
             return;
+        }
+        if let Some(proving) = &mut self.proving {
+            proving.finish(self.next_index * self.elements_per_sample);
+            self.put_statements();
         }
         let ended = Record::Ended { epoch: self.epoch, state: AccountState::Closed, datagrams: None };
         self.put_record(&ended).expect("the smallest ring holds it");

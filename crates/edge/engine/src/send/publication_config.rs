@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cast::send::{Beginning, Pacing, Sending};
+use keyring::Keyring;
 use keys::Membership;
 use sys::{Interface, SendTechniques};
 use units::Epoch;
@@ -45,6 +46,8 @@ pub struct PublicationConfig {
     pub techniques: SendTechniques,
     /// Handling of datagrams that find the send buffer full.
     pub socket_full: SocketFull,
+    /// Keys with which statements about the samples are signed; `None`: there are none.
+    pub proof: Option<Arc<Keyring>>,
 }
 
 /// Handling of datagrams that find the socket's send buffer full.

@@ -54,6 +54,7 @@ pub(crate) fn publication_config(destinations: Vec<SocketAddr>) -> PublicationCo
         send_buffer_bytes: 1 << 18,
         techniques: SendTechniques::default(),
         socket_full: SocketFull::Lose,
+        proof: None,
     }
 }
 
@@ -115,7 +116,7 @@ pub(super) fn opened_with(
     let shared = Arc::new(PublicationShared::new());
     let link =
         Link { guard, shared: Arc::clone(&shared), waker: AgentWaker::new().unwrap(), inline_sender: None };
-    let publication = Publication::new(config, writer, Some(link));
+    let publication = Publication::new(config, writer, Some(link)).unwrap();
     let surroundings = Surroundings { interface: None, ttl: None, predecessor: None, membership };
     let send_path = SendPath::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
     (publication, send_path)
@@ -352,7 +353,7 @@ fn notices_of_drops_are_no_evidence_on_a_secured_bus() {
         let shared = Arc::new(PublicationShared::new());
         let waker = AgentWaker::new().unwrap();
         let link = Link { guard, shared: Arc::clone(&shared), waker, inline_sender: None };
-        let mut publication = Publication::new(&config, writer, Some(link));
+        let mut publication = Publication::new(&config, writer, Some(link)).unwrap();
         agent.open_send_path(&config, reader, shared).unwrap();
         publication.write(WallTime::from_nanos(0), &[0; 8], SampleRate::hz(1_000_000).unwrap()).unwrap();
         let (_commands, taken) = mpsc::channel();

@@ -421,6 +421,7 @@ mod tests {
             withheld: Vec::new(),
             skipped: Vec::new(),
             nonces: vec![nonce],
+            statement: Vec::new(),
         };
         let mut bytes = [0; 500];
         let size = tally.encode(&mut bytes).unwrap();

@@ -55,6 +55,8 @@ pub(super) struct ReceiverEpoch {
     spare: Vec<Vec<u8>>,
     /// Numbers that never reached this host.
     holes: Holes,
+    /// The newest statement of a tally.
+    statement: Vec<u8>,
     /// Predecessor record of the successor, and the time from which it counts.
     word: Option<(Instant, Predecessor)>,
     /// True once a later epoch has begun.
@@ -143,6 +145,7 @@ impl ReceiverEpoch {
             tally_interval: MAX_INTERVAL,
             spare: Vec::new(),
             holes: Holes::default(),
+            statement: Vec::new(),
             word: None,
             is_replaced: false,
         }
@@ -259,6 +262,11 @@ impl ReceiverEpoch {
             for numbers in lost.iter() {
                 self.ledger.name_exactly(numbers, Stage::Network, source, brackets);
             }
+        }
+        if !tally.statement.is_empty() && self.statement != tally.statement && !self.ended {
+            self.statement.clone_from(&tally.statement);
+            let bytes = tally.statement.clone();
+            out.event(Event::Statement { stream: self.stream, epoch: self.epoch, bytes });
         }
         self.tell(now, out);
         taken

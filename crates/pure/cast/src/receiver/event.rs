@@ -80,6 +80,16 @@ pub enum Event<'a> {
         /// The account in its current state.
         account: Account,
     },
+    /// The publisher's signed statement about its samples, as it was sent: whoever has the laboratory's public key can
+    /// check it. Repetitions in a row are left out.
+    Statement {
+        /// The stream.
+        stream: StreamId,
+        /// The publisher's epoch.
+        epoch: Epoch,
+        /// Encoding of a `proof::Statement`, if it is one; at most [`wire::MAX_TALLY_STATEMENT_BYTES`].
+        bytes: Vec<u8>,
+    },
     /// Datagrams in the name of an epoch arrive from an address that is not believed for it. Reported once, until the
     /// epoch moves.
     Imposter {

@@ -83,6 +83,7 @@ mod tests {
             withheld: withheld.iter().map(of).collect(),
             skipped: Vec::new(),
             nonces: Vec::new(),
+            statement: Vec::new(),
         }
     }
 

@@ -73,6 +73,9 @@ pub enum Input<'a> {
         /// `Source`, `PublisherQueue` or `PublisherPaused`.
         stage: Stage,
     },
+    /// A signed statement of digests about the samples so far, of at most [`wire::MAX_TALLY_STATEMENT_BYTES`]: it is
+    /// sent in the next tally that has room for it. The last one is also in the final tally.
+    Statement(&'a [u8]),
     /// Possible source addresses of this publisher's datagrams, for its descriptors.
     Addresses(&'a [IpAddr]),
     /// Number of bytes waiting in the ring.

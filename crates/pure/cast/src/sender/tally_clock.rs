@@ -27,6 +27,8 @@ pub(super) struct TallyClock {
     new_readers: usize,
     /// True if a reader has challenged the publisher with a nonce since the last tally.
     has_nonces: bool,
+    /// True if a statement waits for a tally.
+    has_statement: bool,
 }
 
 impl TallyClock {
@@ -38,6 +40,7 @@ impl TallyClock {
             untold_ranges: 0,
             new_readers: 0,
             has_nonces: false,
+            has_statement: false,
         }
     }
 
@@ -60,6 +63,16 @@ impl TallyClock {
         self.has_nonces = true;
     }
 
+    /// Records that a statement waits: at most one for each mebibyte of the stream or each second.
+    pub(super) const fn statement_added(&mut self) {
+        self.has_statement = true;
+    }
+
+    /// Returns the number of ranges that no tally had yet.
+    pub(super) const fn untold_ranges(&self) -> usize {
+        self.untold_ranges
+    }
+
     /// Returns whether enough readers are new to call for a tally.
     pub(super) const fn is_crowd(&self) -> bool {
         self.new_readers >= NEW_READERS
@@ -73,7 +86,7 @@ impl TallyClock {
 
     /// Returns when the next tally is due.
     pub(super) fn due(&self) -> Instant {
-        if self.untold_ranges >= MAX_UNTOLD_RANGES {
+        if self.has_statement || self.untold_ranges >= MAX_UNTOLD_RANGES {
             return self.last;
         }
         let is_called_for = self.is_crowd() || self.has_nonces;
@@ -92,6 +105,7 @@ impl TallyClock {
         self.untold_ranges = 0;
         self.new_readers = 0;
         self.has_nonces = false;
+        self.has_statement = false;
         self.interval
     }
 }

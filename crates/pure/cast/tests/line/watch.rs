@@ -43,6 +43,8 @@ pub(crate) struct Watch {
     pub(crate) two_publishers: Vec<(Epoch, Epoch)>,
     pub(crate) imposters: Vec<SocketAddr>,
     pub(crate) unknown_versions: Vec<(u8, SocketAddr)>,
+    /// Statements of all epochs, in their order.
+    pub(crate) statements: Vec<Vec<u8>>,
     /// True if the reader waited before any epoch began.
     pub(crate) waits: bool,
     /// True if it left the group in between.
@@ -103,6 +105,7 @@ impl Watch {
                 assert_eq!(following.cursor, account.elements.next * following.per_sample);
                 following.ended = Some((input, account));
             }
+            Event::Statement { bytes, .. } => self.statements.push(bytes),
             Event::Imposter { imposter, .. } => self.imposters.push(imposter),
             Event::UnknownVersion { version, from } => self.unknown_versions.push((version, from)),
             Event::TwoPublishers { winner, other, .. } => self.two_publishers.push((winner, other)),

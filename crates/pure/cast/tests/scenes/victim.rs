@@ -139,6 +139,7 @@ impl Victim {
             withheld: Vec::new(),
             skipped: Vec::new(),
             nonces: Vec::new(),
+            statement: Vec::new(),
         };
         change(&mut tally);
         let size = tally.encode(&mut self.buffer).expect("room");

@@ -10,8 +10,8 @@ use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema, UnknownEntries};
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
     Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, MAX_NONCES,
-    Nonce, Numbered, Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted,
-    Withheld, max_elements, stream_id,
+    MAX_TALLY_STATEMENT_BYTES, Nonce, Numbered, Predecessor, Report, Request, SampleTotals, Skipped, Tally,
+    Totals, Waiting, Wanted, Withheld, max_elements, stream_id,
 };
 
 /// Size limits at which every kind is tried: the minimum, the two defaults, and beyond.
@@ -183,9 +183,11 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
             any::<u64>(),
             totals(),
             vec(any::<u64>(), 0..=MAX_NONCES),
+            vec(any::<u8>(), 0..=MAX_TALLY_STATEMENT_BYTES),
         );
         (Just(head), scalars, withheld, skipped).prop_map(|(head, scalars, withheld, skipped)| {
-            let ([last, paused, watched], next_tally, readers, report_interval, totals, nonces) = scalars;
+            let ([last, paused, watched], next_tally, readers, report_interval, totals, nonces, statement) =
+                scalars;
             Tally {
                 head,
                 last,
@@ -198,6 +200,7 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
                 withheld: withheld.into_iter().map(|(numbers, stage)| Withheld { numbers, stage }).collect(),
                 skipped: skipped.into_iter().map(|(positions, stage)| Skipped { positions, stage }).collect(),
                 nonces: nonces.into_iter().map(Nonce::new).collect(),
+                statement,
             }
         })
     })

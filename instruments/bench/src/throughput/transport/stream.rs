@@ -265,7 +265,7 @@ impl Heard {
                 self.missing += gap.gap.len();
                 Arrived::Some
             }
-            Event::Began(_) | Event::Settled(_) => Arrived::Some,
+            Event::Began(_) | Event::Settled(_) | Event::Statement(_) => Arrived::Some,
             // A sender that was kept from its processor was silent, and continues: another account follows.
             Event::Ended(ended) if ended.account.state == tallycast::AccountState::Unconfirmed => {
                 Arrived::Some

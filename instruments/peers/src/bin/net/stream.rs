@@ -331,7 +331,7 @@ pub(crate) fn reader(meeting: Meeting) -> Result<()> {
                 let cpu_s = cpu_seconds(Whose::Process) - cpu;
                 tell("ended", &received(&account, seconds, cpu_s, std::mem::take(&mut delays_us))?)?;
             }
-            Event::Gap(_) | Event::Settled(_) => {}
+            Event::Gap(_) | Event::Settled(_) | Event::Statement(_) => {}
         }
     }
     Ok(())

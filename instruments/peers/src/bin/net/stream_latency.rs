@@ -68,7 +68,7 @@ impl End {
             match self.subscriber.next(until.saturating_duration_since(Instant::now())) {
                 Some(Event::Block(block)) => return Ok(block.elements::<u64>()?.last().copied()),
                 Some(Event::Ended(_)) => bail!("the other side has exited"),
-                Some(Event::Began(_) | Event::Gap(_) | Event::Settled(_)) => {}
+                Some(Event::Began(_) | Event::Gap(_) | Event::Settled(_) | Event::Statement(_)) => {}
                 None => return Ok(None),
             }
         }

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use anyhow::{Context, anyhow};
 use archive::{Archive, Proof, Recording, Ruling, Signatory, StreamEntry};
-use keys::PublicKey;
+use keys::{AuthorityFile, KeyFile, PublicKey};
 use proof::{Unsigned, Verdict};
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use crate::layout;
 use crate::messages::print_line;
@@ -184,22 +185,36 @@ fn summary_json(recording: &Recording, proof: &Proof) -> Value {
     })
 }
 
-/// Reads a public key: its digits, or a file that has nothing else.
+/// Reads a laboratory's public key: its digits, a file that has nothing else, or a file of keys, whether a station's or
+/// that of the authority itself.
 fn public_key(text: &str) -> anyhow::Result<PublicKey> {
     if let Ok(key) = text.parse() {
         return Ok(key);
     }
-    let content =
-        std::fs::read_to_string(text).with_context(|| format!("cannot read the public key {text}"))?;
-    content
-        .trim()
-        .parse()
-        .map_err(|_| anyhow!("{text} has no public key\nwrite its 64 hexadecimal digits, and nothing else"))
+    let content = std::fs::read(text).with_context(|| format!("cannot read the public key {text}"))?;
+    // Files of keys have secrets.
+    let content = Zeroizing::new(content);
+    let content = core::str::from_utf8(&content).unwrap_or_default();
+    let key = match content.trim().parse() {
+        Ok(key) => Some(key),
+        Err(_) => AuthorityFile::parse(content)
+            .map(|file| file.authority().public())
+            .or_else(|_| KeyFile::parse(content).map(|file| file.authority()))
+            .ok(),
+    };
+    key.ok_or_else(|| {
+        anyhow!(
+            "{text} has no public key of a laboratory\n\
+             name a file of keys (STATION.keys, LABORATORY.authority), or one with the 64 hexadecimal digits alone"
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keys::{GroupSecret, StationKeys, Suite};
+    use tallycast::WallTime;
 
     #[test]
     fn a_public_key_is_its_digits_or_a_file_that_has_them() {
@@ -211,7 +226,20 @@ mod tests {
         assert_eq!(public_key(path.to_str().unwrap()).unwrap(), PublicKey([10; 32]));
         std::fs::write(&path, format!("secret = {digits}\n")).unwrap();
         let refused = public_key(path.to_str().unwrap()).unwrap_err().to_string();
-        assert!(refused.contains("has no public key\nwrite its 64 hexadecimal digits"), "{refused}");
+        assert!(refused.contains("has no public key of a laboratory\nname a file of keys"), "{refused}");
+        assert!(!refused.contains("0a0a"), "nothing of the content is told");
+        let authority = AuthorityFile::new("lab", keyring::random_secret()).unwrap();
+        let seeds = [keyring::random_secret(), keyring::random_secret()];
+        let always = WallTime::from_nanos(0)..WallTime::from_nanos(i64::MAX);
+        let station = StationKeys::new(&authority, "daq", seeds, always).unwrap();
+        let from = WallTime::from_nanos(0);
+        let secret =
+            GroupSecret::new(keyring::random_token(), Suite::default(), keyring::random_secret(), from);
+        let station = KeyFile::new(&authority, station, secret).unwrap();
+        for text in [station.to_text(), authority.to_text()] {
+            std::fs::write(&path, &*text).unwrap();
+            assert_eq!(public_key(path.to_str().unwrap()).unwrap(), authority.authority().public());
+        }
         let absent = public_key("no-such-file").unwrap_err().to_string();
         assert_eq!(absent, "cannot read the public key no-such-file");
     }

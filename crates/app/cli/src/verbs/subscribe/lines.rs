@@ -3,13 +3,19 @@
 use serde_json::{Number, Value, json};
 use tallycast::{Block, Dtype, Event, StreamInfo, stream_gap_json};
 
-/// Returns an event as one object: `began`, `block`, `gap`, `settled` or `ended`.
+/// Returns an event as one object: `began`, `block`, `gap`, `settled`, `statement` or `ended`.
 pub(crate) fn event_json(event: &Event, with_values: bool) -> Value {
     match event {
         Event::Began(info) => began_json(info),
         Event::Block(block) => block_json(block, with_values),
         Event::Gap(gap) => named("gap", stream_gap_json(gap)),
         Event::Settled(gap) => named("settled", stream_gap_json(gap)),
+        Event::Statement(statement) => json!({
+            "event": "statement",
+            "stream": statement.stream.as_str(),
+            "epoch": statement.epoch.to_string(),
+            "bytes": statement.bytes.len(),
+        }),
         Event::Ended(account) => json!({
             "event": "ended",
             "stream": account.stream.as_str(),

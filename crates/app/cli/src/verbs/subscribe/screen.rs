@@ -61,6 +61,7 @@ impl Screen {
             Event::Block(block) => self.on_block(block, with_values),
             Event::Gap(gap) => writeln!(std::io::stdout(), "{}", gap_text(gap, "missing")),
             Event::Settled(gap) => writeln!(std::io::stdout(), "{}", gap_text(gap, "settled")),
+            Event::Statement(_) => Ok(()),
             Event::Ended(account) => {
                 self.streams.remove(&account.stream);
                 writeln!(std::io::stdout(), "{}: ended, account {}", account.stream, account.account.state)

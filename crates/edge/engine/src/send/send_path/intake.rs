@@ -151,6 +151,7 @@ impl Intake {
                 self.totals[1] += gap.len();
                 self.skip(now, gap.len() / self.elements_per_sample, Stage::Source, machine);
             }
+            Ok(Record::Statement(_, statement)) => machine.handle(now, Input::Statement(statement)),
             // Beginning and end are for readers; the machine has its own.
             Ok(Record::Began { .. } | Record::Ended { .. }) => {}
             Ok(Record::Settled(..) | Record::TwoPublishers { .. }) | Err(_) => {
