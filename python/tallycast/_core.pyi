@@ -80,6 +80,7 @@ class Publisher:
         queue_bytes: int | None,
         clock: str,
         on_demand: bool,
+        proof: bool,
         bus: str | None,
         station: str | None,
     ) -> Self: ...

@@ -26,6 +26,9 @@ class Publisher(_core.Publisher):
     probability, to test readers. ``bus`` is an address such as ``"udp://239.84.0.0:7400?iface=eth1"`` or ``"shm://name"``;
     the default is the environment variable ``TALLYCAST_BUS``, then the default bus.
 
+    With ``proof`` the station signs statements about the samples, so that ``tallycast query --verify`` can prove a recording later;
+    it needs a bus with ``keys=FILE``.
+
     A publisher may be used by several threads. In a forked child it raises :class:`ForkError`.
 
     >>> with Publisher("doc/probe", {"current": "A", "voltage": "V"}, "f4", rate=100_000, bus="shm://doc") as pub:
@@ -51,6 +54,7 @@ class Publisher(_core.Publisher):
         queue_bytes: int | None = None,
         clock: str = "system",
         on_demand: bool = False,
+        proof: bool = False,
         bus: str | None = None,
         station: str | None = None,
     ) -> Publisher:
@@ -75,6 +79,7 @@ class Publisher(_core.Publisher):
                 queue_bytes=queue_bytes,
                 clock=clock,
                 on_demand=on_demand,
+                proof=proof,
                 bus=bus,
                 station=station,
             )

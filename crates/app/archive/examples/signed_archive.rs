@@ -18,8 +18,8 @@ const MIB: usize = 1 << 20;
 const BLOCKS: u64 = 64;
 /// Block that is withheld from the recording, so that one interval is incomplete.
 const LOST: u64 = 40;
-/// Size of a statement that fits into a default datagram. Units: bytes.
-const STATEMENT_BYTES: usize = 1_200;
+/// Size of a statement that fits into a tally. Units: bytes.
+const STATEMENT_BYTES: usize = 664;
 
 fn station(authority: &Authority) -> Result<Station, Box<dyn std::error::Error>> {
     // Of known bytes, because everybody may forge an example.

@@ -10,7 +10,7 @@ use keys::PublicKey;
 use ledger::{GapKind, Stage};
 use proof::{Claims, Judge, Judged, Refused, Statement, StatementError, Verdict};
 use sample::Block;
-use units::RangeSet;
+use units::{RangeSet, WallTime};
 
 use crate::catalogue::{Archive, Recording};
 use crate::error::ArchiveError;
@@ -94,6 +94,22 @@ impl Archive {
         signatory: &Signatory,
         told: &mut dyn FnMut(Ruling),
     ) -> Result<Proof, ArchiveError> {
+        self.prove_within(recording, signatory, Wanted::ALL.times, told)
+    }
+
+    /// Compares a recording with its statements like [`Self::prove`]; only intervals with something from this range of
+    /// time are told and counted. All are judged, because lost statements are bridged from both sides.
+    ///
+    /// # Errors
+    /// Those of [`Self::prove`].
+    pub fn prove_within(
+        &self,
+        recording: &Recording,
+        signatory: &Signatory,
+        times: Range<WallTime>,
+        told: &mut dyn FnMut(Ruling),
+    ) -> Result<Proof, ArchiveError> {
+        let asked = self.positions_within(recording, times)?;
         let description = &recording.description;
         let found = Statements::read(self.store(), &recording.contents.folder, description)?;
         let station = signatory.station.clone().or_else(|| station_of(recording, &found));
@@ -109,10 +125,39 @@ impl Archive {
             ..Proof::default()
         };
         self.judge(recording, &claims, &mut |ruling| {
-            proof.count(&ruling.judged);
-            told(ruling);
+            let positions = &ruling.judged.positions;
+            if positions.start < asked.end && asked.start < positions.end {
+                proof.count(&ruling.judged);
+                told(ruling);
+            }
         })?;
         Ok(proof)
+    }
+
+    /// Returns the positions of what is recorded within a range of time, its gaps included.
+    fn positions_within(
+        &self,
+        recording: &Recording,
+        times: Range<WallTime>,
+    ) -> Result<Range<u64>, ArchiveError> {
+        if times == Wanted::ALL.times {
+            return Ok(0..u64::MAX);
+        }
+        let per_sample = u64::from(recording.description.schema.elements_per_sample());
+        let mut found = u64::MAX..0;
+        let mut add = |positions: Range<u64>| {
+            found = found.start.min(positions.start)..found.end.max(positions.end);
+        };
+        for piece in self.epoch(recording, times) {
+            match piece? {
+                Piece::Epoch(_) => {}
+                Piece::Hole(hole) => hole.gaps.iter().for_each(|gap| add(gap.positions.clone())),
+                Piece::Block(block) => {
+                    add(block.first_index * per_sample..block.next_index() * per_sample);
+                }
+            }
+        }
+        Ok(found)
     }
 
     fn judge(

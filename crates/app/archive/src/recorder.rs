@@ -343,7 +343,8 @@ impl Recorder {
     /// Takes a statement that the publisher signed about a stream, to be stored beside its samples as it is: who
     /// reads it judges it.
     ///
-    /// Cost: a copy of the bytes; of statements that cannot be written the newest 4,096 are kept.
+    /// Cost: a copy of the bytes; of statements that cannot be written the newest 4,096 are kept. More than 1,024 beyond
+    /// one for each interval recorded are not stored, and this is told once: it is a flood.
     ///
     /// # Errors
     /// [`ArchiveError::Unknown`] for a stream that never began.

@@ -68,7 +68,7 @@ impl From<PublishError> for Refusal {
 impl Publisher {
     #[new]
     #[pyo3(signature = (name, dtype, rate, channels, *, labels, own_times, on_full, patience, linger, to, loss,
-                        queue_bytes, clock, on_demand, bus, station))]
+                        queue_bytes, clock, on_demand, proof, bus, station))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
@@ -86,6 +86,7 @@ impl Publisher {
         queue_bytes: Option<usize>,
         clock: &str,
         on_demand: bool,
+        proof: bool,
         bus: Option<&str>,
         station: Option<&str>,
     ) -> PyResult<Self> {
@@ -108,6 +109,9 @@ impl Publisher {
         }
         if own_times {
             builder = builder.own_times();
+        }
+        if proof {
+            builder = builder.proof();
         }
         for (key, value) in labels {
             builder = builder.label(key, value);

@@ -218,6 +218,7 @@ impl<'a> Record<'a> {
             }
             Self::Statement(epoch, bytes) => {
                 out.epoch(*epoch);
+                out.u64(bytes.len() as u64);
                 out.extend_from_slice(bytes);
                 kind::STATEMENT
             }
@@ -297,8 +298,9 @@ impl<'a> Record<'a> {
                 Some(Self::TwoPublishers { winner: cursor.epoch()?, other: cursor.epoch()? })
             }
             kind::STATEMENT => {
-                let epoch = cursor.epoch()?;
-                Some(Self::Statement(epoch, bytes.get(16..).filter(|bytes| !bytes.is_empty())?))
+                let (epoch, size) = (cursor.epoch()?, cursor.u64()?);
+                let statement = bytes.get(24..).filter(|statement| statement.len() as u64 == size)?;
+                Some(Self::Statement(epoch, statement))
             }
             _ => None,
         }

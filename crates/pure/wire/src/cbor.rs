@@ -24,6 +24,8 @@ pub(crate) mod key {
         pub(crate) const STATION: u32 = 3;
         /// The entry [`Security`](crate::Security).
         pub(crate) const SECURITY: u32 = 4;
+        /// True if the publisher signs statements about its samples.
+        pub(crate) const PROOF: u32 = 5;
         /// First key whose entry is kept as it is: what is signed must not change.
         pub(crate) const UNKNOWN: u32 = SECURITY;
     }

@@ -6,6 +6,7 @@
 use sample::{Schema, SchemaError, StreamName, UnknownEntries};
 use units::StreamId;
 
+use crate::cbor::key::description::PROOF;
 use crate::{MAX_STATION_BYTES, cbor, identity, text};
 
 /// Maximum size of an encoded description: 4,096 channels with 64 bytes each. Units: bytes.
@@ -18,6 +19,9 @@ pub const MAX_UNIT_BYTES: usize = 63;
 pub const MAX_LABELS: usize = 256;
 /// Maximum number of extents of a channel's shape; NumPy has 64, no known instrument needs more than four.
 pub const MAX_SHAPE_EXTENTS: usize = 8;
+
+/// Encoding of true (RFC 8949 §3.3).
+const CBOR_TRUE: [u8; 1] = [0xf5];
 
 /// Description of a stream.
 #[derive(Clone, PartialEq, Debug)]
@@ -78,6 +82,17 @@ pub enum DescriptionError {
 }
 
 impl Description {
+    /// Returns whether the publisher says that it signs statements about its samples.
+    #[must_use]
+    pub fn has_proof(&self) -> bool {
+        self.unknown.get(&PROOF).is_some_and(|entry| entry[..] == CBOR_TRUE)
+    }
+
+    /// Says that the publisher signs statements about its samples.
+    pub fn put_proof(&mut self) {
+        self.unknown.insert(PROOF, CBOR_TRUE.to_vec());
+    }
+
     /// Encodes the description as canonical CBOR.
     ///
     /// # Errors

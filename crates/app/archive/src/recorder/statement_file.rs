@@ -28,21 +28,35 @@ pub(crate) struct StatementFile {
     written: Vec<Vec<u8>>,
     /// The newest statement: publishers repeat the last one.
     newest: Vec<u8>,
+    /// Number of statements taken and refused since this recorder began.
+    taken: u64,
+    refused: u64,
     /// True while writing fails and this was reported.
     is_failing: bool,
 }
 
 impl StatementFile {
-    /// Adds a statement.
-    pub(crate) fn note(&mut self, statement: &[u8]) {
+    /// Adds a statement; `most` is the number that an honest publisher can have made by now. Returns whether it is kept.
+    pub(crate) fn note(&mut self, statement: &[u8], most: u64) -> bool {
         if self.newest == statement {
-            return;
+            return true;
         }
+        if self.taken >= most {
+            self.refused += 1;
+            return false;
+        }
+        self.taken += 1;
         self.newest = statement.to_vec();
         self.pending.push_back(statement.to_vec());
         if self.pending.len() > MAX_PENDING {
             self.pending.pop_front();
         }
+        true
+    }
+
+    /// Returns the number of statements that were not kept.
+    pub(crate) const fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// Writes the pending statements; they are durable after the next barrier.

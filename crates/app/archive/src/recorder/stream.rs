@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{GapKind, StageCounts};
+use proof::Grid;
 use sample::{Block, StreamName};
 use serde_json::{Value, json};
 use tallycast::{StreamGap, StreamInfo};
@@ -30,6 +31,10 @@ use crate::store::{Appendable, Store, StoreError, read_whole, replace, set_aside
 use crate::told::Files;
 use crate::version::VERSION;
 use crate::{Description, DescriptionError};
+
+/// Number of statements that a publisher may make beyond one for each interval of what was recorded: those about
+/// samples that were lost. Units: each at most 664 bytes, twice that in the file.
+const SPARE_STATEMENTS: u64 = 1_024;
 
 /// Cause why something could not be written.
 #[derive(Clone, Debug)]
@@ -452,7 +457,17 @@ impl StreamRecorder {
     }
 
     pub(super) fn note_statement(&mut self, statement: &[u8]) {
-        self.statements.note(statement);
+        // Each statement ends an interval, or the epoch; anything beyond is a flood, and the archive must not grow by it.
+        let schema = &self.description.schema;
+        let positions = self.accepted_index.saturating_mul(u64::from(schema.elements_per_sample()));
+        let intervals = positions / Grid::of(schema).interval_elements();
+        let is_first = self.statements.refused() == 0;
+        if !self.statements.note(statement, intervals.saturating_add(SPARE_STATEMENTS)) && is_first {
+            self.faults.push(
+                "more signed statements arrive than its publisher can make: the others are not stored"
+                    .to_owned(),
+            );
+        }
     }
 
     /// Writes the waiting statements. If that fails they wait on: it is no reason to give up samples.

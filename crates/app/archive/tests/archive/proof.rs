@@ -292,3 +292,15 @@ fn statements_survive_a_power_cut_at_any_step_once_acknowledged() {
         }
     }
 }
+
+#[test]
+fn a_flood_of_forged_statements_does_not_grow_the_archive_without_bound() {
+    let forged: Vec<Vec<u8>> = (0..5_000_u32).map(|number| number.to_le_bytes().repeat(100)).collect();
+    let (disk, store) = record(&forged, Some);
+    let (archive, entry) = stream(&store);
+    let path = disk.paths().into_iter().find(|path| path.ends_with("statements.jsonl")).unwrap();
+    let size = read_whole(&*store, &path).unwrap().len();
+    assert!((1_024 * 800..1_100 * 900).contains(&size), "{size} bytes");
+    let signatory = Signatory { authority: authority().public(), station: None };
+    assert_eq!(archive.prove(&entry.epochs[0], &signatory, &mut |_| {}).unwrap().statements, 0);
+}

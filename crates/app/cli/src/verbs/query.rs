@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     gaps: bool,
     /// Compare the samples with what their publisher signed: proven, incomplete, contradicted or unsigned, interval
     /// by interval
-    #[arg(long, requires = "authority", conflicts_with_all = ["from", "to", "points", "export", "gaps", "list"])]
+    #[arg(long, requires = "authority", conflicts_with_all = ["points", "export", "gaps", "list"])]
     verify: bool,
     /// Laboratory that certified the publisher's station: its authority's file, a station's file of keys, or the
     /// public key, as 64 hexadecimal digits or a file with them
@@ -134,7 +134,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
     let range = arguments.range(&span, open)?;
     let damaged = if let (true, Some(authority)) = (arguments.verify, &arguments.authority) {
-        proof::show(&archive, &entry, (authority, arguments.signed_by.clone()), arguments.json)?
+        proof::show(&archive, &entry, (authority, arguments.signed_by.clone()), range, arguments.json)?
     } else if let Some(words) = &arguments.export {
         export::keep_asked_for(&mut entry, &range)?;
         let (format, path) = (words[0].as_str(), words[1].as_ref());

@@ -235,7 +235,7 @@ fn a_gap_lies_between_the_times_of_the_blocks_beside_it() {
 fn joins(events: &[Event]) -> Vec<(String, u32)> {
     let join = |event: &Event| match event {
         Event::Began(info) => info.join,
-        Event::Block(_) => 0,
+        Event::Block(_) | Event::Statement(_) => 0,
         Event::Gap(gap) | Event::Settled(gap) => gap.join,
         Event::Ended(account) => account.join,
     };

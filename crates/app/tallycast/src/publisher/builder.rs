@@ -262,7 +262,7 @@ impl PublisherBuilder {
         let sending = self.sending.unwrap_or(self.node.bus().sending);
         let start = self.start.unwrap_or(self.node.bus().start);
         let ring_bytes = self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema));
-        let config = PublicationConfig {
+        let mut config = PublicationConfig {
             description: Description {
                 name: name.clone(),
                 schema: schema.clone(),
@@ -298,6 +298,9 @@ impl PublisherBuilder {
                 OnFull::Overwrite | OnFull::Error => SocketFull::Lose,
             },
         };
+        if config.proof.is_some() {
+            config.description.put_proof();
+        }
         let publication = open_publication(&self.node, &config)?;
         if self.loss > 0.0 {
             publication.inject(self.loss);

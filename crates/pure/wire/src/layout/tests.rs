@@ -149,6 +149,7 @@ fn the_page_names_every_key_of_a_description() {
                 (description::REPORT_PORT, "report_port"),
                 (description::STATION, "station"),
                 (description::SECURITY, "security"),
+                (description::PROOF, "proof"),
             ]),
         ),
         (

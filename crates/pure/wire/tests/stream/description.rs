@@ -74,6 +74,20 @@ proptest! {
 }
 
 #[test]
+fn a_description_says_whether_there_is_proof_and_earlier_readers_keep_the_entry() {
+    let channels = vec![Channel::new("u", "V")];
+    let schema = Schema::new(Dtype::U16, SampleRate::hz(10).unwrap(), channels).unwrap();
+    let (name, station, unknown) = ("lab/u".parse().unwrap(), String::new(), UnknownEntries::new());
+    let mut description = Description { name, schema, report_port: 0, station, unknown };
+    assert!(!description.has_proof());
+    description.put_proof();
+    let bytes = description.encode().unwrap();
+    assert_eq!(bytes[bytes.len() - 2..], [5, 0xf5], "key 5, true");
+    let read = Description::decode(&bytes).unwrap();
+    assert!(read.has_proof() && read.unknown.contains_key(&5));
+}
+
+#[test]
 fn what_the_samples_mean_is_part_of_the_identity() {
     let plain = description();
     let id = |description: &Description| stream_id(&description.name, &description.schema);

@@ -8,31 +8,33 @@ use archive::{Archive, Proof, Recording, Ruling, Signatory, StreamEntry};
 use keys::{AuthorityFile, KeyFile, PublicKey};
 use proof::{Unsigned, Verdict};
 use serde_json::{Value, json};
+use tallycast::WallTime;
 use zeroize::Zeroizing;
 
 use crate::layout;
 use crate::messages::print_line;
 
-/// Prints the verdict of each interval, proven ones in a row as one, and the sum of each epoch; returns whether
+/// Prints the verdict of each interval with something in a range of time, proven ones in a row as one, and the sum of each epoch; returns whether
 /// anything is not proven.
 pub(super) fn show(
     archive: &Archive,
     entry: &StreamEntry,
     (authority, station): (&str, Option<String>),
+    range: Range<WallTime>,
     as_json: bool,
 ) -> anyhow::Result<bool> {
     let signatory = Signatory { authority: public_key(authority)?, station };
     let mut is_whole = true;
     for recording in &entry.epochs {
-        is_whole &= show_epoch(archive, recording, &signatory, as_json)?;
+        is_whole &= show_epoch((archive, recording), &signatory, range.clone(), as_json)?;
     }
     Ok(!is_whole)
 }
 
 fn show_epoch(
-    archive: &Archive,
-    recording: &Recording,
+    (archive, recording): (&Archive, &Recording),
     signatory: &Signatory,
+    range: Range<WallTime>,
     as_json: bool,
 ) -> anyhow::Result<bool> {
     let per_sample = u64::from(recording.description.schema.elements_per_sample());
@@ -47,7 +49,7 @@ fn show_epoch(
         }
     };
     let mut row: Option<Ruling> = None;
-    let proof = archive.prove(recording, signatory, &mut |ruling| match &mut row {
+    let proof = archive.prove_within(recording, signatory, range, &mut |ruling| match &mut row {
         Some(row) if is_continued(row, &ruling) => {
             row.judged.intervals.end = ruling.judged.intervals.end;
             row.judged.positions.end = ruling.judged.positions.end;
@@ -214,7 +216,6 @@ fn public_key(text: &str) -> anyhow::Result<PublicKey> {
 mod tests {
     use super::*;
     use keys::{GroupSecret, StationKeys, Suite};
-    use tallycast::WallTime;
 
     #[test]
     fn a_public_key_is_its_digits_or_a_file_that_has_them() {
