@@ -36,7 +36,7 @@ use ledger::{
 };
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
-use wire::{Announcement, Data, Datagram, Description, Malformed, Reason};
+use wire::{Announcement, Data, Datagram, Description, Malformed, Nonce, Reason};
 
 pub use event::{Block, Event, Output, Payload};
 pub use extensions::UnknownExtensions;
@@ -120,6 +120,30 @@ pub enum Input<'a> {
         stream: StreamId,
         /// The epoch.
         epoch: Epoch,
+        /// Number for the publisher to repeat.
+        nonce: Nonce,
+    },
+    /// A publisher has to prove that its epoch is sent now, before anything of it is passed.
+    Unconfirmed {
+        /// The stream.
+        stream: StreamId,
+        /// The epoch.
+        epoch: Epoch,
+        /// Number for the publisher to repeat.
+        nonce: Nonce,
+        /// Its address for requests.
+        to: SocketAddr,
+    },
+    /// The description of an epoch, whose datagrams follow.
+    Described {
+        /// The stream.
+        stream: StreamId,
+        /// The epoch.
+        epoch: Epoch,
+        /// The description, which belongs to the stream.
+        description: &'a Description,
+        /// Source address of the epoch.
+        from: SocketAddr,
     },
     /// A stream, and true if another socket of the process receives it; this one then does not.
     Elsewhere(StreamId, bool),
@@ -315,9 +339,19 @@ impl Receiver {
             Input::Moved { stream, epoch, to } if self.streams.contains_key(&stream) => {
                 self.with_stream(now, stream, Arrival::NONE, |stream, _| stream.moves_to(epoch, to));
             }
-            Input::Undescribed { stream, epoch } if self.streams.contains_key(&stream) => {
+            Input::Undescribed { stream, epoch, nonce } if self.streams.contains_key(&stream) => {
                 self.with_stream(now, stream, Arrival::NONE, |stream, with| {
-                    stream.request_description(epoch, with);
+                    stream.request_described(epoch, nonce, with);
+                });
+            }
+            Input::Unconfirmed { stream, epoch, nonce, to } => {
+                self.with_stream(now, stream, Arrival::NONE, |stream, with| {
+                    stream.request_proof((epoch, to), nonce, with);
+                });
+            }
+            Input::Described { stream, epoch, description, from } => {
+                self.with_stream(now, stream, Arrival { from, bytes: &[] }, |stream, with| {
+                    stream.on_description(epoch, description, with);
                 });
             }
             Input::Moved { .. } | Input::Undescribed { .. } => {}

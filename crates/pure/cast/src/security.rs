@@ -10,6 +10,7 @@ mod control;
 mod epoch_keys;
 mod gate;
 mod held;
+mod joining;
 mod window;
 
 use serde::Serialize;

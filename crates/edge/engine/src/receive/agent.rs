@@ -11,6 +11,7 @@ use std::time::Duration;
 use cast::Receiver;
 use cast::receive::{AccountView, Input, Output, Train, WaitsSince};
 use cast::secure::{Gate, GateEvent, Passed, Unauthentic};
+use keyring::random_salt;
 use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, Received, clock};
 use units::{Epoch, Instant, StreamId};
 use wire::{Announcement, Datagram};
@@ -626,7 +627,7 @@ impl Agent {
         let mut port = Port::open(&options, &self.config.reader, self.config.ledger)?;
         port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
         let (now, wall) = clock::pair();
-        port.gate = self.keys.membership().map(|membership| Gate::new(membership, now, wall));
+        port.gate = self.keys.membership().map(|membership| Gate::new(membership, now, wall, random_seed()));
         let buffer = port.socket.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
             tracing::warn!("{buffer}");
@@ -751,8 +752,10 @@ impl Agent {
         let mut next = Instant::earlier(self.next_drop_look, latest).unwrap_or(now);
         for (token, port) in &mut self.ports {
             port.check_tail(now);
+            let joins = advance_gate(port, now);
             let deadline = drain(*token, port, &mut self.subscriptions, &mut self.reply);
-            next = Instant::earlier(deadline, port.tail_check()).map_or(next, |due| due.min(next));
+            let due = Instant::earlier(deadline, port.tail_check());
+            next = Instant::earlier(due, joins).map_or(next, |due| due.min(next));
         }
         next
     }
@@ -850,6 +853,12 @@ impl Agent {
     }
 }
 
+/// Draws a seed that nobody else knows.
+fn random_seed() -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = random_salt().0;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+}
+
 /// Returns an error's text with those of its causes.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
@@ -940,16 +949,42 @@ fn take_secured(
                     follow(token, output, &mut buffer, subscriptions, reply);
                 }
             }
-            Passed::Moved { stream, epoch, to } => machine.handle(now, Input::Moved { stream, epoch, to }),
-            Passed::Undescribed { stream, epoch } => {
-                machine.handle(now, Input::Undescribed { stream, epoch });
-            }
+            other => take_passed(machine, now, other),
         });
         while let Some(event) = gate.next_event() {
             tell_refusal(&event, machine);
         }
     }
     batch_bytes
+}
+
+/// Hands over to a machine what its gate passes.
+fn take_passed(machine: &mut Receiver, now: Instant, passed: Passed<'_>) {
+    let input = match passed {
+        Passed::Train { bytes, segment_bytes, from } => {
+            Input::Train(Train { bytes, segment_bytes, from, drops: None })
+        }
+        Passed::Moved { stream, epoch, to } => Input::Moved { stream, epoch, to },
+        Passed::Undescribed { stream, epoch, nonce } => Input::Undescribed { stream, epoch, nonce },
+        Passed::Unconfirmed { stream, epoch, nonce, to } => Input::Unconfirmed { stream, epoch, nonce, to },
+        Passed::Described { stream, epoch, description, from } => {
+            Input::Described { stream, epoch, description, from }
+        }
+    };
+    machine.handle(now, input);
+}
+
+/// Lets epochs begin whose publishers have not answered; returns when to look again.
+fn advance_gate(port: &mut Port, now: Instant) -> Option<Instant> {
+    let Port { gate, machine, .. } = port;
+    let gate = gate.as_mut()?;
+    if gate.deadline().is_some_and(|deadline| deadline <= now) {
+        gate.advance(now, &mut |passed| take_passed(machine, now, passed));
+        while let Some(event) = gate.next_event() {
+            tell_refusal(&event, machine);
+        }
+    }
+    gate.deadline()
 }
 
 /// Logs why datagrams of a stream are not taken.
@@ -961,6 +996,15 @@ fn tell_refusal(event: &GateEvent, machine: &Receiver) {
     match event {
         GateEvent::Distrusted { stream, why, from } => {
             tracing::warn!("{} from {} is not received: {why}", name(*stream), from.ip());
+        }
+        GateEvent::Unconfirmed { stream, from } => {
+            tracing::warn!(
+                "{} from {} begins unproven: its publisher did not answer, so that only clocks, to 15 min, tell it from a \
+                 recording\n\
+                 let requests reach the publisher's report port (bus option ports=), or ignore this on one-way networks",
+                name(*stream),
+                from.ip()
+            );
         }
         GateEvent::Refused { stream, reason: Unauthentic::NoKey, token, from } => {
             let token = token.map(|token| token.to_string()).unwrap_or_default();

@@ -12,7 +12,7 @@ use ledger::{Brackets, DropNotice, LedgerConfig, LedgerKey};
 use sample::Selection;
 use units::{Epoch, Instant, StreamId};
 use wire::{
-    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Numbered, Report,
+    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Nonce, Numbered, Report,
     Request, Tally, Wanted,
 };
 
@@ -267,6 +267,17 @@ impl Stream {
         }
         let taken = state.on_control(with.now, &part.head, with.brackets, with.out);
         self.count(taken, with);
+    }
+
+    /// Takes a description that was put together elsewhere.
+    pub(super) fn on_description(
+        &mut self,
+        epoch: Epoch,
+        description: &Description,
+        with: &mut Surroundings<'_>,
+    ) {
+        self.described(epoch, description.clone(), with);
+        self.introduce(epoch, with);
     }
 
     /// Adopts a description: another epoch of the same stream may take its reports at another port.
@@ -653,12 +664,39 @@ impl Stream {
         with.out.request(to, self.request(epoch, Wanted::Data));
     }
 
-    pub(super) fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
+    fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
+        self.request_with(epoch, None, with);
+    }
+
+    /// Requests the description of an epoch whose datagrams cannot be read without it.
+    pub(super) fn request_described(&mut self, epoch: Epoch, nonce: Nonce, with: &mut Surroundings<'_>) {
+        self.beginnings.heard(epoch, with.now);
+        self.request_with(epoch, Some(nonce), with);
+    }
+
+    fn request_with(&mut self, epoch: Epoch, nonce: Option<Nonce>, with: &mut Surroundings<'_>) {
         let Some(address) = self.announced else { return };
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;
             let waiting = self.beginnings.wish();
-            with.out.request(address, Request { waiting, ..self.request(epoch, Wanted::Descriptor) });
+            let request = Request { waiting, nonce, ..self.request(epoch, Wanted::Descriptor) };
+            with.out.request(address, request);
+        }
+    }
+
+    /// Asks a publisher, where it sends from and where it was announced, to repeat a nonce.
+    pub(super) fn request_proof(
+        &mut self,
+        (epoch, to): (Epoch, SocketAddr),
+        nonce: Nonce,
+        with: &mut Surroundings<'_>,
+    ) {
+        self.beginnings.heard(epoch, with.now);
+        let waiting = self.beginnings.wish();
+        let request = Request { waiting, nonce: Some(nonce), ..self.request(epoch, Wanted::Descriptor) };
+        with.out.request(to, request);
+        if let Some(announced) = self.announced.filter(|announced| *announced != to) {
+            with.out.request(announced, request);
         }
     }
 

@@ -135,6 +135,21 @@ impl BelievedEpoch {
         self.window.take(number)
     }
 
+    /// Takes numbers from `floor` on only.
+    pub(super) const fn begin_at(&mut self, floor: u64) {
+        self.window.begin_at(floor);
+    }
+
+    /// Returns one more than the highest number taken.
+    pub(super) const fn next(&self) -> u64 {
+        self.window.next()
+    }
+
+    /// Takes the next tally whatever its destination.
+    pub(super) const fn take_any_destination(&mut self) {
+        self.destination = None;
+    }
+
     /// Forgets keys of secrets that the member no longer has.
     pub(super) fn keep_only(&mut self, keys: &KeySet) {
         self.secrets.retain(|derived| keys.with_token(derived.secret.token) == Some(&derived.secret));

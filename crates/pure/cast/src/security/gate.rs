@@ -3,7 +3,8 @@
 //! A datagram passes if its epoch is believed, its tag is right and its number is new. Until its descriptor has
 //! arrived, an epoch cannot be opened: its salt is unknown. Parts of a descriptor carry the salt, so they are opened
 //! and put together here first; with a valid signature the epoch is believed, and they and the
-//! [held](super::held) datagrams pass in the order of their arrival.
+//! [held](super::held) datagrams pass in the order of their arrival. Of a stream that the reader [joins](super::joining),
+//! they wait for an answer of the publisher.
 //!
 //! The receiver behind the gate gets plain datagrams from one address per epoch, which moves as the publisher does:
 //! source addresses prove nothing here, and a replay from elsewhere must not make the receiver doubt its publisher.
@@ -18,10 +19,11 @@ use std::sync::Arc;
 
 use keys::{GroupKey, GroupSecret, Membership, Purpose, Salt, Stretch, Token};
 use units::{Epoch, Instant, StreamId, WallTime};
-use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, SecuredHead, Security};
+use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, Nonce, SecuredHead, Security};
 
 use super::epoch_keys::BelievedEpoch;
 use super::held::HeldDatagrams;
+use super::joining::{Joining, Joinings, Nonces, Step};
 use super::{Unauthentic, UnauthenticCounts, Utc};
 use crate::receive::ReceiverStats;
 
@@ -51,6 +53,8 @@ pub struct Gate {
     streams: BTreeMap<StreamId, GatedStream>,
     candidates: VecDeque<Candidate>,
     held: HeldDatagrams,
+    joinings: Joinings,
+    nonces: Nonces,
     stats: GateStats,
     events: VecDeque<GateEvent>,
     told: BTreeSet<(StreamId, Unauthentic)>,
@@ -71,6 +75,8 @@ pub struct GateStats {
     pub malformed: u64,
     /// Parts of descriptors of streams beyond the maximum.
     pub too_many_streams: u64,
+    /// Epochs that began although their publishers did not answer. Units: epochs.
+    pub unconfirmed_epochs: u64,
 }
 
 /// An observation that a user should know. Each is told once per stream and reason.
@@ -96,10 +102,17 @@ pub enum GateEvent {
         /// Source address of its last part.
         from: SocketAddr,
     },
+    /// An epoch began although its publisher did not answer: only clocks tell it from a recording.
+    Unconfirmed {
+        /// The stream.
+        stream: StreamId,
+        /// Source address.
+        from: SocketAddr,
+    },
 }
 
 /// An input for the receiver behind the gate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Passed<'a> {
     /// Plain datagrams of one sender, in the order of sending.
     Train {
@@ -125,6 +138,30 @@ pub enum Passed<'a> {
         stream: StreamId,
         /// The epoch.
         epoch: Epoch,
+        /// Number for the publisher to repeat.
+        nonce: Nonce,
+    },
+    /// A publisher has to prove that its epoch is sent now.
+    Unconfirmed {
+        /// The stream.
+        stream: StreamId,
+        /// The epoch.
+        epoch: Epoch,
+        /// Number for the publisher to repeat.
+        nonce: Nonce,
+        /// Its address for requests.
+        to: SocketAddr,
+    },
+    /// The description of an epoch that begins.
+    Described {
+        /// The stream.
+        stream: StreamId,
+        /// The epoch.
+        epoch: Epoch,
+        /// The description.
+        description: &'a Description,
+        /// Address of the epoch.
+        from: SocketAddr,
     },
 }
 
@@ -152,6 +189,12 @@ struct Candidate {
     size_bytes: usize,
 }
 
+/// An epoch whose descriptor is complete and valid.
+struct Described {
+    candidate: Candidate,
+    description: Box<Description>,
+}
+
 /// Consequence of a part for its description.
 enum Progress {
     /// Parts are missing.
@@ -176,7 +219,11 @@ enum Taken {
     /// It passed; its plain form has this size. With `moved`, it shows that its epoch is sent from another address.
     Passed { size_bytes: usize, from: SocketAddr, moved: Option<Stretch> },
     /// It completed the descriptor of an epoch that is believed from now on.
-    Began(Candidate),
+    Began(Described),
+    /// It is time to ask the publisher of an epoch at this address.
+    Ask(Stretch, SocketAddr),
+    /// It shows that an epoch is sent now; the account may begin with the numbers that lead up to this one.
+    Confirmed(Stretch, u64),
     /// It was counted or held.
     Nothing,
     /// It waits for the description of its stream.
@@ -184,15 +231,17 @@ enum Taken {
 }
 
 impl Gate {
-    /// Creates a gate at `now`, when UTC is `wall`.
+    /// Creates a gate at `now`, when UTC is `wall`. `seed` is random, and known to nobody else: nonces follow from it.
     #[must_use]
-    pub fn new(membership: Arc<Membership>, now: Instant, wall: WallTime) -> Self {
+    pub fn new(membership: Arc<Membership>, now: Instant, wall: WallTime, seed: u64) -> Self {
         Self {
             membership,
             utc: Utc { at: now, wall },
             streams: BTreeMap::new(),
             candidates: VecDeque::new(),
             held: HeldDatagrams::default(),
+            joinings: Joinings::default(),
+            nonces: Nonces::new(seed),
             stats: GateStats::default(),
             events: VecDeque::new(),
             told: BTreeSet::new(),
@@ -210,6 +259,7 @@ impl Gate {
         for epoch in self.streams.values_mut().flat_map(|stream| &mut stream.epochs) {
             epoch.keep_only(&membership.keys);
         }
+        self.joinings.keep_only(&membership.keys);
         // A user hears again of a secret that is still missing.
         self.told.retain(|(_, reason)| *reason != Unauthentic::NoKey);
     }
@@ -249,16 +299,37 @@ impl Gate {
                         None => train = Some(PassedTrain::new(to, size_bytes, from)),
                     }
                 }
-                Taken::Began(candidate) => {
+                Taken::Began(described) => {
                     flush(&mut train, bytes, pass);
-                    self.begin(now, candidate, from, pass);
+                    self.begin(now, described, from, pass);
                 }
-                Taken::Undescribed(Stretch { stream, epoch }) => pass(Passed::Undescribed { stream, epoch }),
+                Taken::Confirmed(stretch, number) => {
+                    flush(&mut train, bytes, pass);
+                    self.join(now, stretch, number, pass);
+                }
+                Taken::Ask(stretch, to) => pass(self.question(now, stretch, to)),
+                Taken::Undescribed(stretch) => {
+                    let (Stretch { stream, epoch }, nonce) = (stretch, self.nonces.at(now, stretch));
+                    pass(Passed::Undescribed { stream, epoch, nonce });
+                }
                 Taken::Nothing => {}
             }
             start = end;
         }
         flush(&mut train, bytes, pass);
+    }
+
+    /// Lets epochs begin whose publishers have not answered in time.
+    pub fn advance(&mut self, now: Instant, pass: &mut impl FnMut(Passed<'_>)) {
+        while let Some(stretch) = self.joinings.overdue(now) {
+            self.join_unconfirmed(now, stretch, pass);
+        }
+    }
+
+    /// Returns when [`advance`](Self::advance) is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.joinings.deadline()
     }
 
     /// Returns the next event, `None` if there is none.
@@ -276,7 +347,7 @@ impl Gate {
     /// not authentic are in [`stats`](Self::stats) by reason.
     #[must_use]
     pub fn with_refused(&self, receiver: ReceiverStats) -> ReceiverStats {
-        let GateStats { unauthentic, undescribed, repeated, malformed, too_many_streams } = self.stats;
+        let GateStats { unauthentic, undescribed, repeated, malformed, too_many_streams, .. } = self.stats;
         let refused = unauthentic.total() + undescribed + repeated + malformed + too_many_streams;
         ReceiverStats {
             datagrams: receiver.datagrams + refused,
@@ -324,6 +395,20 @@ impl Gate {
                     stream.heard = now;
                     let moved = opened.has_moved.then_some(epoch.stretch);
                     Taken::Passed { size_bytes: opened.size_bytes, from: epoch.from, moved }
+                }
+                Err(reason) => self.refuse(&head, reason, from),
+            };
+        }
+        let stretch = Stretch { stream: head.stream, epoch: head.epoch };
+        if self.joinings.contains(stretch) {
+            let datagram = &bytes[place];
+            return match self.joinings.take((now, from), (&head, secret), datagram, &self.nonces) {
+                Ok(Step::Kept) => Taken::Nothing,
+                Ok(Step::Ask(to)) => Taken::Ask(stretch, to),
+                Ok(Step::Confirmed(number)) => Taken::Confirmed(stretch, number),
+                Ok(Step::Repeated) => {
+                    self.stats.repeated += 1;
+                    Taken::Nothing
                 }
                 Err(reason) => self.refuse(&head, reason, from),
             };
@@ -389,8 +474,10 @@ impl Gate {
             return Taken::Nothing;
         };
         match self.judge(now, &candidate, described) {
-            Ok(()) if self.has_place(now, head.stream) => Taken::Began(candidate),
-            Ok(()) => {
+            Ok(description) if self.has_place(now, head.stream) => {
+                Taken::Began(Described { candidate, description: Box::new(description) })
+            }
+            Ok(_) => {
                 self.stats.too_many_streams += 1;
                 Taken::Nothing
             }
@@ -449,51 +536,120 @@ impl Gate {
         now: Instant,
         candidate: &Candidate,
         described: Option<Description>,
-    ) -> Result<(), Distrust> {
+    ) -> Result<Description, Distrust> {
         let description = described.ok_or(Distrust::Unsigned)?;
         let security = Security::of(&description).ok_or(Distrust::Unsigned)?;
         let begun = (candidate.stretch.epoch, candidate.salt);
-        security.check(&description, begun, &self.membership.authority, self.utc.at(now))
+        security.check(&description, begun, &self.membership.authority, self.utc.at(now))?;
+        Ok(description)
     }
 
-    /// Believes an epoch, and passes the parts of its descriptor and the datagrams that waited for it.
+    /// Believes an epoch. If it follows another, the parts of its descriptor and the datagrams that waited for it pass; of
+    /// a stream that the reader joins, they are kept until the publisher has answered.
     fn begin(
         &mut self,
         now: Instant,
-        candidate: Candidate,
+        described: Described,
         from: SocketAddr,
         pass: &mut impl FnMut(Passed<'_>),
     ) {
-        let Candidate { stretch, salt, parts, .. } = candidate;
-        let Stretch { stream, epoch } = stretch;
-        let is_followed = self.streams.contains_key(&stream);
-        // A reader joins a stream at its descriptor: earlier numbers may be recordings. It follows from one epoch to
-        // the next, of which nothing can have been recorded for long.
-        let lowest = parts.first_key_value().map_or(0, |(number, _)| *number);
-        let mut believed =
-            BelievedEpoch::new((stream, epoch), salt, if is_followed { 0 } else { lowest }, (now, from));
-        let mut plain: Vec<(u64, Vec<u8>)> =
-            parts.into_iter().filter(|(number, _)| believed.passes(*number)).collect();
-        let known = self.streams.entry(stream).or_insert_with(|| GatedStream::new(now));
-        known.heard = now;
-        known.believe(believed);
-        self.distrusted.remove(&stream);
-        for mut held in self.held.take(stream, epoch) {
+        let Described { candidate: Candidate { stretch, salt, parts, .. }, description } = described;
+        let epoch = BelievedEpoch::new((stretch.stream, stretch.epoch), salt, 0, (now, from));
+        self.distrusted.remove(&stretch.stream);
+        self.joinings.insert(Joining::new(epoch, description, now));
+        for (number, plain) in parts {
+            self.joinings.keep_part(stretch, number, plain);
+        }
+        let asked = self.joinings.ask(now, stretch);
+        let mut confirmed = None;
+        for mut held in self.held.take(stretch.stream, stretch.epoch) {
             let end = held.bytes.len();
-            let number = SecuredHead::read(&held.bytes).map_or(0, |head| head.nonce);
-            if let Taken::Passed { size_bytes, .. } = self.take((now, held.from), &mut held.bytes, 0..end, 0)
-            {
-                held.bytes.truncate(size_bytes);
-                plain.push((number, held.bytes));
+            if let Taken::Confirmed(_, number) = self.take((now, held.from), &mut held.bytes, 0..end, 0) {
+                confirmed = Some(number);
             }
         }
-        if is_followed {
-            // The receiver keeps data of a new epoch for its descriptor. One that joins needs the descriptor first.
-            plain.sort_by_key(|(number, _)| *number);
+        if self.streams.contains_key(&stretch.stream) {
+            self.follow(now, stretch, pass);
+        } else if let Some(number) = confirmed {
+            self.join(now, stretch, number, pass);
+        } else if let Some(to) = asked {
+            if to.port() == 0 {
+                // This publisher never answers.
+                return self.join_unconfirmed(now, stretch, pass);
+            }
+            pass(self.question(now, stretch, to));
         }
-        for (_, bytes) in &plain {
+    }
+
+    /// Returns the request by which a publisher is asked to answer.
+    fn question(&self, now: Instant, stretch: Stretch, to: SocketAddr) -> Passed<'static> {
+        let (Stretch { stream, epoch }, nonce) = (stretch, self.nonces.at(now, stretch));
+        Passed::Unconfirmed { stream, epoch, nonce, to }
+    }
+
+    /// Passes what was kept of an epoch that follows another: of it, nothing can have been recorded for long.
+    fn follow(&mut self, now: Instant, stretch: Stretch, pass: &mut impl FnMut(Passed<'_>)) {
+        let Some(joining) = self.joinings.remove(stretch) else { return };
+        let (epoch, kept) = joining.follow();
+        let from = epoch.from;
+        self.believe(now, epoch);
+        for bytes in &kept {
             pass(Passed::Train { bytes, segment_bytes: bytes.len(), from });
         }
+    }
+
+    /// Passes what was kept of an epoch that is sent now, from the numbers on that lead up to this one.
+    fn join(&mut self, now: Instant, stretch: Stretch, number: u64, pass: &mut impl FnMut(Passed<'_>)) {
+        let Some(joining) = self.joinings.remove(stretch) else { return };
+        let (epoch, description, kept) = self.unpack(joining, number);
+        self.admit(now, epoch, &description, kept, pass);
+    }
+
+    /// Begins an epoch whose publisher does not answer: only clocks tell it from a recording.
+    fn join_unconfirmed(&mut self, now: Instant, stretch: Stretch, pass: &mut impl FnMut(Passed<'_>)) {
+        let Some(joining) = self.joinings.remove(stretch) else { return };
+        let number = joining.highest();
+        let (epoch, description, kept) = self.unpack(joining, number);
+        self.stats.unconfirmed_epochs += 1;
+        self.events.push_back(GateEvent::Unconfirmed { stream: stretch.stream, from: epoch.from });
+        self.admit(now, epoch, &description, kept, pass);
+    }
+
+    fn unpack(&mut self, joining: Joining, number: u64) -> (BelievedEpoch, Box<Description>, Vec<Vec<u8>>) {
+        let description = joining.description.clone();
+        let (epoch, kept, in_vain) = joining.begin_before(number);
+        self.stats.undescribed += in_vain;
+        (epoch, description, kept)
+    }
+
+    /// Begins an epoch of a stream that the reader joins, and those that follow it.
+    fn admit(
+        &mut self,
+        now: Instant,
+        epoch: BelievedEpoch,
+        description: &Description,
+        kept: Vec<Vec<u8>>,
+        pass: &mut impl FnMut(Passed<'_>),
+    ) {
+        let (Stretch { stream, epoch: begun }, from) = (epoch.stretch, epoch.from);
+        self.believe(now, epoch);
+        pass(Passed::Described { stream, epoch: begun, description, from });
+        for bytes in &kept {
+            pass(Passed::Train { bytes, segment_bytes: bytes.len(), from });
+        }
+        for other in self.joinings.of_stream(stream) {
+            if other.epoch > begun {
+                self.follow(now, other, pass);
+            } else {
+                self.joinings.remove(other);
+            }
+        }
+    }
+
+    fn believe(&mut self, now: Instant, epoch: BelievedEpoch) {
+        let known = self.streams.entry(epoch.stretch.stream).or_insert_with(|| GatedStream::new(now));
+        known.heard = now;
+        known.believe(epoch);
     }
 
     /// Counts a datagram that is not secured.

@@ -25,6 +25,11 @@ impl Window {
         Self { floor, taken: Box::default() }
     }
 
+    /// Takes numbers from `floor` on only.
+    pub(super) const fn begin_at(&mut self, floor: u64) {
+        self.floor = floor;
+    }
+
     /// Takes a number; returns whether it is new.
     pub(super) fn take(&mut self, number: u64) -> bool {
         let is_new = number >= self.floor && self.taken.admits(number);

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use cast::Sender;
 use cast::receive::ReceiverStats;
-use cast::secure::{Gate, Passed, UnauthenticCounts};
+use cast::secure::{Gate, GateEvent, Passed, UnauthenticCounts};
 use cast::send::{Input, Output, SenderConfig};
 use keys::{Membership, Suite};
 use ledger::Stage;
 use sample::{Channel, Schema};
-use units::{Epoch, Instant, WallTime};
-use wire::{Kind, SecuredHead};
+use units::{Epoch, Instant, ReaderId, WallTime};
+use wire::{Datagram, Kind, Nonce, Numbered, Request, SecuredHead, Wanted};
 
 use crate::laboratory::{Laboratory, wall};
 use crate::nodes::config;
@@ -28,8 +28,15 @@ fn from() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 7_400))
 }
 
-/// A member, and the configuration of its publisher.
+/// A member, and the configuration of its publisher, which hears no requests: readers join it at its descriptor.
 fn member() -> (Arc<Membership>, SenderConfig) {
+    let (membership, mut config) = hearing_member();
+    config.description.report_port = 0;
+    (membership, config)
+}
+
+/// A member, and the configuration of its publisher.
+fn hearing_member() -> (Arc<Membership>, SenderConfig) {
     let mut laboratory = Laboratory::new(9, Suite::Aes256Gcm);
     let secrets = [laboratory.secret(1, wall(at(0)))];
     let membership = laboratory.member(&secrets);
@@ -80,7 +87,7 @@ fn a_recorded_part_of_an_earlier_signature_does_not_keep_a_joiner_out() {
     let mut sender = Sender::new(config, 1, at(0)).unwrap();
     let parts = of_kind(&sent(&mut sender, at(0)..at(70_000)), Kind::Descriptor);
     let recorded = &parts[1].1;
-    let mut gate = Gate::new(membership, at(0), wall(at(0)));
+    let mut gate = Gate::new(membership, at(0), wall(at(0)), 1);
     let late = &parts[parts.len() - 30..];
     assert!(!passes(&mut gate, at(70_000), recorded));
     let begun = late.iter().filter(|(_, part)| {
@@ -95,6 +102,152 @@ fn a_recorded_part_of_an_earlier_signature_does_not_keep_a_joiner_out() {
     assert!(counts.replayed > 1 && counts.total() == counts.replayed, "{counts:?}");
 }
 
+/// Passes a datagram; returns the numbers of those that came through, and the nonces to be repeated.
+fn passed(gate: &mut Gate, now: Instant, bytes: &[u8]) -> (Vec<u64>, Vec<Nonce>) {
+    let (mut bytes, mut numbers, mut nonces) = (bytes.to_vec(), Vec::new(), Vec::new());
+    let segment_bytes = bytes.len();
+    gate.pass(now, &mut bytes, segment_bytes, from(), &mut |it| match it {
+        Passed::Train { bytes, .. } => {
+            numbers.push(Datagram::decode(bytes).unwrap().head().unwrap().number);
+        }
+        Passed::Unconfirmed { nonce, .. } => nonces.push(nonce),
+        Passed::Undescribed { .. } | Passed::Described { .. } | Passed::Moved { .. } => {}
+    });
+    (numbers, nonces)
+}
+
+/// A publisher that has sent a sample every 10 ms for 5 s, and what it sent in the last 4 s.
+fn running() -> (Arc<Membership>, Sender, Vec<Vec<u8>>) {
+    let (membership, config) = hearing_member();
+    let mut sender = Sender::new(config, 1, at(0)).unwrap();
+    let first = streamed(&mut sender, 0..1_000);
+    assert!(!first.is_empty());
+    let recorded = streamed(&mut sender, 1_000..5_000);
+    (membership, sender, recorded)
+}
+
+/// Lets a sender send a datagram of samples every 10 ms; returns all datagrams for the first destination.
+fn streamed(sender: &mut Sender, millis: Range<u64>) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for start in millis.step_by(10) {
+        let (first_index, t0) = (start, WallTime::from_nanos(i64::try_from(start * 1_000_000).unwrap()));
+        sender.handle(at(start), Input::Samples { first_index, t0, bytes: &[0; 40] });
+        all.extend(sent(sender, at(start)..at(start + 10)));
+    }
+    all.into_iter().filter(|(destinations, _)| destinations.start == 0).map(|(_, bytes)| bytes).collect()
+}
+
+fn ask(sender: &mut Sender, now: Instant, nonce: Nonce) {
+    let Numbered { stream, epoch, .. } = sender.next_head();
+    let (reader, what) = (ReaderId(7), Wanted::Descriptor);
+    let request = Request { stream, epoch, reader, what, waiting: None, nonce: Some(nonce) };
+    sender.handle(now, Input::Request(&request));
+}
+
+#[test]
+fn nothing_passes_before_the_publisher_answers_and_what_leads_up_to_its_answer_does() {
+    let (membership, mut sender, recorded) = running();
+    let live_from = sender.next_head().number;
+    let mut gate = Gate::new(membership, at(5_000), wall(at(5_000)), 1);
+    let mut asked = Vec::new();
+    for bytes in &recorded {
+        let (numbers, nonces) = passed(&mut gate, at(5_000), bytes);
+        assert!(numbers.is_empty(), "a recording");
+        asked.extend(nonces);
+    }
+    assert_eq!(asked.len(), 1);
+    ask(&mut sender, at(5_000), asked[0]);
+    let mut begun = Vec::new();
+    for bytes in streamed(&mut sender, 5_000..5_200) {
+        begun.extend(passed(&mut gate, at(5_200), &bytes).0);
+    }
+    // It is whole up to the present.
+    assert!(begun.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{begun:?}");
+    assert!(begun.last().unwrap() > &live_from);
+    assert_eq!(gate.stats().unauthentic, UnauthenticCounts::default());
+}
+
+#[test]
+fn a_recording_of_the_running_epoch_is_not_where_a_joining_reader_begins() {
+    let (membership, mut sender, recorded) = running();
+    let mut gate = Gate::new(membership, at(9_000), wall(at(9_000)), 1);
+    let unheard = streamed(&mut sender, 5_000..9_000);
+    let live_from = sender.next_head().number;
+    let mut asked = Vec::new();
+    recorded.iter().for_each(|bytes| asked.extend(passed(&mut gate, at(9_000), bytes).1));
+    ask(&mut sender, at(9_000), asked[0]);
+    let live = streamed(&mut sender, 9_000..9_200);
+    let begun: Vec<u64> = live.iter().flat_map(|bytes| passed(&mut gate, at(9_200), bytes).0).collect();
+    let (first, last) = (begun[0], sender.next_head().number);
+    assert!(first >= live_from, "{first} of {live_from}");
+    assert_eq!(begun, (first..last).collect::<Vec<_>>());
+    // The rest of the recording is too old now.
+    assert!(recorded.iter().chain(&unheard).all(|bytes| passed(&mut gate, at(9_200), bytes).0.is_empty()));
+}
+
+#[test]
+fn a_reader_joins_within_a_tenth_of_a_second_of_its_first_descriptor() {
+    let (membership, mut sender, _) = running();
+    let mut gate = Gate::new(membership, at(5_000), wall(at(5_000)), 1);
+    let (mut described, mut begun) = (None, None);
+    for start in (5_000..7_000).step_by(10) {
+        for bytes in streamed(&mut sender, start..start + 10) {
+            let (numbers, nonces) = passed(&mut gate, at(start), &bytes);
+            for nonce in nonces {
+                described.get_or_insert(start);
+                ask(&mut sender, at(start + 10), nonce);
+            }
+            if !numbers.is_empty() {
+                begun.get_or_insert(start);
+            }
+        }
+    }
+    let waited = begun.unwrap() - described.unwrap();
+    assert!(waited <= 110, "{waited} ms");
+}
+
+#[test]
+fn a_repeated_nonce_of_another_reader_or_of_a_minute_ago_proves_nothing() {
+    let (membership, mut sender, recorded) = running();
+    let [mut ours, mut other] =
+        [1, 2].map(|seed| Gate::new(Arc::clone(&membership), at(5_000), wall(at(5_000)), seed));
+    let mut asked = Vec::new();
+    recorded.iter().for_each(|bytes| asked.extend(passed(&mut other, at(5_000), bytes).1));
+    ask(&mut sender, at(5_000), asked[0]);
+    let answered = streamed(&mut sender, 5_000..5_200);
+    for bytes in recorded.iter().chain(&answered) {
+        assert!(passed(&mut ours, at(5_200), bytes).0.is_empty());
+    }
+    // The other reader hears its own answer a minute late.
+    let late = at(65_000);
+    assert!(answered.iter().all(|bytes| passed(&mut other, late, bytes).0.is_empty()));
+}
+
+#[test]
+fn without_an_answer_an_epoch_begins_after_three_seconds_and_this_is_told_once() {
+    let (membership, mut sender, _) = running();
+    let mut gate = Gate::new(membership, at(5_000), wall(at(5_000)), 1);
+    let mut asked = 0;
+    for start in (5_000..8_000).step_by(10) {
+        for bytes in streamed(&mut sender, start..start + 10) {
+            let (numbers, nonces) = passed(&mut gate, at(start), &bytes);
+            assert!(numbers.is_empty(), "{numbers:?}");
+            asked += nonces.len();
+        }
+    }
+    assert!((2..=12).contains(&asked), "{asked}");
+    let due = gate.deadline().unwrap();
+    let mut numbers = 0;
+    let mut count = |it: Passed<'_>| numbers += u64::from(matches!(it, Passed::Train { .. }));
+    gate.advance(at(7_990), &mut count);
+    gate.advance(due, &mut count);
+    gate.advance(due, &mut count);
+    assert!(numbers > 100, "{numbers}");
+    assert_eq!((gate.stats().unconfirmed_epochs, gate.deadline()), (1, None));
+    assert!(matches!(gate.next_event(), Some(GateEvent::Unconfirmed { .. })));
+    assert_eq!(gate.next_event(), None);
+}
+
 #[test]
 fn tallies_for_another_destination_are_taken_only_when_those_for_the_own_fall_silent() {
     let (membership, config) = member();
@@ -106,7 +259,7 @@ fn tallies_for_another_destination_are_taken_only_when_those_for_the_own_fall_si
     let mut all = sent(&mut sender, at(0)..at(200));
     sender.handle(at(200), Input::Refused { destination, number, stage, size_bytes: 0 });
     all.extend(sent(&mut sender, at(200)..at(9_000)));
-    let mut gate = Gate::new(membership, at(0), wall(at(0)));
+    let mut gate = Gate::new(membership, at(0), wall(at(0)), 1);
     let descriptors = of_kind(&all, Kind::Descriptor);
     assert!(passes(&mut gate, at(1), &descriptors[0].1));
     let tallies = of_kind(&all, Kind::Tally);
@@ -125,7 +278,7 @@ fn what_does_not_get_past_the_gate_is_in_the_counters_of_its_socket() {
     let (membership, config) = member();
     let mut sender = Sender::new(config, 1, at(0)).unwrap();
     let all = sent(&mut sender, at(0)..at(3_000));
-    let mut gate = Gate::new(membership, at(0), wall(at(0)));
+    let mut gate = Gate::new(membership, at(0), wall(at(0)), 1);
     let (tallies, descriptors) = (of_kind(&all, Kind::Tally), of_kind(&all, Kind::Descriptor));
     // Before its descriptor nothing of the epoch can be opened; bytes of another protocol never are.
     assert!(!passes(&mut gate, at(1), &tallies[0].1));

@@ -243,7 +243,7 @@ impl Reader {
         let identity = ReaderIdentity { id: ReaderId(7), name: "reader".to_owned(), receive_buffer_bytes: 0 };
         let (now, salt) = (Instant::ORIGIN, laboratory.salt());
         Self {
-            gate: Gate::new(Arc::clone(membership), now, wall(now)),
+            gate: Gate::new(Arc::clone(membership), now, wall(now), 0x6e6f_6e63_6573),
             receiver: Receiver::new(identity, LedgerConfig::default(), 7),
             sealer: ControlSealer::new(membership, salt, wall(now)),
             membership: Arc::clone(membership),
@@ -267,22 +267,15 @@ impl Reader {
         // An attacker writes any source address.
         let from =
             if arrival.from == ATTACKER && bytes.len().is_multiple_of(2) { PUBLISHER } else { arrival.from };
-        gate.pass(now, &mut bytes, segment_bytes, address(from), &mut |passed| match passed {
-            Passed::Train { bytes, segment_bytes, from } => {
-                receiver.handle(
-                    now,
-                    receive::Input::Train(receive::Train { bytes, segment_bytes, from, drops: None }),
-                );
-            }
-            Passed::Moved { stream, epoch, to } => {
-                receiver.handle(now, receive::Input::Moved { stream, epoch, to });
-            }
-            Passed::Undescribed { stream, epoch } => {
-                receiver.handle(now, receive::Input::Undescribed { stream, epoch });
-            }
-        });
+        gate.pass(now, &mut bytes, segment_bytes, address(from), &mut |passed| take(receiver, now, passed));
         while gate.next_event().is_some() {}
         receiver.check().unwrap();
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let Self { gate, receiver, .. } = self;
+        gate.advance(now, &mut |passed| take(receiver, now, passed));
+        receiver.handle(now, receive::Input::Advance);
     }
 
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
@@ -315,11 +308,30 @@ impl Reader {
                 receive::Output::Event(_) => {}
                 receive::Output::Idle { deadline } => {
                     let next = self.memberships.first().map(|(at, _)| *at);
-                    return [deadline.filter(|at| *at > now), next].into_iter().flatten().min();
+                    let deadlines = [deadline.filter(|at| *at > now), next, self.gate.deadline()];
+                    return deadlines.into_iter().flatten().min();
                 }
             }
         }
     }
+}
+
+/// Hands over to a receiver what a gate passes.
+fn take(receiver: &mut Receiver, now: Instant, passed: Passed<'_>) {
+    let input = match passed {
+        Passed::Train { bytes, segment_bytes, from } => {
+            receive::Input::Train(receive::Train { bytes, segment_bytes, from, drops: None })
+        }
+        Passed::Moved { stream, epoch, to } => receive::Input::Moved { stream, epoch, to },
+        Passed::Undescribed { stream, epoch, nonce } => receive::Input::Undescribed { stream, epoch, nonce },
+        Passed::Unconfirmed { stream, epoch, nonce, to } => {
+            receive::Input::Unconfirmed { stream, epoch, nonce, to }
+        }
+        Passed::Described { stream, epoch, description, from } => {
+            receive::Input::Described { stream, epoch, description, from }
+        }
+    };
+    receiver.handle(now, input);
 }
 
 impl Attacker {
@@ -425,7 +437,7 @@ impl Node for Part {
     fn advance(&mut self, now: Instant) {
         match self {
             Self::Publisher(publisher) => publisher.sender.handle(now, send::Input::Advance),
-            Self::Reader(reader) => reader.receiver.handle(now, receive::Input::Advance),
+            Self::Reader(reader) => reader.advance(now),
             Self::Attacker(_) => {}
         }
     }
