@@ -138,6 +138,7 @@ impl Seen {
                 let known = self.gaps.iter_mut().find(|it| it.epoch == gap.epoch && it.gap.id == gap.gap.id);
                 *known.expect("news of a gap that was told") = gap;
             }
+            Event::Statement(_) => {}
             Event::Ended(account) => self.ended.push(account),
         }
     }

@@ -144,9 +144,9 @@ impl Archive {
             return Ok(0..u64::MAX);
         }
         let per_sample = u64::from(recording.description.schema.elements_per_sample());
-        let mut found = u64::MAX..0;
+        let (mut start, mut end) = (u64::MAX, 0);
         let mut add = |positions: Range<u64>| {
-            found = found.start.min(positions.start)..found.end.max(positions.end);
+            (start, end) = (start.min(positions.start), end.max(positions.end));
         };
         for piece in self.epoch(recording, times) {
             match piece? {
@@ -157,7 +157,7 @@ impl Archive {
                 }
             }
         }
-        Ok(found)
+        Ok(start..end)
     }
 
     fn judge(

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use diagnose::audit::bus::{Announced, Bus, KeyContent, Keys, Protection};
-use keys::{GroupKey, KeyFile, Purpose};
+use keyring::Keyring;
+use keys::{GroupKey, KeySet, Purpose};
 use sys::{Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
 use units::{StreamId, WallTime};
 use wire::{CLOCK_BOUND, Datagram, Kind, SecuredHead};
@@ -33,32 +34,34 @@ const MAX_ANNOUNCED: usize = 4_096;
 /// Reads the file of keys, and listens.
 pub(crate) fn facts(options: &BusOptions) -> Bus {
     let wall = clock::wall();
-    let file = options.keys.as_deref().map(|path| (path, keyring::read_station(path)));
-    let keys = file.as_ref().map(|(path, file)| {
-        let content = file.as_ref().map_err(ToString::to_string).and_then(|file| content(path, file, wall));
-        Keys { path: path.display().to_string(), content }
+    let keyring = options.keys.as_deref().map(|path| (path, Keyring::open(path, wall)));
+    let keys = keyring.as_ref().map(|(path, keyring)| {
+        let keyring = keyring.as_ref().map_err(ToString::to_string);
+        Keys { path: path.display().to_string(), content: keyring.and_then(|keyring| content(keyring, wall)) }
     });
     let mut bus = Bus { keys, listened: options.listen, clock_bound: CLOCK_BOUND, ..Bus::default() };
     let Some(group) = options.announcements else {
         bus.deaf = Some("the bus stays within this host".to_owned());
         return bus;
     };
-    let file = file.and_then(|(_, file)| file.ok());
-    match listen(group, options, file.as_ref()) {
+    let membership = keyring.and_then(|(_, keyring)| keyring.ok()).map(|keyring| keyring.membership());
+    match listen(group, options, membership.as_deref().map(|membership| &membership.keys)) {
         Ok(streams) => bus.streams = streams,
         Err(why) => bus.deaf = Some(format!("announcements cannot be received: {why}")),
     }
     bus
 }
 
-fn content(path: &Path, file: &KeyFile, wall: WallTime) -> Result<KeyContent, String> {
-    let membership = file.membership(wall);
-    membership.map_err(|error| format!("{}: {error}", path.display()))?;
-    let certificate = file.station().certificate();
+fn content(keyring: &Keyring, wall: WallTime) -> Result<KeyContent, String> {
+    let membership = keyring.membership();
+    let certificate = membership.station.certificate();
     let left_ns = certificate.not_after.nanos_since(wall);
-    let sending = file.sending(wall);
+    let Some(sending) = membership.keys.sending(wall) else {
+        let silent = "the key service does not answer".to_owned();
+        return Err(keyring.news(wall).map_or(silent, |news| news.to_string()));
+    };
     let tokens = |is_later: bool| {
-        let others = file.secrets().iter().filter(|it| it.token != sending.token);
+        let others = membership.keys.iter().filter(|it| it.token != sending.token);
         others.filter(|it| (it.from > wall) == is_later).map(|it| it.token.to_string()).collect()
     };
     Ok(KeyContent {
@@ -74,9 +77,9 @@ fn content(path: &Path, file: &KeyFile, wall: WallTime) -> Result<KeyContent, St
 fn listen(
     group: SocketAddr,
     options: &BusOptions,
-    file: Option<&KeyFile>,
+    keys: Option<&KeySet>,
 ) -> Result<Vec<Announced>, Box<dyn std::error::Error>> {
-    let (interface, keys) = (options.interface.clone(), file.map(KeyFile::key_set));
+    let interface = options.interface.clone();
     let socket =
         ReceiveSocket::open(&ReceiveOptions { interface, ..ReceiveOptions::at(group, BUFFER_BYTES) })?;
     let mut poller = Poller::new()?;
@@ -91,7 +94,7 @@ fn listen(
         let wall = clock::wall();
         for (received, bytes) in batch.iter_mut() {
             for datagram in bytes.chunks_mut(received.segment_bytes.max(1)) {
-                let Some((stream, protection)) = read(datagram, keys.as_ref(), wall) else { continue };
+                let Some((stream, protection)) = read(datagram, keys, wall) else { continue };
                 let kind = match &protection {
                     Protection::Clear { .. } => 0,
                     Protection::Secured { .. } => 1,
@@ -109,7 +112,7 @@ fn listen(
 }
 
 /// Reads an announcement; `None` for all else.
-fn read(datagram: &mut [u8], keys: Option<&keys::KeySet>, wall: WallTime) -> Option<(StreamId, Protection)> {
+fn read(datagram: &mut [u8], keys: Option<&KeySet>, wall: WallTime) -> Option<(StreamId, Protection)> {
     let Some(head) = SecuredHead::read(datagram) else {
         let Ok(Datagram::Announcement(it)) = Datagram::decode(datagram) else { return None };
         return Some((it.stream, Protection::Clear { name: it.name.to_string(), station: it.station }));

@@ -194,7 +194,7 @@ impl KeyService {
     fn look(&mut self, wall: WallTime, tell: &mut impl FnMut(ServiceEvent)) {
         let before = self.file.clone();
         if let Err(error) = self.follow().and_then(|()| self.rotate(wall)) {
-            self.next_look = self.next_look + RETRY_INTERVAL;
+            self.next_look += RETRY_INTERVAL;
             let error = error.to_string();
             if self.told.as_ref() != Some(&error) {
                 self.told = Some(error.clone());
@@ -250,7 +250,7 @@ impl KeyService {
         }
         let newest = self.file.schedule().secrets().iter().rev();
         let is_new = |token| !before.schedule().secrets().iter().any(|known| known.token == token);
-        let first = newest.filter(|secret| is_new(secret.token)).last();
+        let first = newest.rev().find(|secret| is_new(secret.token));
         for removed in self.file.removed().iter().filter(|removed| !before.removed().contains(removed)) {
             if let Some(secret) = first {
                 let member = removed.member.name.clone();

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_statement_is_in_three_tallies_unless_another_waits() {
         let mut stating = Stating::default();
-        let mut tallies = |stating: &mut Stating, count: usize| {
+        let tallies = |stating: &mut Stating, count: usize| {
             let mut told = Vec::new();
             for _ in 0..count {
                 stating.begin_tally(ROOM, ROOM, false);

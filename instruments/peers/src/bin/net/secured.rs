@@ -75,8 +75,11 @@ fn compare(case: &Case<'_>, clear: &Taken<Repeat>, secured: &Taken<Repeat>, alon
     case.row(secured.system, "bound", "/s", bound.iter().copied());
     case.row(secured.system, "loss_free_to_bound", "x", ratios(&encrypted, &bound));
     // Processor times say the same of each side, and are not disturbed by a reader that is kept waiting.
-    let sides: [(_, fn(&Run) -> f64); 2] =
-        [("cpu_bound_to_source", Run::source_cpu_ns), ("cpu_bound_to_reader", Run::reader_cpu_ns)];
+    type Cost = fn(&Run) -> f64;
+    let sides = [
+        ("cpu_bound_to_source", Run::source_cpu_ns as Cost),
+        ("cpu_bound_to_reader", Run::reader_cpu_ns as Cost),
+    ];
     for (metric, cost) in sides {
         let costs =
             |record: &Taken<Repeat>| record.runs.iter().map(|it| cost(&it.unpaced)).collect::<Vec<f64>>();

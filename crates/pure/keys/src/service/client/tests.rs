@@ -102,7 +102,7 @@ impl Network {
     }
 
     fn step(&mut self) {
-        self.now = self.now + STEP;
+        self.now += STEP;
         if !self.is_away {
             self.advance();
         }
