@@ -1001,7 +1001,7 @@ fn tell_refusal(event: &GateEvent, machine: &Receiver) {
             tracing::warn!(
                 "{} from {} begins unproven: its publisher did not answer, so that only clocks, to 15 min, tell it from a \
                  recording\n\
-                 let requests reach the publisher's report port (bus option ports=), or ignore this on one-way networks",
+                 let datagrams of readers reach the publisher's host; on a network of one direction this cannot be otherwise",
                 name(*stream),
                 from.ip()
             );
