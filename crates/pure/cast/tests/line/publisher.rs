@@ -43,6 +43,8 @@ pub(crate) struct Refusal {
 /// A command of the scene to a publisher.
 pub(crate) enum Command {
     Inject(f64),
+    /// Makes a signed statement.
+    State(Vec<u8>),
     /// Ends the epoch in order.
     Finish,
     /// Dies without a final tally.
@@ -239,7 +241,10 @@ impl Publisher {
             match (command, &mut self.sender) {
                 (Command::Inject(share), Some(sender)) => sender.handle(now, Input::Inject(share)),
                 (Command::Finish, Some(sender)) => sender.handle(now, Input::Finish),
-                (Command::Inject(_) | Command::Finish, None) => {}
+                (Command::State(statement), Some(sender)) => {
+                    sender.handle(now, Input::Statement(&statement));
+                }
+                (Command::Inject(_) | Command::State(_) | Command::Finish, None) => {}
                 (Command::Die, sender) => *sender = None,
                 (Command::Restart(restart), sender) => {
                     let Restart { mut config, feed } = *restart;

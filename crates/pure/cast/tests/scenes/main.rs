@@ -15,5 +15,6 @@ mod line;
 mod loss;
 mod selection;
 mod sockets;
+mod statements;
 mod versions;
 mod victim;
