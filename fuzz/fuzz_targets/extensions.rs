@@ -121,6 +121,7 @@ fn plain(kind: u8) -> Datagram<'static> {
             withheld: Vec::new(),
             skipped: Vec::new(),
             nonces: Vec::new(),
+            statement: Vec::new(),
         }),
         2 => Datagram::Descriptor(DescriptorPart {
             head,

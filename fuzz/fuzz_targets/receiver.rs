@@ -250,6 +250,7 @@ fn tally(head: Numbered, last: bool, total: u64, named: (u8, u8), next_ms: u16) 
         withheld: if range.end <= head.number { vec![withheld] } else { Vec::new() },
         skipped: if range.end <= head.position() { vec![skipped] } else { Vec::new() },
         nonces: Vec::new(),
+        statement: vec![named.0; usize::from(next_ms) % (wire::MAX_TALLY_STATEMENT_BYTES + 1)],
         head,
     }
 }

@@ -138,7 +138,7 @@ struct Ends {
 impl Ends {
     fn new() -> Self {
         let now = Instant::ORIGIN;
-        let gate = Gate::new(Arc::clone(&OURS.membership), now, BEGIN);
+        let gate = Gate::new(Arc::clone(&OURS.membership), now, BEGIN, 1);
         Self { now, gate, opener: ControlOpener::default() }
     }
 
