@@ -72,7 +72,7 @@ impl Digester {
     /// Elements before those already taken are ignored: an element is numbered once.
     ///
     /// Cost: a copy and a hash of the bytes, no allocation; `docs/protocol/proof.md` has the figures, measured by the
-    /// example `proof_speed` of the archive.
+    /// example `signed_archive` of the archive.
     ///
     /// # Panics
     /// If the bytes are no whole elements.
