@@ -70,7 +70,8 @@ def test_streams_and_accounts_are_lists_and_tables(shm: Place) -> None:
         subscriber = shm.joined("lab/shown", until_end=True)
         listed: Any = tc.streams(0.0, shm.publishers)
         assert isinstance(listed, list) and [it.name for it in listed] == ["lab/shown"]
-        assert Cells(listed._repr_html_()).texts[6:11] == ["lab/shown", "1", "float32", "1000", listed[0].station]
+        row = ["lab/shown", "1", "float32", "1000", listed[0].station, listed[0].reach, "clear"]
+        assert Cells(listed._repr_html_()).texts[7:14] == row
         publisher.send(np.zeros(5, "f4"))
         publisher.skip(2)
     list(subscriber)
