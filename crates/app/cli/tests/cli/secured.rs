@@ -46,7 +46,7 @@ fn told(output: &Output, words: &str) -> usize {
 }
 
 #[test]
-fn a_reader_with_keys_refuses_a_clear_stream_of_the_same_name_and_says_so_once() {
+fn a_reader_with_keys_refuses_a_clear_stream_of_the_same_name_and_says_so() {
     let scene = Scene::new();
     let _clear = publish(&scene.clear, "1h");
     let secured = publish(&scene.secured, "1h");
@@ -57,12 +57,14 @@ fn a_reader_with_keys_refuses_a_clear_stream_of_the_same_name_and_says_so_once()
     let read = ["sub", "lab/probe", "--json", "--start", "now", "--count", "3000", "--bus", &scene.secured];
     let output = run(&read);
     secured.signal(rustix::process::Signal::INT);
+    // Datagrams that come before the stream's description are told by its number, further ones by its name.
+    let refused = told(&output, "clear datagrams of stream ");
+    assert!((1..=2).contains(&refused), "{output:?}");
     assert_eq!(
-        told(&output, "clear datagrams of stream `lab/probe` from 127.0.0.1 are refused"),
-        1,
+        told(&output, "give its publisher the keys too (bus option keys=FILE)"),
+        refused,
         "{output:?}"
     );
-    assert_eq!(told(&output, "give its publisher the keys too (bus option keys=FILE)"), 1, "{output:?}");
     let lines = String::from_utf8(output.stdout).unwrap();
     let account: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert!(account["unauthentic"]["clear"].as_u64() > Some(0), "{account}");
