@@ -686,8 +686,11 @@ impl Gate {
 
     /// Returns whether an event is the first of its stream and reason.
     fn is_to_be_told(&mut self, stream: StreamId, reason: Unauthentic) -> bool {
-        let stream = if self.streams.contains_key(&stream) { stream } else { ANY_STREAM };
-        self.told.insert((stream, reason))
+        if self.streams.contains_key(&stream) {
+            return self.told.insert((stream, reason));
+        }
+        // It is not told again once it is known.
+        self.told.insert((ANY_STREAM, reason)) && self.told.insert((stream, reason))
     }
 }
 
