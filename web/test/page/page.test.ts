@@ -249,7 +249,8 @@ describe('plots', () => {
   test('that stand still leave the bar of a phone as it was', async () => {
     const page = await pages.open(fake.url, CHIRP, { viewport: { width: 390, height: 844 }, hasTouch: true });
     await drawn(page);
-    const bar = (): Promise<number> => page.locator('#stage').evaluate((stage) => stage.getBoundingClientRect().top - (document.querySelector('#sentence')?.clientHeight ?? 0));
+    // From the pace down to the plots: the sentence above it has as many lines as the bus has to say.
+    const bar = (): Promise<number> => page.locator('#stage').evaluate((stage) => stage.getBoundingClientRect().top - (document.querySelector('#pace')?.getBoundingClientRect().top ?? NaN));
     const before = await bar();
     await page.keyboard.press('Space');
     await until('the time', async () => /\d\d:\d\d/.test(await page.locator('#pace-text').innerText()));
