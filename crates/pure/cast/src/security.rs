@@ -19,6 +19,37 @@ use units::{Instant, WallTime};
 pub use control::{ControlOpener, ControlSealer};
 pub use gate::{Gate, GateEvent, GateStats, Passed};
 
+/// Field `destination` of a secured tally, with which its key varies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TallyFor {
+    /// Index of the destination.
+    pub(crate) index: u16,
+    /// Number of final tallies before this one that told the destination less; 0 in all other tallies.
+    pub(crate) revision: u16,
+}
+
+impl TallyFor {
+    /// Maximum number of destinations of a secured stream; the rest of the field is for the revision.
+    const MAX_DESTINATIONS: u16 = 4_096;
+
+    /// Returns the tallies for the destination with this index.
+    ///
+    /// # Panics
+    /// If there are more than 4,096 destinations.
+    pub(crate) fn destination(index: usize, revision: u16) -> Self {
+        let index = u16::try_from(index).ok().filter(|index| *index < Self::MAX_DESTINATIONS);
+        Self { index: index.expect("a stream has few destinations"), revision }
+    }
+
+    pub(crate) const fn from_code(code: u16) -> Self {
+        Self { index: code % Self::MAX_DESTINATIONS, revision: code / Self::MAX_DESTINATIONS }
+    }
+
+    pub(crate) const fn code(self) -> u16 {
+        self.index + self.revision * Self::MAX_DESTINATIONS
+    }
+}
+
 /// UTC as a machine knows it: by one moment, which its driver renews.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Utc {

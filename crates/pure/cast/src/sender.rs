@@ -28,6 +28,7 @@ mod tally_clock;
 
 use core::cmp::Ordering;
 use core::net::IpAddr;
+use core::ops::Range;
 use core::time::Duration;
 
 use ledger::Stage;
@@ -60,13 +61,17 @@ pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
 
 /// Maximum time that small blocks wait for more samples before they are sent.
 pub const DEFAULT_LINGER: Duration = Duration::from_millis(5);
-/// Number of copies of the final tally, sent under one number: no later datagram could repair its loss.
+/// Number of final tallies, sent under one number: no later datagram could repair its loss. Each tells what is known
+/// by then.
 const FINAL_TALLIES: u32 = 5;
 /// Pause between final tallies, so that one burst of loss does not take them all.
 const FINAL_TALLY_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of bytes queued in the machine itself; the rest stays in the ring, where lapped samples are
 /// counted.
 const QUEUE_BYTES: usize = 64 * 1024;
+
+/// Reason why no datagram is larger than its buffer.
+const FITS: &str = "everything was cut to the datagram's size";
 
 /// The sending side of a stream.
 #[derive(Debug)]
@@ -592,6 +597,7 @@ impl Sender {
         if left == FINAL_TALLIES {
             self.begin_tally(now, true);
         } else {
+            self.echoes.begin_repeated_tally();
             let paused = self.is_paused(now);
             let content = Content::Tally { last: true, paused, next_tally: Duration::ZERO };
             self.current = Some(Step { number, content, destination: 0 });
@@ -673,7 +679,7 @@ impl Sender {
         let data = Data { head, t0, clock, dtype, element_count, payload };
         let room = if self.securing.is_some() { room_before(Kind::Data) } else { 0 };
         let encoded = self.encoder.encode(&data, &mut buffer[room..]);
-        let plain_bytes = encoded.expect("everything was cut to the datagram's size");
+        let plain_bytes = encoded.expect(FITS);
         let Some(securing) = &self.securing else { return plain_bytes };
         let size_bytes = plain_bytes + secured_bytes(Kind::Data);
         securing.secure(Kind::Data, number, 0, &mut buffer[..size_bytes]);
@@ -744,38 +750,51 @@ impl Sender {
     /// Encodes a tally or descriptor, and secures it.
     fn encode(&mut self, step: &Step, buffer: &mut [u8]) -> usize {
         let buffer = &mut buffer[..self.min_buffer_bytes()];
-        let (kind, is_final) = match step.content {
-            Content::Tally { last, .. } => (Kind::Tally, last),
-            Content::Descriptor { .. } => (Kind::Descriptor, false),
-        };
-        let Some(securing) = &self.securing else { return self.encode_plain(step, buffer) };
-        if let Some(bytes) = securing.final_tally(step.destination).filter(|_| is_final) {
-            buffer[..bytes.len()].copy_from_slice(bytes);
-            return bytes.len();
-        }
-        let limit = buffer.len() - (secured_bytes(kind) - room_before(kind));
-        let plain_bytes = self.encode_plain(step, &mut buffer[room_before(kind)..limit]);
-        let secured = &mut buffer[..plain_bytes + secured_bytes(kind)];
-        securing.secure(kind, step.number, step.destination, secured);
-        if is_final && let Some(securing) = &mut self.securing {
-            securing.keep_final_tally(step.destination, secured);
-        }
-        secured.len()
-    }
-
-    fn encode_plain(&self, step: &Step, buffer: &mut [u8]) -> usize {
         let head = self.head.at(step.number, self.horizon);
-        let encoded = match &step.content {
+        match &step.content {
             Content::Tally { last, paused, next_tally } => {
                 let tally = self.tally(head, *next_tally, step.destination);
-                Tally { last: *last, paused: *paused, ..tally }.encode(buffer)
+                self.encode_tally(Tally { last: *last, paused: *paused, ..tally }, step.destination, buffer)
             }
             Content::Descriptor { part } => {
                 let part = self.descriptor.part(*part, head).expect("parts are counted");
-                part.encode(buffer)
+                let room = self.room(Kind::Descriptor, buffer.len());
+                let plain_bytes = part.encode(&mut buffer[room]).expect(FITS);
+                let Some(securing) = &self.securing else { return plain_bytes };
+                let size_bytes = plain_bytes + secured_bytes(Kind::Descriptor);
+                securing.secure(Kind::Descriptor, step.number, 0, &mut buffer[..size_bytes]);
+                size_bytes
             }
+        }
+    }
+
+    /// Encodes a tally for one destination, and secures it. No secured number has two contents: a final tally is
+    /// repeated byte for byte, or revised if there is more to tell.
+    fn encode_tally(&mut self, tally: Tally, destination: usize, buffer: &mut [u8]) -> usize {
+        let room = self.room(Kind::Tally, buffer.len());
+        let Some(securing) = &mut self.securing else {
+            return tally.encode(&mut buffer[room]).expect(FITS);
         };
-        encoded.expect("everything was cut to the datagram's size")
+        if tally.last
+            && let Some(bytes) = securing.final_tally(destination, &tally)
+        {
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            return bytes.len();
+        }
+        let size_bytes = tally.encode(&mut buffer[room]).expect(FITS) + secured_bytes(Kind::Tally);
+        let bytes = &mut buffer[..size_bytes];
+        if tally.last {
+            securing.secure_final_tally(destination, tally, bytes);
+        } else {
+            securing.secure(Kind::Tally, tally.head.number, destination, bytes);
+        }
+        size_bytes
+    }
+
+    /// Returns the place of a plain tally or descriptor in a buffer of this size.
+    fn room(&self, kind: Kind, buffer_bytes: usize) -> Range<usize> {
+        let secured = |bytes| if self.securing.is_some() { bytes } else { 0 };
+        secured(room_before(kind))..buffer_bytes - secured(secured_bytes(kind) - room_before(kind))
     }
 
     fn tally(&self, head: Numbered, next_tally: Duration, destination: usize) -> Tally {

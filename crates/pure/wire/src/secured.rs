@@ -40,7 +40,7 @@ pub struct SecuredHead {
     pub key_check: u32,
     /// Authenticated encryption.
     pub suite: Suite,
-    /// Index of the destination of a tally; 0 in other kinds.
+    /// Index of the destination of a tally, with the revision of a final one; 0 in other kinds.
     pub destination: u16,
     /// The sender's salt; zero in data and tallies, which do not carry it.
     pub salt: Salt,

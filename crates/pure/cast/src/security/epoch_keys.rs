@@ -8,8 +8,8 @@ use keys::{DatagramKey, GroupKey, GroupSecret, KeySet, Purpose, Salt, Stretch};
 use units::{Epoch, Instant, StreamId};
 use wire::{Kind, SecuredHead};
 
-use super::Unauthentic;
 use super::window::Window;
+use super::{TallyFor, Unauthentic};
 
 /// Silence at the known address after which new datagrams from another one move the epoch there.
 const MOVES_AFTER: Duration = Duration::from_secs(3);
@@ -30,6 +30,8 @@ pub(super) struct BelievedEpoch {
     /// The destination whose tallies are taken, and when the latest came: those for another would tell of losses that
     /// this reader has not had.
     destination: Option<(u16, Instant)>,
+    /// Revision of the final tally that was taken.
+    final_revision: Option<u16>,
 }
 
 /// Keys derived from one secret.
@@ -38,7 +40,7 @@ struct SecretKeys {
     secret: GroupSecret,
     group: GroupKey,
     stream: DatagramKey,
-    /// Key of the tallies for the latest destination.
+    /// Key of the tallies for the latest destination, by the field of that name.
     tally: Option<(u16, DatagramKey)>,
 }
 
@@ -98,11 +100,12 @@ impl BelievedEpoch {
             from,
             heard: now,
             destination: None,
+            final_revision: None,
         }
     }
 
     /// Opens a datagram in place if it is authentic and new; `None` for further copies of the final tally, which is
-    /// sent several times under one number.
+    /// sent several times under one number. A revised one is new.
     pub(super) fn open(
         &mut self,
         (now, from): (Instant, SocketAddr),
@@ -114,18 +117,27 @@ impl BelievedEpoch {
         if head.kind == Kind::Descriptor && head.salt != self.salt {
             return Err(Unauthentic::WrongSender);
         }
-        if head.kind == Kind::Tally && self.is_for_others(now, head.destination) {
+        let tally_for = TallyFor::from_code(head.destination);
+        if head.kind == Kind::Tally && self.is_for_others(now, tally_for.index) {
             return Err(Unauthentic::WrongSender);
         }
         let (to, stretch) = (place.1, self.stretch);
         let size_bytes = self.keys(secret).open(head, stretch, bytes, place)?;
         let is_highest = head.nonce >= self.window.next();
+        let is_final = is_final_tally(head, &bytes[to..to + size_bytes]);
         if !self.window.take(head.nonce) {
-            let is_copy = is_final_tally(head, &bytes[to..to + size_bytes]);
-            return if is_copy { Ok(None) } else { Err(Unauthentic::Replayed) };
+            if !is_final {
+                return Err(Unauthentic::Replayed);
+            }
+            if self.final_revision.is_none_or(|taken| tally_for.revision <= taken) {
+                return Ok(None);
+            }
+        }
+        if is_final {
+            self.final_revision = Some(tally_for.revision);
         }
         if head.kind == Kind::Tally {
-            self.destination = Some((head.destination, now));
+            self.destination = Some((tally_for.index, now));
         }
         Ok(Some(Opened { size_bytes, has_moved: is_highest && self.heard_from(now, from) }))
     }

@@ -31,6 +31,14 @@ impl Echoes {
         self.told = core::mem::take(&mut self.asked);
     }
 
+    /// Moves nonces that were asked meanwhile to the final tally, which is sent once more. Without any, it stays as it
+    /// was.
+    pub(super) fn begin_repeated_tally(&mut self) {
+        if !self.asked.is_empty() {
+            self.begin_tally();
+        }
+    }
+
     /// Returns the nonces that the tally repeats.
     pub(super) fn told(&self) -> &[Nonce] {
         &self.told

@@ -1,8 +1,8 @@
 //! Keys of a secured stream's datagrams, and the signature of its description.
 //!
 //! Every number encrypts one content only: data and descriptors are the same for all destinations, tallies have a key
-//! per destination, and the final tally is encrypted once per destination and its bytes are repeated. The secret may
-//! change between any two datagrams, because numbers and salt go on under the keys derived from it.
+//! per destination, and the bytes of the final tally are repeated; if it tells more than before, it has a further key.
+//! The secret may change between any two datagrams, because numbers and salt go on under the keys derived from it.
 //!
 //! Source: `docs/protocol/security.md`.
 
@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use keys::{DatagramKey, GroupKey, GroupSecret, Membership, Purpose, Salt, Stretch, TAG_BYTES};
 use units::{Epoch, Instant, StreamId, WallTime};
-use wire::{Description, Kind, SecuredHead, Security, secured_bytes};
+use wire::{DatagramTotals, Description, Kind, SecuredHead, Security, Tally, secured_bytes};
 
-use crate::security::Utc;
+use crate::security::{TallyFor, Utc};
 
 /// Interval at which a description is signed anew, well within the clock bound of readers.
 const SIGNED_EVERY: Duration = Duration::from_secs(60);
@@ -42,7 +42,15 @@ pub(super) struct Securing {
     destinations: usize,
     signed: Option<Instant>,
     /// The final tally for each destination once it was encrypted.
-    finals: Vec<Option<Vec<u8>>>,
+    finals: Vec<Option<FinalTally>>,
+}
+
+/// A final tally, which is repeated byte for byte as long as it tells everything.
+#[derive(Clone)]
+struct FinalTally {
+    tally: Tally,
+    revision: u16,
+    bytes: Vec<u8>,
 }
 
 /// The keys derived from the secret that is sent with.
@@ -50,6 +58,7 @@ struct SendingKeys {
     secret: GroupSecret,
     /// From then on nothing is sent with it.
     ends: Option<Instant>,
+    group: GroupKey,
     stream: DatagramKey,
     tallies: Vec<DatagramKey>,
 }
@@ -135,13 +144,12 @@ impl Securing {
 
     /// Secures the plain datagram that lies in `bytes` behind the room for its extension and before that for its tag.
     pub(super) fn secure(&self, kind: Kind, number: u64, destination: usize, bytes: &mut [u8]) {
-        let keys = self.keys.as_ref().expect("nothing is begun without a secret");
-        let (room, secret) = (room_before(kind), &keys.secret);
-        let mut head = SecuredHead::of_plain(&bytes[room..], secret);
-        debug_assert_eq!((head.kind, head.nonce), (kind, number), "the nonce is the number");
+        let keys = self.keys();
+        let mut head = head_of(kind, bytes, &keys.secret);
+        debug_assert_eq!(head.nonce, number, "the nonce is the number");
         let key = match kind {
             Kind::Tally => {
-                head.destination = u16::try_from(destination).expect("a stream has few destinations");
+                head.destination = TallyFor::destination(destination, 0).code();
                 &keys.tallies[destination]
             }
             Kind::Descriptor => {
@@ -156,29 +164,46 @@ impl Securing {
         head.secure(key, bytes);
     }
 
-    /// Returns the final tally for a destination if it was encrypted before.
-    pub(super) fn final_tally(&self, destination: usize) -> Option<&[u8]> {
-        self.finals[destination].as_deref()
+    /// Secures the final tally for a destination, which lies in `bytes` as in [`secure`](Self::secure), and keeps it.
+    pub(super) fn secure_final_tally(&mut self, destination: usize, tally: Tally, bytes: &mut [u8]) {
+        let revision = self.finals[destination].as_ref().map_or(0, |before| before.revision + 1);
+        let keys = self.keys();
+        let mut head = head_of(Kind::Tally, bytes, &keys.secret);
+        head.destination = TallyFor::destination(destination, revision).code();
+        // Its number has met the key of the revision before.
+        head.secure(&keys.group.derive(Purpose::Tally(self.stretch, head.destination)), bytes);
+        self.finals[destination] = Some(FinalTally { tally, revision, bytes: bytes.to_vec() });
     }
 
-    /// Keeps the final tally for a destination: it is repeated byte for byte.
-    pub(super) fn keep_final_tally(&mut self, destination: usize, bytes: &[u8]) {
-        self.finals[destination] = Some(bytes.to_vec());
+    /// Returns the final tally for a destination if it was encrypted before and tells as much as this one.
+    pub(super) fn final_tally(&self, destination: usize, tally: &Tally) -> Option<&[u8]> {
+        let before = self.finals[destination].as_ref()?;
+        before.tells_as_much_as(tally).then_some(&before.bytes)
+    }
+
+    fn keys(&self) -> &SendingKeys {
+        self.keys.as_ref().expect("nothing is begun without a secret")
+    }
+}
+
+impl FinalTally {
+    /// Returns whether another final tally has no further losses or nonces. Each copy changes the count of bytes.
+    fn tells_as_much_as(&self, other: &Tally) -> bool {
+        let counts = |tally: &Tally| DatagramTotals { bytes: 0, ..tally.totals.datagrams };
+        (counts(&self.tally), &self.tally.nonces) == (counts(other), &other.nonces)
     }
 }
 
 impl SendingKeys {
     fn new(secret: &GroupSecret, salt: Salt, stretch: Stretch, destinations: usize) -> Self {
         let group = GroupKey::new(secret, salt);
-        let tally = |index| {
-            let index = u16::try_from(index).expect("a stream has few destinations");
-            group.derive(Purpose::Tally(stretch, index))
-        };
+        let tally = |index| group.derive(Purpose::Tally(stretch, TallyFor::destination(index, 0).code()));
         Self {
             secret: secret.clone(),
             ends: None,
             stream: group.derive(Purpose::Stream(stretch)),
             tallies: (0..destinations).map(tally).collect(),
+            group,
         }
     }
 }
@@ -188,6 +213,13 @@ impl fmt::Debug for Securing {
         let token = self.keys.as_ref().map(|keys| keys.secret.token);
         formatter.debug_struct("Securing").field("token", &token).finish_non_exhaustive()
     }
+}
+
+/// Returns the head of the plain datagram that lies in `bytes` behind the room for its extension.
+fn head_of(kind: Kind, bytes: &[u8], secret: &GroupSecret) -> SecuredHead {
+    let head = SecuredHead::of_plain(&bytes[room_before(kind)..], secret);
+    debug_assert_eq!(head.kind, kind, "the room is as large as its kind needs");
+    head
 }
 
 /// Returns the room before a plain datagram for its extension. Units: bytes.

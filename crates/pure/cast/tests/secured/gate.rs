@@ -1,22 +1,24 @@
-//! A gate alone: parts of earlier signatures, and tallies for other destinations.
+//! A gate between a publisher and a receiver: parts of earlier signatures, tallies for other destinations, final tallies,
+//! and readers that join.
 
 use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cast::Sender;
-use cast::receive::ReceiverStats;
+use cast::receive::{self, Event, ReaderIdentity, ReceiverStats};
 use cast::secure::{Gate, GateEvent, Passed, UnauthenticCounts};
 use cast::send::{Input, Output, SenderConfig};
+use cast::{Receiver, Sender};
 use keys::{Membership, Suite};
-use ledger::Stage;
+use ledger::{Account, AccountState, LedgerConfig, Stage};
 use sample::{Channel, Schema};
 use units::{Epoch, Instant, ReaderId, WallTime};
 use wire::{Datagram, Kind, Nonce, Numbered, Request, SecuredHead, Wanted};
 
 use crate::laboratory::{Laboratory, wall};
-use crate::nodes::config;
+use crate::nodes::{config, take};
 
 const EPOCH: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
 
@@ -288,4 +290,169 @@ fn what_does_not_get_past_the_gate_is_in_the_counters_of_its_socket() {
     let counted = gate.with_refused(ReceiverStats { datagrams: 1, ..Default::default() });
     let expected = ReceiverStats { datagrams: 4, malformed: 1, undescribed: 1, ..Default::default() };
     assert_eq!((counted, gate.stats().unauthentic.replayed), (expected, 1));
+}
+
+/// A receiver behind its gate.
+struct Reader {
+    gate: Gate,
+    receiver: Receiver,
+    accounts: Vec<Account>,
+    /// Pairs of epochs of which it was told that they share a name.
+    two_publishers: Vec<(Epoch, Epoch)>,
+}
+
+impl Reader {
+    fn new(membership: &Arc<Membership>, now: Instant) -> Self {
+        let identity = ReaderIdentity { id: ReaderId(7), name: "reader".to_owned(), receive_buffer_bytes: 0 };
+        Self {
+            gate: Gate::new(Arc::clone(membership), now, wall(now), 1),
+            receiver: Receiver::new(identity, LedgerConfig::default(), 7),
+            accounts: Vec::new(),
+            two_publishers: Vec::new(),
+        }
+    }
+
+    fn hears(&mut self, now: Instant, bytes: &[u8], from: SocketAddr) {
+        let (mut bytes, segment_bytes) = (bytes.to_vec(), bytes.len());
+        let Self { gate, receiver, .. } = self;
+        gate.pass(now, &mut bytes, segment_bytes, from, &mut |passed| take(receiver, now, passed));
+    }
+
+    /// Returns what it sends at `now`, with its destinations.
+    fn sends(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
+        let Self { gate, receiver, accounts, two_publishers } = self;
+        gate.advance(now, &mut |passed| take(receiver, now, passed));
+        receiver.handle(now, receive::Input::Advance);
+        let (mut sent, mut buffer) = (Vec::new(), [0; 2_048]);
+        loop {
+            match receiver.poll(now, &mut buffer) {
+                receive::Output::Transmit { to, size_bytes } => {
+                    sent.push((to, buffer[..size_bytes].to_vec()))
+                }
+                receive::Output::Event(Event::Ended { account, .. }) => accounts.push(account),
+                receive::Output::Event(Event::TwoPublishers { winner, other, .. }) => {
+                    two_publishers.push((winner, other));
+                }
+                receive::Output::Event(_) => {}
+                receive::Output::Idle { .. } => {
+                    receiver.check().unwrap();
+                    return sent;
+                }
+            }
+        }
+    }
+}
+
+/// Hands over what a reader sent.
+fn answer(sender: &mut Sender, now: Instant, bytes: &[u8]) {
+    match Datagram::decode(bytes).unwrap() {
+        Datagram::Request(request) => sender.handle(now, Input::Request(&request)),
+        Datagram::Report(report) => {
+            let (from, size_bytes) = (from().ip(), bytes.len());
+            sender.handle(now, Input::Report { report: &report, from, size_bytes });
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_loss_reported_after_the_first_final_tally_is_in_every_account_at_its_stage() {
+    let (membership, config) = member();
+    let mut sender = Sender::new(config, 1, at(0)).unwrap();
+    let mut readers = [0, 1].map(|destination| (destination, Reader::new(&membership, at(0))));
+    let (mut kept_back, mut ended, mut nonces) = (None, None, BTreeMap::new());
+    let mut finals = BTreeSet::new();
+    for millis in 0..8_000 {
+        let now = at(millis);
+        match millis {
+            100..150 => {
+                let (first_index, t0) =
+                    (10 * (millis - 100), WallTime::from_nanos(millis as i64 * 1_000_000));
+                sender.handle(now, Input::Samples { first_index, t0, bytes: &[0; 40] });
+            }
+            150 => sender.handle(now, Input::Finish),
+            _ => {}
+        }
+        if ended.is_some_and(|ended| millis == ended + 5) {
+            let (number, size_bytes) = kept_back.unwrap();
+            for destination in 0..2 {
+                let stage = Stage::SenderQdisc;
+                sender.handle(now, Input::Refused { destination, number, stage, size_bytes });
+            }
+        }
+        for (destinations, bytes) in sent(&mut sender, now..at(millis + 1)) {
+            let head = SecuredHead::read(&bytes).unwrap();
+            let first = nonces.entry((head.destination, head.nonce)).or_insert_with(|| bytes.clone());
+            assert_eq!(*first, bytes, "one nonce encrypts two contents");
+            if sender.has_told_end() && head.kind == Kind::Tally {
+                ended.get_or_insert(millis);
+                finals.insert(bytes.clone());
+            }
+            if head.kind == Kind::Data
+                && kept_back.is_none_or(|(number, _)| number == head.nonce)
+                && millis > 110
+            {
+                // The host drops it, and says so late.
+                kept_back = Some((head.nonce, bytes.len()));
+                continue;
+            }
+            for (destination, reader) in &mut readers {
+                if destinations.contains(destination) {
+                    reader.hears(now, &bytes, from());
+                }
+            }
+        }
+        readers.iter_mut().for_each(|(_, reader)| drop(reader.sends(now)));
+    }
+    assert!(sender.is_finished());
+    assert_eq!(finals.len(), 4, "two for each destination, of five copies");
+    for (_, reader) in &readers {
+        let [account] = &reader.accounts[..] else { panic!("{:?}", reader.accounts) };
+        assert_eq!(account.state, AccountState::Closed);
+        let rows = account.datagrams.as_ref().unwrap();
+        let lost = (rows.lost[Stage::SenderQdisc], rows.lost.total(), rows.unexplained);
+        assert_eq!(lost, (1, 1, 0), "{account:?}");
+        let stats = reader.gate.stats();
+        assert_eq!((stats.unauthentic, stats.repeated), (UnauthenticCounts::default(), 3));
+    }
+}
+
+#[test]
+fn a_reader_joins_a_stream_that_ends_as_soon_as_it_is_heard() {
+    let (membership, config) = hearing_member();
+    let mut sender = Sender::new(config, 1, at(0)).unwrap();
+    let mut reader = Reader::new(&membership, at(0));
+    let mut asked: Option<(u64, Vec<u8>)> = None;
+    let (mut heard, mut ended, mut has_asked) = (None, None, false);
+    for millis in 0..5_000 {
+        let now = at(millis);
+        if millis < 1_000 {
+            let (first_index, t0) = (10 * millis, WallTime::from_nanos(millis as i64 * 1_000_000));
+            sender.handle(now, Input::Samples { first_index, t0, bytes: &[0; 40] });
+        }
+        if heard.is_some_and(|heard| millis == heard + 5) {
+            sender.handle(now, Input::Finish);
+        }
+        if let Some((_, request)) = asked.take_if(|(due, _)| *due <= millis) {
+            let is_first = !core::mem::replace(&mut has_asked, true);
+            assert!(!is_first || sender.has_told_end(), "between two copies of the final tally");
+            answer(&mut sender, now, &request);
+        }
+        for (destinations, bytes) in sent(&mut sender, now..at(millis + 1)) {
+            let kind = SecuredHead::read(&bytes).unwrap().kind;
+            if millis >= 990 && destinations.contains(&0) && (heard.is_some() || kind == Kind::Descriptor) {
+                heard.get_or_insert(millis);
+                reader.hears(now, &bytes, from());
+            }
+        }
+        for (_, request) in reader.sends(now) {
+            asked.get_or_insert((millis + 10, request));
+        }
+        if !reader.accounts.is_empty() {
+            ended.get_or_insert(millis);
+        }
+    }
+    let waited = ended.unwrap() - heard.unwrap();
+    assert!(waited <= 100, "{waited} ms");
+    assert_eq!((reader.gate.stats().unconfirmed_epochs, reader.accounts[0].state), (0, AccountState::Closed));
 }

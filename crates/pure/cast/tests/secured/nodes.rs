@@ -317,7 +317,7 @@ impl Reader {
 }
 
 /// Hands over to a receiver what a gate passes.
-fn take(receiver: &mut Receiver, now: Instant, passed: Passed<'_>) {
+pub(crate) fn take(receiver: &mut Receiver, now: Instant, passed: Passed<'_>) {
     let input = match passed {
         Passed::Train { bytes, segment_bytes, from } => {
             receive::Input::Train(receive::Train { bytes, segment_bytes, from, drops: None })
