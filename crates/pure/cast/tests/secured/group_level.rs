@@ -9,7 +9,10 @@ use units::{Epoch, Instant};
 use wire::Kind;
 
 use crate::laboratory::{Laboratory, wall};
-use crate::nodes::{ATTACKER, Attacker, Change, GROUP, PUBLISHER, Part, Publisher, READER, Reader, config};
+use crate::nodes::{
+    ATTACKER, Attacker, BLOCK_SAMPLES, Change, GROUP, PUBLISHER, Part, Publisher, READER, Reader, config,
+    with_interval,
+};
 
 const EPOCH: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
 
@@ -97,31 +100,50 @@ fn forgeries_and_replays_change_nothing_that_either_end_sees() {
     }
 }
 
+/// 100,000 datagrams/s, of which every fifth is overtaken by up to ten others; each secret is sent with for 25 of them.
+/// `TALLYCAST_SEEDS` counts as for forgeries: the 2,000 of the suite make 10,000 rotations.
 #[test]
 fn a_thousand_rotations_lose_nothing_and_refuse_nothing() {
+    const INTERVAL: Duration = Duration::from_micros(10);
+    const DATAGRAMS: u64 = 25;
+    let rotations = (scenes() * 100).max(1_000);
     let mut laboratory = Laboratory::new(3, Suite::Aes256Gcm);
+    // The reader has joined by the first.
+    let due =
+        |rotation: u64| at(150) + INTERVAL * u32::try_from(rotation.saturating_sub(1) * DATAGRAMS).unwrap();
+    let end = due(rotations + 1);
     // Each secret is distributed before its time, to the reader and to the publisher, and an old one is kept for some.
-    let secrets: Vec<_> =
-        (0..1_001_u32).map(|token| laboratory.secret(token, wall(at(u64::from(token) * 2)))).collect();
-    let member = |laboratory: &mut Laboratory, now: usize| {
-        laboratory.member(&secrets[now.saturating_sub(3)..(now + 3).min(1_001)])
+    let secrets: Vec<_> = (0..=rotations)
+        .map(|token| laboratory.secret(u32::try_from(token).unwrap(), wall(due(token))))
+        .collect();
+    let mut member = |now: usize| {
+        let membership = laboratory.member(&secrets[now.saturating_sub(3)..(now + 3).min(secrets.len())]);
+        (now, membership)
     };
-    let first = member(&mut laboratory, 0);
-    let config = config(&mut laboratory, &first, EPOCH, at(0));
-    let mut publisher_part = Publisher::new(&first, config, at(2_000));
-    let mut reader_part = Reader::new(&mut laboratory, &first);
-    for now in 1..1_001 {
-        let membership = member(&mut laboratory, now);
-        let due = at(now as u64 * 2);
-        publisher_part = publisher_part.changes(due, Change::Membership(Arc::clone(&membership)));
-        reader_part = reader_part.gets(due, membership);
+    let members: Vec<_> = (0..secrets.len()).map(&mut member).collect();
+    let config = with_interval(config(&mut laboratory, &members[0].1, EPOCH, at(0)), INTERVAL);
+    let mut publisher_part = Publisher::new(&members[0].1, config, end);
+    let mut reader_part = Reader::new(&mut laboratory, &members[0].1);
+    for (now, membership) in &members[1..] {
+        let due = due(*now as u64);
+        publisher_part = publisher_part.changes(due, Change::Membership(Arc::clone(membership)));
+        reader_part = reader_part.gets(due, Arc::clone(membership));
     }
     let attacker = Attacker::new(1, 0, &foreign(1, Suite::Aes256Gcm));
-    let mut network = scene(publisher_part, reader_part, attacker, Link::ideal());
-    network.run_until(at(6_000));
+    let mut network = scene(publisher_part, reader_part, attacker, Link::lan().reorder(0.2, INTERVAL * 10));
+    // Overtaken datagrams below the number at which the account begins are refused.
+    network.run_until(due(1));
+    let joined = reader(&network).gate.stats().unauthentic;
+    network.run_until(end + Duration::from_secs(5));
     let reader = reader(&network);
-    assert_eq!((reader.delivered, reader.ended), (20_000, 1));
-    assert_eq!(reader.gate.stats().unauthentic.total(), 0);
+    assert!(reader.delivered > rotations * DATAGRAMS * BLOCK_SAMPLES, "{}", reader.delivered);
+    assert_eq!((reader.missing, reader.ended), (0, 1));
+    assert!(
+        reader.overtaken > rotations,
+        "{} datagrams were overtaken by a newer secret's",
+        reader.overtaken
+    );
+    assert_eq!(reader.gate.stats().unauthentic, joined);
     assert_eq!(publisher(&network).unauthentic.total(), 0);
 }
 

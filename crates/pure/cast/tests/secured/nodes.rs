@@ -2,14 +2,14 @@
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use cast::receive::{self, Event, ReaderIdentity};
-use cast::secure::{ControlOpener, ControlSealer, Gate, Passed, UnauthenticCounts};
+use cast::secure::{ControlOpener, ControlSealer, Gate, GateEvent, Passed, UnauthenticCounts};
 use cast::send::{self, Beginning, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
-use keys::Membership;
+use keys::{Membership, Token};
 use ledger::LedgerConfig;
 use sample::{Channel, Dtype, Schema};
 use sim::{Address, Arrival, Group, Node, NodeId, Socket};
@@ -22,9 +22,11 @@ pub(crate) const GROUP: Group = Group(1);
 pub(crate) const PUBLISHER: NodeId = NodeId(0);
 pub(crate) const READER: NodeId = NodeId(1);
 pub(crate) const ATTACKER: NodeId = NodeId(2);
-/// Interval of the publisher's blocks, each of which fills a datagram.
-const BLOCK_INTERVAL: Duration = Duration::from_millis(1);
-const BLOCK_SAMPLES: u64 = 10;
+/// No node: the publisher's address once it has moved.
+const MOVED: NodeId = NodeId(9);
+/// Samples of the publisher's blocks, each of which makes a datagram.
+pub(crate) const BLOCK_SAMPLES: u64 = 10;
+/// Rate of the samples, if a scene has no other.
 const HZ: u32 = 10_000;
 
 pub(crate) enum Part {
@@ -37,11 +39,13 @@ pub(crate) struct Publisher {
     membership: Arc<Membership>,
     sender: Sender,
     opener: ControlOpener,
+    clock: HostClock,
+    rate: SampleRate,
     next_block: Instant,
     next_index: u64,
     end: Instant,
-    /// Memberships and epochs to come.
-    changes: Vec<(Instant, Change)>,
+    /// Memberships, epochs and clocks to come.
+    changes: VecDeque<(Instant, Change)>,
     buffer: Vec<u8>,
     pub(crate) unauthentic: UnauthenticCounts,
     pub(crate) reports: u64,
@@ -53,6 +57,21 @@ pub(crate) enum Change {
     Membership(Arc<Membership>),
     /// A restart with other keys.
     Restart(Box<SenderConfig>),
+    /// UTC of the host is set to differ by this from the scene's. Units: nanoseconds.
+    Clock(i64),
+}
+
+/// A host's UTC, which may be wrong.
+#[derive(Clone, Copy, Default)]
+struct HostClock {
+    /// Difference to the scene's. Units: nanoseconds.
+    ahead_ns: i64,
+}
+
+impl HostClock {
+    fn at(self, now: Instant) -> WallTime {
+        wall(now).offset(self.ahead_ns)
+    }
 }
 
 /// A check that no key encrypts two contents under one nonce.
@@ -66,8 +85,17 @@ pub(crate) struct Reader {
     pub(crate) gate: Gate,
     pub(crate) receiver: Receiver,
     sealer: ControlSealer,
-    memberships: Vec<(Instant, Arc<Membership>)>,
+    clock: HostClock,
+    memberships: VecDeque<(Instant, Arc<Membership>)>,
+    /// From then on the publisher sends from another address.
+    moves: Option<Instant>,
+    pub(crate) events: Vec<GateEvent>,
+    /// The newest secret of a datagram that arrived, and the number of later ones with older secrets.
+    pub(crate) newest: Token,
+    pub(crate) overtaken: u64,
     pub(crate) delivered: u64,
+    /// Samples that ended accounts miss, explained or not.
+    pub(crate) missing: u64,
     pub(crate) accounts: Vec<String>,
     pub(crate) ended: u64,
     nonces: Nonces,
@@ -94,6 +122,14 @@ pub(crate) fn description() -> Description {
         station: "daq".to_owned(),
         unknown: sample::UnknownEntries::new(),
     }
+}
+
+/// Lets a publisher send a block of samples in every interval of this length, and at once.
+pub(crate) fn with_interval(mut config: SenderConfig, interval: Duration) -> SenderConfig {
+    let hz = u128::from(BLOCK_SAMPLES) * 1_000_000_000 / interval.as_nanos();
+    config.description.schema.rate = SampleRate::hz(u32::try_from(hz).unwrap()).unwrap();
+    config.pacing = Pacing::Unlimited { train: 1 };
+    config
 }
 
 /// The configuration of a publisher without keys.
@@ -143,16 +179,20 @@ impl Nonces {
 impl Publisher {
     pub(crate) fn new(membership: &Arc<Membership>, config: SenderConfig, end: Instant) -> Self {
         let now = Instant::ORIGIN;
+        let ahead_ns = config.security.as_ref().map_or(0, |security| security.wall.nanos_since(wall(now)));
+        let rate = config.description.schema.rate;
         let sender = Sender::new(config, 1, now).unwrap();
         Self {
             membership: Arc::clone(membership),
             buffer: vec![0; sender.train_bytes()],
             sender,
             opener: ControlOpener::default(),
+            clock: HostClock { ahead_ns },
+            rate,
             next_block: now,
             next_index: 0,
             end,
-            changes: Vec::new(),
+            changes: VecDeque::new(),
             unauthentic: UnauthenticCounts::default(),
             reports: 0,
             nonces: Nonces::default(),
@@ -160,13 +200,18 @@ impl Publisher {
     }
 
     pub(crate) fn changes(mut self, at: Instant, change: Change) -> Self {
-        self.changes.push((at, change));
+        self.changes.push_back((at, change));
         self
+    }
+
+    /// Returns UTC of its host.
+    pub(crate) fn wall(&self, now: Instant) -> WallTime {
+        self.clock.at(now)
     }
 
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let mut bytes = arrival.bytes.to_vec();
-        let size_bytes = match self.opener.open(&self.membership.keys, wall(now), &mut bytes) {
+        let size_bytes = match self.opener.open(&self.membership.keys, self.wall(now), &mut bytes) {
             Ok(size_bytes) => size_bytes,
             Err(reason) => return self.unauthentic.count(reason, 1),
         };
@@ -181,13 +226,22 @@ impl Publisher {
         }
     }
 
+    /// Takes up its membership, and UTC of its host.
+    fn adopt(&mut self, now: Instant) {
+        let (membership, wall) = (&self.membership, self.wall(now));
+        self.sender.handle(now, send::Input::Membership { membership, wall });
+    }
+
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
-        while self.changes.first().is_some_and(|(at, _)| *at <= now) {
-            match self.changes.remove(0).1 {
+        while let Some((_, change)) = self.changes.pop_front_if(|(at, _)| *at <= now) {
+            match change {
                 Change::Membership(membership) => {
-                    self.sender
-                        .handle(now, send::Input::Membership { membership: &membership, wall: wall(now) });
                     self.membership = membership;
+                    self.adopt(now);
+                }
+                Change::Clock(ahead_ns) => {
+                    self.clock = HostClock { ahead_ns };
+                    self.adopt(now);
                 }
                 Change::Restart(config) => {
                     let mut config = *config;
@@ -202,11 +256,10 @@ impl Publisher {
             let bytes: Vec<u8> = (first_index..first_index + BLOCK_SAMPLES)
                 .flat_map(|index| u32::try_from(index).unwrap().to_le_bytes())
                 .collect();
-            let rate = SampleRate::hz(HZ).unwrap();
-            let t0 = rate.time_of(first_index, 0, WallTime::from_nanos(0));
+            let t0 = self.rate.time_of(first_index, 0, WallTime::from_nanos(0));
             self.sender.handle(now, send::Input::Samples { first_index, t0, bytes: &bytes });
             self.next_index += BLOCK_SAMPLES;
-            self.next_block += BLOCK_INTERVAL;
+            self.next_block += self.rate.duration_of(BLOCK_SAMPLES);
         }
         if self.next_block >= self.end {
             self.sender.handle(now, send::Input::Finish);
@@ -230,7 +283,7 @@ impl Publisher {
                 send::Output::Event(_) => {}
                 send::Output::Idle { deadline } => {
                     let block = (self.next_block < self.end).then_some(self.next_block);
-                    let change = self.changes.first().map(|(at, _)| *at);
+                    let change = self.changes.front().map(|(at, _)| *at);
                     return [deadline, block, change].into_iter().flatten().min();
                 }
             }
@@ -240,15 +293,32 @@ impl Publisher {
 
 impl Reader {
     pub(crate) fn new(laboratory: &mut Laboratory, membership: &Arc<Membership>) -> Self {
+        Self::with_clock(laboratory, membership, 0)
+    }
+
+    /// Creates a reader whose UTC differs by `ahead_ns` from the scene's.
+    pub(crate) fn with_clock(
+        laboratory: &mut Laboratory,
+        membership: &Arc<Membership>,
+        ahead_ns: i64,
+    ) -> Self {
         let identity = ReaderIdentity { id: ReaderId(7), name: "reader".to_owned(), receive_buffer_bytes: 0 };
-        let (now, salt) = (Instant::ORIGIN, laboratory.salt());
+        let (now, salt, clock) = (Instant::ORIGIN, laboratory.salt(), HostClock { ahead_ns });
+        // It need not learn how far datagrams overtake each other.
+        let ledger = LedgerConfig { reorder_count: 64, ..LedgerConfig::default() };
         Self {
-            gate: Gate::new(Arc::clone(membership), now, wall(now), 0x6e6f_6e63_6573),
-            receiver: Receiver::new(identity, LedgerConfig::default(), 7),
-            sealer: ControlSealer::new(membership, salt, wall(now)),
+            gate: Gate::new(Arc::clone(membership), now, clock.at(now), 0x6e6f_6e63_6573),
+            receiver: Receiver::new(identity, ledger, 7),
+            sealer: ControlSealer::new(membership, salt, clock.at(now)),
             membership: Arc::clone(membership),
-            memberships: Vec::new(),
+            clock,
+            memberships: VecDeque::new(),
+            moves: None,
+            events: Vec::new(),
+            newest: Token(0),
+            overtaken: 0,
             delivered: 0,
+            missing: 0,
             accounts: Vec::new(),
             ended: 0,
             nonces: Nonces::default(),
@@ -256,41 +326,60 @@ impl Reader {
     }
 
     pub(crate) fn gets(mut self, at: Instant, membership: Arc<Membership>) -> Self {
-        self.memberships.push((at, membership));
+        self.memberships.push_back((at, membership));
         self
+    }
+
+    /// Sees the publisher at another address from `at` on, and does not reach it at the first one.
+    pub(crate) fn sees_a_move(mut self, at: Instant) -> Self {
+        self.moves = Some(at);
+        self
+    }
+
+    /// Returns the address of the publisher.
+    fn publisher_address(&self, now: Instant) -> SocketAddr {
+        address(if self.moves.is_some_and(|at| now >= at) { MOVED } else { PUBLISHER })
     }
 
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let mut bytes = arrival.bytes.to_vec();
         let segment_bytes = bytes.len().max(1);
-        let Self { gate, receiver, .. } = self;
         // An attacker writes any source address.
-        let from =
-            if arrival.from == ATTACKER && bytes.len().is_multiple_of(2) { PUBLISHER } else { arrival.from };
-        gate.pass(now, &mut bytes, segment_bytes, address(from), &mut |passed| take(receiver, now, passed));
-        while gate.next_event().is_some() {}
+        let is_publisher = arrival.from == PUBLISHER || bytes.len().is_multiple_of(2);
+        let from = if is_publisher { self.publisher_address(now) } else { address(arrival.from) };
+        if let Some(head) = SecuredHead::read(&bytes).filter(|_| arrival.from == PUBLISHER) {
+            self.overtaken += u64::from(head.token < self.newest);
+            self.newest = self.newest.max(head.token);
+        }
+        let Self { gate, receiver, .. } = self;
+        gate.pass(now, &mut bytes, segment_bytes, from, &mut |passed| take(receiver, now, passed));
+        self.events.extend(core::iter::from_fn(|| gate.next_event()));
         receiver.check().unwrap();
     }
 
     fn advance(&mut self, now: Instant) {
         let Self { gate, receiver, .. } = self;
         gate.advance(now, &mut |passed| take(receiver, now, passed));
+        self.events.extend(core::iter::from_fn(|| gate.next_event()));
         receiver.handle(now, receive::Input::Advance);
     }
 
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
-        while self.memberships.first().is_some_and(|(at, _)| *at <= now) {
-            self.membership = self.memberships.remove(0).1;
-            self.gate.adopt(now, &self.membership, wall(now));
-            self.sealer.renew(&self.membership, wall(now), keys::Salt([0xee; 16]));
+        let wall = self.clock.at(now);
+        while let Some((_, membership)) = self.memberships.pop_front_if(|(at, _)| *at <= now) {
+            self.membership = membership;
+            self.gate.adopt(now, &self.membership, wall);
+            self.sealer.renew(&self.membership, wall, keys::Salt([0xee; 16]));
         }
-        let mut buffer = [0; 2_048];
+        let (mut buffer, publisher) = ([0; 2_048], self.publisher_address(now));
         loop {
             match self.receiver.poll(now, &mut buffer) {
-                receive::Output::Transmit { size_bytes, .. } => {
-                    let size_bytes = self.sealer.seal(wall(now), &mut buffer, size_bytes).unwrap();
+                receive::Output::Transmit { to, size_bytes } => {
+                    let size_bytes = self.sealer.seal(wall, &mut buffer, size_bytes).unwrap();
                     self.nonces.see(&buffer[..size_bytes]);
-                    socket.send(Address::Node(PUBLISHER), &buffer[..size_bytes]);
+                    if to == publisher {
+                        socket.send(Address::Node(PUBLISHER), &buffer[..size_bytes]);
+                    }
                     socket.send(Address::Node(ATTACKER), &buffer[..size_bytes]);
                 }
                 receive::Output::Event(Event::Block { block, dtype, .. }) => {
@@ -303,11 +392,13 @@ impl Reader {
                 }
                 receive::Output::Event(Event::Ended { account, .. }) => {
                     self.ended += 1;
+                    let rows = &account.elements;
+                    self.missing += rows.next - rows.first - rows.delivered;
                     self.accounts.push(format!("{account:?}"));
                 }
                 receive::Output::Event(_) => {}
                 receive::Output::Idle { deadline } => {
-                    let next = self.memberships.first().map(|(at, _)| *at);
+                    let next = self.memberships.front().map(|(at, _)| *at);
                     let deadlines = [deadline.filter(|at| *at > now), next, self.gate.deadline()];
                     return deadlines.into_iter().flatten().min();
                 }
