@@ -14,9 +14,9 @@ use crate::nodes::{
     with_interval,
 };
 
-const EPOCH: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
+pub(crate) const EPOCH: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
 
-fn at(millis: u64) -> Instant {
+pub(crate) fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
@@ -31,7 +31,7 @@ fn lossy(share_percent: u64) -> Link {
     })
 }
 
-fn scene(publisher: Publisher, reader: Reader, attacker: Attacker, down: Link) -> Network<Part> {
+pub(crate) fn scene(publisher: Publisher, reader: Reader, attacker: Attacker, down: Link) -> Network<Part> {
     let mut network = Network::new(1);
     let port = |down| Port { down, ..Port::default() };
     network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
@@ -41,12 +41,12 @@ fn scene(publisher: Publisher, reader: Reader, attacker: Attacker, down: Link) -
     network
 }
 
-fn reader(network: &Network<Part>) -> &Reader {
+pub(crate) fn reader(network: &Network<Part>) -> &Reader {
     let Part::Reader(reader) = network.node(READER) else { unreachable!() };
     reader
 }
 
-fn publisher(network: &Network<Part>) -> &Publisher {
+pub(crate) fn publisher(network: &Network<Part>) -> &Publisher {
     let Part::Publisher(publisher) = network.node(PUBLISHER) else { unreachable!() };
     publisher
 }
@@ -85,7 +85,7 @@ fn outcome(seed: u64, forgeries_per_datagram: u64) -> (Vec<String>, String, u64,
     (reader.accounts.clone(), format!("{:?}", reader.receiver.stats()), reader.delivered, publisher.reports)
 }
 
-fn foreign(seed: u64, suite: Suite) -> Arc<Membership> {
+pub(crate) fn foreign(seed: u64, suite: Suite) -> Arc<Membership> {
     let mut laboratory = Laboratory::new(seed + 1_000_000, suite);
     let secrets: Vec<GroupSecret> = [1, 2].map(|token| laboratory.secret(token, wall(at(0)))).into();
     laboratory.member(&secrets)

@@ -48,7 +48,7 @@ impl Laboratory {
             name: "daq".to_owned(),
             signing: SigningKey::from_seed(&seed).public(),
             exchange: PublicKey([0; 32]),
-            not_before: BEGIN.offset(-1_000_000_000),
+            not_before: BEGIN.offset(-3_600_000_000_000),
             not_after: BEGIN.offset(1_000_000_000_000_000),
             signature: Signature([0; SIGNATURE_BYTES]),
         });

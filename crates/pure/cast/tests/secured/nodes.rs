@@ -86,7 +86,8 @@ pub(crate) struct Reader {
     pub(crate) receiver: Receiver,
     sealer: ControlSealer,
     clock: HostClock,
-    memberships: VecDeque<(Instant, Arc<Membership>)>,
+    /// Memberships and clocks to come.
+    changes: VecDeque<(Instant, Change)>,
     /// From then on the publisher sends from another address.
     moves: Option<Instant>,
     pub(crate) events: Vec<GateEvent>,
@@ -312,7 +313,7 @@ impl Reader {
             sealer: ControlSealer::new(membership, salt, clock.at(now)),
             membership: Arc::clone(membership),
             clock,
-            memberships: VecDeque::new(),
+            changes: VecDeque::new(),
             moves: None,
             events: Vec::new(),
             newest: Token(0),
@@ -325,8 +326,12 @@ impl Reader {
         }
     }
 
-    pub(crate) fn gets(mut self, at: Instant, membership: Arc<Membership>) -> Self {
-        self.memberships.push_back((at, membership));
+    pub(crate) fn gets(self, at: Instant, membership: Arc<Membership>) -> Self {
+        self.changes(at, Change::Membership(membership))
+    }
+
+    pub(crate) fn changes(mut self, at: Instant, change: Change) -> Self {
+        self.changes.push_back((at, change));
         self
     }
 
@@ -365,13 +370,18 @@ impl Reader {
     }
 
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
-        let wall = self.clock.at(now);
-        while let Some((_, membership)) = self.memberships.pop_front_if(|(at, _)| *at <= now) {
-            self.membership = membership;
+        while let Some((_, change)) = self.changes.pop_front_if(|(at, _)| *at <= now) {
+            match change {
+                Change::Membership(membership) => self.membership = membership,
+                Change::Clock(ahead_ns) => self.clock = HostClock { ahead_ns },
+                Change::Restart(_) => unreachable!("a publisher's"),
+            }
+            let wall = self.clock.at(now);
             self.gate.adopt(now, &self.membership, wall);
             self.sealer.renew(&self.membership, wall, keys::Salt([0xee; 16]));
         }
-        let (mut buffer, publisher) = ([0; 2_048], self.publisher_address(now));
+        let (wall, publisher) = (self.clock.at(now), self.publisher_address(now));
+        let mut buffer = [0; 2_048];
         loop {
             match self.receiver.poll(now, &mut buffer) {
                 receive::Output::Transmit { to, size_bytes } => {
@@ -398,7 +408,7 @@ impl Reader {
                 }
                 receive::Output::Event(_) => {}
                 receive::Output::Idle { deadline } => {
-                    let next = self.memberships.front().map(|(at, _)| *at);
+                    let next = self.changes.front().map(|(at, _)| *at);
                     let deadlines = [deadline.filter(|at| *at > now), next, self.gate.deadline()];
                     return deadlines.into_iter().flatten().min();
                 }
