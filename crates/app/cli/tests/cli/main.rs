@@ -11,6 +11,7 @@ mod audit;
 mod demo;
 mod doctor;
 mod heard;
+mod key_service;
 mod keys;
 mod playback;
 mod program;

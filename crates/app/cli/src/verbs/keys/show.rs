@@ -174,27 +174,34 @@ fn print_service_json(file: &ServiceFile, now: WallTime) -> std::io::Result<()> 
 fn print_service(file: &ServiceFile, now: WallTime) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
     let periods = file.schedule().periods();
+    let (lifetime, kept) = (periods.lifetime(), periods.kept());
     writeln!(output, "laboratory   {}\nauthority    {}", file.laboratory(), file.authority().fingerprint())?;
-    writeln!(output, "key service  {}, {}", file.address(), file.public().fingerprint())?;
-    writeln!(output, "secrets      sent with for {:?}, kept for {:?}\n", periods.lifetime(), periods.kept())?;
-    let mut table =
-        layout::Table::new(["secret", "suite", "from", "until", "state"].map(|head| (head, Align::Left)));
+    writeln!(output, "key service  {}\nproves by    {}", file.address(), file.public().fingerprint())?;
+    writeln!(output, "secrets      sent with for {lifetime:?}, accepted for {kept:?} after that\n")?;
+    // Without the suite, which is the same for all as a rule, a row fits beside its neighbours.
+    let mut table = layout::Table::new(["secret", "state", "from", "until"].map(|head| (head, Align::Left)));
     for secret in file.schedule().secrets() {
-        let (token, suite) = (secret.token.to_string(), secret.suite.name().to_owned());
         let until = secret.until.map(moment_text).unwrap_or_default();
         let state = scheduled_state(file, secret, now).to_owned();
-        table.row([token, suite, moment_text(secret.from), until, state]);
+        table.row([secret.token.to_string(), state, moment_text(secret.from), until]);
     }
     table.lines(layout::width()).iter().try_for_each(|line| writeln!(output, "{line}"))?;
-    writeln!(output)?;
-    let mut table = layout::Table::new(["member", "connects by", "removed"].map(|head| (head, Align::Left)));
+    let mut suites: Vec<&str> = file.schedule().secrets().iter().map(|secret| secret.suite.name()).collect();
+    suites.dedup();
+    writeln!(output, "{}\n", suites.join(", then "))?;
+    let mut table = layout::Table::new(["member", "connects by"].map(|head| (head, Align::Left)));
     for member in file.members() {
-        table.row([member.name.clone(), member.exchange.to_string(), String::new()]);
+        table.row([member.name.clone(), member.exchange.to_string()]);
     }
+    table.lines(layout::width()).iter().try_for_each(|line| writeln!(output, "{line}"))?;
+    if file.removed().is_empty() {
+        return Ok(());
+    }
+    let mut table = layout::Table::new(["removed", "at"].map(|head| (head, Align::Left)));
     for removed in file.removed() {
-        let member = &removed.member;
-        table.row([member.name.clone(), member.exchange.to_string(), moment_text(removed.at)]);
+        table.row([removed.member.name.clone(), moment_text(removed.at)]);
     }
+    writeln!(output)?;
     table.lines(layout::width()).iter().try_for_each(|line| writeln!(output, "{line}"))
 }
 
