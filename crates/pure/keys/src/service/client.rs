@@ -14,8 +14,12 @@ use crate::{GroupSecret, KeySet};
 
 /// Interval of questions: a forced rotation is known before members send with its secret, also if a message is lost.
 const ASK_INTERVAL: Duration = Duration::from_millis(300);
-/// Time after which a question without an answer is repeated, doubled up to [`MAX_RETRY`].
-const FIRST_RETRY: Duration = Duration::from_millis(50);
+/// Time after which a question without an answer is repeated, [`QUICK_RETRIES`] times; then it is doubled up to
+/// [`MAX_RETRY`].
+const FIRST_RETRY: Duration = Duration::from_millis(25);
+/// Repeats within the 200 ms in which a new member is to read: of 30 % loss each way, eight questions leave 1 in 200
+/// without an answer.
+const QUICK_RETRIES: u32 = 7;
 /// Longest interval of questions to a service that does not answer.
 const MAX_RETRY: Duration = Duration::from_millis(500);
 /// Shortest interval of questions because of unknown secrets: forged ones cost no more.
@@ -85,7 +89,8 @@ impl Client {
         // The one before has got no answer.
         self.unanswered += u64::from(count > 0);
         self.waiting = Some((count.saturating_add(1), since));
-        self.next = now + (FIRST_RETRY * 2_u32.pow(count.min(8))).min(MAX_RETRY);
+        let doublings = count.saturating_sub(QUICK_RETRIES - 1).min(8);
+        self.next = now + (FIRST_RETRY * 2_u32.pow(doublings)).min(MAX_RETRY);
         Some(Question { number: self.number })
     }
 
