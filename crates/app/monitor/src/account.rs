@@ -9,14 +9,20 @@ use tallycast::{Reach, StreamAccount, account_json};
 use crate::admission::Visitor;
 use crate::history::{History, StreamSlot};
 use crate::inherited::Inputs;
+use crate::key_status::KeyStatus;
 use crate::memory::StreamMemory;
 
 /// Maximum number of gaps listed with an account; `GET /api/gaps` has all that are known.
 const LISTED_GAPS: usize = 256;
 
 /// Returns a stream's account in the form of `docs/reference/formats/account.md`, with all stages in order, plus the elements
-/// never shown to viewers. Its gaps tell those of its inputs that the visitor may read.
-pub(crate) fn account_of(slot: &StreamSlot, history: &History, visitor: &Visitor) -> Value {
+/// never shown to viewers, and on a secured bus the state of the keys. Its gaps tell those of its inputs that the visitor may read.
+pub(crate) fn account_of(
+    slot: &StreamSlot,
+    history: &History,
+    visitor: &Visitor,
+    keys: Option<&KeyStatus>,
+) -> Value {
     let memory = slot.memory();
     let mut json = account_json(&present(&memory));
     let rows = memory.account.as_ref().map(|account| account.account.elements).unwrap_or_default();
@@ -31,6 +37,9 @@ pub(crate) fn account_of(slot: &StreamSlot, history: &History, visitor: &Visitor
     let unauthentic = slot.unauthentic();
     if !unauthentic.is_empty() {
         json["unauthentic"] = json!(unauthentic);
+    }
+    if let Some(keys) = keys {
+        json["keys"] = json!(keys);
     }
     json
 }
@@ -104,7 +113,7 @@ mod tests {
         let visitor = Visitor::of(&gatekeeper, &cookie, &Method::GET, &HeaderMap::new()).ok().unwrap();
         let history = History::default();
         history.begin(&Arc::new(scene::info("lab/x", 100)), clock::now());
-        let told = || account_of(&history.stream("lab/x").unwrap(), &history, &visitor);
+        let told = || account_of(&history.stream("lab/x").unwrap(), &history, &visitor, None);
         let before = told();
         assert!(before.get("unauthentic").is_none(), "{before}");
         let counts = UnauthenticCounts { bad_tag: 1_000_000, clear: 2, ..UnauthenticCounts::default() };

@@ -19,6 +19,7 @@ mod host_gate;
 mod http;
 mod inherited;
 mod intake;
+mod key_status;
 mod live;
 mod memory;
 mod metrics;

@@ -250,7 +250,8 @@ impl Connection {
         let watched = self.viewer.watched.as_deref();
         let slot = watched.and_then(|stream| self.shared.history.stream(stream));
         if let Some(slot) = slot {
-            let mut account = account_of(&slot, &self.shared.history, &self.visitor);
+            let keys = self.shared.reception.key_status();
+            let mut account = account_of(&slot, &self.shared.history, &self.visitor, keys.as_ref());
             account["type"] = "account".into();
             self.say(account.to_string()).await?;
         }

@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use tallycast::{KeyState, PortStatus, UnjoinedStreams};
 
+use crate::clock;
 use crate::derived::DerivedStatus;
+use crate::key_status::KeyStatus;
 
 /// State that the intake writes, and requests and metrics read.
 #[derive(Default)]
@@ -57,6 +59,11 @@ impl Reception {
     /// Returns the state of the keys of a secured bus, as of a moment ago.
     pub(crate) fn keys(&self) -> Option<KeyState> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the same as JSON has it.
+    pub(crate) fn key_status(&self) -> Option<KeyStatus> {
+        self.keys().map(|state| KeyStatus::of(state, clock::wall()))
     }
 
     pub(crate) fn set_keys(&self, keys: Option<KeyState>) {

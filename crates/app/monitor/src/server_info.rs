@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::host_gate::Protection;
+use crate::key_status::KeyStatus;
 use crate::shared::Shared;
 use crate::stored::DiskStatus;
 
@@ -20,6 +21,9 @@ pub(crate) struct ServerInfo {
     /// Level of the archive's disk; left out without an archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     archive_disk: Option<DiskStatus>,
+    /// State of the keys; left out on a bus without keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<KeyStatus>,
 }
 
 impl ServerInfo {
@@ -32,6 +36,7 @@ impl ServerInfo {
             archive: shared.store.is_some(),
             insecure: shared.gate.protection() == Protection::Insecure,
             archive_disk: shared.store.as_ref().and_then(|store| store.disk()),
+            keys: shared.reception.key_status(),
         }
     }
 }

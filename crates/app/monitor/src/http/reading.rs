@@ -58,7 +58,7 @@ pub(super) async fn account(
 ) -> Result<Response, Refused> {
     let name = readable(&visitor, &query)?;
     let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
-    let account = account_of(&slot, &shared.history, &visitor);
+    let account = account_of(&slot, &shared.history, &visitor, shared.reception.key_status().as_ref());
     Ok(typed(JSON, account.to_string()))
 }
 
