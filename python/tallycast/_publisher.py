@@ -94,7 +94,9 @@ class Publisher(_core.Publisher):
         ended epochs, including those that ended because times went back, and their number
         (``epochs``). ``reports``: those of this epoch's readers that were ``taken``; those not taken, because of another
         stream or epoch (``foreign``), of too many readers at one address (``too_many``), or in the name of a reader that
-        reports from elsewhere (``borrowed``); and readers that were forgotten for others (``displaced``).
+        reports from elsewhere (``borrowed``); and readers that were forgotten for others (``displaced``). ``statements``: signed statements of a publisher with
+        ``proof`` that were ``taken`` for the network, and those left out because the path's datagrams are too small
+        (``too_large``) or too many waited (``displaced``).
         """
         totals: dict[str, Any] = json.loads(self._totals())
         return totals

@@ -69,7 +69,7 @@ pub use blocks::{Blocks, Delivery};
 pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, Group, SharedMemory, Tuning};
 pub use cast::receive::ReceiverStats;
 pub use cast::secure::UnauthenticCounts;
-pub use cast::send::{Pacing, ReaderReport, ReportStats, Sending};
+pub use cast::send::{Pacing, ReaderReport, ReportStats, Sending, StatementStats};
 pub use engine::{
     AdmissionCounts, Announced, Departures, HeardReport, HeardReports, PortStatus, PublicationStatus,
     ReceivesFor, UnjoinedStreams, Waits, Withheld,

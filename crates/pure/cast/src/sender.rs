@@ -55,6 +55,7 @@ pub(crate) use readers::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 pub use readers::{ReaderReport, ReportStats};
 pub use securing::SenderSecurity;
 use securing::{Securing, room_before};
+pub use stating::StatementStats;
 use stating::Stating;
 use tally_clock::TallyClock;
 pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
@@ -373,6 +374,12 @@ impl Sender {
     #[must_use]
     pub const fn report_stats(&self) -> ReportStats {
         self.readers.stats()
+    }
+
+    /// Returns the counters of signed statements.
+    #[must_use]
+    pub const fn statement_stats(&self) -> StatementStats {
+        self.stating.stats()
     }
 
     /// Returns the number of readers that report.

@@ -306,6 +306,7 @@ pub(crate) fn totals_json(
         "datagrams": status.totals.datagrams,
         "departures": departures_json(&status.departures),
         "reports": status.reports,
+        "statements": status.statements,
         "readers": readers.iter().map(|reader| reader.report.name.as_str()).collect::<Vec<_>>(),
     })
 }

@@ -4,7 +4,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cast::send::ReportStats;
+use cast::send::{ReportStats, StatementStats};
 use ring::Doorbell;
 use ring::sync::{AtomicU64, Ordering};
 use units::Epoch;
@@ -38,6 +38,8 @@ pub struct PublicationStatus {
     pub readers: u32,
     /// Counters of received reports.
     pub reports: ReportStats,
+    /// Counters of signed statements.
+    pub statements: StatementStats,
     /// True while no reader is heard: samples are counted as `publisher_paused` and not sent.
     pub paused: bool,
     /// Another epoch of this stream that continues.

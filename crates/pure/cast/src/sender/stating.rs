@@ -5,10 +5,23 @@
 
 use std::collections::VecDeque;
 
+use serde::Serialize;
+
 /// Maximum number of statements that wait for tallies: one a mebibyte. Of more, the oldest are left to the chain.
 const MAX_WAITING: usize = 64;
 /// Number of tallies in which a statement is repeated while no other waits.
 const REPEATS: u32 = 2;
+
+/// Counters of a publisher's signed statements. Units: statements.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct StatementStats {
+    /// Given to the sender.
+    pub taken: u64,
+    /// Left out of all tallies because the datagrams of the path are too small for them.
+    pub too_large: u64,
+    /// Left out because too many waited.
+    pub displaced: u64,
+}
 
 /// The statements of one epoch that are not sent yet, and the one in the present tally.
 #[derive(Debug, Default)]
@@ -18,15 +31,22 @@ pub(super) struct Stating {
     /// True if the present tally has it.
     is_told: bool,
     repeats: u32,
+    stats: StatementStats,
 }
 
 impl Stating {
     pub(super) fn add(&mut self, statement: &[u8]) {
-        if statement.is_empty() || statement.len() > wire::MAX_TALLY_STATEMENT_BYTES {
+        if statement.is_empty() {
+            return;
+        }
+        self.stats.taken += 1;
+        if statement.len() > wire::MAX_TALLY_STATEMENT_BYTES {
+            self.stats.too_large += 1;
             return;
         }
         if self.waiting.len() == MAX_WAITING {
             self.waiting.pop_front();
+            self.stats.displaced += 1;
         }
         self.waiting.push_back(statement.to_vec());
     }
@@ -37,6 +57,7 @@ impl Stating {
         // A path that carries only small datagrams has no room for statements.
         while self.waiting.front().is_some_and(|first| first.len() > largest) {
             self.waiting.pop_front();
+            self.stats.too_large += 1;
         }
         match self.waiting.front() {
             Some(first) if first.len() <= room => {
@@ -56,6 +77,10 @@ impl Stating {
     /// Returns the statement of the present tally; empty: none.
     pub(super) fn told(&self) -> &[u8] {
         if self.is_told { &self.told } else { &[] }
+    }
+
+    pub(super) const fn stats(&self) -> StatementStats {
+        self.stats
     }
 
     /// Returns whether a statement waits for a tally.
@@ -116,11 +141,14 @@ mod tests {
         stating.add(&[1; 100]);
         stating.begin_tally(99, 99, false);
         assert!(!stating.is_due(), "nothing waits for ever");
+        assert_eq!(stating.stats(), StatementStats { taken: 1, too_large: 1, displaced: 0 });
         stating.add(&[1; ROOM]);
         stating.add(&[1; ROOM + 1]);
         stating.add(&[]);
         assert_eq!(stating.waiting.len(), 1);
         (0..=MAX_WAITING).for_each(|number| stating.add(&[number as u8; 10]));
         assert_eq!((stating.waiting.len(), stating.waiting[0][0]), (MAX_WAITING, 1));
+        let taken = MAX_WAITING as u64 + 4;
+        assert_eq!(stating.stats(), StatementStats { taken, too_large: 2, displaced: 2 });
     }
 }

@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use cast::send::StatementStats;
 use ledger::AccountState;
-use sim::{Link, Port};
+use sim::{Link, NodeId, Port};
 use units::Instant;
 
 use crate::line::at;
@@ -49,4 +50,23 @@ fn lost_tallies_cost_few_statements_and_never_the_last() {
     }
     // One in 125 has all three tallies lost, about 3 of 420; without repeats one in five, 84.
     assert!(lost <= 10, "{lost} statements were lost");
+}
+
+#[test]
+fn a_narrow_path_tells_small_statements_and_counts_those_without_room() {
+    let shape = StreamShape { datagram_bytes: wire::MIN_DATAGRAM_BYTES, ..StreamShape::PLAIN };
+    let span = Instant::ORIGIN..at(1_000);
+    // As a publisher's: the first has room in the smallest datagrams, the second has none, the third comes behind it.
+    let sizes = [(150, 200), (300, wire::MAX_TALLY_STATEMENT_BYTES), (450, 201)];
+    let publisher =
+        sizes.into_iter().fold(publisher(&shape, EPOCH, span, Holes::NONE), |publisher, (at_ms, size)| {
+            publisher.told(at(at_ms), Command::State(vec![1; size]))
+        });
+    let (mut network, node) = watched_by(1, publisher, reader(1).waiting(), Port::default());
+    let accounts = accounts(&mut network, node, at(20_000));
+    assert!(accounts.iter().all(|(_, account)| account.state == AccountState::Closed));
+    let arrived = network.node(node).reader().watch.statements.iter().map(Vec::len);
+    assert_eq!(arrived.collect::<Vec<_>>(), [200, 201]);
+    let stats = network.node(NodeId(0)).publisher().sender().unwrap().statement_stats();
+    assert_eq!(stats, StatementStats { taken: 3, too_large: 1, displaced: 0 });
 }

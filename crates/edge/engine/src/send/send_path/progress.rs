@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cast::Sender;
+use cast::send::StatementStats;
 use sample::StreamName;
 use units::{Epoch, Instant};
 
@@ -22,11 +23,20 @@ pub(super) struct Progress {
     departures: Departures,
     /// True once the warning was logged that more readers report than are counted.
     warned_of_readers: bool,
+    /// True once the warning was logged that datagrams have no room for statements.
+    warned_of_statements: bool,
 }
 
 impl Progress {
     pub(super) fn new(stream: StreamName, publisher: Arc<PublicationShared>, now: Instant) -> Self {
-        Self { stream, publisher, next: now, departures: Departures::default(), warned_of_readers: false }
+        Self {
+            stream,
+            publisher,
+            next: now,
+            departures: Departures::default(),
+            warned_of_readers: false,
+            warned_of_statements: false,
+        }
     }
 
     /// Returns whether the publisher's status is to be reported.
@@ -37,13 +47,15 @@ impl Progress {
     pub(super) fn report(&mut self, now: Instant, machine: &Sender) {
         self.next = now + STATUS_INTERVAL;
         let (totals, readers) = (machine.totals(), machine.reader_count());
-        let reports = machine.report_stats();
+        let (reports, statements) = (machine.report_stats(), machine.statement_stats());
+        self.check_statements(statements);
         let (paused, departures) = (machine.is_paused(now), self.departures);
         self.publisher.update(|status| {
             status.totals = totals;
             status.departures = departures;
             status.readers = readers;
             status.reports = reports;
+            status.statements = statements;
             status.paused = paused;
         });
     }
@@ -65,6 +77,18 @@ impl Progress {
             other.start_ns
         );
         self.publisher.update(|status| status.two_publishers = Some(other));
+    }
+
+    /// Warns once if statements do not fit into the datagrams of a path that is narrower than the bus allows.
+    fn check_statements(&mut self, statements: StatementStats) {
+        if statements.too_large > 0 && !std::mem::replace(&mut self.warned_of_statements, true) {
+            tracing::warn!(
+                "datagrams of stream `{}` are too small for its signed statements: recordings of other hosts are \
+                 unsigned there\n\
+                 raise the MTU of every link of the path, or record on this host",
+                self.stream
+            );
+        }
     }
 
     /// Warns once if more readers report than are counted.
