@@ -65,7 +65,7 @@ pub(crate) const KEYS: [Key; 9] = [
         name: "bus.address",
         flag: Some("--bus"),
         variable: Some(BUS_VARIABLE),
-        about: "network settings; options iface, ttl, mtu, rcvbuf, sndbuf, send, shm, access, group, keys, and those of docs/guide/tuning.md; or shm://NAME",
+        about: "network settings; options iface, ttl, mtu, rcvbuf, sndbuf, send, shm, access, group, keys, proof, and those of docs/guide/tuning.md; or shm://NAME",
         default: "\"udp://239.84.0.0:7400?shm=on\"",
         check: |value| Ok(text(value)?.parse::<Bus>().map(drop)?),
     },

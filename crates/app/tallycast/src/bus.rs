@@ -38,8 +38,8 @@ const MAX_HOST_NAME_BYTES: usize = 64;
 /// Largest IP packet.
 const MAX_MTU: usize = 65_535;
 
-const OPTIONS: [&str; 11] =
-    ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "start", "shm", "access", "group", "keys"];
+const OPTIONS: [&str; 12] =
+    ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "start", "shm", "access", "group", "keys", "proof"];
 /// Returns the options of a bus with a network.
 fn known_options() -> Vec<&'static str> {
     OPTIONS.into_iter().chain(tuning::OPTIONS).collect()
@@ -56,7 +56,8 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 ///
 /// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
 /// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`), `start`
-/// (`beginning` or `now`), `keys` (the station's file of keys), and those of [`Tuning`]. An explicit `udp://` address means that data are received
+/// (`beginning` or `now`), `keys` (the station's file of keys), `proof` (`on`: publishers sign statements about their
+/// samples; needs `keys`), and those of [`Tuning`]. An explicit `udp://` address means that data are received
 /// over UDP. With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared
 /// memory instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group
 /// whose rings are trusted like those of root and the own user. With `keys`, `access` is `owner` unless it says `group`,
@@ -87,6 +88,9 @@ pub struct Bus {
     pub start: Start,
     /// The station's file of keys, with which streams are secured; the bus never has its content.
     pub keys: Option<PathBuf>,
+    /// True if every publisher signs statements about its samples, as with
+    /// [`PublisherBuilder::proof`](crate::PublisherBuilder::proof).
+    pub proof: bool,
     /// Tuning of the data path.
     pub tuning: Tuning,
     /// Sharing of memory between processes of one host; `None` if they do not share it.
@@ -171,6 +175,12 @@ pub enum BusError {
          name one whose members may: access=group&group=NAME"
     )]
     SecuredForUnnamed,
+    /// Publishers are to sign, and have no keys.
+    #[error(
+        "proof=on needs keys: statements about the samples are signed by this station\n\
+         add the station's file of keys (keys=FILE), or omit proof"
+    )]
+    ProofNeedsKeys,
     /// The MTU is outside the range of datagrams.
     #[error("MTU of {mtu} bytes is out of range: {min} to {max}", min = .headers + wire::MIN_DATA_BYTES, max = MAX_MTU)]
     Mtu {
@@ -206,6 +216,7 @@ impl Bus {
             sending: Sending::Always,
             start: Start::Beginning,
             keys: None,
+            proof: false,
             tuning: Tuning::default(),
         }
     }
@@ -260,6 +271,9 @@ impl Bus {
     pub(crate) fn check(&self) -> Result<(), BusError> {
         let headers = self.headers_bytes();
         let mtu = self.datagram_bytes.saturating_add(headers);
+        if self.proof && self.keys.is_none() {
+            return Err(BusError::ProofNeedsKeys);
+        }
         if self.keys.is_some()
             && let Some(shm) = &self.shm
         {
@@ -340,6 +354,15 @@ impl FromStr for Bus {
         bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
         bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
         bus.keys = address.options.get("keys").map(|path| parse_keys(path)).transpose()?;
+        bus.proof = match address.options.get("proof").map(String::as_str) {
+            None | Some("off") => false,
+            Some("on") if bus.keys.is_some() => true,
+            Some("on") => return Err(BusError::ProofNeedsKeys),
+            Some(other) => {
+                let (name, value) = ("proof", other.to_owned());
+                return Err(AddressError::Value { name, value, wanted: "on or off" }.into());
+            }
+        };
         bus.tuning = Tuning::parse(&address.options)?;
         bus.shm = parse_shm(address.options.get("shm"), &address.options)?;
         bus.sending = match address.options.get("send").map(String::as_str) {
@@ -452,6 +475,9 @@ impl fmt::Display for Bus {
         if let Some(keys) = &self.keys {
             write!(formatter, "&keys={}", keys.display())?;
         }
+        if self.proof {
+            write!(formatter, "&proof=on")?;
+        }
         write!(formatter, "{}", self.tuning)?;
         match &self.shm {
             Some(shm) => {
@@ -495,6 +521,7 @@ mod tests {
             "udp://239.84.0.0:7400?send=on_demand",
             "udp://239.84.0.0:7400?start=now",
             "udp://239.84.0.0:7400?keys=lab/daq-1.keys&shm=on",
+            "udp://239.84.0.0:7400?keys=lab/daq-1.keys&proof=on",
         ] {
             let bus: Bus = text.parse().unwrap();
             assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus);
@@ -563,6 +590,21 @@ mod tests {
         assert!(
             keys("shm://lab?keys=daq-1.keys").unwrap_err().to_string().contains("unknown address option")
         );
+    }
+
+    #[test]
+    fn publishers_sign_only_with_keys() {
+        let proof = |options: &str| format!("udp://239.84.0.0?{options}").parse::<Bus>().map(|bus| bus.proof);
+        assert_eq!((proof("keys=k"), proof("keys=k&proof=off")), (Ok(false), Ok(false)));
+        assert_eq!((proof("keys=k&proof=on"), proof("proof=on&keys=k")), (Ok(true), Ok(true)));
+        let refused = proof("proof=on").unwrap_err();
+        assert_eq!(refused, BusError::ProofNeedsKeys);
+        assert!(refused.to_string().contains("\nadd the station's file of keys (keys=FILE)"), "{refused}");
+        let refused = proof("keys=k&proof=yes").unwrap_err().to_string();
+        assert!(refused.contains("on or off"), "{refused}");
+        // Set by hand, where nothing was parsed.
+        let by_hand = Bus { proof: true, ..Bus::default() };
+        assert_eq!(by_hand.check(), Err(BusError::ProofNeedsKeys));
     }
 
     #[test]

@@ -201,7 +201,7 @@ pub enum NodeError {
     NoDatagrams(Box<Bus>),
     /// A publisher without keys cannot sign.
     #[error(
-        "proof needs keys: statements about the samples are signed by this station\n         open the bus with the station's file of keys (keys=FILE), or leave proof off"
+        "proof needs keys: statements about the samples are signed by this station\nopen the bus with the station's file of keys (keys=FILE), or leave proof off"
     )]
     ProofNeedsKeys,
     /// The sending agent cannot be started.
