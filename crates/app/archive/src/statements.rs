@@ -89,7 +89,8 @@ impl Statements {
             }
         }
         if damaged > 0 {
-            found.faults.push(format!("{}: {damaged} lines are damaged", path.display()));
+            let lines = if damaged == 1 { "line is" } else { "lines are" };
+            found.faults.push(format!("{}: {damaged} {lines} damaged", path.display()));
         }
         Ok(found)
     }

@@ -27,6 +27,10 @@ fn authority() -> Authority {
 }
 
 fn author(station: &str, seed: u8) -> Author {
+    author_of(station, seed, EPOCH)
+}
+
+fn author_of(station: &str, seed: u8, epoch: units::Epoch) -> Author {
     let key = SigningKey::from_seed(&Zeroizing::new([seed; 32]));
     let certificate = authority().certify(Certificate {
         name: station.to_owned(),
@@ -37,7 +41,7 @@ fn author(station: &str, seed: u8) -> Author {
         signature: Signature([0; SIGNATURE_BYTES]),
     });
     let grid = Grid::from_sizes(10 * PER_SAMPLE as u32, 3).unwrap();
-    Author::new(Station::new(certificate, key).unwrap(), (&name(), &schema(), EPOCH), grid).unwrap()
+    Author::new(Station::new(certificate, key).unwrap(), (&name(), &schema(), epoch), grid).unwrap()
 }
 
 /// Returns one statement after each interval, each about that interval only, and one about the end.
@@ -247,7 +251,70 @@ fn a_damaged_line_costs_its_statement_and_is_told() {
     assert_eq!(proof.faults.len(), 1);
     let (archive, _) = stream(&store);
     let verified = archive.verify(&archive::Scope::default(), &mut |_| {}).unwrap();
-    assert!(verified.contradictions[0].what.contains("1 lines are damaged"), "{verified:?}");
+    assert!(verified.contradictions[0].what.contains("1 line is damaged"), "{verified:?}");
+}
+
+#[test]
+fn a_changed_byte_of_a_statement_under_a_right_checksum_costs_it_and_contradicts_nothing() {
+    let genuine = statements("daq-3", 2);
+    // Every part of it: fixed part, entries, certificate, signature.
+    for at in (0..genuine[4].len()).step_by(7).chain([genuine[4].len() - 1]) {
+        let mut list = genuine.clone();
+        list[4][at] ^= 1;
+        let (_, store) = record(&list, Some);
+        let (verdicts, proof) = prove(&store, Some("daq-3"));
+        assert_eq!(verdicts, proven_but(&[]), "byte {at}: the chain bridges it");
+        assert_eq!((proof.refused, proof.faults.len()), (1, 1), "byte {at}: {proof:?}");
+        assert!(proof.faults[0].starts_with("statement 5: "), "byte {at}: {:?}", proof.faults);
+        assert!(!proof.is_whole(), "byte {at}");
+    }
+}
+
+#[test]
+fn a_statement_cut_short_or_of_another_epoch_is_refused_with_its_reason() {
+    let mut list = statements("daq-3", 2);
+    list[4].pop();
+    let (_, store) = record(&list, Some);
+    let (verdicts, proof) = prove(&store, None);
+    assert_eq!(verdicts, proven_but(&[]));
+    assert_eq!(proof.faults, ["statement 5: the bytes are not a signed statement of digests"]);
+    let other = units::Epoch { incarnation: EPOCH.incarnation + 1, ..EPOCH };
+    let mut author = author_of("daq-3", 2, other);
+    author.finish(0);
+    list[4] = author.statement(NOW, 460).unwrap();
+    let (_, store) = record(&list, Some);
+    let (verdicts, proof) = prove(&store, None);
+    assert_eq!(verdicts, proven_but(&[]));
+    assert_eq!(proof.faults, ["statement 5: the statement is about another stream, schema or epoch"]);
+}
+
+#[test]
+fn a_file_of_statements_that_is_cut_proves_what_is_left_and_no_end() {
+    let (disk, store) = record(&statements("daq-3", 2), Some);
+    let path = statements_path(&disk);
+    let whole = read_whole(&*store, &path).unwrap();
+    let ends: Vec<usize> =
+        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    // The first line names stream and epoch; the last statement tells the end.
+    let [head, statements @ .., _] = &ends[..] else { panic!("{} lines", ends.len()) };
+    for (left, end) in core::iter::once(head).chain(statements).enumerate() {
+        // At the end of a line, and within the next one.
+        for cut in [*end, end + 100] {
+            disk.change(&path, |bytes| *bytes = whole[..cut].to_vec());
+            let (verdicts, proof) = prove(&store, None);
+            assert_eq!(proof.statements, left as u64, "{cut}");
+            assert_eq!(proof.faults, [""; 0], "{cut}: a torn end is no damage");
+            assert!(!proof.is_end_stated, "{cut}");
+            let mut expected = vec!["proven"; left];
+            expected.resize((SAMPLES / INTERVAL) as usize, "unsigned");
+            // Without any statement nothing is known of intervals.
+            assert_eq!(verdicts, if left == 0 { Vec::new() } else { expected }, "{cut}");
+        }
+    }
+    store.remove(&path).unwrap();
+    let (verdicts, proof) = prove(&store, None);
+    assert!(verdicts.is_empty() && !proof.is_whole(), "{proof:?}");
+    assert_eq!((proof.station, proof.statements), (None, 0));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod key_service;
 mod keys;
 mod playback;
 mod program;
+mod proof;
 mod query;
 mod reaches;
 mod refusals;
