@@ -15,7 +15,7 @@ mod viewed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::record::{BlockRecord, Record};
+use engine::record::{BlockRecord, Record, kind};
 use engine::{EpochOnPage, ReceiveAgent, Subscription};
 use ledger::{Account, AccountState, Gap, Hop, NetworkRows};
 use ring::{Read, Reader};
@@ -210,6 +210,7 @@ impl Flow {
         let mut record = std::mem::take(&mut self.record);
         let read = record.read_from(&mut self.reader, &self.spare);
         match read {
+            Read::Record { kind, .. } if kind::is_later(kind) => {}
             Read::Record { kind, totals } => match record.decode(&self.schema, kind, totals) {
                 Ok(Record::Block(block)) => {
                     if let Some(piece) = self.on_block(block, totals, reader_name, events)

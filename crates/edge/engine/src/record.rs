@@ -123,6 +123,15 @@ pub mod kind {
     pub const TWO_PUBLISHERS: u16 = 6;
     /// The publisher's signed statement.
     pub const STATEMENT: u16 = 7;
+
+    /// Returns whether records of this kind are of a later version: readers pass over them.
+    ///
+    /// A later version gives a new kind only to records that carry no elements and end no account, so that whoever
+    /// skips them keeps a right account. A change beyond that is a change of the ring's version.
+    #[must_use]
+    pub const fn is_later(kind: u16) -> bool {
+        kind > STATEMENT
+    }
 }
 
 /// The size of a block record before its payload.

@@ -68,7 +68,7 @@ impl Flow {
         while self.reader.position() < end {
             here = match record.read_from(&mut self.reader, &self.spare) {
                 // It has no place among the samples.
-                Read::Record { kind: kind::STATEMENT, .. } => continue,
+                Read::Record { kind, .. } if kind == kind::STATEMENT || kind::is_later(kind) => continue,
                 Read::Record { kind, totals } => {
                     let content = record.decode(&self.schema, kind, totals);
                     content.ok().and_then(|content| self.behind(&content, totals))

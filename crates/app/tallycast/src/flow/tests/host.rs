@@ -227,3 +227,27 @@ fn no_sequence_of_records_brings_a_reader_down_or_breaks_the_law() {
         accounts(&events);
     }
 }
+
+#[test]
+fn records_of_a_later_version_are_passed_over_and_cost_nothing() {
+    let mut host = HostScene::new();
+    let scene = &mut host.scene;
+    let later = |scene: &mut Scene, kind: u16| {
+        scene.writer.write(kind, [9, 9], &[b"as its version has it"]).unwrap();
+    };
+    scene.began(A, 0);
+    later(scene, kind::STATEMENT + 1);
+    scene.blocks(A, 0..200);
+    later(scene, u16::MAX - 1);
+    scene.blocks(A, 200..300);
+    scene.ended(A, AccountState::Closed);
+    let events = scene.read();
+    let [account] = accounts(&events)[..] else { panic!("one account: {events:?}") };
+    assert_eq!((account.elements.delivered, account.state), (300, AccountState::Closed));
+    assert!(!scene.flow.is_broken);
+    // A kind of this version that cannot be read is no later one.
+    scene.began(B, 0);
+    later(scene, kind::BLOCK);
+    scene.read();
+    assert!(scene.flow.is_broken);
+}
