@@ -10,6 +10,7 @@ mod forger;
 mod laboratory;
 mod outsider;
 mod plaintext;
+mod proof;
 mod scene;
 mod verdict;
 
@@ -35,6 +36,7 @@ use children::Children;
 use defence::Defence;
 use laboratory::{Laboratory, Rotations, SignIns};
 use outsider::Outsider;
+use proof::Proofs;
 use scene::Scene;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -42,10 +44,10 @@ Examples:
   tallycast demo                                          opens the web page; ends with Ctrl-C
   tallycast demo --loss 1%                                with planted loss; the page has a switch for it, too
   tallycast demo --headless --duration 20s --json         the final account of every reader, one object per line
-  tallycast demo --secure                                 with keys, rotations, sign-in, and an attacker
+  tallycast demo --secure                                 with keys, rotations, sign-in, proof, and an attacker
 
 Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive lacks data that were read;
-with --secure also if an outsider read or changed anything.";
+with --secure also if an outsider read or changed anything, or the archive is not what the publishers signed.";
 
 /// Default address of the web page.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7480";
@@ -144,6 +146,11 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let verdict = verdict::judge(&members, &exits, &scene::READERS);
     verdict.print(arguments.json)?;
     let mut is_in_order = verdict.is_in_order();
+    if let Some(secured) = &secured {
+        let (archive, run) = (folder.path().join(scene::ARCHIVE), scene::RUN.parse()?);
+        let signatory = secured.laboratory.signatory()?;
+        is_in_order &= Proofs::of(&archive, &run, &signatory, &members)?.print(arguments.json)?;
+    }
     if let Some(report) = report {
         let defence = Defence {
             members: &members,

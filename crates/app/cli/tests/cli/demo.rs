@@ -242,6 +242,11 @@ fn a_secured_demo_refuses_forgeries_rotates_its_secret_and_shows_outsiders_nothi
         (&defence["clear_datagrams"], &defence["rotations"].as_array().unwrap().len()),
         (&json!(0), &1)
     );
+    let proof = lines.pop().unwrap();
+    assert_eq!((&proof["event"], &proof["complaints"]), (&json!("proof"), &json!([])), "{proof}");
+    assert!(proof["proven"].as_u64() > Some(0) && proof["contradicted"] == 0, "{proof}");
+    let proven = proof["streams"].as_array().unwrap();
+    assert!(proven.contains(&json!("signal/ecg")) && proven.contains(&json!("test/chirp")), "{proof}");
     let outsiders = defence["outsiders"].as_array().unwrap();
     let told = |outsider: &Value| outsider["told"].to_string();
     assert!(outsiders.len() == 2 && outsiders.iter().all(|outsider| outsider["events"] == 0), "{defence}");

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use access::{MaySet, Role};
 use anyhow::{Context, bail};
+use archive::Signatory;
 use identity::{Cost, Expiry, Folder, PasswordHash, Secret, User};
 use keys::Token;
 use sys::clock;
@@ -71,9 +72,15 @@ impl Laboratory {
         Ok(laboratory)
     }
 
-    /// Returns the bus of the publishers.
+    /// Returns the bus of the publishers, who sign what they publish.
     pub(super) fn publishers(&self) -> String {
-        with_keys(&self.bus, &self.path(PUBLISHERS))
+        with_keys(&self.bus, &self.path(PUBLISHERS)) + "&proof=on"
+    }
+
+    /// Returns who must have signed.
+    pub(super) fn signatory(&self) -> anyhow::Result<Signatory> {
+        let authority = keyring::read_station(&self.path(PUBLISHERS))?.authority();
+        Ok(Signatory { authority, station: Some(PUBLISHERS.to_owned()) })
     }
 
     /// Returns the bus of the readers.

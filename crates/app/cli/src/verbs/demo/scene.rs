@@ -12,6 +12,8 @@ use crate::messages::LOG_VARIABLE;
 
 /// The archive's folder within the demo's.
 pub(super) const ARCHIVE: &str = "archive";
+/// The run that is recorded.
+pub(super) const RUN: &str = "demo";
 
 /// The readers' processes, each of which must print an account of every stream.
 pub(super) const READERS: [&str; 2] = [MONITOR, RECORDER];
@@ -78,7 +80,7 @@ impl Scene<'_> {
             variables.push((LOG_VARIABLE, OsStr::new(UNDER_ATTACK)));
         }
         children.start_with(Role::Monitor, MONITOR, monitor, &variables)?;
-        let recorder = ["record", "**", "--run", "demo", "--archive", &archive];
+        let recorder = ["record", "**", "--run", RUN, "--archive", &archive];
         children.start_with(Role::Recorder, RECORDER, recorder.into_iter().chain(shared), &variables)
     }
 
