@@ -28,6 +28,7 @@ cases. Figures are medians (smallest–largest); ratios within a table say more 
 - `tallycast-udt`: UDT's own congestion control instead of `scalable`; `tallycast-plain`: without trains; `tallycast-noise`: secured. quinn also encrypts.
 - `secured` cases: a clear stream, streams encrypted by either suite, and the cipher `alone`, sealing and opening the same datagrams in memory;
   `loss_free_to_bound`: a loss-free rate as a share of 1 / (1/clear + 1/alone); `cpu_bound_to`: clear and alone together as a share of secured.
+- `proof` cases: a publisher that signs statements about its samples beside one that encrypts alone; `cpu_per_mebibyte`: what signing adds at the source.
 - `gso`: the longest trains that the kernel takes; `multicast-3`: three readers, rates of each; cases named by size alone: default options.
 - `spin` polls; `futex` and `blocking` sleep. `one-way` delays are half a round trip, except those of `linger` and `plain`, which are stamped.
 ";
@@ -47,6 +48,8 @@ const SECURED: &[&str] = &[
     "veth/1472B/secured",
     "veth/1472B/secured/multicast-1",
 ];
+/// Cases of publishers that sign.
+const SIGNED: &[&str] = &["loopback/1472B/proof", "veth/1472B/proof"];
 /// Cases of streams with default options.
 const DEFAULTS: &[&str] = &["loopback/1472B", "veth/1472B"];
 /// Cases of delays.
@@ -83,6 +86,10 @@ const SECTIONS: &[Section] = &[
             Table { metric: "cpu_bound_to_reader", cases: SECURED },
             Table { metric: "cpu_per_datagram_source", cases: SECURED },
             Table { metric: "cpu_per_datagram_reader", cases: SECURED },
+            Table { metric: "loss_free_datagrams", cases: SIGNED },
+            Table { metric: "loss_free_to_unsigned", cases: SIGNED },
+            Table { metric: "cpu_per_datagram_source", cases: SIGNED },
+            Table { metric: "cpu_per_mebibyte", cases: SIGNED },
             Table { metric: "loss_free_datagrams", cases: DEFAULTS },
             Table { metric: "cpu_source_50k", cases: DEFAULTS },
             Table { metric: "cpu_reader_50k", cases: DEFAULTS },

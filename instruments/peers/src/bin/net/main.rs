@@ -6,7 +6,7 @@
 //! run are `tallycast`, a stream from publisher to subscriber, and other tools: `iperf3`, `nuttcp`, `sockperf`, and the
 //! kernel's TCP. A case is named `place/size/calls`, such as `loopback/1472B/gso`; cases of multicast say so. Streams
 //! with default options have cases of their own ([`default_stream`]), beside `plain`; streams with keys are compared
-//! with clear ones ([`secured`]).
+//! with clear ones ([`secured`]), and publishers that sign with those that do not ([`proof`]).
 //!
 //! Publisher and reader are processes (this program starts itself again in either role), so that each side's CPU time
 //! is its own. Options: [`Bench`].
@@ -19,6 +19,7 @@ mod limit;
 mod nuttcp;
 mod page;
 mod peer;
+mod proof;
 mod ring_writer;
 mod search;
 mod secured;
@@ -88,6 +89,7 @@ fn main() -> Result<()> {
 fn measure_streams(bench: &Bench, place: &Place) -> Result<()> {
     latency::measure(bench, place)?;
     secured::measure(bench, place)?;
+    proof::measure(bench, place)?;
     default_stream::measure(bench, place)
 }
 

@@ -25,7 +25,7 @@ use crate::{FRAME_BYTES, MAX_TRAIN};
 /// Validity of the certificate: longer than any measurement. Units: nanoseconds.
 const VALID_NS: i64 = 86_400_000_000_000;
 /// Distance between the ports of two systems: a stream uses several.
-const PORTS_EACH: u16 = 10;
+pub(crate) const PORTS_EACH: u16 = 10;
 
 /// Names of a suite's stream and of its cipher alone.
 const fn names(suite: Suite) -> [&'static str; 2] {
@@ -54,7 +54,7 @@ fn measure_case(bench: &Bench, case: &Case<'_>, place: &Place, addressing: Addre
         Suite::ALL.into_iter().zip(&files).zip((PORTS_EACH..).step_by(PORTS_EACH.into()))
     {
         let [system, alone] = names(suite);
-        let secured = Secured { system, keys: &keys.path, ports_above: above };
+        let secured = Secured { system, keys: &keys.path, is_signed: false, ports_above: above };
         contestants.push(Box::new(Stream::start_secured(place, addressing, FRAME_BYTES, secured)?));
         contestants.push(Box::new(Alone { system: alone, suite }));
     }
@@ -90,13 +90,13 @@ fn compare(case: &Case<'_>, clear: &Taken<Repeat>, secured: &Taken<Repeat>, alon
 }
 
 /// A station's file of keys, in a folder that is removed with it.
-struct Keys {
-    path: PathBuf,
+pub(crate) struct Keys {
+    pub(crate) path: PathBuf,
     _folder: TempDir,
 }
 
 impl Keys {
-    fn make(suite: Suite) -> Result<Self> {
+    pub(crate) fn make(suite: Suite) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for keys")?;
         let path = folder.path().join("bench.keys");
         let (now, random) = (sys::clock::wall(), keyring::random_secret);

@@ -75,6 +75,8 @@ pub(crate) struct Secured<'a> {
     pub(crate) system: &'static str,
     /// The station's file of keys.
     pub(crate) keys: &'a Path,
+    /// True if the publisher signs statements about its samples.
+    pub(crate) is_signed: bool,
     /// Distance of its ports from those of the other contestants: they do not hear each other.
     pub(crate) ports_above: u16,
 }
@@ -144,8 +146,9 @@ impl Stream {
         if content == Content::Trains {
             bus += &format!("&mtu={}&train={TRAIN}", datagram_bytes + AROUND_BYTES);
         }
-        if let Some(Secured { keys, .. }) = secured {
-            bus += &format!("&keys={}", keys.display());
+        if let Some(Secured { keys, is_signed, .. }) = secured {
+            let proof = if is_signed { "on" } else { "off" };
+            bus += &format!("&keys={}&proof={proof}", keys.display());
         }
         let meeting = Meeting {
             bus,
