@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use keys::{PublicKey, Secret};
+use keys::{PublicKey, Secret, Suite};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use noise::{Config, Output, Sessions, Train};
@@ -65,6 +65,7 @@ fn end(own: u8, peer: u8, begins: bool) -> Sessions {
         key: secret(own),
         peers: [public(peer)].into(),
         responder: begins.then(|| public(peer)),
+        suite: if own == 1 { Suite::ChaCha20Poly1305 } else { Suite::Aes256Gcm },
         seed: secret(100 + own),
         started: (Instant::from_nanos(0), WallTime::from_nanos(1)),
     })

@@ -89,7 +89,7 @@ use std::io;
 pub use self::keys::Keys;
 /// The contract of congestion controls, and those that are built in.
 pub use ::congestion;
-pub use ::keys::{PublicKey, Secret};
+pub use ::keys::{PublicKey, Secret, Suite};
 pub use ::udt::{
     CloseReason, EndpointStats, FirstSize, SAFE_PACKET_BYTES, SendError, Silence, SocketConfig, SocketType,
     Source, Stats,

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use keys::service::{Client, Held, RefusedFor};
-use keys::{Secret, ServiceAt};
+use keys::{Secret, ServiceAt, Suite};
 use noise::Config;
 use sys::{Cancellation, Interest, Poller, Wakeup, clock};
 use units::{Instant, WallTime};
@@ -189,6 +189,7 @@ impl Asker {
             key: self.exchange.clone(),
             peers: [self.service.exchange].into(),
             responder: Some(self.service.exchange),
+            suite: Suite::default(),
             seed: random_secret(),
             started: clock::pair(),
         };

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use keys::service::{Content, Question, ServiceFile};
-use keys::{MAX_KEY_FILE_BYTES, PublicKey, Token};
+use keys::{MAX_KEY_FILE_BYTES, PublicKey, Suite, Token};
 use noise::Config;
 use sys::private_file::{self, FileError, Privacy, Staged, Stamp};
 use sys::{Cancellation, Interest, Poller, clock};
@@ -138,6 +138,7 @@ impl KeyService {
             key: file.exchange().clone(),
             peers: known(&file).collect(),
             responder: None,
+            suite: Suite::default(),
             seed: random_secret(),
             started: clock::pair(),
         };

@@ -11,11 +11,11 @@ use core::fmt;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use keys::{PublicKey, Secret};
+use keys::{PublicKey, Secret, Suite};
 use snow::{HandshakeState, StatelessTransportState};
 use zeroize::Zeroizing;
 
-use crate::exchange;
+use crate::exchange::{self, Terms};
 
 /// Mark of an initiation. As the length of a frame it would be beyond every limit.
 pub const INITIATION_MARK: [u8; 4] = [0xff, b'T', b'N', 5];
@@ -31,6 +31,8 @@ const TAG_BYTES: usize = 16;
 const LENGTH_BYTES: usize = 2;
 /// Application and version, which both ends mix into their keys.
 const PROLOGUE: &[u8] = b"tallycast connection noise 1";
+/// The few records of a connection need no speed, and so no choice.
+const TERMS: Terms<'_> = Terms { suite: Suite::Aes256Gcm, prologue: PROLOGUE };
 
 /// First message of a connection.
 pub type Initiation = [u8; INITIATION_BYTES];
@@ -85,7 +87,7 @@ impl Calling {
     /// Begins a connection to the holder of a key. `random` was drawn for this call.
     #[must_use]
     pub fn new(key: &Secret, responder: &PublicKey, random: Zeroizing<[u8; 32]>) -> (Self, Initiation) {
-        let mut handshake = exchange::initiator(key, responder, PROLOGUE, random);
+        let mut handshake = exchange::initiator(key, responder, &TERMS, random);
         let mut message = [0; INITIATION_BYTES];
         message[..4].copy_from_slice(&INITIATION_MARK);
         let written = handshake.write_message(&[], &mut message[4..]).expect("the first message of IK");
@@ -119,7 +121,7 @@ pub fn accept(
     if initiation[..4] != INITIATION_MARK {
         return Err(ChannelError::Foreign);
     }
-    let mut handshake = exchange::responder(key, PROLOGUE, random);
+    let mut handshake = exchange::responder(key, &TERMS, random);
     let read = handshake.read_message(&initiation[4..], &mut [0; INITIATION_BYTES]);
     read.map_err(|_| ChannelError::Handshake)?;
     let peer = exchange::remote(&handshake).ok_or(ChannelError::Handshake)?;

@@ -3,7 +3,7 @@
 //!
 //! Source: The Noise Protocol Framework, revision 34, §7.5 (IK) and §12.
 
-use keys::{PublicKey, Secret};
+use keys::{PublicKey, Secret, Suite};
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
 use snow::resolvers::{CryptoResolver, RingResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
@@ -11,8 +11,6 @@ use snow::{Builder, Error, HandshakeState};
 use x25519_dalek::{PublicKey as Point, StaticSecret};
 use zeroize::Zeroizing;
 
-/// The protocol, by its name in the Noise specification.
-const PROTOCOL: &str = "Noise_IK_25519_AESGCM_SHA256";
 /// Application and version, which both ends mix into their keys; the initiator's number of the session follows.
 const PROLOGUE: &[u8] = b"tallycast udt noise 1";
 
@@ -22,24 +20,41 @@ pub fn public_key(private: &Secret) -> PublicKey {
     PublicKey(Point::from(&StaticSecret::from(*private.reveal())).to_bytes())
 }
 
+/// What both ends must agree on before the first message: they mix it into their keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'a> {
+    /// Cipher of the handshake and of what follows it.
+    pub(crate) suite: Suite,
+    /// Application, version, and what else is to be the same at both ends.
+    pub(crate) prologue: &'a [u8],
+}
+
+impl Terms<'_> {
+    /// Returns the protocol, by its name in the Noise specification.
+    const fn protocol(&self) -> &'static str {
+        match self.suite {
+            Suite::Aes256Gcm => "Noise_IK_25519_AESGCM_SHA256",
+            Suite::ChaCha20Poly1305 => "Noise_IK_25519_ChaChaPoly_SHA256",
+        }
+    }
+}
+
 /// Returns the handshake of an initiator, which knows the responder's key.
 pub(crate) fn initiator(
     private: &Secret,
     responder: &PublicKey,
-    prologue: &[u8],
+    terms: &Terms<'_>,
     random: Zeroizing<[u8; 32]>,
 ) -> HandshakeState {
-    builder(private, prologue, random)
+    builder(private, terms, random)
         .and_then(|builder| builder.remote_public_key(&responder.0))
         .and_then(Builder::build_initiator)
         .expect("an initiator of IK has both keys")
 }
 
 /// Returns the handshake of a responder.
-pub(crate) fn responder(private: &Secret, prologue: &[u8], random: Zeroizing<[u8; 32]>) -> HandshakeState {
-    builder(private, prologue, random)
-        .and_then(Builder::build_responder)
-        .expect("a responder of IK has its key")
+pub(crate) fn responder(private: &Secret, terms: &Terms<'_>, random: Zeroizing<[u8; 32]>) -> HandshakeState {
+    builder(private, terms, random).and_then(Builder::build_responder).expect("a responder of IK has its key")
 }
 
 /// Returns the initiator's key, once its first message was read.
@@ -54,12 +69,12 @@ pub(crate) fn prologue(index: u32) -> Vec<u8> {
 
 fn builder<'a>(
     private: &'a Secret,
-    prologue: &'a [u8],
+    terms: &Terms<'a>,
     random: Zeroizing<[u8; 32]>,
 ) -> Result<Builder<'a>, Error> {
-    let parameters: NoiseParams = PROTOCOL.parse().expect("the protocol's name is valid");
+    let parameters: NoiseParams = terms.protocol().parse().expect("the protocol's name is valid");
     let builder = Builder::with_resolver(parameters, Box::new(Resolver { random }));
-    builder.local_private_key(private.reveal())?.prologue(prologue)
+    builder.local_private_key(private.reveal())?.prologue(terms.prologue)
 }
 
 /// What `snow` computes with.

@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use keys::PublicKey;
+use keys::{PublicKey, Suite};
 use ring::hmac;
 use subtle::ConstantTimeEq;
 
@@ -28,6 +28,8 @@ const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
 const COOKIE_REPLY: u8 = 3;
 const TRANSPORT: u8 = 4;
+/// An initiation whose cipher is ChaCha20-Poly1305; 5 and 6 are those of a connection over TCP.
+const CHACHA_INITIATION: u8 = 7;
 
 const INITIATION_BYTES: usize = 8 + INITIATION_NOISE_BYTES + 2 * CODE_BYTES;
 const RESPONSE_BYTES: usize = 8 + RESPONSE_NOISE_BYTES + CODE_BYTES;
@@ -57,6 +59,8 @@ pub(crate) enum Message<'a> {
 /// First message of a handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Initiation<'a> {
+    /// Cipher that the initiator chose.
+    pub(crate) suite: Suite,
     pub(crate) sender: u32,
     pub(crate) noise: &'a [u8],
     /// All before the first code.
@@ -113,10 +117,11 @@ impl<'a> Message<'a> {
             _ => return Err(Unreadable::Clear),
         };
         match (kind, bytes.len()) {
-            (INITIATION, INITIATION_BYTES) => {
+            (INITIATION | CHACHA_INITIATION, INITIATION_BYTES) => {
                 let (proven, proof) = bytes.split_at(INITIATION_BYTES - CODE_BYTES);
                 let (coded, code) = proven.split_at(proven.len() - CODE_BYTES);
                 Ok(Self::Initiation(Initiation {
+                    suite: if kind == INITIATION { Suite::Aes256Gcm } else { Suite::ChaCha20Poly1305 },
                     sender: word(bytes, 4),
                     noise: &coded[8..],
                     coded,
@@ -151,8 +156,17 @@ impl<'a> Message<'a> {
 }
 
 /// Returns a first message without proof of a cookie, and its code.
-pub(crate) fn initiation(sender: u32, noise: &[u8; INITIATION_NOISE_BYTES], to: &Coder) -> (Vec<u8>, Code) {
-    let mut bytes = begin(INITIATION, sender, INITIATION_BYTES);
+pub(crate) fn initiation(
+    suite: Suite,
+    sender: u32,
+    noise: &[u8; INITIATION_NOISE_BYTES],
+    to: &Coder,
+) -> (Vec<u8>, Code) {
+    let kind = match suite {
+        Suite::Aes256Gcm => INITIATION,
+        Suite::ChaCha20Poly1305 => CHACHA_INITIATION,
+    };
+    let mut bytes = begin(kind, sender, INITIATION_BYTES);
     bytes.extend_from_slice(noise);
     let code = to.code(&bytes);
     bytes.extend_from_slice(&code.0);
@@ -269,7 +283,8 @@ mod tests {
 
     #[test]
     fn messages_keep_their_layout() {
-        let (mut first, code) = initiation(0x0403_0201, &[0xaa; INITIATION_NOISE_BYTES], &coder());
+        let (mut first, code) =
+            initiation(Suite::Aes256Gcm, 0x0403_0201, &[0xaa; INITIATION_NOISE_BYTES], &coder());
         prove(&mut first, &[9; 16]);
         let second = response(0x0403_0201, &[0xbb; RESPONSE_NOISE_BYTES], &coder());
         let reply = cookie_reply(0x0403_0201, code, &[9; 16], &coder());
@@ -288,6 +303,8 @@ mod tests {
             hex(&reply),
             format!("ff544e0301020304{first_code}{}{}", "09".repeat(16), "6c64938cde8565c53d28e5d095262271")
         );
+        let (other, _) = initiation(Suite::ChaCha20Poly1305, 1, &[0xaa; INITIATION_NOISE_BYTES], &coder());
+        assert_eq!(hex(&other[..8]), "ff544e0701000000");
         assert_eq!(hex(&transport_header(0x0403_0201, 0x0807)), "ff544e04010203040708000000000000");
     }
 
@@ -305,7 +322,7 @@ mod tests {
 
     #[test]
     fn messages_of_another_size_or_kind_are_malformed() {
-        let (first, code) = initiation(1, &[0; INITIATION_NOISE_BYTES], &coder());
+        let (first, code) = initiation(Suite::ChaCha20Poly1305, 1, &[0; INITIATION_NOISE_BYTES], &coder());
         let second = response(1, &[0; RESPONSE_NOISE_BYTES], &coder());
         let reply = cookie_reply(1, code, &[0; 16], &coder());
         for message in [first, second, reply] {
@@ -318,7 +335,7 @@ mod tests {
         let sealed = [&transport_header(1, 2)[..], &[0; TAG_BYTES]].concat();
         assert!(Message::read(&sealed).is_ok());
         assert_eq!(Message::read(&sealed[..31]).unwrap_err(), Unreadable::Malformed);
-        for kind in [0, 5, 255] {
+        for kind in [0, 5, 6, 8, 255] {
             let other = [&[0xff, b'T', b'N', kind][..], &[0; 140]].concat();
             assert_eq!(Message::read(&other).unwrap_err(), Unreadable::Malformed);
         }
@@ -330,7 +347,7 @@ mod tests {
             let _ = Message::read(&bytes);
             if bytes.len() > 3 {
                 bytes[..3].copy_from_slice(&MARK);
-                bytes[3] = kind % 6;
+                bytes[3] = kind % 9;
                 let _ = Message::read(&bytes);
             }
         }

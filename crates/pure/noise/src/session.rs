@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use keys::{PublicKey, ReplayWindow};
+use keys::{PublicKey, ReplayWindow, Suite};
 use snow::{HandshakeState, StatelessTransportState};
 use units::Instant;
 
@@ -56,6 +56,8 @@ pub(crate) struct Session {
     unanswered_since: Option<Instant>,
     /// The peer's key.
     pub(crate) peer: PublicKey,
+    /// Its cipher.
+    pub(crate) suite: Suite,
     /// Number by which the peer calls it.
     pub(crate) local: u32,
     /// Number by which this end calls it.
@@ -74,7 +76,7 @@ impl Session {
     /// Makes the session of a finished handshake.
     pub(crate) fn new(
         handshake: HandshakeState,
-        (side, peer): (Side, PublicKey),
+        (side, peer, suite): (Side, PublicKey, Suite),
         (local, remote): (u32, u32),
         now: Instant,
     ) -> Self {
@@ -87,6 +89,7 @@ impl Session {
             received: ReplayWindow::default(),
             unanswered_since: None,
             peer,
+            suite,
             local,
             remote,
         }

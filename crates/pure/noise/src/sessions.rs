@@ -4,11 +4,13 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use keys::{PublicKey, Secret};
+use keys::{PublicKey, Secret, Suite};
 use units::{Instant, WallTime};
 
+use crate::SessionStats;
 use crate::chance::Chance;
 use crate::cookie::{COOKIE_PERIOD, Cookies};
+use crate::exchange::{self, Terms};
 use crate::message::{
     self, Coder, CookieReply, INITIATION_NOISE_BYTES, Initiation, Message, OVERHEAD_BYTES,
     RESPONSE_NOISE_BYTES, Response, TAG_BYTES, Transport, Unreadable,
@@ -16,7 +18,6 @@ use crate::message::{
 use crate::session::{Refusal, Session, Side};
 use crate::timestamps::Timestamps;
 use crate::tunnel::{Attempt, Pace, Tunnel};
-use crate::{SessionStats, exchange};
 
 /// Number of addresses for which a port keeps state: each has proven its address and a listed key, or is one that this
 /// end sends to.
@@ -38,6 +39,8 @@ pub struct Config {
     pub peers: BTreeSet<PublicKey>,
     /// Key of the peer with whom this end begins sessions; without one it only answers.
     pub responder: Option<PublicKey>,
+    /// Cipher of the sessions that this end begins; it answers with the one that an initiator chose.
+    pub suite: Suite,
     /// 256 random bits, never used before: ephemeral keys and all other random values follow from them.
     pub seed: Secret,
     /// A moment by both clocks; its handshakes are dated by the monotonic one from there on.
@@ -73,6 +76,7 @@ pub struct Sessions {
     own: Coder,
     peers: BTreeMap<PublicKey, Peer>,
     responder: Option<PublicKey>,
+    suite: Suite,
     chance: Chance,
     cookies: Cookies,
     started: (Instant, WallTime),
@@ -125,6 +129,7 @@ impl Sessions {
                 .map(|key| (key, Peer::new(&key)))
                 .collect(),
             responder: config.responder,
+            suite: config.suite,
             chance,
             cookies,
             started: config.started,
@@ -217,6 +222,12 @@ impl Sessions {
         self.stats
     }
 
+    /// Returns the cipher of the session at this address.
+    #[must_use]
+    pub fn suite(&self, address: SocketAddr) -> Option<Suite> {
+        Some(self.tunnels.get(&address)?.current.as_ref()?.suite)
+    }
+
     /// Returns the key of the peer with whom there is a session at this address.
     #[must_use]
     pub fn peer(&self, address: SocketAddr) -> Option<PublicKey> {
@@ -261,8 +272,11 @@ impl Sessions {
     /// Begins a handshake, or tries it again: always with a new key and a new time.
     fn begin(&mut self, now: Instant, to: SocketAddr, peer: PublicKey, pace: Pace) {
         let index = self.new_index(to);
-        let mut handshake =
-            exchange::initiator(&self.key, &peer, &exchange::prologue(index), self.chance.draw());
+        // A session is renewed with the cipher that its initiator chose, whoever renews it.
+        let current = self.tunnels.get(&to).and_then(|tunnel| tunnel.current.as_ref());
+        let suite = current.map_or(self.suite, |session| session.suite);
+        let terms = Terms { suite, prologue: &exchange::prologue(index) };
+        let mut handshake = exchange::initiator(&self.key, &peer, &terms, self.chance.draw());
         let mut noise = [0; INITIATION_NOISE_BYTES];
         let time = self.new_time(now);
         let size_bytes = handshake.write_message(&time.to_le_bytes(), &mut noise);
@@ -272,14 +286,14 @@ impl Sessions {
             "the first message of IK has this size"
         );
         let coder = &self.peers.get(&peer).expect("sessions are begun with listed peers").coder;
-        let (mut message, code) = message::initiation(index, &noise, coder);
+        let (mut message, code) = message::initiation(suite, index, &noise, coder);
         let tunnel = self.tunnels.entry(to).or_default();
         if let Some((_, cookie)) = tunnel.cookie.filter(|(at, _)| now.since(*at) < COOKIE_PERIOD) {
             message::prove(&mut message, &cookie);
         }
         let (segment_bytes, bytes) = (message.len(), message.clone());
         let handshake = Box::new(handshake);
-        let attempt = Attempt { handshake, peer, index, message, code, pace, is_cookie_taken: false };
+        let attempt = Attempt { handshake, peer, suite, index, message, code, pace, is_cookie_taken: false };
         if let Some(earlier) = tunnel.attempt.replace(attempt) {
             self.indices.remove(&earlier.index);
         }
@@ -331,8 +345,8 @@ impl Sessions {
         if !self.handshakes.admit(now, from.ip()) {
             return self.stats.busy += 1;
         }
-        let mut handshake =
-            exchange::responder(&self.key, &exchange::prologue(message.sender), self.chance.draw());
+        let terms = Terms { suite: message.suite, prologue: &exchange::prologue(message.sender) };
+        let mut handshake = exchange::responder(&self.key, &terms, self.chance.draw());
         let mut time = [0; 8 + TAG_BYTES];
         if handshake.read_message(message.noise, &mut time) != Ok(8) {
             return self.stats.bad_handshakes += 1;
@@ -359,7 +373,8 @@ impl Sessions {
             "the second message of IK has this size"
         );
         let response = message::response(message.sender, &noise, &known.coder);
-        let session = Session::new(handshake, (Side::Responder, peer), (index, message.sender), now);
+        let session =
+            Session::new(handshake, (Side::Responder, peer, message.suite), (index, message.sender), now);
         if let Some(unused) = self.tunnels.entry(from).or_default().next.replace(session) {
             self.indices.remove(&unused.local);
         }
@@ -380,8 +395,9 @@ impl Sessions {
         }
         let remote = u32::from_le_bytes(*index.first_chunk().expect("four bytes"));
         let tunnel = self.tunnels.get_mut(&from).expect("the attempt is in it");
-        let Attempt { handshake, peer, index, .. } = tunnel.attempt.take().expect("it was found just now");
-        let session = Session::new(*handshake, (Side::Initiator, peer), (index, remote), now);
+        let Attempt { handshake, peer, suite, index, .. } =
+            tunnel.attempt.take().expect("it was found just now");
+        let session = Session::new(*handshake, (Side::Initiator, peer, suite), (index, remote), now);
         self.establish(now, from, session);
     }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use keys::PublicKey;
+use keys::{PublicKey, Suite};
 use snow::HandshakeState;
 use units::Instant;
 
@@ -44,6 +44,7 @@ pub(crate) struct Tunnel {
 pub(crate) struct Attempt {
     pub(crate) handshake: Box<HandshakeState>,
     pub(crate) peer: PublicKey,
+    pub(crate) suite: Suite,
     pub(crate) index: u32,
     pub(crate) message: Vec<u8>,
     pub(crate) code: Code,

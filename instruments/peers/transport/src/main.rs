@@ -49,6 +49,8 @@ pub(crate) enum System {
     TallycastPlain,
     /// The first, with every datagram inside a session of Noise (AES-256-GCM).
     TallycastNoise,
+    /// The same with ChaCha20-Poly1305.
+    TallycastChacha,
     Libudt,
     Quinn,
     Tcp,
@@ -60,7 +62,7 @@ impl System {
     /// Returns the functions of the source and of the reader.
     fn ends(self) -> [fn(&Task) -> Result<Told>; 2] {
         match self {
-            Self::Tallycast | Self::TallycastUdt | Self::TallycastPlain | Self::TallycastNoise => {
+            Self::Tallycast | Self::TallycastUdt | Self::TallycastPlain | Self::TallycastNoise | Self::TallycastChacha => {
                 [ours::send, ours::receive]
             }
             Self::Libudt => [libudt::send, libudt::receive],
@@ -70,11 +72,12 @@ impl System {
         }
     }
 
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Tallycast,
         Self::TallycastUdt,
         Self::TallycastPlain,
         Self::TallycastNoise,
+        Self::TallycastChacha,
         Self::Libudt,
         Self::Quinn,
         Self::Tcp,
@@ -87,6 +90,7 @@ impl System {
             Self::TallycastUdt => "tallycast-udt",
             Self::TallycastPlain => "tallycast-plain",
             Self::TallycastNoise => "tallycast-noise",
+            Self::TallycastChacha => "tallycast-noise-chacha",
             Self::Libudt => "libudt",
             Self::Quinn => "quinn",
             Self::Tcp => "tcp",
@@ -132,8 +136,10 @@ fn main() -> Result<()> {
         let goodput = |runs: &[(Told, Told)]| -> Vec<f64> {
             runs.iter().map(|(_, reader)| reader.bytes / reader.seconds).collect()
         };
-        let (secured, clear) = (goodput(of("tallycast-noise")), goodput(of("tallycast")));
-        case.row("tallycast-noise", "goodput_to_clear", "x", peers::ratios(&secured, &clear));
+        let clear = goodput(of("tallycast"));
+        for secured in ["tallycast-noise", "tallycast-noise-chacha"] {
+            case.row(secured, "goodput_to_clear", "x", peers::ratios(&goodput(of(secured)), &clear));
+        }
     }
     Ok(())
 }

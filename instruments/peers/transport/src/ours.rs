@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use engine::{PortKeys, PortOptions, ReliablePort};
-use keys::Secret;
+use keys::{Secret, Suite};
 use peers::process;
 use udt::{SocketConfig, SocketType};
 
@@ -24,10 +24,16 @@ const ENDS: [u8; 2] = [1, 2];
 fn keys(task: &Task, end: usize) -> Option<PortKeys> {
     let secret = |index: usize| Secret::new([ENDS[index]; 32].into());
     let other = keys::exchange_public(&secret(1 - end));
-    (task.system == System::TallycastNoise).then(|| PortKeys {
+    let suite = match task.system {
+        System::TallycastNoise => Suite::Aes256Gcm,
+        System::TallycastChacha => Suite::ChaCha20Poly1305,
+        _ => return None,
+    };
+    Some(PortKeys {
         key: secret(end),
         peers: [other].into(),
         responder: Some(other),
+        suite,
         seed: keyring::random_secret(),
     })
 }

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ::keys::Suite;
 use ::udt::{FirstSize, SocketType};
 use congestion::{OptionError, UnknownControl, named};
 
@@ -14,7 +15,7 @@ use super::Options;
 use crate::address::DEFAULT_PORT;
 
 /// Options of the address itself; all others belong to the congestion control.
-const KNOWN: &str = "cc, mtu, maxrate, sndbuf, rcvbuf, secure, peer";
+const KNOWN: &str = "cc, mtu, maxrate, sndbuf, rcvbuf, secure, peer, suite";
 /// Default congestion control: UDT's own.
 const USUAL_CONTROL: &str = "udt";
 
@@ -96,6 +97,7 @@ impl Address {
                 }
                 "maxrate" => socket.max_bytes_per_s = Some(bytes_per_s(value)?),
                 "peer" => {}
+                "suite" => drop(suite(value)?),
                 "secure" if value == "off" => {}
                 "secure" => return Err(wrong("secure", value, "off, or is omitted")),
                 "sndbuf" => socket.send_buffer_packets = packets("sndbuf", value)?,
@@ -118,6 +120,14 @@ impl Address {
     #[must_use]
     pub fn peer(&self) -> Option<&str> {
         self.query.split('&').find_map(|part| part.strip_prefix("peer="))
+    }
+
+    /// Returns the cipher of a secured connection as the address names it: `suite=chacha20-poly1305`.
+    ///
+    /// # Errors
+    /// If there is no such cipher.
+    pub fn suite(&self) -> Result<Option<Suite>, AddressError> {
+        self.query.split('&').find_map(|part| part.strip_prefix("suite=")).map(suite).transpose()
     }
 
     /// Adds an option unless there is one of that name.
@@ -202,6 +212,13 @@ fn wrong(name: &'static str, value: &str, expected: &str) -> AddressError {
     AddressError::Option { error: OptionError::Value { name, value, expected } }
 }
 
+fn suite(value: &str) -> Result<Suite, AddressError> {
+    Suite::from_name(value).ok_or_else(|| {
+        let names = Suite::ALL.map(Suite::name);
+        wrong("suite", value, &names.join(" or "))
+    })
+}
+
 fn packets(name: &'static str, value: &str) -> Result<u32, AddressError> {
     number(name, value, 32..=1 << 22, "a buffer in packets, 32 to 4194304")
 }
@@ -248,6 +265,17 @@ mod tests {
         assert_eq!((socket.packet_bytes, socket.max_bytes_per_s), (9_000, Some(1_000_000)));
         assert_eq!((socket.receive_buffer_packets, socket.first_size), (100, FirstSize::Agreed));
         assert_eq!(address.clone().with("peer", "a+b/c=").peer(), Some("a+b/c="));
+        assert_eq!(address.suite().unwrap(), None);
+        for suite in Suite::ALL {
+            let named = address.clone().with("suite", suite.name());
+            assert_eq!(named.suite().unwrap(), Some(suite));
+            assert!(named.options(SocketType::Stream).is_ok());
+        }
+        let unknown = address.clone().with("suite", "rot13");
+        for error in [unknown.suite().err(), unknown.options(SocketType::Stream).err()] {
+            let error = error.unwrap().to_string();
+            assert!(error.contains("aes-256-gcm or chacha20-poly1305"), "{error}");
+        }
         let address = address.with("cc", "reno").with("maxrate", "16m");
         let error = address.options(SocketType::Stream).unwrap_err().to_string();
         assert!(error.starts_with("reno: unknown option `rate`; known options: start"), "{error}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ::keys::{PublicKey, Secret};
+use ::keys::{PublicKey, Secret, Suite};
 use engine::PortKeys;
 use zeroize::Zeroizing;
 
@@ -19,6 +19,8 @@ pub struct Keys {
     pub peers: BTreeSet<PublicKey>,
     /// Listed peer to which connections are made; without it the only one.
     pub responder: Option<PublicKey>,
+    /// Cipher of the connections that this end makes; a listener answers with the one that it is asked for.
+    pub suite: Suite,
 }
 
 /// Purpose of a port.
@@ -47,6 +49,7 @@ impl Keys {
             (Purpose::Connect, None, 1) => self.peers.first().copied(),
             (Purpose::Connect, None, listed) => return Err(Error::WhichPeer { listed }),
         };
-        Ok(PortKeys { key: self.key.clone(), peers: self.peers.clone(), responder, seed: Secret::new(seed) })
+        let (key, peers, suite) = (self.key.clone(), self.peers.clone(), self.suite);
+        Ok(PortKeys { key, peers, responder, suite, seed: Secret::new(seed) })
     }
 }

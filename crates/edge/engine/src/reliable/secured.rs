@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use keys::{PublicKey, Secret};
+use keys::{PublicKey, Secret, Suite};
 use noise::{Config, OVERHEAD_BYTES, Output, SessionStats, Sessions, Train};
 use sys::clock;
 use udt::{Datagrams, Endpoint, SocketConfig};
@@ -17,6 +17,8 @@ pub struct PortKeys {
     pub peers: BTreeSet<PublicKey>,
     /// Key of the peer that this end connects to; a port that only listens needs none.
     pub responder: Option<PublicKey>,
+    /// Cipher of the sessions that this end begins; the other end answers with the same.
+    pub suite: Suite,
     /// 256 random bits, never used before.
     pub seed: Secret,
 }
@@ -24,8 +26,8 @@ pub struct PortKeys {
 impl PortKeys {
     /// Returns the sessions of a new port.
     pub(super) fn sessions(self) -> Sessions {
-        let Self { key, peers, responder, seed } = self;
-        Sessions::new(Config { key, peers, responder, seed, started: clock::pair() })
+        let Self { key, peers, responder, suite, seed } = self;
+        Sessions::new(Config { key, peers, responder, suite, seed, started: clock::pair() })
     }
 }
 

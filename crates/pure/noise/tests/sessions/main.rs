@@ -4,7 +4,8 @@ mod network;
 
 use core::time::Duration;
 
-use network::{Network, Node, key, public};
+use keys::Suite;
+use network::{CHACHA, Network, Node, key, public};
 use noise::{MAX_TUNNELS, OVERHEAD_BYTES, Output, Train};
 
 fn pair(seed: u64) -> Network {
@@ -246,6 +247,39 @@ fn a_handshake_belongs_to_the_number_of_its_session() {
     network.nodes[1].sessions.open(network.now, &train);
     let stats = network.stats(1);
     assert_eq!((stats.bad_handshakes, stats.replayed_handshakes), (1, 0), "{stats:?}");
+}
+
+#[test]
+fn the_initiator_chooses_the_cipher_and_whoever_renews_the_session_keeps_it() {
+    // The second end would begin with AES-256-GCM itself.
+    let mut network = Network::new(19, [Node::client(CHACHA, 2), Node::client(2, CHACHA)]);
+    network.send(0, 1, b"first");
+    network.run(Duration::from_secs(1));
+    let suites =
+        |network: &Network| [0, 1].map(|node| network.nodes[node].sessions.suite(network.address(1 - node)));
+    assert_eq!(suites(&network), [Some(Suite::ChaCha20Poly1305); 2]);
+    assert_eq!(network.captured().iter().find(|it| it[3] == 7).map(Vec::len), Some(144));
+    network.exchange_for(Duration::from_secs(400), Duration::from_secs(1));
+    assert!(network.stats(1).sessions > 2, "it was renewed");
+    assert_eq!(suites(&network), [Some(Suite::ChaCha20Poly1305); 2]);
+    assert_eq!((network.missing(), network.stats(0).refused(), network.stats(1).refused()), (0, 0, 0));
+}
+
+#[test]
+fn an_initiation_whose_cipher_was_changed_on_the_way_makes_no_session() {
+    let mut network = pair(20);
+    network.send(0, 1, b"hello");
+    network.run(Duration::from_secs(1));
+    let captured = network.captured();
+    let last = |kind| captured.iter().rfind(|datagram| datagram[3] == kind).expect("there was one");
+    let (mut changed, reply) = (last(1).clone(), last(3));
+    changed[3] = 7;
+    network::code(&mut changed, 2);
+    network::prove(&mut changed, reply[24..40].try_into().unwrap());
+    let train = Train { peer: network.address(0), bytes: &changed, segment_bytes: changed.len() };
+    network.nodes[1].sessions.open(network.now, &train);
+    let stats = network.stats(1);
+    assert_eq!((stats.bad_handshakes, stats.sessions), (1, 1), "{stats:?}");
 }
 
 #[test]

@@ -4,10 +4,13 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use keys::{PublicKey, Secret};
+use keys::{PublicKey, Secret, Suite};
 use noise::{Config, Output, SessionStats, Sessions, Train};
 use units::{Instant, Random, WallTime};
 use zeroize::Zeroizing;
+
+/// Number of the key whose owner begins sessions with ChaCha20-Poly1305.
+pub(crate) const CHACHA: u8 = 9;
 
 /// Returns the private key of a number.
 pub(crate) fn key(number: u8) -> Secret {
@@ -74,6 +77,7 @@ fn sessions(own: u8, peers: &[u8], responder: Option<u8>, runs: u8, now: Instant
         key: key(own),
         peers: peers.iter().map(|peer| public(*peer)).collect(),
         responder: responder.map(public),
+        suite: if own == CHACHA { Suite::ChaCha20Poly1305 } else { Suite::Aes256Gcm },
         seed: Secret::new(Zeroizing::new(seed)),
         started: (
             now,

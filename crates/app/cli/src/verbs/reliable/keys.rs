@@ -8,7 +8,7 @@ use base64ct::{Base64, Encoding};
 use clap::Args;
 use keys::{MAX_KEY_FILE_BYTES, Peer};
 use sys::private_file::{self, FileError, Privacy};
-use tallycast::udt::{Address, Keys, PublicKey, Secret};
+use tallycast::udt::{Address, Keys, PublicKey, Secret, Suite};
 use zeroize::Zeroizing;
 
 /// Largest file with nothing but a key: in base64 it has 44 characters and an end of line.
@@ -54,7 +54,8 @@ impl KeyArguments {
         }
         let keys = self.listed()?;
         // The one named here is meant, whomever else the file lists.
-        Ok(keys.map(|keys| Keys { responder: responder.or(keys.responder), ..keys }))
+        let suite = address.suite()?.unwrap_or_default();
+        Ok(keys.map(|keys| Keys { responder: responder.or(keys.responder), suite, ..keys }))
     }
 
     /// Returns the key of this end and its peers: those named here, and all that its file lists.
@@ -64,7 +65,12 @@ impl KeyArguments {
         let named = self.peers.iter().map(|peer| own.find(peer, path)).collect::<anyhow::Result<Vec<_>>>()?;
         let listed = own.peers.iter().map(|peer| peer.exchange);
         let responder = if let [one] = &named[..] { Some(*one) } else { None };
-        let keys = Keys { peers: named.into_iter().chain(listed).collect(), key: own.key, responder };
+        let keys = Keys {
+            peers: named.into_iter().chain(listed).collect(),
+            key: own.key,
+            responder,
+            suite: Suite::default(),
+        };
         if keys.peers.is_empty() {
             bail!(
                 "--key needs the key of a peer\nadd --peer; this end's own public key is {}",
@@ -258,8 +264,13 @@ mod tests {
         assert!(arguments.at(&"udt://h?secure=off".parse().unwrap()).unwrap().is_none());
         let error = arguments.at(&"udt://h".parse().unwrap()).unwrap_err().to_string();
         let own = shown(
-            &Keys { key: Secret::new(Zeroizing::new([7; 32])), peers: Default::default(), responder: None }
-                .public(),
+            &Keys {
+                key: Secret::new(Zeroizing::new([7; 32])),
+                peers: Default::default(),
+                responder: None,
+                suite: Suite::default(),
+            }
+            .public(),
         );
         assert!(error.contains(&own), "{error}");
         assert!(KeyArguments::default().at(&"udt://h".parse().unwrap()).unwrap().is_none());

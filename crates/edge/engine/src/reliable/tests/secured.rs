@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use keys::Secret;
+use keys::{Secret, Suite};
 
 use super::*;
 
@@ -19,13 +19,25 @@ fn public(number: u8) -> PublicKey {
 /// Keys of an end that connects.
 fn towards(own: u8, responder: u8) -> Option<PortKeys> {
     let responder = Some(public(responder));
-    Some(PortKeys { key: secret(own), peers: BTreeSet::new(), responder, seed: secret(100 + own) })
+    Some(PortKeys {
+        key: secret(own),
+        peers: BTreeSet::new(),
+        responder,
+        suite: Suite::default(),
+        seed: secret(100 + own),
+    })
 }
 
 /// Keys of an end that listens.
 fn listening(own: u8, peers: &[u8]) -> Option<PortKeys> {
     let peers = peers.iter().map(|peer| public(*peer)).collect();
-    Some(PortKeys { key: secret(own), peers, responder: None, seed: secret(100 + own) })
+    Some(PortKeys {
+        key: secret(own),
+        peers,
+        responder: None,
+        suite: Suite::default(),
+        seed: secret(100 + own),
+    })
 }
 
 fn config() -> SocketConfig {
