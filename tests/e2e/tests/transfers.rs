@@ -192,3 +192,36 @@ fn listed_peers_transfer_over_a_lossy_path_and_a_stranger_on_the_same_host_reach
     let report = path.interrupt().0.pop().expect("a report is the last word");
     assert!(report["there"]["lost"]["random"].as_u64() > Some(0), "{report}");
 }
+
+#[test]
+fn a_third_host_that_is_not_listed_is_refused_while_a_listed_one_transfers() {
+    let Some(lan) = lan_or_skip(&["listed", "unlisted", "receives"]) else { return };
+    let folder = tempfile::tempdir().expect("room for files");
+    let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+    let [listed, unlisted, receives] = lan.hosts() else { unreachable!("three hosts were asked for") };
+    let files = offered(&from);
+    let large = from.join("shot/raw/large");
+    let key = |name, of| key(folder.path(), name, of);
+    let (own, theirs, foreign) = (key("s", SENDERS), key("r", RECEIVERS), key("x", STRANGERS));
+    let receiver = receive(receives, &[text(&to), "--key", &theirs, "--peer", SENDERS.1]);
+    let address = format!("udt://{}:7400", receives.address());
+    let send = |host: &Host, words: &[&str]| {
+        Command::start(host, &[&["send", "--json", text(&large), &address], words].concat())
+    };
+    // Eight seconds, in which the others come.
+    let sender = send(listed, &["-b", "4M", "--key", &own, "--peer", RECEIVERS.1]);
+    sender.wait_for_event("progress");
+    for words in [&["--key", &foreign, "--peer", RECEIVERS.1][..], &[]] {
+        assert_eq!(send(unlisted, words).finish().1.code(), Some(2), "nothing answers {words:?}");
+        receiver.wait_for_event("warning");
+    }
+    let sent = account(sender, 0);
+    assert_eq!((&sent["delivered"], &sent["error"]), (&1.into(), &Value::Null), "{sent}");
+    let sessions = receiver.wait_for_event("sessions");
+    for counter in ["unknown_peers", "clear"] {
+        assert!(sessions[counter].as_u64() > Some(0), "{counter}: {sessions}");
+    }
+    assert_eq!((&sessions["sessions"], &sessions["bad_tags"]), (&1.into(), &0.into()), "{sessions}");
+    assert_eq!(receiver.finish().1.code(), Some(0));
+    assert!(std::fs::read(to.join("large")).expect("it was delivered") == files[0].1);
+}
