@@ -237,7 +237,8 @@ fn description() -> Description {
     Description {
         name: "lab/probe".parse().expect("a name"),
         schema: Schema::new(Dtype::F4, rate, vec![Channel::new("value", "V")]).expect("a schema"),
-        report_port: 7_400,
+        // A publisher that hears no questions: its epoch begins after the time for an answer.
+        report_port: 0,
         station: "daq".to_owned(),
         unknown: sample::UnknownEntries::new(),
     }

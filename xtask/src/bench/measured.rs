@@ -25,7 +25,8 @@ Rates, delays and CPU costs next to bare sockets and other systems, written by t
 cases. Figures are medians (smallest–largest); ratios within a table say more than absolute figures. Your own host: [bench.md](../guide/bench.md).
 
 - `limit`: bare sockets, or a ring in C without records and accounts; `plain`: bare sockets, a datagram a call.
-- `tallycast-udt`: UDT's own congestion control instead of `scalable`; `tallycast-plain`: without trains; `tallycast-noise`: secured. quinn also encrypts.
+- `tallycast-udt`: UDT's own congestion control instead of `scalable`; `tallycast-plain`: without trains; `tallycast-noise`: secured by AES-256-GCM;
+  `tallycast-noise-chacha`: by ChaCha20-Poly1305. quinn also encrypts.
 - `secured` cases: a clear stream, streams encrypted by either suite, and the cipher `alone`, sealing and opening the same datagrams in memory;
   `loss_free_to_bound`: a loss-free rate as a share of 1 / (1/clear + 1/alone); `cpu_bound_to`: clear and alone together as a share of secured.
 - `proof` cases: a publisher that signs statements about its samples beside one that encrypts alone; `cpu_per_mebibyte`: what signing adds at the source.

@@ -456,3 +456,21 @@ fn a_reader_joins_a_stream_that_ends_as_soon_as_it_is_heard() {
     assert!(waited <= 100, "{waited} ms");
     assert_eq!((reader.gate.stats().unconfirmed_epochs, reader.accounts[0].state), (0, AccountState::Closed));
 }
+
+#[test]
+fn a_refusal_told_before_its_stream_is_known_is_not_told_again() {
+    let (membership, config) = member();
+    let mut clear = Sender::new(SenderConfig { security: None, ..config.clone() }, 1, at(0)).unwrap();
+    let mut sender = Sender::new(config, 1, at(0)).unwrap();
+    let (clear, secured) = (sent(&mut clear, at(0)..at(1)), sent(&mut sender, at(0)..at(1)));
+    let mut gate = Gate::new(membership, at(0), wall(at(0)), 1);
+    assert!(!passes(&mut gate, at(1), &clear[0].1));
+    assert!(matches!(gate.next_event(), Some(GateEvent::Refused { .. })));
+    while gate.next_event().is_some() {}
+    assert!(passes(&mut gate, at(1), &of_kind(&secured, Kind::Descriptor)[0].1));
+    while let Some(event) = gate.next_event() {
+        assert!(matches!(event, GateEvent::Unconfirmed { .. }), "{event:?}");
+    }
+    assert!(!passes(&mut gate, at(1), &clear[0].1));
+    assert_eq!((gate.next_event(), gate.stats().unauthentic.clear), (None, 2));
+}

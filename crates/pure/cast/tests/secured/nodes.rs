@@ -61,6 +61,11 @@ pub(crate) enum Change {
     Clock(i64),
 }
 
+/// Removes the next change if its time has come.
+fn due(changes: &mut VecDeque<(Instant, Change)>, now: Instant) -> Option<Change> {
+    changes.front().is_some_and(|(at, _)| *at <= now).then(|| changes.pop_front()).flatten().map(|(_, it)| it)
+}
+
 /// A host's UTC, which may be wrong.
 #[derive(Clone, Copy, Default)]
 struct HostClock {
@@ -234,7 +239,7 @@ impl Publisher {
     }
 
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
-        while let Some((_, change)) = self.changes.pop_front_if(|(at, _)| *at <= now) {
+        while let Some(change) = due(&mut self.changes, now) {
             match change {
                 Change::Membership(membership) => {
                     self.membership = membership;
@@ -370,7 +375,7 @@ impl Reader {
     }
 
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
-        while let Some((_, change)) = self.changes.pop_front_if(|(at, _)| *at <= now) {
+        while let Some(change) = due(&mut self.changes, now) {
             match change {
                 Change::Membership(membership) => self.membership = membership,
                 Change::Clock(ahead_ns) => self.clock = HostClock { ahead_ns },

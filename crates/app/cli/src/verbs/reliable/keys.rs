@@ -212,7 +212,7 @@ mod tests {
         let seeds = [keyring::random_secret(), Secret::new(Zeroizing::new([7; 32]))];
         let validity = now.offset(-1_000_000_000)..now.offset(60_000_000_000);
         let station = keys::StationKeys::new(&authority, "daq-1", seeds, validity).unwrap();
-        let (token, suite) = (keyring::random_token(), keys::Suite::default());
+        let (token, suite) = (keyring::random_token(), Suite::default());
         let secret = keys::GroupSecret::new(token, suite, keyring::random_secret(), now);
         let content = keys::KeyFile::new(&authority, station, secret).unwrap().to_text();
         let listed = format!(
