@@ -48,7 +48,7 @@ const FORGED = 'test/chirp';
 /** What of it was not authentic. @param {Signal} s @param {number} more */
 const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 } } : {});
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -67,6 +67,7 @@ class Bus {
     this.archive = options.archive ?? true;
     this.insecure = options.insecure ?? false;
     this.attack = options.attack ?? false;
+    this.silentKeys = options.silentKeys ?? false;
     // With users: nobody reads before `ada` has signed in, who may not derive.
     this.users = options.users ?? false;
     this.visitor = '';
@@ -93,6 +94,14 @@ class Bus {
   server() {
     const disk = this.fullDisk ? { archive_disk: { free_bytes: 17_000_000_000, size_bytes: 100_000_000_000, alarm: true } } : {};
     return { version: '0.1.0-fake', started_ns: this.started, now_ns: wallNow(), page_protocol: this.protocol, archive: this.archive, ...disk };
+  }
+
+  /** The state of the keys, of which the clear streams of the host have none. @param {Signal} s */
+  keys(s) {
+    if (s.name.startsWith('host/')) return {};
+    const away = { left_ns: 2_700_000_000_000, silent_since_ns: this.started - 600n * SECOND, unanswered: 1_234 };
+    const service = { address: 'keys.lab.example:7409', left_ns: 9_000_000_000_000, silent_since_ns: null, unanswered: 0, refused: null, ...(this.silentKeys ? away : {}) };
+    return { keys: { token: '1a2b3c4d', certificate_left_ns: 30_000_000_000_000_000, service } };
   }
 
   /** @param {string} name */
@@ -182,7 +191,7 @@ class Bus {
       stream: s.name, epoch: `${this.joined}`, reader: 'monitor', leg: 'udp', state: 'open',
       datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
       elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
-      settled_early: 0, socket: this.socket(lost), ...unauthentic(s, this.forged()), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
+      settled_early: 0, socket: this.socket(lost), ...unauthentic(s, this.forged()), ...this.keys(s), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
     };
   }
 

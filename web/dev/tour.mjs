@@ -41,6 +41,7 @@ const STATES = {
   signin: { options: { users: true } },
   wrong: { options: { users: true }, act: (page) => signIn(page, 'difference engine') },
   attack: { options: { attack: true }, query: '?span=10s&plot=test/chirp:a', act: (page) => page.keyboard.press('a') },
+  silent: { options: { silentKeys: true }, query: '?span=10s&plot=test/chirp:a', act: (page) => page.keyboard.press('a') },
   flood: { options: { attack: true }, query: '?span=10s&plot=test/chirp:a' },
   closed: { options: { users: true }, query: '?span=10s&plot=test/chirp:a', act: closed },
   older: { options: { pageProtocol: 0 } },

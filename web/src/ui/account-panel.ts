@@ -4,12 +4,13 @@
  */
 import { gapsAsText, lossRows, samples } from '../model/gaps';
 import { ladderOf, percent, type Ladder, type Rung } from '../model/ladder';
+import { keyFact } from '../model/key-facts';
 import { levelText } from '../model/level';
 import { count, duration } from '../model/quantity';
 import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
 import { clock, full, type Zone } from '../model/time';
 import { unauthenticFacts, unauthenticLine } from '../model/unauthentic';
-import type { Account, BrowserLoss, GapDetail, SocketCounts, Stream } from '../wire/messages';
+import type { Account, BrowserLoss, GapDetail, KeyState, SocketCounts, Stream } from '../wire/messages';
 import { byId, el, icon, setAttribute, setText, unbroken } from './dom';
 import { PathPicture } from './path-picture';
 
@@ -45,6 +46,7 @@ export class AccountPanel {
   readonly #path = new PathPicture();
   readonly #title = byId('account-title', HTMLHeadingElement);
   readonly #facts = byId('account-facts', HTMLParagraphElement);
+  readonly #keys = byId('account-keys', HTMLParagraphElement);
   readonly #ladder = byId('ladder', HTMLDivElement);
   readonly #spared = byId('spared-stages', HTMLButtonElement);
   readonly #law = byId('law', HTMLDivElement);
@@ -98,6 +100,7 @@ export class AccountPanel {
     this.#showLaw(ladder, account);
     this.#showSocket(account.socket);
     this.#showUnauthentic(account.unauthentic);
+    this.#showKeys(account.keys, now);
   }
 
   /** Shows the gaps, newest first. */
@@ -130,6 +133,7 @@ export class AccountPanel {
     this.#spared.hidden = true;
     this.#showSocket(null);
     this.#showUnauthentic(new Map());
+    this.#showKeys(null, 0n);
   }
 
   #end(key: 'sent' | 'delivered', words: string, elements: number, share: string): void {
@@ -213,6 +217,16 @@ export class AccountPanel {
         el('dd', {}, el('span', { text: meaning }), el('span', { class: 'unauthentic-remedy', text: remedy })),
       ])),
     );
+  }
+
+  #showKeys(keys: KeyState | null, now: bigint): void {
+    this.#keys.hidden = keys === null;
+    if (keys === null) return;
+    const { mood, text, remedy } = keyFact(keys, now, this.#zone);
+    setAttribute(this.#keys, 'data-mood', mood);
+    if (this.#keys.dataset['told'] === `${text} ${remedy}`) return;
+    this.#keys.dataset['told'] = `${text} ${remedy}`;
+    this.#keys.replaceChildren(text, ...(remedy === '' ? [] : [el('span', { class: 'keys-remedy', text: remedy })]));
   }
 
   #showSocket(socket: SocketCounts | null): void {

@@ -164,7 +164,29 @@ export interface Account {
   readonly socket: SocketCounts | null;
   /** Reason → datagrams in the stream's name that were not authentic; empty without any. They are in no account. */
   readonly unauthentic: ReadonlyMap<string, number>;
+  /** Null on a bus without keys. */
+  readonly keys: KeyState | null;
   readonly gaps: readonly GapDetail[];
+}
+
+/** State of the monitor's keys. */
+export interface KeyState {
+  /** Name of the secret in use; empty without one. */
+  readonly token: string;
+  /** Null where a file has the secrets. */
+  readonly service: KeyServiceState | null;
+}
+
+/** State of the key service as the monitor sees it. */
+export interface KeyServiceState {
+  readonly address: string;
+  /** Time until the last secret held ends; null without secrets. */
+  readonly leftNs: number | null;
+  /** Since then it has not answered; null while it does. */
+  readonly silentSince: bigint | null;
+  readonly unanswered: number;
+  /** Reason for which it gives no secrets, or empty. */
+  readonly refused: string;
 }
 
 /** The network counters, in datagrams. */
@@ -213,7 +235,23 @@ export function readAccount(value: unknown): Account {
     settledEarly: number(from, 'settled_early'),
     socket: isFields(from['socket']) ? readSocket(from['socket']) : null,
     unauthentic: counts(from, 'unauthentic'),
+    keys: isFields(from['keys']) ? readKeys(from['keys']) : null,
     gaps: list(from, 'gaps').map(readGapDetail),
+  };
+}
+
+function readKeys(from: Fields): KeyState {
+  return { token: text(from, 'token'), service: isFields(from['service']) ? readKeyService(from['service']) : null };
+}
+
+function readKeyService(from: Fields): KeyServiceState {
+  const has = (name: string): boolean => from[name] !== undefined && from[name] !== null;
+  return {
+    address: text(from, 'address'),
+    leftNs: has('left_ns') ? Number(nanoseconds(from, 'left_ns')) : null,
+    silentSince: has('silent_since_ns') ? nanoseconds(from, 'silent_since_ns') : null,
+    unanswered: number(from, 'unanswered'),
+    refused: text(from, 'refused'),
   };
 }
 
