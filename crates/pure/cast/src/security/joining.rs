@@ -230,7 +230,7 @@ impl Joining {
     /// Keeps a datagram; of too many, those with the lowest numbers give way.
     fn keep(&mut self, number: u64, plain: Vec<u8>, size_bytes: &mut usize) {
         *size_bytes += plain.len();
-        // A final tally that was revised replaces the one before, and tells all that it told.
+        // A revised final tally replaces the one before: it has all losses of that one, and newer nonces.
         *size_bytes -= self.kept.insert(number, plain).map_or(0, |before| before.len());
         while self.kept.len() > MAX_KEPT || *size_bytes > MAX_KEPT_BYTES {
             let Some((_, lowest)) = self.kept.pop_first() else { return };
