@@ -31,16 +31,51 @@ impl Echoes {
         self.told = core::mem::take(&mut self.asked);
     }
 
-    /// Moves nonces that were asked meanwhile to the final tally, which is sent once more. Without any, it stays as it
-    /// was.
+    /// Adds nonces that were asked meanwhile to the final tally, which is sent once more. Without new ones, it stays as
+    /// it was; those of earlier copies, which readers may have lost, are repeated, and the oldest give way.
     pub(super) fn begin_repeated_tally(&mut self) {
-        if !self.asked.is_empty() {
-            self.begin_tally();
-        }
+        self.asked.retain(|nonce| !self.told.contains(nonce));
+        self.told.append(&mut self.asked);
+        self.told.drain(..self.told.len().saturating_sub(MAX_NONCES));
     }
 
     /// Returns the nonces that the tally repeats.
     pub(super) fn told(&self) -> &[Nonce] {
         &self.told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nonces(numbers: core::ops::Range<usize>) -> Vec<Nonce> {
+        numbers.map(|number| Nonce::new(number as u64)).collect()
+    }
+
+    #[test]
+    fn a_tally_repeats_what_was_asked_since_the_one_before() {
+        let mut echoes = Echoes::default();
+        assert!(echoes.asked(Nonce::new(0)) && !echoes.asked(Nonce::new(0)));
+        echoes.begin_tally();
+        assert!(echoes.asked(Nonce::new(1)));
+        echoes.begin_tally();
+        assert_eq!(echoes.told(), nonces(1..2));
+    }
+
+    #[test]
+    fn a_repeated_tally_keeps_the_nonces_of_its_earlier_copies() {
+        let mut echoes = Echoes::default();
+        nonces(0..2).into_iter().for_each(|nonce| assert!(echoes.asked(nonce)));
+        echoes.begin_tally();
+        echoes.begin_repeated_tally();
+        assert_eq!(echoes.told(), nonces(0..2), "nothing was asked");
+        // The second reader has lost its answer, and asks again beside a third.
+        nonces(1..3).into_iter().for_each(|nonce| assert!(echoes.asked(nonce)));
+        echoes.begin_repeated_tally();
+        assert_eq!(echoes.told(), nonces(0..3));
+        nonces(3..3 + MAX_NONCES - 1).into_iter().for_each(|nonce| assert!(echoes.asked(nonce)));
+        echoes.begin_repeated_tally();
+        assert_eq!(echoes.told(), nonces(2..2 + MAX_NONCES), "the oldest give way");
     }
 }
