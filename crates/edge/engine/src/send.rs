@@ -22,7 +22,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cast::secure::UnauthenticCounts;
-use cast::send::ReaderReport;
+use cast::send::{MAX_SECURED_DESTINATIONS, ReaderReport};
 use keyring::Keyring;
 use sys::{
     Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, Received,
@@ -231,6 +231,10 @@ fn check(config: &PublicationConfig, is_secured: bool) -> Result<(), SendError> 
     let least = wire::MIN_DATA_BYTES + if is_secured { wire::SECURED_DATA_BYTES } else { 0 };
     if !(least..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
         return Err(SendError::DatagramBytes { actual: config.datagram_bytes, least });
+    }
+    let destinations = config.destinations.len();
+    if is_secured && destinations > MAX_SECURED_DESTINATIONS {
+        return Err(SendError::SecuredDestinations(destinations));
     }
     let train = config.pacing.max_train();
     if !(1..=sys::MAX_SEGMENTS).contains(&train) {

@@ -29,8 +29,9 @@ pub mod secure {
 pub mod send {
     //! The sending side.
     pub use crate::sender::{
-        Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, Output, Pacing, ReaderReport, ReportStats,
-        Sender, SenderConfig, SenderEvent, SenderSecurity, Sending, StatementStats,
+        Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, MAX_SECURED_DESTINATIONS, Output, Pacing,
+        ReaderReport, ReportStats, Sender, SenderConfig, SenderEvent, SenderSecurity, Sending,
+        StatementStats,
     };
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct TallyFor {
 
 impl TallyFor {
     /// Maximum number of destinations of a secured stream; the rest of the field is for the revision.
-    const MAX_DESTINATIONS: u16 = 4_096;
+    pub(crate) const MAX_DESTINATIONS: u16 = 4_096;
 
     /// Returns the tallies for the destination with this index.
     ///

@@ -53,7 +53,7 @@ use queue::{Next, Queue, Slice};
 use readers::{Arrived, Readers};
 pub(crate) use readers::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 pub use readers::{ReaderReport, ReportStats};
-pub use securing::SenderSecurity;
+pub use securing::{MAX_SECURED_DESTINATIONS, SenderSecurity};
 use securing::{Securing, room_before};
 pub use stating::StatementStats;
 use stating::Stating;
@@ -158,6 +158,9 @@ impl Sender {
     ///
     /// # Errors
     /// [`DescriptionError`] if the description does not fit into datagrams.
+    ///
+    /// # Panics
+    /// If a secured stream has more than [`MAX_SECURED_DESTINATIONS`]: the caller refuses them with its settings.
     pub fn new(mut config: SenderConfig, seed: u64, now: Instant) -> Result<Self, DescriptionError> {
         let schema = &config.description.schema;
         let per_sample = schema.elements_per_sample();

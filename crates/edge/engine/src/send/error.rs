@@ -41,6 +41,12 @@ pub enum SendError {
         "a publisher's destinations are either all IPv4 or all IPv6\nopen a publisher for each, under two names"
     )]
     MixedDestinations,
+    /// A secured stream cannot be sent to so many destinations: each has a key of its own.
+    #[error(
+        "a secured stream has at most {max} destinations, not {0}\nsend it to a group, which all readers join",
+        max = cast::send::MAX_SECURED_DESTINATIONS
+    )]
+    SecuredDestinations(usize),
     /// The datagram size is not valid in the protocol.
     #[error(
         "datagrams of {actual} bytes are outside {least} to {max}\nchoose another MTU",

@@ -182,6 +182,12 @@ fn settings_that_make_no_sense_are_refused_before_they_reach_the_agent() {
     let mixed = publication_config(vec![open, "[::1]:7400".parse().unwrap()]);
     assert!(matches!(refused(mixed), SendError::MixedDestinations));
     assert!(matches!(refused(publication_config(Vec::new())), SendError::NoDestination));
+    // Each destination of a secured stream has a key; a clear one needs none.
+    let check_with = |count, is_secured| check(&publication_config(vec![open; count]), is_secured);
+    let most = cast::send::MAX_SECURED_DESTINATIONS;
+    assert!(check_with(most, true).is_ok() && check_with(most + 1, false).is_ok());
+    let refused = check_with(most + 1, true).unwrap_err().to_string();
+    assert!(refused.contains("at most 4096 destinations, not 4097\nsend it to a group"), "{refused}");
     // The agent keeps running.
     let publication = agent.open(publication_config(vec![open])).unwrap();
     assert!(publication.finish().finished);

@@ -19,6 +19,9 @@ use crate::security::{TallyFor, Utc};
 /// Interval at which a description is signed anew, well within the clock bound of readers.
 const SIGNED_EVERY: Duration = Duration::from_secs(60);
 
+/// Maximum number of destinations of a secured stream: each has a key for its tallies.
+pub const MAX_SECURED_DESTINATIONS: usize = TallyFor::MAX_DESTINATIONS as usize;
+
 /// Keys with which a sender secures its stream.
 #[derive(Clone, Debug)]
 pub struct SenderSecurity {
