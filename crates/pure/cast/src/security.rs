@@ -11,6 +11,7 @@ mod epoch_keys;
 mod gate;
 mod held;
 mod joining;
+mod rivalry;
 mod window;
 
 use serde::Serialize;

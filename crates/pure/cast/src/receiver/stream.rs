@@ -376,7 +376,6 @@ impl Stream {
     /// A reader that leaves while losses wait for evidence keeps receiving until the publisher's next tally, which
     /// lists everything withheld below it, and until its drop reporter has reported what the kernel freed: an account
     /// cut there need not leave anything unexplained.
-    /// need leave nothing unexplained.
     pub(super) fn selection_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };
         let was_wanted =
@@ -691,8 +690,12 @@ impl Stream {
         nonce: Nonce,
         with: &mut Surroundings<'_>,
     ) {
-        self.beginnings.heard(epoch, with.now);
-        let waiting = self.beginnings.wish();
+        // A recording of an epoch before the current one must not leave anything behind.
+        let may_begin = self.current.as_ref().is_none_or(|state| state.epoch <= epoch);
+        if may_begin {
+            self.beginnings.heard(epoch, with.now);
+        }
+        let waiting = self.beginnings.wish().filter(|_| may_begin);
         let request = Request { waiting, nonce: Some(nonce), ..self.request(epoch, Wanted::Descriptor) };
         with.out.request(to, request);
         if let Some(announced) = self.announced.filter(|announced| *announced != to) {

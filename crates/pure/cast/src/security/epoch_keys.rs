@@ -142,6 +142,28 @@ impl BelievedEpoch {
         Ok(Some(Opened { size_bytes, has_moved: is_highest && self.heard_from(now, from) }))
     }
 
+    /// Opens a copy of a datagram of which nobody has proven yet that it is sent now; otherwise as [`open`](Self::open).
+    pub(super) fn open_copy(
+        &mut self,
+        (now, from): (Instant, SocketAddr),
+        (head, secret): (&SecuredHead, &GroupSecret),
+        bytes: &[u8],
+    ) -> Result<Option<Vec<u8>>, Unauthentic> {
+        let is_highest = head.nonce >= self.window.next();
+        let mut plain = bytes.to_vec();
+        // A recorded tally for another destination must not shut out those for this reader.
+        self.destination = None;
+        let Some(opened) = self.open((now, from), head, secret, &mut plain, (0..bytes.len(), 0))? else {
+            return Ok(None);
+        };
+        plain.truncate(opened.size_bytes);
+        if is_highest {
+            // Recordings have lower numbers than what is sent now.
+            self.from = from;
+        }
+        Ok(Some(plain))
+    }
+
     /// Takes the number of a datagram that was opened before the epoch was believed; returns whether it is new.
     pub(super) fn passes(&mut self, number: u64) -> bool {
         self.window.take(number)
@@ -150,16 +172,6 @@ impl BelievedEpoch {
     /// Takes numbers from `floor` on only.
     pub(super) const fn begin_at(&mut self, floor: u64) {
         self.window.begin_at(floor);
-    }
-
-    /// Returns one more than the highest number taken.
-    pub(super) const fn next(&self) -> u64 {
-        self.window.next()
-    }
-
-    /// Takes the next tally whatever its destination.
-    pub(super) const fn take_any_destination(&mut self) {
-        self.destination = None;
     }
 
     /// Forgets keys of secrets that the member no longer has.

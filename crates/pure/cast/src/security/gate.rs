@@ -4,7 +4,8 @@
 //! arrived, an epoch cannot be opened: its salt is unknown. Parts of a descriptor carry the salt, so they are opened
 //! and put together here first; with a valid signature the epoch is believed, and they and the
 //! [held](super::held) datagrams pass in the order of their arrival. Of a stream that the reader [joins](super::joining),
-//! they wait for an answer of the publisher.
+//! they wait for an answer of the publisher. An epoch that began before the believed one is a [rival](super::rivalry) of
+//! it if its publisher answers, and otherwise a recording.
 //!
 //! The receiver behind the gate gets plain datagrams from one address per epoch, which moves as the publisher does:
 //! source addresses prove nothing here, and a replay from elsewhere must not make the receiver doubt its publisher.
@@ -24,6 +25,7 @@ use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, Nonce, Se
 use super::epoch_keys::BelievedEpoch;
 use super::held::HeldDatagrams;
 use super::joining::{Joining, Joinings, Nonces, Step};
+use super::rivalry::{Answer, Rival, Rivalry};
 use super::{Unauthentic, UnauthenticCounts, Utc};
 use crate::receive::ReceiverStats;
 
@@ -174,6 +176,7 @@ struct GatedStream {
     /// The latest epoch that is not remembered any more.
     forgotten: Option<Epoch>,
     unauthentic: UnauthenticCounts,
+    rivalry: Rivalry,
 }
 
 /// An epoch whose descriptor is incomplete.
@@ -224,6 +227,8 @@ enum Taken {
     Ask(Stretch, SocketAddr),
     /// It shows that an epoch is sent now; the account may begin with the numbers that lead up to this one.
     Confirmed(Stretch, u64),
+    /// It shows that an epoch is sent beside a later one.
+    Answered(Box<Answer>),
     /// It was counted or held.
     Nothing,
     /// It waits for the description of its stream.
@@ -259,6 +264,7 @@ impl Gate {
         for epoch in self.streams.values_mut().flat_map(|stream| &mut stream.epochs) {
             epoch.keep_only(&membership.keys);
         }
+        self.streams.values_mut().for_each(|stream| stream.rivalry.keep_only(&membership.keys));
         self.joinings.keep_only(&membership.keys);
         // A user hears again of a secret that is still missing.
         self.told.retain(|(_, reason)| *reason != Unauthentic::NoKey);
@@ -306,6 +312,10 @@ impl Gate {
                 Taken::Confirmed(stretch, number) => {
                     flush(&mut train, bytes, pass);
                     self.join(now, stretch, number, pass);
+                }
+                Taken::Answered(answer) => {
+                    flush(&mut train, bytes, pass);
+                    self.admit_rival(now, *answer, pass);
                 }
                 Taken::Ask(stretch, to) => pass(self.question(now, stretch, to)),
                 Taken::Undescribed(stretch) => {
@@ -413,12 +423,12 @@ impl Gate {
                 Err(reason) => self.refuse(&head, reason, from),
             };
         }
+        let secret = secret.clone();
         if self.streams.get(&head.stream).is_some_and(|stream| !stream.may_follow(now, head.epoch)) {
-            return self.refuse(&head, Unauthentic::Replayed, from);
+            return self.take_earlier((now, from), (&head, &secret), &bytes[place]);
         }
         if head.kind == Kind::Descriptor {
-            let secret = secret.clone();
-            return self.take_part((now, from), &head, &secret, bytes, place);
+            return self.take_part((now, from), (&head, &secret), &bytes[place]);
         }
         self.hold((now, from), &head, &bytes[place])
     }
@@ -448,30 +458,13 @@ impl Gate {
     fn take_part(
         &mut self,
         (now, from): (Instant, SocketAddr),
-        head: &SecuredHead,
-        secret: &GroupSecret,
-        bytes: &mut [u8],
-        place: Range<usize>,
+        (head, secret): (&SecuredHead, &GroupSecret),
+        bytes: &[u8],
     ) -> Taken {
-        let stretch = Stretch { stream: head.stream, epoch: head.epoch };
-        let key = GroupKey::new(secret, head.salt).derive(Purpose::Stream(stretch));
-        let mut part = bytes[place].to_vec();
-        let end = part.len();
-        let Ok(size_bytes) = head.open(&key, &mut part, 0..end, 0) else {
-            return self.refuse(head, Unauthentic::BadTag, from);
-        };
-        part.truncate(size_bytes);
-        let described = match self.candidate(head).take(head.nonce, part) {
-            Progress::Incomplete => {
-                self.bound_candidates();
-                return Taken::Nothing;
-            }
-            Progress::Repeated => return self.refuse(head, Unauthentic::Replayed, from),
-            Progress::Complete(description) => description.map(|description| *description),
-        };
-        let index = self.candidates.iter().position(|candidate| candidate.is_of(head));
-        let Some(candidate) = index.and_then(|index| self.candidates.remove(index)) else {
-            return Taken::Nothing;
+        let (candidate, described) = match self.put_together(head, secret, bytes) {
+            Ok(Some(complete)) => complete,
+            Ok(None) => return Taken::Nothing,
+            Err(reason) => return self.refuse(head, reason, from),
         };
         match self.judge(now, &candidate, described) {
             Ok(description) if self.has_place(now, head.stream) => {
@@ -492,6 +485,78 @@ impl Gate {
                 Taken::Nothing
             }
         }
+    }
+
+    /// Takes a datagram of an epoch that began before the latest believed one: it is refused until its publisher has
+    /// answered.
+    fn take_earlier(
+        &mut self,
+        (now, from): (Instant, SocketAddr),
+        (head, secret): (&SecuredHead, &GroupSecret),
+        bytes: &[u8],
+    ) -> Taken {
+        let Self { streams, nonces, .. } = self;
+        let stream = streams.get_mut(&head.stream).expect("a later epoch of it is believed");
+        match head.kind {
+            Kind::Tally => match stream.rivalry.answered((now, from), (head, secret), bytes, nonces) {
+                Ok(answer) => Taken::Answered(Box::new(answer)),
+                Err(reason) => self.refuse(head, reason, from),
+            },
+            Kind::Descriptor if stream.rivalry.has_turn(now, head.epoch) => {
+                self.challenge((now, from), (head, secret), bytes)
+            }
+            _ => self.refuse(head, Unauthentic::Replayed, from),
+        }
+    }
+
+    /// Takes a part of the descriptor of an earlier epoch; once it is complete and valid, its publisher is challenged.
+    fn challenge(
+        &mut self,
+        (now, from): (Instant, SocketAddr),
+        (head, secret): (&SecuredHead, &GroupSecret),
+        bytes: &[u8],
+    ) -> Taken {
+        let (candidate, described) = match self.put_together(head, secret, bytes) {
+            Ok(Some(complete)) => complete,
+            Ok(None) => return self.refuse(head, Unauthentic::Replayed, from),
+            Err(reason) => return self.refuse(head, reason, from),
+        };
+        self.refuse(head, Unauthentic::Replayed, from);
+        let Candidate { stretch, salt, .. } = candidate;
+        let rival = self.judge(now, &candidate, described).ok().map(|description| Rival {
+            epoch: BelievedEpoch::new((stretch.stream, stretch.epoch), salt, 0, (now, from)),
+            description: Box::new(description),
+        });
+        let stream = self.streams.get_mut(&head.stream).expect("a later epoch of it is believed");
+        stream
+            .rivalry
+            .challenge(now, stretch.epoch, rival)
+            .map_or(Taken::Nothing, |to| Taken::Ask(stretch, to))
+    }
+
+    /// Opens a part of a descriptor; returns its candidate once it is complete, with the description if it can be read.
+    fn put_together(
+        &mut self,
+        head: &SecuredHead,
+        secret: &GroupSecret,
+        bytes: &[u8],
+    ) -> Result<Option<(Candidate, Option<Description>)>, Unauthentic> {
+        let stretch = Stretch { stream: head.stream, epoch: head.epoch };
+        let key = GroupKey::new(secret, head.salt).derive(Purpose::Stream(stretch));
+        let mut part = bytes.to_vec();
+        let size_bytes = head.open(&key, &mut part, 0..bytes.len(), 0).map_err(|_| Unauthentic::BadTag)?;
+        part.truncate(size_bytes);
+        let description = match self.candidate(head).take(head.nonce, part) {
+            Progress::Incomplete => {
+                self.bound_candidates();
+                return Ok(None);
+            }
+            Progress::Repeated => return Err(Unauthentic::Replayed),
+            Progress::Complete(description) => description.map(|description| *description),
+        };
+        let index = self.candidates.iter().position(|candidate| candidate.is_of(head));
+        let complete = index.and_then(|index| self.candidates.remove(index));
+        Ok(complete.map(|candidate| (candidate, description)))
     }
 
     /// Returns the candidate of a part, which may be new.
@@ -640,10 +705,22 @@ impl Gate {
         for other in self.joinings.of_stream(stream) {
             if other.epoch > begun {
                 self.follow(now, other, pass);
-            } else {
-                self.joinings.remove(other);
+            } else if let Some((rival, kept)) = self.joinings.remove(other).map(Joining::rival) {
+                // Its publisher has been asked.
+                self.count(stream, Unauthentic::Replayed, kept);
+                let known = self.streams.get_mut(&stream).expect("an epoch of it has just been believed");
+                known.rivalry.challenge(now, other.epoch, Some(rival));
             }
         }
+    }
+
+    /// Lets an epoch pass from the tally on by which its publisher has answered, beside the later one.
+    fn admit_rival(&mut self, now: Instant, answer: Answer, pass: &mut impl FnMut(Passed<'_>)) {
+        let Answer { rival: Rival { epoch, description }, tally } = answer;
+        let (Stretch { stream, epoch: begun }, from) = (epoch.stretch, epoch.from);
+        self.believe(now, epoch);
+        pass(Passed::Described { stream, epoch: begun, description: &description, from });
+        pass(Passed::Train { bytes: &tally, segment_bytes: tally.len(), from });
     }
 
     fn believe(&mut self, now: Instant, epoch: BelievedEpoch) {
@@ -697,7 +774,7 @@ impl Gate {
 impl GatedStream {
     const fn new(now: Instant) -> Self {
         let unauthentic = UnauthenticCounts { no_key: 0, bad_tag: 0, replayed: 0, wrong_sender: 0, clear: 0 };
-        Self { epochs: VecDeque::new(), heard: now, forgotten: None, unauthentic }
+        Self { epochs: VecDeque::new(), heard: now, forgotten: None, unauthentic, rivalry: Rivalry::new() }
     }
 
     /// Returns whether an epoch that is not believed yet may follow those that are.
@@ -710,10 +787,11 @@ impl GatedStream {
 
     fn believe(&mut self, epoch: BelievedEpoch) {
         if self.epochs.len() == MAX_EPOCHS {
-            let oldest = self.epochs.pop_front().map(|believed| believed.stretch.epoch);
-            self.forgotten = self.forgotten.max(oldest);
+            let earliest = self.epochs.pop_front().map(|believed| believed.stretch.epoch);
+            self.forgotten = self.forgotten.max(earliest);
         }
-        self.epochs.push_back(epoch);
+        let index = self.epochs.partition_point(|other| other.stretch.epoch < epoch.stretch.epoch);
+        self.epochs.insert(index, epoch);
     }
 }
 

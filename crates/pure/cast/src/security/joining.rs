@@ -14,10 +14,11 @@ use std::collections::BTreeMap;
 
 use keys::{GroupSecret, Stretch};
 use units::{Epoch, Instant, Random, StreamId};
-use wire::{Datagram, Description, Kind, Nonce, SecuredHead};
+use wire::{Datagram, Description, Nonce, SecuredHead};
 
 use super::Unauthentic;
 use super::epoch_keys::BelievedEpoch;
+use super::rivalry::Rival;
 
 /// Time after which an epoch begins although nobody repeated the nonce. A tally repeats sixteen nonces, ten times a
 /// second: this is enough for a crowd of four hundred that joins at once.
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Interval of the requests.
 const ASK_INTERVAL: Duration = Duration::from_millis(250);
 /// Validity of a nonce: one of the present period or the one before is of now.
-const PERIOD: Duration = Duration::from_secs(10);
+pub(super) const PERIOD: Duration = Duration::from_secs(10);
 /// Maximum number of epochs that are joined at the same time; of more, the oldest begins again with its descriptor.
 const MAX_JOININGS: usize = 1_024;
 /// Maximum number of datagrams kept of one epoch, and maximum size of those of all epochs: the answer takes 100 ms and a
@@ -80,11 +81,12 @@ impl Nonces {
         self.of_period(now.as_nanos() / period_ns(), stretch)
     }
 
-    /// Returns whether a tally that is received at `now` repeats a nonce of this reader.
-    fn is_repeated(&self, now: Instant, stretch: Stretch, nonces: &[Nonce]) -> bool {
+    /// Returns whether a plain datagram that is received at `now` is a tally that repeats a nonce of this reader.
+    pub(super) fn are_answered(&self, now: Instant, stretch: Stretch, plain: &[u8]) -> bool {
+        let Ok(Datagram::Tally(tally)) = Datagram::decode(plain) else { return false };
         let period = now.as_nanos() / period_ns();
-        let is_ours = |period| nonces.contains(&self.of_period(period, stretch));
-        !nonces.is_empty() && (is_ours(period) || period.checked_sub(1).is_some_and(is_ours))
+        let is_ours = |period| tally.nonces.contains(&self.of_period(period, stretch));
+        !tally.nonces.is_empty() && (is_ours(period) || period.checked_sub(1).is_some_and(is_ours))
     }
 
     fn of_period(&self, period: u64, Stretch { stream, epoch }: Stretch) -> Nonce {
@@ -118,12 +120,10 @@ impl Joinings {
     ) -> Result<Step, Unauthentic> {
         let Self { epochs, size_bytes } = self;
         let joining = epochs.get_mut(&(head.stream, head.epoch)).expect("the caller has looked it up");
-        let Some(plain) = joining.open((now, from), head, secret, bytes)? else {
+        let Some(plain) = joining.epoch.open_copy((now, from), (head, secret), bytes)? else {
             return Ok(Step::Repeated);
         };
-        let stretch = joining.epoch.stretch;
-        let is_fresh = head.kind == Kind::Tally
-            && matches!(Datagram::decode(&plain), Ok(Datagram::Tally(tally)) if nonces.is_repeated(now, stretch, &tally.nonces));
+        let is_fresh = nonces.are_answered(now, joining.epoch.stretch, &plain);
         joining.keep(head.nonce, plain, size_bytes);
         if is_fresh {
             return Ok(Step::Confirmed(head.nonce));
@@ -199,32 +199,15 @@ impl Joining {
         (epoch, begins.into_values().collect(), kept.len() as u64)
     }
 
+    /// Ends the wait for an epoch that a later one precludes; returns it as a rival of that one, and the number of
+    /// datagrams kept in vain.
+    pub(super) fn rival(self) -> (Rival, u64) {
+        (Rival { epoch: self.epoch, description: self.description }, self.kept.len() as u64)
+    }
+
     /// Ends the wait for an epoch that follows one that is believed: nothing of it can have been recorded for long.
     pub(super) fn follow(self) -> (BelievedEpoch, Vec<Vec<u8>>) {
         (self.epoch, self.kept.into_values().collect())
-    }
-
-    fn open(
-        &mut self,
-        (now, from): (Instant, SocketAddr),
-        head: &SecuredHead,
-        secret: &GroupSecret,
-        bytes: &[u8],
-    ) -> Result<Option<Vec<u8>>, Unauthentic> {
-        let is_highest = head.nonce >= self.epoch.next();
-        let mut plain = bytes.to_vec();
-        // A recorded tally for another destination must not shut out those for this reader.
-        self.epoch.take_any_destination();
-        let Some(opened) = self.epoch.open((now, from), head, secret, &mut plain, (0..bytes.len(), 0))?
-        else {
-            return Ok(None);
-        };
-        plain.truncate(opened.size_bytes);
-        if is_highest {
-            // Recordings have lower numbers than what is sent now.
-            self.epoch.from = from;
-        }
-        Ok(Some(plain))
     }
 
     /// Keeps a datagram; of too many, those with the lowest numbers give way.

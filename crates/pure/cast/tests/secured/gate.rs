@@ -1,68 +1,29 @@
 //! A gate between a publisher and a receiver: parts of earlier signatures, tallies for other destinations, final tallies,
 //! and readers that join.
 
-use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cast::receive::{self, Event, ReaderIdentity, ReceiverStats};
+use cast::Sender;
+use cast::receive::ReceiverStats;
 use cast::secure::{Gate, GateEvent, Passed, UnauthenticCounts};
-use cast::send::{Input, Output, SenderConfig};
-use cast::{Receiver, Sender};
-use keys::{Membership, Suite};
-use ledger::{Account, AccountState, LedgerConfig, Stage};
+use cast::send::{Input, MAX_SECURED_DESTINATIONS, SenderConfig};
+use keys::Membership;
+use ledger::{AccountState, Stage};
 use sample::{Channel, Schema};
-use units::{Epoch, Instant, ReaderId, WallTime};
+use units::{Instant, ReaderId, WallTime};
 use wire::{Datagram, Kind, Nonce, Numbered, Request, SecuredHead, Wanted};
 
-use crate::laboratory::{Laboratory, wall};
-use crate::nodes::{config, take};
-
-const EPOCH: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
-
-fn at(millis: u64) -> Instant {
-    Instant::from_nanos(millis * 1_000_000)
-}
-
-fn from() -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 1], 7_400))
-}
+use crate::by_hand::{Reader, answer, at, from, hearing_member, sent};
+use crate::laboratory::wall;
 
 /// A member, and the configuration of its publisher, which hears no requests: readers join it at its descriptor.
 fn member() -> (Arc<Membership>, SenderConfig) {
     let (membership, mut config) = hearing_member();
     config.description.report_port = 0;
     (membership, config)
-}
-
-/// A member, and the configuration of its publisher.
-fn hearing_member() -> (Arc<Membership>, SenderConfig) {
-    let mut laboratory = Laboratory::new(9, Suite::Aes256Gcm);
-    let secrets = [laboratory.secret(1, wall(at(0)))];
-    let membership = laboratory.member(&secrets);
-    let config = config(&mut laboratory, &membership, EPOCH, at(0));
-    (membership, config)
-}
-
-/// Returns the datagrams that a sender sends in a span, each with its destinations.
-fn sent(sender: &mut Sender, Range { start, end }: Range<Instant>) -> Vec<(Range<usize>, Vec<u8>)> {
-    let (mut now, mut sent, mut buffer) = (start, Vec::new(), vec![0; sender.train_bytes()]);
-    loop {
-        match sender.poll(now, &mut buffer) {
-            Output::Transmit { destinations, segment_bytes, size_bytes, .. } => {
-                let datagrams = buffer[..size_bytes].chunks(segment_bytes);
-                sent.extend(datagrams.map(|bytes| (destinations.clone(), bytes.to_vec())));
-            }
-            Output::Event(_) => {}
-            Output::Idle { deadline: Some(deadline) } if deadline < end => {
-                now = deadline.max(now);
-                sender.handle(now, Input::Advance);
-            }
-            Output::Idle { .. } => return sent,
-        }
-    }
 }
 
 /// Passes a datagram; returns whether anything came through.
@@ -292,69 +253,6 @@ fn what_does_not_get_past_the_gate_is_in_the_counters_of_its_socket() {
     assert_eq!((counted, gate.stats().unauthentic.replayed), (expected, 1));
 }
 
-/// A receiver behind its gate.
-struct Reader {
-    gate: Gate,
-    receiver: Receiver,
-    accounts: Vec<Account>,
-    /// Pairs of epochs of which it was told that they share a name.
-    two_publishers: Vec<(Epoch, Epoch)>,
-}
-
-impl Reader {
-    fn new(membership: &Arc<Membership>, now: Instant) -> Self {
-        let identity = ReaderIdentity { id: ReaderId(7), name: "reader".to_owned(), receive_buffer_bytes: 0 };
-        Self {
-            gate: Gate::new(Arc::clone(membership), now, wall(now), 1),
-            receiver: Receiver::new(identity, LedgerConfig::default(), 7),
-            accounts: Vec::new(),
-            two_publishers: Vec::new(),
-        }
-    }
-
-    fn hears(&mut self, now: Instant, bytes: &[u8], from: SocketAddr) {
-        let (mut bytes, segment_bytes) = (bytes.to_vec(), bytes.len());
-        let Self { gate, receiver, .. } = self;
-        gate.pass(now, &mut bytes, segment_bytes, from, &mut |passed| take(receiver, now, passed));
-    }
-
-    /// Returns what it sends at `now`, with its destinations.
-    fn sends(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
-        let Self { gate, receiver, accounts, two_publishers } = self;
-        gate.advance(now, &mut |passed| take(receiver, now, passed));
-        receiver.handle(now, receive::Input::Advance);
-        let (mut sent, mut buffer) = (Vec::new(), [0; 2_048]);
-        loop {
-            match receiver.poll(now, &mut buffer) {
-                receive::Output::Transmit { to, size_bytes } => {
-                    sent.push((to, buffer[..size_bytes].to_vec()))
-                }
-                receive::Output::Event(Event::Ended { account, .. }) => accounts.push(account),
-                receive::Output::Event(Event::TwoPublishers { winner, other, .. }) => {
-                    two_publishers.push((winner, other));
-                }
-                receive::Output::Event(_) => {}
-                receive::Output::Idle { .. } => {
-                    receiver.check().unwrap();
-                    return sent;
-                }
-            }
-        }
-    }
-}
-
-/// Hands over what a reader sent.
-fn answer(sender: &mut Sender, now: Instant, bytes: &[u8]) {
-    match Datagram::decode(bytes).unwrap() {
-        Datagram::Request(request) => sender.handle(now, Input::Request(&request)),
-        Datagram::Report(report) => {
-            let (from, size_bytes) = (from().ip(), bytes.len());
-            sender.handle(now, Input::Report { report: &report, from, size_bytes });
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn a_loss_reported_after_the_first_final_tally_is_in_every_account_at_its_stage() {
     let (membership, config) = member();
@@ -415,6 +313,19 @@ fn a_loss_reported_after_the_first_final_tally_is_in_every_account_at_its_stage(
         let stats = reader.gate.stats();
         assert_eq!((stats.unauthentic, stats.repeated), (UnauthenticCounts::default(), 3));
     }
+}
+
+#[test]
+fn a_secured_stream_has_as_many_destinations_as_its_tallies_have_keys() {
+    let (_, config) = member();
+    let with = |destinations| SenderConfig { destinations, ..config.clone() };
+    let mut sender = Sender::new(with(MAX_SECURED_DESTINATIONS), 1, at(0)).unwrap();
+    sender.handle(at(0), Input::Finish);
+    let finals = of_kind(&sent(&mut sender, at(0)..at(1)), Kind::Tally);
+    let mut keys: Vec<_> =
+        finals.iter().map(|(_, bytes)| SecuredHead::read(bytes).unwrap().destination).collect();
+    keys.dedup();
+    assert_eq!(keys.len(), MAX_SECURED_DESTINATIONS);
 }
 
 #[test]

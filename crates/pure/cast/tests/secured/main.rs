@@ -1,8 +1,10 @@
 //! Secured streams in the virtual network: an attacker that sees and sends anything changes no account.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod by_hand;
 mod clocks;
 mod gate;
 mod group_level;
 mod laboratory;
 mod nodes;
+mod two_publishers;
