@@ -3,8 +3,11 @@
 
 mod by_hand;
 mod clocks;
+mod ends;
 mod gate;
 mod group_level;
 mod laboratory;
+mod mixtures;
 mod nodes;
 mod two_publishers;
+mod withholding;

@@ -139,7 +139,7 @@ pub(crate) fn with_interval(mut config: SenderConfig, interval: Duration) -> Sen
 }
 
 /// The configuration of a publisher without keys.
-fn clear_config(epoch: Epoch) -> SenderConfig {
+pub(crate) fn clear_config(epoch: Epoch) -> SenderConfig {
     SenderConfig {
         description: description(),
         epoch,
