@@ -7,6 +7,7 @@ mod ends;
 mod gate;
 mod group_level;
 mod laboratory;
+mod members;
 mod mixtures;
 mod nodes;
 mod two_publishers;
