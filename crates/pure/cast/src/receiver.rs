@@ -239,6 +239,15 @@ pub struct Train<'a> {
     pub from: SocketAddr,
     /// Cumulative drop counter of the socket as stamped on them (`SO_RXQ_OVFL`).
     pub drops: Option<u32>,
+    /// True if a gate has opened them: their tags were checked, and their CRCs are not checked again.
+    pub is_authentic: bool,
+}
+
+impl<'a> Train<'a> {
+    /// Reads one of its datagrams if it is data.
+    fn data(&self, datagram: &'a [u8]) -> Option<Data<'a>> {
+        if self.is_authentic { Data::decode_authentic(datagram) } else { Data::decode(datagram) }
+    }
 }
 
 /// Outputs of a train, followed by all other pending outputs.
@@ -487,7 +496,7 @@ impl Receiver {
         while start < bytes.len() {
             let datagram = &bytes[start..bytes.len().min(start + segment_bytes)];
             let is_heard = |first: &Data<'_>| first.positions().end <= MAX_HEARD_POSITION;
-            let Some(first) = Data::decode(datagram).filter(is_heard) else {
+            let Some(first) = train.data(datagram).filter(is_heard) else {
                 self.stats.datagrams += 1;
                 self.on_datagram(now, datagram, from);
                 start += datagram.len();
@@ -497,7 +506,7 @@ impl Receiver {
             let schema = self.streams.get(&stream).and_then(Stream::description).map(|it| &it.schema);
             // The samples' own times are only in their datagrams.
             let rate = schema.filter(|schema| !schema.has_own_times()).map(|schema| schema.rate);
-            let run = Run::take(first, bytes, start, segment_bytes, rate);
+            let run = Run::take(first, &train, start, rate);
             self.stats.datagrams += run.datagrams();
             let arrival = Arrival { from, bytes: datagram };
             self.with_stream(now, stream, arrival, |stream, with| stream.on_run(&run, with));

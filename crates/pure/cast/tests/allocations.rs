@@ -83,7 +83,8 @@ impl Line {
                 send::Output::Transmit { numbers, segment_bytes, size_bytes, .. } => {
                     self.datagrams += numbers.end - numbers.start;
                     let (bytes, from) = (&self.train[..size_bytes], ([10, 0, 0, 1], 7_400).into());
-                    let train = receive::Train { bytes, segment_bytes, from, drops: None };
+                    let train =
+                        receive::Train { bytes, segment_bytes, from, drops: None, is_authentic: false };
                     let mut outputs = self.receiver.take_train(self.now, train);
                     while let Some(output) = outputs.next(&mut self.buffer) {
                         if let receive::Output::Event(receive::Event::Block { dtype, block, .. }) = output {

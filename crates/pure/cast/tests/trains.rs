@@ -121,7 +121,8 @@ fn both_keep_one_account(seed: u64) {
             // Losses of another stream of the socket explain no later losses of this one.
             drops += if random.chance(0.2) { 5 } else { 0 };
             let stamp = (drops > 0).then_some(drops);
-            let train = receive::Train { bytes: train, segment_bytes, from, drops: stamp };
+            let train =
+                receive::Train { bytes: train, segment_bytes, from, drops: stamp, is_authentic: false };
             trains.take_train(now, train, random.below(3) as usize);
             for bytes in train.bytes.chunks(segment_bytes) {
                 singles.take(now, receive::Input::Datagram { bytes, from, drops: stamp });
@@ -190,11 +191,18 @@ fn trains_of_a_later_version_cost_no_sample() {
             let train = longer.concat();
             let segment_bytes = if is_even { longer[0].len() } else { usize::MAX };
             if is_even {
-                let train = receive::Train { bytes: &train, segment_bytes, from, drops: None };
+                let train =
+                    receive::Train { bytes: &train, segment_bytes, from, drops: None, is_authentic: false };
                 reader.take_train(now, train, 2);
             } else {
                 for bytes in &longer {
-                    let train = receive::Train { bytes, segment_bytes: bytes.len(), from, drops: None };
+                    let train = receive::Train {
+                        bytes,
+                        segment_bytes: bytes.len(),
+                        from,
+                        drops: None,
+                        is_authentic: false,
+                    };
                     reader.take_train(now, train, 2);
                 }
             }
@@ -202,7 +210,13 @@ fn trains_of_a_later_version_cost_no_sample() {
     }
     sender.handle(now, send::Input::Finish);
     while let send::Output::Transmit { segment_bytes, size_bytes, .. } = sender.poll(now, &mut buffer) {
-        let train = receive::Train { bytes: &buffer[..size_bytes], segment_bytes, from, drops: None };
+        let train = receive::Train {
+            bytes: &buffer[..size_bytes],
+            segment_bytes,
+            from,
+            drops: None,
+            is_authentic: false,
+        };
         reader.take_train(now, train, 2);
     }
     let as_sent: Vec<_> = (0..next_index).map(|position| (position, (position % 251) as u8)).collect();
@@ -234,7 +248,11 @@ fn two_bursts_dropped_within_a_batch_and_a_single_datagram_between_them_are_expl
         if (500..2_100).contains(&index) && index != 1_300 {
             drops += 1;
         } else {
-            reader.take_train(now, receive::Train { bytes, segment_bytes: 548, from, drops: Some(drops) }, 1);
+            reader.take_train(
+                now,
+                receive::Train { bytes, segment_bytes: 548, from, drops: Some(drops), is_authentic: false },
+                1,
+            );
         }
     }
     reader.take(now + Duration::from_secs(3), receive::Input::Advance);

@@ -170,9 +170,19 @@ impl<'a> Data<'a> {
     /// Reads a data datagram; `None` for anything else, which [`crate::Datagram::decode`] distinguishes.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let sealed = Sealed::open(bytes).ok()?;
+        Self::of_kind(&Sealed::open(bytes).ok()?)
+    }
+
+    /// Reads a data datagram that [`SecuredHead::open`](crate::SecuredHead::open) wrote: its tag was checked, and its
+    /// CRC is not checked again. `None` for anything else.
+    #[must_use]
+    pub fn decode_authentic(bytes: &'a [u8]) -> Option<Self> {
+        Self::of_kind(&Sealed::open_authentic(bytes).ok()?)
+    }
+
+    fn of_kind(sealed: &Sealed<'a>) -> Option<Self> {
         match sealed.kind() {
-            Ok(Kind::Data) => Self::read(&sealed).ok(),
+            Ok(Kind::Data) => Self::read(sealed).ok(),
             _ => None,
         }
     }

@@ -209,6 +209,15 @@ impl Common {
 impl<'a> Sealed<'a> {
     /// Checks everything that must hold before the header's fields are used, the CRC last.
     pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let sealed = Self::open_authentic(bytes)?;
+        if header_crc(sealed.header) != sealed.common.header_crc.get() {
+            return Err(Malformed { reason: Reason::HeaderCrc, head: None });
+        }
+        Ok(sealed)
+    }
+
+    /// Checks the same except the CRC, of a datagram whose tag was checked.
+    pub(crate) fn open_authentic(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let refuse = |reason| Malformed { reason, head: None };
         let too_short = refuse(Reason::TooShort(bytes.len()));
         let (common, _) = Common::ref_from_prefix(bytes).map_err(|_| too_short.clone())?;
@@ -223,9 +232,6 @@ impl<'a> Sealed<'a> {
             return Err(refuse(Reason::Field("header_bytes")));
         }
         let (header, rest) = bytes.split_at_checked(header_bytes).ok_or(too_short)?;
-        if header_crc(header) != common.header_crc.get() {
-            return Err(refuse(Reason::HeaderCrc));
-        }
         Ok(Self { common, header, rest })
     }
 

@@ -918,7 +918,8 @@ fn receive_batch(
     for Received { bytes, segment_bytes, from, drops, .. } in batch.iter() {
         batch_bytes += bytes.len();
         port.took(bytes.len());
-        let mut outputs = port.machine.take_train(now, Train { bytes, segment_bytes, from, drops });
+        let mut outputs =
+            port.machine.take_train(now, Train { bytes, segment_bytes, from, drops, is_authentic: false });
         while let Some(output) = outputs.next(&mut buffer) {
             follow(token, output, &mut buffer, subscriptions, reply);
         }
@@ -944,7 +945,8 @@ fn take_secured(
         let Some(gate) = gate else { continue };
         gate.pass(now, bytes, segment_bytes, from, &mut |passed| match passed {
             Passed::Train { bytes, segment_bytes, from } => {
-                let mut outputs = machine.take_train(now, Train { bytes, segment_bytes, from, drops });
+                let mut outputs =
+                    machine.take_train(now, Train { bytes, segment_bytes, from, drops, is_authentic: true });
                 while let Some(output) = outputs.next(&mut buffer) {
                     follow(token, output, &mut buffer, subscriptions, reply);
                 }
@@ -962,7 +964,7 @@ fn take_secured(
 fn take_passed(machine: &mut Receiver, now: Instant, passed: Passed<'_>) {
     let input = match passed {
         Passed::Train { bytes, segment_bytes, from } => {
-            Input::Train(Train { bytes, segment_bytes, from, drops: None })
+            Input::Train(Train { bytes, segment_bytes, from, drops: None, is_authentic: true })
         }
         Passed::Moved { stream, epoch, to } => Input::Moved { stream, epoch, to },
         Passed::Undescribed { stream, epoch, nonce } => Input::Undescribed { stream, epoch, nonce },

@@ -8,6 +8,8 @@ use core::ops::Range;
 use units::SampleRate;
 use wire::Data;
 
+use super::Train;
+
 /// Data datagrams of one stream and epoch, with consecutive numbers, elements and times.
 #[derive(Clone, Debug)]
 pub(super) struct Run<'a> {
@@ -25,25 +27,19 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Takes the run that begins at `start` of a train of datagrams of `segment_bytes` each, the first of which is
-    /// `first`.
+    /// Takes the run that begins with the datagram `first` at `start` of a train.
     ///
     /// `rate` gives the time of each sample if the first was taken on time; without it the run has one datagram.
-    pub(super) fn take(
-        first: Data<'a>,
-        train: &'a [u8],
-        start: usize,
-        segment_bytes: usize,
-        rate: Option<SampleRate>,
-    ) -> Self {
-        let (bytes, elements) = (&train[start..], u64::from(first.element_count));
+    pub(super) fn take(first: Data<'a>, train: &Train<'a>, start: usize, rate: Option<SampleRate>) -> Self {
+        let Train { segment_bytes, .. } = *train;
+        let (bytes, elements) = (&train.bytes[start..], u64::from(first.element_count));
         let mut size = segment_bytes.min(bytes.len());
         let header_bytes = size - first.payload.len();
         let mut run = Self { first, bytes, start, segment_bytes, header_bytes, datagrams: 1, elements };
         if let Some(rate) = rate {
             for datagram in bytes.chunks(segment_bytes).skip(1) {
                 let alike = |next: &Data<'_>| next.payload.len() + header_bytes == datagram.len();
-                let next = Data::decode(datagram).filter(alike);
+                let next = train.data(datagram).filter(alike);
                 let Some(next) = next.filter(|next| run.is_continued_by(next, rate)) else { break };
                 run.datagrams += 1;
                 run.elements += u64::from(next.element_count);

@@ -425,9 +425,13 @@ impl Reader {
 /// Hands over to a receiver what a gate passes.
 pub(crate) fn take(receiver: &mut Receiver, now: Instant, passed: Passed<'_>) {
     let input = match passed {
-        Passed::Train { bytes, segment_bytes, from } => {
-            receive::Input::Train(receive::Train { bytes, segment_bytes, from, drops: None })
-        }
+        Passed::Train { bytes, segment_bytes, from } => receive::Input::Train(receive::Train {
+            bytes,
+            segment_bytes,
+            from,
+            drops: None,
+            is_authentic: true,
+        }),
         Passed::Moved { stream, epoch, to } => receive::Input::Moved { stream, epoch, to },
         Passed::Undescribed { stream, epoch, nonce } => receive::Input::Undescribed { stream, epoch, nonce },
         Passed::Unconfirmed { stream, epoch, nonce, to } => {
