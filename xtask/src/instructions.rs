@@ -45,10 +45,8 @@ const ONE_WAY_TO_COPY: (&str, &str) = (
     "GLIBC_TUNABLES",
     "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX2,-AVX,-ERMS,-FSRM,-SSSE3,-AVX_Fast_Unaligned_Load",
 );
-/// Case that does two things, one of which has a case of its own.
-const BOTH: &str = "send+receive";
-const FIRST: &str = "send";
-const SECOND: &str = "receive";
+/// Mark in the name of a case that does two things, the first of which has a case of its own.
+const AND: char = '+';
 
 /// Result of comparing a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,12 +126,13 @@ fn count_all() -> anyhow::Result<Table> {
     Ok(separated(table))
 }
 
-/// Subtracts the first half from cases that do both.
+/// Subtracts the first half from cases that do both: `send/…` from `send+receive/…`, which leaves `receive/…`.
 fn separated(counted: Table) -> Table {
     let second = |name: &str, count: u64| {
-        let what = name.strip_prefix(BOTH)?;
-        let first = counted.get(&format!("{FIRST}{what}"))?;
-        Some((format!("{SECOND}{what}"), count.saturating_sub(*first)))
+        let (first, second) = name.split_once(AND)?;
+        let (_, what) = second.split_once('/')?;
+        let alone = counted.get(&format!("{first}/{what}"))?;
+        Some((second.to_owned(), count.saturating_sub(*alone)))
     };
     let row = |(name, count): (&String, &u64)| second(name, *count).unwrap_or_else(|| (name.clone(), *count));
     counted.iter().map(row).collect()

@@ -4,12 +4,16 @@
 //! `counts CASE COUNT` runs a case; `cargo xtask counts` runs it under valgrind with two counts, takes the
 //! difference, and compares it with `instruments/peers/counts.toml`. Without arguments it lists its cases.
 
+mod secured;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
 use cast::receive::{self, ReaderIdentity};
-use cast::send::{self, Beginning, DEFAULT_TRAIN, Pacing, SenderConfig, Sending};
+use cast::secure::{Gate, Passed};
+use cast::send::{self, Beginning, DEFAULT_TRAIN, Pacing, SenderConfig, SenderSecurity, Sending};
 use cast::{Receiver, Sender};
+use keys::Suite;
 use ledger::LedgerConfig;
 use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
@@ -19,6 +23,8 @@ use wire::{Clock, Description};
 const FRAME_BYTES: usize = wire::DATAGRAM_BYTES_IPV4;
 /// Samples per second; the work does not depend on it.
 const RATE_HZ: u32 = 1_000_000;
+/// Time at which a stream begins.
+const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
 /// Time between two blocks.
 const STEP: Duration = Duration::from_micros(10);
 /// Source address of datagrams at the receiver.
@@ -34,12 +40,19 @@ struct Case {
 }
 
 const CASES: &[Case] = &[
-    Case { name: "send/100B", work: |count| send_only(SMALL, count) },
-    Case { name: "send/1472B", work: |count| send_only(FULL, count) },
-    Case { name: "send/alone", work: |count| send_only(ALONE, count) },
-    Case { name: "send+receive/100B", work: |count| send_and_receive(SMALL, count) },
-    Case { name: "send+receive/1472B", work: |count| send_and_receive(FULL, count) },
-    Case { name: "send+receive/alone", work: |count| send_and_receive(ALONE, count) },
+    Case { name: "send/100B", work: |count| send_only(SMALL, None, count) },
+    Case { name: "send/1472B", work: |count| send_only(FULL, None, count) },
+    Case { name: "send/alone", work: |count| send_only(ALONE, None, count) },
+    Case { name: "send/1472B/aes", work: |count| send_only(FULL, Some(Suite::Aes256Gcm), count) },
+    Case { name: "send+receive/100B", work: |count| send_and_receive(SMALL, None, count) },
+    Case { name: "send+receive/1472B", work: |count| send_and_receive(FULL, None, count) },
+    Case { name: "send+receive/alone", work: |count| send_and_receive(ALONE, None, count) },
+    Case {
+        name: "send+receive/1472B/aes",
+        work: |count| send_and_receive(FULL, Some(Suite::Aes256Gcm), count),
+    },
+    Case { name: "seal/1472B/aes", work: |count| secured::seal(Suite::Aes256Gcm, count) },
+    Case { name: "seal+open/1472B/aes", work: |count| secured::seal_and_open(Suite::Aes256Gcm, count) },
     Case { name: "record/64B", work: |count| record(64, count) },
     Case { name: "record/1392B", work: |count| record(FRAME_BYTES - wire::DATA_HEADER_BYTES, count) },
 ];
@@ -89,14 +102,15 @@ struct Source {
 }
 
 impl Source {
-    fn new(blocks: Blocks) -> Self {
+    fn new(blocks: Blocks, security: Option<SenderSecurity>) -> Self {
         let rate = SampleRate::hz(RATE_HZ).expect("not zero");
         let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("value", "V")]).expect("a whole schema");
         let config = SenderConfig {
             description: Description {
                 name: "bench/counts".parse().expect("a name"),
                 schema,
-                report_port: SOURCE.1,
+                // Without a port for requests, a reader joins at the description.
+                report_port: 0,
                 station: "bench".to_owned(),
                 unknown: sample::UnknownEntries::new(),
             },
@@ -109,15 +123,16 @@ impl Source {
             sending: Sending::Always,
             beginning: Beginning::Now,
             predecessor: None,
-            security: None,
+            security,
         };
-        let now = Instant::from_nanos(1_000_000_000);
-        let payload_bytes = (blocks.datagram_bytes - wire::DATA_HEADER_BYTES) * blocks.datagrams;
-        let sender = Sender::new(config, 1, now).expect("a description that fits");
+        let secured_bytes = config.security.as_ref().map_or(0, |_| wire::SECURED_DATA_BYTES);
+        let head_bytes = wire::DATA_HEADER_BYTES + secured_bytes;
+        let payload_bytes = (blocks.datagram_bytes - head_bytes) * blocks.datagrams;
+        let sender = Sender::new(config, 1, BEGIN).expect("a description that fits");
         Self {
             buffer: vec![0; sender.train_bytes()],
             sender,
-            now,
+            now: BEGIN,
             block: vec![7; payload_bytes],
             block_samples: (payload_bytes / Dtype::F4.size_bytes()) as u64,
             next_index: 0,
@@ -157,8 +172,9 @@ impl Source {
     }
 }
 
-fn send_only(blocks: Blocks, count: usize) {
-    let mut source = Source::new(blocks);
+fn send_only(blocks: Blocks, suite: Option<Suite>, count: usize) {
+    let security = suite.map(|suite| secured::security(&secured::membership(suite)));
+    let mut source = Source::new(blocks, security);
     let mut of_size = 0;
     source.send(blocks, count, |_, train, segment_bytes| {
         let datagrams = std::hint::black_box(train).len() / segment_bytes;
@@ -168,21 +184,35 @@ fn send_only(blocks: Blocks, count: usize) {
     assert_eq!(source.sender.totals().samples.numbered, source.next_index, "the account closes");
 }
 
-fn send_and_receive(blocks: Blocks, count: usize) {
-    let mut source = Source::new(blocks);
+fn send_and_receive(blocks: Blocks, suite: Option<Suite>, count: usize) {
+    let membership = suite.map(secured::membership);
+    let mut source = Source::new(blocks, membership.as_ref().map(secured::security));
+    let mut gate = membership.map(|membership| Gate::new(membership, BEGIN, secured::WALL, 1));
     let reader = ReaderIdentity { id: ReaderId(1), name: "counts".to_owned(), receive_buffer_bytes: 8 << 20 };
     let mut receiver = Receiver::new(reader, LedgerConfig::default(), 1);
-    let mut buffer = vec![0; FRAME_BYTES];
+    let (mut buffer, mut received) = (vec![0; FRAME_BYTES], Vec::new());
     let mut delivered = 0;
     source.send(blocks, count, |now, bytes, segment_bytes| {
-        let (from, drops) = (SOURCE.into(), Some(0));
-        let mut outputs = receiver.take_train(now, receive::Train { bytes, segment_bytes, from, drops });
-        while let Some(output) = outputs.next(&mut buffer) {
-            if let receive::Output::Event(receive::Event::Block { dtype, block, .. }) = output {
-                let positions = block.positions(dtype);
-                delivered += positions.end - positions.start;
+        let mut take = |bytes: &[u8], segment_bytes, is_authentic| {
+            let train =
+                receive::Train { bytes, segment_bytes, from: SOURCE.into(), drops: Some(0), is_authentic };
+            let mut outputs = receiver.take_train(now, train);
+            while let Some(output) = outputs.next(&mut buffer) {
+                if let receive::Output::Event(receive::Event::Block { dtype, block, .. }) = output {
+                    let positions = block.positions(dtype);
+                    delivered += positions.end - positions.start;
+                }
             }
-        }
+        };
+        let Some(gate) = &mut gate else { return take(bytes, segment_bytes, false) };
+        // As the kernel does with its own bytes: opening changes them.
+        received.clear();
+        received.extend_from_slice(bytes);
+        gate.pass(now, &mut received, segment_bytes, SOURCE.into(), &mut |passed| {
+            if let Passed::Train { bytes, segment_bytes, .. } = passed {
+                take(bytes, segment_bytes, true);
+            }
+        });
     });
     receiver.check().expect("the account balances");
     assert_eq!(delivered, source.next_index, "the account closes: everything sent was delivered");
