@@ -851,3 +851,25 @@ fn flush(train: &mut Option<PassedTrain>, bytes: &[u8], pass: &mut impl FnMut(Pa
         pass(Passed::Train { bytes: &bytes[place], segment_bytes, from });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise the numbers that were taken of the epoch that is sent now would be taken again.
+    #[test]
+    fn of_many_epochs_the_earliest_is_forgotten_and_not_the_one_that_is_sent() {
+        let (now, from) = (Instant::ORIGIN, SocketAddr::from(([10, 0, 0, 1], 7_400)));
+        let begun = |start_ns| Epoch { start_ns, incarnation: 1 };
+        let epoch =
+            |start_ns| BelievedEpoch::new((StreamId(1), begun(start_ns)), Salt([0; 16]), 0, (now, from));
+        let mut stream = GatedStream::new(now);
+        stream.believe(epoch(100));
+        // Earlier ones beside it, each of which answers.
+        (1..=8).for_each(|start_ns| stream.believe(epoch(start_ns)));
+        let known: Vec<_> = stream.epochs.iter().map(|it| it.stretch.epoch.start_ns).collect();
+        assert_eq!(known, [2, 3, 4, 5, 6, 7, 8, 100]);
+        assert_eq!(stream.forgotten, Some(begun(1)));
+        assert!(!stream.may_follow(now, begun(99)) && stream.may_follow(now, begun(101)));
+    }
+}
