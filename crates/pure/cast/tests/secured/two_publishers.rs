@@ -22,8 +22,9 @@ const RECORDED: [Epoch; 2] =
 const EARLIER: Epoch = Epoch { start_ns: 2_000, incarnation: 13 };
 const LATER: Epoch = Epoch { start_ns: 3_000, incarnation: 14 };
 
-/// Time from which recordings are repeated: the reader has joined by then. Units: milliseconds.
-const ATTACK: u64 = 3_000;
+/// Time from which recordings are repeated: the reader has joined by then, and no station begins in the
+/// same millisecond of a second. Units: milliseconds.
+const ATTACK: u64 = 3_001;
 
 /// A publisher of ten samples a millisecond.
 struct Station {
