@@ -9,6 +9,7 @@ mod blocks;
 mod closing;
 mod cyclic;
 mod demand;
+mod forgeries;
 mod hostile;
 mod key_service;
 mod loopback;
