@@ -58,6 +58,7 @@ pub(crate) fn config(py: Python<'_>, why: &dyn std::fmt::Display) -> PyErr {
 pub(crate) fn publish(py: Python<'_>, why: &PublishError) -> PyErr {
     let kind = match why {
         PublishError::Full | PublishError::StillFull { .. } => Kind::Full,
+        PublishError::Forked => Kind::Fork,
         PublishError::Dtype { .. }
         | PublishError::Ragged { .. }
         | PublishError::Times { .. }

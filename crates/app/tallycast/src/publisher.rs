@@ -111,6 +111,13 @@ pub enum PublishError {
         /// Capacity of the empty queue.
         queue_bytes: usize,
     },
+    /// The process was forked after the publisher was opened, and this is the child: what it sent would have the
+    /// parent's numbers.
+    #[error(
+        "this publisher was opened before the process was forked, and belongs to the parent\n\
+         open a node and a publisher in the child"
+    )]
+    Forked,
     /// The sending agent has failed: nothing is sent any more.
     #[error("the sending agent has failed\nsee the log for the reason, and open the publisher on a new node")]
     Ended,
@@ -139,7 +146,8 @@ pub struct EarlierEpochs {
 /// A stream being published. Dropping it sends the queued samples and the final tally.
 ///
 /// Sending never waits for the network unless [`OnFull::Block`] is set. A publisher may be moved to another
-/// thread.
+/// thread. In a forked child it refuses to send ([`PublishError::Forked`]), and closing or dropping it there leaves the
+/// parent's stream as it is.
 ///
 /// ```
 /// # use tallycast::{Bus, Dtype, Node, Stage};
@@ -301,6 +309,7 @@ impl Publisher {
         }
         if samples > 0 {
             let sample_bytes = self.schema.sample_bytes();
+            self.check_home()?;
             let publication = self.publication.as_mut().ok_or(PublishError::Ended)?;
             publication.skip(samples).map_err(|_| PublishError::TooLarge(sample_bytes))?;
         }
@@ -338,7 +347,9 @@ impl Publisher {
     ///
     /// # Errors
     /// [`PublishError::Begin`] if the next epoch cannot begin; then nothing is published any more.
+    /// [`PublishError::Forked`] in a forked child.
     pub fn begin_anew(&mut self) -> Result<PublicationStatus, PublishError> {
+        self.check_home()?;
         let ended = self.publication.take().map_or_else(PublicationStatus::default, Publication::finish);
         self.earlier.epochs += 1;
         self.earlier.totals.add(&ended.totals);
@@ -455,6 +466,12 @@ impl Publisher {
         self.write(t0, bytes)
     }
 
+    /// Refuses to publish in a forked child.
+    fn check_home(&self) -> Result<(), PublishError> {
+        let is_of_parent = self.publication.as_ref().is_some_and(Publication::is_of_parent);
+        if is_of_parent { Err(PublishError::Forked) } else { Ok(()) }
+    }
+
     fn check_dtype<E: Element>(&self) -> Result<(), PublishError> {
         let (stream, given) = (self.schema.dtype, E::DTYPE);
         if stream == given { Ok(()) } else { Err(PublishError::Dtype { stream, given }) }
@@ -505,6 +522,7 @@ impl Publisher {
 
     /// Writes whole samples in runs whose times never go back.
     fn write(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
+        self.check_home()?;
         if self.has_ended() {
             return Err(PublishError::Ended);
         }

@@ -164,6 +164,9 @@ impl SendAgent {
     /// # Errors
     /// [`SendError`] if the settings are not valid or its socket cannot be opened.
     pub fn open(&self, mut config: PublicationConfig) -> Result<Publication, SendError> {
+        if self.thread.is_of_parent() {
+            return Err(SendError::Forked);
+        }
         check(&config, self.is_secured)?;
         config.description.report_port = self.report_port;
         let writer = make_ring(&config)?;

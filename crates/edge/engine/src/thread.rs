@@ -75,6 +75,8 @@ pub(crate) struct AgentThread<C> {
     waker: AgentWaker,
     stop: fn() -> C,
     thread: Option<JoinHandle<()>>,
+    /// The process that has the thread; a forked child has not.
+    home: sys::Home,
 }
 
 impl<C: Send + 'static> AgentThread<C> {
@@ -100,14 +102,22 @@ impl<C: Send + 'static> AgentThread<C> {
             }
         })?;
         told.recv().map_err(io::Error::other)??;
-        Ok(Self { commands, waker, stop, thread: Some(thread) })
+        Ok(Self { commands, waker, stop, thread: Some(thread), home: sys::Home::here() })
     }
 }
 
 impl<C> AgentThread<C> {
+    /// Returns whether this is a forked child of the process that has the thread.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        !self.home.is_here()
+    }
+
     /// Queues a command for the agent. An agent that has ended drops it, and a waiting caller gets
-    /// no answer.
+    /// no answer; that of a parent process gets none.
     pub(crate) fn tell(&self, command: C) {
+        if self.is_of_parent() {
+            return;
+        }
         let _ = self.commands.send(command);
         self.waker.wake();
     }
@@ -128,6 +138,11 @@ impl<C> AgentThread<C> {
 
 impl<C> Drop for AgentThread<C> {
     fn drop(&mut self) {
+        if self.is_of_parent() {
+            // Waiting for a thread of the parent would never end.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.tell((self.stop)());
         if let Some(thread) = self.thread.take() {
             // A panic of the agent was printed by its own thread.

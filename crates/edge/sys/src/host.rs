@@ -7,6 +7,7 @@ pub mod core_dumps;
 pub mod counters;
 pub(crate) mod descriptors;
 pub(crate) mod device_counters;
+pub(crate) mod fork;
 pub(crate) mod groups;
 pub(crate) mod interface;
 pub mod levels;

@@ -23,6 +23,7 @@ mod socket;
 
 pub use host::descriptors::raise_descriptor_limit;
 pub use host::device_counters::DeviceCounters;
+pub use host::fork::{ForkedChild, Home};
 pub use host::groups::{Memberships, memberships};
 pub use host::interface::{Interface, InterfaceError};
 pub use host::namespace::{Namespace, NamespaceError, Stay, in_namespace};

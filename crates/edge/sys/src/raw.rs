@@ -3,11 +3,12 @@
 //!
 //! `recvmmsg`: nix's keeps the control length that the kernel wrote, so that control messages are
 //! truncated from the second call on. `SO_MEMINFO`, `TCP_INFO`, `SIOCGIFMTU`, `SIOCETHTOOL`,
-//! `adjtimex`, `sched_setscheduler` and the calls in `device` are in no safe crate.
+//! `adjtimex`, `sched_setscheduler`, `pthread_atfork` and the calls in `device` are in no safe crate.
 #![expect(unsafe_code, reason = "system calls that take pointers")]
 
 mod device;
 mod driver;
+pub(crate) mod fork;
 
 use std::io;
 use std::mem;

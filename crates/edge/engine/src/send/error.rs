@@ -76,6 +76,12 @@ pub enum SendError {
     /// The ring in shared memory cannot be created.
     #[error(transparent)]
     Ring(#[from] CreateError),
+    /// The process was forked, and this is the child.
+    #[error(
+        "the process was forked after its node was opened, and the node's threads are not in the child\n\
+         open a node of its own in the child, or begin the child before the node is opened"
+    )]
+    Forked,
     /// The agent's thread is gone.
     #[error("the sending agent has stopped")]
     Ended,

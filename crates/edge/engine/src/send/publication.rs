@@ -43,6 +43,8 @@ pub struct Publication {
     proving: Option<Box<Proving>>,
     /// Cumulative elements written and skipped, which every record carries.
     totals: [u64; 2],
+    /// The process that opened it.
+    home: sys::Home,
 }
 
 /// The ring as readers of this host find it.
@@ -99,6 +101,7 @@ impl Publication {
             next_index: 0,
             proving,
             totals: [0, 0],
+            home: sys::Home::here(),
         };
         let began = Record::Began { epoch: config.epoch, first_index: 0 };
         publication.page.began(config.epoch);
@@ -158,6 +161,13 @@ impl Publication {
         let Some(link) = &self.link else { return has_room() };
         link.shared.wait_for_room(timeout, has_room);
         has_room()
+    }
+
+    /// Returns whether this is a forked child of the process that opened it: ring, numbers and nonces are the parent's,
+    /// and its agent is not here.
+    #[must_use]
+    pub fn is_of_parent(&self) -> bool {
+        !self.home.is_here()
     }
 
     /// Returns whether the agent has ended, so that samples are not sent any more.
@@ -274,7 +284,9 @@ impl Publication {
     /// Returns the state that the agent last reported; without a network, that of the ring.
     #[must_use]
     pub fn status(&self) -> PublicationStatus {
-        self.link.as_ref().map_or_else(|| self.local_status(), |link| link.shared.status().clone())
+        // The parent's agent may have held the lock when the process was forked.
+        let link = self.link.as_ref().filter(|_| !self.is_of_parent());
+        link.map_or_else(|| self.local_status(), |link| link.shared.status().clone())
     }
 
     /// Returns how many readers read the ring in this host's memory.
@@ -353,6 +365,11 @@ impl Publication {
     }
 
     fn end(&mut self) {
+        if self.is_of_parent() {
+            // Their ends would close the parent's ring and remove its file, or wait for an agent that is not here.
+            std::mem::forget((self.writer.take(), self.link.take(), self.host.take()));
+            return;
+        }
         if self.writer.is_none() {
             return;
         }
