@@ -51,6 +51,8 @@ pub(crate) struct Asking {
     shared: Arc<Shared>,
     stop: Cancellation,
     thread: Option<JoinHandle<()>>,
+    /// The process that has the thread.
+    home: sys::Home,
 }
 
 struct Shared {
@@ -73,7 +75,7 @@ impl Asking {
             let stop = stop.clone();
             move || asker.run(&mut poller, &stop)
         })?;
-        Ok(Self { service, shared, stop, thread: Some(thread) })
+        Ok(Self { service, shared, stop, thread: Some(thread), home: sys::Home::here() })
     }
 
     /// Waits for the first answer, but no longer than this.
@@ -116,6 +118,11 @@ impl Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            // A forked child shares the descriptor by which its parent's thread would end.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -221,5 +228,28 @@ impl Asker {
 impl fmt::Debug for Asking {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Asking").field(&self.service).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keys::PublicKey;
+
+    /// The descriptor that ends the thread is shared with the child.
+    #[test]
+    fn a_forked_child_that_drops_it_ends_no_thread_of_its_parent_and_does_not_wait() {
+        let service = ServiceAt { address: "127.0.0.1:9".parse().unwrap(), exchange: PublicKey([9; 32]) };
+        let mut asking = Some(Asking::begin(service, random_secret()).unwrap());
+        let child = sys::ForkedChild::run(|| {
+            drop(asking.take());
+            0
+        });
+        assert_eq!(child.unwrap().wait(Duration::from_secs(60)).unwrap(), Some(0));
+        let asking = asking.unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(&asking.stop, END, Interest::Read).unwrap();
+        let ready = poller.wait(Some(clock::monotonic())).unwrap();
+        assert_eq!(ready.iter().count(), 0, "its end is requested");
     }
 }
