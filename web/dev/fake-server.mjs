@@ -46,7 +46,7 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
 /** Somebody forges this stream. */
 const FORGED = 'test/chirp';
 /** What of it was not authentic. @param {Signal} s @param {number} more */
-const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 } } : {});
+const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 }, unconfirmed_epochs: 1 } : {});
 
 /** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away */
 

@@ -40,6 +40,13 @@ export function unauthenticLine(unauthentic: ReadonlyMap<string, number>): strin
   return all === 0 ? '' : `${count(all)} ${all === 1 ? 'datagram was' : 'datagrams were'} not authentic, and dropped`;
 }
 
+/** Returns the notice about epochs that began without an answer of the publisher, or an empty text without any. */
+export function unconfirmedText(epochs: number): string {
+  if (epochs === 0) return '';
+  const begun = epochs === 1 ? '1 epoch began' : `${count(epochs)} epochs began`;
+  return `${begun} without an answer of the publisher: only clocks tell ${epochs === 1 ? 'it' : 'them'} from a recording. Let UDP from this host reach its port for reports.`;
+}
+
 /** Notices which streams are under attack: those whose count grew a moment ago. */
 export class AttackWatch {
   readonly #seen = new Map<string, { readonly datagrams: number; readonly grewMs: number | null }>();

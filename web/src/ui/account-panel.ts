@@ -9,7 +9,7 @@ import { levelText } from '../model/level';
 import { count, duration } from '../model/quantity';
 import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
 import { clock, full, type Zone } from '../model/time';
-import { unauthenticFacts, unauthenticLine } from '../model/unauthentic';
+import { unauthenticFacts, unauthenticLine, unconfirmedText } from '../model/unauthentic';
 import type { Account, BrowserLoss, GapDetail, KeyState, SocketCounts, Stream } from '../wire/messages';
 import { byId, el, icon, setAttribute, setText, unbroken } from './dom';
 import { PathPicture } from './path-picture';
@@ -51,6 +51,7 @@ export class AccountPanel {
   readonly #spared = byId('spared-stages', HTMLButtonElement);
   readonly #law = byId('law', HTMLDivElement);
   readonly #unauthentic = byId('unauthentic', HTMLDivElement);
+  readonly #unconfirmed = byId('unconfirmed', HTMLParagraphElement);
   readonly #list = byId('gap-list', HTMLUListElement);
   readonly #listHead = byId('gap-list-head', HTMLHeadingElement);
   readonly #copy = byId('copy-gaps', HTMLButtonElement);
@@ -100,6 +101,7 @@ export class AccountPanel {
     this.#showLaw(ladder, account);
     this.#showSocket(account.socket);
     this.#showUnauthentic(account.unauthentic);
+    this.#showUnconfirmed(account.unconfirmedEpochs);
     this.#showKeys(account.keys, now);
   }
 
@@ -133,6 +135,7 @@ export class AccountPanel {
     this.#spared.hidden = true;
     this.#showSocket(null);
     this.#showUnauthentic(new Map());
+    this.#showUnconfirmed(0);
     this.#showKeys(null, 0n);
   }
 
@@ -217,6 +220,12 @@ export class AccountPanel {
         el('dd', {}, el('span', { text: meaning }), el('span', { class: 'unauthentic-remedy', text: remedy })),
       ])),
     );
+  }
+
+  #showUnconfirmed(epochs: number): void {
+    const text = unconfirmedText(epochs);
+    this.#unconfirmed.hidden = text === '';
+    setText(this.#unconfirmed, text);
   }
 
   #showKeys(keys: KeyState | null, now: bigint): void {

@@ -164,6 +164,8 @@ export interface Account {
   readonly socket: SocketCounts | null;
   /** Reason → datagrams in the stream's name that were not authentic; empty without any. They are in no account. */
   readonly unauthentic: ReadonlyMap<string, number>;
+  /** Epochs of a secured stream that began without an answer of the publisher. */
+  readonly unconfirmedEpochs: number;
   /** Null on a bus without keys. */
   readonly keys: KeyState | null;
   readonly gaps: readonly GapDetail[];
@@ -235,6 +237,7 @@ export function readAccount(value: unknown): Account {
     settledEarly: number(from, 'settled_early'),
     socket: isFields(from['socket']) ? readSocket(from['socket']) : null,
     unauthentic: counts(from, 'unauthentic'),
+    unconfirmedEpochs: number(from, 'unconfirmed_epochs'),
     keys: isFields(from['keys']) ? readKeys(from['keys']) : null,
     gaps: list(from, 'gaps').map(readGapDetail),
   };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { attackText, AttackWatch, unauthenticFacts, unauthenticLine } from '../../src/model/unauthentic';
+import { attackText, AttackWatch, unauthenticFacts, unauthenticLine, unconfirmedText } from '../../src/model/unauthentic';
 import { readStream, type Stream } from '../../src/wire/messages';
 
 const texts = (counts: Readonly<Record<string, number>>): readonly string[] =>
@@ -26,6 +26,14 @@ describe('datagrams that are not authentic', () => {
     const facts = unauthenticFacts(new Map(['no_key', 'bad_tag', 'replayed', 'wrong_sender', 'clear', 'novelty'].map((name) => [name, 1])));
     expect(facts.length).toBe(6);
     expect(facts.filter(({ meaning, remedy }) => meaning.length < 20 || remedy.length < 20)).toEqual([]);
+  });
+});
+
+describe('an epoch without an answer of its publisher', () => {
+  test('is told with what it means and what to do, and none is not', () => {
+    expect(unconfirmedText(0)).toBe('');
+    expect(unconfirmedText(1)).toBe('1 epoch began without an answer of the publisher: only clocks tell it from a recording. Let UDP from this host reach its port for reports.');
+    expect(unconfirmedText(3)).toContain('3 epochs began without an answer of the publisher: only clocks tell them');
   });
 });
 

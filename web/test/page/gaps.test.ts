@@ -153,6 +153,7 @@ describe('the account', () => {
     expect(told).toEqual(['wrong tag 12 345', 'replayed 34']);
     expect(await alarm.locator('dd').first().innerText()).toContain('made by somebody without the key');
     expect(await alarm.locator('.unauthentic-remedy').first().innerText()).toContain('Find who sends to its group');
+    expect(await page.locator('#unconfirmed').innerText()).toContain('1 epoch began without an answer of the publisher');
     expect(await page.locator('#account-facts .level').innerText()).toBe('group');
     expect(await page.locator('#law').getAttribute('data-balanced')).toBe('true');
     await until('the socket of another stream', async () => (await foot.innerText()).includes('dropped 0'));

@@ -52,6 +52,7 @@ describe('JSON', () => {
   test('of an account tells what was not authentic beside it, and nothing where nothing was', () => {
     expect(readAccount({ stream: 'a', unauthentic: { no_key: 0, bad_tag: 7 } }).unauthentic).toEqual(new Map([['no_key', 0], ['bad_tag', 7]]));
     expect(readAccount({ stream: 'a' }).unauthentic).toEqual(new Map());
+    expect([{ stream: 'a', unconfirmed_epochs: 2 }, { stream: 'a' }].map((from) => readAccount(from).unconfirmedEpochs)).toEqual([2, 0]);
   });
 
   test('of a gap keeps its evidence and drops what is none', () => {

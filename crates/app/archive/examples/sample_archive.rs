@@ -157,5 +157,6 @@ fn account(stream: Arc<StreamName>) -> StreamAccount {
         port: None,
         age: None,
         unauthentic: tallycast::UnauthenticCounts::default(),
+        unconfirmed_epochs: 0,
     }
 }

@@ -38,6 +38,9 @@ pub(crate) fn account_of(
     if !unauthentic.is_empty() {
         json["unauthentic"] = json!(unauthentic);
     }
+    if slot.unconfirmed_epochs() > 0 {
+        json["unconfirmed_epochs"] = json!(slot.unconfirmed_epochs());
+    }
     if let Some(keys) = keys {
         json["keys"] = json!(keys);
     }
@@ -72,6 +75,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         port: None,
         age: None,
         unauthentic: tallycast::UnauthenticCounts::default(),
+        unconfirmed_epochs: 0,
     };
     let Some(known) = &memory.account else { return empty() };
     StreamAccount {
@@ -91,6 +95,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         port: known.port,
         age: known.age,
         unauthentic: known.unauthentic,
+        unconfirmed_epochs: known.unconfirmed_epochs,
         ..empty()
     }
 }
@@ -126,5 +131,14 @@ mod tests {
             json!({"no_key": 0, "bad_tag": 1_000_000, "replayed": 0, "wrong_sender": 0, "clear": 2})
         );
         assert_eq!(after, before);
+        let info = Arc::new(scene::info("lab/x", 100));
+        let account = StreamAccount {
+            port: Some(scene::port()),
+            unauthentic: counts,
+            unconfirmed_epochs: 2,
+            ..scene::account(&info, AccountState::Open)
+        };
+        history.accounts_are(vec![account]);
+        assert_eq!(told()["unconfirmed_epochs"], 2);
     }
 }

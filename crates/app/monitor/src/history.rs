@@ -13,7 +13,7 @@ use tallycast::{StreamAccount, StreamGap, StreamInfo, UnauthenticCounts};
 use crate::clock::Moment;
 use crate::memory::{Budget, StreamMemory};
 use crate::totals::Totals;
-use crate::unauthentic::UnauthenticTotals;
+use crate::unauthentic::{Doubts, UnauthenticTotals};
 
 /// The most streams remembered: twenty times what a bus is tested with.
 const MAX_STREAMS: usize = 4_096;
@@ -62,12 +62,21 @@ impl StreamSlot {
     }
 
     /// Takes a receiver's counts of datagrams in its name that were not authentic.
-    fn unauthentic_is(&self, counts: UnauthenticCounts) {
-        self.unauthentic.lock().unwrap_or_else(PoisonError::into_inner).take(counts);
+    fn doubts_are(&self, doubts: Doubts) {
+        self.unauthentic.lock().unwrap_or_else(PoisonError::into_inner).take(doubts);
     }
 
     /// Returns how many datagrams in its name were not authentic, over all epochs.
     pub(crate) fn unauthentic(&self) -> UnauthenticCounts {
+        self.doubts().unauthentic
+    }
+
+    /// Returns how many of its epochs began although their publishers did not answer.
+    pub(crate) fn unconfirmed_epochs(&self) -> u64 {
+        self.doubts().unconfirmed_epochs
+    }
+
+    fn doubts(&self) -> Doubts {
         self.unauthentic.lock().unwrap_or_else(PoisonError::into_inner).sum()
     }
 
@@ -156,31 +165,32 @@ impl History {
 
     /// Takes the present state of the accounts.
     pub(crate) fn accounts_are(&self, accounts: Vec<StreamAccount>) {
-        let mut unauthentic: BTreeMap<StreamName, UnauthenticCounts> = BTreeMap::new();
+        let mut doubts: BTreeMap<StreamName, Doubts> = BTreeMap::new();
         for account in accounts {
             // Only a receiver counts: accounts of rings have zeros, and a fall is another receiver. Accounts of one
             // receiver have the same counts, those that ended earlier ones.
             if account.port.is_some() {
-                let counts = unauthentic.entry(StreamName::clone(&account.stream)).or_default();
-                *counts = (*counts).max(account.unauthentic);
+                let StreamAccount { unauthentic, unconfirmed_epochs, .. } = account;
+                let of_stream = doubts.entry(StreamName::clone(&account.stream)).or_default();
+                *of_stream = of_stream.max(Doubts { unauthentic, unconfirmed_epochs });
             }
             if let Some(slot) = self.stream(account.stream.as_str()) {
                 slot.totals().take(&account);
                 slot.memory().account_is(account);
             }
         }
-        for (stream, counts) in unauthentic {
+        for (stream, doubts) in doubts {
             if let Some(slot) = self.stream(stream.as_str()) {
-                slot.unauthentic_is(counts);
+                slot.doubts_are(doubts);
             }
         }
     }
 
     /// Takes a receiver's counts of datagrams that were not authentic.
     #[cfg(test)]
-    pub(crate) fn unauthentic_is(&self, stream: &str, counts: UnauthenticCounts) {
+    pub(crate) fn unauthentic_is(&self, stream: &str, unauthentic: UnauthenticCounts) {
         if let Some(slot) = self.stream(stream) {
-            slot.unauthentic_is(counts);
+            slot.doubts_are(Doubts { unauthentic, unconfirmed_epochs: 0 });
         }
     }
 
@@ -225,10 +235,16 @@ mod tests {
         history.begin(&info, clock::now());
         let unauthentic = UnauthenticCounts { bad_tag: 7, ..UnauthenticCounts::default() };
         let of_ring = scene::account(&info, AccountState::Open);
-        let received = StreamAccount { port: Some(scene::port()), unauthentic, ..of_ring.clone() };
+        let received = StreamAccount {
+            port: Some(scene::port()),
+            unauthentic,
+            unconfirmed_epochs: 2,
+            ..of_ring.clone()
+        };
         for account in [&received, &of_ring, &received] {
             history.accounts_are(vec![account.clone()]);
-            assert_eq!(history.stream("lab/x").unwrap().unauthentic().bad_tag, 7);
+            let slot = history.stream("lab/x").unwrap();
+            assert_eq!((slot.unauthentic().bad_tag, slot.unconfirmed_epochs()), (7, 2));
         }
     }
 }

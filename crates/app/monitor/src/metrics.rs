@@ -57,6 +57,7 @@ struct StreamCounts {
     moves: Vec<(String, &'static str, u64)>,
     lost_in_browsers: u64,
     unauthentic: UnauthenticCounts,
+    unconfirmed_epochs: u64,
     age_seconds: f64,
 }
 
@@ -82,6 +83,7 @@ impl Picture {
                 moves: moves.iter().map(|((before, to), count)| (from(*before), to.name(), *count)).collect(),
                 lost_in_browsers: slot.lost_in_browsers(),
                 unauthentic: slot.unauthentic(),
+                unconfirmed_epochs: slot.unconfirmed_epochs(),
                 age_seconds: age.as_secs_f64(),
             })
         });
@@ -148,6 +150,14 @@ impl Picture {
                 .to_owned(),
             Kind::Counter,
             unauthentic.collect(),
+        );
+        let unconfirmed = streams.iter().filter(|stream| stream.unconfirmed_epochs > 0);
+        self.add(
+            "tallycast_unconfirmed_epochs".to_owned(),
+            "epochs of a secured stream that began although the publisher did not answer: only clocks tell them from recordings"
+                .to_owned(),
+            Kind::Counter,
+            unconfirmed.map(|stream| (label(stream), stream.unconfirmed_epochs as f64)).collect(),
         );
         let lost_in_browsers = streams.iter().map(|it| (label(it), it.lost_in_browsers as f64));
         self.add(
@@ -620,6 +630,7 @@ mod tests {
             moves: vec![("unexplained".to_owned(), "late", 1)],
             lost_in_browsers: 5,
             unauthentic: UnauthenticCounts { bad_tag: 6, ..UnauthenticCounts::default() },
+            unconfirmed_epochs: 4,
             age_seconds: 0.5,
         };
         let mut picture = Picture { families: Vec::new() };
@@ -632,6 +643,7 @@ mod tests {
             r#"tallycast_datagrams_reclassified_total{stream="lab/x",from="unexplained",to="late"} 1"#,
             r#"tallycast_monitor_browser_elements_lost_total{stream="lab/x"} 5"#,
             r#"tallycast_datagrams_unauthentic_total{stream="lab/x",reason="bad_tag"} 6"#,
+            r#"tallycast_unconfirmed_epochs_total{stream="lab/x"} 4"#,
             r#"tallycast_newest_sample_age_seconds{stream="lab/x"} 0.5"#,
             "# EOF",
         ] {

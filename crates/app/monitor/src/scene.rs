@@ -107,5 +107,6 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         port: None,
         age: None,
         unauthentic: UnauthenticCounts::default(),
+        unconfirmed_epochs: 0,
     }
 }

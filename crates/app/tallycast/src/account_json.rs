@@ -40,6 +40,9 @@ pub fn account_json(account: &StreamAccount) -> Value {
     if !account.unauthentic.is_empty() {
         json["unauthentic"] = json!(account.unauthentic);
     }
+    if account.unconfirmed_epochs > 0 {
+        json["unconfirmed_epochs"] = json!(account.unconfirmed_epochs);
+    }
     json
 }
 

@@ -116,6 +116,9 @@ pub struct StreamAccount {
     pub age: Option<Duration>,
     /// Datagrams in the stream's name that were not taken, of a secured stream; they are no part of the balance.
     pub unauthentic: UnauthenticCounts,
+    /// Epochs of a secured stream that this reader joined although their publishers did not answer: only clocks tell
+    /// them from recordings.
+    pub unconfirmed_epochs: u64,
 }
 
 impl StreamGap {

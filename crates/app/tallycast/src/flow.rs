@@ -594,6 +594,7 @@ impl Flow {
             port: None,
             age: None,
             unauthentic: crate::UnauthenticCounts::default(),
+            unconfirmed_epochs: 0,
         }
     }
 }

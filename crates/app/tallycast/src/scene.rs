@@ -66,5 +66,6 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         port: None,
         age: None,
         unauthentic: crate::UnauthenticCounts::default(),
+        unconfirmed_epochs: 0,
     }
 }

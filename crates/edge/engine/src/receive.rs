@@ -144,6 +144,8 @@ pub struct StreamAccountView {
     pub age: Duration,
     /// Datagrams in the stream's name that were not taken; of a secured stream only.
     pub unauthentic: UnauthenticCounts,
+    /// Epochs of a secured stream that began although their publishers did not answer.
+    pub unconfirmed_epochs: u64,
 }
 
 /// Selected streams that a process could not join.

@@ -124,6 +124,7 @@ pub(crate) fn account() -> StreamAccount {
         port: None,
         age: None,
         unauthentic: tallycast::UnauthenticCounts::default(),
+        unconfirmed_epochs: 0,
     }
 }
 

@@ -78,6 +78,7 @@ fn account() -> StreamAccount {
         port: Some(socket()),
         age: None,
         unauthentic: UnauthenticCounts::default(),
+        unconfirmed_epochs: 0,
     }
 }
 

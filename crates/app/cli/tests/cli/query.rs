@@ -98,6 +98,7 @@ pub(crate) fn ended(stream: Arc<StreamName>, epoch: Epoch) -> StreamAccount {
         port: None,
         age: None,
         unauthentic: tallycast::UnauthenticCounts::default(),
+        unconfirmed_epochs: 0,
     }
 }
 

@@ -109,6 +109,7 @@ pub(super) fn complete(account: &mut StreamAccount, socket: &StreamAccountView) 
     account.port = Some(socket.port);
     account.age = Some(socket.age);
     account.unauthentic = socket.unauthentic;
+    account.unconfirmed_epochs = socket.unconfirmed_epochs;
 }
 
 #[cfg(test)]

@@ -330,11 +330,14 @@ impl Agent {
         let at_port = |port: &Port| {
             let status = port.status();
             let views = of(&port.machine).into_iter();
-            let unauthentic = |stream| port.gate.as_ref().map(|gate| gate.unauthentic(stream));
+            let gate = port.gate.as_ref();
+            let unauthentic = |stream| gate.map(|gate| gate.unauthentic(stream));
+            let unconfirmed = |stream| gate.map_or(0, |gate| gate.unconfirmed_epochs(stream));
             views
                 .map(|view| StreamAccountView {
                     age: now.since(view.last_heard),
                     unauthentic: unauthentic(view.stream).unwrap_or_default(),
+                    unconfirmed_epochs: unconfirmed(view.stream),
                     view,
                     port: status,
                 })

@@ -177,6 +177,8 @@ struct GatedStream {
     forgotten: Option<Epoch>,
     unauthentic: UnauthenticCounts,
     rivalry: Rivalry,
+    /// Epochs that began although their publishers did not answer.
+    unconfirmed_epochs: u64,
 }
 
 /// An epoch whose descriptor is incomplete.
@@ -372,6 +374,12 @@ impl Gate {
     #[must_use]
     pub fn unauthentic(&self, stream: StreamId) -> UnauthenticCounts {
         self.streams.get(&stream).map_or_else(UnauthenticCounts::default, |stream| stream.unauthentic)
+    }
+
+    /// Returns how many epochs of one stream began although their publishers did not answer.
+    #[must_use]
+    pub fn unconfirmed_epochs(&self, stream: StreamId) -> u64 {
+        self.streams.get(&stream).map_or(0, |stream| stream.unconfirmed_epochs)
     }
 
     /// Takes the datagram at `place`, and writes its plain form to `to` if it passes.
@@ -678,6 +686,9 @@ impl Gate {
         self.stats.unconfirmed_epochs += 1;
         self.events.push_back(GateEvent::Unconfirmed { stream: stretch.stream, from: epoch.from });
         self.admit(now, epoch, &description, kept, pass);
+        if let Some(stream) = self.streams.get_mut(&stretch.stream) {
+            stream.unconfirmed_epochs += 1;
+        }
     }
 
     fn unpack(&mut self, joining: Joining, number: u64) -> (BelievedEpoch, Box<Description>, Vec<Vec<u8>>) {
@@ -774,7 +785,8 @@ impl Gate {
 impl GatedStream {
     const fn new(now: Instant) -> Self {
         let unauthentic = UnauthenticCounts { no_key: 0, bad_tag: 0, replayed: 0, wrong_sender: 0, clear: 0 };
-        Self { epochs: VecDeque::new(), heard: now, forgotten: None, unauthentic, rivalry: Rivalry::new() }
+        let (epochs, rivalry) = (VecDeque::new(), Rivalry::new());
+        Self { epochs, heard: now, forgotten: None, unauthentic, rivalry, unconfirmed_epochs: 0 }
     }
 
     /// Returns whether an epoch that is not believed yet may follow those that are.

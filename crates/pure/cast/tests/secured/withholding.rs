@@ -135,10 +135,11 @@ fn withheld_questions_begin_the_account_after_three_seconds_and_it_is_said_once(
     let scene = play(&Path { stream: |_, _| false, requests: true });
     assert!((3_000..3_100).contains(&scene.first.unwrap()), "{:?}", scene.first);
     assert_eq!(scene.listener.gate.stats().unconfirmed_epochs, 1);
-    let [GateEvent::Unconfirmed { from, .. }] = &scene.listener.told[..] else {
+    let [GateEvent::Unconfirmed { from, stream }] = &scene.listener.told[..] else {
         panic!("{:?}", scene.listener.told)
     };
-    assert_eq!(*from, publisher());
+    assert_eq!((*from, scene.listener.gate.unconfirmed_epochs(*stream)), (publisher(), 1));
+    assert_eq!(scene.listener.gate.unconfirmed_epochs(units::StreamId(stream.0 ^ 1)), 0);
     let refused = scene.since_joining(&scene.refused);
     assert_eq!(scene.outcome(), (AccountState::Closed, refused, refused, 0));
 }
