@@ -13,7 +13,7 @@ static COUNTING: Once = Once::new();
 /// Returns the number of forks that led to this process since they are counted, which begins with the first call.
 pub(crate) fn forks() -> u64 {
     COUNTING.call_once(|| {
-        // SAFETY: `forked` is a function for the life of the program; it changes an atomic and calls nothing.
+        // SAFETY: `forked` stays as long as the program runs; it changes an atomic and calls nothing.
         let failed = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
         assert_eq!(failed, 0, "memory for one entry");
     });
