@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use keys::PublicKey;
 use noise::{SessionStats, Train};
@@ -382,6 +382,11 @@ impl ReliablePort {
     #[must_use]
     pub fn peer_key(&self, socket: SocketId) -> Option<PublicKey> {
         self.with(|state, _| state.enclosure.peer(state.endpoint.peer(socket)?))
+    }
+
+    /// Replaces the list of peers of a secured port: who is no longer in it is not heard from now on.
+    pub fn relist(&self, peers: &BTreeSet<PublicKey>) {
+        self.with(|state, _| state.enclosure.relist(peers));
     }
 
     /// Returns how many datagrams the kernel refused: they count as lost, and are sent again.

@@ -7,6 +7,7 @@
 mod asking;
 mod file;
 mod news;
+mod peer_list;
 mod port;
 mod random;
 mod service;
@@ -15,6 +16,7 @@ mod watched;
 pub use asking::ServiceState;
 pub use file::{Change, KeyringError, create_authority, create_station, load, read_authority, read_station};
 pub use news::News;
+pub use peer_list::PeerList;
 pub use random::{random_salt, random_secret, random_token};
 pub use service::{KeyService, ServiceEvent, change_service, create_service, draw, read_service};
 pub use watched::{Ending, Keyring, Refresh};

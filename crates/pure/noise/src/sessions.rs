@@ -95,6 +95,8 @@ pub struct Sessions {
 }
 
 struct Peer {
+    /// False once it was taken from the list.
+    is_listed: bool,
     coder: Coder,
     times: Timestamps,
 }
@@ -148,7 +150,31 @@ impl Sessions {
 
     /// Lists another key, which gets a session from now on; that of a listed one goes on.
     pub fn list(&mut self, peer: PublicKey) {
-        self.peers.entry(peer).or_insert_with(|| Peer::new(&peer));
+        self.peers.entry(peer).or_insert_with(|| Peer::new(&peer)).is_listed = true;
+    }
+
+    /// Replaces the list of peers. Of one that is no longer listed all sessions and handshakes end at once, and what
+    /// waited for them is dropped; the times that it has used stay refused if it is listed again.
+    pub fn relist(&mut self, peers: &BTreeSet<PublicKey>) {
+        peers.iter().for_each(|peer| self.list(*peer));
+        let responder = self.responder;
+        let is_listed = |peer: &PublicKey| peers.contains(peer) || responder == Some(*peer);
+        self.peers.iter_mut().for_each(|(key, peer)| peer.is_listed = is_listed(key));
+        let cut_off: Vec<SocketAddr> = self
+            .tunnels
+            .iter()
+            .filter(|(_, tunnel)| tunnel.peers().any(|peer| !is_listed(&peer)))
+            .map(|(address, _)| *address)
+            .collect();
+        for address in cut_off {
+            let Some(tunnel) = self.tunnels.remove(&address) else { continue };
+            self.stats.not_sent += tunnel.held.len() as u64;
+            self.indices.retain(|_, of| *of != address);
+            self.answers.retain(|answer| answer.to != address);
+            if let Some(due) = tunnel.deadline {
+                self.timers.remove(&(due, address));
+            }
+        }
     }
 
     /// Seals a train: each datagram becomes [`OVERHEAD_BYTES`] longer. Without a session it is kept until there is one
@@ -352,7 +378,7 @@ impl Sessions {
             return self.stats.bad_handshakes += 1;
         }
         let peer = exchange::remote(&handshake).expect("the first message has the initiator's key");
-        if !self.peers.contains_key(&peer) {
+        if !self.peers.get(&peer).is_some_and(|known| known.is_listed) {
             return self.stats.unknown_peers += 1;
         }
         if !self.tunnels.contains_key(&from) && self.tunnels.len() >= MAX_TUNNELS {
@@ -526,7 +552,7 @@ fn seal_all(session: &mut Session, now: Instant, bytes: &[u8], segment_bytes: us
 
 impl Peer {
     fn new(key: &PublicKey) -> Self {
-        Self { coder: Coder::new(key), times: Timestamps::default() }
+        Self { is_listed: true, coder: Coder::new(key), times: Timestamps::default() }
     }
 }
 

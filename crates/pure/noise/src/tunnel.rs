@@ -98,6 +98,12 @@ impl Tunnel {
         slots.map(|slot| slot.take_if(|session| session.forgotten_at() <= now)).into_iter().flatten()
     }
 
+    /// Returns the keys of those with whom it has a session, or makes one.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = PublicKey> {
+        let sessions = [&self.current, &self.previous, &self.next].into_iter().flatten();
+        sessions.map(|session| session.peer).chain(self.attempt.as_ref().map(|attempt| attempt.peer))
+    }
+
     pub(crate) fn sessions_mut(&mut self) -> impl Iterator<Item = &mut Session> {
         [&mut self.current, &mut self.previous, &mut self.next].into_iter().flatten()
     }

@@ -1,6 +1,6 @@
 //! `tallycast recv`: receives files of `tallycast send` into a directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,16 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use sys::Cancellation;
-use tallycast::udt::{Address, Connection, EndpointStats, Listener, SessionStats, Source, WaitError};
+use tallycast::udt::{
+    Address, Connection, EndpointStats, Listener, PublicKey, SessionStats, Source, WaitError,
+};
 use transfer::{
     Bundles, Failure, Notice, Opening, Receiver, SlotId, Slots, Store, Stripes, Taken, Tally, Whereto,
 };
 
-use super::reliable::{Meter, POLL_INTERVAL, Screen, TransportArguments, WATCH, Words, raw, shown};
+use super::reliable::{
+    FollowedPeers, Meter, POLL_INTERVAL, Screen, TransportArguments, WATCH, Words, raw, shown,
+};
 use crate::Outcome;
 use crate::signals;
 
@@ -121,7 +125,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         is_over: AtomicBool::new(false),
         hall: Mutex::new(Hall { slots: Slots::new(MOST_CONNECTIONS), served: BTreeMap::new() }),
     };
-    service.serve(&listener)?;
+    let followed = arguments.transport.follow(&address)?.map(|(peers, listed)| {
+        // The file may have changed since the listener was opened.
+        listener.relist(&listed);
+        peers
+    });
+    service.serve(&listener, followed)?;
     let ending = service.ending.into_inner().unwrap_or_else(PoisonError::into_inner);
     match ending.failure.filter(|_| arguments.one_off) {
         Some(failure) => Err(failure),
@@ -160,6 +169,8 @@ struct Hall {
 #[derive(Clone)]
 struct Served {
     peer: String,
+    /// Key by which it identified itself; none in the clear.
+    key: Option<PublicKey>,
     connection: Arc<Connection>,
     meter: Arc<Meter>,
     /// Another sender has its slot now.
@@ -179,7 +190,7 @@ struct Ending {
 }
 
 impl Service<'_> {
-    fn serve(&self, listener: &Listener) -> anyhow::Result<()> {
+    fn serve(&self, listener: &Listener, mut peers: Option<FollowedPeers>) -> anyhow::Result<()> {
         let (mut told, mut told_secured) = (EndpointStats::default(), SessionStats::default());
         std::thread::scope(|scope| {
             while !self.is_over() {
@@ -189,6 +200,9 @@ impl Service<'_> {
                 self.tell_strangers(&mut told, listener.stats());
                 if let Some(stats) = listener.session_stats() {
                     self.tell_unauthentic(&mut told_secured, stats);
+                }
+                if let Some(peers) = &mut peers {
+                    self.follow(listener, peers);
                 }
                 match listener.accept(Some(WATCH)) {
                     Ok(connection) => {
@@ -211,6 +225,25 @@ impl Service<'_> {
         })
     }
 
+    /// Takes up a changed list of peers: who is no longer listed is sent away.
+    fn follow(&self, listener: &Listener, peers: &mut FollowedPeers) {
+        let listed = match peers.refresh() {
+            Ok(None) => return,
+            Ok(Some(listed)) => listed,
+            Err(error) => {
+                let what = format!("the peers listed before stay listed: {error}");
+                let text = || format!("warning: {what}");
+                return self.screen.say(text, || json!({"event": "warning", "what": what}));
+            }
+        };
+        listener.relist(&listed);
+        let gone = self.hall().unlisted(&listed);
+        let count = listed.len();
+        let text = || format!("accepting {count} listed peers");
+        self.screen.say(text, || json!({"event": "relisted", "peers": count}));
+        gone.iter().for_each(|served| self.send_away(served, "its key is no longer listed"));
+    }
+
     /// Gives a newcomer a slot, or sends it away.
     fn slot(&self, connection: Connection) -> Option<(SlotId, Served)> {
         let address = connection.peer_address();
@@ -218,7 +251,8 @@ impl Service<'_> {
         let (connection, meter, is_sent_away) =
             (Arc::new(connection), Arc::new(Meter::new()), Arc::default());
         let is_part = Arc::default();
-        let served = Served { peer, connection, meter, is_sent_away, is_part };
+        let key = connection.peer_key();
+        let served = Served { peer, key, connection, meter, is_sent_away, is_part };
         let (slot, gone) = self.hall().take(address.map(|address| Source::of(address.ip())), &served);
         if let Some(gone) = gone {
             self.send_away(&gone, "it was idle while others wait");
@@ -467,6 +501,14 @@ impl Hall {
     fn overdue(&mut self) -> Vec<Served> {
         let overdue = self.slots.overdue(Instant::now());
         overdue.iter().filter_map(|slot| self.served.remove(slot)).collect()
+    }
+
+    /// Takes those who identified themselves by a key that is not listed.
+    fn unlisted(&mut self, listed: &BTreeSet<PublicKey>) -> Vec<Served> {
+        let is_gone = |served: &Served| served.key.is_some_and(|key| !listed.contains(&key));
+        let gone: Vec<SlotId> =
+            self.served.iter().filter(|(_, served)| is_gone(served)).map(|(slot, _)| *slot).collect();
+        gone.iter().filter_map(|slot| self.served.remove(slot)).collect()
     }
 
     /// Handles a notice of a transfer.

@@ -8,7 +8,7 @@ mod transport;
 
 use std::time::Duration;
 
-pub(crate) use keys::shown;
+pub(crate) use keys::{FollowedPeers, shown};
 pub(crate) use meter::{Meter, transport_json};
 pub(crate) use screen::Screen;
 pub(crate) use transport::{TransportArguments, Words};

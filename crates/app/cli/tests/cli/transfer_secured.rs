@@ -138,3 +138,42 @@ fn secure_off_in_the_address_reaches_a_receiver_without_keys() {
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     assert!(fs::read(scene.received()).unwrap() == scene.content);
 }
+
+#[test]
+fn a_peer_taken_from_the_file_is_cut_off_while_it_transfers_and_a_bad_file_is_told_and_changes_nothing() {
+    let scene = Scene::new();
+    let keys = |words: &[&str]| {
+        let made = run(&[&["keys"], words].concat());
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    };
+    let [archive, daq] = ["archive", "daq"].map(|it| scene.path(&format!("keys/{it}.keys")));
+    keys(&["new", &scene.path("keys"), "--station", "archive"]);
+    keys(&["add", "daq", "--authority", &scene.path("keys/lab.authority"), "--like", &archive]);
+    let alone = fs::read_to_string(&archive).unwrap();
+    keys(&["peers", &archive, &daq]);
+    let listing = fs::read_to_string(&archive).unwrap();
+    let rewrite = |text: &str| sys::private_file::replace(Path::new(&archive), text).unwrap();
+    let receiver =
+        Running::start(&["recv", "--json", &scene.path("incoming"), "udt://127.0.0.1:0", "--key", &archive]);
+    let address = format!("udt://127.0.0.1:{}", receiver.next_line().unwrap()["port"]);
+    // 12 MB take a minute: what ends it is the list.
+    let words = ["send", "--json", &scene.path("shot.bin"), &address, "--key", &daq, "-b", "1600k"];
+    let sender = Running::start(&[&words[..], &["--patience", "1s"]].concat());
+    receiver.lines_until(|line| line["event"] == "progress");
+    rewrite("format = 1\n");
+    let warned = receiver.lines_until(|line| line["event"] == "warning");
+    let what = warned.last().unwrap()["what"].as_str().unwrap().to_owned();
+    assert!(what.contains("the peers listed before stay listed") && what.contains("archive.keys"), "{what}");
+    receiver.lines_until(|line| line["event"] == "progress");
+    rewrite(&alone);
+    let cut = receiver.lines_until(|line| line["event"] == "sent_away");
+    assert!(cut.iter().any(|line| line["event"] == "relisted" && line["peers"] == 0), "{cut:?}");
+    assert_eq!(cut.last().unwrap()["reason"], "its key is no longer listed");
+    sender.lines_until(|line| line["event"] == "account");
+    assert!(!scene.received().exists());
+    rewrite(&listing);
+    receiver.lines_until(|line| line["event"] == "relisted" && line["peers"] == 1);
+    let sent = scene.send(&address, &["--key", &daq]);
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    assert!(fs::read(scene.received()).unwrap() == scene.content);
+}

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ::keys::PublicKey;
 use ::udt::{CloseReason, SendError, SocketId, SocketType, Stats};
 use engine::{ReliablePort, WaitError};
 
@@ -275,6 +276,12 @@ impl Connection {
     #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
         self.port.peer(self.socket)
+    }
+
+    /// Returns the key by which the peer has identified itself, while there is a session with it; none in the clear.
+    #[must_use]
+    pub fn peer_key(&self) -> Option<PublicKey> {
+        self.port.peer_key(self.socket)
     }
 
     /// Returns the address of this end's port.

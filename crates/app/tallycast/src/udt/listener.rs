@@ -1,9 +1,11 @@
 //! A port at which peers may establish connections.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::keys::PublicKey;
 use ::udt::{EndpointStats, SocketConfig, SocketId, SocketType};
 use engine::{ReliablePort, WaitError};
 use noise::SessionStats;
@@ -58,6 +60,12 @@ impl Listener {
     #[must_use]
     pub fn session_stats(&self) -> Option<SessionStats> {
         self.port.session_stats()
+    }
+
+    /// Replaces the list of peers of a secured listener: who is no longer in it is not heard from now on, and its
+    /// connections end by its silence, or as their holder hangs up.
+    pub fn relist(&self, peers: &BTreeSet<PublicKey>) {
+        self.port.relist(peers);
     }
 
     /// Returns the address it listens at, with the port that the kernel chose.

@@ -62,6 +62,12 @@ impl Enclosure {
         self.0.as_ref()?.peer(address)
     }
 
+    pub(super) fn relist(&mut self, peers: &BTreeSet<PublicKey>) {
+        if let Some(sessions) = &mut self.0 {
+            sessions.relist(peers);
+        }
+    }
+
     /// Gives received datagrams to the endpoint: all in the clear, else only those that a session opens.
     pub(super) fn receive(&mut self, endpoint: &mut Endpoint, now: Instant, datagrams: &Datagrams<'_>) {
         let Some(sessions) = &mut self.0 else { return endpoint.handle(now, datagrams) };

@@ -72,6 +72,29 @@ fn a_key_that_is_not_listed_gets_no_session_and_leaves_no_state() {
 }
 
 #[test]
+fn a_peer_taken_from_the_list_is_cut_off_at_once_and_comes_back_when_it_is_listed_again() {
+    let mut network = pair(21);
+    network.send(0, 1, b"listed");
+    network.run(Duration::from_secs(1));
+    network.nodes[1].sessions.relist(&[public(5)].into());
+    assert_eq!((network.peer(1, 0), network.nodes[1].sessions.tunnel_count()), (None, 0));
+    network.send(0, 1, b"cut off");
+    network.run(Duration::from_secs(16));
+    // No answer for so long: the client tries another handshake.
+    network.send(0, 1, b"cut off still");
+    network.run(Duration::from_secs(10));
+    assert_eq!(network.received(1), [b"listed".to_vec()]);
+    let stats = network.stats(1);
+    assert!(stats.unknown_sessions > 0 && stats.unknown_peers > 0 && stats.sessions == 1, "{stats:?}");
+    network.nodes[1].sessions.relist(&[public(1)].into());
+    network.run(Duration::from_secs(6));
+    network.send(0, 1, b"listed again");
+    network.run(Duration::from_secs(1));
+    assert!(network.received(1).contains(&b"listed again".to_vec()));
+    assert_eq!(network.stats(1).replayed_handshakes, 0);
+}
+
+#[test]
 fn who_does_not_know_the_public_key_gets_no_answer_at_all() {
     let mut network = Network::new(4, [Node::client(1, 9), Node::server(2, &[1])]);
     network.send(0, 1, b"to somebody else");

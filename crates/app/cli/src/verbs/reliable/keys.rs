@@ -1,11 +1,14 @@
 //! Keys of secured connections, as given on the command line of `send`, `recv` and `bench`.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, anyhow, bail};
 use base64ct::{Base64, Encoding};
 use clap::Args;
+use keyring::{KeyringError, PeerList};
 use keys::{MAX_KEY_FILE_BYTES, Peer};
 use sys::private_file::{self, FileError, Privacy};
 use tallycast::udt::{Address, Keys, PublicKey, Secret, Suite};
@@ -80,6 +83,24 @@ impl KeyArguments {
         Ok(Some(keys))
     }
 
+    /// Returns the list of peers that follows the station's file, and who is in it now; none if the key has a file of its
+    /// own.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn follow(&self) -> anyhow::Result<Option<(FollowedPeers, BTreeSet<PublicKey>)>> {
+        let Some(path) = self.station()? else { return Ok(None) };
+        let named = self.peers.iter().filter_map(|peer| match peer {
+            NamedPeer::Key(key) => Some(*key),
+            // It is one of the file's.
+            NamedPeer::Name(_) => None,
+        });
+        let (list, peers) = PeerList::open(path)?;
+        let followed = FollowedPeers { named: named.collect(), list };
+        let listed = followed.with_named(&peers);
+        Ok(Some((followed, listed)))
+    }
+
     /// Returns the key of this end and the one peer that it calls: the one named here, else the only one of its file.
     pub(crate) fn calling(&self) -> anyhow::Result<Option<Keys>> {
         let Some(keys) = self.listed()? else { return Ok(None) };
@@ -90,9 +111,41 @@ impl KeyArguments {
         Ok(Some(Keys { peers: [responder].into(), responder: Some(responder), ..keys }))
     }
 
+    /// Returns the file of the station that has the key; none if the key has a file of its own.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub(crate) fn station(&self) -> anyhow::Result<Option<&Path>> {
+        let Some(path) = &self.key else { return Ok(None) };
+        let size_bytes = fs::metadata(path).map_err(|error| anyhow!("{}: {error}", path.display()))?.len();
+        Ok((size_bytes > MAX_BARE_BYTES as u64).then_some(path))
+    }
+
     /// Returns whether there is a key.
     pub(crate) const fn is_some(&self) -> bool {
         self.key.is_some()
+    }
+}
+
+/// Peers named on the command line, and those of a station's file, which may change.
+#[derive(Debug)]
+pub(crate) struct FollowedPeers {
+    named: BTreeSet<PublicKey>,
+    list: PeerList,
+}
+
+impl FollowedPeers {
+    /// Returns all peers if the file has changed.
+    ///
+    /// # Errors
+    /// If the changed file cannot be used: once, and the peers before stay listed.
+    pub(crate) fn refresh(&mut self) -> Result<Option<BTreeSet<PublicKey>>, KeyringError> {
+        let peers = self.list.refresh()?;
+        Ok(peers.map(|peers| self.with_named(&peers)))
+    }
+
+    fn with_named(&self, peers: &[Peer]) -> BTreeSet<PublicKey> {
+        peers.iter().map(|peer| peer.exchange).chain(self.named.iter().copied()).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Source, destination and transport, as given on the command line.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -8,11 +9,11 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
-use tallycast::udt::{Address, Options, Silence, SocketType};
+use tallycast::udt::{Address, Options, PublicKey, Silence, SocketType};
 use units::text;
 
 use super::Screen;
-use super::keys::KeyArguments;
+use super::keys::{FollowedPeers, KeyArguments};
 
 /// Default size of the buffers at each end: 64 MiB in packets of 1,456 bytes, 50 ms at 10 Gbit/s.
 const BUFFER_PACKETS: &str = "46080";
@@ -51,6 +52,14 @@ impl TransportArguments {
         options.socket.silence = SILENCE;
         options.keys = self.keys.at(address)?;
         Ok(options)
+    }
+
+    /// Returns the list of peers of a port at this address, if it follows a file, and who is in it now.
+    pub(crate) fn follow(
+        &self,
+        address: &Address,
+    ) -> anyhow::Result<Option<(FollowedPeers, BTreeSet<PublicKey>)>> {
+        if address.is_clear() { Ok(None) } else { self.keys.follow() }
     }
 
     /// Warns that everybody on the way can read and change what is transferred, unless the address asks for that or the

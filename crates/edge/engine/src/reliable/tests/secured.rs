@@ -1,6 +1,5 @@
 //! Ports whose datagrams travel inside sessions, and attackers beside them.
 
-use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 
