@@ -9,10 +9,13 @@ use keys::{KeySet, Membership};
 use sys::clock;
 use wire::SecuredHead;
 
+use crate::present_keys::SecretSource;
+
 /// The messages of one kind that an agent receives.
 #[derive(Debug)]
 pub(crate) struct ControlMessages {
     kind: &'static str,
+    source: SecretSource,
     opener: ControlOpener,
     /// Messages that were not taken.
     counts: UnauthenticCounts,
@@ -21,13 +24,13 @@ pub(crate) struct ControlMessages {
 }
 
 /// A refusal in words, and on a second line what to do about it.
-struct Told(&'static str, Unauthentic, SocketAddr);
+struct Told<'a>(&'a ControlMessages, Unauthentic, SocketAddr);
 
 impl ControlMessages {
-    /// `kind` names the messages in the plural.
-    pub(crate) fn new(kind: &'static str) -> Self {
+    /// `kind` names the messages in the plural, `source` the place of this member's secrets.
+    pub(crate) fn new(kind: &'static str, source: SecretSource) -> Self {
         let (opener, counts) = (ControlOpener::default(), UnauthenticCounts::default());
-        Self { kind, opener, counts, is_secured_told: false }
+        Self { kind, source, opener, counts, is_secured_told: false }
     }
 
     pub(crate) const fn counts(&self) -> UnauthenticCounts {
@@ -78,21 +81,20 @@ impl ControlMessages {
         ))
     }
 
-    fn count(&mut self, reason: Unauthentic, from: SocketAddr) -> Option<Told> {
+    fn count(&mut self, reason: Unauthentic, from: SocketAddr) -> Option<Told<'_>> {
         let is_first = self.counts.of(reason) == 0;
         self.counts.count(reason, 1);
-        is_first.then_some(Told(self.kind, reason, from))
+        is_first.then_some(Told(self, reason, from))
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for Told<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(kind, reason, from) = self;
+        let Self(ControlMessages { kind, source, .. }, reason, from) = self;
+        let cure = source.cure();
         let remedy = match reason {
             Unauthentic::Clear => "give the process that sends them the keys too (bus option keys=FILE)",
-            Unauthentic::NoKey => {
-                "one of the two key files lacks a secret: compare them with tallycast keys show"
-            }
+            Unauthentic::NoKey => &cure,
             Unauthentic::Replayed => {
                 "they were recorded earlier, or one of the two clocks is wrong by more than 15 min: \
                  synchronise both with NTP or PTP"
@@ -116,7 +118,7 @@ mod tests {
     fn without_keys_secured_messages_are_told_once() {
         let from = SocketAddr::from(([192, 0, 2, 7], 7_400));
         let secured = secured_datagram();
-        let mut messages = ControlMessages::new("announcements");
+        let mut messages = ControlMessages::new("announcements", SecretSource::File);
         assert_eq!(messages.tell_secured(from, &[0; 80]), None);
         let told = messages.tell_secured(from, &secured).unwrap();
         assert!(told.starts_with("announcements from 192.0.2.7 are secured"), "{told}");
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_first_of_each_reason_is_told_with_a_remedy_and_all_are_counted() {
-        let mut refused = ControlMessages::new("announcements");
+        let mut refused = ControlMessages::new("announcements", SecretSource::File);
         let from = SocketAddr::from(([192, 0, 2, 7], 7_400));
         let mut told = |reason| refused.count(reason, from).map(|told| told.to_string());
         let clear = told(Unauthentic::Clear).unwrap();
@@ -142,5 +144,12 @@ mod tests {
         assert!(told(Unauthentic::NoKey).unwrap().contains("tallycast keys show"));
         let UnauthenticCounts { clear, replayed, no_key, .. } = refused.counts();
         assert_eq!((clear, replayed, no_key), (2, 1, 1));
+        let source = SecretSource::Service("keys.lab.example:7409".to_owned());
+        let mut of_service = ControlMessages::new("announcements", source);
+        let told = of_service.count(Unauthentic::NoKey, from).unwrap().to_string();
+        assert!(
+            told.contains("\nthis station's secrets come from the key service keys.lab.example:7409"),
+            "{told}"
+        );
     }
 }

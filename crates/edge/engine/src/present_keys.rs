@@ -23,6 +23,30 @@ pub(crate) struct PresentKeys {
     earliest_look: Instant,
 }
 
+/// Where the secrets of a member are: what to do about one that it lacks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum SecretSource {
+    /// In its file of keys.
+    File,
+    /// At the key service with this address.
+    Service(String),
+}
+
+impl SecretSource {
+    /// Returns what to do about a secret that another uses and this member lacks.
+    pub(crate) fn cure(&self) -> String {
+        match self {
+            Self::File => "one of the two key files lacks a secret: compare them with tallycast keys show, and copy the \
+                           current one"
+                .to_owned(),
+            Self::Service(address) => format!(
+                "this station's secrets come from the key service {address}: one of the two stations does not reach it, or \
+                 the other has its secrets elsewhere: compare the key services in both key files with tallycast keys show"
+            ),
+        }
+    }
+}
+
 impl PresentKeys {
     /// `None`: streams are clear.
     pub(crate) fn new(keyring: Option<Arc<Keyring>>) -> Self {
@@ -42,6 +66,12 @@ impl PresentKeys {
             // Once for each look, however many datagrams are forged.
             self.keyring.iter().for_each(|keyring| keyring.hurry());
         }
+    }
+
+    /// Returns where the secrets are.
+    pub(crate) fn source(&self) -> SecretSource {
+        let service = self.keyring.as_ref().and_then(|keyring| keyring.service_address());
+        service.map_or(SecretSource::File, SecretSource::Service)
     }
 
     /// Returns the present membership of a secured bus.

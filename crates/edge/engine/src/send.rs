@@ -292,7 +292,7 @@ impl Agent {
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
             send_paths: Vec::new(),
             ended: BTreeMap::new(),
-            control: ControlMessages::new("reports and requests"),
+            control: ControlMessages::new("reports and requests", keys.source()),
             keys,
             drop_news,
             is_watched: false,

@@ -108,6 +108,12 @@ impl Keyring {
         }
     }
 
+    /// Returns the address of the key service, as in the file; `None` if the secrets are in the file.
+    #[must_use]
+    pub fn service_address(&self) -> Option<String> {
+        self.asking.as_ref().map(|asking| asking.service.address.to_string())
+    }
+
     /// Returns what is known of the key service; `None` if the secrets are in the file.
     #[must_use]
     pub fn service(&self, wall: WallTime) -> Option<ServiceState> {

@@ -1,5 +1,6 @@
 //! A key service from the command line: made, served, shown, with members that are added and removed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions, set_permissions};
 use std::io::BufRead;
 use std::net::UdpSocket;
@@ -181,8 +182,10 @@ fn a_removed_reader_is_told_and_blind_and_the_publisher_goes_on_and_its_account_
         ])
     };
     let ((desk, _desk_said), (lost, lost_said)) = (read("desk"), read("lost"));
-    for station in ["desk", "lost"] {
-        serving.wait_for("its question", |line| is_of(line, "asks", station));
+    let mut silent = BTreeSet::from(["desk", "lost"]);
+    while !silent.is_empty() {
+        let asks = serving.wait_for("their questions", |line| line["event"] == "asks");
+        silent.remove(asks["station"].as_str().unwrap());
     }
     let wave = ["pub", "lab/probe", "--wave", "sine", "--rate", "1k", "--json", "--bus"];
     let publisher = Running::start(&[&wave[..], &[&scene.bus_of("daq-1")]].concat());
@@ -239,6 +242,29 @@ fn without_the_service_at_the_start_a_publisher_says_so_and_keeps_everything_bac
     let samples = &totals["samples"];
     assert!(count(&samples["offered"]) > 0, "{samples}");
     assert_eq!((count(&samples["numbered"]), &samples["publisher_paused"]), (0, &samples["offered"]));
+}
+
+#[test]
+fn a_member_of_a_service_that_hears_a_stream_of_key_files_is_told_to_compare_the_services() {
+    let scene = Scene::new();
+    let _serving = scene.serve();
+    scene.fine(&["new", "others", "--station", "daq-9"]);
+    let foreign = format!("{}&keys={}", scene.bus, scene.folder.path().join("others/daq-9.keys").display());
+    let wave = ["pub", "lab/probe", "--wave", "sine", "--rate", "1k", "--json", "--bus"];
+    let _publisher = Running::start(&[&wave[..], &[&foreign]].concat());
+    let read = |bus: &str| {
+        let (_reader, said) = Running::start_heard(&["sub", "lab/probe", "--json", "--bus", bus]);
+        let mut said = said.lines().map_while(Result::ok);
+        said.find(|line| line.contains("announcements from ") && line.contains("(no key)")).unwrap();
+        said.next().unwrap()
+    };
+    let cure = read(&scene.bus_of("daq-1"));
+    assert!(cure.contains(&format!("come from the key service {}", scene.service)), "{cure}");
+    assert!(!cure.contains("copy the current one"), "{cure}");
+    scene.fine(&["new", "more", "--station", "daq-8"]);
+    let of_files = scene.folder.path().join("more/daq-8.keys");
+    let cure = read(&format!("{}&keys={}", scene.bus, of_files.display()));
+    assert!(cure.contains("copy the current one") && !cure.contains("key service"), "{cure}");
 }
 
 #[test]

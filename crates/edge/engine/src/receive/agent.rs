@@ -28,7 +28,7 @@ use crate::control_messages::ControlMessages;
 use crate::drop_board::{DropNews, concerns_reader};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::ledger_page::EpochOnPage;
-use crate::present_keys::PresentKeys;
+use crate::present_keys::{PresentKeys, SecretSource};
 use crate::waker::AgentWaker;
 
 const WAKEUP: u64 = 0;
@@ -156,7 +156,7 @@ impl Agent {
         let keys = PresentKeys::new(config.keyring.clone());
         Ok(Self {
             reply: ReplySockets::new(config.interface.clone(), keys.membership().as_deref()),
-            announced: ControlMessages::new("announcements"),
+            announced: ControlMessages::new("announcements", keys.source()),
             keys,
             config,
             commands,
@@ -631,6 +631,7 @@ impl Agent {
         port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
         let (now, wall) = clock::pair();
         port.gate = self.keys.membership().map(|membership| Gate::new(membership, now, wall, random_seed()));
+        port.secret_source = self.keys.source();
         let buffer = port.socket.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
             tracing::warn!("{buffer}");
@@ -944,7 +945,7 @@ fn take_secured(
     for (Received { segment_bytes, from, drops, .. }, bytes) in batch.iter_mut() {
         batch_bytes += bytes.len();
         port.took(bytes.len());
-        let Port { gate, machine, .. } = &mut *port;
+        let Port { gate, machine, secret_source, .. } = &mut *port;
         let Some(gate) = gate else { continue };
         gate.pass(now, bytes, segment_bytes, from, &mut |passed| match passed {
             Passed::Train { bytes, segment_bytes, from } => {
@@ -957,7 +958,7 @@ fn take_secured(
             other => take_passed(machine, now, other),
         });
         while let Some(event) = gate.next_event() {
-            tell_refusal(&event, machine);
+            tell_refusal(&event, machine, secret_source);
         }
     }
     batch_bytes
@@ -981,19 +982,19 @@ fn take_passed(machine: &mut Receiver, now: Instant, passed: Passed<'_>) {
 
 /// Lets epochs begin whose publishers have not answered; returns when to look again.
 fn advance_gate(port: &mut Port, now: Instant) -> Option<Instant> {
-    let Port { gate, machine, .. } = port;
+    let Port { gate, machine, secret_source, .. } = port;
     let gate = gate.as_mut()?;
     if gate.deadline().is_some_and(|deadline| deadline <= now) {
         gate.advance(now, &mut |passed| take_passed(machine, now, passed));
         while let Some(event) = gate.next_event() {
-            tell_refusal(&event, machine);
+            tell_refusal(&event, machine, secret_source);
         }
     }
     gate.deadline()
 }
 
 /// Logs why datagrams of a stream are not taken.
-fn tell_refusal(event: &GateEvent, machine: &Receiver) {
+fn tell_refusal(event: &GateEvent, machine: &Receiver, secret_source: &SecretSource) {
     let name = |stream| match machine.description(stream) {
         Some(description) => format!("stream `{}`", description.name),
         None => format!("stream {stream}"),
@@ -1014,10 +1015,11 @@ fn tell_refusal(event: &GateEvent, machine: &Receiver) {
         GateEvent::Refused { stream, reason: Unauthentic::NoKey, token, from } => {
             let token = token.map(|token| token.to_string()).unwrap_or_default();
             tracing::warn!(
-                "{} from {} is not received: it is secured with secret {token}, which is not in this key file\n\
-                 get the present key file of the laboratory: tallycast keys show lists the secrets of one",
+                "{} from {} is not received: it is secured with secret {token}, which this station does not have\n\
+                 {}",
                 name(*stream),
-                from.ip()
+                from.ip(),
+                secret_source.cure()
             );
         }
         GateEvent::Refused { stream, reason: Unauthentic::Clear, from, .. } => {

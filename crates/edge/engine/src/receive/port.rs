@@ -10,6 +10,8 @@ use ledger::{DropUnit, LedgerConfig};
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, clock};
 use units::{Histogram, Instant};
 
+use crate::present_keys::SecretSource;
+
 /// Time after the last datagram at which the drop counter is read once more: no later datagram
 /// would report drops behind it.
 const TAIL_CHECK: Duration = Duration::from_millis(20);
@@ -28,6 +30,8 @@ pub(super) struct Port {
     pub(super) machine: Receiver,
     /// Opens secured datagrams; `None` where streams are clear.
     pub(super) gate: Option<Gate>,
+    /// Where the secrets of a secured bus are.
+    pub(super) secret_source: SecretSource,
     /// Address at which it receives: the group, or an address of this host.
     pub(super) address: SocketAddr,
     /// Identifier by which the kernel distinguishes its socket from others.
@@ -111,6 +115,7 @@ impl Port {
             socket,
             machine,
             gate: None,
+            secret_source: SecretSource::File,
             address,
             pins: 0,
             is_said_full: false,
