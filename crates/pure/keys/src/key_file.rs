@@ -251,15 +251,13 @@ impl KeyFile {
     /// [`KeyFileError`], which never quotes the text.
     pub fn parse(text: &str) -> Result<Self, KeyFileError> {
         let mut document = Document::parse(text)?;
-        document.format()?;
         if document.has_table("authority") {
             return Err(KeyFileError::IsAuthority);
         }
         if document.has_table("service") && !document.has_table("station") {
             return Err(KeyFileError::IsService);
         }
-        let (_, laboratory) = document.name("laboratory")?;
-        let (_, authority) = document.public_key("authority")?;
+        let (laboratory, authority) = document.laboratory()?;
         let (line, station) = read_station(document.table("station")?)?;
         let service = document.has_table("service").then(|| read_service(document.table("service")?));
         let service = service.transpose()?;
@@ -456,7 +454,6 @@ impl AuthorityFile {
     /// [`KeyFileError`], which never quotes the text.
     pub fn parse(text: &str) -> Result<Self, KeyFileError> {
         let mut document = Document::parse(text)?;
-        document.format()?;
         if document.has_table("station") {
             return Err(KeyFileError::IsStation);
         }
@@ -516,15 +513,13 @@ fn read_secrets(tables: Vec<Document<'_>>) -> Result<Vec<GroupSecret>, KeyFileEr
         if secrets.len() == MAX_SECRETS {
             return Err(KeyFileError::TooManySecrets(table.line()));
         }
-        let (line, token) = table.token("token")?;
-        let (_, suite) = table.suite("suite")?;
-        let (_, from) = table.time("from")?;
-        let (_, value) = table.secret("value")?;
+        let (line, secret) = table.group_secret()?;
         table.finish()?;
+        let token = secret.token;
         if secrets.iter().any(|known| known.token == token) {
             return Err(KeyFileError::TokenTwice { line, token });
         }
-        secrets.push(GroupSecret::new(token, suite, value, from));
+        secrets.push(secret);
     }
     secrets.sort_by_key(|secret| secret.from);
     Ok(secrets)
@@ -538,8 +533,7 @@ fn read_service(mut table: Document<'_>) -> Result<ServiceAt, KeyFileError> {
 }
 
 fn read_peer(mut table: Document<'_>) -> Result<Peer, KeyFileError> {
-    let (_, name) = table.name("name")?;
-    let (_, exchange) = table.public_key("exchange")?;
+    let (name, exchange) = table.station()?;
     table.finish()?;
     Ok(Peer { name, exchange })
 }

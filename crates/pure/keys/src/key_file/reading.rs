@@ -25,7 +25,7 @@ pub(crate) struct Document<'t> {
 }
 
 impl<'t> Document<'t> {
-    /// Parses a whole text.
+    /// Parses a whole text of this format.
     pub(crate) fn parse(text: &'t str) -> Result<Self, KeyFileError> {
         if text.len() > MAX_KEY_FILE_BYTES {
             return Err(KeyFileError::Long);
@@ -35,19 +35,15 @@ impl<'t> Document<'t> {
             // Not the error's whole text, which quotes the line.
             KeyFileError::Syntax { line, message: error.message().to_owned() }
         })?;
-        Ok(Self { text, line: 1, entries: parsed.into_inner() })
+        let mut document = Self { text, line: 1, entries: parsed.into_inner() };
+        let (line, value) = document.take("format")?;
+        let is_known = value.as_integer().is_some_and(|number| number.as_str() == FORMAT);
+        if is_known { Ok(document) } else { Err(KeyFileError::Format(line)) }
     }
 
     /// Returns the first line of the table.
     pub(crate) const fn line(&self) -> usize {
         self.line
-    }
-
-    /// Checks the number of the format.
-    pub(crate) fn format(&mut self) -> Result<(), KeyFileError> {
-        let (line, value) = self.take("format")?;
-        let is_known = value.as_integer().is_some_and(|number| number.as_str() == FORMAT);
-        if is_known { Ok(()) } else { Err(KeyFileError::Format(line)) }
     }
 
     /// Returns whether there is a table with this name.
@@ -137,15 +133,23 @@ impl<'t> Document<'t> {
         Ok((line, number.ok_or(KeyFileError::Value { line, name, wanted: "a number of milliseconds" })?))
     }
 
-    /// Takes a whole table with a secret and its end.
-    pub(crate) fn group_secret(mut self) -> Result<GroupSecret, KeyFileError> {
-        let (_, token) = self.token("token")?;
+    /// Takes a laboratory's name, and the public key of its authority.
+    pub(crate) fn laboratory(&mut self) -> Result<(String, PublicKey), KeyFileError> {
+        Ok((self.name("laboratory")?.1, self.public_key("authority")?.1))
+    }
+
+    /// Takes a station's name, and the public key of its connections.
+    pub(crate) fn station(&mut self) -> Result<(String, PublicKey), KeyFileError> {
+        Ok((self.name("name")?.1, self.public_key("exchange")?.1))
+    }
+
+    /// Takes a secret of the group with the line of its token.
+    pub(crate) fn group_secret(&mut self) -> Result<(usize, GroupSecret), KeyFileError> {
+        let (line, token) = self.token("token")?;
         let (_, suite) = self.suite("suite")?;
         let (_, from) = self.time("from")?;
-        let (_, until) = self.time("until")?;
         let (_, value) = self.secret("value")?;
-        self.finish()?;
-        Ok(GroupSecret::new(token, suite, value, from).ending(until))
+        Ok((line, GroupSecret::new(token, suite, value, from)))
     }
 
     /// Checks that nothing is left.

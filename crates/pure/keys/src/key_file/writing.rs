@@ -7,7 +7,7 @@ use units::WallTime;
 use zeroize::Zeroizing;
 
 use super::{AuthorityFile, FORMAT, KeyFile, ServiceAt};
-use crate::service::{Member, ServiceFile};
+use crate::service::{Member, Removed, ServiceFile};
 use crate::{GroupSecret, MAX_NAME_BYTES, PublicKey, Secret};
 
 /// Size of 32 bytes in Base64.
@@ -30,11 +30,7 @@ pub(super) fn key_file(file: &KeyFile) -> Zeroizing<String> {
     write(format_args!(
         "# Keys of the station {name} in the laboratory {laboratory}: whoever has this file is a member."
     ));
-    write(format_args!("# Written by `tallycast keys`. For its owner alone: chmod 600"));
-    write(format_args!(
-        "format = {FORMAT}\nlaboratory = {laboratory}\nauthority = \"{}\"",
-        public(&file.authority)
-    ));
+    write_head(&mut write, &laboratory, &file.authority);
     write(format_args!("\n[station]\nname = {name}\nsigning = \"{}\"", *secret(&station.seed)));
     write(format_args!("exchange = \"{}\"", *secret(&station.exchange)));
     write(format_args!("certificate = \"{}\"", Base64::encode_string(&station.certificate.to_bytes())));
@@ -44,10 +40,16 @@ pub(super) fn key_file(file: &KeyFile) -> Zeroizing<String> {
     }
     file.secrets.iter().for_each(|one| write_secret(&mut write, one));
     for peer in &file.peers {
-        let (name, exchange) = (quoted(&peer.name), public(&peer.exchange));
-        write(format_args!("\n[[peer]]\nname = {name}\nexchange = \"{exchange}\""));
+        write(format_args!("\n[[peer]]\n{}", station_entries(&peer.name, &peer.exchange)));
     }
     text
+}
+
+/// Writes what the files of stations and services begin with.
+fn write_head(write: &mut impl FnMut(core::fmt::Arguments<'_>), laboratory: &str, authority: &PublicKey) {
+    write(format_args!("# Written by `tallycast keys`. For its owner alone: chmod 600"));
+    let authority = public(authority);
+    write(format_args!("format = {FORMAT}\nlaboratory = {laboratory}\nauthority = \"{authority}\""));
 }
 
 fn write_secret(write: &mut impl FnMut(core::fmt::Arguments<'_>), one: &GroupSecret) {
@@ -72,24 +74,17 @@ pub(crate) fn service_file(file: &ServiceFile) -> Zeroizing<String> {
     write(format_args!(
         "# Key service of the laboratory {laboratory}: whoever has this file reads and forges its streams."
     ));
-    write(format_args!("# Written by `tallycast keys`. For its owner alone: chmod 600"));
-    write(format_args!(
-        "format = {FORMAT}\nlaboratory = {laboratory}\nauthority = \"{}\"",
-        public(authority)
-    ));
+    write_head(&mut write, &laboratory, authority);
     write(format_args!("\n[service]\naddress = \"{address}\"\nexchange = \"{}\"", *secret(exchange)));
     let periods = schedule.periods();
     let (lifetime, kept) = (periods.lifetime().as_millis(), periods.kept().as_millis());
     let suite = schedule.suite().name();
     write(format_args!("suite = \"{suite}\"\nlifetime_ms = {lifetime}\nkept_ms = {kept}"));
-    let named = |Member { name, exchange }: &Member| {
-        format!("name = {}\nexchange = \"{}\"", quoted(name), public(exchange))
-    };
-    for member in members {
-        write(format_args!("\n[[member]]\n{}", named(member)));
+    for Member { name, exchange } in members {
+        write(format_args!("\n[[member]]\n{}", station_entries(name, exchange)));
     }
-    for one in removed {
-        write(format_args!("\n[[removed]]\n{}\nat = {}", named(&one.member), time(one.at)));
+    for Removed { member: Member { name, exchange }, at } in removed {
+        write(format_args!("\n[[removed]]\n{}\nat = {}", station_entries(name, exchange), time(*at)));
     }
     schedule.secrets().iter().for_each(|one| write_secret(&mut write, one));
     text
@@ -108,6 +103,11 @@ pub(super) fn authority_file(file: &AuthorityFile) -> Zeroizing<String> {
     write(format_args!("format = {FORMAT}\nlaboratory = {laboratory}"));
     write(format_args!("\n[authority]\nsigning = \"{}\"", *secret(&file.seed)));
     text
+}
+
+/// Returns the entries of a station and the public key of its connections.
+fn station_entries(name: &str, exchange: &PublicKey) -> String {
+    format!("name = {}\nexchange = \"{}\"", quoted(name), public(exchange))
 }
 
 /// Returns a name as a string of TOML.

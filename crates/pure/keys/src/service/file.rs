@@ -143,12 +143,10 @@ impl ServiceFile {
     /// [`KeyFileError`], which never quotes the text.
     pub fn parse(text: &str) -> Result<Self, KeyFileError> {
         let mut document = Document::parse(text)?;
-        document.format()?;
         if document.has_table("station") || document.has_table("authority") {
             return Err(KeyFileError::IsNoService);
         }
-        let (_, laboratory) = document.name("laboratory")?;
-        let (_, authority) = document.public_key("authority")?;
+        let (laboratory, authority) = document.laboratory()?;
         let mut table = document.table("service")?;
         let (_, address) = table.service_address("address")?;
         let (_, exchange) = table.secret("exchange")?;
@@ -160,20 +158,25 @@ impl ServiceFile {
         let periods = Periods::new(Duration::from_millis(lifetime), Duration::from_millis(kept));
         let periods = periods.map_err(|_| KeyFileError::Value { line, name: "lifetime_ms", wanted })?;
         let members = document.tables("member")?.into_iter().map(|mut table| {
-            let member = read_member(&mut table)?;
+            let (name, exchange) = table.station()?;
             table.finish()?;
-            Ok(member)
+            Ok(Member { name, exchange })
         });
         let members: Vec<Member> = members.collect::<Result<_, _>>()?;
         let removed = document.tables("removed")?.into_iter().map(|mut table| {
-            let (member, (_, at)) = (read_member(&mut table)?, table.time("at")?);
+            let ((name, exchange), (_, at)) = (table.station()?, table.time("at")?);
             table.finish()?;
-            Ok(Removed { member, at })
+            Ok(Removed { member: Member { name, exchange }, at })
         });
         let removed = removed.collect::<Result<_, _>>()?;
         let secrets = document.tables("secret")?;
         let line = secrets.first().map_or(1, Document::line);
-        let secrets = secrets.into_iter().map(Document::group_secret).collect::<Result<_, _>>()?;
+        let secrets = secrets.into_iter().map(|mut table| {
+            let ((_, secret), (_, until)) = (table.group_secret()?, table.time("until")?);
+            table.finish()?;
+            Ok(secret.ending(until))
+        });
+        let secrets = secrets.collect::<Result<_, _>>()?;
         document.finish()?;
         let wanted = "at most 8, each with `until` and a token of its own";
         let schedule = Schedule::new(periods, suite).with_secrets(secrets);
@@ -292,12 +295,6 @@ impl ServiceFile {
         };
         Answer { number: question.number, now, content }
     }
-}
-
-fn read_member(table: &mut Document<'_>) -> Result<Member, KeyFileError> {
-    let (_, name) = table.name("name")?;
-    let (_, exchange) = table.public_key("exchange")?;
-    Ok(Member { name, exchange })
 }
 
 impl fmt::Debug for ServiceFile {
