@@ -1,6 +1,9 @@
-//! Announcements of a bus, and this station's file of keys, as facts for an audit of its security.
+//! Announcements of a bus, certificates of its stations, and this station's file of keys, as facts for an audit of its
+//! security.
 //!
-//! It listens only: it joins the group of announcements and no stream, so that it adds no load.
+//! It listens only: to the group of announcements, then for a short time to [one stream](certificates) of each station.
+
+mod certificates;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +15,9 @@ use keyring::Keyring;
 use keys::{GroupKey, KeySet, Purpose};
 use sys::{Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, clock};
 use units::{StreamId, WallTime};
-use wire::{CLOCK_BOUND, Datagram, Kind, SecuredHead};
+use wire::{Announcement, CLOCK_BOUND, Datagram, Kind, SecuredHead};
+
+use self::certificates::Stations;
 
 /// Bus to audit.
 #[derive(Clone, Debug)]
@@ -45,9 +50,17 @@ pub(crate) fn facts(options: &BusOptions) -> Bus {
         return bus;
     };
     let membership = keyring.and_then(|(_, keyring)| keyring.ok()).map(|keyring| keyring.membership());
-    match listen(group, options, membership.as_deref().map(|membership| &membership.keys)) {
-        Ok(streams) => bus.streams = streams,
-        Err(why) => bus.deaf = Some(format!("announcements cannot be received: {why}")),
+    let heard = listen(group, options, membership.as_deref().map(|membership| &membership.keys));
+    let (streams, stations) = match heard {
+        Ok(heard) => heard,
+        Err(why) => {
+            bus.deaf = Some(format!("announcements cannot be received: {why}"));
+            return bus;
+        }
+    };
+    bus.streams = streams;
+    if let Some(membership) = membership {
+        bus.stations = stations.look(options.interface.as_ref(), &membership, options.listen);
     }
     bus
 }
@@ -66,6 +79,7 @@ fn content(keyring: &Keyring, wall: WallTime) -> Result<KeyContent, String> {
     };
     Ok(KeyContent {
         station: certificate.name.clone(),
+        service: keyring.service_address(),
         certificate_left: Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0)),
         in_use: sending.token.to_string(),
         is_early: sending.from > wall,
@@ -78,7 +92,7 @@ fn listen(
     group: SocketAddr,
     options: &BusOptions,
     keys: Option<&KeySet>,
-) -> Result<Vec<Announced>, Box<dyn std::error::Error>> {
+) -> Result<(Vec<Announced>, Stations), Box<dyn std::error::Error>> {
     let interface = options.interface.clone();
     let socket =
         ReceiveSocket::open(&ReceiveOptions { interface, ..ReceiveOptions::at(group, BUFFER_BYTES) })?;
@@ -86,6 +100,7 @@ fn listen(
     poller.add(&socket, 0, Interest::Read)?;
     let (until, mut batch) = (clock::monotonic() + options.listen, ReceiveBatch::for_trains());
     let mut announced: BTreeMap<(StreamId, IpAddr, u8), Announced> = BTreeMap::new();
+    let mut stations = Stations::default();
     while clock::monotonic() < until {
         if socket.receive_batch(&mut batch)? == 0 {
             poller.wait(Some(until))?;
@@ -94,7 +109,8 @@ fn listen(
         let wall = clock::wall();
         for (received, bytes) in batch.iter_mut() {
             for datagram in bytes.chunks_mut(received.segment_bytes.max(1)) {
-                let Some((stream, protection)) = read(datagram, keys, wall) else { continue };
+                let heard = read(datagram, keys, wall);
+                let Some(Heard { stream, protection, announcement }) = heard else { continue };
                 let kind = match &protection {
                     Protection::Clear { .. } => 0,
                     Protection::Secured { .. } => 1,
@@ -102,35 +118,48 @@ fn listen(
                     Protection::BadTag => 3,
                 };
                 let (place, from) = ((stream, received.from.ip(), kind), received.from.ip());
+                if let Some(announcement) = announcement {
+                    stations.note(from, &announcement);
+                }
                 if announced.len() < MAX_ANNOUNCED {
                     announced.entry(place).or_insert(Announced { from, protection });
                 }
             }
         }
     }
-    Ok(announced.into_values().collect())
+    Ok((announced.into_values().collect(), stations))
+}
+
+/// An announcement as it was heard.
+struct Heard {
+    stream: StreamId,
+    protection: Protection,
+    /// The announcement, if it is authentic.
+    announcement: Option<Announcement>,
 }
 
 /// Reads an announcement; `None` for all else.
-fn read(datagram: &mut [u8], keys: Option<&KeySet>, wall: WallTime) -> Option<(StreamId, Protection)> {
+fn read(datagram: &mut [u8], keys: Option<&KeySet>, wall: WallTime) -> Option<Heard> {
+    let heard = |stream, protection| Some(Heard { stream, protection, announcement: None });
     let Some(head) = SecuredHead::read(datagram) else {
         let Ok(Datagram::Announcement(it)) = Datagram::decode(datagram) else { return None };
-        return Some((it.stream, Protection::Clear { name: it.name.to_string(), station: it.station }));
+        return heard(it.stream, Protection::Clear { name: it.name.to_string(), station: it.station });
     };
     if head.kind != Kind::Announcement {
         return None;
     }
     let Some(secret) = keys.and_then(|keys| head.secret_in(keys)) else {
-        return Some((head.stream, Protection::NoKey { token: head.token.to_string() }));
+        return heard(head.stream, Protection::NoKey { token: head.token.to_string() });
     };
     let key = GroupKey::new(secret, head.salt).derive(Purpose::Unnumbered);
     let end = datagram.len();
     let Ok(size_bytes) = head.open(&key, datagram, 0..end, 0) else {
-        return Some((head.stream, Protection::BadTag));
+        return heard(head.stream, Protection::BadTag);
     };
     let Ok(Datagram::Announcement(it)) = Datagram::decode(&datagram[..size_bytes]) else { return None };
     // The counter is the sender's UTC, or a little more.
     let ahead_ns = i64::try_from(head.nonce).unwrap_or(i64::MAX).saturating_sub(wall.as_nanos());
-    let (name, station, token) = (it.name.to_string(), it.station, head.token.to_string());
-    Some((head.stream, Protection::Secured { name, station, token, ahead_ns }))
+    let (name, station, token) = (it.name.to_string(), it.station.clone(), head.token.to_string());
+    let protection = Protection::Secured { name, station, token, ahead_ns };
+    Some(Heard { stream: head.stream, protection, announcement: Some(it) })
 }

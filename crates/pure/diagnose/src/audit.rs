@@ -261,6 +261,7 @@ pub const CHECK_NAMES: &[&str] = &[
     "bus-streams",
     "bus-keys",
     "bus-secrets",
+    "bus-certificates",
     "bus-clocks",
 ];
 

@@ -186,6 +186,10 @@ fn an_audit_tells_which_streams_are_clear_and_what_the_file_of_keys_lacks() {
     let [keys] = &checks(&secured, "bus-keys")[..] else { panic!("one file") };
     assert_eq!(keys["judgement"], "warn", "ten days are left: {keys}");
     assert!(keys["cure"][0].as_str().unwrap().contains("tallycast keys renew"), "{keys}");
+    let [certificates] = &checks(&secured, "bus-certificates")[..] else { panic!("one station") };
+    assert_eq!(certificates["judgement"], "warn", "ten days are left: {certificates}");
+    let live = certificates["live"].as_str().unwrap();
+    assert!(live.starts_with("daq-1 (") && live.ends_with(" for 9 d"), "{live}");
     let [clocks] = &checks(&secured, "bus-clocks")[..] else { panic!("one station") };
     assert_eq!(clocks["judgement"], "ok", "both have one clock: {clocks}");
     let [lacks] = &checks(&clear, "bus-secrets")[..] else { panic!("one secret") };

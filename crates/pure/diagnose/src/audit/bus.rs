@@ -1,4 +1,4 @@
-//! Security of a bus: streams in clear, keys that run out, clocks that are off.
+//! Security of a bus: streams in clear, keys and certificates that run out, clocks that are off.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -29,6 +29,8 @@ pub struct Bus {
     pub keys: Option<Keys>,
     /// Streams that were announced.
     pub streams: Vec<Announced>,
+    /// Stations whose authentic announcements were heard.
+    pub stations: Vec<Described>,
     /// Maximum difference between clocks that readers accept.
     pub clock_bound: Duration,
 }
@@ -47,6 +49,8 @@ pub struct Keys {
 pub struct KeyContent {
     /// Name of the station.
     pub station: String,
+    /// Address of the key service that has the secrets; `None` if they are in the file.
+    pub service: Option<String>,
     /// Time until the certificate ends.
     pub certificate_left: Duration,
     /// Public name of the secret that is sent with.
@@ -66,6 +70,28 @@ pub struct Announced {
     pub from: IpAddr,
     /// Protection of the announcement.
     pub protection: Protection,
+}
+
+/// A station, as its description of a stream shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Described {
+    /// Name of the station.
+    pub station: String,
+    /// Address of its publisher.
+    pub from: IpAddr,
+    /// Its certificate; `None` if no description arrived.
+    pub certificate: Option<Validity>,
+}
+
+/// Validity of a station's certificate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Validity {
+    /// It is believed for so long.
+    Left(Duration),
+    /// It has ended.
+    Ended,
+    /// It is not believed for another reason.
+    NotBelieved(String),
 }
 
 /// Protection of an announcement.
@@ -101,7 +127,7 @@ pub enum Protection {
 /// Checks a bus.
 #[must_use]
 pub fn audit(bus: &Bus) -> Vec<Check> {
-    [streams(bus), keys(bus), secrets(bus), clocks(bus)].into_iter().flatten().collect()
+    [streams(bus), keys(bus), secrets(bus), certificates(bus), clocks(bus)].into_iter().flatten().collect()
 }
 
 fn streams(bus: &Bus) -> Vec<Check> {
@@ -158,7 +184,7 @@ fn keys(bus: &Bus) -> Vec<Check> {
             ];
         }
     };
-    let KeyContent { station, certificate_left, in_use, is_early, next, accepted } = content;
+    let KeyContent { station, certificate_left, in_use, is_early, next, accepted, .. } = content;
     let days = certificate_left.as_secs() / 86_400;
     let many = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(" ") };
     let live = format!(
@@ -207,10 +233,20 @@ fn secrets(bus: &Bus) -> Vec<Check> {
                 "streams are secured, and this bus names no file of keys: they cannot be read here",
                 "add keys=FILE to the bus: docs/guide/secure-a-bus.md".to_owned(),
             ),
-            Some(Keys { path, .. }) => (
-                "this station lacks their secret: a rotation has not reached it, the secret was retired here, or they are of another laboratory",
-                format!("compare the files: tallycast keys show {path}, and copy the current one"),
-            ),
+            Some(Keys { path, content }) => {
+                match content.as_ref().ok().and_then(|content| content.service.as_ref()) {
+                    None => (
+                        "this station lacks their secret: a rotation has not reached it, the secret was retired here, or they are of another laboratory",
+                        format!("compare the files: tallycast keys show {path}, and copy the current one"),
+                    ),
+                    Some(service) => (
+                        "the key service has not given this station their secret: it does not answer one of the two, or they have secrets from elsewhere",
+                        format!(
+                            "compare the key services in the files: tallycast keys show {path}; here it is {service}"
+                        ),
+                    ),
+                }
+            }
         };
         checks.push(
             Check::new(CHECK, Judgement::Warn, live, why)
@@ -239,6 +275,55 @@ fn secrets(bus: &Bus) -> Vec<Check> {
         let live = format!("{}; this station with {in_use}", listed(&behind));
         let why = "a rotation is under way: until all send with one secret, the old one cannot be retired";
         checks.push(Check::new(CHECK, Judgement::Ok, live, why));
+    }
+    checks
+}
+
+/// Checks the certificates of the stations that are heard: their publishers may have been started long ago.
+fn certificates(bus: &Bus) -> Vec<Check> {
+    const CHECK: &str = "bus-certificates";
+    let (mut live, mut unseen) = (BTreeSet::new(), BTreeSet::new());
+    let (mut soon, mut ended, mut distrusted) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for Described { station, from, certificate } in &bus.stations {
+        let place = format!("{station} ({from})");
+        let (list, text) = match certificate {
+            None => (&mut unseen, place),
+            Some(Validity::Left(left)) => {
+                let list = if *left <= EARLY { &mut soon } else { &mut live };
+                (list, format!("{place} for {} d", left.as_secs() / 86_400))
+            }
+            Some(Validity::Ended) => (&mut ended, format!("{place} has ended")),
+            Some(Validity::NotBelieved(why)) => (&mut distrusted, format!("{place}: {why}")),
+        };
+        list.insert(text);
+    }
+    let renew = "where the authority's file is: tallycast keys renew STATION.keys --authority LAB.authority; then copy the \
+                 file to its station, whose programs follow it";
+    let why = "after its end no reader that joins believes what the station publishes";
+    let renewed = |judgement, names: &BTreeSet<String>| {
+        let better = "a certificate for more than 14 d";
+        Check::new(CHECK, judgement, listed(names), why).recommending(better, [Remedy::by_hand(renew)])
+    };
+    let mut checks = Vec::new();
+    if !ended.is_empty() {
+        checks.push(renewed(Judgement::Fail, &ended));
+    }
+    if !distrusted.is_empty() {
+        let why = "readers refuse its descriptions, so they receive nothing of its streams";
+        let remedy = Remedy::by_hand("compare both files of keys: tallycast keys check FILE FILE");
+        let check = Check::new(CHECK, Judgement::Fail, listed(&distrusted), why);
+        checks.push(check.recommending("a station of this laboratory", [remedy]));
+    }
+    if !soon.is_empty() {
+        checks.push(renewed(Judgement::Warn, &soon));
+    }
+    if !live.is_empty() {
+        checks.push(Check::new(CHECK, Judgement::Ok, listed(&live), why));
+    }
+    if !unseen.is_empty() {
+        let why =
+            format!("no description arrived of {}; read the file: tallycast keys check", listed(&unseen));
+        checks.push(Check::not_seen(CHECK, &why));
     }
     checks
 }
@@ -315,9 +400,14 @@ mod tests {
         Announced { from: from(last), protection: Protection::Clear { name, station } }
     }
 
+    fn described(last: u8, certificate: Option<Validity>) -> Described {
+        Described { station: format!("daq-{last}"), from: from(last), certificate }
+    }
+
     fn content() -> KeyContent {
         KeyContent {
             station: "daq-1".into(),
+            service: None,
             certificate_left: 300 * DAY,
             in_use: "0000000a".into(),
             is_early: false,
@@ -345,9 +435,13 @@ mod tests {
             Announced { from: from(3), protection: no_key },
             Announced { from: from(4), protection: Protection::BadTag },
         ];
+        bus.stations = vec![described(2, Some(Validity::Ended)), described(3, Some(Validity::Left(DAY)))];
         let checks = audit(&bus);
         let names: BTreeSet<_> = checks.iter().map(|it| it.name).collect();
-        assert_eq!(names, ["bus-streams", "bus-keys", "bus-secrets", "bus-clocks"].into());
+        assert_eq!(
+            names,
+            ["bus-streams", "bus-keys", "bus-secrets", "bus-certificates", "bus-clocks"].into()
+        );
         assert!(names.iter().all(|name| super::super::CHECK_NAMES.contains(name)));
         for check in checks.iter().filter(|it| it.judgement >= Judgement::Warn) {
             assert!(check.recommended.is_some() && !check.remedies.is_empty(), "{check:?}");
@@ -390,6 +484,33 @@ mod tests {
     }
 
     #[test]
+    fn certificates_of_others_are_told_with_their_days_and_those_that_end_soon_or_are_over_first() {
+        let judged = |stations: Vec<Described>| {
+            let checks = audit(&Bus { stations, ..keyed(Ok(content())) });
+            let of_stations = of(&checks, "bus-certificates").into_iter();
+            of_stations.map(|it| (it.judgement, it.live.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(judged(Vec::new()), []);
+        let left = |left| Some(Validity::Left(left));
+        let (late, early) = (left(14 * DAY + Duration::from_nanos(1)), left(14 * DAY));
+        assert_eq!(
+            judged(vec![described(1, late.clone())]),
+            [(Judgement::Ok, "daq-1 (192.0.2.1) for 14 d".to_owned())]
+        );
+        let foreign = Some(Validity::NotBelieved("it is of another authority".to_owned()));
+        let all = [early, Some(Validity::Ended), None, late, foreign];
+        let all = judged((1..).zip(all).map(|(last, certificate)| described(last, certificate)).collect());
+        let texts = [
+            (Judgement::Fail, "daq-2 (192.0.2.2) has ended"),
+            (Judgement::Fail, "daq-5 (192.0.2.5): it is of another authority"),
+            (Judgement::Warn, "daq-1 (192.0.2.1) for 14 d"),
+            (Judgement::Ok, "daq-4 (192.0.2.4) for 14 d"),
+            (Judgement::NotSeen, "?"),
+        ];
+        assert_eq!(all, texts.map(|(judgement, live)| (judgement, live.to_owned())));
+    }
+
+    #[test]
     fn a_clock_is_off_from_a_second_and_refused_beyond_the_bound() {
         let judged = |streams: Vec<Announced>| {
             let checks = audit(&Bus { streams, ..keyed(Ok(content())) });
@@ -419,6 +540,14 @@ mod tests {
         assert_eq!(check.live, "secret 0000000b, of 192.0.2.3, 192.0.2.4");
         let checks = audit(&Bus { streams: vec![no_key(3)], ..Bus::default() });
         assert!(of(&checks, "bus-secrets")[0].remedies[0].what.contains("keys=FILE"));
+        let of_service = KeyContent { service: Some("keys.lab.example:7409".into()), ..content() };
+        for (content, cure) in
+            [(content(), "copy the current one"), (of_service, "here it is keys.lab.example:7409")]
+        {
+            let checks = audit(&Bus { streams: vec![no_key(3)], ..keyed(Ok(content)) });
+            let what = &of(&checks, "bus-secrets")[0].remedies[0].what;
+            assert!(what.contains(cure), "{what}");
+        }
         let next = KeyContent { in_use: "0000000c".into(), ..content() };
         let checks = audit(&Bus { streams: vec![secured(1, 0)], ..keyed(Ok(next)) });
         let [check] = of(&checks, "bus-secrets")[..] else { panic!("{checks:?}") };
