@@ -266,13 +266,14 @@ impl NodeBuilder {
     pub fn build(self) -> Result<Node, NodeError> {
         let bus = self.bus.map_or_else(Bus::from_env, Ok)?;
         bus.check()?;
-        let keyring = bus.keys.as_ref().map(|path| Keyring::open(path, sys::clock::wall())).transpose()?;
-        let keyring = keyring.map(Arc::new);
-        if keyring.is_some()
+        // Before the secrets are in memory.
+        if bus.keys.is_some()
             && let Err(error) = sys::core_dumps::forbid_core_dumps()
         {
             tracing::warn!("core dumps of this process cannot be prevented, and may hold keys: {error}");
         }
+        let keyring = bus.keys.as_ref().map(|path| Keyring::open(path, sys::clock::wall())).transpose()?;
+        let keyring = keyring.map(Arc::new);
         let interface = bus.interface.as_deref().map(Interface::find).transpose()?;
         let receives_for = self.receives_for;
         if receives_for == ReceivesFor::Host && (bus.shm.is_none() || !bus.has_network()) {

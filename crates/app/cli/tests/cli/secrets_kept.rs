@@ -35,10 +35,13 @@ impl Laboratory {
 
     /// Returns all secrets, in the forms in which they could be shown.
     fn secrets(&self) -> Vec<String> {
-        let files = ["daq-1.keys", "lab.authority"].map(|name| fs::read_to_string(self.file(name)).unwrap());
+        let files = fs::read_dir(self.file("")).unwrap().map(|file| file.unwrap().path());
+        let files: Vec<String> = files.map(|path| fs::read_to_string(path).unwrap()).collect();
+        // Keys of peers are public.
+        let files = files.iter().map(|text| text.split("[[peer]]").next().unwrap());
         let is_secret =
             |line: &&str| ["signing = ", "exchange = ", "value = "].iter().any(|it| line.starts_with(it));
-        let quoted = files.iter().flat_map(|text| text.lines().filter(is_secret));
+        let quoted = files.flat_map(|text| text.lines().filter(is_secret));
         let secrets: Vec<&str> = quoted.map(|line| line.split('"').nth(1).unwrap()).collect();
         assert!(secrets.len() >= 4, "of the authority, the station's two, the group's");
         let forms = |text: &str| {
@@ -81,7 +84,8 @@ fn of_process(id: u32, name: &str) -> Vec<u8> {
 fn secrets_are_in_no_output_log_or_process_list() {
     let laboratory = Laboratory::new();
     let (bus, file) = (laboratory.bus(), laboratory.file("daq-1.keys"));
-    let file = file.to_str().unwrap();
+    let (file, authority) = (file.to_str().unwrap(), laboratory.file("lab.authority"));
+    let authority = authority.to_str().unwrap();
     let spawn = |words: &[&str]| {
         let mut command = command(&[words, &["--json", "--bus", &bus]].concat());
         command.env("TALLYCAST_LOG", "trace").stdin(Stdio::null());
@@ -108,13 +112,60 @@ fn secrets_are_in_no_output_log_or_process_list() {
         &["keys", "show", file, "--json"],
         &["keys", "check", file],
         &["keys", "rotate", file],
+        &["keys", "add", "daq-2", "--authority", authority, "--like", file],
+        &["keys", "peers", file, laboratory.file("daq-2.keys").to_str().unwrap()],
+        &["keys", "renew", file, "--authority", authority],
+        &["keys", "retire", "00000000", file],
         &["doctor", "audit", "--json", "--listen", "1ms", "--bus", &bus],
+        &["query", file, "test/wave", "--verify", "--authority", authority],
         &["ls", "--json", "--duration", "1ms", "--bus", &bus],
         &["send", file, "udt://127.0.0.1:9", "--key", file],
     ] {
         let output = command(words).env("TALLYCAST_LOG", "trace").output().unwrap();
         laboratory.keep_out(&output.stdout);
         laboratory.keep_out(&output.stderr);
+    }
+}
+
+#[test]
+fn programs_that_wait_with_keys_show_none_of_them_and_leave_no_memory_in_core_dumps() {
+    const PEER: &str = "zo060cy2M+x7cMF4FKXHbs0CloUFDTRHRboFhw5YfVk=";
+    let laboratory = Laboratory::new();
+    let folder = |name: &str| {
+        let folder = laboratory.0.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        folder.to_str().unwrap().to_owned()
+    };
+    let (incoming, archive, memory) = (folder("incoming"), folder("archive"), folder("memory"));
+    let bus = format!("{}&shm={memory}&access=owner", laboratory.bus());
+    let file = laboratory.file("daq-1.keys");
+    let file = file.to_str().unwrap();
+    let port = support::ports::free_address().port().to_string();
+    let keyed = ["--key", file, "--peer", PEER];
+    let programs: [&[&str]; 5] = [
+        &[&["recv", &incoming, "udt://127.0.0.1:0", "--json"], &keyed[..]].concat(),
+        &[&["bench", "-s", "--port", &port], &keyed[..]].concat(),
+        &["agent", "--json", "--bus", &bus],
+        &["monitor", "--listen", "127.0.0.1:0", "--json", "--bus", &bus],
+        &["record", "test/*", "--run", "r", "--root", &archive, "--json", "--bus", &bus],
+    ];
+    for (index, words) in programs.into_iter().enumerate() {
+        let said = laboratory.0.path().join(format!("{index}.log"));
+        let file = fs::File::create(&said).unwrap();
+        let mut command = command(words);
+        command.env("TALLYCAST_LOG", "trace").stdin(Stdio::null());
+        let mut child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        let id = child.id();
+        let filter = || String::from_utf8(of_process(id, "coredump_filter")).unwrap();
+        wait_until("the filter of core dumps", || (filter().trim() == "00000000").then_some(()));
+        for name in ["cmdline", "environ", "comm"] {
+            laboratory.keep_out(&of_process(id, name));
+        }
+        // Something is said once it waits.
+        wait_until("its beginning", || (fs::metadata(&said).unwrap().len() > 0).then_some(()));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
+        child.wait().unwrap();
+        laboratory.keep_out(&fs::read(said).unwrap());
     }
 }
 

@@ -18,6 +18,8 @@ use keys::Token;
 use sys::clock;
 use tallycast::Bus;
 
+use crate::verbs::reliable::keys::forbid_core_dumps;
+
 /// Station of the publishers.
 const PUBLISHERS: &str = "publishers";
 /// Station of the readers.
@@ -58,6 +60,7 @@ pub(super) struct SignIns {
 impl Laboratory {
     /// Makes the keys of two stations, and of another laboratory, in `folder`.
     pub(super) fn make(folder: &Path, bus: String) -> anyhow::Result<Self> {
+        forbid_core_dumps();
         let folder = std::path::absolute(folder).context("cannot tell the folder of this process")?;
         let laboratory = Self { folder, bus };
         let [keys, other] = ["keys", "outsider"].map(|name| laboratory.folder.join(name));

@@ -14,6 +14,7 @@ use crate::Outcome;
 use crate::layout;
 use crate::messages::print_line;
 use crate::settings::Sources;
+use crate::verbs::reliable::keys::forbid_core_dumps;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -58,6 +59,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     if !listen.is_zero() {
         let bus = sources.load()?.bus()?;
         let interface = bus.interface.as_deref().map(Interface::find).transpose()?;
+        if bus.keys.is_some() {
+            forbid_core_dumps();
+        }
         let announcements = bus.has_network().then(|| bus.announcements());
         checks.extend(doctor::audit_bus(&BusOptions { announcements, interface, keys: bus.keys, listen }));
     }

@@ -2,17 +2,20 @@
 
 use std::io::Write;
 use std::ops::Range;
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use archive::{Archive, Proof, Recording, Ruling, Signatory, StreamEntry};
-use keys::{AuthorityFile, KeyFile, PublicKey};
+use keys::{AuthorityFile, KeyFile, MAX_KEY_FILE_BYTES, PublicKey};
 use proof::{Unsigned, Verdict};
 use serde_json::{Value, json};
+use sys::private_file::{self, Privacy};
 use tallycast::WallTime;
 use zeroize::Zeroizing;
 
 use crate::layout;
 use crate::messages::print_line;
+use crate::verbs::reliable::keys::forbid_core_dumps;
 
 /// Prints the verdict of each interval with something in a range of time, proven ones in a row as one, and the sum of each epoch; returns whether
 /// anything is not proven.
@@ -193,27 +196,31 @@ fn public_key(text: &str) -> anyhow::Result<PublicKey> {
     if let Ok(key) = text.parse() {
         return Ok(key);
     }
-    let content = std::fs::read(text).with_context(|| format!("cannot read the public key {text}"))?;
     // Files of keys have secrets.
+    forbid_core_dumps();
+    let content = std::fs::read(text).with_context(|| format!("cannot read the public key {text}"))?;
     let content = Zeroizing::new(content);
     let content = core::str::from_utf8(&content).unwrap_or_default();
-    let key = match content.trim().parse() {
-        Ok(key) => Some(key),
-        Err(_) => AuthorityFile::parse(content)
-            .map(|file| file.authority().public())
-            .or_else(|_| KeyFile::parse(content).map(|file| file.authority()))
-            .ok(),
-    };
-    key.ok_or_else(|| {
+    if let Ok(key) = content.trim().parse() {
+        return Ok(key);
+    }
+    let key = AuthorityFile::parse(content).map(|file| file.authority().public());
+    let key = key.or_else(|_| KeyFile::parse(content).map(|file| file.authority())).map_err(|_| {
         anyhow!(
             "{text} has no public key of a laboratory\n\
              name a file of keys (STATION.keys, LABORATORY.authority), or one with the 64 hexadecimal digits alone"
         )
-    })
+    })?;
+    // One that others can read is refused here as everywhere.
+    private_file::read(Path::new(text), Privacy::Secret, MAX_KEY_FILE_BYTES)?;
+    Ok(key)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use keys::{GroupSecret, StationKeys, Suite};
 
@@ -239,6 +246,10 @@ mod tests {
         let station = KeyFile::new(&authority, station, secret).unwrap();
         for text in [station.to_text(), authority.to_text()] {
             std::fs::write(&path, &*text).unwrap();
+            set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            let refused = public_key(path.to_str().unwrap()).unwrap_err().to_string();
+            assert!(refused.contains("others may read it") && refused.contains("\nchmod 600 "), "{refused}");
+            set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
             assert_eq!(public_key(path.to_str().unwrap()).unwrap(), authority.authority().public());
         }
         let absent = public_key("no-such-file").unwrap_err().to_string();
