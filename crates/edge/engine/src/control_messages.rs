@@ -91,10 +91,10 @@ impl ControlMessages {
 impl fmt::Display for Told<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(ControlMessages { kind, source, .. }, reason, from) = self;
-        let cure = source.cure();
+        let for_secret = source.remedy();
         let remedy = match reason {
             Unauthentic::Clear => "give the process that sends them the keys too (bus option keys=FILE)",
-            Unauthentic::NoKey => &cure,
+            Unauthentic::NoKey => &for_secret,
             Unauthentic::Replayed => {
                 "they were recorded earlier, or one of the two clocks is wrong by more than 15 min: \
                  synchronise both with NTP or PTP"

@@ -34,7 +34,7 @@ pub(crate) enum SecretSource {
 
 impl SecretSource {
     /// Returns what to do about a secret that another uses and this member lacks.
-    pub(crate) fn cure(&self) -> String {
+    pub(crate) fn remedy(&self) -> String {
         match self {
             Self::File => "one of the two key files lacks a secret: compare them with tallycast keys show, and copy the \
                            current one"

@@ -258,13 +258,13 @@ fn a_member_of_a_service_that_hears_a_stream_of_key_files_is_told_to_compare_the
         said.find(|line| line.contains("announcements from ") && line.contains("(no key)")).unwrap();
         said.next().unwrap()
     };
-    let cure = read(&scene.bus_of("daq-1"));
-    assert!(cure.contains(&format!("come from the key service {}", scene.service)), "{cure}");
-    assert!(!cure.contains("copy the current one"), "{cure}");
+    let remedy = read(&scene.bus_of("daq-1"));
+    assert!(remedy.contains(&format!("come from the key service {}", scene.service)), "{remedy}");
+    assert!(!remedy.contains("copy the current one"), "{remedy}");
     scene.fine(&["new", "more", "--station", "daq-8"]);
     let of_files = scene.folder.path().join("more/daq-8.keys");
-    let cure = read(&format!("{}&keys={}", scene.bus, of_files.display()));
-    assert!(cure.contains("copy the current one") && !cure.contains("key service"), "{cure}");
+    let remedy = read(&format!("{}&keys={}", scene.bus, of_files.display()));
+    assert!(remedy.contains("copy the current one") && !remedy.contains("key service"), "{remedy}");
 }
 
 #[test]

@@ -1019,7 +1019,7 @@ fn tell_refusal(event: &GateEvent, machine: &Receiver, secret_source: &SecretSou
                  {}",
                 name(*stream),
                 from.ip(),
-                secret_source.cure()
+                secret_source.remedy()
             );
         }
         GateEvent::Refused { stream, reason: Unauthentic::Clear, from, .. } => {

@@ -541,12 +541,12 @@ mod tests {
         let checks = audit(&Bus { streams: vec![no_key(3)], ..Bus::default() });
         assert!(of(&checks, "bus-secrets")[0].remedies[0].what.contains("keys=FILE"));
         let of_service = KeyContent { service: Some("keys.lab.example:7409".into()), ..content() };
-        for (content, cure) in
+        for (content, remedy) in
             [(content(), "copy the current one"), (of_service, "here it is keys.lab.example:7409")]
         {
             let checks = audit(&Bus { streams: vec![no_key(3)], ..keyed(Ok(content)) });
             let what = &of(&checks, "bus-secrets")[0].remedies[0].what;
-            assert!(what.contains(cure), "{what}");
+            assert!(what.contains(remedy), "{what}");
         }
         let next = KeyContent { in_use: "0000000c".into(), ..content() };
         let checks = audit(&Bus { streams: vec![secured(1, 0)], ..keyed(Ok(next)) });

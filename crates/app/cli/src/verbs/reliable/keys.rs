@@ -243,8 +243,8 @@ mod tests {
 
     fn file(content: &str, mode: u32) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), content).unwrap();
-        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        fs::write(file.path(), content).unwrap();
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
         file
     }
 
