@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use super::frame::{self, FrameError, Frames};
 use super::message::{Message, PROTOCOL};
-use super::secured::ServerAt;
+use super::secured::{ControlKeys, ServerAt};
 use crate::host_state::HostState;
 
 /// Maximum number of received messages in the queue. It exceeds what an end sends at once; a peer that sends
@@ -151,6 +152,8 @@ pub enum ControlError {
 pub struct Connection {
     stream: TcpStream,
     sealer: Option<Sealer>,
+    /// This end's file of keys, for secured streams.
+    station: Option<PathBuf>,
     local: SocketAddr,
     peer: SocketAddr,
     patience: Patience,
@@ -183,7 +186,7 @@ impl Connection {
         let stream = connect(address, from, patience.connect)
             .map_err(|source| ControlError::Unreachable { address, source })?;
         let channel = keys.map(|keys| keys.call(&stream, patience.message)).transpose()?;
-        let mut connection = Self::over(stream, channel, patience)?;
+        let mut connection = Self::over(stream, channel, patience)?.of_station(keys);
         let host = connection.introduce()?;
         Ok((connection, host))
     }
@@ -205,7 +208,19 @@ impl Connection {
             .name("control".to_owned())
             .spawn(move || listen((reading, opener), peer, patience.message, &sender))?;
         let now = Instant::now();
-        Ok(Self { stream, sealer, local, peer, patience, heard, heard_at: now, told_at: now })
+        let station = None;
+        Ok(Self { stream, sealer, station, local, peer, patience, heard, heard_at: now, told_at: now })
+    }
+
+    /// Remembers this end's file of keys, if its keys are those of a station.
+    pub(super) fn of_station(mut self, keys: Option<&ControlKeys>) -> Self {
+        self.station = keys.and_then(|keys| keys.station.clone());
+        self
+    }
+
+    /// Returns this end's file of keys.
+    pub(crate) fn station(&self) -> Option<&Path> {
+        self.station.as_deref()
     }
 
     fn introduce(&mut self) -> Result<HostState, ControlError> {

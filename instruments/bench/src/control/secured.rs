@@ -1,11 +1,13 @@
 //! Keys of a control connection: a server with keys measures with listed clients only, and what it hears is encrypted.
 //!
-//! The control connection is what starts load; the data of a measurement carry no secrets and go as they are. A client
-//! with keys never goes on in clear, and a server with keys tells a client without them what to do.
+//! The control connection is what starts load; the data of a measurement carry no secrets and go as they are, unless
+//! streams are measured as a laboratory secures them. A client with keys never goes on in clear,
+//! and a server with keys tells a client without them what to do.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use noise::channel::{
@@ -31,6 +33,8 @@ pub struct ControlKeys {
     pub key: Secret,
     /// Public keys of the clients that a server measures with, or of the server that a client wants.
     pub peers: BTreeSet<PublicKey>,
+    /// The station's file of keys in which the key is: streams can be secured with it.
+    pub station: Option<PathBuf>,
 }
 
 /// A server, and the keys of this end for it.

@@ -267,7 +267,8 @@ impl Reception<'_> {
                 }
             },
         };
-        let mut connection = Connection::over(stream, channel, patience)?;
+        let connection = Connection::over(stream, channel, patience)?;
+        let mut connection = connection.of_station(self.options.keys.as_ref());
         let mut session = Session { connection: &mut connection, cancellation: self.cancellation };
         let outcome = self.wish(&mut session).and_then(|wish| {
             drop(undecided);

@@ -503,7 +503,7 @@ fn parameters_of_any_numbers_are_checked_without_a_panic() {
 fn keys_of(own: u8, peers: &[u8]) -> ControlKeys {
     let secret = |byte| Secret::new(zeroize::Zeroizing::new([byte; 32]));
     let peers = peers.iter().map(|byte| noise::public_key(&secret(*byte))).collect();
-    ControlKeys { key: secret(own), peers }
+    ControlKeys { key: secret(own), peers, station: None }
 }
 
 #[test]

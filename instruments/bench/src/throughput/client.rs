@@ -1,6 +1,7 @@
 //! The client's end of a throughput measurement: it sets the options, and builds the report.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use probe::{Answer, NextRate, RateSearch};
 use sys::{Cancellation, header_bytes};
@@ -182,6 +183,7 @@ pub(crate) struct Counts {
 impl Runs<'_> {
     /// Opens the flows of a run, at both ends.
     pub(crate) fn prepare(&mut self, run: u32, rate: Rate) -> Result<Vec<Flow>, SideError> {
+        let station = self.connection.station().map(Path::to_owned);
         let task = Task {
             options: self.options,
             end: End::Client,
@@ -192,6 +194,7 @@ impl Runs<'_> {
             local: self.connection.local_address_any_port(),
             peer: self.connection.peer_address().ip(),
             patience: self.connection.patience().silence,
+            station: station.as_deref(),
         };
         let listening = transport::of(self.options.protocol).listen(&task)?;
         let endpoints = listening.endpoints();

@@ -17,7 +17,7 @@ use crate::options::{
 /// Payload of a packet of 1,500 bytes, the MTU of most networks, with the headers of IPv4 and UDP.
 const USUAL_DATAGRAM_BYTES: usize = 1_472;
 /// Length of the stream protocol's header in a datagram.
-pub(super) const STREAM_HEADER_BYTES: usize = wire::DATA_HEADER_BYTES;
+const STREAM_HEADER_BYTES: usize = wire::DATA_HEADER_BYTES;
 /// Last number of the usual groups of this measurement.
 pub(super) const GROUP_KIND: u8 = 1;
 /// Minimum sample bytes of a stream's datagram.
@@ -83,6 +83,9 @@ pub struct Options {
     pub gso: bool,
     /// True if trains are received whole (`UDP_GRO`).
     pub gro: bool,
+    /// True if streams are secured with the keys of the stations of both ends.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub secured: bool,
     /// True if the receivers of datagrams keep every delay, for its percentiles.
     pub delay_percentiles: bool,
 }
@@ -191,6 +194,7 @@ impl Default for Options {
             // As in iperf3, so that figures can be compared.
             gso: false,
             gro: false,
+            secured: false,
             delay_percentiles: false,
         }
     }
@@ -223,7 +227,7 @@ impl Options {
                 Protocol::Tcp => 1..=LARGEST_BLOCK_BYTES as u128,
                 Protocol::Udp | Protocol::Multicast => 0..=LARGEST_DATAGRAM_BYTES as u128,
                 Protocol::Stream | Protocol::StreamMulticast => {
-                    LEAST_STREAM_BYTES as u128..=(LARGEST_DATAGRAM_BYTES - STREAM_HEADER_BYTES) as u128
+                    LEAST_STREAM_BYTES as u128..=(LARGEST_DATAGRAM_BYTES - self.stream_header_bytes()) as u128
                 }
             };
             in_range("-l in bytes", bytes as u128, range)?;
@@ -242,6 +246,7 @@ impl Options {
         let is_whole = self.fragments == Fragments::Forbidden;
         let no_train = self.payload_bytes.is_some_and(|bytes| !(1..=MAX_TRAIN_BYTES / 2).contains(&bytes));
         check_effects(&[
+            (self.secured && !is_stream, "--secured", "without a stream", "add --stream"),
             (several && !self.protocol.is_multicast(), "--receivers", "without multicast", "add --multicast"),
             (congestion && !is_tcp, "-C", "without TCP", "measure TCP"),
             (is_whole && is_tcp, "--dont-fragment", "with TCP, which never fragments", "add -u"),
@@ -277,10 +282,15 @@ impl Options {
             Protocol::Udp | Protocol::Multicast => fits.clamp(1, USUAL_DATAGRAM_BYTES),
             // The payload of a datagram of the same size.
             Protocol::Stream | Protocol::StreamMulticast => {
-                let samples = fits.min(USUAL_DATAGRAM_BYTES).saturating_sub(STREAM_HEADER_BYTES);
+                let samples = fits.min(USUAL_DATAGRAM_BYTES).saturating_sub(self.stream_header_bytes());
                 samples.max(LEAST_STREAM_BYTES)
             }
         })
+    }
+
+    /// Returns what a datagram of a stream has beside its samples.
+    pub(super) const fn stream_header_bytes(&self) -> usize {
+        STREAM_HEADER_BYTES + if self.secured { wire::SECURED_DATA_BYTES } else { 0 }
     }
 
     /// Returns the rate of each flow.
@@ -389,6 +399,7 @@ mod tests {
         assert!(refused(whole).contains("add -u"));
         assert!(refused(Options { gro: true, ..stream() }).contains("--gro has no effect with a stream"));
         assert!(refused(Options { receivers: 2, ..stream() }).contains("add --multicast"));
+        assert!(refused(Options { secured: true, ..udp() }).contains("--secured has no effect"));
         assert!(
             refused(Options { gso: true, ..Options::default() }).contains("--gso has no effect with TCP")
         );

@@ -1,5 +1,6 @@
 //! The server's end of a throughput measurement.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::message::{End, Live, SideResult, Word};
@@ -63,6 +64,7 @@ fn serve_run(
     let sized = Options { payload_bytes: Some(unit_bytes), rate: Some(rate), ..options.clone() };
     sized.check()?;
     check_cpu(options.server_cpu)?;
+    let station = connection.station().map(Path::to_owned);
     let task = Task {
         options: &sized,
         end: End::Server,
@@ -73,6 +75,7 @@ fn serve_run(
         local: connection.local_address_any_port(),
         peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
+        station: station.as_deref(),
     };
     task.check_endpoints(&endpoints).map_err(TransportError::from)?;
     let listening = transport::of(options.protocol).listen(&task)?;

@@ -16,6 +16,7 @@ mod udp;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use units::Instant;
@@ -44,6 +45,8 @@ pub(super) struct Task<'a> {
     /// Address of the other end.
     pub(super) peer: IpAddr,
     pub(super) patience: Duration,
+    /// This end's file of keys, for secured streams.
+    pub(super) station: Option<&'a Path>,
 }
 
 impl Task<'_> {
@@ -114,7 +117,8 @@ impl<'a> Task<'a> {
         let peer = IpAddr::from([127, 0, 0, 1]);
         let (end, rate, patience) = (End::Client, Rate::Bits(0), Duration::from_secs(30));
         let local = (peer, 0).into();
-        Self { options, end, run: 0, token: 0, rate, unit_bytes: 1_000, local, peer, patience }
+        let station = None;
+        Self { options, end, run: 0, token: 0, rate, unit_bytes: 1_000, local, peer, patience, station }
     }
 }
 
@@ -282,6 +286,12 @@ pub enum TransportError {
     /// The account of a stream does not balance.
     #[error(transparent)]
     Imbalance(#[from] ledger::Imbalance),
+    /// A secured stream at an end without the keys of a station.
+    #[error(
+        "the {0} has no keys of a station to secure streams with\n\
+         name the station's own file there: --key STATION.keys (tallycast keys new, keys add, keys peers)"
+    )]
+    NoStation(&'static str),
     /// An end of a stream cannot be opened.
     #[error(transparent)]
     Node(#[from] tallycast::NodeError),

@@ -35,6 +35,22 @@ impl Laboratory {
         laboratory
     }
 
+    /// Writes a file that has the private key of a station's connections alone.
+    fn bare(&self, station: &str) -> String {
+        let text = std::fs::read_to_string(self.file(station)).unwrap();
+        let line = text.lines().find(|line| line.starts_with("exchange = ")).unwrap();
+        let path = self.0.path().join("bare.key");
+        sys::private_file::replace(&path, &format!("{}\n", line.split('"').nth(1).unwrap())).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Returns the public key of a station's connections.
+    fn public(&self, station: &str) -> String {
+        let shown = run(&["keys", "show", &self.file(station), "--json"]);
+        let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+        shown["exchange"].as_str().unwrap().to_owned()
+    }
+
     fn file(&self, station: &str) -> String {
         let path: PathBuf = self.0.path().join("keys").join(format!("{station}.keys"));
         path.to_str().unwrap().to_owned()
@@ -89,6 +105,18 @@ fn only_listed_clients_measure_and_others_are_told_what_to_do_and_counted() {
     }
     let output = measure(&["--key", &client, "-u", "-b", "1M"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // A stream that is encrypted with the laboratory's keys, on the same path as a clear one.
+    for way in [&[][..], &["-R"]] {
+        let words = ["--key", &client, "--stream", "--secured", "-b", "8M"];
+        let output = measure(&[&words[..], way].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report = String::from_utf8(output.stdout).unwrap();
+        assert!(report.contains("the stream is encrypted and authenticated"), "{report}");
+    }
+    let bare = laboratory.bare("client");
+    let keyless = told(&["--key", &bare, "--peer", &laboratory.public("server"), "--stream", "--secured"]);
+    assert!(keyless.contains("the client has no keys of a station"), "{keyless}");
+    assert!(told(&["--key", &client, "-u", "--secured"]).contains("--stream"));
     kill_process(Pid::from_raw(server.id().cast_signed()).unwrap(), Signal::INT).unwrap();
     assert!(server.wait().unwrap().success());
 }

@@ -21,8 +21,8 @@ use super::{
     Arrived, Description, Flow, FlowEnd, Listening, ReceiveEnd, Receivers, SendEnd, TAIL, Task, Transport,
     TransportError,
 };
-use crate::throughput::message::{Account, AccountState, Count, FlowKey, Sent, Unit, by_name};
-use crate::throughput::options::{Rate, STREAM_HEADER_BYTES};
+use crate::throughput::message::{Account, AccountState, Count, End, FlowKey, Sent, Unit, by_name};
+use crate::throughput::options::Rate;
 use flow::udp::said_if_clamped;
 use flow::{Paced, Room, Tail};
 
@@ -81,17 +81,21 @@ fn name(task: &Task<'_>, key: FlowKey) -> String {
 }
 
 /// Returns the bus of one flow: along the control connection's path, announced at the flow's own port.
-fn bus(task: &Task<'_>, port: u16) -> Bus {
+fn bus(task: &Task<'_>, port: u16) -> Result<Bus, TransportError> {
     let range = if task.local.is_ipv6() { "[ff15::5443:0:0]" } else { "239.84.0.0" };
     let bus = format!("udp://{range}:{port}").parse();
     let mut bus: Bus = bus.expect("it is the beginning of a range of groups, with a port");
     bus.interface = Interface::find(&task.local.ip().to_string()).ok().map(|interface| interface.name);
-    bus.datagram_bytes = task.unit_bytes + STREAM_HEADER_BYTES;
+    if task.options.secured {
+        let end = if task.end == End::Client { "client" } else { "server" };
+        bus.keys = Some(task.station.ok_or(TransportError::NoStation(end))?.to_owned());
+    }
+    bus.datagram_bytes = task.unit_bytes + task.options.stream_header_bytes();
     bus.send_buffer_bytes = task.options.buffer_bytes.unwrap_or(bus.send_buffer_bytes);
     bus.receive_buffer_bytes = task.options.buffer_bytes.unwrap_or(bus.receive_buffer_bytes);
     bus.tuning.send_thread.cpu = task.cpu();
     bus.tuning.receive_thread.cpu = task.cpu();
-    bus
+    Ok(bus)
 }
 
 /// Returns the bytes per second of a flow.
@@ -116,7 +120,7 @@ struct Sender {
 
 impl Sender {
     fn open(task: &Task<'_>, key: FlowKey, to: SocketAddr) -> Result<Self, TransportError> {
-        let node = Node::open(bus(task, to.port()))?;
+        let node = Node::open(bus(task, to.port())?)?;
         let mut stream = node.publisher(name(task, key)).dtype(Dtype::U8).to(to);
         stream = stream.rate(byte_rate(task.rate, task.unit_bytes));
         stream = stream.on_full(OnFull::Error).queue_bytes(QUEUE_BYTES);
@@ -226,10 +230,11 @@ struct Heard {
 
 impl Receiver {
     fn open(task: &Task<'_>, key: FlowKey, address: SocketAddr) -> Result<Self, TransportError> {
-        let node = Node::builder().bus(bus(task, address.port())).settle(SETTLE).build()?;
+        let node = Node::builder().bus(bus(task, address.port())?).settle(SETTLE).build()?;
         let subscriber = node.subscriber(name(task, key)).reader("bench").from(address).open()?;
         let port = node.ports().into_iter().find(|port| port.address == address);
-        let notes = port.and_then(|port| said_if_clamped(port.buffer)).into_iter().collect();
+        let secured = node.key_state().map(|_| "the stream is encrypted and authenticated".to_owned());
+        let notes = port.and_then(|port| said_if_clamped(port.buffer)).into_iter().chain(secured).collect();
         let unit_bytes = task.unit_bytes;
         let heard = Heard { unit_bytes, bytes: 0, missing: 0, delays: Delays::default(), has_ended: false };
         Ok(Self { subscriber: Some(subscriber), heard, notes })

@@ -37,6 +37,8 @@ Examples:
   tallycast bench cycle --cycle-times 1..14ms             largest array per cycle over UDP and shared memory
   tallycast bench reproduce scollo                        reproduce a published comparison on this host
 
+With --key the control connection is secured: who measures, what, and the figures. The data that are measured go in
+clear, but for streams with --secured.
 Every figure comes with its repeats, their spread and the state of this host.
 Exit code 1: part of it could not be measured; the report has the reason.";
 

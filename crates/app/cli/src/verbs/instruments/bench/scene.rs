@@ -2,6 +2,7 @@
 //! loopback interface or between two network namespaces.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -83,7 +84,8 @@ impl Scene {
 
     fn with_server_at(host: &str, end: &OtherEnd) -> anyhow::Result<Self> {
         let server = resolve(host, end.port, end.bind)?;
-        let keys = end.keys.calling()?.map(|keys| control_keys(&keys));
+        let (keys, station) = (end.keys.calling()?, end.keys.station()?);
+        let keys = keys.map(|keys| control_keys(&keys, station));
         Ok(Self { server, keys, _stay: None, _own_server: None, link: None, namespaces: None })
     }
 
@@ -130,9 +132,10 @@ impl Scene {
     }
 }
 
-/// Returns the keys of a control connection.
-pub(super) fn control_keys(keys: &Keys) -> ControlKeys {
-    ControlKeys { key: keys.key.clone(), peers: keys.peers.clone() }
+/// Returns the keys of a control connection, and the file of the station that they belong to.
+pub(super) fn control_keys(keys: &Keys, station: Option<&Path>) -> ControlKeys {
+    let station = station.map(Path::to_owned);
+    ControlKeys { key: keys.key.clone(), peers: keys.peers.clone(), station }
 }
 
 /// Finds the address of a server; of several the first of the version of IP that this end is bound to.

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments, port: u16, keys: &KeyArguments) -> anyhow::Result<Outcome> {
     let lifetime = if arguments.one_off { Lifetime::OneClient } else { Lifetime::UntilStopped };
     let listen = SocketAddr::new(arguments.listen, port);
-    let keys = keys.listed()?;
+    let (keys, station) = (keys.listed()?, keys.station()?);
     if let Some(keys) = &keys {
         eprintln!("public key: {}; clients that are listed: {}", shown(&keys.public()), keys.peers.len());
     } else if !listen.ip().is_loopback() {
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, port: u16, keys: &KeyArguments) -> anyh
             "no key: every host that reaches this one may load it; --key FILE and --peer admit listed clients only"
         );
     }
-    let keys = keys.as_ref().map(control_keys);
+    let keys = keys.as_ref().map(|keys| control_keys(keys, station));
     let options = ServerOptions { listen, lifetime, patience: Patience::default(), keys };
     let cancellation = signals::cancellation()?;
     let tests = if arguments.allow_load { TESTS_WITH_LOAD } else { TESTS };

@@ -28,6 +28,7 @@ Examples:
   tallycast bench -c 192.0.2.7                            TCP to it, from another
   tallycast bench -c 192.0.2.7 -u -b 100M -P 4            four flows of datagrams, 100 Mbit/s each
   tallycast bench -c 192.0.2.7 -R -t 30 -J                from the server, half a minute a run, as JSON
+  tallycast bench -c 192.0.2.7 --stream --secured --key daq-2.keys -b 0   an encrypted stream, as fast as possible
 
 Rates are decimal bits per second, sizes binary bytes. The loss of each run is accounted for; docs/guide/bench.md says how to
 read the report.";
@@ -43,6 +44,9 @@ pub(crate) struct Arguments {
     /// Send a Tallycast stream: publisher and subscriber, with its own account
     #[arg(long, conflicts_with = "udp")]
     stream: bool,
+    /// Secure the stream with the keys of both stations, whose files --key names here and at the server
+    #[arg(long, requires_all = ["stream", "key", "client"])]
+    secured: bool,
     /// Send datagrams, or a stream, to a multicast group [default: 239.84.7.1, or ff15::84:7:1 over IPv6]
     #[arg(long, value_name = "GROUP", num_args = 0..=1, require_equals = true)]
     multicast: Option<Option<IpAddr>>,
@@ -209,6 +213,7 @@ impl Arguments {
             fragments: if self.dont_fragment { Fragments::Forbidden } else { Fragments::Allowed },
             gso: self.gso,
             gro: self.gro,
+            secured: self.secured,
             ..usual
         }
     }
