@@ -293,4 +293,16 @@ mod tests {
         let claims = claims(&list);
         assert!(matches!(claims.refused()[0].cause, StatementError::Disagrees(_)));
     }
+
+    #[test]
+    fn a_station_whose_statements_belong_to_two_chains_is_told() {
+        let mut two_faced = author("daq-1", 2);
+        two_faced.take(0, &bytes(1..61));
+        two_faced.statement(NOW, 700).unwrap();
+        // Of its later samples it says the same as the other chain; the head before them differs.
+        two_faced.take(60, &bytes(60..90));
+        let list = [statements(&[0..60], 60).remove(0), two_faced.statement(NOW, 700).unwrap()];
+        let claims = claims(&list);
+        assert_eq!((claims.accepted(), &claims.refused()[0].cause), (1, &StatementError::Disagrees(2)));
+    }
 }

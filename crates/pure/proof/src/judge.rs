@@ -42,7 +42,7 @@ struct Court<'a> {
 pub struct Judged {
     /// The intervals.
     pub intervals: Range<u64>,
-    /// Their positions.
+    /// Their positions; of proven and incomplete ones at most up to the end of the epoch, if a statement tells it.
     pub positions: Range<u64>,
     /// Delivered elements among them.
     pub elements: u64,
@@ -173,9 +173,9 @@ impl Court<'_> {
         if self.next < until {
             let head = self.claims.head_before(self.next);
             self.bridge(head, told);
-            let (intervals, elements) = (self.next..until, 0);
-            let positions = self.grid.positions(&intervals);
-            told(Judged { intervals, positions, elements, verdict: Verdict::Proven });
+            let positions = self.grid.positions(&(self.next..until));
+            let intervals = self.next..until;
+            told(Judged { intervals, positions, elements: 0, verdict: Verdict::Proven }.ended(self.claims));
             self.next = until;
         }
     }
@@ -201,7 +201,8 @@ impl Court<'_> {
             let positions = self.grid.positions(&intervals);
             let elements = self.present.count_in(positions.clone());
             let verdict = self.compare(number, leaves, unnumbered);
-            told(Judged { intervals, positions: positions.clone(), elements, verdict });
+            let judged = Judged { intervals, positions: positions.clone(), elements, verdict };
+            told(judged.ended(self.claims));
             self.present.remove(positions);
         } else {
             self.wait_for_head(number..number + 1, leaves, unnumbered, told);
@@ -296,8 +297,20 @@ impl Court<'_> {
                 let positions = core::iter::once(judged.positions.clone()).collect();
                 judged.verdict = Verdict::Contradicted { positions, is_bridged: true };
             }
-            told(judged);
+            told(judged.ended(self.claims));
         }
+    }
+}
+
+impl Judged {
+    /// Leaves out positions behind the end of the epoch: the last interval is seldom full.
+    fn ended(mut self, claims: &Claims) -> Self {
+        if let Verdict::Proven | Verdict::Incomplete { .. } = self.verdict
+            && let Some(end) = claims.end()
+        {
+            self.positions.end = self.positions.end.min(end).max(self.positions.start);
+        }
+        self
     }
 }
 
@@ -321,6 +334,7 @@ mod tests {
         let all = ["proven"; 5];
         assert_eq!(found.iter().map(|it| it.verdict.name()).collect::<Vec<_>>(), all);
         assert_eq!(found.iter().map(|it| it.elements).sum::<u64>(), 130);
+        assert_eq!(found.last().unwrap().positions.end, 130, "the last interval ends with the epoch");
     }
 
     #[test]
