@@ -18,7 +18,7 @@ pub struct Digest(blake3::Hash);
 
 /// Error for a text that is no digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a digest has 64 hexadecimal digits\nmake a new token: tallycast access token new NAME")]
+#[error("a digest has 64 hexadecimal digits\nmake another access token: tallycast access token new NAME")]
 pub struct InvalidDigest;
 
 impl Secret {

@@ -47,18 +47,18 @@ pub struct Expiry(Timestamp);
 #[non_exhaustive]
 pub enum TokenError {
     /// There is such a token already.
-    #[error("the token `{0}` exists\nremove it first: tallycast access token remove {0}")]
+    #[error("the access token `{0}` exists\nremove it first: tallycast access token remove {0}")]
     Exists(PrincipalName),
     /// There is no such token.
-    #[error("no token is named `{0}`\nlist them: tallycast access token list")]
+    #[error("no access token is named `{0}`\nlist them: tallycast access token list")]
     Unknown(PrincipalName),
     /// A token where its name belongs; the error does not repeat it.
     #[error(
-        "that is a token, not its name, and may be in this shell's history now\nremove it by its name, and make another one: tallycast access token list"
+        "that is an access token, not its name, and may be in this shell's history now\nremove it by its name, and make another one: tallycast access token list"
     )]
     Secret,
     /// Too many tokens.
-    #[error("there are {MAX_TOKENS} tokens already\nremove those that are not needed any more")]
+    #[error("there are {MAX_TOKENS} access tokens already\nremove those that are not needed any more")]
     TooMany,
     /// A time of expiry that is no time.
     #[error("`{0}` is not a time in UTC\nwrite it as 2027-01-31T00:00:00Z")]

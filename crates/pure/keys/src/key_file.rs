@@ -144,7 +144,7 @@ pub enum KeyFileError {
     )]
     SecretBesideService(usize),
     /// Two secrets with one token.
-    #[error("line {line}: the token {token} is given twice\nkeep one of the two secrets")]
+    #[error("line {line}: the key token {token} is given twice\nkeep one of the two secrets")]
     TokenTwice {
         /// Line of the second.
         line: usize,
@@ -182,10 +182,10 @@ pub enum SecretError {
     #[error("there are {MAX_SECRETS} secrets already\nremove those that have ended: tallycast keys retire")]
     Full,
     /// There is one with this token already.
-    #[error("there is a secret with the token {0} already\nrotate again: another token is drawn")]
+    #[error("there is a secret with the key token {0} already\nrotate again: another one is drawn")]
     Exists(Token),
     /// There is none with this token.
-    #[error("no secret has the token {0}\nlist them: tallycast keys show")]
+    #[error("no secret has the key token {0}\nlist them: tallycast keys show")]
     Unknown(Token),
     /// The key service has the secrets.
     #[error(
@@ -346,6 +346,11 @@ impl KeyFile {
             Some(known) => *known = peer,
             None => self.peers.push(peer),
         }
+    }
+
+    /// Lists a peer no longer: connections with it are refused from the next start of a program.
+    pub fn unlist_peer(&mut self, name: &str) {
+        self.peers.retain(|peer| peer.name != name);
     }
 
     /// Returns the secret that members send with at `wall`, by the rule of [`KeySet::sending`]; `None` if a service has

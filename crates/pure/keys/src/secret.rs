@@ -55,7 +55,7 @@ impl fmt::Display for Token {
 
 /// Error for a text that is no token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a token has 8 hexadecimal digits\nlist them: tallycast keys show")]
+#[error("a key token has 8 hexadecimal digits\nlist them: tallycast keys show")]
 pub struct InvalidToken;
 
 impl FromStr for Token {

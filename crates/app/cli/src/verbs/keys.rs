@@ -21,7 +21,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast keys new                               authority, first secret, and this station's file, in ./keys
   tallycast keys add daq-2 --authority keys/lab.authority --like keys/daq-1.keys
-  tallycast keys show keys/daq-1.keys              tokens, times and fingerprints; never a secret
+  tallycast keys show keys/daq-1.keys              key tokens, times, fingerprints; never a secret
   tallycast keys rotate keys/*.keys                the next secret, for all stations
   tallycast keys peers keys/*.keys                 stations may send each other files, and measure
   tallycast keys retire 1a2b3c4d keys/*.keys       an old one is not accepted any more

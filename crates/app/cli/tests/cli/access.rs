@@ -67,7 +67,7 @@ fn neither_command_nor_monitor_logs_a_token_or_a_password() {
     drop(monitor);
     told.extend(std::fs::read(&log).unwrap());
     let told = String::from_utf8_lossy(&told);
-    assert!(told.contains("that is a token, not its name") && told.contains("TRACE"), "{told}");
+    assert!(told.contains("that is an access token, not its name") && told.contains("TRACE"), "{told}");
     for (what, secret) in [("token", &token[4..]), ("password", PASSWORD), ("session", session)] {
         assert!(!told.contains(secret), "a {what} is told");
     }
@@ -189,16 +189,16 @@ fn who_is_unknown_or_expired_is_said() {
     rules(folder.path(), "allow token:old read **\nallow user:nobody read **\nallow token:none read **\n");
     let (code, told, note) = access(&["explain", "token:old", "read", "lab/a"]);
     assert_eq!((code, told.lines().next()), (1, Some("denied: the token has expired")));
-    assert_eq!(note, "note: the token `old` expired at 2020-01-31T00:00:00Z\n");
+    assert_eq!(note, "note: the access token `old` expired at 2020-01-31T00:00:00Z\n");
     let (code, _, told) = access(&["explain", "user:nobody", "read", "lab/a"]);
     assert!(code == 2 && told.contains("no user is named `nobody`"), "{told}");
     let (code, _, told) = access(&["explain", "token:none", "read", "lab/a"]);
-    assert!(code == 2 && told.contains("no token is named `none`"), "{told}");
+    assert!(code == 2 && told.contains("no access token is named `none`"), "{told}");
     let (code, _, note) = access(&["explain", "user:alan@example.org", "read", "lab/a"]);
     assert!(code == 1 && note.contains("provider's user"), "{note}");
     let (code, told, _) = access(&["check"]);
     let notes = "note: line 2 applies to nobody: no user is named `nobody`\n\
-                 note: line 3 applies to nobody: no token is named `none`\n";
+                 note: line 3 applies to nobody: no access token is named `none`\n";
     assert!(code == 0 && told.ends_with(notes), "{told}");
 }
 

@@ -162,7 +162,7 @@ fn a_retirement_passes_over_files_without_the_secret_and_says_so() {
     assert_eq!(scene.secrets(files[0]), scene.secrets(files[1]));
     assert_eq!(std::fs::metadata(scene.path("daq-1.keys")).unwrap().ino(), before);
     let (code, _, told) = scene.keys(&[&["retire", old.as_str()], &files[..]].concat());
-    assert!(code == 2 && told.contains(&format!("no secret has the token {old}")), "{told}");
+    assert!(code == 2 && told.contains(&format!("no secret has the key token {old}")), "{told}");
 }
 
 #[test]
@@ -264,6 +264,38 @@ fn a_rotation_gives_all_stations_the_same_next_secret_and_the_old_one_is_retired
 }
 
 #[test]
+fn stations_list_each_other_and_a_lost_one_no_longer() {
+    let scene = Scene::new();
+    ["daq-2", "daq-3"].map(|station| scene.add(station));
+    let files = ["keys/daq-1.keys", "keys/daq-2.keys", "keys/daq-3.keys"];
+    let listed = |file| {
+        let shown = scene.shown(file);
+        let peers = shown["peers"].as_array().unwrap().iter();
+        peers.map(|peer| (peer["name"].clone(), peer["exchange"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(scene.keys(&[&["peers"], &files[..]].concat()).0, 0);
+    let others = |of: usize| {
+        let named =
+            files.iter().enumerate().filter(move |(at, _)| *at != of).map(|(_, file)| scene.shown(file));
+        named.map(|shown| (shown["station"].clone(), shown["exchange"].clone())).collect::<Vec<_>>()
+    };
+    (0..3).for_each(|at| assert_eq!(listed(files[at]), others(at)));
+    // The lost station's file, and a name that nobody has, are refused, and nothing is changed.
+    let (code, _, told) = scene.keys(&[&["peers", "--remove", "daq-3"], &files[..]].concat());
+    assert!(code == 2 && told.contains("move the file of a removed station out of the folder"), "{told}");
+    let removed = |station| scene.keys(&[&["peers", "--remove", station], &files[..2]].concat());
+    let (code, _, told) = removed("daq-9");
+    assert!(code == 2 && told.contains("none of these files lists a station `daq-9`"), "{told}");
+    assert_eq!(listed(files[0]).len(), 2);
+    assert_eq!(removed("daq-3").1, "keys/daq-1.keys: daq-1 accepts 1\nkeys/daq-2.keys: daq-2 accepts 1\n");
+    assert_eq!(listed(files[0])[0].0, "daq-2");
+    assert_eq!(listed(files[1])[0].0, "daq-1");
+    // A new station gets the peers of the one it is like.
+    scene.add("daq-4");
+    assert!(listed("keys/daq-4.keys").iter().all(|(name, _)| name != "daq-3"));
+}
+
+#[test]
 fn a_rotation_changes_all_files_or_none() {
     let scene = Scene::new();
     scene.add("daq-2");
@@ -327,7 +359,7 @@ fn the_wrong_file_and_the_wrong_name_are_refused_with_the_remedy() {
     let (code, _, told) = scene.keys(&["rotate", "keys/daq-1.keys", "--from", "-10min"]);
     assert!(code == 2 && told.contains("write now, +10min"), "{told}");
     let (code, _, told) = scene.keys(&["retire", "1a2b", "keys/daq-1.keys"]);
-    assert!(code == 2 && told.contains("a token has 8 hexadecimal digits"), "{told}");
+    assert!(code == 2 && told.contains("a key token has 8 hexadecimal digits"), "{told}");
 }
 
 #[test]

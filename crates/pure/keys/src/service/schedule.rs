@@ -40,7 +40,7 @@ pub enum PeriodsError {
     Lifetime(Duration),
     /// An old secret would be kept for too long.
     #[error(
-        "an old secret is kept for 1 s to 60 s, and at most three lifetimes, not for {0:?}\ngive another: --kept 10s"
+        "an old secret is kept for 1 s to 60 s, and at most three lifetimes, not for {0:?}\ngive another, or a longer lifetime: --lifetime 1h --kept 10s"
     )]
     Kept(Duration),
 }

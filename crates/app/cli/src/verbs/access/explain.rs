@@ -155,7 +155,7 @@ fn principal(arguments: &Arguments, content: &Content) -> anyhow::Result<(Princi
         Who::Token(name) => {
             let token = content.tokens.named(&name)?;
             if let Some(expires) = token.expires.filter(|_| !token.is_valid(sys::clock::wall())) {
-                eprintln!("note: the token `{name}` expired at {expires}");
+                eprintln!("note: the access token `{name}` expired at {expires}");
                 is_expired = true;
             }
             Principal::token(name, token.scopes)

@@ -27,7 +27,7 @@ pub(super) struct Rotate {
 
 #[derive(Args, Debug)]
 pub(super) struct Retire {
-    /// Token of the secret, as shown
+    /// Key token of the secret: its public name, as shown
     token: Token,
     #[command(flatten)]
     files: Files,
