@@ -11,6 +11,7 @@ import urllib.request
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +62,38 @@ def test_the_level_of_streams_is_listed(udp: Place, lab: Path) -> None:
         with udp.publisher("lab/probe", rate=1_000, bus=bus):
             (stream,) = until(partial(tc.streams, 1.2, bus), "the stream")
             assert (stream.name, stream.level) == ("lab/probe", level)
+
+
+@pytest.mark.parametrize("said", ["publisher", "bus"])
+def test_a_recording_of_a_stream_published_with_proof_is_proven(said: str, udp: Place, lab: Path, tmp_path: Path) -> None:
+    bus, archive = secured(udp, lab), tmp_path / "archive"
+    record = [command(), "record", "lab/probe", "--run", "r", "--archive", str(archive), "--until-end", "--json", "--bus", bus]
+    with subprocess.Popen(record, stdout=subprocess.PIPE, text=True) as recorder:
+        try:
+            assert recorder.stdout is not None and json.loads(recorder.stdout.readline())["event"] == "recording"
+            options: dict[str, Any] = {"proof": True} if said == "publisher" else {"bus": f"{bus}&proof=on"}
+            with udp.publisher("lab/probe", {"u": "V"}, **{"dtype": "f4", "rate": 100_000, "bus": bus, **options}) as publisher:
+                publisher.wait_for_readers(timeout=WATCHDOG)
+                # Three intervals of a second, of which the last is not full.
+                for first in range(0, 250_000, 10_000):
+                    publisher.send_when_due(np.arange(first, first + 10_000, dtype="f4"))
+            told = [json.loads(line) for line in recorder.communicate(timeout=WATCHDOG)[0].splitlines()]
+        finally:
+            recorder.kill()
+    assert [line["state"] for line in told if line["event"] == "account"] == ["closed"], told
+
+    def verified(authority: Path) -> tuple[int, list[dict[str, Any]]]:
+        ask = [command(), "query", str(archive), "lab/probe", "--run", "r", "--verify", "--json", "--authority", str(authority)]
+        answer = subprocess.run(ask, capture_output=True, text=True)
+        return answer.returncode, [json.loads(line) for line in answer.stdout.splitlines()]
+
+    code, lines = verified(lab)
+    summary = lines.pop()
+    assert code == 0 and summary["whole"] and summary["end_stated"] and summary["station"] == "daq-1", summary
+    assert (summary["proven"], summary["refused"]) == (3, 0), summary
+    # By the authority of another laboratory nothing is.
+    code, lines = verified(keys(tmp_path / "other"))
+    assert code == 1 and not lines[-1]["whole"] and lines[-1]["proven"] == 0, lines
 
 
 def test_keys_that_others_may_read_or_of_no_use_are_refused_with_the_remedy(udp: Place, lab: Path) -> None:
