@@ -301,7 +301,8 @@ mod tests {
         two_faced.statement(NOW, 700).unwrap();
         // Of its later samples it says the same as the other chain; the head before them differs.
         two_faced.take(60, &bytes(60..90));
-        let list = [statements(&[0..60], 60).remove(0), two_faced.statement(NOW, 700).unwrap()];
+        // Without room to repeat the others.
+        let list = [statements(&[0..60], 60).remove(0), two_faced.statement(NOW, 500).unwrap()];
         let claims = claims(&list);
         assert_eq!((claims.accepted(), &claims.refused()[0].cause), (1, &StatementError::Disagrees(2)));
     }
