@@ -40,7 +40,9 @@ impl Gatekeeper {
     /// Takes up changed files; what cannot be used is said, counted, and changes nothing.
     pub(crate) fn refresh(&self) {
         match self.identity.as_ref().map(Identity::refresh) {
-            Some(Err(error)) => tracing::warn!("the previous users, access tokens and rules stay in force: {error}"),
+            Some(Err(error)) => {
+                tracing::warn!("the previous users, access tokens and rules stay in force: {error}")
+            }
             Some(Ok(Refresh::Reloaded)) => tracing::info!("users, access tokens and rules were read again"),
             Some(Ok(Refresh::Unchanged)) | None => {}
         }

@@ -266,7 +266,9 @@ fn a_rotation_gives_all_stations_the_same_next_secret_and_the_old_one_is_retired
 #[test]
 fn stations_list_each_other_and_a_lost_one_no_longer() {
     let scene = Scene::new();
-    ["daq-2", "daq-3"].map(|station| scene.add(station));
+    for station in ["daq-2", "daq-3"] {
+        scene.add(station);
+    }
     let files = ["keys/daq-1.keys", "keys/daq-2.keys", "keys/daq-3.keys"];
     let listed = |file| {
         let shown = scene.shown(file);

@@ -785,7 +785,8 @@ impl Gate {
 impl GatedStream {
     const fn new(now: Instant) -> Self {
         let unauthentic = UnauthenticCounts { no_key: 0, bad_tag: 0, replayed: 0, wrong_sender: 0, clear: 0 };
-        let (epochs, rivalry) = (VecDeque::new(), Rivalry::new());
+        let epochs = VecDeque::new();
+        let rivalry = Rivalry::new();
         Self { epochs, heard: now, forgotten: None, unauthentic, rivalry, unconfirmed_epochs: 0 }
     }
 
