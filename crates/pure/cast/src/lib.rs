@@ -14,8 +14,8 @@ mod sender;
 pub mod receive {
     //! The receiving side.
     pub use crate::receiver::{
-        AccountView, Block, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver, ReceiverStats,
-        Train, UnknownExtensions, WaitsSince,
+        AccountView, Block, EpochNews, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver,
+        ReceiverStats, Train, UnknownExtensions, WaitsSince,
     };
 }
 

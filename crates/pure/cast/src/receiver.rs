@@ -105,45 +105,14 @@ pub enum Input<'a> {
     /// Start of the reader's wait for the streams at this socket that it does not know yet. Initially, and with
     /// `None`, accounts begin where the reader joins them.
     Waits(Option<WaitsSince>),
-    /// A publisher sends an epoch from another address now, as its keys prove.
-    Moved {
+    /// News of an epoch, from the gate in front of this receiver.
+    Epoch {
         /// The stream.
         stream: StreamId,
         /// The epoch.
         epoch: Epoch,
-        /// The new address.
-        to: SocketAddr,
-    },
-    /// Datagrams of an epoch arrive that cannot be read before its description.
-    Undescribed {
-        /// The stream.
-        stream: StreamId,
-        /// The epoch.
-        epoch: Epoch,
-        /// Number for the publisher to repeat.
-        nonce: Nonce,
-    },
-    /// A publisher has to prove that its epoch is sent now, before anything of it is passed.
-    Unconfirmed {
-        /// The stream.
-        stream: StreamId,
-        /// The epoch.
-        epoch: Epoch,
-        /// Number for the publisher to repeat.
-        nonce: Nonce,
-        /// Its address for requests.
-        to: SocketAddr,
-    },
-    /// The description of an epoch, whose datagrams follow.
-    Described {
-        /// The stream.
-        stream: StreamId,
-        /// The epoch.
-        epoch: Epoch,
-        /// The description, which belongs to the stream.
-        description: &'a Description,
-        /// Source address of the epoch.
-        from: SocketAddr,
+        /// The news.
+        news: EpochNews<'a>,
     },
     /// A stream, and true if another socket of the process receives it; this one then does not.
     Elsewhere(StreamId, bool),
@@ -151,6 +120,35 @@ pub enum Input<'a> {
     LeaveAll,
     /// Time has passed.
     Advance,
+}
+
+/// What is known of an epoch beside its datagrams.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum EpochNews<'a> {
+    /// It is sent from another address now, as its keys prove.
+    Moved {
+        /// The new address.
+        to: SocketAddr,
+    },
+    /// Datagrams of it arrive that cannot be read before its description.
+    Undescribed {
+        /// Number for the publisher to repeat.
+        nonce: Nonce,
+    },
+    /// Its publisher has to prove that it is sent now, before anything of it is passed.
+    Unconfirmed {
+        /// Number for the publisher to repeat.
+        nonce: Nonce,
+        /// The publisher's address for requests.
+        to: SocketAddr,
+    },
+    /// Its description, which belongs to the stream; its datagrams follow.
+    Described {
+        /// The description.
+        description: &'a Description,
+        /// Source address of the epoch.
+        from: SocketAddr,
+    },
 }
 
 /// Counters of unusable datagrams, by reason. Units: datagrams.
@@ -345,25 +343,7 @@ impl Receiver {
                     stream.on_announcement(announcement, with);
                 });
             }
-            Input::Moved { stream, epoch, to } if self.streams.contains_key(&stream) => {
-                self.with_stream(now, stream, Arrival::NONE, |stream, _| stream.moves_to(epoch, to));
-            }
-            Input::Undescribed { stream, epoch, nonce } if self.streams.contains_key(&stream) => {
-                self.with_stream(now, stream, Arrival::NONE, |stream, with| {
-                    stream.request_described(epoch, nonce, with);
-                });
-            }
-            Input::Unconfirmed { stream, epoch, nonce, to } => {
-                self.with_stream(now, stream, Arrival::NONE, |stream, with| {
-                    stream.request_proof((epoch, to), nonce, with);
-                });
-            }
-            Input::Described { stream, epoch, description, from } => {
-                self.with_stream(now, stream, Arrival { from, bytes: &[] }, |stream, with| {
-                    stream.on_description(epoch, description, with);
-                });
-            }
-            Input::Moved { .. } | Input::Undescribed { .. } => {}
+            Input::Epoch { stream, epoch, news } => self.on_news(now, stream, epoch, news),
             Input::Select(selection) => self.select(now, selection),
             // A stream that was never received here need not be left.
             Input::Elsewhere(id, elsewhere) if self.streams.contains_key(&id) => {
@@ -484,6 +464,27 @@ impl Receiver {
     #[must_use]
     pub fn wants_announcement(&self, announcement: &Announcement) -> bool {
         self.streams.get(&announcement.stream).is_none_or(|stream| stream.wants_announcement(announcement))
+    }
+
+    fn on_news(&mut self, now: Instant, stream: StreamId, epoch: Epoch, news: EpochNews<'_>) {
+        let arrival = match news {
+            // Anybody can make up streams.
+            EpochNews::Moved { .. } | EpochNews::Undescribed { .. }
+                if !self.streams.contains_key(&stream) =>
+            {
+                return;
+            }
+            EpochNews::Described { from, .. } => Arrival { from, bytes: &[] },
+            EpochNews::Moved { .. } | EpochNews::Undescribed { .. } | EpochNews::Unconfirmed { .. } => {
+                Arrival::NONE
+            }
+        };
+        self.with_stream(now, stream, arrival, |stream, with| match news {
+            EpochNews::Moved { to } => stream.moves_to(epoch, to),
+            EpochNews::Undescribed { nonce } => stream.request_described(epoch, nonce, with),
+            EpochNews::Unconfirmed { nonce, to } => stream.request_proof((epoch, to), nonce, with),
+            EpochNews::Described { description, .. } => stream.on_description(epoch, description, with),
+        });
     }
 
     fn on_train(&mut self, now: Instant, train: Train<'_>) {

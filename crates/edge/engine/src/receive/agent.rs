@@ -970,12 +970,7 @@ fn take_passed(machine: &mut Receiver, now: Instant, passed: Passed<'_>) {
         Passed::Train { bytes, segment_bytes, from } => {
             Input::Train(Train { bytes, segment_bytes, from, drops: None, is_authentic: true })
         }
-        Passed::Moved { stream, epoch, to } => Input::Moved { stream, epoch, to },
-        Passed::Undescribed { stream, epoch, nonce } => Input::Undescribed { stream, epoch, nonce },
-        Passed::Unconfirmed { stream, epoch, nonce, to } => Input::Unconfirmed { stream, epoch, nonce, to },
-        Passed::Described { stream, epoch, description, from } => {
-            Input::Described { stream, epoch, description, from }
-        }
+        Passed::Epoch { stream, epoch, news } => Input::Epoch { stream, epoch, news },
     };
     machine.handle(now, input);
 }

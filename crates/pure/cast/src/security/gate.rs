@@ -20,14 +20,14 @@ use std::sync::Arc;
 
 use keys::{GroupKey, GroupSecret, Membership, Purpose, Salt, Stretch, Token};
 use units::{Epoch, Instant, StreamId, WallTime};
-use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, Nonce, SecuredHead, Security};
+use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, SecuredHead, Security};
 
 use super::epoch_keys::BelievedEpoch;
 use super::held::HeldDatagrams;
 use super::joining::{Joining, Joinings, Nonces, Step};
 use super::rivalry::{Answer, Rival, Rivalry};
 use super::{Unauthentic, UnauthenticCounts, Utc};
-use crate::receive::ReceiverStats;
+use crate::receive::{EpochNews, ReceiverStats};
 
 /// Maximum number of streams; a stream takes a place only by a signed descriptor.
 const MAX_STREAMS: usize = 1_024;
@@ -125,45 +125,14 @@ pub enum Passed<'a> {
         /// Address of the epoch.
         from: SocketAddr,
     },
-    /// A believed epoch is sent from another address now.
-    Moved {
+    /// News of an epoch.
+    Epoch {
         /// The stream.
         stream: StreamId,
         /// The epoch.
         epoch: Epoch,
-        /// The new address.
-        to: SocketAddr,
-    },
-    /// Datagrams of a stream arrived that cannot be opened before its description.
-    Undescribed {
-        /// The stream.
-        stream: StreamId,
-        /// The epoch.
-        epoch: Epoch,
-        /// Number for the publisher to repeat.
-        nonce: Nonce,
-    },
-    /// A publisher has to prove that its epoch is sent now.
-    Unconfirmed {
-        /// The stream.
-        stream: StreamId,
-        /// The epoch.
-        epoch: Epoch,
-        /// Number for the publisher to repeat.
-        nonce: Nonce,
-        /// Its address for requests.
-        to: SocketAddr,
-    },
-    /// The description of an epoch that begins.
-    Described {
-        /// The stream.
-        stream: StreamId,
-        /// The epoch.
-        epoch: Epoch,
-        /// The description.
-        description: &'a Description,
-        /// Address of the epoch.
-        from: SocketAddr,
+        /// The news.
+        news: EpochNews<'a>,
     },
 }
 
@@ -299,8 +268,8 @@ impl Gate {
                     if !is_next {
                         flush(&mut train, bytes, pass);
                     }
-                    if let Some(Stretch { stream, epoch }) = moved {
-                        pass(Passed::Moved { stream, epoch, to: from });
+                    if let Some(stretch) = moved {
+                        pass(news_of(stretch, EpochNews::Moved { to: from }));
                     }
                     match &mut train {
                         Some(train) => train.continue_by(size_bytes),
@@ -321,8 +290,8 @@ impl Gate {
                 }
                 Taken::Ask(stretch, to) => pass(self.question(now, stretch, to)),
                 Taken::Undescribed(stretch) => {
-                    let (Stretch { stream, epoch }, nonce) = (stretch, self.nonces.at(now, stretch));
-                    pass(Passed::Undescribed { stream, epoch, nonce });
+                    let nonce = self.nonces.at(now, stretch);
+                    pass(news_of(stretch, EpochNews::Undescribed { nonce }));
                 }
                 Taken::Nothing => {}
             }
@@ -656,8 +625,7 @@ impl Gate {
 
     /// Returns the request by which a publisher is asked to answer.
     fn question(&self, now: Instant, stretch: Stretch, to: SocketAddr) -> Passed<'static> {
-        let (Stretch { stream, epoch }, nonce) = (stretch, self.nonces.at(now, stretch));
-        Passed::Unconfirmed { stream, epoch, nonce, to }
+        news_of(stretch, EpochNews::Unconfirmed { nonce: self.nonces.at(now, stretch), to })
     }
 
     /// Passes what was kept of an epoch that follows another: of it, nothing can have been recorded for long.
@@ -707,9 +675,10 @@ impl Gate {
         kept: Vec<Vec<u8>>,
         pass: &mut impl FnMut(Passed<'_>),
     ) {
-        let (Stretch { stream, epoch: begun }, from) = (epoch.stretch, epoch.from);
+        let (stretch, from) = (epoch.stretch, epoch.from);
+        let Stretch { stream, epoch: begun } = stretch;
         self.believe(now, epoch);
-        pass(Passed::Described { stream, epoch: begun, description, from });
+        pass(news_of(stretch, EpochNews::Described { description, from }));
         for bytes in &kept {
             pass(Passed::Train { bytes, segment_bytes: bytes.len(), from });
         }
@@ -728,9 +697,9 @@ impl Gate {
     /// Lets an epoch pass from the tally on by which its publisher has answered, beside the later one.
     fn admit_rival(&mut self, now: Instant, answer: Answer, pass: &mut impl FnMut(Passed<'_>)) {
         let Answer { rival: Rival { epoch, description }, tally } = answer;
-        let (Stretch { stream, epoch: begun }, from) = (epoch.stretch, epoch.from);
+        let (stretch, from) = (epoch.stretch, epoch.from);
         self.believe(now, epoch);
-        pass(Passed::Described { stream, epoch: begun, description: &description, from });
+        pass(news_of(stretch, EpochNews::Described { description: &description, from }));
         pass(Passed::Train { bytes: &tally, segment_bytes: tally.len(), from });
     }
 
@@ -856,6 +825,10 @@ impl PassedTrain {
         self.place.end += size_bytes;
         self.is_complete = size_bytes < self.segment_bytes;
     }
+}
+
+const fn news_of(stretch: Stretch, news: EpochNews<'_>) -> Passed<'_> {
+    Passed::Epoch { stream: stretch.stream, epoch: stretch.epoch, news }
 }
 
 /// Passes the datagrams collected so far.

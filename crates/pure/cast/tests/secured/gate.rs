@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cast::Sender;
-use cast::receive::ReceiverStats;
+use cast::receive::{EpochNews, ReceiverStats};
 use cast::secure::{Gate, GateEvent, Passed, UnauthenticCounts};
 use cast::send::{Input, MAX_SECURED_DESTINATIONS, SenderConfig};
 use keys::Membership;
@@ -73,8 +73,8 @@ fn passed(gate: &mut Gate, now: Instant, bytes: &[u8]) -> (Vec<u64>, Vec<Nonce>)
         Passed::Train { bytes, .. } => {
             numbers.push(Datagram::decode(bytes).unwrap().head().unwrap().number);
         }
-        Passed::Unconfirmed { nonce, .. } => nonces.push(nonce),
-        Passed::Undescribed { .. } | Passed::Described { .. } | Passed::Moved { .. } => {}
+        Passed::Epoch { news: EpochNews::Unconfirmed { nonce, .. }, .. } => nonces.push(nonce),
+        Passed::Epoch { .. } => {}
     });
     (numbers, nonces)
 }
