@@ -184,7 +184,7 @@ fn settings_that_make_no_sense_are_refused_before_they_reach_the_agent() {
     assert!(matches!(refused(publication_config(Vec::new())), SendError::NoDestination));
     // Each destination of a secured stream has a key; a clear one needs none.
     let check_with = |count, is_secured| check(&publication_config(vec![open; count]), is_secured);
-    let most = cast::send::MAX_SECURED_DESTINATIONS;
+    let most = MAX_SECURED_DESTINATIONS;
     assert!(check_with(most, true).is_ok() && check_with(most + 1, false).is_ok());
     let refused = check_with(most + 1, true).unwrap_err().to_string();
     assert!(refused.contains("at most 4096 destinations, not 4097\nsend it to a group"), "{refused}");
