@@ -11,7 +11,7 @@ use std::sync::Arc;
 use archive::{Archive, FileStore, Options, Piece, Recorder, Recording, RunName, Store};
 use sample::{Block, SampleBuffer, StreamName};
 use serde_json::{Value, json};
-use support::ports::private_bus;
+use support::ports::{free_address, private_bus};
 use tallycast::{Event, StreamInfo, WallTime};
 use tempfile::TempDir;
 use units::{Instant, RangeSet, StreamId};
@@ -62,6 +62,9 @@ impl Laboratory {
         assert!(status.success(), "{told:?}");
         let accounts = Accounts::of(&told);
         assert_eq!(accounts.last()["state"], "closed");
+        if let Some(to) = more.iter().skip_while(|word| **word != "--to").nth(1) {
+            assert_eq!(accounts.last()["socket"]["address"], to.trim_start_matches("udp://"));
+        }
         let offered = count(&totals[0]["samples"]["offered"]);
         assert_eq!((offered, accounts.next()), (SAMPLES, SAMPLES));
         offered
@@ -96,10 +99,15 @@ impl Laboratory {
 
     /// Asks whether a recording is proven.
     fn verify(&self, archive: &str) -> Verified {
-        let (root, authority) = (self.path(archive), self.path("keys/lab.authority"));
+        self.verify_by(archive, &self.path("keys/lab.authority"), &[])
+    }
+
+    /// Asks whether it is proven under another authority, or by a named station.
+    fn verify_by(&self, archive: &str, authority: &Path, more: &[&str]) -> Verified {
+        let root = self.path(archive);
         let (root, authority) = (root.to_str().unwrap(), authority.to_str().unwrap());
-        let output =
-            run(&["query", root, "lab/probe", "--run", "r", "--verify", "--authority", authority, "--json"]);
+        let ask = ["query", root, "lab/probe", "--run", "r", "--verify", "--authority", authority, "--json"];
+        let output = run(&[&ask[..], more].concat());
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let summary = lines.pop().expect("a summary");
@@ -121,7 +129,7 @@ impl Verified {
         // A reader that was kept from its processor begins later.
         let mut judged = count(&self.intervals[0]["positions"][0]);
         for line in &self.intervals {
-            let positions = count(&line["positions"][0])..count(&line["positions"][1]).min(published);
+            let positions = count(&line["positions"][0])..count(&line["positions"][1]);
             assert_eq!(positions.start, judged, "each once, in their order: {line}");
             judged = positions.end;
             let mut missing: RangeSet = core::iter::once(positions).collect();
@@ -275,6 +283,28 @@ fn a_changed_file_of_statements_contradicts_nothing_and_is_told() {
 }
 
 #[test]
+fn nothing_is_proven_by_another_laboratory_or_another_station() {
+    let laboratory = Laboratory::new();
+    laboratory.record(&private_bus(), &["--proof"]);
+    let genuine = laboratory.verify("archive");
+    let (ours, theirs) = (laboratory.path("keys/lab.authority"), Laboratory::new());
+    let refused = [
+        laboratory.verify_by("archive", &theirs.path("keys/lab.authority"), &[]),
+        laboratory.verify_by("archive", &ours, &["--signed-by", "daq-2"]),
+    ];
+    for verified in refused {
+        let sum = &verified.summary;
+        assert_eq!(
+            (&sum["proven"], &sum["statements"], &sum["station"]),
+            (&json!(0), &json!(0), &Value::Null)
+        );
+        assert_eq!(sum["refused"], genuine.summary["statements"], "{sum}");
+    }
+    let named = laboratory.verify_by("archive", &ours, &["--signed-by", "daq"]);
+    assert_eq!(named.verdicts(), genuine.verdicts());
+}
+
+#[test]
 fn a_recording_over_multicast_is_proven_and_one_changed_bit_contradicts_its_interval_alone() {
     proven_and_then_contradicted(&private_bus(), &["--proof"]);
 }
@@ -285,6 +315,11 @@ fn a_recording_from_shared_memory_is_proven_and_one_changed_bit_contradicts_its_
     // Here the bus says it for all publishers.
     let bus = format!("{}&proof=on&shm={}", private_bus(), memory.path().display());
     proven_and_then_contradicted(&bus, &[]);
+}
+
+#[test]
+fn a_recording_over_unicast_is_proven_and_one_changed_bit_contradicts_its_interval_alone() {
+    proven_and_then_contradicted(&private_bus(), &["--proof", "--to", &format!("udp://{}", free_address())]);
 }
 
 #[test]

@@ -543,29 +543,26 @@ fn configure(socket: &Socket, options: &SendOptions) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let (interface, ttl) = (options.interface.as_ref(), u32::from(options.ttl));
     let loopback = options.loopback == Loopback::On;
+    // Of multicast also where the destination is one host: announcements go to the bus's group from the same socket.
     match options.destination {
         SocketAddr::V4(to) => {
             setsockopt(socket, sockopt::Ipv4RecvErr, &true)?;
-            if to.ip().is_multicast() {
-                socket.set_multicast_ttl_v4(ttl)?;
-                socket.set_multicast_loop_v4(loopback)?;
-                if let Some(interface) = interface {
-                    // The address becomes the source; without it the kernel would use that of the
-                    // route's interface.
-                    let source = interface.v4().unwrap_or(Ipv4Addr::UNSPECIFIED);
-                    set_ip_multicast_if_with_ifindex(socket, to.ip(), &source, interface.index)?;
-                }
+            socket.set_multicast_ttl_v4(ttl)?;
+            socket.set_multicast_loop_v4(loopback)?;
+            if let Some(interface) = interface {
+                // The address becomes the source; without it the kernel would use that of the
+                // route's interface.
+                let source = interface.v4().unwrap_or(Ipv4Addr::UNSPECIFIED);
+                set_ip_multicast_if_with_ifindex(socket, to.ip(), &source, interface.index)?;
             }
         }
-        SocketAddr::V6(to) => {
+        SocketAddr::V6(_) => {
             socket.set_only_v6(true)?;
             setsockopt(socket, sockopt::Ipv6RecvErr, &true)?;
-            if to.ip().is_multicast() {
-                socket.set_multicast_hops_v6(ttl)?;
-                socket.set_multicast_loop_v6(loopback)?;
-                if let Some(interface) = interface {
-                    socket.set_multicast_if_v6(interface.index)?;
-                }
+            socket.set_multicast_hops_v6(ttl)?;
+            socket.set_multicast_loop_v6(loopback)?;
+            if let Some(interface) = interface {
+                socket.set_multicast_if_v6(interface.index)?;
             }
         }
     }
@@ -584,6 +581,24 @@ mod tests {
         let forbidden = Refusal::from_errno(Errno::PERM);
         assert!(forbidden.to_string().contains("EPERM"), "{forbidden}");
         assert!(forbidden.remedy().is_some_and(|remedy| remedy.contains("nft list ruleset")));
+    }
+
+    #[test]
+    fn announcements_of_a_stream_to_one_host_leave_by_the_interface_that_was_asked_for() {
+        let lo = Interface::find("lo").unwrap();
+        let options = SendOptions {
+            destination: "127.0.0.1:7400".parse().unwrap(),
+            interface: Some(lo),
+            ttl: 7,
+            loopback: Loopback::On,
+            buffer_bytes: 4_096,
+            techniques: SendTechniques::default(),
+        };
+        let SendSocket { socket, .. } = SendSocket::open(&options).unwrap();
+        assert_eq!(
+            (socket.multicast_if_v4().unwrap(), socket.multicast_ttl_v4().unwrap()),
+            (Ipv4Addr::LOCALHOST, 7)
+        );
     }
 
     #[test]
