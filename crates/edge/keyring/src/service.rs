@@ -297,3 +297,100 @@ impl fmt::Debug for KeyService {
         formatter.debug_struct("KeyService").field("file", &self.file).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use keys::service::Member;
+    use keys::{AuthorityFile, MAX_SECRETS};
+
+    use super::*;
+
+    const HOUR_NS: i64 = 3_600_000_000_000;
+
+    fn laboratory() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lab.service");
+        create_service(&path, &service_file()).unwrap();
+        (folder, path)
+    }
+
+    fn service_file() -> ServiceFile {
+        let authority = AuthorityFile::new("lab", random_secret()).unwrap();
+        let address = "localhost:7409".parse().unwrap();
+        ServiceFile::new(&authority, address, random_secret(), Default::default())
+    }
+
+    fn service(path: &Path) -> KeyService {
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        KeyService::open(path, Some(anywhere), Cancellation::new().unwrap()).unwrap()
+    }
+
+    fn member(name: &str, first: u8) -> Member {
+        Member { name: name.to_owned(), exchange: PublicKey([first; 32]) }
+    }
+
+    #[test]
+    fn what_members_get_is_in_the_file_before() {
+        let (folder, path) = laboratory();
+        let mut running = service(&path);
+        assert_eq!(read_service(&path).unwrap(), running.file);
+        let later = clock::wall().offset(HOUR_NS);
+        running.rotate(later).unwrap();
+        assert_eq!(read_service(&path).unwrap(), running.file);
+        // Another service of the same file gives the same answers.
+        assert_eq!(service(&path).file.schedule(), running.file.schedule());
+        // What cannot be written is not handed out.
+        let before = running.file.clone();
+        folder.close().unwrap();
+        assert!(running.rotate(later.offset(HOUR_NS)).is_err());
+        assert_eq!(running.file, before);
+    }
+
+    #[test]
+    fn a_removal_by_another_process_is_followed_and_told() {
+        let (_folder, path) = laboratory();
+        let mut running = service(&path);
+        let mut told = Vec::new();
+        change_service(&path, |file| {
+            file.add(member("daq-2", 2)).map_err(|_| KeyringError::NoService(path.clone()))
+        })
+        .unwrap();
+        running.look(clock::wall(), &mut |event| told.push(event));
+        assert!(told.contains(&ServiceEvent::Added("daq-2".to_owned())), "{told:?}");
+        change_service(&path, |file| {
+            let removed = file.remove(&["daq-2".to_owned()], clock::wall(), draw);
+            removed.map_err(|_| KeyringError::NoService(path.clone()))
+        })
+        .unwrap();
+        running.look(clock::wall(), &mut |event| told.push(event));
+        assert!(running.file.members().is_empty() && running.file.schedule().secrets().len() <= MAX_SECRETS);
+        assert!(told.iter().any(|event| matches!(event, ServiceEvent::Removed { .. })), "{told:?}");
+        // The state of another laboratory is not taken up.
+        let before = running.file.clone();
+        private_file::replace(&path, &service_file().to_text()).unwrap();
+        running.look(clock::wall(), &mut |event| told.push(event));
+        assert!(matches!(told.last(), Some(ServiceEvent::Trouble(_))), "{told:?}");
+        assert_eq!(running.file, before);
+    }
+
+    #[test]
+    fn changes_at_once_by_several_processes_are_all_kept() {
+        const EACH: u8 = 20;
+        let (_folder, path) = laboratory();
+        let add = |first: u8| {
+            for number in first..first + EACH {
+                change_service(&path, |file| {
+                    let added = file.add(member(&format!("daq-{number}"), number));
+                    added.map_err(|_| KeyringError::NoService(path.clone()))
+                })
+                .unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            for first in [0, EACH] {
+                scope.spawn(move || add(first));
+            }
+        });
+        assert_eq!(read_service(&path).unwrap().members().len(), 2 * usize::from(EACH));
+    }
+}

@@ -556,4 +556,16 @@ mod tests {
             (Judgement::Ok, "daq-1 with 0000000a; this station with 0000000c")
         );
     }
+
+    #[test]
+    fn forged_announcements_warn_with_the_addresses_that_they_come_from() {
+        let forged = |last| Announced { from: from(last), protection: Protection::BadTag };
+        let checks =
+            audit(&Bus { streams: vec![secured(1, 0), forged(3), forged(4)], ..keyed(Ok(content())) });
+        let [check] = of(&checks, "bus-secrets")[..] else { panic!("{checks:?}") };
+        assert_eq!(
+            (check.judgement, check.live.as_str()),
+            (Judgement::Warn, "changed or forged announcements from 192.0.2.3, 192.0.2.4")
+        );
+    }
 }

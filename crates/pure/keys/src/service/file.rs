@@ -306,6 +306,7 @@ impl fmt::Debug for ServiceFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::schedule::{LEAD, nanos};
 
     const HOUR: i64 = 3_600_000_000_000;
 
@@ -314,7 +315,10 @@ mod tests {
     }
 
     fn drawn() -> impl FnMut() -> (Token, Secret) {
-        let mut count = 0;
+        drawn_after(0)
+    }
+
+    fn drawn_after(mut count: u8) -> impl FnMut() -> (Token, Secret) {
         move || {
             count += 1;
             (Token(u32::from(count)), secret(count))
@@ -376,12 +380,16 @@ mod tests {
         let content = |file: &ServiceFile, name| file.answer(question, &member(name).exchange, now).content;
         let Content::Secrets { secrets, .. } = content(&file, "daq-2") else { panic!("it is a member") };
         assert_eq!(secrets, file.schedule().secrets());
-        file.remove(&["daq-2".to_owned()], now, drawn()).unwrap();
+        let known: Vec<Token> = secrets.iter().map(|secret| secret.token).collect();
+        file.remove(&["daq-2".to_owned()], now, drawn_after(100)).unwrap();
+        let soon = file.schedule().in_use(now.offset(nanos(LEAD))).unwrap();
+        assert!(!known.contains(&soon.token), "a removal forces a secret that the removed one never had");
         assert_eq!(content(&file, "daq-2"), Content::Refused(RefusedFor::Removed(now)));
         assert_eq!(content(&file, "daq-9"), Content::Refused(RefusedFor::Unknown));
         assert!(matches!(content(&file, "daq-1"), Content::Secrets { .. }));
         file.add(member("daq-2")).unwrap();
         assert!(matches!(content(&file, "daq-2"), Content::Secrets { .. }));
+        assert!(file.removed().is_empty(), "it is a member again");
     }
 
     #[test]
