@@ -51,7 +51,7 @@ pub use page::{
 pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
 pub use report::{MAX_READER_NAME_BYTES, Report};
 pub use request::{Request, Wanted};
-pub use secured::{SECURED_DATA_BYTES, SecuredHead, secured_bytes};
+pub use secured::{SECURED_DATA_BYTES, SecuredDataHeader, SecuredHead, secured_bytes};
 pub use security::{CLOCK_BOUND, Distrust, Level, Security};
 pub use tally::{
     DatagramTotals, MAX_RANGES, MAX_TALLY_STATEMENT_BYTES, SampleTotals, Skipped, TALLY_HEADER_BYTES, Tally,

@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use keys::{GroupKey, GroupSecret, Membership, Purpose, Salt, Stretch, Token};
 use units::{Epoch, Instant, StreamId, WallTime};
-use wire::{Datagram, Description, DescriptorAssembler, Distrust, Kind, SecuredHead, Security};
+use wire::{
+    Datagram, Description, DescriptorAssembler, Distrust, Kind, SecuredDataHeader, SecuredHead, Security,
+};
 
 use super::epoch_keys::BelievedEpoch;
 use super::held::HeldDatagrams;
@@ -255,11 +257,14 @@ impl Gate {
         from: SocketAddr,
         pass: &mut impl FnMut(Passed<'_>),
     ) {
-        let (mut train, mut start) = (None, 0);
+        let (mut train, mut start, source) = (None, 0, from);
         while start < bytes.len() {
             let end = bytes.len().min(start + segment_bytes);
             let to = train.as_ref().map_or(start, |train: &PassedTrain| train.place.end);
-            let taken = self.take((now, from), bytes, start..end, to);
+            let head = SecuredHead::read(&bytes[start..end]);
+            let header = head.and_then(|head| SecuredDataHeader::of(head, &bytes[start..end]));
+            let taken = self.take((now, from), head, bytes, (start..end, to));
+            start = end;
             match taken {
                 Taken::Passed { size_bytes, from, moved } => {
                     let is_next = train
@@ -274,6 +279,9 @@ impl Gate {
                     match &mut train {
                         Some(train) => train.continue_by(size_bytes),
                         None => train = Some(PassedTrain::new(to, size_bytes, from)),
+                    }
+                    if let (Some(header), Some(train)) = (header, &mut train) {
+                        start = self.take_alike((now, source), &header, bytes, start, train);
                     }
                 }
                 Taken::Began(described) => {
@@ -295,7 +303,6 @@ impl Gate {
                 }
                 Taken::Nothing => {}
             }
-            start = end;
         }
         flush(&mut train, bytes, pass);
     }
@@ -351,15 +358,51 @@ impl Gate {
         self.streams.get(&stream).map_or(0, |stream| stream.unconfirmed_epochs)
     }
 
-    /// Takes the datagram at `place`, and writes its plain form to `to` if it passes.
+    /// Takes the data datagrams from `start` on whose headers are like that of one that has just passed, and continues its
+    /// train; returns the start of the next datagram.
+    ///
+    /// The cost per datagram beyond its bytes is paid once for all of them.
+    fn take_alike(
+        &mut self,
+        (now, from): (Instant, SocketAddr),
+        header: &SecuredDataHeader,
+        bytes: &mut [u8],
+        mut start: usize,
+        train: &mut PassedTrain,
+    ) -> usize {
+        let SecuredHead { stream, epoch, token, .. } = *header.head();
+        let epochs = self.streams.get_mut(&stream).map(|it| it.epochs.iter_mut());
+        let epoch = epochs.and_then(|mut epochs| epochs.find(|it| it.stretch.epoch == epoch));
+        let Some(epoch) = epoch.filter(|epoch| epoch.from == from) else { return start };
+        let Some(key) = epoch.index_of(token) else { return start };
+        let refused = loop {
+            if train.is_complete {
+                return start;
+            }
+            let end = start + header.datagram_bytes();
+            let Some(head) = bytes.get(start..end).and_then(|datagram| header.head_of(datagram)) else {
+                return start;
+            };
+            match epoch.open_data(now, &head, key, bytes, (start..end, train.place.end)) {
+                Ok(size_bytes) => train.continue_by(size_bytes),
+                Err(reason) => break (head, reason, end),
+            }
+            start = end;
+        };
+        let (head, reason, end) = refused;
+        self.refuse(&head, reason, from);
+        end
+    }
+
+    /// Takes the datagram at `place` with this head, if it is secured, and writes its plain form to `to` if it passes.
     fn take(
         &mut self,
         (now, from): (Instant, SocketAddr),
+        head: Option<SecuredHead>,
         bytes: &mut [u8],
-        place: Range<usize>,
-        to: usize,
+        (place, to): (Range<usize>, usize),
     ) -> Taken {
-        let Some(head) = SecuredHead::read(&bytes[place.clone()]) else {
+        let Some(head) = head else {
             self.refuse_clear(&bytes[place], from);
             return Taken::Nothing;
         };
@@ -606,7 +649,9 @@ impl Gate {
         let mut confirmed = None;
         for mut held in self.held.take(stretch.stream, stretch.epoch) {
             let end = held.bytes.len();
-            if let Taken::Confirmed(_, number) = self.take((now, held.from), &mut held.bytes, 0..end, 0) {
+            let head = SecuredHead::read(&held.bytes);
+            let taken = self.take((now, held.from), head, &mut held.bytes, (0..end, 0));
+            if let Taken::Confirmed(_, number) = taken {
                 confirmed = Some(number);
             }
         }

@@ -1,6 +1,7 @@
 //! A gate between a publisher and a receiver: parts of earlier signatures, tallies for other destinations, final tallies,
 //! and readers that join.
 
+use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -384,4 +385,67 @@ fn a_refusal_told_before_its_stream_is_known_is_not_told_again() {
     }
     assert!(!passes(&mut gate, at(1), &clear[0].1));
     assert_eq!((gate.next_event(), gate.stats().unauthentic.clear), (None, 2));
+}
+
+/// A gate that believes a stream, and the data datagrams that follow.
+fn believing() -> (Gate, Vec<Vec<u8>>) {
+    let (membership, config) = member();
+    let mut sender = Sender::new(config, 1, at(0)).unwrap();
+    let mut gate = Gate::new(membership, at(0), wall(at(0)), 1);
+    for bytes in streamed(&mut sender, 0..1_000) {
+        passes(&mut gate, at(1_000), &bytes);
+    }
+    let mut next = streamed(&mut sender, 1_000..2_000);
+    next.retain(|bytes| SecuredHead::read(bytes).unwrap().kind == Kind::Data);
+    assert!(next.len() > 50 && next.iter().all(|bytes| bytes.len() == next[0].len()));
+    (gate, next)
+}
+
+/// Passes datagrams of one size at once; returns the plain ones, and the addresses to which the epoch has moved.
+fn pass_train(
+    gate: &mut Gate,
+    now: Instant,
+    datagrams: &[Vec<u8>],
+    from: SocketAddr,
+) -> (Vec<Vec<u8>>, Vec<SocketAddr>) {
+    let (mut bytes, mut plain, mut moved) = (datagrams.concat(), Vec::new(), Vec::new());
+    gate.pass(now, &mut bytes, datagrams[0].len(), from, &mut |it| match it {
+        Passed::Train { bytes, segment_bytes, .. } => {
+            plain.extend(bytes.chunks(segment_bytes).map(<[u8]>::to_vec));
+        }
+        Passed::Epoch { news: EpochNews::Moved { to }, .. } => moved.push(to),
+        Passed::Epoch { .. } => {}
+    });
+    (plain, moved)
+}
+
+#[test]
+fn a_train_passes_as_its_datagrams_do_one_by_one() {
+    let (mut together, data) = believing();
+    let (mut apart, _) = believing();
+    let mut train = data[..12].to_vec();
+    train.swap(3, 4);
+    train[6] = train[5].clone();
+    train[8][90] ^= 1;
+    train[9].iter_mut().rev().take(1).for_each(|byte| *byte ^= 1);
+    let (whole, _) = pass_train(&mut together, at(2_000), &train, from());
+    let single = |datagram| pass_train(&mut apart, at(2_000), core::slice::from_ref(datagram), from()).0;
+    let one_by_one: Vec<Vec<u8>> = train.iter().flat_map(single).collect();
+    assert_eq!(whole, one_by_one);
+    assert_eq!(whole.len(), 9);
+    assert_eq!(together.stats(), apart.stats());
+    let counts = together.stats().unauthentic;
+    assert_eq!((counts.replayed, counts.total()), (1, 3), "{counts:?}");
+    assert!(whole.iter().all(|plain| Datagram::decode(plain).is_ok()));
+}
+
+#[test]
+fn trains_from_elsewhere_do_not_keep_a_silent_address_alive() {
+    let (mut gate, data) = believing();
+    let other = SocketAddr::from(([10, 0, 0, 2], 7_400));
+    let trains: Vec<&[Vec<u8>]> = data.chunks(10).collect();
+    assert_eq!(pass_train(&mut gate, at(2_000), trains[0], from()).1, []);
+    assert_eq!(pass_train(&mut gate, at(3_000), trains[1], other).1, []);
+    assert_eq!(pass_train(&mut gate, at(4_000), trains[2], other).1, []);
+    assert_eq!(pass_train(&mut gate, at(5_001), trains[3], other).1, [other]);
 }
