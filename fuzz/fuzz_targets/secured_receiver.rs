@@ -196,16 +196,9 @@ impl Reader {
 fn take(receiver: &mut Receiver, now: Instant, passed: Passed<'_>) {
     let input = match passed {
         Passed::Train { bytes, segment_bytes, from } => {
-            receive::Input::Train(Train { bytes, segment_bytes, from, drops: None })
+            receive::Input::Train(Train { bytes, segment_bytes, from, drops: None, is_authentic: true })
         }
-        Passed::Moved { stream, epoch, to } => receive::Input::Moved { stream, epoch, to },
-        Passed::Undescribed { stream, epoch, nonce } => receive::Input::Undescribed { stream, epoch, nonce },
-        Passed::Unconfirmed { stream, epoch, nonce, to } => {
-            receive::Input::Unconfirmed { stream, epoch, nonce, to }
-        }
-        Passed::Described { stream, epoch, description, from } => {
-            receive::Input::Described { stream, epoch, description, from }
-        }
+        Passed::Epoch { stream, epoch, news } => receive::Input::Epoch { stream, epoch, news },
     };
     receiver.handle(now, input);
 }
