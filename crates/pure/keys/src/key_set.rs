@@ -86,10 +86,14 @@ impl KeySet {
 
     /// Returns the secret to send with at `wall`: the latest whose time has come, or the first if none has, by a clock
     /// that is behind; `None` without secrets, and once the last one has ended.
+    ///
+    /// Secrets that end are those of a key service, whose times are right by any clock: before its time none of them is
+    /// sent with.
     #[must_use]
     pub fn sending(&self, wall: WallTime) -> Option<&GroupSecret> {
         let latest = self.secrets.iter().rev().find(|secret| secret.from <= wall);
-        latest.or(self.secrets.first()).filter(|secret| secret.is_of_use(wall))
+        let first = self.secrets.first().filter(|secret| secret.until.is_none());
+        latest.or(first).filter(|secret| secret.is_of_use(wall))
     }
 
     /// Returns the end of the last secret: without others, nothing is sent from then on; `None` if it has none.
@@ -145,11 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_after_the_end_of_the_last_secret() {
+    fn nothing_is_sent_before_the_first_and_after_the_last_of_secrets_that_end() {
         let until = |secret: GroupSecret, until| secret.ending(WallTime::from_nanos(until));
         let set = KeySet::new([until(secret(1, 10), 20), until(secret(2, 20), 30)]);
         let sending = |wall| set.sending(WallTime::from_nanos(wall)).map(|secret| secret.token.0);
-        assert_eq!([9, 19, 20, 29, 30].map(sending), [Some(1), Some(1), Some(2), Some(2), None]);
+        assert_eq!([9, 19, 20, 29, 30].map(sending), [None, Some(1), Some(2), Some(2), None]);
         assert_eq!((set.ends(), KeySet::default().ends()), (Some(WallTime::from_nanos(30)), None));
         assert_eq!(set.with_token(Token(2)).map(|secret| secret.token.0), Some(2), "it is still accepted");
     }

@@ -13,6 +13,9 @@ pub const FUTURE_SECRETS: usize = 2;
 /// Time from a forced rotation until members send with the new secret: each has asked twice before, and looked at what
 /// was answered. With it a removed member is blind within 1 s.
 pub const LEAD: Duration = Duration::from_millis(800);
+/// Time from the return of a service that was away until the last secret had ended, until members send with another: in
+/// its absence members begin another session every 4 s, so that each has asked before.
+pub(super) const RETURN_LEAD: Duration = Duration::from_secs(5);
 
 /// Shortest lifetime: members learn of the next secret in this time, also if messages are lost.
 const MIN_LIFETIME: Duration = Duration::from_secs(1);
@@ -134,16 +137,17 @@ impl Schedule {
     /// returns whether the schedule has changed. It must be stored before a member gets it.
     pub fn advance(&mut self, now: WallTime, mut draw: impl FnMut() -> (Token, Secret)) -> bool {
         let before = self.secrets.len();
+        let mut ends = self.secrets.last().and_then(|secret| secret.until);
         let kept = nanos(self.periods.kept);
         self.secrets.retain(|secret| secret.until.is_some_and(|until| now < until.offset(kept)));
         let mut has_changed = self.secrets.len() != before;
         // Those of a rotation that is under way are not counted as ahead.
-        let soon = now.offset(nanos(LEAD));
+        let (soon, returned) = (now.offset(nanos(LEAD)), now.offset(nanos(RETURN_LEAD)));
         while self.secrets.len() < MAX_SECRETS && (self.lacks(now) || self.count_after(soon) < FUTURE_SECRETS)
         {
-            // After a long pause nothing is in use that the next one could follow.
-            let last = self.secrets.last().and_then(|secret| secret.until);
-            self.make(last.map_or(now, |until| until.max(now)), &mut draw);
+            // After a long pause nothing is in use that the next one could follow: readers have it before it is sent with.
+            let from = ends.map_or(now, |ends| if ends > now { ends } else { returned });
+            ends = Some(self.make(from, &mut draw));
             has_changed = true;
         }
         has_changed
@@ -183,13 +187,15 @@ impl Schedule {
         !self.secrets.iter().any(|secret| secret.is_of_use(now))
     }
 
-    fn make(&mut self, from: WallTime, draw: &mut impl FnMut() -> (Token, Secret)) {
+    /// Makes a secret; returns when it ends.
+    fn make(&mut self, from: WallTime, draw: &mut impl FnMut() -> (Token, Secret)) -> WallTime {
         let (mut token, mut secret) = draw();
         while self.secrets.iter().any(|known| known.token == token) {
             (token, secret) = draw();
         }
         let until = from.offset(nanos(self.periods.lifetime));
         self.secrets.push(GroupSecret::new(token, self.suite, secret, from).ending(until));
+        until
     }
 }
 
@@ -273,12 +279,24 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_of_any_length_a_secret_is_in_use_at_once() {
-        for pause in [99.0, 100.0, 250.0, 300.0, 305.0, 311.0, 1e6] {
+    fn after_a_pause_a_secret_is_in_use_at_once_or_once_members_have_asked_for_it() {
+        let lead = nanos(RETURN_LEAD);
+        for (pause, ended) in [
+            (99.0, false),
+            (100.0, false),
+            (250.0, false),
+            (299.9, false),
+            (300.0, true),
+            (305.0, true),
+            (311.0, true),
+            (1e6, true),
+        ] {
             let (mut schedule, mut draw) = (schedule(), drawn());
             schedule.advance(at(0.0), &mut draw);
             schedule.advance(at(pause), &mut draw);
-            assert!(schedule.in_use(at(pause)).is_some(), "{pause}: {schedule:?}");
+            assert_eq!(schedule.in_use(at(pause)).is_none(), ended, "{pause}: {schedule:?}");
+            assert_eq!(schedule.in_use(at(pause).offset(lead - 1)).is_none(), ended, "{pause}");
+            assert!(schedule.in_use(at(pause).offset(lead)).is_some(), "{pause}");
             assert!(schedule.count_after(at(pause)) >= FUTURE_SECRETS, "{pause}");
         }
     }

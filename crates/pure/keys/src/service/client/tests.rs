@@ -6,6 +6,7 @@ use units::Random;
 use zeroize::Zeroizing;
 
 use super::*;
+use crate::service::schedule::RETURN_LEAD;
 use crate::service::{FUTURE_SECRETS, LEAD, Periods, Schedule};
 use crate::{Secret, Suite, Token};
 
@@ -210,9 +211,14 @@ fn without_the_service_members_go_on_for_two_lifetimes_and_then_stop_until_it_is
         assert_eq!(network.held(0).0, Held { keys: KeySet::default(), left: None });
         assert!(network.members[0].client.waiting_since().is_some());
         network.is_away = false;
-        network.run(MAX_RETRY + Duration::from_millis(10));
-        network.all_read_all(&[0, 1]);
+        let back = network.now;
+        while network.now < back + MAX_RETRY + Duration::from_millis(10) {
+            network.step();
+            assert_eq!((network.sends_with(0), network.sends_with(1)), (None, None), "readers come first");
+        }
         assert_eq!(network.members[0].client.waiting_since(), None);
+        network.run(RETURN_LEAD);
+        network.all_read_all(&[0, 1]);
     }
 }
 
