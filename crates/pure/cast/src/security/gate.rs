@@ -443,14 +443,17 @@ impl Gate {
                 Err(reason) => self.refuse(&head, reason, from),
             };
         }
+        let may_follow =
+            self.streams.get(&head.stream).is_none_or(|stream| stream.may_follow(now, head.epoch));
+        if may_follow && head.kind != Kind::Descriptor {
+            return self.hold((now, from), &head, &bytes[place]);
+        }
         let secret = secret.clone();
-        if self.streams.get(&head.stream).is_some_and(|stream| !stream.may_follow(now, head.epoch)) {
-            return self.take_earlier((now, from), (&head, &secret), &bytes[place]);
+        if may_follow {
+            self.take_part((now, from), (&head, &secret), &bytes[place])
+        } else {
+            self.take_earlier((now, from), (&head, &secret), &bytes[place])
         }
-        if head.kind == Kind::Descriptor {
-            return self.take_part((now, from), (&head, &secret), &bytes[place]);
-        }
-        self.hold((now, from), &head, &bytes[place])
     }
 
     /// Holds a datagram of an epoch that may follow a believed one.

@@ -205,7 +205,7 @@ fn send_and_receive(blocks: Blocks, suite: Option<Suite>, count: usize) {
             }
         };
         let Some(gate) = &mut gate else { return take(bytes, segment_bytes, false) };
-        // As the kernel does with its own bytes: opening changes them.
+        // A copy, as from the kernel: opening changes the bytes.
         received.clear();
         received.extend_from_slice(bytes);
         gate.pass(now, &mut received, segment_bytes, SOURCE.into(), &mut |passed| {
