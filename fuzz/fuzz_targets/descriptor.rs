@@ -38,6 +38,8 @@ fuzz_target!(|input: &[u8]| {
             content_crc: crc32c(content),
             predecessor: None,
             addresses: &[],
+            origin: None,
+            deadline: None,
             bytes: &bytes,
         };
         let mut datagram = vec![0; 128 + bytes.len()];

@@ -1,6 +1,7 @@
 //! Any list of extensions after the header of any kind of datagram: skipped, read, or refused.
 #![no_main]
 
+use core::num::NonZeroU8;
 use core::time::Duration;
 
 use ledger::{AccountState, NetworkRows, ReaderRows};
@@ -8,8 +9,8 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
-    Announcement, Clock, Data, Datagram, DescriptorPart, ExtensionType, MAX_HEADER_BYTES, Numbered, Reason,
-    Report, Request, Tally, Totals, Wanted,
+    Announcement, Clock, Data, Datagram, DescriptorPart, ExtensionType, MAX_HEADER_BYTES, Numbered, Origin,
+    Reason, Report, Request, Tally, Totals, Wanted,
 };
 
 /// An extension as an attacker writes it.
@@ -27,13 +28,15 @@ struct Item<'a> {
 #[derive(Debug, Arbitrary)]
 struct Forged<'a> {
     kind: u8,
+    /// Hop of a relayed stream, if it is one: the list then follows an origin.
+    hop: u8,
     items: Vec<Item<'a>>,
     /// Eight-byte units after the list, which make it incomplete.
     tail: u8,
 }
 
 fuzz_target!(|forged: Forged<'_>| {
-    let plain = plain(forged.kind);
+    let plain = plain(forged.kind, origin(forged.hop));
     let mut buffer = vec![0; 2_048];
     let size = plain.encode(&mut buffer).expect("room");
     let header_bytes = usize::from(u16::from_le_bytes([buffer[6], buffer[7]]));
@@ -93,8 +96,14 @@ fn listed(forged: &Forged<'_>) -> Vec<u8> {
     list
 }
 
-/// A datagram of any kind without extensions.
-fn plain(kind: u8) -> Datagram<'static> {
+/// The origin of a stream that was relayed, on one of the permitted hops.
+fn origin(hop: u8) -> Option<Origin> {
+    let epoch = Epoch { start_ns: 900, incarnation: 8 };
+    NonZeroU8::new(hop % 9).map(|hop| Origin { epoch, hop })
+}
+
+/// A datagram of any kind without extensions but the origin.
+fn plain(kind: u8, origin: Option<Origin>) -> Datagram<'static> {
     let epoch = Epoch { start_ns: 1_000, incarnation: 2 };
     let stream = StreamId(3);
     let head =
@@ -107,6 +116,7 @@ fn plain(kind: u8) -> Datagram<'static> {
             clock: Clock::System,
             dtype: sample::Dtype::U8,
             element_count: 4,
+            origin,
             payload: &[1, 2, 3, 4],
         }),
         1 => Datagram::Tally(Tally {
@@ -122,6 +132,8 @@ fn plain(kind: u8) -> Datagram<'static> {
             skipped: Vec::new(),
             nonces: Vec::new(),
             statement: Vec::new(),
+            origin,
+            upstream: Vec::new(),
         }),
         2 => Datagram::Descriptor(DescriptorPart {
             head,
@@ -131,6 +143,8 @@ fn plain(kind: u8) -> Datagram<'static> {
             content_crc: 0,
             predecessor: None,
             addresses: &[],
+            origin,
+            deadline: None,
             bytes: &[1, 2, 3],
         }),
         3 => Datagram::Report(Box::new(Report {

@@ -11,14 +11,15 @@ use std::collections::VecDeque;
 
 use cast::Receiver;
 use cast::receive::{Input, Output, ReaderIdentity, WaitsSince};
-use ledger::{LedgerConfig, DropNotice, KernelName, Stage};
+use ledger::{DropNotice, KernelName, LedgerConfig, Stage};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use sample::{Channel, Dtype, Schema, Selection};
 use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
 use wire::{
-    Announcement, Clock, DATAGRAM_BYTES_IPV4, Data, Datagram, DatagramTotals, Description, DescriptorParts,
-    Nonce, Numbered, Predecessor, Request, SampleTotals, Skipped, Tally, Totals, Withheld,
+    Announcement, Clock, DATAGRAM_BYTES_IPV4, Data, Datagram, DatagramTotals, Description,
+    DescriptorExtensions, DescriptorParts, Nonce, Numbered, Predecessor, Request, SampleTotals, Skipped,
+    Tally, Totals, Withheld,
 };
 
 /// Elements per sample: some datagrams then hold pieces.
@@ -201,7 +202,8 @@ fn datagram<'a>(
             let payload = vec![7; usize::from(*elements)];
             let (t0, clock, dtype) = (WallTime::from_nanos(0), Clock::System, Dtype::U8);
             let element_count = u32::from(*elements);
-            (Data { head, t0, clock, dtype, element_count, payload: &payload }.encode(buffer).ok()?, from)
+            let data = Data { head, t0, clock, dtype, element_count, origin: None, payload: &payload };
+            (data.encode(buffer).ok()?, from)
         }
         Step::Tally { head, last, total, named, next_ms, answers } => {
             let from = address(head.from);
@@ -215,8 +217,12 @@ fn datagram<'a>(
             let before = before.as_ref().map(Before::predecessor).filter(|it| it.epoch < head.epoch);
             let listed: Vec<_> =
                 addresses.iter().filter(|it| **it > 127).map(|it| address(*it).ip()).collect();
-            let parts =
-                DescriptorParts::with_extensions(&description(), before, &listed, DATAGRAM_BYTES_IPV4);
+            let extensions = DescriptorExtensions {
+                predecessor: before,
+                addresses: &listed,
+                ..DescriptorExtensions::default()
+            };
+            let parts = DescriptorParts::with_extensions(&description(), &extensions, DATAGRAM_BYTES_IPV4);
             let parts = parts.expect("a small description");
             (parts.part(0, head).expect("one part").encode(buffer).ok()?, from)
         }
@@ -251,6 +257,8 @@ fn tally(head: Numbered, last: bool, total: u64, named: (u8, u8), next_ms: u16) 
         skipped: if range.end <= head.position() { vec![skipped] } else { Vec::new() },
         nonces: Vec::new(),
         statement: vec![named.0; usize::from(next_ms) % (wire::MAX_TALLY_STATEMENT_BYTES + 1)],
+        origin: None,
+        upstream: Vec::new(),
         head,
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn datagram(number: u64, payload_bytes: usize) -> Vec<u8> {
         elements_per_sample: elements,
     };
     let (t0, clock, dtype) = (WallTime::from_nanos(0), Clock::Unknown, Dtype::F4);
-    let data = Data { head, t0, clock, dtype, element_count: elements, payload: &payload };
+    let data = Data { head, t0, clock, dtype, element_count: elements, origin: None, payload: &payload };
     let mut bytes = vec![0; data.encoded_bytes()];
     data.encode(&mut bytes).expect("there is room for it");
     bytes

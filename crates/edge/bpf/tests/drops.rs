@@ -73,6 +73,7 @@ fn datagram(number: u64, payload_bytes: usize) -> Vec<u8> {
         clock: Clock::Unknown,
         dtype: Dtype::F4,
         element_count: elements,
+        origin: None,
         payload: &payload,
     };
     let mut bytes = vec![0; data.encoded_bytes()];

@@ -34,9 +34,9 @@ use core::time::Duration;
 use ledger::Stage;
 use units::{Epoch, Instant, Random};
 use wire::{
-    DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorParts, Fit, Kind, MAX_RANGES,
-    MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, Numbered, Predecessor, Request, SECURED_DATA_BYTES, SampleTotals,
-    Skipped, Tally, Totals, Wanted, secured_bytes,
+    DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorExtensions, DescriptorParts, Fit, Kind,
+    MAX_RANGES, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, Numbered, Predecessor, Request, SECURED_DATA_BYTES,
+    SampleTotals, Skipped, Tally, Totals, Wanted, secured_bytes,
 };
 
 pub use beginning::Beginning;
@@ -686,7 +686,7 @@ impl Sender {
         let head = Numbered { number, first_index, element_offset, ..self.head };
         let (dtype, clock) = (self.config.description.schema.dtype, self.config.clock);
         let payload = self.queue.payload(slice);
-        let data = Data { head, t0, clock, dtype, element_count, payload };
+        let data = Data { head, t0, clock, dtype, element_count, origin: None, payload };
         let room = if self.securing.is_some() { room_before(Kind::Data) } else { 0 };
         let encoded = self.encoder.encode(&data, &mut buffer[room..]);
         let plain_bytes = encoded.expect(FITS);
@@ -821,6 +821,8 @@ impl Sender {
             skipped: self.skipped.clone(),
             nonces: self.echoes.told().to_vec(),
             statement: self.stating.told().to_vec(),
+            origin: None,
+            upstream: Vec::new(),
         }
     }
 
@@ -828,7 +830,8 @@ impl Sender {
     fn statement_room(&self, with_ranges: bool) -> usize {
         let secured = if self.securing.is_some() { secured_bytes(Kind::Tally) } else { 0 };
         let ranges = if with_ranges { self.tallies.untold_ranges() } else { 0 };
-        Tally::room_for_statement(self.min_buffer_bytes() - secured, wire::MAX_NONCES, ranges)
+        let relayed = wire::relayed_bytes(None, &[]);
+        Tally::room_for_statement(self.min_buffer_bytes() - secured, relayed, wire::MAX_NONCES, ranges)
     }
 
     fn totals_of(&self, destination: usize) -> Totals {
@@ -841,7 +844,9 @@ impl Sender {
 fn descriptor(config: &SenderConfig, addresses: &[IpAddr]) -> Result<DescriptorParts, DescriptionError> {
     let secured_bytes = if config.security.is_some() { secured_bytes(Kind::Descriptor) } else { 0 };
     let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES) - secured_bytes;
-    DescriptorParts::with_extensions(&config.description, config.predecessor, addresses, control_bytes)
+    let predecessor = config.predecessor;
+    let extensions = DescriptorExtensions { predecessor, addresses, ..DescriptorExtensions::default() };
+    DescriptorParts::with_extensions(&config.description, &extensions, control_bytes)
 }
 
 /// Returns the bytes that security adds to a data datagram.

@@ -21,7 +21,7 @@ impl<'a> Datagram<'a> {
     /// Reads a datagram; every accepted datagram encodes to the same bytes again.
     ///
     /// Cost: data and descriptor parts borrow from `bytes` and allocate nothing; the other kinds allocate at most the
-    /// length of `bytes`, plus a little for each of at most 32 ranges.
+    /// length of `bytes`, plus a little for each of at most 32 ranges and 8 hops.
     ///
     /// # Errors
     /// [`Malformed`] with the first [`Reason`] found, in this order: size, magic, version, header CRC; then, with

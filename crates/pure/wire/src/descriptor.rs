@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use units::{Epoch, StreamId};
 
 use crate::description::{Description, DescriptionError, MAX_DESCRIPTION_BYTES};
-use crate::extension::{self, Address, ExtensionType, MAX_ADDRESSES, Predecessor};
+use crate::extension::{self, Address, ExtensionType, MAX_ADDRESSES, Predecessor, listed};
 use crate::fit::MIN_DATAGRAM_BYTES;
 use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout;
 use crate::malformed::{BufferTooSmall, Reason};
+use crate::relayed::{Deadline, ORIGIN_BYTES, Origin, origin_bytes};
 use crate::secured::secured_bytes;
 
 /// Size of a descriptor datagram's header. Units: bytes.
@@ -37,8 +38,26 @@ pub struct DescriptorPart<'a> {
     pub predecessor: Option<Predecessor>,
     /// Further source addresses of the publisher's datagrams.
     pub addresses: &'a [Address],
+    /// Origin of relayed samples.
+    pub origin: Option<Origin>,
+    /// Time for which samples are of use.
+    pub deadline: Option<Deadline>,
     /// The bytes of this part.
     pub bytes: &'a [u8],
+}
+
+/// Optional fields of each descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DescriptorExtensions<'a> {
+    /// The epoch before this one, if the publisher remembers it.
+    pub predecessor: Option<Predecessor>,
+    /// Further source addresses of the publisher's datagrams. Of more than [`MAX_ADDRESSES`] the first are listed, each
+    /// once; invalid source addresses are omitted. An IPv6 scope is not sent.
+    pub addresses: &'a [IpAddr],
+    /// Origin of relayed samples.
+    pub origin: Option<Origin>,
+    /// Time for which samples are of use.
+    pub deadline: Option<Deadline>,
 }
 
 /// An encoded description, ready to be sent repeatedly part by part.
@@ -50,6 +69,8 @@ pub struct DescriptorParts {
     parts: u16,
     predecessor: Option<Predecessor>,
     addresses: Vec<Address>,
+    origin: Option<Origin>,
+    deadline: Option<Deadline>,
 }
 
 /// Reassembles the parts of one stream's description, in any order.
@@ -111,7 +132,7 @@ impl<'a> DescriptorPart<'a> {
     /// In debug builds, if the part does not belong to its content.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(self.check(), Ok(()), "a part that its own readers would refuse");
-        let extension_bytes = extension_bytes(self.predecessor, self.addresses);
+        let extension_bytes = extension_bytes(self.predecessor, self.addresses, self.origin, self.deadline);
         let header_bytes = DESCRIPTOR_HEADER_BYTES + extension_bytes;
         let out = header::place(out, header_bytes + self.bytes.len())?;
         out[header_bytes..].copy_from_slice(self.bytes);
@@ -130,9 +151,13 @@ impl<'a> DescriptorPart<'a> {
 
     fn put_extensions(&self, place: &mut [u8]) {
         let predecessor = self.predecessor.map(Predecessor::value);
+        let (origin, deadline) = (self.origin.map(Origin::value), self.deadline.map(Deadline::value));
         let taken = extension::put(place, ExtensionType::Predecessor, predecessor.as_ref());
-        let addresses = listed(self.addresses);
-        extension::put(&mut place[taken..], ExtensionType::Addresses, addresses);
+        let place = &mut place[taken..];
+        let taken = extension::put(place, ExtensionType::Addresses, listed(self.addresses));
+        let place = &mut place[taken..];
+        let taken = extension::put(place, ExtensionType::Origin, origin.as_ref());
+        extension::put(&mut place[taken..], ExtensionType::Deadline, deadline.as_ref());
     }
 
     pub(crate) fn read(sealed: &Sealed<'a>) -> Result<Self, Reason> {
@@ -147,6 +172,8 @@ impl<'a> DescriptorPart<'a> {
             content_crc: header.content_crc.get(),
             predecessor: predecessor.transpose()?,
             addresses: addresses.transpose()?.unwrap_or_default(),
+            origin: Origin::among(&extensions)?,
+            deadline: extensions.value(ExtensionType::Deadline).map(Deadline::read).transpose()?,
             bytes: sealed.checked_payload(header.payload_crc.get())?,
         };
         part.check().map(|()| part)
@@ -156,6 +183,8 @@ impl<'a> DescriptorPart<'a> {
     fn check(&self) -> Result<(), Reason> {
         self.predecessor.map_or(Ok(()), |predecessor| predecessor.check(&self.head))?;
         listed(self.addresses).map_or(Ok(()), Address::check_list)?;
+        self.origin.map_or(Ok(()), |origin| origin.check(&self.head))?;
+        self.deadline.map_or(Ok(()), |deadline| deadline.check())?;
         let content_bytes = self.content_bytes as usize;
         if !(1..=MAX_DESCRIPTION_BYTES).contains(&content_bytes) {
             return Err(Reason::Field("content_bytes"));
@@ -183,16 +212,13 @@ impl DescriptorParts {
     /// # Panics
     /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`] less the bytes that security adds.
     pub fn new(description: &Description, datagram_bytes: usize) -> Result<Self, DescriptionError> {
-        Self::with_extensions(description, None, &[], datagram_bytes)
+        Self::with_extensions(description, &DescriptorExtensions::default(), datagram_bytes)
     }
 
-    /// Encodes `description` as [`DescriptorParts::new`]; each part also carries the predecessor and the publisher's
-    /// further addresses.
+    /// Encodes `description` as [`DescriptorParts::new`]; each part also carries `extensions`.
     ///
-    /// Of more than [`MAX_ADDRESSES`] the first are listed, each once; invalid source addresses are omitted. An IPv6
-    /// scope is not sent.
-    ///
-    /// Cost: 48 bytes of each descriptor for the predecessor, and 24 to 136 for the addresses.
+    /// Cost: 48 bytes of each descriptor for the predecessor, 24 to 136 for the addresses, 24 for the origin, and 16 for
+    /// the deadline.
     ///
     /// # Errors
     /// See [`Description::encode`].
@@ -201,15 +227,15 @@ impl DescriptorParts {
     /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`] less the bytes that security adds.
     pub fn with_extensions(
         description: &Description,
-        predecessor: Option<Predecessor>,
-        addresses: &[IpAddr],
+        extensions: &DescriptorExtensions<'_>,
         datagram_bytes: usize,
     ) -> Result<Self, DescriptionError> {
         assert!(datagram_bytes >= MIN_PLAIN_BYTES, "a plain datagram has room for {MIN_PLAIN_BYTES} bytes");
         let content = description.encode()?;
+        let DescriptorExtensions { predecessor, addresses, origin, deadline } = *extensions;
         let addresses = Address::list_of(addresses);
-        let header_bytes = DESCRIPTOR_HEADER_BYTES + extension_bytes(predecessor, &addresses);
-        let parts = content.len().div_ceil(datagram_bytes - header_bytes);
+        let extension_bytes = extension_bytes(predecessor, &addresses, origin, deadline);
+        let parts = content.len().div_ceil(datagram_bytes - DESCRIPTOR_HEADER_BYTES - extension_bytes);
         Ok(Self {
             content_crc: header::crc32c(&content),
             part_bytes: content.len().div_ceil(parts),
@@ -217,6 +243,8 @@ impl DescriptorParts {
             content,
             predecessor,
             addresses,
+            origin,
+            deadline,
         })
     }
 
@@ -237,6 +265,8 @@ impl DescriptorParts {
             content_crc: self.content_crc,
             predecessor: self.predecessor,
             addresses: &self.addresses,
+            origin: self.origin,
+            deadline: self.deadline,
             bytes: self.content.chunks(self.part_bytes).nth(usize::from(index))?,
         })
     }
@@ -251,17 +281,21 @@ const _: () = assert!(
         >= MIN_DESCRIPTOR_PART_BYTES
             + extension::padded_bytes(layout::Predecessor::SIZE_BYTES)
             + extension::padded_bytes(MAX_ADDRESSES * size_of::<Address>())
+            + ORIGIN_BYTES
+            + extension::padded_bytes(layout::Deadline::SIZE_BYTES)
 );
 
 /// Returns the size of a descriptor's extensions. Units: bytes.
-fn extension_bytes(predecessor: Option<Predecessor>, addresses: &[Address]) -> usize {
+fn extension_bytes(
+    predecessor: Option<Predecessor>,
+    addresses: &[Address],
+    origin: Option<Origin>,
+    deadline: Option<Deadline>,
+) -> usize {
     extension::size_bytes(predecessor.map(Predecessor::value).as_ref())
         + extension::size_bytes(listed(addresses))
-}
-
-/// Returns the list, `None` if it is empty.
-fn listed(addresses: &[Address]) -> Option<&[Address]> {
-    (!addresses.is_empty()).then_some(addresses)
+        + origin_bytes(origin)
+        + extension::size_bytes(deadline.map(Deadline::value).as_ref())
 }
 
 impl DescriptorAssembler {

@@ -42,15 +42,15 @@ pub enum ExtensionType {
     Addresses = 3,
     /// Start and kind of a reader's wait: [`Waiting`].
     Waiting = 4,
-    /// Origin of relayed samples. Reserved.
+    /// Origin of relayed samples: [`Origin`](crate::Origin).
     Origin = 5,
-    /// Losses before this hop. Reserved.
+    /// Stations and losses before this hop: [`UpstreamHop`](crate::UpstreamHop).
     Upstream = 6,
     /// A signed statement of digests: [`Tally::statement`](crate::Tally::statement).
     Proof = 7,
     /// Maximum error of the publisher's clock. Reserved.
     Clock = 8,
-    /// Useful lifetime of a sample. Reserved.
+    /// Useful lifetime of a sample: [`Deadline`](crate::Deadline).
     Deadline = 9,
     /// Numbers that a reader asks the publisher to repeat: [`Nonce`].
     Nonces = 10,
@@ -162,10 +162,7 @@ impl ExtensionType {
     /// Returns whether this version reads and writes the type; the others are reserved.
     #[must_use]
     pub const fn is_known(self) -> bool {
-        matches!(
-            self,
-            Self::Secured | Self::Predecessor | Self::Addresses | Self::Waiting | Self::Proof | Self::Nonces
-        )
+        !matches!(self, Self::Clock)
     }
 }
 
@@ -227,6 +224,11 @@ pub(crate) const fn padded_bytes(value_bytes: usize) -> usize {
 /// Returns the size of an extension in a header; zero without a value. Units: bytes.
 pub(crate) fn size_bytes<V: IntoBytes + Immutable + ?Sized>(value: Option<&V>) -> usize {
     value.map_or(0, |value| padded_bytes(size_of_val(value)))
+}
+
+/// Returns the list, `None` if it is empty.
+pub(crate) fn listed<T>(list: &[T]) -> Option<&[T]> {
+    (!list.is_empty()).then_some(list)
 }
 
 /// Writes an extension to the start of `place` and returns its size; zero without a value.

@@ -3,7 +3,8 @@
 //! A file that differs is a change of the protocol: it needs a new version, or the file is wrong. The failing test
 //! prints the expected content.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::num::NonZeroU8;
 use core::time::Duration;
 
 use ledger::{AccountState, NetworkRows, ReaderRows, Stage, StageCounts};
@@ -12,9 +13,9 @@ use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 
 use crate::layout;
 use crate::{
-    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, ExtensionType, Kind,
-    Nonce, Numbered, Predecessor, Reason, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting,
-    Wanted, Withheld, stream_id,
+    Announcement, Clock, Data, Datagram, DatagramTotals, Deadline, Description, DescriptorExtensions,
+    DescriptorParts, ExtensionType, Kind, Nonce, Numbered, Origin, Predecessor, Reason, Report, Request,
+    SampleTotals, Skipped, Tally, Totals, UpstreamHop, Waiting, Wanted, Withheld, stream_id,
 };
 
 macro_rules! golden {
@@ -43,11 +44,17 @@ golden! {
     a_request_for_data_keeps_its_bytes: "stream-request-data.hex" =
         Datagram::Request(Request { what: Wanted::Data, ..request() });
     a_descriptor_with_a_predecessor_keeps_its_bytes: "stream-descriptor-predecessor.hex" =
-        Datagram::Descriptor(parts_with(Some(predecessor()), &[]).part(0, head()).unwrap());
+        Datagram::Descriptor(parts_with(&preceded()).part(0, head()).unwrap());
     a_descriptor_with_addresses_keeps_its_bytes: "stream-descriptor-addresses.hex" =
-        Datagram::Descriptor(parts_with(None, &addresses()).part(0, head()).unwrap());
-    a_descriptor_with_all_extensions_keeps_its_bytes: "stream-descriptor-extended.hex" =
-        Datagram::Descriptor(parts_with(Some(predecessor()), &addresses()).part(0, head()).unwrap());
+        Datagram::Descriptor(parts_with(&addressed()).part(0, head()).unwrap());
+    a_descriptor_with_predecessor_and_addresses_keeps_its_bytes: "stream-descriptor-extended.hex" =
+        Datagram::Descriptor(parts_with(&extended_descriptor()).part(0, head()).unwrap());
+    a_descriptor_with_an_origin_keeps_its_bytes: "stream-descriptor-origin.hex" =
+        Datagram::Descriptor(parts_with(&originated()).part(0, head()).unwrap());
+    a_descriptor_with_a_deadline_keeps_its_bytes: "stream-descriptor-deadline.hex" =
+        Datagram::Descriptor(parts_with(&limited()).part(0, head()).unwrap());
+    a_descriptor_with_all_extensions_keeps_its_bytes: "stream-descriptor-relayed.hex" =
+        Datagram::Descriptor(parts_with(&relayed_descriptor()).part(0, head()).unwrap());
     a_report_of_a_waiting_reader_keeps_its_bytes: "stream-report-waiting.hex" =
         Datagram::Report(Box::new(Report { waiting: Some(waiting()), ..report() }));
     a_request_of_a_waiting_reader_keeps_its_bytes: "stream-request-waiting.hex" =
@@ -58,8 +65,16 @@ golden! {
         Datagram::Tally(Tally { nonces: vec![Nonce::new(7), Nonce::new(u64::MAX - 1)], ..tally() });
     a_tally_with_a_statement_keeps_its_bytes: "stream-tally-statement.hex" =
         Datagram::Tally(Tally { statement: b"a statement is opaque here".to_vec(), ..tally() });
+    data_with_an_origin_keep_their_bytes: "stream-data-origin.hex" =
+        Datagram::Data(Data { origin: Some(origin()), ..data() });
+    a_tally_with_an_origin_keeps_its_bytes: "stream-tally-origin.hex" =
+        Datagram::Tally(Tally { origin: Some(origin()), ..tally() });
+    a_tally_with_hops_before_it_keeps_its_bytes: "stream-tally-upstream.hex" =
+        Datagram::Tally(Tally { origin: Some(origin()), upstream: upstream(), ..tally() });
+    a_tally_with_all_extensions_keeps_its_bytes: "stream-tally-relayed.hex" =
+        Datagram::Tally(Tally { origin: Some(origin()), upstream: upstream(), ..extended_tally() });
     a_tally_with_statement_and_nonces_keeps_its_bytes: "stream-tally-extended.hex" =
-        Datagram::Tally(Tally { statement: vec![1; 3], nonces: vec![Nonce::new(7)], ..tally() });
+        Datagram::Tally(extended_tally());
 }
 
 /// Golden datagrams of a later version: those that this version reads, and those that it drops.
@@ -92,8 +107,7 @@ later! {
     a_tally_of_a_later_version_is_read: "stream-tally-later.hex" =
         UNKNOWN behind Datagram::Tally(tally()) => |_| None;
     a_descriptor_of_a_later_version_is_read: "stream-descriptor-later.hex" =
-        UNKNOWN behind Datagram::Descriptor(parts_with(Some(predecessor()), &[]).part(0, head()).unwrap())
-        => |_| None;
+        UNKNOWN behind Datagram::Descriptor(parts_with(&preceded()).part(0, head()).unwrap()) => |_| None;
     a_report_of_a_later_version_is_read: "stream-report-later.hex" =
         UNKNOWN behind Datagram::Report(Box::new(report())) => |_| None;
     an_announcement_of_a_later_version_is_read: "stream-announcement-later.hex" =
@@ -114,8 +128,11 @@ pub(crate) fn examples() -> Vec<(&'static str, Vec<u8>)> {
     of![
         "data",
         "data-piece",
+        "data-origin",
         "tally-nonces",
+        "tally-relayed",
         "descriptor-extended",
+        "descriptor-relayed",
         "report-waiting",
         "announcement-ipv6",
         "request-nonce"
@@ -132,8 +149,11 @@ fn secured_datagrams_keep_their_bytes() {
     }
     let files = golden![
         "data",
+        "data-origin",
         "tally-nonces",
+        "tally-relayed",
         "descriptor-extended",
+        "descriptor-relayed",
         "report-waiting",
         "announcement-ipv6",
         "request-nonce"
@@ -254,6 +274,7 @@ fn data() -> Data<'static> {
         clock: Clock::Ptp,
         dtype: Dtype::I16,
         element_count: 4,
+        origin: None,
         payload: &[1, 0, 2, 0, 0xff, 0xff, 0xfe, 0xff],
     }
 }
@@ -262,7 +283,8 @@ fn piece() -> Data<'static> {
     let head = Numbered { element_offset: 7, elements_per_sample: 1_000_000, ..head() };
     let t0 = WallTime::from_nanos(-1);
     let payload = &[0, 0, 0x80, 0x3f, 0, 0, 0, 0x40];
-    Data { head, t0, clock: Clock::Recorded, dtype: Dtype::F4, element_count: 2, payload }
+    let (clock, dtype) = (Clock::Recorded, Dtype::F4);
+    Data { head, t0, clock, dtype, element_count: 2, origin: None, payload }
 }
 
 fn tally() -> Tally {
@@ -298,7 +320,28 @@ fn tally() -> Tally {
         skipped: vec![Skipped { positions: 71_000..71_120, stage: Stage::Source }],
         nonces: Vec::new(),
         statement: Vec::new(),
+        origin: None,
+        upstream: Vec::new(),
     }
+}
+
+fn extended_tally() -> Tally {
+    Tally { statement: vec![1; 3], nonces: vec![Nonce::new(7)], ..tally() }
+}
+
+fn origin() -> Origin {
+    let epoch = Epoch { start_ns: 1_763_990_000_000_000_000, incarnation: 0x1122_3344_5566_7788 };
+    Origin { epoch, hop: NonZeroU8::new(2).unwrap() }
+}
+
+fn upstream() -> Vec<UpstreamHop> {
+    let mut bus = StageCounts::of(Stage::Network, 40);
+    bus[Stage::ReceiverSocketBuffer] = 6;
+    let between = StageCounts::of(Stage::Deadline, 1_200);
+    vec![
+        UpstreamHop { station: "daq-3".to_owned(), lost: bus, unexplained: 2 },
+        UpstreamHop { station: "gate-north".to_owned(), lost: between, unexplained: 0 },
+    ]
 }
 
 fn paused_tally() -> Tally {
@@ -329,8 +372,33 @@ fn parts() -> DescriptorParts {
     DescriptorParts::new(&description(), 1_452).unwrap()
 }
 
-fn parts_with(predecessor: Option<Predecessor>, addresses: &[IpAddr]) -> DescriptorParts {
-    DescriptorParts::with_extensions(&description(), predecessor, addresses, 1_452).unwrap()
+fn parts_with(extensions: &DescriptorExtensions<'_>) -> DescriptorParts {
+    DescriptorParts::with_extensions(&description(), extensions, 1_452).unwrap()
+}
+
+fn preceded() -> DescriptorExtensions<'static> {
+    DescriptorExtensions { predecessor: Some(predecessor()), ..DescriptorExtensions::default() }
+}
+
+fn addressed() -> DescriptorExtensions<'static> {
+    DescriptorExtensions { addresses: &ADDRESSES, ..DescriptorExtensions::default() }
+}
+
+fn originated() -> DescriptorExtensions<'static> {
+    DescriptorExtensions { origin: Some(origin()), ..DescriptorExtensions::default() }
+}
+
+fn limited() -> DescriptorExtensions<'static> {
+    let deadline = Deadline { end_to_end: Duration::from_secs(1), priority: 5 };
+    DescriptorExtensions { deadline: Some(deadline), ..DescriptorExtensions::default() }
+}
+
+fn extended_descriptor() -> DescriptorExtensions<'static> {
+    DescriptorExtensions { addresses: &ADDRESSES, ..preceded() }
+}
+
+fn relayed_descriptor() -> DescriptorExtensions<'static> {
+    DescriptorExtensions { origin: Some(origin()), deadline: limited().deadline, ..extended_descriptor() }
 }
 
 fn predecessor() -> Predecessor {
@@ -343,9 +411,9 @@ fn predecessor() -> Predecessor {
     }
 }
 
-fn addresses() -> [IpAddr; 2] {
-    ["10.4.1.7".parse().unwrap(), "fd00:7::12".parse().unwrap()]
-}
+/// 10.4.1.7 and fd00:7::12.
+const ADDRESSES: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 4, 1, 7)), IpAddr::V6(Ipv6Addr::new(0xfd00, 7, 0, 0, 0, 0, 0, 0x12))];
 
 fn waiting() -> Waiting {
     Waiting {

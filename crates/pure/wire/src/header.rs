@@ -259,8 +259,12 @@ impl<'a> Sealed<'a> {
     /// are skipped.
     pub(crate) fn header<H: Header>(&self) -> Result<&'a H, Reason> {
         const { assert!(H::EXTENSIONS.is_empty(), "what is known is read") };
-        // Almost all datagrams have no extensions.
-        H::ref_from_bytes(self.header).or_else(|_| self.extended().map(|(header, _)| header))
+        self.extended().map(|(header, _)| header)
+    }
+
+    /// Lays a kind's layout over a header without extensions, which almost all datagrams have; `None` over others.
+    pub(crate) fn plain<H: Header>(&self) -> Option<&'a H> {
+        H::ref_from_bytes(self.header).ok()
     }
 
     /// Lays a kind's layout over the header, and returns the extensions after it.

@@ -225,7 +225,7 @@ layout! {
 }
 
 layout! {
-    /// Losses of a stage, in one unit of a report.
+    /// Losses of a stage, in one unit of a report or on one hop.
     StageRecord {
         /// Number of datagrams or elements.
         count: U64,
@@ -313,6 +313,44 @@ layout! {
 }
 
 layout! {
+    /// The value of `origin`.
+    Origin {
+        /// Start of the origin epoch.
+        epoch_start_ns: U64,
+        /// The random incarnation of the origin epoch.
+        epoch_life: U64,
+        /// Hop on which the datagram was sent, not 0.
+        hop: u8,
+        /// Zero.
+        reserved: [u8; 3],
+    }
+}
+
+layout! {
+    /// Head of each hop in the value of `upstream`.
+    UpstreamHop {
+        /// Elements lost on the hop without a stage.
+        unexplained: U64,
+        /// Bytes of the name of the station that sent on the hop.
+        station_bytes: u8,
+        /// Records of lost elements that follow it.
+        stages: u8,
+    }
+}
+
+layout! {
+    /// The value of `deadline`.
+    Deadline {
+        /// Age from which a sample is useless, not 0.
+        deadline_ns: U64,
+        /// Precedence of the stream where not all fit.
+        priority: u8,
+        /// Zero.
+        reserved: [u8; 3],
+    }
+}
+
+layout! {
     /// The value of `waiting`.
     Waiting {
         /// Start of the reader's wait.
@@ -390,9 +428,9 @@ macro_rules! headers {
 }
 
 headers! {
-    Data: group.common, [];
-    Tally: group.common, [Proof, Nonces];
-    Descriptor: group.common, [Predecessor, Addresses];
+    Data: group.common, [Origin];
+    Tally: group.common, [Origin, Upstream, Proof, Nonces];
+    Descriptor: group.common, [Predecessor, Addresses, Origin, Deadline];
     Report: common, [Waiting];
     Announcement: common, [];
     Request: common, [Waiting, Nonces];

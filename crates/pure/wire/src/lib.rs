@@ -22,6 +22,7 @@ mod identity;
 mod layout;
 mod malformed;
 mod page;
+mod relayed;
 mod report;
 mod request;
 mod secured;
@@ -36,7 +37,9 @@ pub use datagram::Datagram;
 pub use description::{Description, DescriptionError};
 pub use description::{MAX_DESCRIPTION_BYTES, MAX_LABELS, MAX_SHAPE_EXTENTS, MAX_TEXT_BYTES, MAX_UNIT_BYTES};
 pub use descriptor::{DESCRIPTOR_HEADER_BYTES, MAX_DESCRIPTOR_PARTS, MIN_DESCRIPTOR_PART_BYTES};
-pub use descriptor::{DescriptorAssembler, DescriptorError, DescriptorPart, DescriptorParts};
+pub use descriptor::{
+    DescriptorAssembler, DescriptorError, DescriptorExtensions, DescriptorPart, DescriptorParts,
+};
 pub use extension::{Address, ExtensionType, MAX_ADDRESSES, MAX_NONCES, Nonce, Predecessor, Waiting};
 pub use fit::{
     DATAGRAM_BYTES_IPV4, DATAGRAM_BYTES_IPV6, Fit, MAX_DATAGRAM_BYTES, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES,
@@ -49,6 +52,7 @@ pub use page::{
     Extremes, GapCause, PageFrameError, PageGap, PagePoint, TraceFrame, TraceShape, TraceState, ViewFrame,
 };
 pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
+pub use relayed::{Deadline, MAX_HOPS, MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin, UpstreamHop, relayed_bytes};
 pub use report::{MAX_READER_NAME_BYTES, Report};
 pub use request::{Request, Wanted};
 pub use secured::{SECURED_DATA_BYTES, SecuredDataHeader, SecuredHead, secured_bytes};

@@ -196,8 +196,8 @@ fn state_code(state: AccountState) -> u8 {
     }
 }
 
-/// Reads the losses in one unit: every stage once, in the order of the path, none of them empty.
-fn stages(records: &[StageRecord]) -> Result<StageCounts, Reason> {
+/// Reads the losses in one unit or on one hop: every stage once, in the order of the path, none of them empty.
+pub(crate) fn stages(records: &[StageRecord]) -> Result<StageCounts, Reason> {
     let mut counts = StageCounts::default();
     if !records.is_sorted_by(|before, after| before.stage < after.stage) {
         return Err(Reason::Field("stage"));

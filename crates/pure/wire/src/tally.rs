@@ -14,6 +14,7 @@ use crate::extension::{self, ExtensionType, MAX_NONCES, Nonce};
 use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout::{self, RangeRecord};
 use crate::malformed::{BufferTooSmall, Reason};
+use crate::relayed::{MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin, UpstreamHop, relayed_bytes};
 use crate::secured::secured_bytes;
 
 /// Maximum number of ranges in one tally, withheld and skipped together: with them a tally still fits into the
@@ -24,12 +25,22 @@ pub const TALLY_HEADER_BYTES: usize = layout::Tally::SIZE_BYTES;
 
 /// Maximum size of a statement in a tally: it shares the header with all nonces and the extension that secures the
 /// tally. Units: bytes.
-pub const MAX_TALLY_STATEMENT_BYTES: usize = {
-    let others = TALLY_HEADER_BYTES
-        + extension::padded_bytes(MAX_NONCES * size_of::<Nonce>())
-        + (secured_bytes(Kind::Tally) - keys::TAG_BYTES);
-    (header::MAX_HEADER_BYTES - others) - layout::ExtensionHead::SIZE_BYTES
-};
+pub const MAX_TALLY_STATEMENT_BYTES: usize =
+    (MAX_PLAIN_HEADER_BYTES - TALLY_HEADER_BYTES - nonces_bytes(MAX_NONCES))
+        - layout::ExtensionHead::SIZE_BYTES;
+
+/// Maximum size of a tally's header before it is secured.
+const MAX_PLAIN_HEADER_BYTES: usize =
+    header::MAX_HEADER_BYTES - (secured_bytes(Kind::Tally) - keys::TAG_BYTES);
+
+// The hops of the longest chain, the origin and all nonces fit into one header, beside the extension that secures it.
+const _: () = assert!(
+    TALLY_HEADER_BYTES
+        + ORIGIN_BYTES
+        + extension::padded_bytes(MAX_UPSTREAM_BYTES)
+        + nonces_bytes(MAX_NONCES)
+        <= MAX_PLAIN_HEADER_BYTES
+);
 
 const WITHHELD_STAGES: [Stage; 5] =
     [Stage::Injected, Stage::SenderSocket, Stage::SenderIp, Stage::SenderQdisc, Stage::SenderNic];
@@ -63,6 +74,11 @@ pub struct Tally {
     pub nonces: Vec<Nonce>,
     /// The publisher's signed statement of digests, of at most [`MAX_TALLY_STATEMENT_BYTES`]; empty: none.
     pub statement: Vec<u8>,
+    /// Origin of relayed samples.
+    pub origin: Option<Origin>,
+    /// The hops before that of the origin, from the stream's publisher on, of at most [`MAX_UPSTREAM_BYTES`]; empty:
+    /// not told.
+    pub upstream: Vec<UpstreamHop>,
 }
 
 /// Outcome of all samples and datagrams of a publisher.
@@ -173,41 +189,51 @@ impl Tally {
         if fit < MAX_RANGES { fit } else { MAX_RANGES }
     }
 
-    /// Returns the room for a statement in a tally of at most `datagram_bytes` beside this many nonces and ranges.
+    /// Returns the room for a statement in a tally of at most `datagram_bytes` beside origin and upstream of
+    /// [`relayed_bytes`], and this many nonces and ranges.
     #[must_use]
-    pub const fn room_for_statement(datagram_bytes: usize, nonces: usize, ranges: usize) -> usize {
-        let nonces = if nonces == 0 { 0 } else { extension::padded_bytes(nonces * size_of::<Nonce>()) };
-        let others = TALLY_HEADER_BYTES + nonces + ranges * RangeRecord::SIZE_BYTES;
-        // Padded to 8 bytes.
-        let room = datagram_bytes.saturating_sub(others) / 8 * 8;
-        let room = room.saturating_sub(layout::ExtensionHead::SIZE_BYTES);
+    pub const fn room_for_statement(
+        datagram_bytes: usize,
+        relayed_bytes: usize,
+        nonces: usize,
+        ranges: usize,
+    ) -> usize {
+        let others = TALLY_HEADER_BYTES + relayed_bytes + nonces_bytes(nonces);
+        let in_datagram = datagram_bytes.saturating_sub(others + ranges * RangeRecord::SIZE_BYTES);
+        let in_header = MAX_PLAIN_HEADER_BYTES.saturating_sub(others);
+        let room = value_bytes(if in_datagram < in_header { in_datagram } else { in_header });
         if room < MAX_TALLY_STATEMENT_BYTES { room } else { MAX_TALLY_STATEMENT_BYTES }
+    }
+
+    /// Returns the room for the hops in a tally of at most `datagram_bytes`, beside its origin and all nonces, without
+    /// ranges or a statement.
+    #[must_use]
+    pub const fn room_for_upstream(datagram_bytes: usize) -> usize {
+        let others = TALLY_HEADER_BYTES + ORIGIN_BYTES + nonces_bytes(MAX_NONCES);
+        let in_header = datagram_bytes < MAX_PLAIN_HEADER_BYTES;
+        let limit = if in_header { datagram_bytes } else { MAX_PLAIN_HEADER_BYTES };
+        value_bytes(limit.saturating_sub(others))
     }
 
     /// Writes the datagram to the start of `out` and returns its size.
     ///
-    /// The length of `out` is the limit of the datagram. Statement and nonces come first; ranges beyond the limit are
-    /// omitted, the oldest (the first of each list) first; each list keeps at least half of the room if it needs it.
+    /// The length of `out` is the limit of the datagram. Extensions come first; ranges beyond the limit are omitted,
+    /// the oldest (the first of each list) first; each list keeps at least half of the room if it needs it.
     ///
     /// # Errors
-    /// [`BufferTooSmall`] if `out` is shorter than the header with statement and nonces.
+    /// [`BufferTooSmall`] if `out` is shorter than the header with its extensions.
     ///
     /// # Panics
-    /// In debug builds, if [`crate::Datagram::decode`] would refuse the ranges, nonces or statement.
+    /// In debug builds, if [`crate::Datagram::decode`] would refuse the ranges or extensions.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(self.check(), Ok(()), "ranges that their own readers would refuse: {self:?}");
-        let nonces = (!self.nonces.is_empty()).then_some(&self.nonces[..]);
-        let statement = (!self.statement.is_empty()).then_some(&self.statement[..]);
-        let statement_bytes = extension::size_bytes(statement);
-        let extension_bytes = statement_bytes + extension::size_bytes(nonces);
+        let extension_bytes = self.extension_bytes();
         let header_bytes = TALLY_HEADER_BYTES + extension_bytes;
         let (withheld, skipped) =
             self.newest(Self::ranges_that_fit(out.len().saturating_sub(extension_bytes)));
         let payload_bytes = (withheld.len() + skipped.len()) * RangeRecord::SIZE_BYTES;
         let out = header::place(out, header_bytes + payload_bytes)?;
-        let (for_statement, for_nonces) = out[TALLY_HEADER_BYTES..header_bytes].split_at_mut(statement_bytes);
-        extension::put(for_statement, ExtensionType::Proof, statement);
-        extension::put(for_nonces, ExtensionType::Nonces, nonces);
+        self.put_extensions(&mut out[TALLY_HEADER_BYTES..header_bytes]);
         let withheld_records = withheld.iter().map(|range| RangeRecord::new(&range.numbers, range.stage));
         let skipped_records = skipped.iter().map(|range| RangeRecord::new(&range.positions, range.stage));
         let places = out[header_bytes..].chunks_exact_mut(RangeRecord::SIZE_BYTES);
@@ -220,6 +246,23 @@ impl Tally {
         header.payload_crc = header::crc32c(&out[header_bytes..]).into();
         header::seal_extended(header, extension_bytes, out);
         Ok(out.len())
+    }
+
+    fn extension_bytes(&self) -> usize {
+        relayed_bytes(self.origin, &self.upstream)
+            + extension::size_bytes(extension::listed(&self.statement))
+            + extension::size_bytes(extension::listed(&self.nonces))
+    }
+
+    fn put_extensions(&self, place: &mut [u8]) {
+        let origin = self.origin.map(Origin::value);
+        let upstream = UpstreamHop::list_value(&self.upstream);
+        let taken = extension::put(place, ExtensionType::Origin, origin.as_ref());
+        let place = &mut place[taken..];
+        let taken = extension::put(place, ExtensionType::Upstream, extension::listed(&upstream));
+        let place = &mut place[taken..];
+        let taken = extension::put(place, ExtensionType::Proof, extension::listed(&self.statement));
+        extension::put(&mut place[taken..], ExtensionType::Nonces, extension::listed(&self.nonces));
     }
 
     pub(crate) fn read(sealed: &Sealed<'_>) -> Result<Self, Reason> {
@@ -239,6 +282,7 @@ impl Tally {
         }
         let (withheld, skipped) = records.split_at(withheld_count);
         let nonces = extensions.value(ExtensionType::Nonces).map(|value| Nonce::read_list(value, MAX_NONCES));
+        let upstream = extensions.value(ExtensionType::Upstream).map(UpstreamHop::read_list);
         let tally = Self {
             head: sealed.numbered()?,
             last: flag(header.last, "last")?,
@@ -252,6 +296,8 @@ impl Tally {
             skipped: skipped.iter().map(Skipped::read).collect::<Result<_, _>>()?,
             nonces: nonces.transpose()?.unwrap_or_default().to_vec(),
             statement: extensions.value(ExtensionType::Proof).unwrap_or_default().to_vec(),
+            origin: Origin::among(&extensions)?,
+            upstream: upstream.transpose()?.unwrap_or_default(),
         };
         tally.check().map(|()| tally)
     }
@@ -294,7 +340,8 @@ impl Tally {
         (&self.withheld[self.withheld.len() - withheld_kept..], skipped)
     }
 
-    /// Checks that every range is below the number or the horizon, and of a permitted stage.
+    /// Checks that every range is below the number or the horizon, and of a permitted stage, and that the extensions
+    /// are of this stream and leave room for the one that secures the tally.
     fn check(&self) -> Result<(), Reason> {
         let below = |range: &Range<u64>, limit: u64| !range.is_empty() && range.end <= limit;
         if !self.withheld.iter().all(|range| below(&range.numbers, self.head.number)) {
@@ -308,10 +355,16 @@ impl Tally {
         if !stages_fit {
             return Err(Reason::Field("stage"));
         }
-        if self.statement.len() > MAX_TALLY_STATEMENT_BYTES {
+        self.origin.map_or(Ok(()), |origin| origin.check(&self.head))?;
+        UpstreamHop::check_list(&self.upstream, self.origin)?;
+        if self.nonces.len() > MAX_NONCES {
+            return Err(Reason::Field("nonces"));
+        }
+        let header_bytes = TALLY_HEADER_BYTES + self.extension_bytes();
+        if self.statement.len() > MAX_TALLY_STATEMENT_BYTES || header_bytes > MAX_PLAIN_HEADER_BYTES {
             return Err(Reason::Field("proof"));
         }
-        if self.nonces.len() <= MAX_NONCES { Ok(()) } else { Err(Reason::Field("nonces")) }
+        Ok(())
     }
 }
 
@@ -363,6 +416,17 @@ impl RangeRecord {
         }
         Ok((start..end, Stage::from_code(self.stage).ok_or(Reason::Field("stage"))?))
     }
+}
+
+/// Returns the size of this many nonces in a header. Units: bytes.
+const fn nonces_bytes(nonces: usize) -> usize {
+    if nonces == 0 { 0 } else { extension::padded_bytes(nonces * size_of::<Nonce>()) }
+}
+
+/// Returns the size of the longest value whose extension fits into this room. Units: bytes.
+const fn value_bytes(room_bytes: usize) -> usize {
+    // Padded to 8 bytes.
+    (room_bytes / 8 * 8).saturating_sub(layout::ExtensionHead::SIZE_BYTES)
 }
 
 /// Returns a duration in its wire encoding: at most 584 years.

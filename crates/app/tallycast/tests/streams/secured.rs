@@ -178,6 +178,7 @@ pub(crate) fn clear(head: &SecuredHead) -> Vec<u8> {
         clock: wire::Clock::System,
         dtype: Dtype::I32,
         element_count: 1,
+        origin: None,
         payload: &[0; 4],
     };
     let mut bytes = [0; 200];

@@ -422,6 +422,8 @@ mod tests {
             skipped: Vec::new(),
             nonces: vec![nonce],
             statement: Vec::new(),
+            origin: None,
+            upstream: Vec::new(),
         };
         let mut bytes = [0; 500];
         let size = tally.encode(&mut bytes).unwrap();

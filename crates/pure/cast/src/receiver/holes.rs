@@ -84,6 +84,8 @@ mod tests {
             skipped: Vec::new(),
             nonces: Vec::new(),
             statement: Vec::new(),
+            origin: None,
+            upstream: Vec::new(),
         }
     }
 

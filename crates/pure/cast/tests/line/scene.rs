@@ -150,7 +150,7 @@ pub(crate) fn forged(shape: &StreamShape, epoch: Epoch, number: u64, first_index
     };
     let payload = vec![0; element_count as usize * shape.dtype.size_bytes()];
     let (t0, clock, dtype) = (WallTime::from_nanos(0), Clock::System, shape.dtype);
-    let data = Data { head, t0, clock, dtype, element_count, payload: &payload };
+    let data = Data { head, t0, clock, dtype, element_count, origin: None, payload: &payload };
     let mut bytes = vec![0; data.encoded_bytes()];
     data.encode(&mut bytes).expect("a buffer of its size");
     bytes

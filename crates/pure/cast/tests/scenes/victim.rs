@@ -9,8 +9,8 @@ use ledger::{Account, AccountState, LedgerConfig, NetworkRows};
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, WallTime};
 use wire::{
-    Clock, DATAGRAM_BYTES_IPV4, Data, Datagram, Description, DescriptorParts, MAX_DATAGRAM_BYTES, Numbered,
-    Request, Tally, Totals,
+    Clock, DATAGRAM_BYTES_IPV4, Data, Datagram, Description, DescriptorExtensions, DescriptorParts,
+    MAX_DATAGRAM_BYTES, Numbered, Request, Tally, Totals,
 };
 
 use crate::line::scene::{EPOCH, StreamShape, description};
@@ -90,7 +90,8 @@ impl Victim {
         head: Numbered,
         addresses: &[IpAddr],
     ) {
-        let parts = DescriptorParts::with_extensions(description, None, addresses, DATAGRAM_BYTES_IPV4);
+        let extensions = DescriptorExtensions { addresses, ..DescriptorExtensions::default() };
+        let parts = DescriptorParts::with_extensions(description, &extensions, DATAGRAM_BYTES_IPV4);
         let parts = parts.expect("a small description");
         let size = parts.part(0, head).expect("one part").encode(&mut self.buffer).expect("room");
         self.input(size);
@@ -105,7 +106,7 @@ impl Victim {
         let head = Numbered { epoch, number, first_index, ..self.head };
         let (t0, clock, payload) = (WallTime::from_nanos(0), Clock::System, [7; 40]);
         let dtype = self.description.schema.dtype;
-        let data = Data { head, t0, clock, dtype, element_count: 10, payload: &payload };
+        let data = Data { head, t0, clock, dtype, element_count: 10, origin: None, payload: &payload };
         let size = data.encode(&mut self.buffer).expect("room");
         self.input(size);
     }
@@ -115,7 +116,7 @@ impl Victim {
         let head = Numbered { number, first_index: number * 10, ..self.head };
         let (t0, clock, payload) = (WallTime::from_nanos(0), Clock::System, [7; 40]);
         let dtype = self.description.schema.dtype;
-        let data = Data { head, t0, clock, dtype, element_count: 10, payload: &payload };
+        let data = Data { head, t0, clock, dtype, element_count: 10, origin: None, payload: &payload };
         let size = data.encode(&mut self.buffer).expect("room");
         self.buffer.copy_within(80..size, 88);
         self.buffer[80..88].copy_from_slice(&extension);
@@ -140,6 +141,8 @@ impl Victim {
             skipped: Vec::new(),
             nonces: Vec::new(),
             statement: Vec::new(),
+            origin: None,
+            upstream: Vec::new(),
         };
         change(&mut tally);
         let size = tally.encode(&mut self.buffer).expect("room");

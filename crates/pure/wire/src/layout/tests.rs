@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Announcement, Common, CountedSecured, Data, Descriptor, ExtensionHead, Group, Header, Predecessor,
-    RangeRecord, Report, Request, SaltedSecured, Secured, StageRecord, Tally, Waiting,
+    Announcement, Common, CountedSecured, Data, Deadline, Descriptor, ExtensionHead, Group, Header, Origin,
+    Predecessor, RangeRecord, Report, Request, SaltedSecured, Secured, StageRecord, Tally, UpstreamHop,
+    Waiting,
 };
 use crate::cbor::key;
 use crate::{ExtensionType, Kind};
@@ -67,6 +68,9 @@ fn every_field_lies_where_the_page_draws_it() {
         ("Secured without a number, type 1", CountedSecured::FIELDS),
         ("Predecessor, type 2", Predecessor::FIELDS),
         ("Waiting, type 4", Waiting::FIELDS),
+        ("Origin, type 5", Origin::FIELDS),
+        ("Upstream, type 6", UpstreamHop::FIELDS),
+        ("Deadline, type 9", Deadline::FIELDS),
     ]
     .into_iter()
     .map(|(heading, fields)| {
@@ -205,6 +209,8 @@ fn the_page_names_every_limit() {
         ("MAX_HEADER_BYTES", crate::MAX_HEADER_BYTES),
         ("MAX_RANGES", crate::MAX_RANGES),
         ("MAX_ADDRESSES", crate::MAX_ADDRESSES),
+        ("MAX_HOPS", crate::MAX_HOPS),
+        ("MAX_UPSTREAM_BYTES", crate::MAX_UPSTREAM_BYTES),
         ("MIN_DESCRIPTOR_PART_BYTES", crate::MIN_DESCRIPTOR_PART_BYTES),
         ("MAX_DESCRIPTION_BYTES", crate::MAX_DESCRIPTION_BYTES),
         ("MAX_DESCRIPTOR_PARTS", crate::MAX_DESCRIPTOR_PARTS),

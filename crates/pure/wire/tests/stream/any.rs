@@ -1,6 +1,7 @@
 //! Arbitrary valid datagrams, for property tests: one strategy for each kind.
 
 use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU8;
 use core::time::Duration;
 
 use ledger::{AccountState, NetworkRows, ReaderRows, Stage, StageCounts};
@@ -9,9 +10,10 @@ use proptest::prelude::*;
 use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema, UnknownEntries};
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
-    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, MAX_NONCES,
-    MAX_TALLY_STATEMENT_BYTES, Nonce, Numbered, Predecessor, Report, Request, SampleTotals, Skipped, Tally,
-    Totals, Waiting, Wanted, Withheld, max_elements, stream_id,
+    Announcement, Clock, Data, Datagram, DatagramTotals, Deadline, Description, DescriptorExtensions,
+    DescriptorParts, Fit, MAX_HEADER_BYTES, MAX_HOPS, MAX_NONCES, MAX_TALLY_STATEMENT_BYTES, Nonce, Numbered,
+    Origin, Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, UpstreamHop, Waiting, Wanted,
+    Withheld, max_elements, stream_id,
 };
 
 /// Room in the header of a tally for extensions of later versions.
@@ -31,14 +33,15 @@ pub(crate) fn datagram() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         slice().prop_map(|slice| slice.encoded()),
         control.prop_map(|datagram| encoded(&datagram)),
-        (numbered_with_predecessor(), description(), addresses(), any::<prop::sample::Index>()).prop_map(
-            |((head, predecessor), description, addresses, index)| {
-                let parts =
-                    DescriptorParts::with_extensions(&description, predecessor, &addresses, 548).unwrap();
+        (numbered_with_predecessor(), description(), addresses(), relayed(), any::<prop::sample::Index>())
+            .prop_map(|((head, predecessor), description, addresses, (origin, deadline), index)| {
+                let origin = origin.map(|origin| origin.of(&head));
+                let extensions =
+                    DescriptorExtensions { predecessor, addresses: &addresses, origin, deadline };
+                let parts = DescriptorParts::with_extensions(&description, &extensions, 548).unwrap();
                 let index = u16::try_from(index.index(usize::from(parts.count()))).unwrap();
                 encoded(&Datagram::Descriptor(parts.part(index, head).unwrap()))
-            }
-        ),
+            }),
     ]
 }
 
@@ -57,14 +60,15 @@ pub(crate) struct Slice {
     t0: WallTime,
     clock: Clock,
     dtype: Dtype,
+    origin: Option<Origin>,
     payload: Vec<u8>,
 }
 
 impl Slice {
     pub(crate) fn data(&self) -> Data<'_> {
         let element_count = u32::try_from(self.payload.len() / self.dtype.size_bytes()).unwrap();
-        let Self { head, t0, clock, dtype, ref payload } = *self;
-        Data { head, t0, clock, dtype, element_count, payload }
+        let Self { head, t0, clock, dtype, origin, ref payload } = *self;
+        Data { head, t0, clock, dtype, element_count, origin, payload }
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {
@@ -76,7 +80,8 @@ impl Slice {
 pub(crate) fn slice() -> impl Strategy<Value = Slice> {
     let limit = prop::sample::select(&DATAGRAM_BYTES[..]);
     let parts = (numbered(), any::<i64>(), any::<u8>(), prop::sample::select(&Dtype::ALL[..]), limit);
-    (parts, any::<u32>(), any::<u8>()).prop_map(|((head, t0, clock, dtype, limit), count, fill)| {
+    (parts, relayed(), any::<u32>(), any::<u8>()).prop_map(|(parts, (origin, _), count, fill)| {
+        let (head, t0, clock, dtype, limit) = parts;
         let per_sample = head.elements_per_sample;
         let (element_offset, element_count) = match max_elements(limit, dtype, per_sample) {
             Fit::Samples(most) => (0, (1 + count % most) * per_sample),
@@ -87,7 +92,9 @@ pub(crate) fn slice() -> impl Strategy<Value = Slice> {
         };
         let head = Numbered { element_offset, ..head };
         let payload = vec![fill; element_count as usize * dtype.size_bytes()];
-        Slice { head, t0: WallTime::from_nanos(t0), clock: Clock::from_code(clock), dtype, payload }
+        let origin = origin.map(|origin| origin.of(&head));
+        let (t0, clock) = (WallTime::from_nanos(t0), Clock::from_code(clock));
+        Slice { head, t0, clock, dtype, origin, payload }
     })
 }
 
@@ -128,6 +135,43 @@ prop_compose! {
 /// Addresses, some of them invalid as a source, and more than can be listed.
 fn addresses() -> impl Strategy<Value = Vec<IpAddr>> {
     prop_oneof![Just(Vec::new()), vec(any::<IpAddr>(), 0..12)]
+}
+
+/// What is random in the origin of a datagram.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    start_ns: u64,
+    incarnation: u64,
+    hop: u8,
+}
+
+impl Hop {
+    /// Returns an origin of another epoch than the datagram's.
+    fn of(self, head: &Numbered) -> Origin {
+        let incarnation = head.epoch.incarnation.wrapping_add(self.incarnation.max(1));
+        let hop = NonZeroU8::new(self.hop).expect("hops of origins begin with 1");
+        Origin { epoch: Epoch { start_ns: self.start_ns, incarnation }, hop }
+    }
+}
+
+/// An origin and a deadline, or none.
+fn relayed() -> impl Strategy<Value = (Option<Hop>, Option<Deadline>)> {
+    let hop = (any::<u64>(), any::<u64>(), 1..=8_u8);
+    let hop = hop.prop_map(|(start_ns, incarnation, hop)| Hop { start_ns, incarnation, hop });
+    let deadline = (1..u64::MAX, any::<u8>())
+        .prop_map(|(nanos, priority)| Deadline { end_to_end: Duration::from_nanos(nanos), priority });
+    (prop::option::of(hop), prop::option::of(deadline))
+}
+
+prop_compose! {
+    /// A hop with losses of any stages, which can be added up over all hops.
+    fn upstream_hop()(
+        station in "[a-zö0-9-]{0,16}",
+        lost in stage_counts(),
+        unexplained in 0..u64::MAX >> 8,
+    ) -> UpstreamHop {
+        UpstreamHop { station, lost, unexplained }
+    }
 }
 
 /// The waiting state of a reader, or none.
@@ -188,9 +232,24 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
             vec(any::<u64>(), 0..=MAX_NONCES),
             vec(any::<u8>(), 0..=MAX_TALLY_STATEMENT_BYTES - UNKNOWN_BYTES),
         );
-        (Just(head), scalars, withheld, skipped).prop_map(|(head, scalars, withheld, skipped)| {
-            let ([last, paused, watched], next_tally, readers, report_interval, totals, nonces, statement) =
-                scalars;
+        let path = (relayed(), vec(upstream_hop(), MAX_HOPS), any::<bool>());
+        (Just(head), scalars, withheld, skipped, path).prop_map(|(head, scalars, withheld, skipped, path)| {
+            let (
+                [last, paused, watched],
+                next_tally,
+                readers,
+                report_interval,
+                totals,
+                nonces,
+                mut statement,
+            ) = scalars;
+            let ((origin, _), mut upstream, is_told) = path;
+            let origin = origin.map(|origin| origin.of(&head));
+            upstream.truncate(origin.filter(|_| is_told).map_or(0, |origin| usize::from(origin.hop.get())));
+            let limit = MAX_HEADER_BYTES - UNKNOWN_BYTES;
+            assert!(UpstreamHop::fold(&mut upstream, Tally::room_for_upstream(limit)), "short names");
+            let relayed_bytes = wire::relayed_bytes(origin, &upstream);
+            statement.truncate(Tally::room_for_statement(limit, relayed_bytes, nonces.len(), 0));
             Tally {
                 head,
                 last,
@@ -204,6 +263,8 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
                 skipped: skipped.into_iter().map(|(positions, stage)| Skipped { positions, stage }).collect(),
                 nonces: nonces.into_iter().map(Nonce::new).collect(),
                 statement,
+                origin,
+                upstream,
             }
         })
     })

@@ -1,15 +1,17 @@
 //! Descriptions: their encoding, their limits, and their transfer in descriptor datagrams.
 
 use core::net::IpAddr;
+use core::num::NonZeroU8;
+use core::time::Duration;
 
 use proptest::prelude::*;
 use sample::{Channel, Dtype, Schema, SchemaError, UnknownEntries};
 use units::{Epoch, SampleRate, StreamId};
 use wire::{
-    Datagram, Description, DescriptionError, DescriptorAssembler, DescriptorError, DescriptorParts,
-    MAX_ADDRESSES, MAX_DESCRIPTION_BYTES, MAX_DESCRIPTOR_PARTS, MAX_LABELS, MAX_SHAPE_EXTENTS,
-    MAX_STATION_BYTES, MAX_TEXT_BYTES, MAX_UNIT_BYTES, MIN_DATAGRAM_BYTES, MIN_DESCRIPTOR_PART_BYTES,
-    Numbered, Predecessor, stream_id,
+    Datagram, Deadline, Description, DescriptionError, DescriptorAssembler, DescriptorError,
+    DescriptorExtensions, DescriptorParts, MAX_ADDRESSES, MAX_DESCRIPTION_BYTES, MAX_DESCRIPTOR_PARTS,
+    MAX_LABELS, MAX_SHAPE_EXTENTS, MAX_STATION_BYTES, MAX_TEXT_BYTES, MAX_UNIT_BYTES, MIN_DATAGRAM_BYTES,
+    MIN_DESCRIPTOR_PART_BYTES, Numbered, Origin, Predecessor, stream_id,
 };
 
 use crate::any;
@@ -177,10 +179,15 @@ fn the_largest_description_fits_into_the_smallest_datagrams() {
         is_final: false,
     };
     let addresses: Vec<_> = (1..=MAX_ADDRESSES as u32).map(|host| IpAddr::from(host.to_be_bytes())).collect();
-    let parts =
-        DescriptorParts::with_extensions(&description, Some(predecessor), &addresses, MIN_DATAGRAM_BYTES);
-    let parts = parts.unwrap();
-    assert_eq!(parts.count(), 924);
+    let epoch = Epoch { start_ns: 0, incarnation: 1 };
+    let extensions = DescriptorExtensions {
+        predecessor: Some(predecessor),
+        addresses: &addresses,
+        origin: Some(Origin { epoch, hop: NonZeroU8::MIN }),
+        deadline: Some(Deadline { end_to_end: Duration::from_secs(1), priority: 1 }),
+    };
+    let parts = DescriptorParts::with_extensions(&description, &extensions, MIN_DATAGRAM_BYTES).unwrap();
+    assert_eq!(parts.count(), 1_075);
     let mut assembler = DescriptorAssembler::new();
     let mut made = None;
     for index in 0..parts.count() {
@@ -189,6 +196,7 @@ fn the_largest_description_fits_into_the_smallest_datagrams() {
         assert!(bytes.len() <= MIN_DATAGRAM_BYTES);
         let Ok(Datagram::Descriptor(read)) = Datagram::decode(&bytes) else { panic!("a descriptor") };
         assert_eq!((read.predecessor, read.addresses.len()), (Some(predecessor), MAX_ADDRESSES));
+        assert_eq!((read.origin, read.deadline), (extensions.origin, extensions.deadline));
         made = assembler.accept(&read).unwrap();
     }
     assert_eq!(made, Some(description.clone()));

@@ -1,12 +1,17 @@
 //! Lists of extensions behind the headers of every kind: skipped, read, or refused by their type.
 
 use core::net::IpAddr;
+use core::num::NonZeroU8;
+use core::time::Duration;
 
+use ledger::{Stage, StageCounts};
 use proptest::prelude::*;
 use units::{Epoch, ReaderId, StreamId, WallTime};
 use wire::{
-    Data, Datagram, DescriptorParts, ExtensionType, MAX_ADDRESSES, MAX_HEADER_BYTES, Malformed, Numbered,
-    Predecessor, Reason, Request, Waiting, Wanted,
+    Data, Datagram, Deadline, DescriptorExtensions, DescriptorParts, ExtensionType, MAX_ADDRESSES,
+    MAX_HEADER_BYTES, MAX_STATION_BYTES, MAX_TALLY_STATEMENT_BYTES, MAX_UPSTREAM_BYTES, Malformed, Nonce,
+    Numbered, ORIGIN_BYTES, Origin, Predecessor, Reason, Request, Tally, Totals, UpstreamHop, Waiting,
+    Wanted,
 };
 
 use crate::any;
@@ -189,6 +194,203 @@ fn a_publisher_tells_of_the_addresses_that_can_be_sources() {
     assert_eq!(read, [told[0], told[4]]);
 }
 
+#[test]
+fn data_name_their_origin_and_are_longer_by_it_alone() {
+    let plain = encoded(&Datagram::Data(data()));
+    let relayed = encoded(&Datagram::Data(Data { origin: Some(ORIGIN), ..data() }));
+    assert_eq!(relayed, with(&plain, &listed(&[(5, 0, origin_of(&ORIGIN))])));
+    assert_eq!((plain.len(), relayed.len()), (84, 84 + ORIGIN_BYTES));
+    assert_eq!(Data::decode(&relayed), Some(Data { origin: Some(ORIGIN), ..data() }));
+    assert_eq!(Data { origin: Some(ORIGIN), ..data() }.encoded_bytes(), relayed.len());
+}
+
+#[test]
+fn an_origin_is_of_another_epoch_and_at_most_eight_hops_away() {
+    let plains =
+        [encoded(&Datagram::Data(data())), encoded(&Datagram::Tally(tally())), descriptor(None, &[])];
+    for plain in plains {
+        let reason = |value: Vec<u8>| is_read(&with(&plain, &listed(&[(5, 0, value)])));
+        let refused = Err(Reason::Field("origin"));
+        let changed = |at: usize, byte: u8| {
+            let mut value = origin_of(&ORIGIN);
+            value[at] = byte;
+            value
+        };
+        assert_eq!(reason(origin_of(&ORIGIN)), Ok(()));
+        for (hop, is_hop) in [(0, false), (1, true), (8, true), (9, false), (255, false)] {
+            assert_eq!(reason(changed(16, hop)), if is_hop { Ok(()) } else { refused }, "hop {hop}");
+        }
+        assert_eq!(reason(changed(17, 1)), refused, "reserved");
+        assert_eq!(reason(origin_of(&Origin { epoch: head().epoch, ..ORIGIN })), refused, "its own epoch");
+        let later = Epoch { start_ns: u64::MAX, ..head().epoch };
+        assert_eq!(reason(origin_of(&Origin { epoch: later, ..ORIGIN })), Ok(()), "clocks differ");
+        assert_eq!(reason(origin_of(&ORIGIN)[..19].to_vec()), refused, "too short");
+        assert_eq!(reason([origin_of(&ORIGIN), vec![0]].concat()), refused, "too long");
+    }
+}
+
+#[test]
+fn every_hop_before_the_tallys_own_tells_its_station_and_losses() {
+    let relayed = Tally { origin: Some(ORIGIN), upstream: hops(), ..tally() };
+    let items = [(5, 0, origin_of(&ORIGIN)), (6, 0, upstream_of(&hops()))];
+    let bytes = with(&encoded(&Datagram::Tally(tally())), &listed(&items));
+    assert_eq!(encoded(&Datagram::Tally(relayed.clone())), bytes);
+    assert_eq!(Datagram::decode(&bytes), Ok(Datagram::Tally(relayed)));
+}
+
+#[test]
+fn upstream_losses_are_whole_in_order_and_can_be_added_up() {
+    let plain = encoded(&Datagram::Tally(tally()));
+    let read = |items: &[Item]| is_read(&with(&plain, &listed(items)));
+    let of = |origin: &Origin, value: Vec<u8>| read(&[(5, 0, origin_of(origin)), (6, 0, value)]);
+    let refused = Err(Reason::Field("upstream"));
+    let value = upstream_of(&hops());
+    assert_eq!(of(&ORIGIN, value.clone()), Ok(()));
+    assert_eq!(read(&[(6, 0, value.clone())]), refused, "without an origin");
+    assert_eq!(read(&[(5, 0, origin_of(&ORIGIN)), (6, 0, vec![])]), refused, "no hop");
+    for hop in [1, 3] {
+        let hop = NonZeroU8::new(hop).unwrap();
+        assert_eq!(of(&Origin { hop, ..ORIGIN }, value.clone()), refused, "two hops before hop {hop}");
+    }
+    for size in 0..value.len() {
+        assert_eq!(of(&ORIGIN, value[..size].to_vec()), refused, "cut at {size}");
+    }
+    assert_eq!(of(&ORIGIN, [&value[..], &[0]].concat()), refused, "a byte too many");
+    let changed = |at: usize, byte: u8| {
+        let mut value = value.clone();
+        value[at] = byte;
+        of(&ORIGIN, value)
+    };
+    // The first hop: 10 bytes of head, 4 of its name, then two records of 9 bytes.
+    assert_eq!(changed(10, b'x'), Ok(()));
+    assert_eq!(changed(10, 7), refused, "a control character");
+    assert_eq!(changed(10, 0xff), refused, "not UTF-8");
+    assert_eq!(changed(22, 8 + 1), Ok(()), "another stage");
+    assert_eq!(changed(22, 21), refused, "one stage twice");
+    assert_eq!(changed(22, 22), refused, "not in the order of the path");
+    assert_eq!(changed(31, 25), refused, "a stage that does not exist");
+    assert_eq!(changed(14, 0), refused, "no loss");
+    assert_eq!(changed(7, 0xff), Ok(()));
+    let mut most = hops();
+    most[0].unexplained = u64::MAX - 12;
+    assert_eq!(of(&ORIGIN, upstream_of(&most)), Ok(()));
+    most[0].unexplained += 1;
+    assert_eq!(of(&ORIGIN, upstream_of(&most)), refused, "more than fit 64 bits");
+}
+
+#[test]
+fn the_longest_list_of_hops_is_the_limit() {
+    let origin = Origin { hop: NonZeroU8::new(8).unwrap(), ..ORIGIN };
+    let hop = |station_bytes: usize, stages: usize| {
+        let mut lost = StageCounts::default();
+        Stage::ALL[..stages].iter().for_each(|stage| lost[*stage] = 1);
+        UpstreamHop { station: "s".repeat(station_bytes), lost, unexplained: 0 }
+    };
+    let of = |hops: &[UpstreamHop]| {
+        let items = [(5, 0, origin_of(&origin)), (6, 0, upstream_of(hops))];
+        is_read(&with(&encoded(&Datagram::Tally(tally())), &listed(&items)))
+    };
+    let mut hops = vec![hop(MAX_STATION_BYTES, 0); 7];
+    hops.push(hop(63 - 4, 8));
+    assert_eq!(upstream_of(&hops).len(), MAX_UPSTREAM_BYTES);
+    assert_eq!(of(&hops), Ok(()));
+    hops[7] = hop(63 - 3, 8);
+    assert_eq!(of(&hops), Err(Reason::Field("upstream")), "a byte beyond the limit");
+    hops[7] = hop(64, 0);
+    assert_eq!(of(&hops), Err(Reason::Field("upstream")), "a name beyond its limit");
+    hops.iter_mut().for_each(|it| *it = hop(1, 0));
+    hops.push(hop(1, 0));
+    assert_eq!(of(&hops), Err(Reason::Field("upstream")), "nine hops");
+}
+
+#[test]
+fn the_extensions_of_a_tally_leave_room_for_the_one_that_secures_it() {
+    // 1,024 less 16 of `secured`, the tally's 192, the origin's 24, the upstream's 56 and 136 of sixteen nonces.
+    let room = Tally::room_for_statement(
+        MAX_HEADER_BYTES,
+        wire::relayed_bytes(Some(ORIGIN), &hops()),
+        wire::MAX_NONCES,
+        0,
+    );
+    assert_eq!(room, 600 - 4);
+    let nonces = vec![Nonce::new(1); wire::MAX_NONCES];
+    let of = |statement: usize| {
+        let items = [
+            (5, 0, origin_of(&ORIGIN)),
+            (6, 0, upstream_of(&hops())),
+            (7, 0, vec![1; statement]),
+            (10, 0, 1_u64.to_le_bytes().repeat(wire::MAX_NONCES)),
+        ];
+        is_read(&with(&encoded(&Datagram::Tally(tally())), &listed(&items)))
+    };
+    assert_eq!(of(room), Ok(()));
+    assert_eq!(of(room + 1), Err(Reason::Field("proof")));
+    let statement = vec![1; room];
+    let longest = Tally { origin: Some(ORIGIN), upstream: hops(), nonces, statement, ..tally() };
+    assert_eq!(encoded(&Datagram::Tally(longest)).len(), MAX_HEADER_BYTES - 16);
+    let alone = Tally::room_for_statement(MAX_HEADER_BYTES, 0, wire::MAX_NONCES, 0);
+    assert_eq!(alone, MAX_TALLY_STATEMENT_BYTES);
+    // 548 less 352, in units of 8, and the head.
+    assert_eq!(Tally::room_for_upstream(548), 192 - 4);
+    assert_eq!((Tally::room_for_upstream(0), Tally::room_for_upstream(9_000)), (0, MAX_UPSTREAM_BYTES));
+}
+
+#[test]
+fn a_deadline_is_not_zero() {
+    let plain = descriptor(None, &[]);
+    let value = |nanos: u64, priority: u8, reserved: u8| {
+        [&nanos.to_le_bytes()[..], &[priority, reserved, 0, 0]].concat()
+    };
+    let bytes = with(&plain, &listed(&[(9, 0, value(1_500_000_000, 7, 0))])).leak();
+    let Ok(Datagram::Descriptor(part)) = Datagram::decode(bytes) else { panic!("a descriptor") };
+    let deadline = Deadline { end_to_end: Duration::from_millis(1_500), priority: 7 };
+    assert_eq!(part.deadline, Some(deadline));
+    assert_eq!(encoded(&Datagram::Descriptor(part)), bytes);
+    let reason = |value: Vec<u8>| is_read(&with(&plain, &listed(&[(9, 0, value)])));
+    let refused = Err(Reason::Field("deadline"));
+    assert_eq!(reason(value(1, 0, 0)), Ok(()));
+    assert_eq!(reason(value(0, 7, 0)), refused);
+    assert_eq!(reason(value(1, 7, 1)), refused, "reserved");
+    assert_eq!(reason(value(1, 0, 0)[..11].to_vec()), refused, "too short");
+}
+
+/// The second hop after that of the stream's publisher.
+const ORIGIN: Origin =
+    Origin { epoch: Epoch { start_ns: 9, incarnation: 10 }, hop: NonZeroU8::new(2).expect("not 0") };
+
+/// The hops before that of `ORIGIN`; they lost 12 elements, none of them unexplained.
+fn hops() -> Vec<UpstreamHop> {
+    let mut bus = StageCounts::of(Stage::Network, 5);
+    bus[Stage::ReaderLag] = 3;
+    let between = StageCounts::of(Stage::Deadline, 4);
+    vec![
+        UpstreamHop { station: "lab1".to_owned(), lost: bus, unexplained: 0 },
+        UpstreamHop { station: String::new(), lost: between, unexplained: 0 },
+    ]
+}
+
+/// Encodes the value by the page's table, independently of the encoder.
+fn origin_of(origin: &Origin) -> Vec<u8> {
+    let Epoch { start_ns, incarnation } = origin.epoch;
+    [&start_ns.to_le_bytes()[..], &incarnation.to_le_bytes(), &[origin.hop.get(), 0, 0, 0]].concat()
+}
+
+/// Encodes the value by the page's tables, independently of the encoder.
+fn upstream_of(hops: &[UpstreamHop]) -> Vec<u8> {
+    let mut value = Vec::new();
+    for hop in hops {
+        value.extend(hop.unexplained.to_le_bytes());
+        let counts = [hop.station.len(), hop.lost.nonzero().count()];
+        value.extend(counts.map(|count| u8::try_from(count).unwrap()));
+        value.extend(hop.station.as_bytes());
+        for (stage, count) in hop.lost.nonzero() {
+            value.extend(count.to_le_bytes());
+            value.push(stage.code());
+        }
+    }
+    value
+}
+
 const PREDECESSOR: Predecessor = Predecessor {
     epoch: Epoch { start_ns: 2, incarnation: 2 },
     next_number: 9,
@@ -229,7 +431,27 @@ fn data() -> Data<'static> {
         clock: wire::Clock::System,
         dtype: sample::Dtype::U8,
         element_count: 4,
+        origin: None,
         payload: &[1, 2, 3, 4],
+    }
+}
+
+fn tally() -> Tally {
+    Tally {
+        head: head(),
+        last: false,
+        paused: false,
+        watched: false,
+        next_tally: Duration::from_secs(1),
+        readers: 1,
+        report_interval: Duration::from_secs(1),
+        totals: Totals::default(),
+        withheld: Vec::new(),
+        skipped: Vec::new(),
+        nonces: Vec::new(),
+        statement: Vec::new(),
+        origin: None,
+        upstream: Vec::new(),
     }
 }
 
@@ -254,7 +476,8 @@ fn descriptor(predecessor: Option<Predecessor>, addresses: &[IpAddr]) -> Vec<u8>
         station: String::new(),
         unknown: sample::UnknownEntries::new(),
     };
-    let parts = DescriptorParts::with_extensions(&description, predecessor, addresses, 1_472).unwrap();
+    let extensions = DescriptorExtensions { predecessor, addresses, ..DescriptorExtensions::default() };
+    let parts = DescriptorParts::with_extensions(&description, &extensions, 1_472).unwrap();
     encoded(&Datagram::Descriptor(parts.part(0, head()).unwrap()))
 }
 

@@ -213,6 +213,7 @@ fn data() -> Data<'static> {
         clock: Clock::System,
         dtype: Dtype::I16,
         element_count: 4,
+        origin: None,
         payload: &[0; 8],
     }
 }

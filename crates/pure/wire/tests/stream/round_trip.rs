@@ -53,18 +53,23 @@ proptest! {
     }
 
     #[test]
-    fn a_small_tally_keeps_its_nonces_its_statement_and_the_newest_of_each_list(tally in any::tally(), room in 0..=MAX_RANGES) {
+    fn a_small_tally_keeps_its_extensions_and_the_newest_of_each_list(tally in any::tally(), room in 0..=MAX_RANGES) {
         let limit = TALLY_HEADER_BYTES + room * 20 + 19;
         prop_assert_eq!(Tally::ranges_that_fit(limit), room);
         // A head of 4 bytes, and zeros up to a multiple of 8.
         let nonce_bytes = if tally.nonces.is_empty() { 0 } else { 8 + tally.nonces.len() * 8 };
         let statement_bytes = if tally.statement.is_empty() { 0 } else { (4 + tally.statement.len()).next_multiple_of(8) };
-        let limit = limit + nonce_bytes + statement_bytes;
+        let origin_bytes = if tally.origin.is_some() { 24 } else { 0 };
+        let hop_bytes = tally.upstream.iter().map(|hop| 10 + hop.station.len() + 9 * hop.lost.nonzero().count());
+        let upstream_bytes = if tally.upstream.is_empty() { 0 } else { (4 + hop_bytes.sum::<usize>()).next_multiple_of(8) };
+        prop_assert_eq!(wire::relayed_bytes(tally.origin, &tally.upstream), origin_bytes + upstream_bytes);
+        let limit = limit + nonce_bytes + statement_bytes + origin_bytes + upstream_bytes;
         let mut buffer = vec![0; limit];
         let size = tally.encode(&mut buffer).unwrap();
         let Ok(Datagram::Tally(read)) = Datagram::decode(&buffer[..size]) else { panic!("a tally") };
         prop_assert_eq!(&read.nonces, &tally.nonces);
         prop_assert_eq!(&read.statement, &tally.statement);
+        prop_assert_eq!((read.origin, &read.upstream), (tally.origin, &tally.upstream));
         prop_assert!(tally.withheld.ends_with(&read.withheld));
         prop_assert!(tally.skipped.ends_with(&read.skipped));
         let (kept, all) = (read.withheld.len() + read.skipped.len(), tally.withheld.len() + tally.skipped.len());

@@ -119,6 +119,7 @@ fn clear(head: &SecuredHead) -> Vec<u8> {
         clock: Clock::System,
         dtype: Dtype::F4,
         element_count: ELEMENTS,
+        origin: None,
         payload: &payload,
     };
     let mut bytes = [0; 512];
@@ -154,6 +155,7 @@ mod tests {
             clock: Clock::System,
             dtype: Dtype::F4,
             element_count: 1,
+            origin: None,
             payload: &[0; 4],
         };
         let mut bytes = [0; 512];
