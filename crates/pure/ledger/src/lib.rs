@@ -10,6 +10,7 @@
 mod account;
 mod apportion;
 mod brackets;
+mod chain;
 mod entry;
 mod gap;
 mod hop;
@@ -21,6 +22,7 @@ mod stage;
 
 pub use account::{Account, AccountState, Imbalance, NetworkRows, ReaderRows};
 pub use brackets::{Brackets, DropUnit, LedgerKey, MAX_TRAIN};
+pub use chain::{HopCounts, HopRows, HopShare, Outcome};
 pub use gap::{Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, Unit, UnsoundGap};
 pub use hop::{Hop, InconsistentRecord};
 pub use notice::{DropNotice, KernelName};

@@ -137,6 +137,11 @@ impl StageCounts {
     /// Number of stages.
     pub const LEN: usize = COUNT;
 
+    /// Returns the place of a stage's count.
+    pub(crate) const fn place(&mut self, stage: Stage) -> &mut u64 {
+        &mut self.0[stage.code() as usize]
+    }
+
     /// Returns the sum over all stages.
     #[must_use]
     pub fn total(&self) -> u64 {
