@@ -242,7 +242,7 @@ fn datagram<'a>(
 fn tally(head: Numbered, last: bool, total: u64, named: (u8, u8), next_ms: u16) -> Tally {
     let range = u64::from(named.0)..u64::from(named.0) + u64::from(named.1) + 1;
     let withheld = Withheld { numbers: range.clone(), stage: Stage::SenderQdisc };
-    let skipped = Skipped { positions: range.clone(), stage: Stage::Source };
+    let skipped = Skipped { positions: range.clone(), stage: Stage::Source, inherited: None };
     let datagrams = DatagramTotals { injected: total, sender_qdisc: total, ..DatagramTotals::default() };
     let samples = SampleTotals { source: total, ..SampleTotals::default() };
     Tally {

@@ -732,7 +732,7 @@ impl Sender {
         if self.skipped.len() == MAX_RANGES {
             self.skipped.remove(0);
         }
-        self.skipped.push(Skipped { positions, stage });
+        self.skipped.push(Skipped { positions, stage, inherited: None });
     }
 
     const fn position(&self, index: u64) -> u64 {
@@ -830,7 +830,7 @@ impl Sender {
     fn statement_room(&self, with_ranges: bool) -> usize {
         let secured = if self.securing.is_some() { secured_bytes(Kind::Tally) } else { 0 };
         let ranges = if with_ranges { self.tallies.untold_ranges() } else { 0 };
-        let relayed = wire::relayed_bytes(None, &[]);
+        let relayed = wire::relayed_bytes(None, &[], &[]);
         Tally::room_for_statement(self.min_buffer_bytes() - secured, relayed, wire::MAX_NONCES, ranges)
     }
 

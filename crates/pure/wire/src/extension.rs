@@ -54,6 +54,8 @@ pub enum ExtensionType {
     Deadline = 9,
     /// Numbers that a reader asks the publisher to repeat: [`Nonce`].
     Nonces = 10,
+    /// Losses before this hop, range by range: [`Inherited`](crate::Inherited).
+    Inherited = 11,
 }
 
 /// The publisher's epoch before this one, as far as its successor remembers it.
@@ -104,7 +106,7 @@ pub(crate) struct Extensions<'a> {
 
 impl ExtensionType {
     /// Every type, in the order of their codes.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Secured,
         Self::Predecessor,
         Self::Addresses,
@@ -115,6 +117,7 @@ impl ExtensionType {
         Self::Clock,
         Self::Deadline,
         Self::Nonces,
+        Self::Inherited,
     ];
 
     /// Returns the type's code on the wire.
@@ -137,6 +140,7 @@ impl ExtensionType {
             Self::Clock => "clock",
             Self::Deadline => "deadline",
             Self::Nonces => "nonces",
+            Self::Inherited => "inherited",
         }
     }
 
@@ -148,7 +152,7 @@ impl ExtensionType {
             Self::Predecessor | Self::Addresses | Self::Deadline => &[Kind::Descriptor],
             Self::Waiting => &[Kind::Report, Kind::Request],
             Self::Origin => &[Kind::Data, Kind::Tally, Kind::Descriptor],
-            Self::Upstream | Self::Proof | Self::Clock => &[Kind::Tally],
+            Self::Upstream | Self::Proof | Self::Clock | Self::Inherited => &[Kind::Tally],
             Self::Nonces => &[Kind::Tally, Kind::Request],
         }
     }

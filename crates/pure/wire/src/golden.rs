@@ -7,15 +7,15 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-use ledger::{AccountState, NetworkRows, ReaderRows, Stage, StageCounts};
+use ledger::{AccountState, NetworkRows, Outcome, ReaderRows, Stage, StageCounts};
 use sample::{Channel, Dtype, Schema, StreamName};
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 
 use crate::layout;
 use crate::{
     Announcement, Clock, Data, Datagram, DatagramTotals, Deadline, Description, DescriptorExtensions,
-    DescriptorParts, ExtensionType, Kind, Nonce, Numbered, Origin, Predecessor, Reason, Report, Request,
-    SampleTotals, Skipped, Tally, Totals, UpstreamHop, Waiting, Wanted, Withheld, stream_id,
+    DescriptorParts, ExtensionType, Inherited, Kind, Nonce, Numbered, Origin, Predecessor, Reason, Report,
+    Request, SampleTotals, Skipped, Tally, Totals, UpstreamHop, Waiting, Wanted, Withheld, stream_id,
 };
 
 macro_rules! golden {
@@ -71,8 +71,15 @@ golden! {
         Datagram::Tally(Tally { origin: Some(origin()), ..tally() });
     a_tally_with_hops_before_it_keeps_its_bytes: "stream-tally-upstream.hex" =
         Datagram::Tally(Tally { origin: Some(origin()), upstream: upstream(), ..tally() });
+    a_tally_with_inherited_ranges_keeps_its_bytes: "stream-tally-inherited.hex" =
+        Datagram::Tally(Tally { origin: Some(origin()), skipped: inherited(), ..tally() });
     a_tally_with_all_extensions_keeps_its_bytes: "stream-tally-relayed.hex" =
-        Datagram::Tally(Tally { origin: Some(origin()), upstream: upstream(), ..extended_tally() });
+        Datagram::Tally(Tally {
+            origin: Some(origin()),
+            upstream: upstream(),
+            skipped: inherited(),
+            ..extended_tally()
+        });
     a_tally_with_statement_and_nonces_keeps_its_bytes: "stream-tally-extended.hex" =
         Datagram::Tally(extended_tally());
 }
@@ -317,7 +324,7 @@ fn tally() -> Tally {
             Withheld { numbers: 990..999, stage: Stage::Injected },
             Withheld { numbers: 999..1_000, stage: Stage::SenderSocket },
         ],
-        skipped: vec![Skipped { positions: 71_000..71_120, stage: Stage::Source }],
+        skipped: vec![Skipped { positions: 71_000..71_120, stage: Stage::Source, inherited: None }],
         nonces: Vec::new(),
         statement: Vec::new(),
         origin: None,
@@ -341,6 +348,17 @@ fn upstream() -> Vec<UpstreamHop> {
     vec![
         UpstreamHop { station: "daq-3".to_owned(), lost: bus, unexplained: 2 },
         UpstreamHop { station: "gate-north".to_owned(), lost: between, unexplained: 0 },
+    ]
+}
+
+fn inherited() -> Vec<Skipped> {
+    let skipped = |positions, inherited| Skipped { positions, stage: Stage::Source, inherited };
+    let on = |hop, outcome| Some(Inherited { hop, outcome });
+    vec![
+        skipped(71_000..71_120, None),
+        skipped(71_200..71_240, on(0, Outcome::Lost(Stage::ReaderLag))),
+        skipped(71_300..71_301, on(1, Outcome::Unsettled)),
+        skipped(71_400..71_402, on(1, Outcome::Unexplained)),
     ]
 }
 

@@ -339,6 +339,16 @@ layout! {
 }
 
 layout! {
+    /// Record of the value of `inherited`: the outcome of a skipped range on an earlier hop.
+    Inherited {
+        /// The hop, 255 if the range was skipped by this publisher.
+        hop: u8,
+        /// Code of its stage; 254: unsettled, 255: unexplained.
+        outcome: u8,
+    }
+}
+
+layout! {
     /// The value of `deadline`.
     Deadline {
         /// Age from which a sample is useless, not 0.
@@ -429,7 +439,7 @@ macro_rules! headers {
 
 headers! {
     Data: group.common, [Origin];
-    Tally: group.common, [Origin, Upstream, Proof, Nonces];
+    Tally: group.common, [Origin, Upstream, Proof, Nonces, Inherited];
     Descriptor: group.common, [Predecessor, Addresses, Origin, Deadline];
     Report: common, [Waiting];
     Announcement: common, [];

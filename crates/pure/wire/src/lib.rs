@@ -52,7 +52,10 @@ pub use page::{
     Extremes, GapCause, PageFrameError, PageGap, PagePoint, TraceFrame, TraceShape, TraceState, ViewFrame,
 };
 pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
-pub use relayed::{Deadline, MAX_HOPS, MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin, UpstreamHop, relayed_bytes};
+pub use relayed::{
+    Deadline, Inherited, MAX_HOPS, MAX_INHERITED, MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin, UpstreamHop,
+    relayed_bytes,
+};
 pub use report::{MAX_READER_NAME_BYTES, Report};
 pub use request::{Request, Wanted};
 pub use secured::{SECURED_DATA_BYTES, SecuredDataHeader, SecuredHead, secured_bytes};

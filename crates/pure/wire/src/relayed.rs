@@ -9,7 +9,7 @@
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-use ledger::StageCounts;
+use ledger::{Outcome, Stage, StageCounts};
 use units::Epoch;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -18,15 +18,17 @@ use crate::header::Numbered;
 use crate::layout::{self, StageRecord};
 use crate::malformed::Reason;
 use crate::text::{self, MAX_STATION_BYTES};
-use crate::{Tally, report, tally};
+use crate::{Skipped, Tally, report, tally};
 
 /// Maximum number of hops before the one on which a datagram is sent: two for each of four relays. It bounds the list of
 /// stations in tallies.
 pub const MAX_HOPS: usize = 8;
+/// Maximum number of skipped ranges, the newest, whose outcome on an earlier hop is told in one tally.
+pub const MAX_INHERITED: usize = 16;
 /// Bytes by which a data datagram of a relayed stream is longer than that of its publisher: extension `origin`.
 pub const ORIGIN_BYTES: usize = extension::padded_bytes(layout::Origin::SIZE_BYTES);
-/// Maximum size of the hops in a tally: they share the header with its origin, all nonces and the extension that
-/// secures the tally. Units: bytes.
+/// Maximum size of the hops in a tally: they share the header with its origin, all nonces, the outcomes of inherited
+/// ranges and the extension that secures the tally. Units: bytes.
 pub const MAX_UPSTREAM_BYTES: usize = Tally::room_for_upstream(crate::MAX_HEADER_BYTES);
 
 // With the longest names of all its stations, the list still has room for stages.
@@ -53,6 +55,15 @@ pub struct UpstreamHop {
     pub unexplained: u64,
 }
 
+/// Outcome on an earlier hop of elements that were never offered on this one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Inherited {
+    /// The hop, below that of the origin.
+    pub hop: u8,
+    /// Their outcome on it.
+    pub outcome: Outcome,
+}
+
 /// Time for which a stream's samples are of use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deadline {
@@ -62,20 +73,25 @@ pub struct Deadline {
     pub priority: u8,
 }
 
-/// Returns the size of the extensions by which a tally with this origin and upstream is longer than that of the
-/// stream's publisher. Units: bytes.
+/// Returns the size of the extensions by which a tally with this origin, upstream and these ranges is longer than that
+/// of the stream's publisher. Units: bytes.
 #[must_use]
-pub fn relayed_bytes(origin: Option<Origin>, upstream: &[UpstreamHop]) -> usize {
+pub fn relayed_bytes(origin: Option<Origin>, upstream: &[UpstreamHop], skipped: &[Skipped]) -> usize {
     let upstream_bytes = match upstream {
         [] => 0,
         hops => extension::padded_bytes(UpstreamHop::list_bytes(hops)),
     };
-    origin_bytes(origin) + upstream_bytes
+    origin_bytes(origin) + upstream_bytes + Inherited::room_bytes(skipped)
 }
 
 /// Returns the size of extension `origin` in a header. Units: bytes.
 pub(crate) const fn origin_bytes(origin: Option<Origin>) -> usize {
     if origin.is_some() { ORIGIN_BYTES } else { 0 }
+}
+
+/// Returns the size of this many outcomes of inherited ranges in a header. Units: bytes.
+pub(crate) const fn inherited_bytes(ranges: usize) -> usize {
+    extension::padded_bytes(ranges * layout::Inherited::SIZE_BYTES)
 }
 
 impl Origin {
@@ -206,6 +222,83 @@ impl UpstreamHop {
     }
 }
 
+impl Inherited {
+    /// Hop of a range that this publisher skipped itself.
+    const NO_HOP: u8 = u8::MAX;
+    const UNSETTLED: u8 = 254;
+    const UNEXPLAINED: u8 = 255;
+    const NONE: layout::Inherited = layout::Inherited { hop: Self::NO_HOP, outcome: 0 };
+
+    /// Returns the newest ranges of a list, whose outcomes are told; none if there is none to be told.
+    fn told(skipped: &[Skipped]) -> &[Skipped] {
+        let newest = &skipped[skipped.len().saturating_sub(MAX_INHERITED)..];
+        if newest.iter().any(|range| range.inherited.is_some()) { newest } else { &[] }
+    }
+
+    /// Returns the room for the outcomes of these ranges in a header. Units: bytes.
+    pub(crate) fn room_bytes(skipped: &[Skipped]) -> usize {
+        if skipped.iter().any(|range| range.inherited.is_some()) {
+            inherited_bytes(skipped.len().min(MAX_INHERITED))
+        } else {
+            0
+        }
+    }
+
+    /// Returns the wire encoding of the outcomes of these ranges, as far as they are told; empty without any.
+    pub(crate) fn list_value(skipped: &[Skipped]) -> Vec<u8> {
+        let mut value = Vec::with_capacity(MAX_INHERITED * layout::Inherited::SIZE_BYTES);
+        for range in Self::told(skipped) {
+            value.extend_from_slice(range.inherited.map_or(Self::NONE, Self::record).as_bytes());
+        }
+        value
+    }
+
+    fn record(self) -> layout::Inherited {
+        let outcome = match self.outcome {
+            Outcome::Lost(stage) => stage.code(),
+            Outcome::Unsettled => Self::UNSETTLED,
+            Outcome::Unexplained => Self::UNEXPLAINED,
+        };
+        layout::Inherited { hop: self.hop, outcome }
+    }
+
+    /// Reads the outcomes of the newest of these ranges.
+    pub(crate) fn read_list(value: &[u8], skipped: &mut [Skipped]) -> Result<(), Reason> {
+        let refused = Reason::Field("inherited");
+        let records = <[layout::Inherited]>::ref_from_bytes(value).map_err(|_| refused)?;
+        let earlier = skipped.len().checked_sub(records.len()).ok_or(refused)?;
+        if records.is_empty() || records.len() > MAX_INHERITED {
+            return Err(refused);
+        }
+        for (range, record) in skipped[earlier..].iter_mut().zip(records) {
+            range.inherited = Self::read(record)?;
+        }
+        if Self::told(skipped).is_empty() { Err(refused) } else { Ok(()) }
+    }
+
+    fn read(record: &layout::Inherited) -> Result<Option<Self>, Reason> {
+        let refused = Reason::Field("inherited");
+        let outcome = match record.outcome {
+            _ if record.hop == Self::NO_HOP => {
+                return if record.outcome == 0 { Ok(None) } else { Err(refused) };
+            }
+            Self::UNSETTLED => Outcome::Unsettled,
+            Self::UNEXPLAINED => Outcome::Unexplained,
+            code => Outcome::Lost(Stage::from_code(code).ok_or(refused)?),
+        };
+        Ok(Some(Self { hop: record.hop, outcome }))
+    }
+
+    /// Checks that only what was lost before the origin's hop is inherited.
+    pub(crate) fn check_list(skipped: &[Skipped], origin: Option<Origin>) -> Result<(), Reason> {
+        let before = origin.map_or(0, |origin| origin.hop.get());
+        let is_sound = |range: &Skipped| {
+            range.inherited.is_none_or(|it| it.hop < before && range.stage == Stage::Source)
+        };
+        if skipped.iter().all(is_sound) { Ok(()) } else { Err(Reason::Field("inherited")) }
+    }
+}
+
 impl Deadline {
     pub(crate) fn value(self) -> layout::Deadline {
         layout::Deadline {
@@ -283,9 +376,9 @@ mod tests {
         let origin = Origin { epoch: Epoch { start_ns: 1, incarnation: 2 }, hop: NonZeroU8::new(8).unwrap() };
         assert_eq!(UpstreamHop::check_list(&hops, Some(origin)), Ok(()));
         assert!(
-            relayed_bytes(Some(origin), &hops)
+            relayed_bytes(Some(origin), &hops, &[])
                 <= ORIGIN_BYTES + MAX_UPSTREAM_BYTES + ExtensionHead::SIZE_BYTES
         );
-        assert_eq!(relayed_bytes(None, &[]), 0);
+        assert_eq!(relayed_bytes(None, &[], &[]), 0);
     }
 }

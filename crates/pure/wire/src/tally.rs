@@ -14,7 +14,10 @@ use crate::extension::{self, ExtensionType, MAX_NONCES, Nonce};
 use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout::{self, RangeRecord};
 use crate::malformed::{BufferTooSmall, Reason};
-use crate::relayed::{MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin, UpstreamHop, relayed_bytes};
+use crate::relayed::{
+    Inherited, MAX_INHERITED, MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin, UpstreamHop, inherited_bytes,
+    relayed_bytes,
+};
 use crate::secured::secured_bytes;
 
 /// Maximum number of ranges in one tally, withheld and skipped together: with them a tally still fits into the
@@ -33,12 +36,13 @@ pub const MAX_TALLY_STATEMENT_BYTES: usize =
 const MAX_PLAIN_HEADER_BYTES: usize =
     header::MAX_HEADER_BYTES - (secured_bytes(Kind::Tally) - keys::TAG_BYTES);
 
-// The hops of the longest chain, the origin and all nonces fit into one header, beside the extension that secures it.
+// The hops of the longest chain, the outcomes before them, the origin and all nonces fit into one header, beside the extension that secures it.
 const _: () = assert!(
     TALLY_HEADER_BYTES
         + ORIGIN_BYTES
         + extension::padded_bytes(MAX_UPSTREAM_BYTES)
         + nonces_bytes(MAX_NONCES)
+        + inherited_bytes(MAX_INHERITED)
         <= MAX_PLAIN_HEADER_BYTES
 );
 
@@ -140,6 +144,9 @@ pub struct Skipped {
     pub positions: Range<u64>,
     /// `Source`, `PublisherQueue` or `PublisherPaused`.
     pub stage: Stage,
+    /// Outcome on an earlier hop, only of stage `Source` in a relayed stream, and only of the newest
+    /// [`MAX_INHERITED`] ranges of a tally; `None`: not told.
+    pub inherited: Option<Inherited>,
 }
 
 impl Totals {
@@ -189,7 +196,7 @@ impl Tally {
         if fit < MAX_RANGES { fit } else { MAX_RANGES }
     }
 
-    /// Returns the room for a statement in a tally of at most `datagram_bytes` beside origin and upstream of
+    /// Returns the room for a statement in a tally of at most `datagram_bytes` beside other extensions of
     /// [`relayed_bytes`], and this many nonces and ranges.
     #[must_use]
     pub const fn room_for_statement(
@@ -205,11 +212,12 @@ impl Tally {
         if room < MAX_TALLY_STATEMENT_BYTES { room } else { MAX_TALLY_STATEMENT_BYTES }
     }
 
-    /// Returns the room for the hops in a tally of at most `datagram_bytes`, beside its origin and all nonces, without
-    /// ranges or a statement.
+    /// Returns the room for the hops in a tally of at most `datagram_bytes`, beside its origin, all nonces and the
+    /// outcomes of inherited ranges, without ranges or a statement.
     #[must_use]
     pub const fn room_for_upstream(datagram_bytes: usize) -> usize {
-        let others = TALLY_HEADER_BYTES + ORIGIN_BYTES + nonces_bytes(MAX_NONCES);
+        let others =
+            TALLY_HEADER_BYTES + ORIGIN_BYTES + nonces_bytes(MAX_NONCES) + inherited_bytes(MAX_INHERITED);
         let in_header = datagram_bytes < MAX_PLAIN_HEADER_BYTES;
         let limit = if in_header { datagram_bytes } else { MAX_PLAIN_HEADER_BYTES };
         value_bytes(limit.saturating_sub(others))
@@ -227,13 +235,15 @@ impl Tally {
     /// In debug builds, if [`crate::Datagram::decode`] would refuse the ranges or extensions.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(self.check(), Ok(()), "ranges that their own readers would refuse: {self:?}");
-        let extension_bytes = self.extension_bytes();
+        let most_bytes = self.extension_bytes();
+        let (withheld, skipped) = self.newest(Self::ranges_that_fit(out.len().saturating_sub(most_bytes)));
+        let inherited = Inherited::list_value(skipped);
+        let extension_bytes = most_bytes - Inherited::room_bytes(&self.skipped)
+            + extension::size_bytes(extension::listed(&inherited));
         let header_bytes = TALLY_HEADER_BYTES + extension_bytes;
-        let (withheld, skipped) =
-            self.newest(Self::ranges_that_fit(out.len().saturating_sub(extension_bytes)));
         let payload_bytes = (withheld.len() + skipped.len()) * RangeRecord::SIZE_BYTES;
         let out = header::place(out, header_bytes + payload_bytes)?;
-        self.put_extensions(&mut out[TALLY_HEADER_BYTES..header_bytes]);
+        self.put_extensions(&inherited, &mut out[TALLY_HEADER_BYTES..header_bytes]);
         let withheld_records = withheld.iter().map(|range| RangeRecord::new(&range.numbers, range.stage));
         let skipped_records = skipped.iter().map(|range| RangeRecord::new(&range.positions, range.stage));
         let places = out[header_bytes..].chunks_exact_mut(RangeRecord::SIZE_BYTES);
@@ -248,13 +258,14 @@ impl Tally {
         Ok(out.len())
     }
 
+    /// Returns the size of the extensions if no range is omitted.
     fn extension_bytes(&self) -> usize {
-        relayed_bytes(self.origin, &self.upstream)
+        relayed_bytes(self.origin, &self.upstream, &self.skipped)
             + extension::size_bytes(extension::listed(&self.statement))
             + extension::size_bytes(extension::listed(&self.nonces))
     }
 
-    fn put_extensions(&self, place: &mut [u8]) {
+    fn put_extensions(&self, inherited: &[u8], place: &mut [u8]) {
         let origin = self.origin.map(Origin::value);
         let upstream = UpstreamHop::list_value(&self.upstream);
         let taken = extension::put(place, ExtensionType::Origin, origin.as_ref());
@@ -262,7 +273,9 @@ impl Tally {
         let taken = extension::put(place, ExtensionType::Upstream, extension::listed(&upstream));
         let place = &mut place[taken..];
         let taken = extension::put(place, ExtensionType::Proof, extension::listed(&self.statement));
-        extension::put(&mut place[taken..], ExtensionType::Nonces, extension::listed(&self.nonces));
+        let place = &mut place[taken..];
+        let taken = extension::put(place, ExtensionType::Nonces, extension::listed(&self.nonces));
+        extension::put(&mut place[taken..], ExtensionType::Inherited, extension::listed(inherited));
     }
 
     pub(crate) fn read(sealed: &Sealed<'_>) -> Result<Self, Reason> {
@@ -283,6 +296,10 @@ impl Tally {
         let (withheld, skipped) = records.split_at(withheld_count);
         let nonces = extensions.value(ExtensionType::Nonces).map(|value| Nonce::read_list(value, MAX_NONCES));
         let upstream = extensions.value(ExtensionType::Upstream).map(UpstreamHop::read_list);
+        let mut skipped = skipped.iter().map(Skipped::read).collect::<Result<Vec<_>, _>>()?;
+        if let Some(value) = extensions.value(ExtensionType::Inherited) {
+            Inherited::read_list(value, &mut skipped)?;
+        }
         let tally = Self {
             head: sealed.numbered()?,
             last: flag(header.last, "last")?,
@@ -293,7 +310,7 @@ impl Tally {
             report_interval: Duration::from_nanos(header.report_interval_ns.get()),
             totals: Totals::read(header),
             withheld: withheld.iter().map(Withheld::read).collect::<Result<_, _>>()?,
-            skipped: skipped.iter().map(Skipped::read).collect::<Result<_, _>>()?,
+            skipped,
             nonces: nonces.transpose()?.unwrap_or_default().to_vec(),
             statement: extensions.value(ExtensionType::Proof).unwrap_or_default().to_vec(),
             origin: Origin::among(&extensions)?,
@@ -357,6 +374,7 @@ impl Tally {
         }
         self.origin.map_or(Ok(()), |origin| origin.check(&self.head))?;
         UpstreamHop::check_list(&self.upstream, self.origin)?;
+        Inherited::check_list(&self.skipped, self.origin)?;
         if self.nonces.len() > MAX_NONCES {
             return Err(Reason::Field("nonces"));
         }
@@ -398,7 +416,7 @@ impl Withheld {
 
 impl Skipped {
     fn read(record: &RangeRecord) -> Result<Self, Reason> {
-        record.read().map(|(positions, stage)| Self { positions, stage })
+        record.read().map(|(positions, stage)| Self { positions, stage, inherited: None })
     }
 }
 

@@ -446,7 +446,8 @@ fn forged_totals_claim_no_more_than_is_missing() {
                 ..SampleTotals::default()
             };
             tally.withheld = vec![Withheld { numbers: 0..number + 9, stage: Stage::SenderIp }; 16];
-            tally.skipped = vec![Skipped { positions: 0..10 * number + 1, stage: Stage::Source }; 16];
+            tally.skipped =
+                vec![Skipped { positions: 0..10 * number + 1, stage: Stage::Source, inherited: None }; 16];
         });
         victim.pass(MILLISECOND * 500);
     }
@@ -726,7 +727,7 @@ proptest! {
                             tally.withheld = vec![Withheld { numbers: named.clone(), stage: Stage::SenderQdisc }];
                         }
                         if named.end <= index {
-                            tally.skipped = vec![Skipped { positions: named, stage: Stage::PublisherQueue }];
+                            tally.skipped = vec![Skipped { positions: named, stage: Stage::PublisherQueue, inherited: None }];
                         }
                     });
                 }

@@ -89,7 +89,7 @@ fn leaving_with_a_loss_and_a_drop_reporter() -> Victim {
 
 /// The publisher withheld nothing; the samples before the scene were missing in its source.
 fn withheld_nothing(tally: &mut Tally) {
-    tally.skipped = vec![Skipped { positions: 0..10, stage: Stage::Source }];
+    tally.skipped = vec![Skipped { positions: 0..10, stage: Stage::Source, inherited: None }];
 }
 
 /// The kernel was seen to free these numbers.

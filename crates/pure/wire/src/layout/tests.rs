@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Announcement, Common, CountedSecured, Data, Deadline, Descriptor, ExtensionHead, Group, Header, Origin,
-    Predecessor, RangeRecord, Report, Request, SaltedSecured, Secured, StageRecord, Tally, UpstreamHop,
-    Waiting,
+    Announcement, Common, CountedSecured, Data, Deadline, Descriptor, ExtensionHead, Group, Header,
+    Inherited, Origin, Predecessor, RangeRecord, Report, Request, SaltedSecured, Secured, StageRecord, Tally,
+    UpstreamHop, Waiting,
 };
 use crate::cbor::key;
 use crate::{ExtensionType, Kind};
@@ -71,6 +71,7 @@ fn every_field_lies_where_the_page_draws_it() {
         ("Origin, type 5", Origin::FIELDS),
         ("Upstream, type 6", UpstreamHop::FIELDS),
         ("Deadline, type 9", Deadline::FIELDS),
+        ("Inherited, type 11", Inherited::FIELDS),
     ]
     .into_iter()
     .map(|(heading, fields)| {
@@ -210,6 +211,7 @@ fn the_page_names_every_limit() {
         ("MAX_RANGES", crate::MAX_RANGES),
         ("MAX_ADDRESSES", crate::MAX_ADDRESSES),
         ("MAX_HOPS", crate::MAX_HOPS),
+        ("MAX_INHERITED", crate::MAX_INHERITED),
         ("MAX_UPSTREAM_BYTES", crate::MAX_UPSTREAM_BYTES),
         ("MIN_DESCRIPTOR_PART_BYTES", crate::MIN_DESCRIPTOR_PART_BYTES),
         ("MAX_DESCRIPTION_BYTES", crate::MAX_DESCRIPTION_BYTES),

@@ -4,16 +4,16 @@ use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-use ledger::{AccountState, NetworkRows, ReaderRows, Stage, StageCounts};
+use ledger::{AccountState, NetworkRows, Outcome, ReaderRows, Stage, StageCounts};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema, UnknownEntries};
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
     Announcement, Clock, Data, Datagram, DatagramTotals, Deadline, Description, DescriptorExtensions,
-    DescriptorParts, Fit, MAX_HEADER_BYTES, MAX_HOPS, MAX_NONCES, MAX_TALLY_STATEMENT_BYTES, Nonce, Numbered,
-    Origin, Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, UpstreamHop, Waiting, Wanted,
-    Withheld, max_elements, stream_id,
+    DescriptorParts, Fit, Inherited, MAX_HEADER_BYTES, MAX_HOPS, MAX_NONCES, MAX_TALLY_STATEMENT_BYTES,
+    Nonce, Numbered, Origin, Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, UpstreamHop,
+    Waiting, Wanted, Withheld, max_elements, stream_id,
 };
 
 /// Room in the header of a tally for extensions of later versions.
@@ -174,6 +174,12 @@ prop_compose! {
     }
 }
 
+/// An outcome of any stage, or none.
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let lost = prop::sample::select(&Stage::ALL[..]).prop_map(Outcome::Lost);
+    prop_oneof![lost, Just(Outcome::Unexplained), Just(Outcome::Unsettled)]
+}
+
 /// The waiting state of a reader, or none.
 fn waiting() -> impl Strategy<Value = Option<Waiting>> {
     any::<Option<(i64, bool, Option<u64>)>>().prop_map(|waiting| {
@@ -223,6 +229,8 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
         let skipped = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
         let withheld = ranges(head.number, Box::leak(Box::new(withheld)));
         let skipped = ranges(head.position(), Box::leak(Box::new(skipped)));
+        let skipped = (skipped, vec((0..8_u8, outcome()), 16))
+            .prop_map(|(ranges, outcomes)| ranges.into_iter().zip(outcomes).collect::<Vec<_>>());
         let scalars = (
             any::<[bool; 3]>(),
             any::<u64>(),
@@ -248,7 +256,14 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
             upstream.truncate(origin.filter(|_| is_told).map_or(0, |origin| usize::from(origin.hop.get())));
             let limit = MAX_HEADER_BYTES - UNKNOWN_BYTES;
             assert!(UpstreamHop::fold(&mut upstream, Tally::room_for_upstream(limit)), "short names");
-            let relayed_bytes = wire::relayed_bytes(origin, &upstream);
+            let skipped = skipped.into_iter().map(|((positions, stage), (hop, outcome))| {
+                let before = origin.map_or(0, |origin| origin.hop.get());
+                let is_told = is_told && stage == Stage::Source && hop < before;
+                let inherited = is_told.then_some(Inherited { hop, outcome });
+                Skipped { positions, stage, inherited }
+            });
+            let skipped: Vec<_> = skipped.collect();
+            let relayed_bytes = wire::relayed_bytes(origin, &upstream, &skipped);
             statement.truncate(Tally::room_for_statement(limit, relayed_bytes, nonces.len(), 0));
             Tally {
                 head,
@@ -260,7 +275,7 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
                 report_interval: Duration::from_nanos(report_interval),
                 totals,
                 withheld: withheld.into_iter().map(|(numbers, stage)| Withheld { numbers, stage }).collect(),
-                skipped: skipped.into_iter().map(|(positions, stage)| Skipped { positions, stage }).collect(),
+                skipped,
                 nonces: nonces.into_iter().map(Nonce::new).collect(),
                 statement,
                 origin,

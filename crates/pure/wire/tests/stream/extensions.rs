@@ -4,14 +4,14 @@ use core::net::IpAddr;
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-use ledger::{Stage, StageCounts};
+use ledger::{Outcome, Stage, StageCounts};
 use proptest::prelude::*;
 use units::{Epoch, ReaderId, StreamId, WallTime};
 use wire::{
-    Data, Datagram, Deadline, DescriptorExtensions, DescriptorParts, ExtensionType, MAX_ADDRESSES,
+    Data, Datagram, Deadline, DescriptorExtensions, DescriptorParts, ExtensionType, Inherited, MAX_ADDRESSES,
     MAX_HEADER_BYTES, MAX_STATION_BYTES, MAX_TALLY_STATEMENT_BYTES, MAX_UPSTREAM_BYTES, Malformed, Nonce,
-    Numbered, ORIGIN_BYTES, Origin, Predecessor, Reason, Request, Tally, Totals, UpstreamHop, Waiting,
-    Wanted,
+    Numbered, ORIGIN_BYTES, Origin, Predecessor, Reason, Request, Skipped, Tally, Totals, UpstreamHop,
+    Waiting, Wanted,
 };
 
 use crate::any;
@@ -291,10 +291,10 @@ fn the_longest_list_of_hops_is_the_limit() {
         is_read(&with(&encoded(&Datagram::Tally(tally())), &listed(&items)))
     };
     let mut hops = vec![hop(MAX_STATION_BYTES, 0); 7];
-    hops.push(hop(63 - 4, 8));
+    hops.push(hop(63 - 8, 4));
     assert_eq!(upstream_of(&hops).len(), MAX_UPSTREAM_BYTES);
     assert_eq!(of(&hops), Ok(()));
-    hops[7] = hop(63 - 3, 8);
+    hops[7] = hop(63 - 7, 4);
     assert_eq!(of(&hops), Err(Reason::Field("upstream")), "a byte beyond the limit");
     hops[7] = hop(64, 0);
     assert_eq!(of(&hops), Err(Reason::Field("upstream")), "a name beyond its limit");
@@ -308,7 +308,7 @@ fn the_extensions_of_a_tally_leave_room_for_the_one_that_secures_it() {
     // 1,024 less 16 of `secured`, the tally's 192, the origin's 24, the upstream's 56 and 136 of sixteen nonces.
     let room = Tally::room_for_statement(
         MAX_HEADER_BYTES,
-        wire::relayed_bytes(Some(ORIGIN), &hops()),
+        wire::relayed_bytes(Some(ORIGIN), &hops(), &[]),
         wire::MAX_NONCES,
         0,
     );
@@ -330,9 +330,79 @@ fn the_extensions_of_a_tally_leave_room_for_the_one_that_secures_it() {
     assert_eq!(encoded(&Datagram::Tally(longest)).len(), MAX_HEADER_BYTES - 16);
     let alone = Tally::room_for_statement(MAX_HEADER_BYTES, 0, wire::MAX_NONCES, 0);
     assert_eq!(alone, MAX_TALLY_STATEMENT_BYTES);
-    // 548 less 352, in units of 8, and the head.
-    assert_eq!(Tally::room_for_upstream(548), 192 - 4);
+    // 548 less 392, in units of 8, and the head.
+    assert_eq!(Tally::room_for_upstream(548), 152 - 4);
     assert_eq!((Tally::room_for_upstream(0), Tally::room_for_upstream(9_000)), (0, MAX_UPSTREAM_BYTES));
+}
+
+#[test]
+fn outcomes_of_inherited_ranges_belong_to_the_newest_ranges_of_the_list() {
+    let range =
+        |start: u64, inherited| Skipped { positions: start..start + 5, stage: Stage::Source, inherited };
+    let on = |hop, outcome| Some(Inherited { hop, outcome });
+    let skipped = vec![
+        range(0, None),
+        range(5, on(0, Outcome::Lost(Stage::Network))),
+        range(10, None),
+        range(15, on(1, Outcome::Unsettled)),
+        range(20, on(1, Outcome::Unexplained)),
+    ];
+    let plain = |skipped: &[Skipped]| {
+        let skipped = skipped.iter().map(|it| Skipped { inherited: None, ..it.clone() }).collect();
+        encoded(&Datagram::Tally(Tally { head: far(), skipped, ..tally() }))
+    };
+    let network = Stage::Network.code();
+    let value = vec![0, network, 255, 0, 1, 254, 1, 255];
+    let newest = with(&plain(&skipped), &listed(&[(5, 0, origin_of(&ORIGIN)), (11, 0, value.clone())]));
+    let told = Tally { head: far(), origin: Some(ORIGIN), skipped: skipped.clone(), ..tally() };
+    assert_eq!(Datagram::decode(&newest), Ok(Datagram::Tally(told.clone())));
+    let all = [&[255, 0], &value[..]].concat();
+    let all = with(&plain(&skipped), &listed(&[(5, 0, origin_of(&ORIGIN)), (11, 0, all)]));
+    assert_eq!(encoded(&Datagram::Tally(told)), all);
+
+    let read = |value: Vec<u8>| {
+        is_read(&with(&plain(&skipped), &listed(&[(5, 0, origin_of(&ORIGIN)), (11, 0, value)])))
+    };
+    let refused = Err(Reason::Field("inherited"));
+    assert_eq!(read(value.clone()), Ok(()));
+    assert_eq!(read(vec![]), refused, "no outcome");
+    assert_eq!(read(value[..7].to_vec()), refused, "half a record");
+    assert_eq!(read(vec![255, 0, 255, 0]), refused, "nothing told");
+    assert_eq!(read([0, network].repeat(5)), Ok(()));
+    assert_eq!(read([0, network].repeat(6)), refused, "more outcomes than ranges");
+    assert_eq!(read(vec![2, network]), refused, "of the tally's own hop");
+    assert_eq!(read(vec![1, 25]), refused, "a stage that does not exist");
+    assert_eq!(read([&[0, network][..], &[255, 1]].concat()), refused, "an outcome without a hop");
+    let clear = with(&plain(&skipped), &listed(&[(11, 0, value)]));
+    assert_eq!(is_read(&clear), refused, "without an origin");
+    let mut paused = skipped;
+    paused[4].stage = Stage::PublisherPaused;
+    let bytes = with(&plain(&paused), &listed(&[(5, 0, origin_of(&ORIGIN)), (11, 0, vec![0, network])]));
+    assert_eq!(is_read(&bytes), refused, "skipped by this publisher");
+}
+
+#[test]
+fn sixteen_outcomes_of_inherited_ranges_are_the_limit() {
+    let inherited = Some(Inherited { hop: 0, outcome: Outcome::Unexplained });
+    let range = |start: u64| Skipped { positions: start..start + 1, stage: Stage::Source, inherited };
+    let skipped: Vec<_> = (0..17).map(range).collect();
+    let tally = Tally { head: far(), origin: Some(ORIGIN), skipped: skipped.clone(), ..tally() };
+    let bytes = encoded(&Datagram::Tally(tally.clone()));
+    let Ok(Datagram::Tally(read)) = Datagram::decode(&bytes) else { panic!("a tally") };
+    assert_eq!(read.skipped[0], Skipped { inherited: None, ..skipped[0].clone() }, "the oldest is not told");
+    assert_eq!(read.skipped[1..], skipped[1..]);
+    let plain = skipped.iter().map(|it| Skipped { inherited: None, ..it.clone() }).collect();
+    let plain = encoded(&Datagram::Tally(Tally { origin: None, skipped: plain, ..tally }));
+    let of = |count: usize| {
+        is_read(&with(&plain, &listed(&[(5, 0, origin_of(&ORIGIN)), (11, 0, [0, 255].repeat(count))])))
+    };
+    assert_eq!(of(16), Ok(()));
+    assert_eq!(of(17), Err(Reason::Field("inherited")));
+}
+
+/// A head far enough in its epoch for ranges.
+fn far() -> Numbered {
+    Numbered { first_index: 1_000, ..head() }
 }
 
 #[test]

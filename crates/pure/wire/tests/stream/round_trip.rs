@@ -62,8 +62,10 @@ proptest! {
         let origin_bytes = if tally.origin.is_some() { 24 } else { 0 };
         let hop_bytes = tally.upstream.iter().map(|hop| 10 + hop.station.len() + 9 * hop.lost.nonzero().count());
         let upstream_bytes = if tally.upstream.is_empty() { 0 } else { (4 + hop_bytes.sum::<usize>()).next_multiple_of(8) };
-        prop_assert_eq!(wire::relayed_bytes(tally.origin, &tally.upstream), origin_bytes + upstream_bytes);
-        let limit = limit + nonce_bytes + statement_bytes + origin_bytes + upstream_bytes;
+        prop_assert_eq!(wire::relayed_bytes(tally.origin, &tally.upstream, &[]), origin_bytes + upstream_bytes);
+        let is_inherited = tally.skipped.iter().any(|range| range.inherited.is_some());
+        let inherited_bytes = if is_inherited { (4 + 2 * tally.skipped.len()).next_multiple_of(8) } else { 0 };
+        let limit = limit + nonce_bytes + statement_bytes + origin_bytes + upstream_bytes + inherited_bytes;
         let mut buffer = vec![0; limit];
         let size = tally.encode(&mut buffer).unwrap();
         let Ok(Datagram::Tally(read)) = Datagram::decode(&buffer[..size]) else { panic!("a tally") };
