@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{Archive, ClosedSegment, Options, Piece, Recorder, RunName, Store, compact};
-use ledger::{Gap, GapKind, Stage, StageCounts};
+use ledger::{Gap, GapKind, HopCounts, Stage, StageCounts};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use tallycast::{Event, StreamGap, StreamInfo};
 use units::{Epoch, Instant, RangeSet, SampleRate, StreamId, WallTime};
@@ -128,6 +128,7 @@ fn gap() -> StreamGap {
         lost: StageCounts::of(Stage::Injected, positions.end - positions.start),
         positions,
         numbers: 4..5,
+        inherited: HopCounts::default(),
         unexplained: 0,
         unsettled: 0,
         apportioned: false,

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use archive::{FileStore, Options, Recorder, RunName, Store, compact_run};
 use ledger::{
-    Account, AccountState, Evidence, EvidenceSource, Gap, GapKind, ReaderRows, Stage, StageCounts, Unit,
+    Account, AccountState, Evidence, EvidenceSource, Gap, GapKind, HopCounts, ReaderRows, Stage, StageCounts,
+    Unit,
 };
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use tallycast::{Event, Reach, StreamAccount, StreamGap, StreamInfo};
@@ -124,6 +125,7 @@ fn gap(name: &Arc<StreamName>, schema: &Arc<Schema>) -> StreamGap {
         positions: 40 * per_sample..50 * per_sample,
         numbers: 4..5,
         lost: StageCounts::of(Stage::Injected, count),
+        inherited: HopCounts::default(),
         unexplained: 0,
         unsettled: 0,
         apportioned: false,
@@ -150,7 +152,7 @@ fn account(stream: Arc<StreamName>) -> StreamAccount {
         follows: None,
         reader: READER.to_owned(),
         reach: Reach::Udp,
-        account: Account { state, datagrams: None, elements, gaps: Vec::new() },
+        account: Account { state, datagrams: None, elements, hops: HopCounts::default(), gaps: Vec::new() },
         samples: None,
         reclassified: Vec::new(),
         settled_early: 0,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Account, AccountState, ReaderRows, Stage};
+use ledger::{Account, AccountState, HopCounts, ReaderRows, Stage};
 use serde_json::{Value, json};
 use tallycast::{Reach, StreamAccount, account_json};
 
@@ -67,6 +67,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
                 per_sample: info.schema.elements_per_sample(),
                 ..ReaderRows::default()
             },
+            hops: HopCounts::default(),
             gaps: Vec::new(),
         },
         samples: None,
@@ -87,6 +88,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
             state: known.account.state,
             datagrams: known.account.datagrams,
             elements: known.account.elements,
+            hops: known.account.hops.clone(),
             gaps: Vec::new(),
         },
         samples: known.samples,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use ledger::{Account, Gap, GapKind, ReaderRows, StageCounts};
+use ledger::{Account, Gap, GapKind, HopCounts, ReaderRows, StageCounts};
 use sample::{Block, SampleBuffer};
 use tallycast::{
     AccountState, Buffer, Channel, Direction, Dtype, PortStatus, Reach, ReceiverStats, Schema, StreamAccount,
@@ -70,6 +70,7 @@ pub(crate) fn gap(info: &StreamInfo, id: u64, positions: Range<u64>, lost: Stage
             positions,
             numbers: 0..0,
             lost,
+            inherited: HopCounts::default(),
             unexplained: 0,
             apportioned: false,
             evidence: Vec::new(),
@@ -100,7 +101,13 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         follows: None,
         reader: "monitor".to_owned(),
         reach: Reach::Udp,
-        account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },
+        account: Account {
+            state,
+            datagrams: None,
+            elements: ReaderRows::default(),
+            hops: HopCounts::default(),
+            gaps: Vec::new(),
+        },
         samples: None,
         reclassified: Vec::new(),
         settled_early: 0,

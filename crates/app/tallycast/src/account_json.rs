@@ -37,6 +37,9 @@ pub fn account_json(account: &StreamAccount) -> Value {
         "socket": account.port.as_ref().map(socket_json),
         "gaps": gaps,
     });
+    if !rows.hops.is_empty() {
+        json["hops"] = json!(rows.hops);
+    }
     if !account.unauthentic.is_empty() {
         json["unauthentic"] = json!(account.unauthentic);
     }
@@ -69,7 +72,7 @@ pub fn stream_gap_json(gap: &StreamGap) -> Value {
 pub fn gap_json(gap: &Gap, elements_per_sample: u32) -> Value {
     let per_sample = u64::from(elements_per_sample);
     let first_index = gap.positions.start / per_sample;
-    json!({
+    let mut json = json!({
         "id": gap.id,
         "kind": gap.kind,
         "first_index": first_index,
@@ -83,7 +86,11 @@ pub fn gap_json(gap: &Gap, elements_per_sample: u32) -> Value {
         "settled": gap.settled(),
         "apportioned": gap.apportioned,
         "evidence": gap.evidence.iter().map(ToString::to_string).collect::<Vec<_>>(),
-    })
+    });
+    if !gap.inherited.is_empty() {
+        json["hops"] = json!(gap.inherited);
+    }
+    json
 }
 
 /// Returns whether an ended account is complete: it is balanced, nothing is pending or unexplained, and its
@@ -135,11 +142,25 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ledger::ReaderRows;
+    use ledger::{HopCounts, HopShare, Outcome, ReaderRows, Stage, StageCounts};
 
     fn account(state: AccountState) -> Account {
         let elements = ReaderRows { next: 5, per_sample: 2, delivered: 10, ..ReaderRows::default() };
-        Account { state, datagrams: None, elements, gaps: Vec::new() }
+        Account { state, datagrams: None, elements, hops: HopCounts::default(), gaps: Vec::new() }
+    }
+
+    #[test]
+    fn losses_before_a_relay_are_told_by_hop_and_only_of_relayed_streams() {
+        let mut gap =
+            Gap { lost: StageCounts::of(Stage::Source, 4), unexplained: 0, ..Gap::unexplained(0..4) };
+        assert_eq!(gap_json(&gap, 2).get("hops"), None);
+        gap.inherited.add(HopShare { hop: 1, outcome: Outcome::Lost(Stage::Deadline), count: 3 });
+        gap.inherited.add(HopShare { hop: 0, outcome: Outcome::Unexplained, count: 1 });
+        let hops = json!([
+            {"hop": 0, "lost": {}, "unexplained": 1, "unsettled": 0},
+            {"hop": 1, "lost": {"deadline": 3}, "unexplained": 0, "unsettled": 0},
+        ]);
+        assert_eq!(gap_json(&gap, 2)["hops"], hops);
     }
 
     #[test]

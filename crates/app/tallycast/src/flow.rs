@@ -577,6 +577,7 @@ impl Flow {
             state: reader_epoch.hop.state(),
             datagrams: reader_epoch.datagrams,
             elements: reader_epoch.hop.rows(),
+            hops: reader_epoch.hop.inherited(),
             gaps,
         };
         StreamAccount {

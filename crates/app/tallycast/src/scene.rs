@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
+use ledger::{Account, AccountState, Gap, GapKind, HopCounts, ReaderRows, StageCounts};
 use sample::{Channel, Dtype, Schema};
 use units::{Epoch, SampleRate, StreamId, WallTime};
 
@@ -33,6 +33,7 @@ pub(crate) fn missing(info: &StreamInfo) -> StreamGap {
         positions: 0..1,
         numbers: 0..1,
         lost: StageCounts::default(),
+        inherited: HopCounts::default(),
         unexplained: 1,
         unsettled: 0,
         apportioned: false,
@@ -59,7 +60,13 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         follows: None,
         reader: "desk".to_owned(),
         reach: Reach::Udp,
-        account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },
+        account: Account {
+            state,
+            datagrams: None,
+            elements: ReaderRows::default(),
+            hops: HopCounts::default(),
+            gaps: Vec::new(),
+        },
         samples: None,
         reclassified: Vec::new(),
         settled_early: 0,

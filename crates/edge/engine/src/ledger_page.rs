@@ -142,7 +142,7 @@ pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<EpochOnPage>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ledger::{GapKind, MAX_POSITION, Stage, StageCounts};
+    use ledger::{GapKind, HopCounts, MAX_POSITION, Stage, StageCounts};
 
     const EPOCH: Epoch = Epoch { start_ns: 3, incarnation: 4 };
 
@@ -153,6 +153,7 @@ mod tests {
             positions: start..start + 2,
             numbers: 0..0,
             lost: StageCounts::of(Stage::Source, 2),
+            inherited: HopCounts::default(),
             unexplained: 0,
             unsettled: 0,
             apportioned: false,

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use cast::receive::Block;
 use ledger::{
-    AccountState, DropUnit, Evidence, EvidenceSource, Gap, GapKind, KernelName, MAX_POSITION, NetworkRows,
-    Stage, StageCounts, Unit, UnsoundGap,
+    AccountState, DropUnit, Evidence, EvidenceSource, Gap, GapKind, HopCounts, KernelName, MAX_POSITION,
+    NetworkRows, Stage, StageCounts, Unit, UnsoundGap,
 };
 use sample::Schema;
 use units::{Epoch, WallTime};
@@ -365,7 +365,8 @@ pub(crate) fn read_gap(cursor: &mut Cursor<'_>) -> Option<Gap> {
     let apportioned = cursor.u8()? != 0;
     let lines = cursor.u8().filter(|lines| usize::from(*lines) <= MAX_EVIDENCE)?;
     let evidence = (0..lines).map(|_| read_evidence(cursor)).collect::<Option<_>>()?;
-    Some(Gap { id, kind, positions, numbers, lost, unexplained, unsettled, apportioned, evidence })
+    let inherited = HopCounts::default();
+    Some(Gap { id, kind, positions, numbers, lost, inherited, unexplained, unsettled, apportioned, evidence })
 }
 
 fn put_evidence(out: &mut Vec<u8>, line: &Evidence) {
@@ -528,6 +529,7 @@ mod tests {
             positions: 10..20,
             numbers: 3..4,
             lost,
+            inherited: HopCounts::default(),
             unexplained: 1,
             unsettled: 0,
             apportioned: true,

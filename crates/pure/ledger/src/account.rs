@@ -4,7 +4,7 @@ use core::fmt;
 
 use serde::Serialize;
 
-use crate::{Gap, StageCounts};
+use crate::{Gap, HopCounts, Stage, StageCounts};
 
 /// State of an account.
 ///
@@ -74,6 +74,9 @@ pub struct Account {
     pub datagrams: Option<NetworkRows>,
     /// Reader counters.
     pub elements: ReaderRows,
+    /// Of the elements lost at stage `source` of a relayed stream, the hop and stage at which they were; empty for
+    /// others.
+    pub hops: HopCounts,
     /// The newest gaps in the order of the stream, up to the number remembered.
     pub gaps: Vec<Gap>,
 }
@@ -83,7 +86,7 @@ pub struct Account {
 #[error("the {account} account does not balance: {expected} {unit} since joining, {counted} accounted for",
     unit = unit_of(.account))]
 pub struct Imbalance {
-    /// Name of the account: `network`, `reader` or `sample`.
+    /// Name of the account: `network`, `reader`, `sample`, `hops` or `gap`.
     pub account: &'static str,
     /// Count from join point and horizon.
     pub expected: u64,
@@ -150,16 +153,26 @@ fn balance(account: &'static str, expected: u64, counted: u64) -> Result<(), Imb
     if expected == counted { Ok(()) } else { Err(Imbalance { account, expected, counted }) }
 }
 
+/// Checks losses on earlier hops: none is told, or all those at stage `source`.
+fn inherited(account: &'static str, hops: &HopCounts, lost: &StageCounts) -> Result<(), Imbalance> {
+    if hops.is_empty() { Ok(()) } else { balance(account, lost[Stage::Source], hops.total()) }
+}
+
 impl Account {
-    /// Checks datagrams and elements, and that each gap's elements add up.
+    /// Checks datagrams and elements, that each gap's elements add up, and that the losses on earlier hops are those at
+    /// stage `source`, in all and in each gap.
     ///
     /// # Errors
     /// [`Imbalance`] of the first account that does not add up.
     pub fn check(&self) -> Result<(), Imbalance> {
         self.datagrams.as_ref().map_or(Ok(()), NetworkRows::check)?;
         self.elements.check()?;
+        inherited("hops", &self.hops, &self.elements.lost)?;
         let missing = |gap: &Gap| gap.lost.total() + gap.unexplained + gap.unsettled;
-        self.gaps.iter().try_for_each(|gap| balance("gap", gap.len(), missing(gap)))
+        self.gaps.iter().try_for_each(|gap| {
+            balance("gap", gap.len(), missing(gap))?;
+            inherited("gap", &gap.inherited, &gap.lost)
+        })
     }
 
     /// Returns whether the law holds.
@@ -168,19 +181,22 @@ impl Account {
         self.check().is_ok()
     }
 
-    /// Returns whether the law holds and nothing is pending.
+    /// Returns whether the law holds and nothing is pending, on earlier hops neither.
     #[must_use]
     pub fn closed(&self) -> bool {
         let pending = self.datagrams.map_or(0, |rows| rows.in_flight + rows.unsettled)
             + self.elements.in_flight
-            + self.elements.unsettled;
+            + self.elements.unsettled
+            + self.hops.unsettled();
         self.balanced() && pending == 0 && self.state != AccountState::Open
     }
 
-    /// Returns whether the account is closed and every loss has its stage.
+    /// Returns whether the account is closed and every loss has its stage, on the hop where it was.
     #[must_use]
     pub fn explained(&self) -> bool {
-        let unexplained = self.datagrams.map_or(0, |rows| rows.unexplained) + self.elements.unexplained;
+        let unexplained = self.datagrams.map_or(0, |rows| rows.unexplained)
+            + self.elements.unexplained
+            + self.hops.unexplained();
         self.closed() && unexplained == 0
     }
 }
@@ -188,11 +204,38 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Stage;
+    use crate::{HopShare, Outcome};
 
     fn rows() -> ReaderRows {
         let lost = StageCounts::of(Stage::Injected, 4);
         ReaderRows { first: 10, next: 20, per_sample: 2, delivered: 16, lost, ..ReaderRows::default() }
+    }
+
+    fn account() -> Account {
+        let hops = HopCounts::default();
+        Account { state: AccountState::Open, datagrams: None, elements: rows(), hops, gaps: Vec::new() }
+    }
+
+    #[test]
+    fn losses_on_earlier_hops_add_up_to_those_at_stage_source() {
+        let mut account = Account { state: AccountState::Closed, ..account() };
+        account.elements.lost = StageCounts::of(Stage::Source, 4);
+        assert_eq!(account.check(), Ok(()), "a stream that was not relayed");
+        let mut told = |hop, outcome, count| {
+            account.hops.add(HopShare { hop, outcome, count });
+            (account.check(), account.closed(), account.explained())
+        };
+        let short = Imbalance { account: "hops", expected: 4, counted: 1 };
+        assert_eq!(told(1, Outcome::Lost(Stage::Deadline), 1), (Err(short), false, false));
+        assert_eq!(told(0, Outcome::Unexplained, 3), (Ok(()), true, false));
+        account.hops = [HopShare { hop: 0, outcome: Outcome::Unsettled, count: 4 }].into_iter().collect();
+        assert!(account.balanced() && !account.closed());
+        account.hops =
+            [HopShare { hop: 0, outcome: Outcome::Lost(Stage::Late), count: 4 }].into_iter().collect();
+        assert!(account.explained());
+        let gap = Gap { inherited: account.hops.clone(), ..Gap::unexplained(0..4) };
+        account.gaps.push(gap);
+        assert_eq!(account.check(), Err(Imbalance { account: "gap", expected: 0, counted: 4 }));
     }
 
     #[test]
@@ -207,8 +250,7 @@ mod tests {
 
     #[test]
     fn balanced_closed_and_explained_are_three_things() {
-        let mut account =
-            Account { state: AccountState::Open, datagrams: None, elements: rows(), gaps: Vec::new() };
+        let mut account = account();
         assert!(account.balanced() && !account.closed());
         account.state = AccountState::Closed;
         assert!(account.closed() && account.explained());

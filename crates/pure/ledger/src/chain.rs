@@ -6,7 +6,13 @@
 //!
 //! Source: `docs/protocol/account.md`, "Relayed streams".
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Stage, StageCounts};
+
+/// Maximum number of hops before one: two for each of four relays. Hops of a gap from another process are bounded by
+/// it.
+pub const MAX_HOPS: usize = 8;
 
 /// Outcome of an element that did not arrive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,9 +48,39 @@ pub struct HopRows {
 }
 
 /// Missing elements hop by hop, from the stream's publisher on.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+///
+/// In JSON a list of objects, one for each hop up to the last with a count.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(into = "Vec<HopRecord>", try_from = "Vec<HopRecord>")]
 pub struct HopCounts {
     hops: Vec<HopRows>,
+}
+
+/// A hop's rows in JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct HopRecord {
+    hop: u8,
+    #[serde(default)]
+    lost: StageCounts,
+    #[serde(default)]
+    unexplained: u64,
+    #[serde(default)]
+    unsettled: u64,
+}
+
+/// Hops that cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidHops {
+    /// There cannot be so many.
+    #[error("hop {0} is beyond the {MAX_HOPS} hops before a relay")]
+    Beyond(u8),
+    /// They are not in order.
+    #[error("hop {0} is told more than once, or behind a later one")]
+    Order(u8),
+    /// Their counts do not fit.
+    #[error("the counts of all hops together exceed 64 bits")]
+    Sum,
 }
 
 impl HopRows {
@@ -131,9 +167,63 @@ impl HopCounts {
         let count = place.as_ref().and_then(|count| count.checked_sub(share.count));
         *place.expect("only what was counted is taken away") =
             count.expect("only what was counted is taken away");
+        self.forget_zeros();
+    }
+
+    fn forget_zeros(&mut self) {
         while self.hops.last().is_some_and(|rows| rows.total() == 0) {
             self.hops.pop();
         }
+    }
+
+    /// Adds all shares of another set.
+    pub fn add_all(&mut self, other: &Self) {
+        other.shares().for_each(|share| self.add(share));
+    }
+
+    /// Takes all shares of another set away.
+    ///
+    /// # Panics
+    /// As [`HopCounts::subtract`].
+    pub fn subtract_all(&mut self, other: &Self) {
+        other.shares().for_each(|share| self.subtract(share));
+    }
+
+    /// Returns these counts for an account or gap that lost `source` elements at stage `source`, the number that the
+    /// law demands: those of which no hop is told were lost at the source itself, on hop 0. Empty if no hop is told of
+    /// any: the stream was not relayed.
+    #[must_use]
+    pub fn completed(&self, source: u64) -> Self {
+        let mut counts = self.clone();
+        let count = source.saturating_sub(self.total());
+        if count > 0 && !self.is_empty() {
+            counts.add(HopShare { hop: 0, outcome: Outcome::Lost(Stage::Source), count });
+        }
+        counts
+    }
+
+    /// Returns the number of elements that wait for evidence.
+    #[must_use]
+    pub fn unsettled(&self) -> u64 {
+        self.hops.iter().map(|rows| rows.unsettled).sum()
+    }
+
+    /// Returns the number of lost elements without evidence in time.
+    #[must_use]
+    pub fn unexplained(&self) -> u64 {
+        self.hops.iter().map(|rows| rows.unexplained).sum()
+    }
+
+    /// Checks counts from another process: there are none, or at most [`MAX_HOPS`] hops of together `source` elements.
+    ///
+    /// # Errors
+    /// The number of elements counted, `u128::MAX` for too many hops.
+    pub(crate) fn check(&self, source: u64) -> Result<(), u128> {
+        if self.hops.len() > MAX_HOPS {
+            return Err(u128::MAX);
+        }
+        let counted: u128 = self.shares().map(|share| u128::from(share.count)).sum();
+        if counted == 0 || counted == u128::from(source) { Ok(()) } else { Err(counted) }
     }
 
     /// Ends the wait for evidence: unsettled elements become unexplained.
@@ -149,6 +239,38 @@ impl FromIterator<HopShare> for HopCounts {
         let mut counts = Self::default();
         shares.into_iter().for_each(|share| counts.add(share));
         counts
+    }
+}
+
+impl From<HopCounts> for Vec<HopRecord> {
+    fn from(counts: HopCounts) -> Self {
+        let record =
+            |(hop, HopRows { lost, unexplained, unsettled })| HopRecord { hop, lost, unexplained, unsettled };
+        (0..=u8::MAX).zip(counts.hops).map(record).collect()
+    }
+}
+
+impl TryFrom<Vec<HopRecord>> for HopCounts {
+    type Error = InvalidHops;
+
+    fn try_from(records: Vec<HopRecord>) -> Result<Self, InvalidHops> {
+        let (mut counts, mut sum) = (Self::default(), 0_u64);
+        for HopRecord { hop, lost, unexplained, unsettled } in records {
+            let rows = HopRows { lost, unexplained, unsettled };
+            if usize::from(hop) >= MAX_HOPS {
+                return Err(InvalidHops::Beyond(hop));
+            }
+            if usize::from(hop) < counts.hops.len() {
+                return Err(InvalidHops::Order(hop));
+            }
+            for (_, count) in rows.nonzero() {
+                sum = sum.checked_add(count).ok_or(InvalidHops::Sum)?;
+            }
+            counts.hops.resize(usize::from(hop), HopRows::default());
+            counts.hops.push(rows);
+        }
+        counts.forget_zeros();
+        Ok(counts)
     }
 }
 
@@ -177,6 +299,44 @@ mod tests {
         counts.give_up();
         assert_eq!(counts.rows(1).unexplained, 4);
         assert_eq!(counts.total(), 7);
+    }
+
+    #[test]
+    fn sets_are_added_and_taken_away_as_a_whole() {
+        let one: HopCounts = [share(0, NETWORK, 3), share(1, Outcome::Unexplained, 2)].into_iter().collect();
+        let mut sum = one.clone();
+        sum.add_all(&one);
+        assert_eq!((sum.total(), sum.unexplained(), sum.unsettled()), (10, 4, 0));
+        sum.subtract_all(&one);
+        assert_eq!(sum, one);
+    }
+
+    #[test]
+    fn what_no_hop_is_told_of_was_lost_at_the_source() {
+        let told: HopCounts = [share(1, NETWORK, 3)].into_iter().collect();
+        assert_eq!(told.completed(3), told);
+        assert_eq!(told.completed(5).rows(0).lost[Stage::Source], 2);
+        assert!(HopCounts::default().completed(5).is_empty(), "the stream was not relayed");
+    }
+
+    #[test]
+    fn hops_read_back_from_their_records_and_what_cannot_be_is_refused() {
+        let shares =
+            [share(0, NETWORK, 3), share(2, Outcome::Unsettled, 2), share(2, Outcome::Unexplained, 9)];
+        let counts: HopCounts = shares.into_iter().collect();
+        let records = Vec::<HopRecord>::from(counts.clone());
+        assert_eq!(records.iter().map(|record| record.hop).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(HopCounts::try_from(records), Ok(counts));
+        let record =
+            |hop, unexplained| HopRecord { hop, lost: StageCounts::default(), unexplained, unsettled: 0 };
+        assert!(HopCounts::try_from(vec![record(7, 0)]).unwrap().hops().is_empty());
+        let read = |records| HopCounts::try_from(records).map(|counts| counts.total());
+        assert_eq!(read(vec![record(2, 1), record(7, 1)]), Ok(2));
+        assert_eq!(read(vec![record(8, 1)]), Err(InvalidHops::Beyond(8)));
+        assert_eq!(read(vec![record(2, 1), record(2, 1)]), Err(InvalidHops::Order(2)));
+        assert_eq!(read(vec![record(2, 1), record(0, 1)]), Err(InvalidHops::Order(0)));
+        assert_eq!(read(vec![record(0, u64::MAX), record(1, 0)]), Ok(u64::MAX));
+        assert_eq!(read(vec![record(0, u64::MAX), record(1, 1)]), Err(InvalidHops::Sum));
     }
 
     #[test]

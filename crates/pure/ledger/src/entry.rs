@@ -7,7 +7,7 @@ use units::{Instant, RangeSet};
 use crate::apportion::apportion;
 use crate::brackets::{BracketId, Brackets, LedgerKey};
 use crate::shares::Shares;
-use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
+use crate::{Evidence, EvidenceSource, Gap, GapKind, HopCounts, Stage, StageCounts, Unit};
 
 /// Maximum number of late datagrams recorded singly in one gap, and of runs of different attribution: more than any
 /// healthy network shows, so that forged datagrams cannot make a gap grow. Further ones are not counted.
@@ -18,7 +18,7 @@ const MAX_DETAILS: usize = 4_096;
 pub(crate) struct Entry {
     pub(crate) gap: Gap,
     pub(crate) declared: Instant,
-    pub(crate) cause: Cause,
+    pub(crate) cause: Grounds,
     /// True once the time for evidence has passed: numbers without attribution are then unexplained.
     pub(crate) expired: bool,
     /// The gap's datagrams by class; `gap` itself holds the elements.
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
 
 /// Reason for declaring numbers missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Cause {
+pub(crate) enum Grounds {
     /// Enough higher numbers arrived.
     Overtaken,
     /// A tally reported them as sent, and they did not arrive in time.
@@ -68,7 +68,7 @@ impl Entry {
         numbers: Range<u64>,
         positions: Range<u64>,
         declared: Instant,
-        cause: Cause,
+        cause: Grounds,
     ) -> Self {
         let gap = Gap {
             id,
@@ -77,6 +77,7 @@ impl Entry {
             positions,
             numbers: numbers.clone(),
             lost: StageCounts::default(),
+            inherited: HopCounts::default(),
             unexplained: 0,
             apportioned: false,
             evidence: Vec::new(),
@@ -108,7 +109,6 @@ impl Entry {
     /// Exact evidence takes precedence over bracketed evidence, and of two exact ones the earlier stage along the
     /// path. Once the time for evidence has passed, the socket's counter has been matched: numbers are then
     /// attributed to the socket only as far as it has counted more.
-    /// counted more.
     pub(crate) fn name_exactly(
         &mut self,
         numbers: Range<u64>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use units::text::counted;
 
-use crate::{DropUnit, KernelName, MAX_TRAIN, Stage, StageCounts};
+use crate::{DropUnit, HopCounts, KernelName, MAX_TRAIN, Stage, StageCounts};
 
 /// Largest position of an account, one behind its last element, and largest running total: within it no sum of an
 /// account comes near the limit of 64 bits.
@@ -18,7 +18,8 @@ pub const MAX_POSITION: u64 = 1 << 60;
 /// A missing run of a stream, with its stages and the evidence for them.
 ///
 /// `positions.len() == lost.total() + unexplained + unsettled` holds for gaps of kind
-/// [`GapKind::Missing`]; late datagrams stay in their gap, under stage `late`.
+/// [`GapKind::Missing`]; late datagrams stay in their gap, under stage `late`. Where the stream was relayed,
+/// `lost[Source] == inherited.total()`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
     /// Identifier of the gap within its stream, epoch and receiver; later updates carry the same id.
@@ -31,6 +32,8 @@ pub struct Gap {
     pub numbers: Range<u64>,
     /// Elements lost, by stage.
     pub lost: StageCounts,
+    /// Of those lost at stage `source` of a relayed stream, the hop and stage at which they were; empty for others.
+    pub inherited: HopCounts,
     /// Lost elements without evidence in time.
     pub unexplained: u64,
     /// Elements still waiting for evidence.
@@ -70,6 +73,14 @@ pub enum UnsoundGap {
         /// Elements by its positions and its kind.
         expected: u64,
         /// Sum of its rows.
+        counted: u128,
+    },
+    /// Its losses on earlier hops are not those at stage `source`, or of more hops than there can be.
+    #[error("a gap tells the hops of {counted} elements where {expected} were lost before")]
+    Inherited {
+        /// Elements lost at stage `source`.
+        expected: u64,
+        /// Sum over its hops.
         counted: u128,
     },
 }
@@ -142,6 +153,48 @@ pub enum EvidenceSource {
     SampleTotals,
     /// The ring's running totals, read after it had lapped the reader.
     RingTotals,
+    /// The reliable reach gave the elements up on purpose.
+    GivenUp(Cause),
+}
+
+/// Reason why the reliable reach gives elements up before it has brought them across.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Cause {
+    /// The link was down.
+    LinkDown,
+    /// The link had no room for all.
+    Bandwidth,
+    /// A repair would have come too late.
+    Repair,
+    /// The queue before the link was full.
+    Memory,
+}
+
+impl Cause {
+    /// All causes.
+    pub const ALL: [Self; 4] = [Self::LinkDown, Self::Bandwidth, Self::Repair, Self::Memory];
+
+    /// Returns the name, the same in all outputs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LinkDown => "link_down",
+            Self::Bandwidth => "bandwidth",
+            Self::Repair => "repair",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::LinkDown => "link down",
+            Self::Bandwidth => "not enough bandwidth",
+            Self::Repair => "no time for a repair",
+            Self::Memory => "queue full",
+        })
+    }
 }
 
 impl Gap {
@@ -158,6 +211,7 @@ impl Gap {
             positions,
             numbers: 0..0,
             lost: StageCounts::default(),
+            inherited: HopCounts::default(),
             unexplained: 0,
             unsettled: 0,
             apportioned: false,
@@ -174,7 +228,7 @@ impl Gap {
     }
 
     /// Checks a gap reported by another process: it holds elements, below [`MAX_POSITION`], and its rows add up to
-    /// them, or to zero outside accounts.
+    /// them, or to zero outside accounts; its losses on earlier hops are those at stage `source`.
     ///
     /// # Errors
     /// [`UnsoundGap`] with the reason.
@@ -193,11 +247,11 @@ impl Gap {
         let expected = if self.kind == GapKind::Missing { self.len() } else { 0 };
         let lost = self.lost.nonzero().map(|(_, count)| count);
         let counted: u128 = lost.chain([self.unexplained, self.unsettled]).map(u128::from).sum();
-        if counted == u128::from(expected) {
-            Ok(())
-        } else {
-            Err(UnsoundGap::Unbalanced { expected, counted })
+        if counted != u128::from(expected) {
+            return Err(UnsoundGap::Unbalanced { expected, counted });
         }
+        let expected = self.lost[Stage::Source];
+        self.inherited.check(expected).map_err(|counted| UnsoundGap::Inherited { expected, counted })
     }
 
     /// Returns whether every element has been attributed to a stage or to `unexplained`.
@@ -218,10 +272,10 @@ impl Gap {
         self.len() == 0
     }
 
-    /// Ends the wait for evidence: unsettled elements become unexplained.
-    pub(crate) const fn give_up(&mut self) {
-        self.unexplained += self.unsettled;
-        self.unsettled = 0;
+    /// Ends the wait for evidence: unsettled elements become unexplained, on earlier hops too.
+    pub fn give_up(&mut self) {
+        self.unexplained += core::mem::take(&mut self.unsettled);
+        self.inherited.give_up();
     }
 
     /// Returns the stage with the largest share, the earlier one of equals; `None` while unknown.
@@ -271,6 +325,7 @@ impl fmt::Display for Evidence {
             EvidenceSource::LateArrival => write!(formatter, "arrived after the gap was declared"),
             EvidenceSource::SampleTotals => write!(formatter, "from the publisher's sample totals"),
             EvidenceSource::RingTotals => write!(formatter, "the ring lapped this reader"),
+            EvidenceSource::GivenUp(cause) => write!(formatter, "given up on the leg: {cause}"),
         }
     }
 }
@@ -278,6 +333,7 @@ impl fmt::Display for Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{HopShare, Outcome};
 
     fn gap(lost: StageCounts, unexplained: u64) -> Gap {
         Gap {
@@ -286,11 +342,59 @@ mod tests {
             positions: 0..lost.total() + unexplained,
             numbers: 0..1,
             lost,
+            inherited: HopCounts::default(),
             unexplained,
             unsettled: 0,
             apportioned: false,
             evidence: Vec::new(),
         }
+    }
+
+    #[test]
+    fn losses_before_a_relay_are_those_at_stage_source_and_on_hops_that_can_be() {
+        let mut lost = StageCounts::of(Stage::Source, 5);
+        lost[Stage::Network] = 2;
+        let share = |hop, count| HopShare { hop, outcome: Outcome::Unsettled, count };
+        let check =
+            |shares: &[HopShare]| Gap { inherited: shares.iter().copied().collect(), ..gap(lost, 1) }.check();
+        assert_eq!(check(&[]), Ok(()), "a stream that was not relayed");
+        assert_eq!(check(&[share(0, 3), share(7, 2)]), Ok(()), "the last hop there can be");
+        let refused = |counted| Err(UnsoundGap::Inherited { expected: 5, counted });
+        assert_eq!(check(&[share(0, 3), share(8, 2)]), refused(u128::MAX));
+        assert_eq!(check(&[share(0, 3), share(7, 1)]), refused(4));
+        assert_eq!(check(&[share(0, u64::MAX), share(1, 6)]), refused(u128::from(u64::MAX) + 6));
+        let outside = Gap::outside_accounts(GapKind::ReaderAbsent, 0, 3..9);
+        let outside = Gap { inherited: [share(0, 1)].into_iter().collect(), ..outside };
+        assert_eq!(outside.check(), Err(UnsoundGap::Inherited { expected: 0, counted: 1 }));
+    }
+
+    #[test]
+    fn giving_up_leaves_nothing_unsettled_on_any_hop() {
+        let shares = [HopShare { hop: 1, outcome: Outcome::Unsettled, count: 4 }];
+        let inherited = shares.into_iter().collect();
+        let mut gap = Gap { inherited, unsettled: 2, ..gap(StageCounts::of(Stage::Source, 4), 0) };
+        gap.positions.end += 2;
+        gap.give_up();
+        assert_eq!((gap.unexplained, gap.unsettled, gap.lost[Stage::Source]), (2, 0, 4));
+        assert_eq!((gap.inherited.unexplained(), gap.inherited.unsettled()), (4, 0));
+        assert_eq!(gap.check(), Ok(()));
+    }
+
+    #[test]
+    fn what_the_leg_gave_up_says_why() {
+        let evidence = |cause| {
+            let source = EvidenceSource::GivenUp(cause);
+            Evidence { stage: Stage::Deadline, count: 2_900, unit: Unit::Elements, source }.to_string()
+        };
+        assert_eq!(
+            Cause::ALL.map(evidence),
+            [
+                "deadline: 2900 elements, given up on the leg: link down",
+                "deadline: 2900 elements, given up on the leg: not enough bandwidth",
+                "deadline: 2900 elements, given up on the leg: no time for a repair",
+                "deadline: 2900 elements, given up on the leg: queue full",
+            ]
+        );
     }
 
     #[test]

@@ -10,7 +10,10 @@ use std::collections::BTreeMap;
 
 use crate::samples::{ElementOutcome, SampleCounter};
 use crate::shares::Shares;
-use crate::{AccountState, Gap, GapKind, MAX_POSITION, ReaderRows, SampleRows, UnsoundGap};
+use crate::{
+    AccountState, EvidenceSource, Gap, GapKind, HopCounts, MAX_POSITION, ReaderRows, SampleRows, Stage,
+    UnsoundGap,
+};
 use lap::Lap;
 
 /// Maximum number of gaps that a hop remembers singly; older ones are only in the totals, as in the socket's ledger.
@@ -218,13 +221,21 @@ impl Hop {
     ///
     /// Returns the resulting gap, `None` if nothing was lost (or the totals are of another epoch).
     pub fn lapped(&mut self, totals: [u64; 2]) -> Option<&Gap> {
+        self.lapped_as(totals, Stage::ReaderLag, EvidenceSource::RingTotals)
+    }
+
+    /// Counts elements that were not handed on, up to a record with these `[delivered, missing]`: those that the writer
+    /// had delivered were lost at this stage, by this evidence.
+    ///
+    /// Returns the resulting gap, `None` if nothing was lost (or the totals are of another epoch).
+    pub fn lapped_as(&mut self, totals: [u64; 2], stage: Stage, source: EvidenceSource) -> Option<&Gap> {
         let (lapped, end) = self.behind(totals)?;
         if (lapped.delivered, lapped.missing) == (0, 0) {
             return None;
         }
         let [delivered, missing] = totals;
         self.totals = Totals { delivered, missing };
-        let lap = Lap::new(self.next_position..end, lapped.delivered);
+        let lap = Lap::new(self.next_position..end, lapped.delivered, (stage, source));
         Some(self.append(Entry::Lapped(lap)))
     }
 
@@ -233,6 +244,7 @@ impl Hop {
         self.state = state;
         let unsettled = core::mem::take(&mut self.missing.unsettled);
         self.missing.unexplained += unsettled;
+        self.missing.inherited.give_up();
         self.gaps.values_mut().for_each(Entry::end);
     }
 
@@ -263,6 +275,13 @@ impl Hop {
             unsettled: self.missing.unsettled,
             in_flight: next * per_sample - self.next_position,
         }
+    }
+
+    /// Returns, of the elements lost at stage `source` of a relayed stream, the hop and stage at which they were lost;
+    /// empty for a stream that was not relayed.
+    #[must_use]
+    pub fn inherited(&self) -> HopCounts {
+        self.missing.inherited.completed(self.missing.lost[Stage::Source])
     }
 
     /// Returns the samples by outcome.

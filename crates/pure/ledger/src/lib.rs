@@ -22,8 +22,8 @@ mod stage;
 
 pub use account::{Account, AccountState, Imbalance, NetworkRows, ReaderRows};
 pub use brackets::{Brackets, DropUnit, LedgerKey, MAX_TRAIN};
-pub use chain::{HopCounts, HopRows, HopShare, Outcome};
-pub use gap::{Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, Unit, UnsoundGap};
+pub use chain::{HopCounts, HopRows, HopShare, InvalidHops, MAX_HOPS, Outcome};
+pub use gap::{Cause, Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, Unit, UnsoundGap};
 pub use hop::{Hop, InconsistentRecord};
 pub use notice::{DropNotice, KernelName};
 pub use samples::SampleRows;

@@ -1,19 +1,26 @@
 //! Missing datagrams or elements, divided into classes.
 
-use crate::{Gap, Stage, StageCounts};
+use crate::{Gap, HopCounts, Stage, StageCounts};
 
 /// Missing datagrams or elements: lost by stage, unexplained, or still waiting for evidence.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Shares {
     pub(crate) lost: StageCounts,
+    /// Of those lost at stage `source`, the hop and stage at which they were.
+    pub(crate) inherited: HopCounts,
     pub(crate) unexplained: u64,
     pub(crate) unsettled: u64,
 }
 
 impl Shares {
     /// Returns the missing elements of a gap.
-    pub(crate) const fn of(gap: &Gap) -> Self {
-        Self { lost: gap.lost, unexplained: gap.unexplained, unsettled: gap.unsettled }
+    pub(crate) fn of(gap: &Gap) -> Self {
+        Self {
+            lost: gap.lost,
+            inherited: gap.inherited.clone(),
+            unexplained: gap.unexplained,
+            unsettled: gap.unsettled,
+        }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -22,12 +29,14 @@ impl Shares {
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.lost.add(&other.lost);
+        self.inherited.add_all(&other.inherited);
         self.unexplained += other.unexplained;
         self.unsettled += other.unsettled;
     }
 
     pub(crate) fn subtract(&mut self, other: &Self) {
         self.lost.subtract(&other.lost);
+        self.inherited.subtract_all(&other.inherited);
         self.unexplained -= other.unexplained;
         self.unsettled -= other.unsettled;
     }

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::brackets::{Brackets, LedgerKey};
-use crate::entry::{AttributedStage, Cause, Entry};
+use crate::entry::{AttributedStage, Entry, Grounds};
 use crate::shares::Shares;
 use crate::{AccountState, EvidenceSource, Stage, StageCounts};
 use holes::Holes;
@@ -437,7 +437,7 @@ impl SocketLedger {
             return;
         }
         self.horizon.position = end;
-        let mut entry = Entry::new(self.next_gap_id(), number..number, position..end, now, Cause::Certain);
+        let mut entry = Entry::new(self.next_gap_id(), number..number, position..end, now, Grounds::Certain);
         entry.expired = true;
         entry.recount();
         self.declare(entry);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use archive::{Archive, ArchiveError, Hole, Options, Piece, Recorder, Store, StreamEntry};
 use ledger::{
-    Account, AccountState, Evidence, EvidenceSource, Gap, GapKind, ReaderRows, Stage, StageCounts, Unit,
+    Account, AccountState, Evidence, EvidenceSource, Gap, GapKind, HopCounts, ReaderRows, Stage, StageCounts,
+    Unit,
 };
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use tallycast::{Reach, StreamAccount, StreamGap, StreamInfo};
@@ -87,6 +88,7 @@ pub(crate) fn gap(id: u64, samples: std::ops::Range<u64>, stage: Option<Stage>) 
         positions,
         numbers: id..id + 1,
         lost: stage.map_or_else(StageCounts::default, |stage| StageCounts::of(stage, count)),
+        inherited: HopCounts::default(),
         unexplained: 0,
         unsettled: if stage.is_none() { count } else { 0 },
         apportioned: false,
@@ -116,6 +118,7 @@ pub(crate) fn account() -> StreamAccount {
             state: AccountState::Closed,
             datagrams: None,
             elements: ReaderRows::default(),
+            hops: HopCounts::default(),
             gaps: Vec::new(),
         },
         samples: None,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{
-    Account, AccountState, Evidence, EvidenceSource, NetworkRows, ReaderRows, Reclassified, SampleRows, Unit,
+    Account, AccountState, Evidence, EvidenceSource, HopCounts, NetworkRows, ReaderRows, Reclassified,
+    SampleRows, Unit,
 };
 use serde_json::Value;
 use tallycast::{
@@ -35,6 +36,7 @@ fn gap() -> Gap {
         positions: 18_000..18_360,
         numbers: 52..53,
         lost: StageCounts::of(Stage::Injected, 360),
+        inherited: HopCounts::default(),
         unexplained: 0,
         unsettled: 0,
         apportioned: false,
@@ -70,6 +72,7 @@ fn account() -> StreamAccount {
             state: AccountState::Closed,
             datagrams: Some(datagrams),
             elements,
+            hops: HopCounts::default(),
             gaps: vec![gap()],
         },
         samples: Some(SampleRows { whole: 17_420, missing: 180, ..SampleRows::default() }),

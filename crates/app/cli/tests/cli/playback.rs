@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use archive::{Archive, FileStore, Options, Recorder, RunName, Store};
-use ledger::{Gap, GapKind, Stage, StageCounts};
+use ledger::{Gap, GapKind, HopCounts, Stage, StageCounts};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use serde_json::json;
 use source::{FileOptions, FileSource, Piece, Source, Timing};
@@ -107,6 +107,7 @@ fn recorded(root: &Path, dtype: Dtype) {
             lost: StageCounts::of(stage, positions.end - positions.start),
             positions,
             numbers: 0..0,
+            inherited: HopCounts::default(),
             unexplained: 0,
             unsettled: 0,
             apportioned: false,

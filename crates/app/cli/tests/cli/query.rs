@@ -6,7 +6,7 @@ use std::process::Output;
 use std::sync::Arc;
 
 use archive::{FileStore, Options, Recorder, Store, compact_run};
-use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, Stage, StageCounts};
+use ledger::{Account, AccountState, Gap, GapKind, HopCounts, ReaderRows, Stage, StageCounts};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use serde_json::Value;
 use source::{FileOptions, Piece, Source};
@@ -65,6 +65,7 @@ fn record(root: &Path, epoch: Epoch) {
             positions: samples.start * 2..samples.end * 2,
             numbers: 0..0,
             lost: StageCounts::of(Stage::Injected, (samples.end - samples.start) * 2),
+            inherited: HopCounts::default(),
             unexplained: 0,
             unsettled: 0,
             apportioned: false,
@@ -91,7 +92,7 @@ pub(crate) fn ended(stream: Arc<StreamName>, epoch: Epoch) -> StreamAccount {
         follows: None,
         reader: "recorder".to_owned(),
         reach: Reach::Udp,
-        account: Account { state, datagrams: None, elements, gaps: Vec::new() },
+        account: Account { state, datagrams: None, elements, hops: HopCounts::default(), gaps: Vec::new() },
         samples: None,
         reclassified: Vec::new(),
         settled_early: 0,

@@ -7,7 +7,7 @@ use super::*;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ledger::{Evidence, EvidenceSource, GapKind, Stage, StageCounts, Unit};
+use ledger::{Evidence, EvidenceSource, GapKind, HopCounts, Stage, StageCounts, Unit};
 use ring::Writer;
 use sample::{Channel, Dtype, Schema};
 use units::{SampleRate, WallTime};
@@ -139,6 +139,7 @@ fn gap(positions: Range<u64>, lost: StageCounts) -> Gap {
         id: 0,
         kind: GapKind::Missing,
         numbers: 0..1,
+        inherited: HopCounts::default(),
         unexplained: 0,
         unsettled,
         apportioned: false,

@@ -464,7 +464,7 @@ mod tests {
     use super::*;
     use crate::ledger_page::read_ledger_page;
     use cast::receive::{Block, Payload};
-    use ledger::{Account, AccountState, GapKind, ReaderRows, StageCounts};
+    use ledger::{Account, AccountState, GapKind, HopCounts, ReaderRows, StageCounts};
     use ring::{Read, Reader};
     use sample::{Channel, Dtype, Schema};
     use units::{SampleRate, WallTime};
@@ -502,6 +502,7 @@ mod tests {
             positions,
             numbers: 0..1,
             lost: StageCounts::default(),
+            inherited: HopCounts::default(),
             unexplained,
             unsettled: 0,
             apportioned: false,
@@ -516,7 +517,8 @@ mod tests {
 
     fn ended_with(subscriptions: &mut Subscriptions, epoch: Epoch, gaps: Vec<Gap>) {
         let (state, elements) = (AccountState::Unconfirmed, ReaderRows::default());
-        let account = Account { state, datagrams: None, elements, gaps };
+        let hops = HopCounts::default();
+        let account = Account { state, datagrams: None, elements, hops, gaps };
         subscriptions.write(PORT, Event::Ended { stream: StreamId(1), epoch, account });
     }
 
@@ -621,6 +623,7 @@ mod tests {
                 state: AccountState::Unconfirmed,
                 datagrams: None,
                 elements: ReaderRows::default(),
+                hops: HopCounts::default(),
                 gaps: Vec::new(),
             };
             subscriptions.write(port, Event::Ended { stream, epoch: A, account });

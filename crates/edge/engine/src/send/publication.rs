@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
+use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, HopCounts, Stage, StageCounts, Unit};
 use ring::{Guard, RecordTooLarge, Writer};
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
@@ -468,6 +468,7 @@ fn lost_gap(positions: Range<u64>, lost: &[(Stage, u64)]) -> Gap {
         positions,
         numbers: 0..0,
         lost: counts,
+        inherited: HopCounts::default(),
         unexplained: 0,
         unsettled: 0,
         apportioned: lost.len() > 1,

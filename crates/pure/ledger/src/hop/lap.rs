@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 use crate::shares::Shares;
-use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
+use crate::{Evidence, EvidenceSource, Gap, GapKind, HopCounts, Stage, StageCounts, Unit};
 
 /// Maximum number of lines of evidence in the gap of a lap.
 const MAX_EVIDENCE: usize = 32;
@@ -22,26 +22,33 @@ pub(super) struct Lap {
     untold: u64,
     /// The gaps inside by their start.
     inside: BTreeMap<u64, Gap>,
+    /// Sum of their losses on earlier hops.
+    inherited: HopCounts,
 }
 
 impl Lap {
-    /// Creates the gap of a lap over `positions`, of which `delivered` elements had been delivered.
-    pub(super) fn new(positions: Range<u64>, delivered: u64) -> Self {
+    /// Creates the gap of a lap over `positions`, of which `delivered` elements had been delivered: their loss has this
+    /// stage and evidence.
+    pub(super) fn new(
+        positions: Range<u64>,
+        delivered: u64,
+        (stage, source): (Stage, EvidenceSource),
+    ) -> Self {
         let untold = positions.end - positions.start - delivered;
-        let source = EvidenceSource::RingTotals;
-        let lag = Evidence { stage: Stage::ReaderLag, count: delivered, unit: Unit::Elements, source };
+        let lag = Evidence { stage, count: delivered, unit: Unit::Elements, source };
         let gap = Gap {
             id: positions.start,
             kind: GapKind::Missing,
             positions,
             numbers: 0..0,
-            lost: StageCounts::of(Stage::ReaderLag, delivered),
+            lost: StageCounts::of(stage, delivered),
+            inherited: HopCounts::default(),
             unexplained: 0,
             unsettled: untold,
             apportioned: untold > 0,
             evidence: vec![lag.clone()],
         };
-        Self { gap, lag, untold, inside: BTreeMap::new() }
+        Self { gap, lag, untold, inside: BTreeMap::new(), inherited: HopCounts::default() }
     }
 
     pub(super) const fn gap(&self) -> &Gap {
@@ -51,6 +58,7 @@ impl Lap {
     /// Ends the wait for evidence.
     pub(super) fn end(&mut self) {
         self.gap.give_up();
+        self.inherited.give_up();
         self.inside.values_mut().for_each(Gap::give_up);
     }
 
@@ -77,13 +85,15 @@ impl Lap {
             }
         };
         self.inside.insert(start, news.clone());
-        let mut shares = Shares::of(&self.gap);
+        let mut shares = Shares { inherited: self.inherited.clone(), ..Shares::of(&self.gap) };
         shares.subtract(&before);
         shares.add(&Shares::of(news));
-        let Shares { lost, unexplained, unsettled } = shares;
+        let Shares { lost, inherited, unexplained, unsettled } = shares;
+        self.inherited = inherited;
+        let inherited = self.inherited.completed(lost[Stage::Source]);
         let inside = self.inside.values().flat_map(|gap| &gap.evidence);
         let evidence = core::iter::once(&self.lag).chain(inside).take(MAX_EVIDENCE).cloned().collect();
-        let gap = Gap { lost, unexplained, unsettled, evidence, ..self.gap.clone() };
+        let gap = Gap { lost, inherited, unexplained, unsettled, evidence, ..self.gap.clone() };
         let changed = gap != self.gap;
         self.gap = gap;
         changed

@@ -1,7 +1,7 @@
 //! A reader's hop: records, laps, settlements and the end.
 
 use super::*;
-use crate::{Evidence, EvidenceSource, GapKind, Stage, StageCounts, Unit};
+use crate::{Account, Cause, Evidence, HopShare, Outcome, StageCounts, Unit};
 use units::Random;
 
 fn gap(positions: Range<u64>, lost: StageCounts) -> Gap {
@@ -16,6 +16,7 @@ fn gap(positions: Range<u64>, lost: StageCounts) -> Gap {
         positions,
         numbers: 0..1,
         lost,
+        inherited: HopCounts::default(),
         unexplained: 0,
         unsettled,
         apportioned: false,
@@ -32,10 +33,20 @@ fn unsettled(positions: Range<u64>) -> Gap {
     gap(positions, StageCounts::default())
 }
 
-/// Checks that the account adds up in elements and in samples, and that its gaps add up to the missing elements.
+/// Elements that were lost before the last relay, at a stage that is not known yet or this one on hop 1.
+fn inherited(positions: Range<u64>, outcome: Outcome) -> Gap {
+    let count = positions.end - positions.start;
+    let inherited = core::iter::once(HopShare { hop: 1, outcome, count }).collect();
+    Gap { inherited, ..gap(positions, StageCounts::of(Stage::Source, count)) }
+}
+
+/// Checks that the account adds up in elements, over its hops, and in samples.
 fn check(hop: &Hop) {
     let rows = hop.rows();
-    assert_eq!(rows.check(), Ok(()));
+    let gaps = hop.gaps().cloned().collect();
+    let account =
+        Account { state: hop.state(), datagrams: None, elements: rows, hops: hop.inherited(), gaps };
+    assert_eq!(account.check(), Ok(()));
     assert_eq!(hop.samples().check(rows.next - rows.first), Ok(()));
 }
 
@@ -93,6 +104,58 @@ fn news_after_the_end_moves_what_had_been_given_up() {
     }
     assert_eq!(hop.settled(&unsettled(10..12)).map(|gap| gap.unexplained), Some(2));
     assert_eq!((hop.rows().lost[Stage::Injected], hop.rows().unexplained, hop.rows().unsettled), (4, 2, 0));
+}
+
+#[test]
+fn what_is_given_up_on_the_way_has_its_own_stage_and_evidence() {
+    let mut hop = Hop::join(1, [0, 0], 0);
+    hop.delivered(0..2);
+    let given_up = EvidenceSource::GivenUp(Cause::LinkDown);
+    let gap = hop.lapped_as([9, 3], Stage::Deadline, given_up).unwrap().clone();
+    assert_eq!((gap.positions, gap.lost[Stage::Deadline], gap.unsettled), (2..12, 7, 3));
+    assert_eq!(
+        gap.evidence,
+        [Evidence { stage: Stage::Deadline, count: 7, unit: Unit::Elements, source: given_up }]
+    );
+    assert_eq!(hop.rows().lost[Stage::ReaderLag], 0);
+    check(&hop);
+}
+
+#[test]
+fn losses_before_a_relay_keep_their_hop_through_records_laps_and_the_end() {
+    let mut hop = Hop::join(1, [0, 0], 0);
+    assert!(hop.inherited().is_empty());
+    hop.gap(inherited(0..4, Outcome::Unsettled));
+    hop.lapped([6, 14]);
+    check(&hop);
+    let known = Outcome::Lost(Stage::Deadline);
+    assert!(hop.settled(&inherited(0..4, known)).is_some(), "only the hop's stage is new");
+    assert_eq!(hop.settled(&inherited(0..4, known)), None, "no news");
+    assert_eq!(hop.settled(&inherited(5..7, known)).unwrap().inherited.total(), 2);
+    hop.settled(&inherited(8..11, Outcome::Unsettled));
+    let rows = hop.inherited().rows(1);
+    assert_eq!((rows.lost[Stage::Deadline], rows.unsettled, rows.unexplained), (6, 3, 0));
+    check(&hop);
+    hop.end(AccountState::Closed);
+    assert_eq!(hop.inherited().rows(1).unexplained, 3);
+    check(&hop);
+    assert!(hop.settled(&inherited(8..11, known)).is_some(), "late news moves what was given up");
+    assert_eq!(hop.inherited().rows(1).lost[Stage::Deadline], 9);
+    check(&hop);
+}
+
+#[test]
+fn holes_of_the_source_itself_are_on_hop_0_beside_losses_before_a_relay() {
+    let mut hop = Hop::join(1, [0, 0], 0);
+    hop.gap(gap(0..3, StageCounts::of(Stage::Source, 3)));
+    assert!(hop.inherited().is_empty(), "nothing was relayed so far");
+    hop.lapped([0, 8]);
+    hop.settled(&gap(3..5, StageCounts::of(Stage::Source, 2)));
+    check(&hop);
+    hop.settled(&inherited(5..6, Outcome::Unexplained));
+    check(&hop);
+    let hops = hop.inherited();
+    assert_eq!((hops.rows(0).lost[Stage::Source], hops.rows(1).unexplained), (5, 1));
 }
 
 #[test]
@@ -251,7 +314,16 @@ impl Hostile {
             positions: positions.clone(),
             ..gap(0..share, StageCounts::of(Stage::Injected, share))
         };
-        match self.0.below(8) {
+        match self.0.below(12) {
+            8 => {
+                let hop = u8::try_from(self.0.below(10)).unwrap();
+                let outcome =
+                    if self.0.chance(0.5) { Outcome::Unsettled } else { Outcome::Lost(Stage::Late) };
+                let count = if self.0.chance(0.8) { share } else { self.number(share) };
+                gap.lost = StageCounts::of(Stage::Source, share);
+                gap.inherited.add(HopShare { hop, outcome, count });
+            }
+            9 => gap.lost = StageCounts::of(Stage::Source, share),
             0 => gap.unexplained = self.number(len),
             1 => gap.lost[Stage::Late] = self.number(len),
             2 => gap.kind = GapKind::ReaderAbsent,
@@ -323,18 +395,30 @@ fn any_flow_adds_up_after_every_record() {
                 (false, _) => {}
             }
             if missing {
-                at_bridge.push(positions);
+                at_bridge.push((positions, random.below(3)));
             }
             check(&hop);
         }
         hop.lapped(totals);
-        for positions in at_bridge {
-            assert!(hop.settled(&injected(positions)).is_some());
+        let mut before = 0;
+        for (positions, kind) in at_bridge {
+            before += if kind == 0 { 0 } else { positions.end - positions.start };
+            let news = match kind {
+                0 => injected(positions),
+                1 => inherited(positions, Outcome::Lost(Stage::Network)),
+                _ => {
+                    hop.settled(&inherited(positions.clone(), Outcome::Unsettled));
+                    check(&hop);
+                    inherited(positions, Outcome::Lost(Stage::Late))
+                }
+            };
+            assert!(hop.settled(&news).is_some());
             check(&hop);
         }
         hop.end(AccountState::Closed);
         let rows = hop.rows();
-        assert_eq!((rows.unexplained, rows.lost[Stage::Injected]), (0, totals[1]));
+        assert_eq!((rows.unexplained, rows.lost[Stage::Injected] + before), (0, totals[1]));
+        assert_eq!((hop.inherited().total(), hop.inherited().unexplained()), (before, 0));
         assert_eq!(rows.delivered + rows.lost[Stage::ReaderLag], totals[0] - start);
     }
 }

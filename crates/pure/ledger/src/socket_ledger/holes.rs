@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use units::{Instant, RangeSet};
 
 use super::{Accepted, LedgerConfig};
-use crate::entry::Cause;
+use crate::entry::Grounds;
 
 /// The runs of numbers in flight, in ascending order.
 #[derive(Clone, Debug)]
@@ -144,15 +144,15 @@ impl Holes {
     /// Takes the lowest hole, with its cause, if the evidence declares it missing.
     ///
     /// Holes fall due in order: evidence for a higher one holds for all below it.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<(Hole, Cause)> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<(Hole, Grounds)> {
         let lowest = self.holes.front()?;
         let expired = lowest.deadline.is_some_and(|deadline| deadline <= now);
         let cause = if lowest.numbers.is_empty() {
-            Cause::Certain
+            Grounds::Certain
         } else if lowest.above >= self.window.count {
-            Cause::Overtaken
+            Grounds::Overtaken
         } else if expired {
-            Cause::Awaited
+            Grounds::Awaited
         } else {
             return None;
         };
@@ -170,12 +170,12 @@ impl Holes {
     ///
     /// Only the part of the window that declared it grows: if the count doubled after a decision by a tally, every
     /// loss would wait for datagrams that give no evidence.
-    pub(super) fn widen(&mut self, cause: Cause) {
+    pub(super) fn widen(&mut self, cause: Grounds) {
         let Window { count, max_count, time, max_time } = &mut self.window;
         match cause {
-            Cause::Overtaken => *count = count.saturating_mul(2).min(*max_count),
-            Cause::Awaited => *time = (*time * 2).min(*max_time),
-            Cause::Certain => {}
+            Grounds::Overtaken => *count = count.saturating_mul(2).min(*max_count),
+            Grounds::Awaited => *time = (*time * 2).min(*max_time),
+            Grounds::Certain => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Queries of a ledger: its state, its rows, its gaps, and whether the law holds. They do not modify it.
 
 use super::{End, Reclassified, SocketLedger};
-use crate::{Account, AccountState, Gap, Imbalance, NetworkRows, ReaderRows};
+use crate::{Account, AccountState, Gap, Imbalance, NetworkRows, ReaderRows, Stage};
 
 impl SocketLedger {
     /// Returns whether the publisher has not sent its final tally: silence then has a meaning.
@@ -137,6 +137,7 @@ impl SocketLedger {
             state: self.state(),
             datagrams: Some(self.network_rows()),
             elements: self.reader_rows(),
+            hops: self.elements.inherited.completed(self.elements.lost[Stage::Source]),
             gaps: Vec::new(),
         }
     }
