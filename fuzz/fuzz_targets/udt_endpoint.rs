@@ -10,7 +10,7 @@ use std::sync::Arc;
 use congestion::BUILT_IN;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use udt::{Datagrams, Endpoint, EndpointConfig, Output, SocketConfig, SocketId, SocketType};
+use udt::{Datagrams, Endpoint, EndpointConfig, Output, SocketConfig, SocketId, SocketType, Terms};
 use units::Instant;
 
 /// Maximum number of packets in flight; further ones are lost.
@@ -114,8 +114,9 @@ fn act(step: &Step<'_>, ends: &mut [End; 2], now: &mut Instant, in_transit: &mut
             let bytes = vec![9; usize::from(bytes)];
             let end = lifetime_ms.map(|lifetime| *now + Duration::from_millis(u64::from(lifetime)));
             // One of the two may be refused, or both: the ends may be closed already.
+            let terms = Terms { is_ordered: ordered, deadline: end, tag: 0 };
             let _ = endpoint.send(*socket, &bytes);
-            let _ = endpoint.send_message(*socket, &bytes, ordered, end);
+            let _ = endpoint.send_message(*now, *socket, &bytes, terms);
         }
         Step::Receive { server, bytes } => {
             let End { endpoint, socket, .. } = &mut ends[usize::from(server)];

@@ -21,7 +21,7 @@ use sys::{
 };
 use udt::{
     CloseReason, Datagrams, Endpoint, EndpointConfig, EndpointStats, Event, FirstSize, Output, SendError,
-    SocketConfig, SocketId, Stats,
+    Sent, SocketConfig, SocketId, Stats, Terms,
 };
 use units::Instant;
 
@@ -264,9 +264,10 @@ impl ReliablePort {
     ) -> Result<(), WaitError> {
         self.wait(timeout, |state, now| {
             let deadline = lifetime.map(|lifetime| now + lifetime);
-            match state.endpoint.send_message(socket, bytes, is_ordered, deadline) {
-                Ok(true) => Some(Ok(())),
-                Ok(false) => state.over(socket).map(Err),
+            let terms = Terms { is_ordered, deadline, tag: 0 };
+            match state.endpoint.send_message(now, socket, bytes, terms) {
+                Ok(Sent::Queued | Sent::TooLate) => Some(Ok(())),
+                Ok(Sent::NoRoom) => state.over(socket).map(Err),
                 Err(error) => Some(Err(state.why(socket, error))),
             }
         })
@@ -302,7 +303,7 @@ impl ReliablePort {
     ) -> Result<bool, WaitError> {
         out.clear();
         self.wait(timeout, |state, _| {
-            if state.endpoint.receive_message(socket, out) {
+            if state.endpoint.receive_message(socket, out).is_some() {
                 return Some(Ok(true));
             }
             state.end_of(socket).map(|end| end.map(|_| false))
@@ -532,7 +533,12 @@ impl State {
             Event::Connected | Event::Accepted { .. } => known.is_connected = true,
             Event::Closed(reason) => known.closed = Some(reason),
             Event::PeerError { code } => known.peer_error = Some(code),
-            Event::PmtuBlackHole { .. } | Event::Readable | Event::Writable | Event::Expired { .. } => {}
+            Event::PmtuBlackHole { .. }
+            | Event::Readable
+            | Event::Writable
+            | Event::Expired { .. }
+            | Event::LinkDown
+            | Event::LinkUp => {}
         }
     }
 }

@@ -41,8 +41,25 @@ pub struct SocketConfig {
     pub linger: Duration,
     /// Timeout of a silent peer.
     pub silence: Silence,
+    /// Repair of lost packets.
+    pub repair: Repair,
     /// Number of the first packet, instead of a random one: for tests of wrap-around.
     pub first_sequence: Option<u32>,
+    /// Number of the first message, instead of 1: for tests of wrap-around.
+    pub first_message: Option<u32>,
+}
+
+/// Repair of lost packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Repair {
+    /// For files and peers of libudt: everything arrives, however long that takes.
+    #[default]
+    Patient,
+    /// For live messages, whose deadlines hold: lost packets are reported each round trip and repaired at once, and
+    /// what cannot arrive in time is not sent again. Both ends must be of this implementation and have it.
+    ///
+    /// The receive buffer must hold the packets of a deadline and two round trips.
+    Timely,
 }
 
 /// Size of a connection's first packets.
@@ -99,7 +116,9 @@ impl SocketConfig {
             connect_timeout: Duration::from_secs(3),
             linger: Duration::from_secs(180),
             silence: Silence::UDT,
+            repair: Repair::Patient,
             first_sequence: None,
+            first_message: None,
         }
     }
 }

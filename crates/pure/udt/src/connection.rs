@@ -25,7 +25,7 @@ use crate::round_trip::RoundTripEstimate;
 use crate::send::{AckNews, AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss};
 use crate::size_search::SizeSearch;
 use crate::stats::Stats;
-use crate::{CloseReason, Event, SendError};
+use crate::{Arrival, CloseReason, Event, RepairOrder, SendError, Terms};
 use congestion_link::{CongestionLink, View};
 
 /// Maximum number of control packets that wait to be sent; the peer repeats requests that get no answer.
@@ -264,21 +264,37 @@ impl Connection {
     /// Queues a message completely, or not at all.
     pub(crate) fn send_message(
         &mut self,
+        _now: Instant,
         bytes: &[u8],
-        is_ordered: bool,
-        deadline: Option<Instant>,
-    ) -> Result<bool, SendError> {
+        terms: Terms,
+    ) -> Result<crate::Sent, SendError> {
         self.check_sending(SocketType::Datagram)?;
         let (fits, ever_fits) = self.sending.buffer.fits(bytes.len());
         if !ever_fits {
             return Err(SendError::TooLong);
         }
         if fits {
-            self.sending.buffer.push(bytes, is_ordered, deadline);
+            self.sending.buffer.push(bytes, terms);
         }
         self.wants_room |= !fits;
-        Ok(fits)
+        Ok(if fits { crate::Sent::Queued } else { crate::Sent::NoRoom })
     }
+
+    /// Returns the number of messages of one packet that are taken now.
+    pub(crate) fn room(&self) -> u32 {
+        u32::try_from(self.sending.buffer.free()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the maximum size of a message that is one packet.
+    pub(crate) const fn message_bytes(&self) -> usize {
+        self.sending.buffer.payload_bytes()
+    }
+
+    pub(crate) const fn is_link_up(&self) -> bool {
+        true
+    }
+
+    pub(crate) const fn order_repairs(&mut self, _: RepairOrder) {}
 
     fn check_sending(&self, kind: SocketType) -> Result<(), SendError> {
         if self.state != State::Open {
@@ -297,12 +313,12 @@ impl Connection {
         (count, count > 0 && self.receiving.read())
     }
 
-    /// Appends the next message to `out`; returns whether there was one, and whether the peer must be notified.
-    pub(crate) fn receive_message(&mut self, out: &mut Vec<u8>) -> (bool, bool) {
-        let Some((first, last)) = self.receiving.buffer.next_message() else { return (false, false) };
-        self.receiving.buffer.take_message(first, last, out);
+    /// Appends the next message to `out`; returns its times, and whether the peer must be notified.
+    pub(crate) fn receive_message(&mut self, out: &mut Vec<u8>) -> Option<(Arrival, bool)> {
+        let (first, last) = self.receiving.buffer.next_message()?;
+        let arrival = self.receiving.buffer.take_message(first, last, out);
         self.was_readable = self.is_readable();
-        (true, self.receiving.read())
+        Some((arrival, self.receiving.read()))
     }
 
     pub(crate) fn is_readable(&self) -> bool {
@@ -513,8 +529,8 @@ impl Connection {
             Some(Leaving::Train { first, packets, is_retransmission }) => {
                 self.send_train(now, first, packets, is_retransmission)
             }
-            Some(Leaving::GivenUp { first, last, is_news }) => {
-                self.tell_given_up(first, last, is_news);
+            Some(Leaving::GivenUp { first, last, was_sent, is_news }) => {
+                self.tell_given_up(first, last, was_sent, is_news);
                 self.poll(now)
             }
             None => self.events.pop_front().map_or_else(|| Step::Idle(self.deadline()), Step::Event),
@@ -629,7 +645,7 @@ impl Connection {
 
     fn send_train(&mut self, now: Instant, first: u64, packets: u32, is_retransmission: bool) -> Step {
         self.stats.sent_packets += u64::from(packets);
-        let timestamp_us = self.timestamp_us(now);
+        let timestamp_us = self.clock_us(now);
         let range = self.sending.buffer.prepare(first, packets, timestamp_us, self.peer);
         if is_retransmission {
             self.stats.retransmitted_packets += u64::from(packets);
@@ -643,8 +659,9 @@ impl Connection {
         Step::Train(range, self.sending.buffer.slot_bytes())
     }
 
-    fn tell_given_up(&mut self, first: u64, last: u64, is_news: bool) {
-        let message = self.sending.buffer.slot(first).message.number;
+    fn tell_given_up(&mut self, first: u64, last: u64, was_sent: bool, is_news: bool) {
+        let slot = self.sending.buffer.slot(first);
+        let (message, tag) = (slot.message.number, slot.terms.tag);
         let (first, last) = (Sequence::of(first), Sequence::of(last));
         self.tell(Body::DropMessage { message, first, last });
         if first != last {
@@ -653,7 +670,7 @@ impl Connection {
         }
         if is_news {
             self.stats.expired_messages += 1;
-            self.events.push_back(Event::Expired { message: message.word() });
+            self.events.push_back(Event::Expired { tag, was_sent });
         }
     }
 
@@ -706,7 +723,7 @@ impl Connection {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the wire's clock has 32 bits and wraps")]
-    fn timestamp_us(&self, now: Instant) -> u32 {
+    pub(crate) fn clock_us(&self, now: Instant) -> u32 {
         now.since(self.opened_at).as_micros() as u32
     }
 

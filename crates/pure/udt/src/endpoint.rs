@@ -14,7 +14,7 @@ use wire::udt::{Body, Control, Data, Handshake, Packet, Request, Sequence, Socke
 use crate::config::announced_bytes;
 use crate::connection::{Connection, Side, Step};
 use crate::handshake::{Agreed, Progress, Seeking, is_sound, offer};
-use crate::{CloseReason, Event, SendError, SocketConfig, Source, Stats};
+use crate::{Arrival, CloseReason, Event, RepairOrder, SendError, Sent, SocketConfig, Source, Stats, Terms};
 use cookie::Cookies;
 use listener::Listener;
 use tombs::Tombs;
@@ -248,24 +248,62 @@ impl Endpoint {
         Ok(taken)
     }
 
-    /// Queues a message; returns `false` if there is no room for it now.
+    /// Queues a message, if there is room for it now and it can still arrive in time.
     ///
-    /// After `deadline` the undelivered rest of the message is given up, and both ends are notified. An ordered
-    /// message is not delivered before earlier ones.
+    /// After its deadline the undelivered rest of the message is given up, and both ends are notified.
     ///
     /// # Errors
     /// If the socket is not connected, is closed or carries a stream, or the message is longer than its buffer.
     pub fn send_message(
         &mut self,
+        now: Instant,
         socket: SocketId,
         bytes: &[u8],
-        is_ordered: bool,
-        deadline: Option<Instant>,
-    ) -> Result<bool, SendError> {
+        terms: Terms,
+    ) -> Result<Sent, SendError> {
         let connection = self.connection(socket)?;
-        let is_queued = connection.send_message(bytes, is_ordered, deadline)?;
+        let sent = connection.send_message(now, bytes, terms)?;
         self.make_ready(socket);
-        Ok(is_queued)
+        Ok(sent)
+    }
+
+    /// Returns the number of messages of one packet that [`send_message`](Self::send_message) takes now; 0 if the
+    /// socket is not connected. [`Event::Writable`] tells when there is room again.
+    ///
+    /// With [`Repair::Timely`](crate::Repair::Timely) that is what leaves within a millisecond, so that order and
+    /// deadlines are decided by the owner, and one while the link is down.
+    #[must_use]
+    pub fn room(&self, socket: SocketId) -> u32 {
+        self.look(socket).map_or(0, Connection::room)
+    }
+
+    /// Returns the maximum size of a message that is one packet. Units: bytes; 0 if the socket is not connected.
+    #[must_use]
+    pub fn message_bytes(&self, socket: SocketId) -> usize {
+        self.look(socket).map_or(0, Connection::message_bytes)
+    }
+
+    /// Returns the clock by which packets of a connection are stamped.
+    ///
+    /// Units: microseconds since it was opened; 32 bits that wrap.
+    #[must_use]
+    pub fn clock_us(&self, now: Instant, socket: SocketId) -> Option<u32> {
+        self.look(socket).map(|connection| connection.clock_us(now))
+    }
+
+    /// Returns whether the peer answers, as far as something waits for an answer; always true without
+    /// [`Repair::Timely`](crate::Repair::Timely).
+    #[must_use]
+    pub fn is_link_up(&self, socket: SocketId) -> bool {
+        self.look(socket).is_some_and(Connection::is_link_up)
+    }
+
+    /// Sets the order of repairs beside new messages.
+    pub fn order_repairs(&mut self, socket: SocketId, order: RepairOrder) {
+        if let Ok(connection) = self.connection(socket) {
+            connection.order_repairs(order);
+            self.make_ready(socket);
+        }
     }
 
     /// Copies received bytes of a stream; returns their number.
@@ -278,14 +316,13 @@ impl Endpoint {
         count
     }
 
-    /// Appends the next message to `out`; returns whether there was one.
-    pub fn receive_message(&mut self, socket: SocketId, out: &mut Vec<u8>) -> bool {
-        let Ok(connection) = self.connection(socket) else { return false };
-        let (is_there, has_news) = connection.receive_message(out);
+    /// Appends the next message to `out`; returns its times, or `None` if there is none.
+    pub fn receive_message(&mut self, socket: SocketId, out: &mut Vec<u8>) -> Option<Arrival> {
+        let (arrival, has_news) = self.connection(socket).ok()?.receive_message(out)?;
         if has_news {
             self.make_ready(socket);
         }
-        is_there
+        Some(arrival)
     }
 
     /// Returns whether there is something to receive.

@@ -14,6 +14,7 @@ mod connection;
 mod endpoint;
 mod expiry;
 mod handshake;
+mod message;
 mod outcome;
 mod pmtu_black_hole;
 mod receive;
@@ -23,8 +24,9 @@ mod size_search;
 mod source;
 mod stats;
 
-pub use config::{FirstSize, Silence, SocketConfig};
+pub use config::{FirstSize, Repair, Silence, SocketConfig};
 pub use endpoint::{Datagrams, Endpoint, EndpointConfig, EndpointStats, Output, Transmit};
+pub use message::{Arrival, RepairOrder, Sent, Terms};
 pub use outcome::{CloseReason, Event, SAFE_PACKET_BYTES, SendError};
 pub use source::Source;
 pub use stats::Stats;

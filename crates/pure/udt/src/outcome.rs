@@ -19,11 +19,20 @@ pub enum Event {
     Readable,
     /// Room became available after a call found none.
     Writable,
-    /// A message was given up after its deadline.
+    /// A message was given up after its deadline. With [`Repair::Timely`](crate::Repair::Timely) it may have arrived
+    /// all the same if it was sent: what was sent and not answered in time is given up, too.
     Expired {
-        /// The message's number on the wire.
-        message: u32,
+        /// The tag of its [terms](crate::Terms).
+        tag: u64,
+        /// True if all of it had been sent at least once.
+        was_sent: bool,
     },
+    /// Nothing has come from the peer for long although packets wait for an answer. Until [`LinkUp`](Self::LinkUp)
+    /// one message after another tries the path, the newest that the owner has. Only with
+    /// [`Repair::Timely`](crate::Repair::Timely).
+    LinkDown,
+    /// A packet has come from the peer again.
+    LinkUp,
     /// The peer's application failed; libudt knows only 4000, a file that could not be written.
     PeerError {
         /// The error code.

@@ -139,7 +139,7 @@ impl ReceiveSide {
     /// Takes a packet.
     pub(crate) fn take(&mut self, now: Instant, arrived: Instant, number: u64, data: &Data<'_>) -> Taken {
         let received_end = self.buffer.received_end();
-        let placed = self.buffer.place(number, data);
+        let placed = self.buffer.place(number, arrived, data);
         let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes)
             || data.payload.len() == self.buffer.payload_bytes()
             || size_search::is_searched(data.payload.len(), self.enclosing_bytes);

@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use congestion::{AckKind, Acked, Effective, Flight, RateSample, Retransmission};
 use units::{Instant, RangeSet};
-use wire::udt::PROBE_INTERVAL;
+use wire::udt::{MessageNumber, PROBE_INTERVAL};
 
 use buffer::SendBuffer;
 use busy::Busy;
@@ -81,7 +81,7 @@ pub(crate) enum Leaving {
     /// Consecutive packets with the location of their bytes.
     Train { first: u64, packets: u32, is_retransmission: bool },
     /// Notice that a message is given up, for its unacknowledged packets.
-    GivenUp { first: u64, last: u64, is_news: bool },
+    GivenUp { first: u64, last: u64, was_sent: bool, is_news: bool },
 }
 
 /// Content of an acknowledgement.
@@ -134,7 +134,9 @@ impl SendSide {
         now: Instant,
     ) -> Self {
         let payload_bytes = crate::config::payload_bytes(packet_bytes);
-        let buffer = SendBuffer::new(config.send_buffer_packets, payload_bytes, origin);
+        let mut buffer = SendBuffer::new(config.send_buffer_packets, payload_bytes, origin);
+        let first_message = config.first_message.map(MessageNumber::from_word);
+        buffer.number_from(first_message.unwrap_or(MessageNumber::FIRST));
         let fit = u32::try_from(MAX_TRAIN_BYTES / buffer.slot_bytes()).unwrap_or(u32::MAX);
         let allowed_train = config.max_train_packets.clamp(1, fit.max(1));
         Self {
@@ -544,7 +546,7 @@ impl SendSide {
 
     fn is_expired(&self, now: Instant, number: u64) -> bool {
         let slot = self.buffer.slot(number);
-        slot.is_given_up || slot.deadline.is_some_and(|deadline| deadline <= now)
+        slot.is_given_up || slot.terms.deadline.is_some_and(|deadline| deadline <= now)
     }
 
     /// Gives up the message of a packet: its unacknowledged packets count as sent and are not sent again.
@@ -560,7 +562,7 @@ impl SendSide {
         self.buffer.advance((slot.last + 1).saturating_sub(next));
         // The notice may be lost like a packet.
         self.tail.sent(now);
-        Leaving::GivenUp { first, last: slot.last, is_news: !slot.is_given_up }
+        Leaving::GivenUp { first, last: slot.last, was_sent: slot.last < next, is_news: !slot.is_given_up }
     }
 }
 
@@ -578,6 +580,7 @@ mod tests {
     use wire::udt::SocketType;
 
     use super::*;
+    use crate::Terms;
 
     const ORIGIN: u64 = 10_000;
     const FIRST: Retransmission = Retransmission::First;
@@ -745,9 +748,9 @@ mod tests {
         let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
         side.obey(Instant::ORIGIN, &open, u32::MAX);
         let at = |millis| Instant::ORIGIN + Duration::from_millis(millis);
-        side.buffer.push(&[7; 1_000], true, None);
+        side.buffer.push(&[7; 1_000], Terms::default());
         assert!(matches!(side.poll(at(1_000), FIRST), Some(Leaving::Train { .. })));
-        side.buffer.push(&[7; 1_000], true, Some(at(1_001)));
+        side.buffer.push(&[7; 1_000], Terms { deadline: Some(at(1_001)), ..Terms::default() });
         assert!(matches!(side.poll(at(1_002), FIRST), Some(Leaving::GivenUp { .. })));
         let news = AckNews {
             to: ORIGIN + 2,
@@ -761,7 +764,7 @@ mod tests {
             panic!("it was sent")
         };
         assert_eq!((acked.newly, acked.round_trip, acked.rate), (2, None, None));
-        side.buffer.push(&[7; 1_000], true, None);
+        side.buffer.push(&[7; 1_000], Terms::default());
         assert!(side.poll(at(1_020), FIRST).is_some());
         let news = AckNews { to: ORIGIN + 3, answered: Some(at(1_040)), ..news };
         let AckOutcome::Taken { acked, .. } = side.acknowledge(at(1_040), &news) else {
@@ -781,7 +784,7 @@ mod tests {
         let open = Effective { window_packets: 100, spacing_ps: 0, was_absurd: false };
         side.obey(Instant::ORIGIN, &open, u32::MAX);
         let withheld = Retransmission::Withheld;
-        side.buffer.push(&[7; 1_000], true, Some(Instant::ORIGIN));
+        side.buffer.push(&[7; 1_000], Terms { deadline: Some(Instant::ORIGIN), ..Terms::default() });
         let now = Instant::ORIGIN + Duration::from_millis(1);
         assert!(matches!(side.poll(now, withheld), Some(Leaving::GivenUp { is_news: true, .. })));
         for _ in 0..3 {

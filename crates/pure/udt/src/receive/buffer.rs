@@ -6,8 +6,10 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use units::RangeSet;
+use units::{Instant, RangeSet};
 use wire::udt::{Data, Message, MessageNumber, Piece, SocketType};
+
+use crate::Arrival;
 
 /// Number of slots beyond the advertised window.
 pub(crate) const SPARE_PACKETS: u64 = 2;
@@ -50,6 +52,7 @@ pub(crate) struct ReceiveBuffer {
 struct Slot {
     payload_bytes: usize,
     message: Message,
+    arrival: Arrival,
 }
 
 /// State of whole messages.
@@ -129,7 +132,7 @@ impl ReceiveBuffer {
     }
 
     /// Places a packet; the packets newly missing are those from the former `received_end` to its number.
-    pub(crate) fn place(&mut self, number: u64, data: &Data<'_>) -> Placed {
+    pub(crate) fn place(&mut self, number: u64, arrived: Instant, data: &Data<'_>) -> Placed {
         let is_known = number < self.next || number < self.received_end && !self.missing.contains(number);
         if is_known || data.payload.len() > self.payload_bytes {
             return if is_known { Placed::Duplicate } else { Placed::NoRoom };
@@ -140,9 +143,11 @@ impl ReceiveBuffer {
         let index = self.index(number);
         if index >= self.slots.len() {
             let message = Message { piece: Piece::Middle, is_ordered: true, number: MessageNumber::FIRST };
-            self.slots.resize(index + 1, Slot { payload_bytes: 0, message });
+            let arrival = Arrival { sent_us: 0, arrived };
+            self.slots.resize(index + 1, Slot { payload_bytes: 0, message, arrival });
         }
-        self.slots[index] = Slot { payload_bytes: data.payload.len(), message: data.message };
+        let arrival = Arrival { sent_us: data.timestamp_us, arrived };
+        self.slots[index] = Slot { payload_bytes: data.payload.len(), message: data.message, arrival };
         let start = index * self.payload_bytes;
         self.bytes[start..start + data.payload.len()].copy_from_slice(data.payload);
         if number >= self.received_end {
@@ -226,10 +231,15 @@ impl ReceiveBuffer {
         complete.iter().find(|(first, _)| may_go(**first)).map(|(first, last)| (*first, *last))
     }
 
-    /// Appends a message of [`next_message`](Self::next_message) to `out`.
-    pub(crate) fn take_message(&mut self, first: u64, last: u64, out: &mut Vec<u8>) {
+    /// Appends a message of [`next_message`](Self::next_message) to `out`; returns the times of its packet that arrived
+    /// last.
+    pub(crate) fn take_message(&mut self, first: u64, last: u64, out: &mut Vec<u8>) -> Arrival {
+        let mut arrival = self.slots[self.index(first)].arrival;
         for number in first..=last {
             let index = self.index(number);
+            if self.slots[index].arrival.arrived > arrival.arrived {
+                arrival = self.slots[index].arrival;
+            }
             let start = index * self.payload_bytes;
             out.extend_from_slice(&self.bytes[start..start + self.slots[index].payload_bytes]);
         }
@@ -238,6 +248,7 @@ impl ReceiveBuffer {
             messages.done.insert(first..last + 1);
         }
         self.move_read();
+        arrival
     }
 
     /// Returns the range of the longest contiguous readable memory, and its number of packets.

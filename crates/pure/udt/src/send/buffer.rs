@@ -6,10 +6,10 @@
 
 use core::ops::Range;
 
-use units::Instant;
 use wire::udt::{Data, HEADER_BYTES, Message, MessageNumber, Piece, Sequence, SocketId};
 
 use super::rate::SentMark;
+use crate::Terms;
 
 /// A packet's slot.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +19,7 @@ pub(crate) struct Slot {
     /// First packet of its message.
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// Deadline of its message.
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) terms: Terms,
     pub(crate) mark: SentMark,
     /// Number of transmissions.
     pub(crate) times: u32,
@@ -65,6 +64,11 @@ impl SendBuffer {
             next_message: MessageNumber::FIRST,
             held_bytes: 0,
         }
+    }
+
+    /// Sets the number of the next message.
+    pub(crate) const fn number_from(&mut self, message: MessageNumber) {
+        self.next_message = message;
     }
 
     /// Returns the oldest unacknowledged packet, or `next` if there is none.
@@ -120,7 +124,7 @@ impl SendBuffer {
         let free = usize::try_from(self.free()).unwrap_or(usize::MAX);
         let (taken, rest) = bytes.split_at(bytes.len().min(free.saturating_mul(self.payload_bytes)));
         if !taken.is_empty() {
-            self.push(taken, false, None);
+            self.push(taken, Terms::default());
         }
         offered - rest.len()
     }
@@ -132,20 +136,21 @@ impl SendBuffer {
     }
 
     /// Queues a message, for which there must be room.
-    pub(crate) fn push(&mut self, bytes: &[u8], is_ordered: bool, deadline: Option<Instant>) {
+    pub(crate) fn push(&mut self, bytes: &[u8], terms: Terms) {
         let count = bytes.len().div_ceil(self.payload_bytes).max(1);
         let (first, last) = (self.end, self.end + count as u64 - 1);
         let mut rest = bytes;
         for index in 0..count {
             let (payload, behind) = rest.split_at(rest.len().min(self.payload_bytes));
             rest = behind;
+            let Terms { is_ordered, .. } = terms;
             let message = Message { piece: Piece::of(index, count), is_ordered, number: self.next_message };
             let slot = Slot {
                 message,
                 payload_bytes: payload.len(),
                 first,
                 last,
-                deadline,
+                terms,
                 mark: SentMark::default(),
                 times: 0,
                 is_given_up: false,
@@ -300,8 +305,8 @@ mod tests {
     #[test]
     fn messages_have_numbers_and_pieces() {
         let mut buffer = buffer();
-        buffer.push(&[1; 21], true, None);
-        buffer.push(&[], false, None);
+        buffer.push(&[1; 21], Terms { is_ordered: true, ..Terms::default() });
+        buffer.push(&[], Terms::default());
         let pieces: Vec<(Piece, u32)> = (1_000..1_004)
             .map(|number| (buffer.slot(number).message.piece, buffer.slot(number).message.number.word()))
             .collect();

@@ -8,7 +8,8 @@ use std::sync::{Arc, LazyLock};
 use congestion::{Acked, CongestionControl, Environment, Factory, Lost, Policy};
 use sim::{Address, Arrival, Node, NodeId};
 use udt::{
-    CloseReason, Datagrams, Endpoint, EndpointConfig, Event, Output, SocketConfig, SocketId, SocketType,
+    CloseReason, Datagrams, Endpoint, EndpointConfig, Event, Output, Sent, SocketConfig, SocketId,
+    SocketType, Terms,
 };
 use units::{Instant, Random};
 
@@ -68,7 +69,7 @@ pub(crate) struct Seen {
     pub(crate) received: u64,
     pub(crate) wrong_bytes: u64,
     pub(crate) messages: Vec<Vec<u8>>,
-    pub(crate) expired: Vec<u32>,
+    pub(crate) expired: Vec<u64>,
     pub(crate) connected_at: Option<Instant>,
     pub(crate) closed: Option<CloseReason>,
     pub(crate) done_at: Option<Instant>,
@@ -192,9 +193,14 @@ impl Host {
         seen.events.push(event);
         match event {
             Event::Connected | Event::Accepted { .. } => seen.connected_at = Some(now),
-            Event::Expired { message } => seen.expired.push(message),
+            Event::Expired { tag, .. } => seen.expired.push(tag),
             Event::Closed(reason) => seen.closed = Some(reason),
-            Event::Readable | Event::Writable | Event::PeerError { .. } | Event::PmtuBlackHole { .. } => {}
+            Event::Readable
+            | Event::Writable
+            | Event::PeerError { .. }
+            | Event::PmtuBlackHole { .. }
+            | Event::LinkDown
+            | Event::LinkUp => {}
         }
     }
 
@@ -222,7 +228,8 @@ impl Host {
         while let Some((size, lifetime, is_ordered)) = self.work.messages.get(seen.queued_messages) {
             let bytes = message(seen.queued_messages, *size);
             let deadline = lifetime.map(|lifetime| now + lifetime);
-            if self.endpoint.send_message(id, &bytes, *is_ordered, deadline) != Ok(true) {
+            let terms = Terms { is_ordered: *is_ordered, deadline, tag: seen.queued_messages as u64 };
+            if self.endpoint.send_message(now, id, &bytes, terms) != Ok(Sent::Queued) {
                 break;
             }
             seen.queued_messages += 1;
@@ -246,7 +253,7 @@ impl Host {
             }
         }
         let mut message = Vec::new();
-        while self.endpoint.receive_message(id, &mut message) {
+        while self.endpoint.receive_message(id, &mut message).is_some() {
             seen.messages.push(core::mem::take(&mut message));
         }
         if self.expects_bytes > 0 && seen.received == self.expects_bytes {

@@ -18,7 +18,7 @@ fn piece(piece: Piece, number: u32, is_ordered: bool) -> Message {
 /// Places packet `offset` of a stream, whose bytes are its number.
 fn place(buffer: &mut ReceiveBuffer, offset: u64, size: usize) -> Placed {
     let payload = vec![u8::try_from(offset).unwrap(); size];
-    buffer.place(ORIGIN + offset, &data(&payload, piece(Piece::Only, 1, false)))
+    buffer.place(ORIGIN + offset, Instant::ORIGIN, &data(&payload, piece(Piece::Only, 1, false)))
 }
 
 fn stream() -> ReceiveBuffer {
@@ -89,7 +89,7 @@ fn take(buffer: &mut ReceiveBuffer) -> Option<Vec<u8>> {
 fn an_ordered_message_waits_for_those_before_it_and_another_does_not() {
     let mut buffer = messages();
     let mut put = |offset: u64, byte: u8, message| {
-        assert_eq!(buffer.place(ORIGIN + offset, &data(&[byte; 4], message)), Placed::New);
+        assert_eq!(buffer.place(ORIGIN + offset, Instant::ORIGIN, &data(&[byte; 4], message)), Placed::New);
     };
     put(1, 1, piece(Piece::Last, 1, true));
     put(2, 2, piece(Piece::Only, 2, true));
@@ -97,10 +97,10 @@ fn an_ordered_message_waits_for_those_before_it_and_another_does_not() {
     put(5, 5, piece(Piece::Last, 3, false));
     assert_eq!(buffer.next_message(), None);
     let middle = data(&[4; 4], piece(Piece::Middle, 3, false));
-    buffer.place(ORIGIN + 4, &middle);
+    buffer.place(ORIGIN + 4, Instant::ORIGIN, &middle);
     assert_eq!(take(&mut buffer).unwrap(), [3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5]);
     assert_eq!(take(&mut buffer), None);
-    buffer.place(ORIGIN, &data(&[0; 4], piece(Piece::First, 1, true)));
+    buffer.place(ORIGIN, Instant::ORIGIN, &data(&[0; 4], piece(Piece::First, 1, true)));
     assert_eq!(take(&mut buffer).unwrap(), [0, 0, 0, 0, 1, 1, 1, 1]);
     assert_eq!(take(&mut buffer).unwrap(), [2; 4]);
     assert_eq!(take(&mut buffer), None);
@@ -110,8 +110,8 @@ fn an_ordered_message_waits_for_those_before_it_and_another_does_not() {
 #[test]
 fn a_message_that_is_given_up_leaves_nothing_behind() {
     let mut buffer = messages();
-    buffer.place(ORIGIN, &data(&[0; 4], piece(Piece::First, 1, true)));
-    buffer.place(ORIGIN + 3, &data(&[3; 4], piece(Piece::Only, 2, true)));
+    buffer.place(ORIGIN, Instant::ORIGIN, &data(&[0; 4], piece(Piece::First, 1, true)));
+    buffer.place(ORIGIN + 3, Instant::ORIGIN, &data(&[3; 4], piece(Piece::Only, 2, true)));
     // Two of its packets are missing; the first one is here.
     assert!(buffer.give_up(MessageNumber::from_word(1), ORIGIN + 1..ORIGIN + 3));
     assert_eq!(take(&mut buffer).unwrap(), [3; 4]);
@@ -120,16 +120,19 @@ fn a_message_that_is_given_up_leaves_nothing_behind() {
     // A message of which no packet arrived.
     assert!(buffer.give_up(MessageNumber::from_word(3), ORIGIN + 6..ORIGIN + 8));
     assert_eq!(buffer.missing().iter().collect::<Vec<_>>(), [ORIGIN + 4..ORIGIN + 6]);
-    assert_eq!(buffer.place(ORIGIN + 6, &data(&[6; 4], piece(Piece::First, 3, true))), Placed::Duplicate);
+    assert_eq!(
+        buffer.place(ORIGIN + 6, Instant::ORIGIN, &data(&[6; 4], piece(Piece::First, 3, true))),
+        Placed::Duplicate
+    );
 }
 
 #[test]
 fn a_message_that_is_here_is_not_given_up() {
     let mut buffer = messages();
-    buffer.place(ORIGIN + 1, &data(&[1; 4], piece(Piece::First, 2, true)));
-    buffer.place(ORIGIN + 2, &data(&[2; 4], piece(Piece::Last, 2, true)));
+    buffer.place(ORIGIN + 1, Instant::ORIGIN, &data(&[1; 4], piece(Piece::First, 2, true)));
+    buffer.place(ORIGIN + 2, Instant::ORIGIN, &data(&[2; 4], piece(Piece::Last, 2, true)));
     assert!(!buffer.give_up(MessageNumber::from_word(2), ORIGIN + 1..ORIGIN + 3));
-    buffer.place(ORIGIN, &data(&[0; 4], piece(Piece::Only, 1, true)));
+    buffer.place(ORIGIN, Instant::ORIGIN, &data(&[0; 4], piece(Piece::Only, 1, true)));
     assert_eq!(take(&mut buffer).unwrap(), [0; 4]);
     assert_eq!(take(&mut buffer).unwrap(), [1, 1, 1, 1, 2, 2, 2, 2]);
 }
