@@ -8,6 +8,7 @@ mod dated;
 mod end;
 mod host;
 mod resumed;
+mod tapped;
 #[cfg(test)]
 mod tests;
 mod viewed;
@@ -26,8 +27,11 @@ use crate::assembly::{Assembly, Piece, RecordBuffer};
 use crate::event::{Event, StreamAccount, StreamInfo, StreamStatement};
 use crate::host_view::Reach;
 use crate::reader_epoch::{ReaderEpoch, Times};
+use crate::tap::TapRecord;
 use host::HostEnd;
 pub(crate) use resumed::Rest;
+pub(crate) use tapped::Handing;
+use tapped::Records;
 
 /// Maximum number of records that one stream yields in a poll, so that the others are read too.
 const MAX_RECORDS_PER_POLL: usize = 256;
@@ -81,7 +85,9 @@ pub(crate) struct Flow {
     /// True if the bridge must be asked about records that the ring overwrote.
     ask_bridge: bool,
     /// True if large blocks are left in the ring.
-    pub(crate) leaves_blocks: bool,
+    leaves_blocks: bool,
+    /// Records for a tap, which gets no blocks.
+    tapped: Option<Records>,
     pub(crate) closed: bool,
     /// True if the ring contains records that no writer of this version writes.
     pub(crate) is_broken: bool,
@@ -130,6 +136,7 @@ impl Flow {
             blocks: Vec::new(),
             ask_bridge: false,
             leaves_blocks: false,
+            tapped: None,
             closed: false,
             is_broken: false,
         }
@@ -159,7 +166,7 @@ impl Flow {
         }
         for _ in 0..MAX_RECORDS_PER_POLL {
             let goes_on = self.read_record(reader_name, events);
-            bytes += self.hand_over(events);
+            bytes += self.hand_over(events) + self.count_tapped();
             // Records in the ring become old while blocks wait to be delivered.
             if !goes_on || bytes >= MAX_BYTES_PER_POLL || self.leaves_blocks && !events.is_empty() {
                 break;
@@ -212,13 +219,15 @@ impl Flow {
         match read {
             Read::Record { kind, .. } if kind::is_later(kind) => {}
             Read::Record { kind, totals } => match record.decode(&self.schema, kind, totals) {
-                Ok(Record::Block(block)) => {
-                    if let Some(piece) = self.on_block(block, totals, reader_name, events)
-                        && let Some(assembly) = &mut self.assembly
-                    {
-                        assembly.record(piece, &mut record, &mut self.blocks);
+                Ok(Record::Block(block)) => match self.on_block(block, totals, reader_name, events) {
+                    Some(piece) if self.is_tapped() => self.tap_elements(&block, piece),
+                    Some(piece) => {
+                        if let Some(assembly) = &mut self.assembly {
+                            assembly.record(piece, &mut record, &mut self.blocks);
+                        }
                     }
-                }
+                    None => {}
+                },
                 Ok(content) => self.take(content, totals, reader_name, events),
                 // The ring of another process may contain anything.
                 Err(error) => self.break_off(&error, reader_name, events),
@@ -232,7 +241,8 @@ impl Flow {
     /// Handles a result other than a record; returns whether there may be more.
     fn on_other(&mut self, read: Read, reader_name: &str, events: &mut Vec<Event>) -> bool {
         match read {
-            Read::Record { .. } | Read::Empty => {}
+            Read::Record { .. } => {}
+            Read::Empty => self.rest(),
             Read::Lapped { .. } => self.on_lapped(),
             Read::Closed => self.close(reader_name, events),
             Read::Broken => self.break_off(&"its ring was destroyed", reader_name, events),
@@ -278,6 +288,7 @@ impl Flow {
             Record::Statement(epoch, bytes) => {
                 self.catch_up(epoch, totals, events);
                 if self.epochs.contains_key(&epoch) {
+                    self.tap(epoch, || TapRecord::Statement(bytes.to_vec()));
                     let (stream, bytes) = (Arc::clone(&self.name), bytes.to_vec());
                     events.push(Event::Statement(StreamStatement { stream, epoch, bytes }));
                 }
@@ -393,6 +404,7 @@ impl Flow {
         reader_epoch.follows = before.and_then(|before| Some((before, self.epochs.get(&before)?.join)));
         let (first_index, join) = (reader_epoch.hop.rows().first, reader_epoch.join);
         let absence = self.absence_of_reader(epoch, &reader_epoch);
+        self.tap_beginning(epoch, &reader_epoch);
         self.epochs.insert(epoch, reader_epoch);
         self.current = Some(epoch);
         // Some of the earlier epochs may have ended where this reader was lapped.
@@ -400,8 +412,9 @@ impl Flow {
             .epochs
             .iter()
             .any(|(other, reader_epoch)| *other != epoch && reader_epoch.lapped && !reader_epoch.ended);
-        self.assembly =
-            Some(Assembly::new(Arc::clone(&self.name), Arc::clone(&self.schema), epoch, self.spare.clone()));
+        self.assembly = (!self.is_tapped()).then(|| {
+            Assembly::new(Arc::clone(&self.name), Arc::clone(&self.schema), epoch, self.spare.clone())
+        });
         events.push(Event::Began(Arc::new(StreamInfo {
             name: Arc::clone(&self.name),
             id: self.stream(),

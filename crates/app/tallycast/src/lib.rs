@@ -60,6 +60,7 @@ mod scene;
 mod schedule;
 mod steady_clock;
 mod subscriber;
+mod tap;
 mod timeline;
 pub mod udt;
 
@@ -91,6 +92,7 @@ pub use sample::{Block, Channel, Dtype, Element, Foreign, Schema, StreamName, St
 pub use steady_clock::{SteadyClock, SteadyTime};
 pub use subscriber::Subscriber;
 pub use sys::{Buffer, Direction};
+pub use tap::{Elements, Tap, TapBeginning, TapRecord, Tapped};
 pub use units::{Epoch, RateError, SampleRate, StreamId, WallTime};
 pub use wire::{Clock, Totals};
 
@@ -106,6 +108,7 @@ const _: () = {
     is_send::<Node>();
     is_send::<Publisher>();
     is_send::<Subscriber>();
+    is_send::<Tap>();
     is_send::<Event>();
     is_send::<HostAgent>();
     is_send::<Delivery>();

@@ -22,10 +22,12 @@ use units::{Epoch, RateError, ReaderId, StreamId, WallTime};
 use wire::Description;
 
 use crate::bus::{Bus, BusError};
+use crate::flow::Handing;
 use crate::host_view::{HostView, Reach, Start};
 use crate::level::Level;
 use crate::publisher::PublisherBuilder;
 use crate::subscriber::{Pinned, Subscriber, SubscriberConfig};
+use crate::tap::Tap;
 
 /// Maximum number of streams whose last epoch is remembered.
 const MAX_REMEMBERED_EPOCHS: usize = 16_384;
@@ -79,7 +81,7 @@ pub struct SubscriberBuilder {
     reader: Option<String>,
     from: Vec<SocketAddr>,
     max_sample_bytes: usize,
-    leaves_blocks: bool,
+    handing: Handing,
     spin: Duration,
     start: Start,
 }
@@ -346,10 +348,19 @@ impl Node {
             reader: None,
             from: Vec::new(),
             max_sample_bytes: DEFAULT_MAX_SAMPLE_BYTES,
-            leaves_blocks: false,
+            handing: Handing::Blocks,
             spin: Duration::ZERO,
             start: self.bus().start,
         }
+    }
+
+    /// Opens a tap on the streams that match `pattern`, with everything else as a
+    /// [subscriber](Self::subscriber) has it by default; [`SubscriberBuilder::tap`] opens one with other settings.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the pattern is not valid or a socket cannot be opened.
+    pub fn tap(&self, pattern: impl Into<String>) -> Result<Tap, NodeError> {
+        self.subscriber(pattern).tap()
     }
 
     /// Reads the reports of readers, also on other hosts, to publishers of this host in any process.
@@ -606,7 +617,7 @@ impl SubscriberBuilder {
     /// any moment: a reader must check afterwards whether the block was still valid.
     #[must_use]
     pub const fn leave_blocks_in_ring(mut self) -> Self {
-        self.leaves_blocks = true;
+        self.handing = Handing::BlocksInRing;
         self
     }
 
@@ -633,6 +644,14 @@ impl SubscriberBuilder {
         self
     }
 
+    /// Opens a tap instead, which gets the records of streams as they are, whatever the size of their samples.
+    ///
+    /// # Errors
+    /// [`NodeError`] if a pattern is not valid or a socket cannot be opened.
+    pub fn tap(self) -> Result<Tap, NodeError> {
+        Self { handing: Handing::Records, max_sample_bytes: usize::MAX, ..self }.open().map(Tap::new)
+    }
+
     /// Opens the subscriber.
     ///
     /// # Errors
@@ -642,9 +661,8 @@ impl SubscriberBuilder {
         let patterns = patterns?;
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
         check_name("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
-        let Self { max_sample_bytes, leaves_blocks, spin, .. } = self;
-        let config =
-            SubscriberConfig { reader, patterns, max_sample_bytes, leaves_blocks, spin, start: self.start };
+        let Self { max_sample_bytes, handing, spin, start, .. } = self;
+        let config = SubscriberConfig { reader, patterns, max_sample_bytes, handing, spin, start };
         // An explicit address means that data are received there, and an agent must not read its own rings.
         let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
         let host = self.node.host_rings().filter(|_| from_rings);

@@ -16,8 +16,9 @@ use units::{Epoch, StreamId};
 
 use crate::blocks::BlockView;
 use crate::event::{Event, StreamAccount};
-use crate::flow::{Bridge, Flow, GapList, Rest};
+use crate::flow::{Bridge, Flow, GapList, Handing, Rest};
 use crate::host_view::{HostView, Reach, Start};
+use crate::tap::Tapped;
 use ended::complete;
 use ending::Ends;
 
@@ -49,8 +50,9 @@ pub struct Subscriber {
     /// Streams that were left while others in this process still read them, after their rings were read.
     left: BTreeSet<StreamId>,
     max_sample_bytes: usize,
-    /// True if large blocks are left in the ring.
-    leaves_blocks: bool,
+    handing: Handing,
+    /// Records for a tap.
+    tapped: VecDeque<Tapped>,
     /// Time for which a wait polls before it sleeps.
     spin: Duration,
     /// Streams with samples larger than the maximum.
@@ -97,7 +99,7 @@ pub(crate) struct SubscriberConfig {
     pub(crate) reader: String,
     pub(crate) patterns: Vec<StreamPattern>,
     pub(crate) max_sample_bytes: usize,
-    pub(crate) leaves_blocks: bool,
+    pub(crate) handing: Handing,
     pub(crate) spin: Duration,
     pub(crate) start: Start,
 }
@@ -109,7 +111,7 @@ impl Subscriber {
         host: Option<HostView>,
         pinned: Option<Pinned>,
     ) -> Self {
-        let SubscriberConfig { reader, patterns, max_sample_bytes, leaves_blocks, spin, start } = config;
+        let SubscriberConfig { reader, patterns, max_sample_bytes, handing, spin, start } = config;
         let mut subscriber = Self {
             agent: agent.map(Attendance::new),
             host,
@@ -127,7 +129,8 @@ impl Subscriber {
             ends: Ends::default(),
             left: BTreeSet::new(),
             max_sample_bytes,
-            leaves_blocks,
+            handing,
+            tapped: VecDeque::new(),
             spin,
             refused: BTreeSet::new(),
             leaving: SocketAccounts::new(),
@@ -144,10 +147,23 @@ impl Subscriber {
 
     /// Returns the next event, `None` if none has arrived within `patience`.
     pub fn next(&mut self, patience: Duration) -> Option<Event> {
+        self.next_of(patience, |subscriber| subscriber.queue.pop_front())
+    }
+
+    /// Returns the next record, `None` if none has arrived within `patience`; only for a tap.
+    pub(crate) fn next_record(&mut self, patience: Duration) -> Option<Tapped> {
+        self.next_of(patience, |subscriber| {
+            subscriber.queue.clear();
+            subscriber.tapped.pop_front()
+        })
+    }
+
+    /// Reads until there is something to `take`, or `patience` is over.
+    fn next_of<T>(&mut self, patience: Duration, mut take: impl FnMut(&mut Self) -> Option<T>) -> Option<T> {
         let deadline = Instant::now().checked_add(patience);
         loop {
-            if let Some(event) = self.queue.pop_front() {
-                return Some(event);
+            if let Some(next) = take(self) {
+                return Some(next);
             }
             // A poll may yield no event although there is more to read.
             if self.pump() || self.flows.values_mut().any(Flow::is_ready) {
@@ -158,7 +174,7 @@ impl Subscriber {
                 // Datagrams that have just arrived are also for callers that do not wait.
                 self.agent.as_ref()?.look_round();
                 self.pump();
-                return self.queue.pop_front();
+                return take(self);
             }
             self.wait(left);
         }
@@ -264,7 +280,19 @@ impl Subscriber {
     /// Leaves all streams and delivers the remaining events; returns every account: the ended ones, with the
     /// last updates of their gaps, and those cut now.
     #[must_use]
-    pub fn close_into(mut self, mut take: impl FnMut(Event)) -> Vec<StreamAccount> {
+    pub fn close_into(mut self, take: impl FnMut(Event)) -> Vec<StreamAccount> {
+        self.leave_all(take);
+        self.ended.drain(..).collect()
+    }
+
+    /// Does the same for a tap.
+    pub(crate) fn close_records_into(mut self, take: impl FnMut(Tapped)) -> Vec<StreamAccount> {
+        self.leave_all(drop);
+        self.tapped.drain(..).for_each(take);
+        self.ended.drain(..).collect()
+    }
+
+    fn leave_all(&mut self, mut take: impl FnMut(Event)) {
         self.leaving = self.socket_accounts();
         // Streams that began until now were waited for.
         self.read_what_was_left(&mut take);
@@ -279,8 +307,15 @@ impl Subscriber {
             flow.close(&self.reader, &mut self.scratch);
         }
         self.tell();
+        self.take_records();
         self.queue.drain(..).for_each(&mut take);
-        self.ended.drain(..).collect()
+    }
+
+    /// Takes the records that the flows have read for a tap.
+    fn take_records(&mut self) {
+        if self.handing == Handing::Records {
+            self.flows.values_mut().for_each(|flow| self.tapped.extend(flow.take_records()));
+        }
     }
 
     /// Leaves the streams that no pattern selects although others in this process read them.
@@ -368,7 +403,7 @@ impl Subscriber {
         let news = !self.scratch.is_empty();
         self.tell();
         self.put_away_closed();
-        news
+        news || !self.tapped.is_empty()
     }
 
     /// Returns whether the network may have a stream that is not read yet.
@@ -406,7 +441,7 @@ impl Subscriber {
             if let Some(before) = self.resting.remove(&stream) {
                 flow.resume(before);
             }
-            flow.leaves_blocks = self.leaves_blocks;
+            flow.hand_over_as(self.handing);
             self.flows.insert(stream, flow);
         }
     }

@@ -8,19 +8,22 @@ use units::Epoch;
 use super::Flow;
 use crate::event::{Event, StreamGap};
 use crate::reader_epoch::ReaderEpoch;
+use crate::tap::TapRecord;
 
 /// Id of the time without a publisher, once per epoch; above all positions that occur, and still an exact
 /// integer for every reader of JSON.
 const ABSENCE_ID: u64 = (1 << 53) - 1;
 
 impl Flow {
-    /// Reports a gap, unless no block has given a time yet.
-    pub(super) fn tell_gap(&self, epoch: Epoch, gap: Gap, events: &mut Vec<Event>) {
+    /// Reports a gap; a subscriber is told later of one before the first block, which gives the times.
+    pub(super) fn tell_gap(&mut self, epoch: Epoch, gap: Gap, events: &mut Vec<Event>) {
+        self.tap_gap(epoch, &gap);
         events.extend(self.stream_gap(epoch, gap).map(Event::Gap));
     }
 
     /// Reports that this reader was absent, now or when a block has given a time.
     pub(super) fn tell_absence(&mut self, epoch: Epoch, absence: Gap, events: &mut Vec<Event>) {
+        self.tap_gap(epoch, &absence);
         match self.stream_gap(epoch, absence.clone()) {
             Some(gap) => events.push(Event::Gap(gap)),
             None => {
@@ -31,7 +34,14 @@ impl Flow {
         }
     }
 
-    pub(super) fn tell_settled(&self, epoch: Epoch, news: Vec<Gap>, events: &mut Vec<Event>) {
+    pub(super) fn tell_settled(&mut self, epoch: Epoch, news: Vec<Gap>, events: &mut Vec<Event>) {
+        for gap in &news {
+            self.tap(epoch, || TapRecord::Settled(gap.clone()));
+        }
+        self.tell_news(epoch, news, events);
+    }
+
+    fn tell_news(&self, epoch: Epoch, news: Vec<Gap>, events: &mut Vec<Event>) {
         let told = news.into_iter().filter_map(|gap| self.stream_gap(epoch, gap));
         events.extend(told.map(Event::Settled));
     }
@@ -41,7 +51,7 @@ impl Flow {
     pub(super) fn correct_end(&self, epoch: Epoch, position: u64, events: &mut Vec<Event>) {
         let last = self.epochs.get(&epoch).and_then(|reader_epoch| reader_epoch.hop.gaps().next_back());
         let before = last.filter(|gap| gap.positions.end == position && !gap.is_empty());
-        self.tell_settled(epoch, before.cloned().into_iter().collect(), events);
+        self.tell_news(epoch, before.cloned().into_iter().collect(), events);
     }
 
     /// Reports the time without a publisher and the gaps that waited for the epoch's first block.
@@ -50,12 +60,11 @@ impl Flow {
         if let Some(absence) =
             self.epochs.get_mut(&epoch).and_then(|reader_epoch| reader_epoch.absence.take())
         {
-            self.tell_gap(epoch, absence, events);
+            events.extend(self.stream_gap(epoch, absence).map(Event::Gap));
         }
         let Some(reader_epoch) = self.epochs.get(&epoch) else { return };
-        for gap in reader_epoch.hop.gaps() {
-            self.tell_gap(epoch, gap.clone(), events);
-        }
+        let gaps = reader_epoch.hop.gaps().cloned();
+        events.extend(gaps.filter_map(|gap| self.stream_gap(epoch, gap)).map(Event::Gap));
     }
 
     /// Returns the time between the end of the epoch before and the first sample of this one.

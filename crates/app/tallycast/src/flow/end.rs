@@ -6,6 +6,7 @@ use units::Epoch;
 use super::{Flow, GapList, MAX_EPOCHS};
 use crate::event::Event;
 use crate::reader_epoch::ReaderEpoch;
+use crate::tap::TapRecord;
 
 impl Flow {
     /// Cuts the accounts whose end was overwritten in the ring.
@@ -76,7 +77,9 @@ impl Flow {
 
     pub(super) fn tell_end(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
         let Some(reader_epoch) = self.epochs.get(&epoch) else { return };
+        let state = reader_epoch.hop.state();
         events.push(Event::Ended(self.account(epoch, reader_epoch, reader_name, GapList::Full)));
+        self.tap(epoch, || TapRecord::Ended(state));
         self.forget_epochs(reader_name, events);
     }
 
@@ -87,6 +90,7 @@ impl Flow {
             let Some(mut reader_epoch) = self.epochs.remove(&oldest) else { break };
             if !reader_epoch.ended {
                 reader_epoch.end(AccountState::Cut);
+                self.tap(oldest, || TapRecord::Ended(AccountState::Cut));
                 events.push(Event::Ended(self.account(oldest, &reader_epoch, reader_name, GapList::Full)));
             }
         }

@@ -2,6 +2,7 @@
 
 mod host;
 mod resumed;
+mod tapped;
 
 use super::*;
 use std::ops::Range;

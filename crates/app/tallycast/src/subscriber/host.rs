@@ -13,6 +13,7 @@ const MAX_POLLS_FOR_LEFT: usize = 1 << 16;
 impl Subscriber {
     /// Removes flows that have ended; the state of those of this host is kept so that they can be resumed.
     pub(super) fn put_away_closed(&mut self) {
+        self.take_records();
         if !self.flows.values().any(|flow| flow.closed) {
             return;
         }
@@ -43,6 +44,7 @@ impl Subscriber {
         let Some(host) = &mut self.host else { return };
         for flow in self.flows.values_mut() {
             flow.look_after_writer(&self.reader, &mut self.scratch);
+            self.tapped.extend(flow.take_records());
         }
         let flows = &mut self.flows;
         let selection = HostSelection { patterns: &self.patterns, waited_for: self.waited_for };
@@ -62,7 +64,7 @@ impl Subscriber {
             if let Some(before) = idle.or_else(|| self.resting.remove(&id)) {
                 flow.resume(before);
             }
-            flow.leaves_blocks = self.leaves_blocks;
+            flow.hand_over_as(self.handing);
             match start {
                 Start::Beginning => flow.wait_for_beginning(),
                 Start::Now => flow.join(&mut self.scratch),

@@ -16,3 +16,4 @@ mod loopback;
 mod queue;
 mod scene;
 mod secured;
+mod tapped;
