@@ -34,7 +34,7 @@ pub use receive::{
     AdmissionCounts, Announced, Attendance, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
     ReceiveFrom, ReceivesFor, StreamAccountView, Subscription, UnjoinedStreams, Waits,
 };
-pub use reliable::{PortError, PortKeys, PortOptions, ReliablePort, WaitError};
+pub use reliable::{News, PortError, PortKeys, PortOptions, ReliablePort, Standing, WaitError};
 pub use report_board::{HeardReport, HeardReports, Sharing};
 pub use send::{
     Departures, Publication, PublicationConfig, PublicationStatus, SendAgent, SendConfig, SendError,

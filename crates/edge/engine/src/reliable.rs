@@ -25,11 +25,15 @@ use udt::{
 };
 use units::Instant;
 
+mod news;
 mod secured;
+mod watched;
 
 use secured::{Enclosure, enclosed};
 
+pub use news::News;
 pub use secured::PortKeys;
+pub use watched::Standing;
 
 /// Number of batches that are received before pending packets are sent.
 const BATCHES_PER_DUTY_CYCLE: usize = 4;
@@ -121,7 +125,6 @@ struct Shared {
     wakeup: Wakeup,
 }
 
-#[derive(Debug)]
 struct State {
     endpoint: Endpoint,
     enclosure: Enclosure,
@@ -132,6 +135,8 @@ struct State {
     is_asleep: bool,
     /// Number of callers that wait for a change.
     waiting: usize,
+    /// Word of each change, for an owner that waits elsewhere.
+    news: Option<Arc<News>>,
     stops: bool,
     /// Size of packets that no longer arrive: they may be fragmented along the path.
     cuts_for: Option<u32>,
@@ -167,6 +172,7 @@ impl ReliablePort {
             known: BTreeMap::new(),
             is_asleep: false,
             waiting: 0,
+            news: None,
             stops: false,
             cuts_for: None,
             refused_datagrams: 0,
@@ -205,13 +211,7 @@ impl ReliablePort {
     /// # Errors
     /// If none came in time, or the port failed.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<SocketId, WaitError> {
-        self.wait(timeout, |state, _| {
-            let socket = state.endpoint.accept()?;
-            // It may have ended while it waited: data that had arrived can still be received.
-            let closed = state.endpoint.ended(socket);
-            state.known.insert(socket, Known { is_connected: true, closed, peer_error: None });
-            Some(Ok(socket))
-        })
+        self.wait(timeout, |state, _| state.accept().map(Ok))
     }
 
     /// Connects to a listener, and waits until the connection is established.
@@ -501,6 +501,15 @@ impl State {
         self.endpoint.needs_poll() || self.enclosure.needs_poll()
     }
 
+    /// Takes the next waiting client.
+    fn accept(&mut self) -> Option<SocketId> {
+        let socket = self.endpoint.accept()?;
+        // It may have ended while it waited: data that had arrived can still be received.
+        let closed = self.endpoint.ended(socket);
+        self.known.insert(socket, Known { is_connected: true, closed, peer_error: None });
+        Some(socket)
+    }
+
     /// Returns why a socket has ended, if it has.
     fn over(&self, socket: SocketId) -> Option<WaitError> {
         let known = self.known.get(&socket)?;
@@ -562,6 +571,10 @@ impl Driver {
         if let Err(error) = self.duty_cycles() {
             tracing::warn!("a reliable port failed: {error}");
             self.shared.lock().failed = Some(error.kind());
+        }
+        let news = self.shared.lock().news.clone();
+        if let Some(news) = news {
+            news.tell();
         }
         self.shared.changed.notify_all();
     }
@@ -667,9 +680,13 @@ impl Driver {
         let cuts_for = state.cuts_for.take();
         let stops = state.stops;
         let must_tell = has_news && state.waiting > 0;
+        let news = state.news.clone().filter(|_| has_news);
         drop(state);
         if must_tell {
             shared.changed.notify_all();
+        }
+        if let Some(news) = news {
+            news.tell();
         }
         if let Some(packet_bytes) = cuts_for {
             self.let_packets_be_cut(packet_bytes);

@@ -148,3 +148,4 @@ fn what_the_kernel_does_not_take_is_counted() {
 }
 
 mod secured;
+mod watched;

@@ -1,0 +1,113 @@
+//! Calls of a port's owner that never wait, and the news that it waits for: for a thread that waits for much else at
+//! the same time, such as records of rings.
+//!
+//! At each word the owner looks at everything: which connections are established, accepted or over, and which messages
+//! have come.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use udt::{CloseReason, SendError, SocketConfig, SocketId};
+use units::Instant;
+
+use super::{Known, News, ReliablePort, WaitError, enclosed, fitting};
+
+/// Where a connection stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// The peer has not answered yet.
+    Connecting,
+    /// Messages can be sent and received.
+    Connected,
+    /// It is over; messages that had arrived can still be received.
+    Over(CloseReason),
+}
+
+impl ReliablePort {
+    /// Tells `news` from now on whenever a connection is established, accepted or over, a message has come, there is
+    /// room again for one that was refused, or the port fails.
+    pub fn tell(&self, news: Arc<News>) {
+        self.with(|state, _| state.news = Some(Arc::clone(&news)));
+        news.tell();
+    }
+
+    /// Begins to connect to a listener, without waiting for its answer.
+    #[must_use]
+    pub fn begin_to_connect(&self, peer: SocketAddr, config: SocketConfig) -> SocketId {
+        let config = fitting(config, peer);
+        self.with(|state, now| {
+            let config = enclosed(config, state.enclosure.is_secured());
+            let socket = state.endpoint.connect(now, peer, config);
+            state.known.insert(socket, Known::default());
+            socket
+        })
+    }
+
+    /// Takes the next waiting client, if there is one.
+    #[must_use]
+    pub fn try_accept(&self) -> Option<SocketId> {
+        self.with(|state, _| state.accept())
+    }
+
+    /// Returns where a connection stands; `None` if it does not exist.
+    #[must_use]
+    pub fn standing(&self, socket: SocketId) -> Option<Standing> {
+        self.with(|state, _| {
+            let known = state.known.get(&socket)?;
+            Some(match known.closed {
+                Some(reason) => Standing::Over(reason),
+                None if known.is_connected => Standing::Connected,
+                None => Standing::Connecting,
+            })
+        })
+    }
+
+    /// Queues a message that may overtake others; returns false if there is no room for it now. After `deadline` it
+    /// is not sent any more.
+    ///
+    /// # Errors
+    /// If the connection is not established or over, or the message is too long for it.
+    pub fn try_send_message(
+        &self,
+        socket: SocketId,
+        bytes: &[u8],
+        deadline: Option<Instant>,
+    ) -> Result<bool, WaitError> {
+        self.with(|state, _| {
+            let queued = state.endpoint.send_message(socket, bytes, false, deadline);
+            queued.map_err(|error| state.why(socket, error))
+        })
+    }
+
+    /// Replaces the content of `out` by the next message; returns whether there was one.
+    ///
+    /// # Errors
+    /// If the connection does not exist; or it is over, and all its messages were received.
+    pub fn try_receive_message(&self, socket: SocketId, out: &mut Vec<u8>) -> Result<bool, WaitError> {
+        out.clear();
+        self.with(|state, _| {
+            if state.endpoint.receive_message(socket, out) {
+                return Ok(true);
+            }
+            if !state.known.contains_key(&socket) {
+                return Err(WaitError::Send(SendError::Closed));
+            }
+            state.over(socket).map_or(Ok(false), Err)
+        })
+    }
+
+    /// Closes a connection and forgets it: what is queued is still sent while the port exists, and nothing more is
+    /// told of it.
+    pub fn leave(&self, socket: SocketId) {
+        self.with(|state, now| {
+            state.endpoint.close(now, socket);
+            state.known.remove(&socket);
+        });
+    }
+
+    /// Returns why the port's thread ended, if it has.
+    #[must_use]
+    pub fn failed(&self) -> Option<std::io::ErrorKind> {
+        self.with(|state, _| state.failed)
+    }
+}
