@@ -7,8 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use udt::{CloseReason, SendError, SocketConfig, SocketId};
-use units::Instant;
+use udt::{Arrival, CloseReason, SendError, Sent, SocketConfig, SocketId, Terms};
 
 use super::{Known, News, ReliablePort, WaitError, enclosed, fitting};
 
@@ -62,37 +61,36 @@ impl ReliablePort {
         })
     }
 
-    /// Queues a message that may overtake others; returns false if there is no room for it now. After `deadline` it
-    /// is not sent any more.
+    /// Queues a message, if there is room for it now and it can still arrive in time.
     ///
     /// # Errors
     /// If the connection is not established or over, or the message is too long for it.
-    pub fn try_send_message(
-        &self,
-        socket: SocketId,
-        bytes: &[u8],
-        deadline: Option<Instant>,
-    ) -> Result<bool, WaitError> {
-        self.with(|state, _| {
-            let queued = state.endpoint.send_message(socket, bytes, false, deadline);
+    pub fn try_send_message(&self, socket: SocketId, bytes: &[u8], terms: Terms) -> Result<Sent, WaitError> {
+        self.with(|state, now| {
+            let queued = state.endpoint.send_message(now, socket, bytes, terms);
             queued.map_err(|error| state.why(socket, error))
         })
     }
 
-    /// Replaces the content of `out` by the next message; returns whether there was one.
+    /// Replaces the content of `out` by the next message; returns its times, `None` if there is none.
     ///
     /// # Errors
     /// If the connection does not exist; or it is over, and all its messages were received.
-    pub fn try_receive_message(&self, socket: SocketId, out: &mut Vec<u8>) -> Result<bool, WaitError> {
+    pub fn try_receive_message(
+        &self,
+        socket: SocketId,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Arrival>, WaitError> {
         out.clear();
         self.with(|state, _| {
-            if state.endpoint.receive_message(socket, out) {
-                return Ok(true);
+            let arrival = state.endpoint.receive_message(socket, out);
+            if arrival.is_some() {
+                return Ok(arrival);
             }
             if !state.known.contains_key(&socket) {
                 return Err(WaitError::Send(SendError::Closed));
             }
-            state.over(socket).map_or(Ok(false), Err)
+            state.over(socket).map_or(Ok(None), Err)
         })
     }
 

@@ -43,10 +43,10 @@ fn one_thread_connects_accepts_sends_and_receives_as_news_come() {
     let (mut message, mut got) = (Vec::new(), Vec::new());
     for round in 0..3_u8 {
         for number in 0..20 {
-            assert_eq!(near.0.try_send_message(socket, &[round, number], None), Ok(true));
+            assert_eq!(near.0.try_send_message(socket, &[round, number], Terms::default()), Ok(Sent::Queued));
         }
         while got.len() < 20 * (usize::from(round) + 1) {
-            let taken = || far.0.try_receive_message(accepted, &mut message).expect("it holds").then_some(());
+            let taken = || far.0.try_receive_message(accepted, &mut message).expect("it holds").map(drop);
             once(&far.1, taken);
             got.push(message.clone());
         }
@@ -57,7 +57,10 @@ fn one_thread_connects_accepts_sends_and_receives_as_news_come() {
     // The end of one is news of the other.
     near.0.leave(socket);
     assert_eq!(near.0.standing(socket), None);
-    assert_eq!(near.0.try_send_message(socket, b"late", None), Err(WaitError::Send(SendError::Closed)));
+    assert_eq!(
+        near.0.try_send_message(socket, b"late", Terms::default()),
+        Err(WaitError::Send(SendError::Closed))
+    );
     let end = once(&far.1, || far.0.try_receive_message(accepted, &mut message).err());
     assert_eq!(end, WaitError::Closed(CloseReason::ByPeer));
     assert_eq!(far.0.standing(accepted), Some(Standing::Over(CloseReason::ByPeer)));
@@ -70,7 +73,7 @@ fn an_owner_is_told_that_nobody_answers_and_of_room_for_a_refused_message() {
     let config = SocketConfig { connect_timeout: Duration::from_millis(300), ..config() };
     let socket = client.begin_to_connect(nobody, config.clone());
     assert_eq!(
-        client.try_send_message(socket, b"early", None),
+        client.try_send_message(socket, b"early", Terms::default()),
         Err(WaitError::Send(SendError::NotConnected))
     );
     let over = once(&at_client, || match client.standing(socket) {
@@ -85,10 +88,13 @@ fn an_owner_is_told_that_nobody_answers_and_of_room_for_a_refused_message() {
     let mut refused = 0;
     let mut message = Vec::new();
     for number in 0..20_000_u32 {
-        let send = || near.0.try_send_message(socket, &number.to_le_bytes(), None).expect("it holds");
+        let send = || {
+            let sent = near.0.try_send_message(socket, &number.to_le_bytes(), Terms::default());
+            sent.expect("it holds") == Sent::Queued
+        };
         if !send() {
             refused += 1;
-            while far.0.try_receive_message(accepted, &mut message).expect("it holds") {}
+            while far.0.try_receive_message(accepted, &mut message).expect("it holds").is_some() {}
             once(&near.1, || send().then_some(()));
         }
     }
@@ -104,8 +110,8 @@ fn connections_of_one_port_stand_for_themselves() {
     once(&second.1, || (second.0.standing(two) == Some(Standing::Connected)).then_some(()));
     let mut message = Vec::new();
     for (near, socket, accepted, bytes) in [(&first, one, of_one, b"1"), (&second, two, of_two, b"2")] {
-        assert_eq!(near.0.try_send_message(socket, bytes, None), Ok(true));
-        once(&far.1, || far.0.try_receive_message(accepted, &mut message).expect("it holds").then_some(()));
+        assert_eq!(near.0.try_send_message(socket, bytes, Terms::default()), Ok(Sent::Queued));
+        once(&far.1, || far.0.try_receive_message(accepted, &mut message).expect("it holds").map(drop));
         assert_eq!(message, bytes);
     }
     first.0.leave(one);
@@ -113,7 +119,7 @@ fn connections_of_one_port_stand_for_themselves() {
     far.0.leave(of_one);
     assert_eq!(far.0.standing(of_one), None);
     assert_eq!(far.0.standing(of_two), Some(Standing::Connected));
-    assert_eq!(far.0.try_send_message(of_two, b"back", None), Ok(true));
-    once(&second.1, || second.0.try_receive_message(two, &mut message).expect("it holds").then_some(()));
+    assert_eq!(far.0.try_send_message(of_two, b"back", Terms::default()), Ok(Sent::Queued));
+    once(&second.1, || second.0.try_receive_message(two, &mut message).expect("it holds").map(drop));
     assert_eq!(message, b"back");
 }
