@@ -30,7 +30,7 @@ pub mod send {
     //! The sending side.
     pub use crate::sender::{
         Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, MAX_SECURED_DESTINATIONS, Output, Pacing,
-        ReaderReport, ReportStats, Sender, SenderConfig, SenderEvent, SenderSecurity, Sending,
+        ReaderReport, Relayed, ReportStats, Sender, SenderConfig, SenderEvent, SenderSecurity, Sending,
         StatementStats,
     };
 }

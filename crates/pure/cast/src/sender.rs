@@ -21,6 +21,7 @@ mod pacing;
 mod patience;
 mod queue;
 mod readers;
+mod relayed;
 mod securing;
 mod sources;
 mod stating;
@@ -35,8 +36,8 @@ use ledger::Stage;
 use units::{Epoch, Instant, Random};
 use wire::{
     DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorExtensions, DescriptorParts, Fit, Kind,
-    MAX_RANGES, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, Numbered, Predecessor, Request, SECURED_DATA_BYTES,
-    SampleTotals, Skipped, Tally, Totals, Wanted, secured_bytes,
+    MAX_RANGES, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, Numbered, ORIGIN_BYTES, Predecessor, Request,
+    SECURED_DATA_BYTES, SampleTotals, Skipped, Tally, Totals, Wanted, secured_bytes,
 };
 
 pub use beginning::Beginning;
@@ -53,6 +54,8 @@ use queue::{Next, Queue, Slice};
 use readers::{Arrived, Readers};
 pub(crate) use readers::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 pub use readers::{ReaderReport, ReportStats};
+pub use relayed::Relayed;
+use relayed::Relaying;
 pub use securing::{MAX_SECURED_DESTINATIONS, SenderSecurity};
 use securing::{Securing, room_before};
 pub use stating::StatementStats;
@@ -85,6 +88,10 @@ pub struct Sender {
     next_index: u64,
     samples: SampleTotals,
     queue: Queue,
+    /// What a relayed stream has in place of `next_index`, `samples` and `queue`.
+    relaying: Option<Box<Relaying>>,
+    /// Bytes of a data datagram around its elements.
+    overhead_bytes: usize,
     encoder: DataEncoder,
     pacer: Pacer,
     destinations: Vec<Destination>,
@@ -160,11 +167,12 @@ impl Sender {
     /// [`DescriptionError`] if the description does not fit into datagrams.
     ///
     /// # Panics
-    /// If a secured stream has more than [`MAX_SECURED_DESTINATIONS`]: the caller refuses them with its settings.
+    /// If a secured stream has more than [`MAX_SECURED_DESTINATIONS`]: the caller refuses them with its settings. If the
+    /// origin of a relayed stream has the sender's own epoch, or a hop beyond [`wire::MAX_HOPS`].
     pub fn new(mut config: SenderConfig, seed: u64, now: Instant) -> Result<Self, DescriptionError> {
         let schema = &config.description.schema;
         let per_sample = schema.elements_per_sample();
-        let plain_bytes = config.datagram_bytes - secured_data_bytes(&config);
+        let plain_bytes = config.datagram_bytes - added_bytes(&config);
         let fit = wire::max_elements(plain_bytes.max(MIN_DATA_BYTES), schema.dtype, per_sample);
         let dtype = schema.dtype;
         let head = Numbered {
@@ -187,14 +195,18 @@ impl Sender {
         let bytes_per_second = wire_bytes_per_second(&config, fit);
         let carousel = Carousel::new(descriptor.count(), now);
         let paced_bytes_per_second = bytes_per_second + carousel.bytes_per_second(control_bytes);
+        let relaying = Relaying::new(&config, fit);
+        let origin = relaying.as_ref().map(|relaying| relaying.origin);
         Ok(Self {
             head,
             next_number: 0,
-            horizon: 0,
+            horizon: config.relayed.map_or(0, |relayed| relayed.first_position),
             next_index: 0,
             samples: SampleTotals::default(),
             queue: Queue::new(&config.description.schema, fit, config.linger),
-            encoder: DataEncoder::new(&head, dtype, config.clock),
+            relaying,
+            overhead_bytes: DATA_HEADER_BYTES + added_bytes(&config),
+            encoder: DataEncoder::with_origin(&head, dtype, config.clock, origin),
             pacer: Pacer::new(config.pacing, paced_bytes_per_second, config.datagram_bytes, now),
             destinations: vec![Destination::default(); config.destinations],
             skipped: Vec::new(),
@@ -224,7 +236,9 @@ impl Sender {
     /// Handles one input.
     ///
     /// # Panics
-    /// If sample indices go back or samples are not whole: the caller's ring keeps their order.
+    /// If sample indices go back or samples are not whole: the caller's ring keeps their order. So do positions of a
+    /// relayed stream, which takes elements where others take samples: each must have been passed in, or be told as
+    /// missing, before the next. If causes are not as many as the elements missing, or not of earlier hops.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         match input {
             Input::Samples { first_index, t0, bytes } => {
@@ -241,6 +255,11 @@ impl Sender {
                 self.on_span(first_index, samples);
                 self.queue.push_hole(first_index, samples, stage);
             }
+            Input::Elements { position, t0, bytes } => self.on_elements(now, position, t0, bytes),
+            Input::SkippedElements { positions, stage } => self.on_skipped_elements(positions, stage),
+            Input::Inherited { positions, shares } => self.on_inherited(&positions, shares),
+            Input::Settled { positions, shares } => self.on_settled(&positions, shares),
+            Input::Upstream(hops) => self.on_upstream(hops),
             Input::Statement(statement) => {
                 self.stating.add(statement);
                 self.tallies.statement_added();
@@ -249,7 +268,7 @@ impl Sender {
                 self.new_addresses = Some(addresses.to_vec());
                 self.carousel.hurry(now);
             }
-            Input::Backlog(bytes) => self.pacer.waiting(now, bytes + self.queue.waiting_bytes()),
+            Input::Backlog(bytes) => self.pacer.waiting(now, bytes + self.waiting_bytes()),
             Input::Refused { destination, number, stage, size_bytes } => {
                 self.destinations[destination].totals.bytes -= size_bytes as u64;
                 // One copy of the final tally is enough, and no later number could report its loss. Numbers not yet
@@ -312,7 +331,7 @@ impl Sender {
     #[must_use]
     pub fn wants_samples(&self) -> bool {
         // Without a secret they are counted, and not kept.
-        self.phase == Phase::Running && (self.is_withholding || self.queue.waiting_bytes() < QUEUE_BYTES)
+        self.phase == Phase::Running && (self.is_withholding || self.waiting_bytes() < QUEUE_BYTES)
     }
 
     /// Returns whether nothing is sent because the stream is secured and no secret is of use.
@@ -391,6 +410,11 @@ impl Sender {
         self.readers.count()
     }
 
+    /// Returns the number of bytes of samples that have not left yet.
+    fn waiting_bytes(&self) -> usize {
+        self.relaying.as_ref().map_or_else(|| self.queue.waiting_bytes(), |it| it.waiting_bytes())
+    }
+
     /// Counts samples; returns whether any of them are to be sent.
     fn wants(&mut self, now: Instant, first_index: u64, bytes: &[u8]) -> bool {
         let sample_bytes = self.queue.sample_bytes();
@@ -410,6 +434,7 @@ impl Sender {
     /// Counts an index span; skipped samples were lost before they reached the sender.
     fn on_span(&mut self, first_index: u64, samples: u64) {
         assert_eq!(first_index, self.next_index, "the caller accounts for every index");
+        assert!(self.relaying.is_none(), "a relay accounts for every position");
         self.next_index += samples;
         self.samples.offered += samples;
     }
@@ -470,6 +495,7 @@ impl Sender {
     /// secret, and an epoch ends untold.
     fn next_unsent(&mut self, now: Instant) -> Option<Output> {
         match self.phase {
+            Phase::Running if self.relaying.is_some() => return self.next_relayed_unsent(now),
             Phase::Running => match self.queue.next(now, false) {
                 Next::Hole { first_index, samples, stage } => self.skip(first_index, samples, stage),
                 // The next membership brings a secret.
@@ -514,6 +540,9 @@ impl Sender {
             let timer = self.tallies.due().min(self.carousel.due());
             return Some(Output::Idle { deadline: Some(until.min(timer)) });
         }
+        if self.relaying.is_some() {
+            return self.next_relayed(now, timer, buffer);
+        }
         match self.queue.next(now, flush) {
             Next::Hole { first_index, samples, stage } => self.skip(first_index, samples, stage),
             Next::Slice(slice) => {
@@ -521,20 +550,23 @@ impl Sender {
                 if ready > now {
                     return Some(Output::Idle { deadline: Some(ready.min(timer)) });
                 }
-                return self.data_train(now, slice, buffer);
+                return self.data_train::<false>(now, slice, buffer);
             }
             Next::Wait(until) => return Some(Output::Idle { deadline: Some(until.min(timer)) }),
-            Next::Empty if flush && !self.stating.fits_one_tally(self.statement_room(true)) => {
-                self.begin_tally(now, false);
-            }
-            Next::Empty if flush => {
-                let number = self.next_number;
-                self.final_number = Some(number);
-                self.phase = Phase::Finishing { number, left: FINAL_TALLIES, next: now };
-            }
+            Next::Empty if flush => self.begin_final_tally(now),
             Next::Empty => return Some(Output::Idle { deadline: Some(timer) }),
         }
         None
+    }
+
+    /// Begins the final tally, or another one before it if one cannot tell everything that is left.
+    fn begin_final_tally(&mut self, now: Instant) {
+        if !self.stating.fits_one_tally(self.statement_room(true)) {
+            return self.begin_tally(now, false);
+        }
+        let number = self.next_number;
+        self.final_number = Some(number);
+        self.phase = Phase::Finishing { number, left: FINAL_TALLIES, next: now };
     }
 
     /// Returns until when the beginning of the epoch is held, `None` once it is released.
@@ -585,12 +617,16 @@ impl Sender {
             securing.renew(now);
         }
         self.readers.told(now, self.tallies.is_crowd());
-        self.stating.begin_tally(self.statement_room(true), self.statement_room(false), last);
+        if self.relaying.is_some() {
+            self.share_relayed_tally(last);
+        } else {
+            self.stating.begin_tally(self.statement_room(true), self.statement_room(false), last);
+        }
         let next_tally = self.tallies.told(now);
         if self.stating.is_due() {
             self.tallies.statement_added();
         }
-        self.echoes.begin_tally();
+        self.echoes.begin_tally(self.relaying.as_ref().map_or(wire::MAX_NONCES, |it| it.most_nonces()));
         let paused = self.is_paused(now);
         self.begin(Content::Tally { last, paused, next_tally });
     }
@@ -618,7 +654,12 @@ impl Sender {
     /// Writes a train of data that begins with `slice`; `None` if that one is withheld.
     ///
     /// The train ends where its datagrams would differ in size, where one is withheld, and at the pacer's limit.
-    fn data_train(&mut self, now: Instant, mut slice: Slice, buffer: &mut [u8]) -> Option<Output> {
+    fn data_train<const RELAYED: bool>(
+        &mut self,
+        now: Instant,
+        mut slice: Slice,
+        buffer: &mut [u8],
+    ) -> Option<Output> {
         let flush = self.phase == Phase::Flushing;
         let segment_bytes = self.data_bytes(&slice);
         let room = self.pacer.train(now, segment_bytes).min(self.tallies.untold_room());
@@ -628,27 +669,27 @@ impl Sender {
         loop {
             let number = self.next_number;
             self.next_number += 1;
-            let element_bytes = self.data_bytes(&slice) - self.overhead_bytes();
+            let element_bytes = self.data_bytes(&slice) - self.overhead_bytes;
             sample_bytes += element_bytes;
             if self.is_withheld() {
-                self.take_slice(&slice);
+                self.take_slice::<RELAYED>(&slice);
                 for destination in 0..self.destinations.len() {
                     self.withhold(destination, number, Stage::Injected);
                 }
                 break;
             }
-            size_bytes += self.encode_data(number, &slice, &mut buffer[size_bytes..]);
-            self.take_slice(&slice);
+            size_bytes += self.encode_data::<RELAYED>(number, &slice, &mut buffer[size_bytes..]);
+            self.take_slice::<RELAYED>(&slice);
             let is_full = size_bytes % segment_bytes == 0 && size_bytes / segment_bytes < room;
-            match self.queue.next(now, flush) {
-                Next::Slice(next) if is_full && self.data_bytes(&next) <= segment_bytes => slice = next,
+            match self.next_slice::<RELAYED>(now, flush) {
+                Some(next) if is_full && self.data_bytes(&next) <= segment_bytes => slice = next,
                 _ => break,
             }
         }
         self.tallies.data_left(now);
         let datagrams = size_bytes.div_ceil(segment_bytes);
         // Withheld datagrams use their send time, too: injected loss does not make the others faster.
-        self.pacer.spend(now, sample_bytes + datagrams.max(1) * self.overhead_bytes(), sample_bytes);
+        self.pacer.spend(now, sample_bytes + datagrams.max(1) * self.overhead_bytes, sample_bytes);
         if size_bytes == 0 {
             return None;
         }
@@ -667,12 +708,7 @@ impl Sender {
     /// Returns the size of the datagram that carries a slice.
     fn data_bytes(&self, slice: &Slice) -> usize {
         let element_bytes = self.config.description.schema.dtype.size_bytes();
-        self.overhead_bytes() + slice.element_count as usize * element_bytes
-    }
-
-    /// Returns the bytes of a data datagram around its elements.
-    const fn overhead_bytes(&self) -> usize {
-        DATA_HEADER_BYTES + secured_data_bytes(&self.config)
+        self.overhead_bytes + slice.element_count as usize * element_bytes
     }
 
     /// Draws whether to inject a loss here.
@@ -681,12 +717,15 @@ impl Sender {
         *probability > 0.0 && random.chance(*probability)
     }
 
-    fn encode_data(&mut self, number: u64, slice: &Slice, buffer: &mut [u8]) -> usize {
+    fn encode_data<const RELAYED: bool>(&mut self, number: u64, slice: &Slice, buffer: &mut [u8]) -> usize {
         let Slice { first_index, element_offset, element_count, t0 } = *slice;
         let head = Numbered { number, first_index, element_offset, ..self.head };
         let (dtype, clock) = (self.config.description.schema.dtype, self.config.clock);
-        let payload = self.queue.payload(slice);
-        let data = Data { head, t0, clock, dtype, element_count, origin: None, payload };
+        let (origin, payload) = match &mut self.relaying {
+            Some(relaying) if RELAYED => (Some(relaying.origin), relaying.payload(slice)),
+            _ => (None, self.queue.payload(slice)),
+        };
+        let data = Data { head, t0, clock, dtype, element_count, origin, payload };
         let room = if self.securing.is_some() { room_before(Kind::Data) } else { 0 };
         let encoded = self.encoder.encode(&data, &mut buffer[room..]);
         let plain_bytes = encoded.expect(FITS);
@@ -702,7 +741,21 @@ impl Sender {
         self.next_number += 1;
     }
 
-    fn take_slice(&mut self, slice: &Slice) {
+    fn next_slice<const RELAYED: bool>(&self, now: Instant, flush: bool) -> Option<Slice> {
+        if RELAYED {
+            return self.relaying.as_ref().and_then(|relaying| relaying.next_slice(now, flush));
+        }
+        match self.queue.next(now, flush) {
+            Next::Slice(slice) => Some(slice),
+            Next::Hole { .. } | Next::Wait(_) | Next::Empty => None,
+        }
+    }
+
+    fn take_slice<const RELAYED: bool>(&mut self, slice: &Slice) {
+        if RELAYED {
+            self.horizon = self.relaying().take_slice(slice);
+            return;
+        }
         self.samples.numbered += self.queue.take_slice(slice);
         let start = self.position(slice.first_index) + u64::from(slice.element_offset);
         self.horizon = start + u64::from(slice.element_count);
@@ -808,6 +861,7 @@ impl Sender {
     }
 
     fn tally(&self, head: Numbered, next_tally: Duration, destination: usize) -> Tally {
+        let relaying = self.relaying.as_ref();
         Tally {
             head,
             last: false,
@@ -818,24 +872,35 @@ impl Sender {
             report_interval: self.readers.report_interval(),
             totals: self.totals_of(destination),
             withheld: self.destinations[destination].withheld.clone(),
-            skipped: self.skipped.clone(),
+            skipped: relaying.map_or_else(|| self.skipped.clone(), |it| it.ranges.listed().to_vec()),
             nonces: self.echoes.told().to_vec(),
             statement: self.stating.told().to_vec(),
-            origin: None,
-            upstream: Vec::new(),
+            origin: relaying.map(|it| it.origin),
+            upstream: relaying.map_or_else(Vec::new, |it| it.told_upstream().to_vec()),
         }
     }
 
     /// Returns the room for a statement in the next tally; beside the ranges that no tally had yet, or without any.
     fn statement_room(&self, with_ranges: bool) -> usize {
-        let secured = if self.securing.is_some() { secured_bytes(Kind::Tally) } else { 0 };
+        let secured = self.secured_tally_bytes();
         let ranges = if with_ranges { self.tallies.untold_ranges() } else { 0 };
-        let relayed = wire::relayed_bytes(None, &[], &[]);
-        Tally::room_for_statement(self.min_buffer_bytes() - secured, relayed, wire::MAX_NONCES, ranges)
+        let (relayed, nonces) = match &self.relaying {
+            Some(relaying) => (relaying.tally_bytes(), relaying.most_nonces()),
+            None => (wire::relayed_bytes(None, &[], &[]), wire::MAX_NONCES),
+        };
+        Tally::room_for_statement(self.min_buffer_bytes() - secured, relayed, nonces, ranges)
+    }
+
+    /// Returns the bytes that security adds to a tally.
+    const fn secured_tally_bytes(&self) -> usize {
+        if self.securing.is_some() { secured_bytes(Kind::Tally) } else { 0 }
     }
 
     fn totals_of(&self, destination: usize) -> Totals {
-        let samples = SampleTotals { queued: self.queue.queued_samples(), ..self.samples };
+        let samples = match &self.relaying {
+            Some(relaying) => relaying.totals(),
+            None => SampleTotals { queued: self.queue.queued_samples(), ..self.samples },
+        };
         Totals { samples, datagrams: self.destinations[destination].totals }
     }
 }
@@ -844,14 +909,16 @@ impl Sender {
 fn descriptor(config: &SenderConfig, addresses: &[IpAddr]) -> Result<DescriptorParts, DescriptionError> {
     let secured_bytes = if config.security.is_some() { secured_bytes(Kind::Descriptor) } else { 0 };
     let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES) - secured_bytes;
-    let predecessor = config.predecessor;
-    let extensions = DescriptorExtensions { predecessor, addresses, ..DescriptorExtensions::default() };
+    let SenderConfig { predecessor, deadline, relayed, .. } = *config;
+    let origin = relayed.map(|relayed| relayed.origin);
+    let extensions = DescriptorExtensions { predecessor, addresses, origin, deadline };
     DescriptorParts::with_extensions(&config.description, &extensions, control_bytes)
 }
 
-/// Returns the bytes that security adds to a data datagram.
-const fn secured_data_bytes(config: &SenderConfig) -> usize {
-    if config.security.is_some() { SECURED_DATA_BYTES } else { 0 }
+/// Returns the bytes that security and the origin of relayed samples add to a data datagram.
+const fn added_bytes(config: &SenderConfig) -> usize {
+    let secured = if config.security.is_some() { SECURED_DATA_BYTES } else { 0 };
+    secured + if config.relayed.is_some() { ORIGIN_BYTES } else { 0 }
 }
 
 /// Returns the stream's rate on the wire at its own sample rate, headers included.
@@ -862,6 +929,6 @@ fn wire_bytes_per_second(config: &SenderConfig, fit: Fit) -> f64 {
     let payload = elements * schema.dtype.size_bytes() as f64;
     let per_datagram = f64::from(fit.elements(schema.elements_per_sample()));
     #[expect(clippy::cast_precision_loss, reason = "sizes are small")]
-    let headers = elements / per_datagram * (DATA_HEADER_BYTES + secured_data_bytes(config)) as f64;
+    let headers = elements / per_datagram * (DATA_HEADER_BYTES + added_bytes(config)) as f64;
     schema.rate.as_hz() * (payload + headers)
 }

@@ -47,6 +47,8 @@ impl Line {
             beginning: Beginning::Now,
             predecessor: None,
             security: None,
+            relayed: None,
+            deadline: None,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let sender = Sender::new(config, 1, now).unwrap();

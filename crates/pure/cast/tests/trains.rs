@@ -32,6 +32,8 @@ fn sender(rate: SampleRate, now: Instant) -> Sender {
         beginning: Beginning::Now,
         predecessor: None,
         security: None,
+        relayed: None,
+        deadline: None,
     };
     Sender::new(config, 1, now).unwrap()
 }

@@ -26,9 +26,10 @@ impl Echoes {
         is_new
     }
 
-    /// Moves the nonces to the tally that begins.
-    pub(super) fn begin_tally(&mut self) {
-        self.told = core::mem::take(&mut self.asked);
+    /// Moves the nonces to the tally that begins, which has room for so many; the others wait for the next.
+    pub(super) fn begin_tally(&mut self, most: usize) {
+        let later = self.asked.split_off(self.asked.len().min(most));
+        self.told = core::mem::replace(&mut self.asked, later);
     }
 
     /// Adds nonces that were asked meanwhile to the final tally, which is sent once more. Without new ones, it stays as
@@ -57,9 +58,9 @@ mod tests {
     fn a_tally_repeats_what_was_asked_since_the_one_before() {
         let mut echoes = Echoes::default();
         assert!(echoes.asked(Nonce::new(0)) && !echoes.asked(Nonce::new(0)));
-        echoes.begin_tally();
+        echoes.begin_tally(MAX_NONCES);
         assert!(echoes.asked(Nonce::new(1)));
-        echoes.begin_tally();
+        echoes.begin_tally(MAX_NONCES);
         assert_eq!(echoes.told(), nonces(1..2));
     }
 
@@ -67,7 +68,7 @@ mod tests {
     fn a_repeated_tally_keeps_the_nonces_of_its_earlier_copies() {
         let mut echoes = Echoes::default();
         nonces(0..2).into_iter().for_each(|nonce| assert!(echoes.asked(nonce)));
-        echoes.begin_tally();
+        echoes.begin_tally(MAX_NONCES);
         echoes.begin_repeated_tally();
         assert_eq!(echoes.told(), nonces(0..2), "nothing was asked");
         // The second reader has lost its answer, and asks again beside a third.

@@ -6,11 +6,11 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use keys::Membership;
-use ledger::Stage;
+use ledger::{HopCounts, Stage};
 use units::{Epoch, Instant, WallTime};
-use wire::{Clock, Description, Predecessor, Report, Request};
+use wire::{Clock, Deadline, Description, Predecessor, Report, Request, UpstreamHop};
 
-use super::{Beginning, Pacing, SenderSecurity, Sending};
+use super::{Beginning, Pacing, Relayed, SenderSecurity, Sending};
 
 /// Configuration of a sender.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct SenderConfig {
     /// The publisher's epoch.
     pub epoch: Epoch,
     /// Maximum size of a data datagram; with `security` at least [`wire::SECURED_DATA_BYTES`] more than
-    /// [`wire::MIN_DATA_BYTES`].
+    /// [`wire::MIN_DATA_BYTES`], with `relayed` [`wire::ORIGIN_BYTES`] more.
     pub datagram_bytes: usize,
     /// Maximum time that small blocks wait for more samples; zero: they do not wait.
     pub linger: Duration,
@@ -38,6 +38,10 @@ pub struct SenderConfig {
     pub predecessor: Option<Predecessor>,
     /// Keys of a secured stream; `None`: the stream is clear.
     pub security: Option<SenderSecurity>,
+    /// Origin and beginning of a relayed stream; `None`: the sender is the stream's publisher.
+    pub relayed: Option<Relayed>,
+    /// Time for which samples are of use, for descriptors.
+    pub deadline: Option<Deadline>,
 }
 
 /// An input of a sender.
@@ -73,6 +77,40 @@ pub enum Input<'a> {
         /// `Source`, `PublisherQueue` or `PublisherPaused`.
         stage: Stage,
     },
+    /// Elements of a relayed stream, little-endian, at the positions of its publisher: position = index × elements per
+    /// sample + element. Blocks may begin and end inside a sample.
+    Elements {
+        /// Position of the first element: [`next_position`](super::Sender::next_position).
+        position: u64,
+        /// Time of the sample of the first element.
+        t0: WallTime,
+        /// Shape: `[elements]`.
+        bytes: &'a [u8],
+    },
+    /// Elements of a relayed stream that were lost between the relay and its sender.
+    SkippedElements {
+        /// The positions, from [`next_position`](super::Sender::next_position) on.
+        positions: Range<u64>,
+        /// `PublisherQueue` or `PublisherPaused`.
+        stage: Stage,
+    },
+    /// Elements of a relayed stream that were missing when they arrived: on this hop they are lost in stage `source`.
+    Inherited {
+        /// The positions, from [`next_position`](super::Sender::next_position) on.
+        positions: Range<u64>,
+        /// Their outcomes on the hops before, as many as there are positions, in the order of these.
+        shares: &'a HopCounts,
+    },
+    /// New outcomes of elements that were [`Inherited`](Self::Inherited): tallies list them again.
+    Settled {
+        /// The positions.
+        positions: Range<u64>,
+        /// Their outcomes, as above.
+        shares: &'a HopCounts,
+    },
+    /// Losses on each of the hops before, from hop 0 on, of all elements passed in so far, since the origin epoch began:
+    /// told in every tally from then on.
+    Upstream(Vec<UpstreamHop>),
     /// A signed statement of digests about the samples so far, of at most [`wire::MAX_TALLY_STATEMENT_BYTES`]: it is
     /// sent in the next tally that has room for it. The last one is also in the final tally.
     Statement(&'a [u8]),

@@ -190,10 +190,11 @@ impl Securing {
 }
 
 impl FinalTally {
-    /// Returns whether another final tally has no further losses or nonces. Each copy changes the count of bytes.
+    /// Returns whether another final tally has no further losses, causes or nonces. Each copy changes the count of bytes.
     fn tells_as_much_as(&self, other: &Tally) -> bool {
         let counts = |tally: &Tally| DatagramTotals { bytes: 0, ..tally.totals.datagrams };
         (counts(&self.tally), &self.tally.nonces) == (counts(other), &other.nonces)
+            && (&self.tally.skipped, &self.tally.upstream) == (&other.skipped, &other.upstream)
     }
 }
 

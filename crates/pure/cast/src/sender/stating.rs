@@ -74,6 +74,17 @@ impl Stating {
         }
     }
 
+    /// Begins a tally without a statement, which changes nothing for the next.
+    pub(super) const fn pass_over_tally(&mut self) {
+        self.is_told = false;
+    }
+
+    /// Returns the size of the statement that the next tally would have, 0 without one.
+    pub(super) fn wish_bytes(&self) -> usize {
+        let repeated = if self.repeats > 0 { self.told.len() } else { 0 };
+        self.waiting.front().map_or(repeated, Vec::len)
+    }
+
     /// Returns the statement of the present tally; empty: none.
     pub(super) fn told(&self) -> &[u8] {
         if self.is_told { &self.told } else { &[] }

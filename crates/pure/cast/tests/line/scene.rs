@@ -64,6 +64,8 @@ impl StreamShape {
             beginning: self.beginning,
             predecessor: None,
             security: None,
+            relayed: None,
+            deadline: None,
         }
     }
 

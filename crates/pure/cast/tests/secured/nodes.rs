@@ -152,6 +152,8 @@ pub(crate) fn clear_config(epoch: Epoch) -> SenderConfig {
         beginning: Beginning::Now,
         predecessor: None,
         security: None,
+        relayed: None,
+        deadline: None,
     }
 }
 

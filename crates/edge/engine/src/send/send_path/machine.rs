@@ -38,6 +38,8 @@ pub(super) fn create(
             salt: random_salt(),
             wall: clock::wall(),
         }),
+        relayed: None,
+        deadline: None,
     };
     Sender::new(sender, config.epoch.incarnation, now)
 }
