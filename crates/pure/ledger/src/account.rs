@@ -154,7 +154,11 @@ fn balance(account: &'static str, expected: u64, counted: u64) -> Result<(), Imb
 }
 
 /// Checks losses on earlier hops: none is told, or all those at stage `source`.
-fn inherited(account: &'static str, hops: &HopCounts, lost: &StageCounts) -> Result<(), Imbalance> {
+pub(crate) fn check_inherited(
+    account: &'static str,
+    hops: &HopCounts,
+    lost: &StageCounts,
+) -> Result<(), Imbalance> {
     if hops.is_empty() { Ok(()) } else { balance(account, lost[Stage::Source], hops.total()) }
 }
 
@@ -167,11 +171,11 @@ impl Account {
     pub fn check(&self) -> Result<(), Imbalance> {
         self.datagrams.as_ref().map_or(Ok(()), NetworkRows::check)?;
         self.elements.check()?;
-        inherited("hops", &self.hops, &self.elements.lost)?;
+        check_inherited("hops", &self.hops, &self.elements.lost)?;
         let missing = |gap: &Gap| gap.lost.total() + gap.unexplained + gap.unsettled;
         self.gaps.iter().try_for_each(|gap| {
             balance("gap", gap.len(), missing(gap))?;
-            inherited("gap", &gap.inherited, &gap.lost)
+            check_inherited("gap", &gap.inherited, &gap.lost)
         })
     }
 

@@ -109,7 +109,7 @@ impl HopRows {
     }
 
     /// Returns the outcomes with a count.
-    fn nonzero(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
+    pub(crate) fn nonzero(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         let lost = self.lost.nonzero().map(|(stage, count)| (Outcome::Lost(stage), count));
         let rest = [(Outcome::Unexplained, self.unexplained), (Outcome::Unsettled, self.unsettled)];
         lost.chain(rest.into_iter().filter(|(_, count)| *count > 0))
@@ -173,6 +173,28 @@ impl HopCounts {
     fn forget_zeros(&mut self) {
         while self.hops.last().is_some_and(|rows| rows.total() == 0) {
             self.hops.pop();
+        }
+    }
+
+    /// Takes as much of a share away as there is.
+    pub(crate) fn take(&mut self, share: HopShare) -> u64 {
+        let count = self.rows(share.hop).count(share.outcome).min(share.count);
+        if count > 0 {
+            self.subtract(HopShare { count, ..share });
+        }
+        count
+    }
+
+    /// Settles unsettled elements as a share says: those of its hop first, then those of the last hops.
+    pub(crate) fn settle(&mut self, share: HopShare) {
+        let hops = (0..=u8::MAX).zip(&self.hops).map(|(hop, _)| hop);
+        let order: Vec<u8> = core::iter::once(share.hop).chain(hops.rev()).collect();
+        let mut left = share.count;
+        for hop in order {
+            left -= self.take(HopShare { hop, outcome: Outcome::Unsettled, count: left });
+        }
+        if share.count > left {
+            self.add(HopShare { count: share.count - left, ..share });
         }
     }
 

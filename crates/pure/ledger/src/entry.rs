@@ -6,8 +6,9 @@ use units::{Instant, RangeSet};
 
 use crate::apportion::apportion;
 use crate::brackets::{BracketId, Brackets, LedgerKey};
+use crate::causes::{Causes, Told};
 use crate::shares::Shares;
-use crate::{Evidence, EvidenceSource, Gap, GapKind, HopCounts, Stage, StageCounts, Unit};
+use crate::{Evidence, EvidenceSource, Gap, GapKind, HopCounts, HopShare, Outcome, Stage, StageCounts, Unit};
 
 /// Maximum number of late datagrams recorded singly in one gap, and of runs of different attribution: more than any
 /// healthy network shows, so that forged datagrams cannot make a gap grow. Further ones are not counted.
@@ -33,6 +34,21 @@ pub(crate) struct Entry {
     skipped: Vec<(Range<u64>, Stage)>,
     /// Elements that never had a number according to the publisher's totals, without their positions.
     skipped_by_totals: StageCounts,
+    /// Of a relayed stream, what is known of losses on earlier hops.
+    before: Option<Before>,
+}
+
+/// Losses of a gap on the hops before a relay.
+#[derive(Clone, Debug)]
+struct Before {
+    /// The hop on which the relay sends; not zero.
+    hop: u8,
+    /// Outcomes by range.
+    causes: Causes,
+    /// Outcomes by the relay's counts, of elements of which no range is told.
+    by_totals: HopCounts,
+    /// True once no more news is awaited.
+    is_over: bool,
 }
 
 /// Reason for declaring numbers missing.
@@ -94,7 +110,61 @@ impl Entry {
             late: Vec::new(),
             skipped: Vec::new(),
             skipped_by_totals: StageCounts::default(),
+            before: None,
         }
+    }
+
+    /// Records that the stream was relayed, and that its relay sends on this hop; `is_over` if no more news of
+    /// earlier hops is awaited.
+    pub(crate) fn relayed_on(&mut self, hop: u8, is_over: bool) {
+        let (causes, by_totals) = (Causes::default(), HopCounts::default());
+        self.before = Some(Before { hop, causes, by_totals, is_over });
+    }
+
+    /// Records the outcome of elements on an earlier hop.
+    pub(crate) fn name_inherited(&mut self, positions: &Range<u64>, told: Told) {
+        let start = positions.start.max(self.gap.positions.start);
+        let end = positions.end.min(self.gap.positions.end);
+        if let Some(before) = self.before.as_mut().filter(|before| before.causes.len() < MAX_DETAILS)
+            && start < end
+        {
+            before.causes.insert(start..end, told);
+        }
+    }
+
+    /// Ends the wait for news of earlier hops.
+    pub(crate) fn give_up_inherited(&mut self) {
+        self.before.iter_mut().for_each(|before| before.is_over = true);
+    }
+
+    /// Replaces the outcomes by the relay's counts.
+    pub(crate) fn name_inherited_by_totals(&mut self, by_totals: HopCounts) {
+        if let Some(before) = &mut self.before {
+            before.by_totals = by_totals;
+        }
+    }
+
+    /// Returns the outcomes by the relay's counts.
+    pub(crate) fn inherited_by_totals(&self) -> Option<&HopCounts> {
+        self.before.as_ref().map(|before| &before.by_totals)
+    }
+
+    /// Returns whether the relay's counts may say more of it: of elements without a stage, or without an outcome on an
+    /// earlier hop.
+    pub(crate) fn may_be_repaired(&self) -> bool {
+        let is_repaired = self.inherited_by_totals().is_some_and(|by_totals| !by_totals.is_empty());
+        is_repaired || self.gap.unexplained > 0 || self.gap.inherited.unsettled() > 0
+    }
+
+    /// Returns the elements lost before the relay whose outcomes ranges tell, and the number of those of which none
+    /// does.
+    pub(crate) fn inherited_by_range(&self) -> (HopCounts, u64) {
+        let Some(before) = &self.before else { return (HopCounts::default(), 0) };
+        let source = self.skipped.iter().filter(|(_, stage)| *stage == Stage::Source);
+        let told = source.flat_map(|(range, _)| before.causes.within(range));
+        let told: HopCounts = told.map(|(range, told)| told.share(range.end - range.start)).collect();
+        let untold = self.gap.lost[Stage::Source] - told.total();
+        (told, untold)
     }
 
     /// Returns whether a number is among those missing here and has not arrived late.
@@ -298,7 +368,26 @@ impl Entry {
         self.gap.unexplained = elements.unexplained;
         self.gap.unsettled = elements.unsettled;
         self.gap.apportioned = apportioned;
+        self.gap.inherited = self.count_inherited();
+        self.gap.apportioned |= self.before.as_ref().is_some_and(|before| !before.by_totals.is_empty());
         self.gap.evidence = self.evidence();
+    }
+
+    /// Counts the elements lost before a relay by hop and outcome; those of which nothing is told wait on the last hop
+    /// before it.
+    fn count_inherited(&self) -> HopCounts {
+        let Some(before) = self.before.as_ref().filter(|_| self.gap.lost[Stage::Source] > 0) else {
+            return HopCounts::default();
+        };
+        let (mut counts, count) = self.inherited_by_range();
+        if count > 0 {
+            counts.add(HopShare { hop: before.hop - 1, outcome: Outcome::Unsettled, count });
+        }
+        before.by_totals.shares().for_each(|share| counts.settle(share));
+        if before.is_over {
+            counts.give_up();
+        }
+        counts
     }
 
     fn count_datagrams(&self) -> Shares {

@@ -10,6 +10,7 @@
 mod account;
 mod apportion;
 mod brackets;
+mod causes;
 mod chain;
 mod entry;
 mod gap;

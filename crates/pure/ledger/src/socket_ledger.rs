@@ -12,6 +12,7 @@
 mod holes;
 mod sender_tallies;
 mod standing;
+mod upstream;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -20,9 +21,10 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::brackets::{Brackets, LedgerKey};
+use crate::causes::Told;
 use crate::entry::{AttributedStage, Entry, Grounds};
 use crate::shares::Shares;
-use crate::{AccountState, EvidenceSource, Stage, StageCounts};
+use crate::{AccountState, EvidenceSource, HopCounts, Outcome, Stage, StageCounts};
 use holes::Holes;
 use sender_tallies::SenderTallies;
 
@@ -115,6 +117,10 @@ pub struct SocketLedger {
     sender_tallies: SenderTallies,
     changes: VecDeque<Change>,
     end: End,
+    /// Hop on which the relay of a relayed stream sends; 0 for others.
+    hop: u8,
+    /// True once no more news of earlier hops is awaited.
+    inherited_is_over: bool,
 }
 
 /// A number and its position: datagrams below have elements below.
@@ -181,7 +187,17 @@ impl SocketLedger {
             },
             changes: VecDeque::new(),
             end: End::Open,
+            hop: 0,
+            inherited_is_over: false,
         }
+    }
+
+    /// Records that the stream was relayed, and that its relay sends on this hop: what it skips as `source` was lost on
+    /// an earlier one. Hop 0 is that of a stream that was not relayed.
+    #[must_use]
+    pub const fn relayed_on(mut self, hop: u8) -> Self {
+        self.hop = hop;
+        self
     }
 
     /// Opens a ledger where an earlier account of the same epoch ended, without a gap between them: earlier tallies
@@ -192,6 +208,8 @@ impl SocketLedger {
         let mut ledger = Self::join(key, previous.config, previous.per_sample, number, position);
         ledger.holes = previous.holes.emptied();
         ledger.sender_tallies = previous.sender_tallies.clone();
+        ledger.sender_tallies.upstream.begin_again();
+        ledger.hop = previous.hop;
         if let Some(last) = previous.gaps.back() {
             // Later rises of the totals may belong to losses of the previous account.
             ledger.sender_tallies.forget_totals_below(last.gap.numbers.end, last.gap.positions.end);
@@ -357,6 +375,66 @@ impl SocketLedger {
         }
     }
 
+    /// Records the outcome of elements on an earlier hop, including elements not yet known to be missing. They are
+    /// skipped at stage `source`; hops that are not before the relay's are ignored.
+    pub fn name_inherited(&mut self, positions: &Range<u64>, hop: u8, outcome: Outcome) {
+        let told = Told { hop, outcome };
+        if hop >= self.hop || !self.sender_tallies.upstream.remember(positions.clone(), told) {
+            return;
+        }
+        for index in self.gaps_with_positions(positions) {
+            self.change(index, |entry, _, _| {
+                entry.name_inherited(positions, told);
+                Vec::new()
+            });
+        }
+    }
+
+    /// Records the counts of earlier hops in a tally at this position, all since the stream's publisher began: they
+    /// repair what lost tallies would have told. Elements of gaps whose time for evidence has passed take part.
+    pub fn inherited_rose(&mut self, position: u64, counts: &HopCounts) {
+        if self.hop == 0 {
+            return;
+        }
+        self.sender_tallies.upstream.counts(position, counts);
+        let Some(mut untold) = self.sender_tallies.upstream.untold() else { return };
+        for index in 0..self.expired_gaps {
+            let entry = &self.gaps[index];
+            if !entry.may_be_repaired() {
+                continue;
+            }
+            let (open, count) = entry.inherited_by_range();
+            // Elements without number and stage were skipped, and no tally said so.
+            let skipped = entry.elements_without_stage();
+            let (mut by_totals, others) = untold.take_for(&open, count + skipped);
+            let skipped = others.total().saturating_sub(count);
+            by_totals.add_all(&others);
+            if skipped == 0 && entry.inherited_by_totals() == Some(&by_totals) {
+                continue;
+            }
+            self.change(index, |entry, _, _| {
+                entry.name_skipped_by_totals(Stage::Source, skipped);
+                entry.name_inherited_by_totals(by_totals);
+                Vec::new()
+            });
+        }
+    }
+
+    /// Ends the wait for news of earlier hops: what is unsettled there becomes unexplained.
+    pub fn give_up_inherited(&mut self) {
+        if core::mem::replace(&mut self.inherited_is_over, true) || self.hop == 0 {
+            return;
+        }
+        for index in 0..self.gaps.len() {
+            self.change(index, |entry, _, _| {
+                entry.give_up_inherited();
+                Vec::new()
+            });
+        }
+        // Gaps that are forgotten are only in the totals.
+        self.elements.inherited.give_up();
+    }
+
     /// Records an accepted tally: everything below it has been sent, and its totals repair what lost tallies would
     /// have listed.
     ///
@@ -503,6 +581,9 @@ impl SocketLedger {
             let missing = hole.positions.end - hole.positions.start;
             self.elements_in_flight -= missing;
             let mut entry = Entry::new(self.next_gap_id(), hole.numbers, hole.positions, now, cause);
+            if self.hop > 0 {
+                entry.relayed_on(self.hop, self.inherited_is_over);
+            }
             self.sender_tallies.apply_to(&mut entry, self.key, brackets);
             entry.recount();
             self.declare(entry);

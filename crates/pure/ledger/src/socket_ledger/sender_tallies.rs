@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use units::RangeSet;
 
+use super::upstream::Upstream;
 use crate::brackets::{Brackets, LedgerKey};
 use crate::entry::Entry;
 use crate::{EvidenceSource, Stage, StageCounts};
@@ -27,6 +28,8 @@ pub(super) struct SenderTallies {
     last_sample_totals: Option<Totals>,
     /// Elements that were skipped between two tallies without being listed.
     skipped: VecDeque<SkippedCount>,
+    /// What was told of the hops before a relay.
+    pub(super) upstream: Upstream,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +101,9 @@ impl SenderTallies {
                 entry.name_skipped(positions, *stage);
             }
         }
+        for (positions, told) in self.upstream.within(&entry.gap.positions) {
+            entry.name_inherited(&positions, told);
+        }
     }
 
     /// Compares running totals of withheld datagrams with those of the previous tally.
@@ -158,6 +164,7 @@ impl SenderTallies {
         for (_, set) in &mut self.positions {
             set.remove(0..keep);
         }
+        self.upstream.forget_below(keep);
         while self.skipped.front().is_some_and(|skipped| skipped.positions.end <= position) {
             self.skipped.pop_front();
         }

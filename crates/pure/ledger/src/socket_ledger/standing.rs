@@ -1,6 +1,7 @@
 //! Queries of a ledger: its state, its rows, its gaps, and whether the law holds. They do not modify it.
 
 use super::{End, Reclassified, SocketLedger};
+use crate::account::check_inherited;
 use crate::{Account, AccountState, Gap, Imbalance, NetworkRows, ReaderRows, Stage};
 
 impl SocketLedger {
@@ -114,13 +115,14 @@ impl SocketLedger {
         }
     }
 
-    /// Checks the law in datagrams and in elements, without inspecting single gaps.
+    /// Checks the law in datagrams, in elements and over the hops of a relayed stream, without inspecting single gaps.
     ///
     /// # Errors
     /// [`Imbalance`] of the first account that does not add up.
     pub fn check(&self) -> Result<(), Imbalance> {
         self.network_rows().check()?;
-        self.reader_rows().check()
+        self.reader_rows().check()?;
+        check_inherited("hops", &self.elements.inherited, &self.elements.lost)
     }
 
     /// Returns the account with the remembered gaps.

@@ -1,5 +1,7 @@
 //! Scenes of one ledger, from join to end; the whole machine is proven over the virtual network in `cast`.
 
+mod relayed;
+
 use super::*;
 use crate::{DropUnit, KernelName};
 use std::collections::BTreeSet;
