@@ -11,7 +11,8 @@ use cast::receive::ReaderIdentity;
 use cast::secure::UnauthenticCounts;
 use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
-    ReceivesFor, RingName, SendAgent, SendConfig, SendError, Sharing, UnjoinedStreams, Withheld,
+    ReceivesFor, RelayBoard, RelayOnHost, RingName, SendAgent, SendConfig, SendError, Sharing,
+    UnjoinedStreams, Withheld,
 };
 use keyring::{Keyring, KeyringError};
 use ledger::LedgerConfig;
@@ -367,6 +368,22 @@ impl Node {
     #[must_use]
     pub fn heard_reports(&self) -> HeardReports {
         HeardReports::new(&self.inner.bus.drop_board(), self.sharing())
+    }
+
+    /// Creates the board on which a relay of this process shows its state; `None`, with a warning, if there cannot be
+    /// one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn relay_board(&self, life: u64) -> Option<RelayBoard> {
+        let board = RelayBoard::create(&self.inner.bus.drop_board(), self.sharing(), life);
+        board.inspect_err(|error| tracing::warn!("`relay --list` does not show this relay: {error}")).ok()
+    }
+
+    /// Returns the relays of this host.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn relays_on_host(&self) -> Vec<RelayOnHost> {
+        engine::relays_on_host(&self.inner.bus.drop_board(), self.sharing())
     }
 
     /// Returns the streams that can be read from shared memory on this host now, with the writers of their

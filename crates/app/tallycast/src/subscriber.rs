@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Attendance, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView, Subscription};
+use engine::{Attendance, News, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView, Subscription};
 use ring::{Doorbell, Idle, wait_any};
 use sample::StreamPattern;
 use units::{Epoch, StreamId};
@@ -147,19 +147,24 @@ impl Subscriber {
 
     /// Returns the next event, `None` if none has arrived within `patience`.
     pub fn next(&mut self, patience: Duration) -> Option<Event> {
-        self.next_of(patience, |subscriber| subscriber.queue.pop_front())
+        self.next_of(patience, None, |subscriber| subscriber.queue.pop_front())
     }
 
     /// Returns the next record, `None` if none has arrived within `patience`; only for a tap.
-    pub(crate) fn next_record(&mut self, patience: Duration) -> Option<Tapped> {
-        self.next_of(patience, |subscriber| {
+    pub(crate) fn next_record(&mut self, patience: Duration, news: Option<&News>) -> Option<Tapped> {
+        self.next_of(patience, news, |subscriber| {
             subscriber.queue.clear();
             subscriber.tapped.pop_front()
         })
     }
 
-    /// Reads until there is something to `take`, or `patience` is over.
-    fn next_of<T>(&mut self, patience: Duration, mut take: impl FnMut(&mut Self) -> Option<T>) -> Option<T> {
+    /// Reads until there is something to `take`, there are `news`, which it takes, or `patience` is over.
+    fn next_of<T>(
+        &mut self,
+        patience: Duration,
+        news: Option<&News>,
+        mut take: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<T> {
         let deadline = Instant::now().checked_add(patience);
         loop {
             if let Some(next) = take(self) {
@@ -169,6 +174,9 @@ impl Subscriber {
             if self.pump() || self.flows.values_mut().any(Flow::is_ready) {
                 continue;
             }
+            if news.is_some_and(News::take) {
+                return take(self);
+            }
             let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 // Datagrams that have just arrived are also for callers that do not wait.
@@ -176,7 +184,7 @@ impl Subscriber {
                 self.pump();
                 return take(self);
             }
-            self.wait(left);
+            self.wait(left, news);
         }
     }
 
@@ -185,17 +193,19 @@ impl Subscriber {
         self.queue.pop_front()
     }
 
-    /// Waits until there is something to read, or a check is due.
-    fn wait(&mut self, patience: Duration) {
+    /// Waits until there is something to read, there are news, or a check is due.
+    fn wait(&mut self, patience: Duration, news: Option<&News>) {
         let until_look = |host: &HostView| host.next_look().saturating_duration_since(Instant::now());
         let patience = self.host.as_ref().map_or(patience, |host| patience.min(until_look(host)));
         let (agent, flows, generation) = (self.agent.as_ref(), &mut self.flows, self.generation);
         let on_host: Vec<_> = flows.values().filter_map(Flow::doorbell).cloned().collect();
-        let on_host: Vec<&Doorbell> = on_host.iter().map(Arc::as_ref).collect();
-        let all_on_host = !on_host.is_empty() && on_host.len() == flows.len();
+        let mut doorbells: Vec<&Doorbell> = on_host.iter().map(Arc::as_ref).collect();
+        let all_on_host = !doorbells.is_empty() && doorbells.len() == flows.len();
+        doorbells.extend(news.map(News::doorbell));
         let mut look = || {
             let changed = agent.is_some_and(|agent| generation != Some(agent.generation()));
-            (changed || flows.values_mut().any(Flow::is_ready)).then_some(())
+            let is_told = news.is_some_and(News::is_told);
+            (changed || is_told || flows.values_mut().any(Flow::is_ready)).then_some(())
         };
         // Streams from the network would not be received meanwhile.
         if all_on_host
@@ -205,8 +215,8 @@ impl Subscriber {
             return;
         }
         match agent {
-            Some(agent) => agent.wait_until(&on_host, patience, look),
-            None => wait_any(&on_host, Idle::Sleep, patience, look),
+            Some(agent) => agent.wait_until(&doorbells, patience, look),
+            None => wait_any(&doorbells, Idle::Sleep, patience, look),
         };
     }
 

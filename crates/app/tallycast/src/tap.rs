@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::News;
 use ledger::{AccountState, Gap};
 use sample::StreamPattern;
 use units::{Epoch, StreamId, WallTime};
@@ -85,7 +86,13 @@ impl Tap {
 
     /// Returns the next record, `None` if none has arrived within `patience`.
     pub fn next(&mut self, patience: Duration) -> Option<Tapped> {
-        self.subscriber.next_record(patience)
+        self.subscriber.next_record(patience, None)
+    }
+
+    /// Returns the next record, `None` if none has arrived within `patience` or before there are `news`, which it takes.
+    #[doc(hidden)]
+    pub fn next_or_news(&mut self, patience: Duration, news: &News) -> Option<Tapped> {
+        self.subscriber.next_record(patience, Some(news))
     }
 
     /// Reads more streams.

@@ -18,6 +18,7 @@ mod ledger_page;
 mod present_keys;
 mod receive;
 pub mod record;
+mod relay_board;
 mod reliable;
 mod report_board;
 mod send;
@@ -34,7 +35,8 @@ pub use receive::{
     AdmissionCounts, Announced, Attendance, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
     ReceiveFrom, ReceivesFor, StreamAccountView, Subscription, UnjoinedStreams, Waits,
 };
-pub use reliable::{News, PortError, PortKeys, PortOptions, ReliablePort, Standing, WaitError};
+pub use relay_board::{RelayBoard, RelayOnHost, relays_on_host};
+pub use reliable::{News, PortError, PortKeys, PortOptions, ReliablePort, Standing, WaitError, Way};
 pub use report_board::{HeardReport, HeardReports, Sharing};
 pub use send::{
     Departures, Publication, PublicationConfig, PublicationStatus, SendAgent, SendConfig, SendError,

@@ -33,12 +33,15 @@ use secured::{Enclosure, enclosed};
 
 pub use news::News;
 pub use secured::PortKeys;
-pub use watched::Standing;
+pub use watched::{Standing, Way};
 
 /// Number of batches that are received before pending packets are sent.
 const BATCHES_PER_DUTY_CYCLE: usize = 4;
 /// Number of trains that are sent before the socket is read again.
 const TRAINS_PER_DUTY_CYCLE: usize = 8;
+
+/// Maximum number of given-up messages that wait to be taken: more than an owner that is awake lets accumulate.
+const MAX_EXPIRED: usize = 1 << 18;
 
 /// Settings with which a port is opened.
 #[derive(Clone, Debug)]
@@ -146,11 +149,15 @@ struct State {
     failed: Option<io::ErrorKind>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     is_connected: bool,
     closed: Option<CloseReason>,
     peer_error: Option<u32>,
+    /// Tags of messages that were given up and are not taken yet, each with whether it had been sent.
+    expired: Vec<(u64, bool)>,
+    /// True if its owner found no room, and is to be told of some.
+    wants_room: bool,
 }
 
 impl ReliablePort {
@@ -408,10 +415,10 @@ impl ReliablePort {
             socket
         });
         let outcome = self.wait(None, |state, _| {
-            let known = state.known.get(&socket).copied().unwrap_or_default();
-            match known.closed {
+            let known = state.known.get(&socket);
+            match known.and_then(|known| known.closed) {
                 Some(reason) => Some(Err(WaitError::Closed(reason))),
-                None => known.is_connected.then_some(Ok(socket)),
+                None => known.is_some_and(|known| known.is_connected).then_some(Ok(socket)),
             }
         });
         if outcome.is_err() {
@@ -506,7 +513,7 @@ impl State {
         let socket = self.endpoint.accept()?;
         // It may have ended while it waited: data that had arrived can still be received.
         let closed = self.endpoint.ended(socket);
-        self.known.insert(socket, Known { is_connected: true, closed, peer_error: None });
+        self.known.insert(socket, Known { is_connected: true, closed, ..Known::default() });
         Some(socket)
     }
 
@@ -514,6 +521,16 @@ impl State {
     fn over(&self, socket: SocketId) -> Option<WaitError> {
         let known = self.known.get(&socket)?;
         known.peer_error.map(WaitError::Peer).or(known.closed.map(WaitError::Closed))
+    }
+
+    /// Returns whether there is room where an owner waits for some.
+    fn has_wanted_room(&mut self) -> bool {
+        let mut has_any = false;
+        for (socket, known) in self.known.iter_mut().filter(|(_, known)| known.wants_room) {
+            known.wants_room = self.endpoint.room(*socket) == 0;
+            has_any |= !known.wants_room;
+        }
+        has_any
     }
 
     fn why(&self, socket: SocketId, error: SendError) -> WaitError {
@@ -542,6 +559,10 @@ impl State {
             Event::Connected | Event::Accepted { .. } => known.is_connected = true,
             Event::Closed(reason) => known.closed = Some(reason),
             Event::PeerError { code } => known.peer_error = Some(code),
+            // Of an owner that waits for news: others do not name their messages.
+            Event::Expired { tag, was_sent } if tag != 0 && known.expired.len() < MAX_EXPIRED => {
+                known.expired.push((tag, was_sent));
+            }
             Event::PmtuBlackHole { .. }
             | Event::Readable
             | Event::Writable
@@ -677,6 +698,7 @@ impl Driver {
             }
         };
         state.refused_datagrams += refused;
+        has_news |= state.has_wanted_room();
         let cuts_for = state.cuts_for.take();
         let stops = state.stops;
         let must_tell = has_news && state.waiting > 0;

@@ -49,6 +49,24 @@ impl Options {
         }
     }
 
+    /// Opens a port that connects to one peer, for who drives it alone.
+    ///
+    /// # Errors
+    /// If the keys name no peer, or the address cannot be used here.
+    #[doc(hidden)]
+    pub fn open_to_connect(&self, local: SocketAddr) -> Result<ReliablePort, Error> {
+        self.open(local, Purpose::Connect)
+    }
+
+    /// Opens a port at which peers may connect, for who drives it alone.
+    ///
+    /// # Errors
+    /// If the keys list no peer, or the address cannot be used here.
+    #[doc(hidden)]
+    pub fn open_to_listen(&self, local: SocketAddr) -> Result<ReliablePort, Error> {
+        self.open(local, Purpose::Listen)
+    }
+
     /// Opens a port with random seed and secret.
     pub(super) fn open(&self, address: SocketAddr, purpose: Purpose) -> Result<ReliablePort, Error> {
         let keys = self.keys.as_ref().map(|keys| keys.of_port(purpose)).transpose()?;

@@ -28,6 +28,12 @@ impl News {
         self.is_fresh.load(Ordering::Relaxed) != 0 && self.is_fresh.swap(0, Ordering::Acquire) != 0
     }
 
+    /// Returns whether something has happened, and leaves it to be taken.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.is_fresh.load(Ordering::Acquire) != 0
+    }
+
     /// Waits until something has happened since it was last taken, at most this long; returns whether it has.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.doorbell.wait_until(timeout, || self.take().then_some(())).is_some()

@@ -6,8 +6,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use udt::{Arrival, CloseReason, SendError, Sent, SocketConfig, SocketId, Terms};
+use units::Instant;
 
 use super::{Known, News, ReliablePort, WaitError, enclosed, fitting};
 
@@ -20,6 +22,23 @@ pub enum Standing {
     Connected,
     /// It is over; messages that had arrived can still be received.
     Over(CloseReason),
+}
+
+/// What the way of a connection allows at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Way {
+    /// Smoothed round trip.
+    pub round_trip: Duration,
+    /// The connection's clock. Units: microseconds since it was opened; 32 bits that wrap.
+    pub clock_us: u32,
+    /// The moment.
+    pub at: Instant,
+    /// Number of messages of one packet that are taken now.
+    pub room: u32,
+    /// Largest message that is one packet. Units: bytes.
+    pub message_bytes: usize,
+    /// Whether the peer answers.
+    pub is_up: bool,
 }
 
 impl ReliablePort {
@@ -67,12 +86,12 @@ impl ReliablePort {
     /// If the connection is not established or over, or the message is too long for it.
     pub fn try_send_message(&self, socket: SocketId, bytes: &[u8], terms: Terms) -> Result<Sent, WaitError> {
         self.with(|state, now| {
-            let queued = state.endpoint.send_message(now, socket, bytes, terms);
-            queued.map_err(|error| state.why(socket, error))
+            let sent = state.endpoint.send_message(now, socket, bytes, terms);
+            sent.map_err(|error| state.why(socket, error))
         })
     }
 
-    /// Replaces the content of `out` by the next message; returns its times, `None` if there is none.
+    /// Replaces the content of `out` by the next message; returns its times, `None` if there is none yet.
     ///
     /// # Errors
     /// If the connection does not exist; or it is over, and all its messages were received.
@@ -83,14 +102,41 @@ impl ReliablePort {
     ) -> Result<Option<Arrival>, WaitError> {
         out.clear();
         self.with(|state, _| {
-            let arrival = state.endpoint.receive_message(socket, out);
-            if arrival.is_some() {
-                return Ok(arrival);
+            if let Some(arrival) = state.endpoint.receive_message(socket, out) {
+                return Ok(Some(arrival));
             }
             if !state.known.contains_key(&socket) {
                 return Err(WaitError::Send(SendError::Closed));
             }
             state.over(socket).map_or(Ok(None), Err)
+        })
+    }
+
+    /// Takes the messages that were given up since the last call, by their tags, each with whether it had been sent.
+    #[must_use]
+    pub fn take_expired(&self, socket: SocketId) -> Vec<(u64, bool)> {
+        self.with(|state, _| {
+            state.known.get_mut(&socket).map_or_else(Vec::new, |known| std::mem::take(&mut known.expired))
+        })
+    }
+
+    /// Returns what the way of a connection allows now; `None` if there is no connection. If there is no room, the
+    /// news tell of some.
+    #[must_use]
+    pub fn way(&self, socket: SocketId) -> Option<Way> {
+        self.with(|state, now| {
+            let (endpoint, stats) = (&state.endpoint, state.endpoint.stats(socket)?);
+            if let Some(known) = state.known.get_mut(&socket) {
+                known.wants_room = endpoint.room(socket) == 0;
+            }
+            Some(Way {
+                round_trip: stats.round_trip,
+                clock_us: endpoint.clock_us(now, socket)?,
+                at: now,
+                room: endpoint.room(socket),
+                message_bytes: endpoint.message_bytes(socket),
+                is_up: endpoint.is_link_up(socket),
+            })
         })
     }
 

@@ -1,7 +1,7 @@
 //! Owners that wait for news, each in one thread.
 
 use support::WATCHDOG;
-use udt::SendError;
+use udt::{SendError, Sent, Terms};
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn one_thread_connects_accepts_sends_and_receives_as_news_come() {
             assert_eq!(near.0.try_send_message(socket, &[round, number], Terms::default()), Ok(Sent::Queued));
         }
         while got.len() < 20 * (usize::from(round) + 1) {
-            let taken = || far.0.try_receive_message(accepted, &mut message).expect("it holds").map(drop);
+            let taken = || far.0.try_receive_message(accepted, &mut message).expect("it holds");
             once(&far.1, taken);
             got.push(message.clone());
         }
@@ -88,10 +88,8 @@ fn an_owner_is_told_that_nobody_answers_and_of_room_for_a_refused_message() {
     let mut refused = 0;
     let mut message = Vec::new();
     for number in 0..20_000_u32 {
-        let send = || {
-            let sent = near.0.try_send_message(socket, &number.to_le_bytes(), Terms::default());
-            sent.expect("it holds") == Sent::Queued
-        };
+        let send =
+            || near.0.try_send_message(socket, &number.to_le_bytes(), Terms::default()) == Ok(Sent::Queued);
         if !send() {
             refused += 1;
             while far.0.try_receive_message(accepted, &mut message).expect("it holds").is_some() {}
@@ -111,7 +109,7 @@ fn connections_of_one_port_stand_for_themselves() {
     let mut message = Vec::new();
     for (near, socket, accepted, bytes) in [(&first, one, of_one, b"1"), (&second, two, of_two, b"2")] {
         assert_eq!(near.0.try_send_message(socket, bytes, Terms::default()), Ok(Sent::Queued));
-        once(&far.1, || far.0.try_receive_message(accepted, &mut message).expect("it holds").map(drop));
+        once(&far.1, || far.0.try_receive_message(accepted, &mut message).expect("it holds"));
         assert_eq!(message, bytes);
     }
     first.0.leave(one);
@@ -120,6 +118,32 @@ fn connections_of_one_port_stand_for_themselves() {
     assert_eq!(far.0.standing(of_one), None);
     assert_eq!(far.0.standing(of_two), Some(Standing::Connected));
     assert_eq!(far.0.try_send_message(of_two, b"back", Terms::default()), Ok(Sent::Queued));
-    once(&second.1, || second.0.try_receive_message(two, &mut message).expect("it holds").map(drop));
+    once(&second.1, || second.0.try_receive_message(two, &mut message).expect("it holds"));
     assert_eq!(message, b"back");
+}
+
+#[test]
+fn an_owner_learns_which_messages_were_given_up_and_when_there_is_room_again() {
+    let (near, far) = (watched(19), watched(20));
+    let (socket, accepted) = connected(&near, &far);
+    let begun = clock::monotonic();
+    let late = Terms { deadline: Some(begun), tag: 7, ..Terms::default() };
+    assert_ne!(near.0.try_send_message(socket, b"late", late), Ok(Sent::NoRoom));
+    // Those behind it fill the buffer.
+    let mut queued = 0_u64;
+    while near.0.way(socket).expect("it is connected").room > 0 {
+        let terms = Terms { tag: 8, ..Terms::default() };
+        queued += u64::from(near.0.try_send_message(socket, &[1; 1_000], terms) == Ok(Sent::Queued));
+    }
+    let mut message = Vec::new();
+    for _ in 0..queued {
+        once(&far.1, || far.0.try_receive_message(accepted, &mut message).expect("it holds"));
+        assert_eq!(message, [1; 1_000]);
+    }
+    once(&near.1, || (near.0.way(socket).expect("it is connected").room > 0).then_some(()));
+    let expired = near.0.take_expired(socket);
+    assert_eq!(expired.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [7]);
+    assert!(near.0.take_expired(socket).is_empty(), "they are told once");
+    let way = near.0.way(socket).expect("it is connected");
+    assert!(way.is_up && way.message_bytes > 500 && way.at >= begun, "{way:?}");
 }
