@@ -22,6 +22,7 @@ use crate::pmtu_black_hole::{PmtuBlackHoleDetector, Suspicion};
 use crate::receive::buffer::{Placed, ReceiveBuffer};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
+use crate::send::timely::{Change, Expired};
 use crate::send::{AckNews, AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss};
 use crate::size_search::SizeSearch;
 use crate::stats::Stats;
@@ -56,6 +57,8 @@ pub(crate) struct Connection {
     state: State,
     was_readable: bool,
     wants_room: bool,
+    /// True if there was room for a live message, as its owner knows.
+    had_room: bool,
     stats: Stats,
     linger: Duration,
 }
@@ -135,7 +138,8 @@ impl Connection {
             seen_at: now,
             kind: config.socket_type,
             sending: SendSide::new(config, packet_bytes, own, agreed.window_packets, now),
-            receiving: ReceiveSide::new(buffer, (packet_bytes, config.enclosing_bytes), theirs, now),
+            receiving: ReceiveSide::new(buffer, (packet_bytes, config.enclosing_bytes), theirs, now)
+                .repaired(config.repair),
             round_trip: RoundTripEstimate::new(),
             expiry: Expiry::new(config.silence, now),
             link: CongestionLink::new(config, packet_bytes, agreed.window_packets, random),
@@ -146,6 +150,7 @@ impl Connection {
             state,
             was_readable: false,
             wants_room: false,
+            had_room: true,
             stats: Stats::default(),
             linger: config.linger,
         };
@@ -264,25 +269,36 @@ impl Connection {
     /// Queues a message completely, or not at all.
     pub(crate) fn send_message(
         &mut self,
-        _now: Instant,
+        now: Instant,
         bytes: &[u8],
         terms: Terms,
     ) -> Result<crate::Sent, SendError> {
         self.check_sending(SocketType::Datagram)?;
+        if !self.sending.can_arrive(now, terms.deadline) {
+            return Ok(crate::Sent::TooLate);
+        }
         let (fits, ever_fits) = self.sending.buffer.fits(bytes.len());
         if !ever_fits {
             return Err(SendError::TooLong);
         }
+        let fits = fits && (self.sending.timely.is_none() || self.room() > 0);
         if fits {
+            let first = self.sending.buffer.end();
             self.sending.buffer.push(bytes, terms);
+            self.sending.watch(terms.deadline, first..=self.sending.buffer.end() - 1);
         }
         self.wants_room |= !fits;
+        self.had_room = self.room() > 0;
         Ok(if fits { crate::Sent::Queued } else { crate::Sent::NoRoom })
     }
 
     /// Returns the number of messages of one packet that are taken now.
     pub(crate) fn room(&self) -> u32 {
-        u32::try_from(self.sending.buffer.free()).unwrap_or(u32::MAX)
+        let free = match &self.sending.timely {
+            None => self.sending.buffer.free(),
+            Some(timely) => self.sending.timely_room(timely),
+        };
+        u32::try_from(free).unwrap_or(u32::MAX)
     }
 
     /// Returns the maximum size of a message that is one packet.
@@ -290,11 +306,23 @@ impl Connection {
         self.sending.buffer.payload_bytes()
     }
 
-    pub(crate) const fn is_link_up(&self) -> bool {
-        true
+    pub(crate) fn is_link_up(&self) -> bool {
+        self.sending.timely.as_ref().is_none_or(|timely| !timely.is_down())
     }
 
-    pub(crate) const fn order_repairs(&mut self, _: RepairOrder) {}
+    pub(crate) fn order_repairs(&mut self, order: RepairOrder) {
+        if let Some(timely) = &mut self.sending.timely {
+            timely.order = order;
+        }
+    }
+
+    /// Records a packet of any kind from the peer.
+    fn heard(&mut self, now: Instant) {
+        self.expiry.heard(now);
+        if self.sending.hear_packet(now) {
+            self.events.push_back(Event::LinkUp);
+        }
+    }
 
     fn check_sending(&self, kind: SocketType) -> Result<(), SendError> {
         if self.state != State::Open {
@@ -355,7 +383,7 @@ impl Connection {
     }
 
     pub(crate) fn receive_data(&mut self, now: Instant, arrived: Instant, data: &Data<'_>) {
-        self.expiry.heard(now);
+        self.heard(now);
         let number = data.sequence.near(self.receiving.buffer.next());
         let Some(number) = number.filter(|number| *number >= origin(self.peer_first)) else {
             self.stats.impossible_packets += 1;
@@ -378,7 +406,7 @@ impl Connection {
     }
 
     pub(crate) fn receive_control(&mut self, now: Instant, arrived: Instant, control: &Control<'_>) {
-        self.expiry.heard(now);
+        self.heard(now);
         match control.body {
             Body::Ack(ack) => self.receive_ack(now, answered(arrived, control.timestamp_us, &ack), &ack),
             Body::Nak(list) => self.receive_nak(now, arrived, list),
@@ -428,7 +456,11 @@ impl Connection {
                 if acked.newly > 0 {
                     self.pmtu_black_hole.progress();
                 }
-                if has_room && self.wants_room && self.sending.buffer.is_worth_filling() {
+                if has_room
+                    && self.wants_room
+                    && self.sending.timely.is_none()
+                    && self.sending.buffer.is_worth_filling()
+                {
                     self.wants_room = false;
                     self.events.push_back(Event::Writable);
                 }
@@ -533,8 +565,40 @@ impl Connection {
                 self.tell_given_up(first, last, was_sent, is_news);
                 self.poll(now)
             }
-            None => self.events.pop_front().map_or_else(|| Step::Idle(self.deadline()), Step::Event),
+            None => {
+                self.offer_live_room();
+                self.note_expired();
+                self.events.pop_front().map_or_else(|| Step::Idle(self.deadline()), Step::Event)
+            }
         }
+    }
+
+    /// Tells the owner of live messages that there is room again.
+    fn offer_live_room(&mut self) {
+        if self.sending.timely.is_some() {
+            let has_room = self.state == State::Open && self.room() > 0;
+            if has_room && !core::mem::replace(&mut self.had_room, has_room) {
+                self.events.push_back(Event::Writable);
+            }
+            self.had_room = has_room;
+        }
+    }
+
+    fn note_expired(&mut self) {
+        while let Some(Expired { tag, was_sent }) = self.sending.next_expired() {
+            self.stats.expired_messages += 1;
+            self.events.push_back(Event::Expired { tag, was_sent });
+        }
+    }
+
+    /// Gives up live messages that are late, and watches their link.
+    fn keep_time(&mut self, now: Instant) {
+        match self.sending.keep_time(now, &self.round_trip.view()) {
+            Some(Change::WentDown) => self.events.push_back(Event::LinkDown),
+            Some(Change::Tries) => _ = self.question(now),
+            None => {}
+        }
+        self.stats.tail_probes = self.stats.tail_probes.max(self.sending.probed);
     }
 
     pub(crate) fn train_bytes(&self, range: Range<usize>) -> &[u8] {
@@ -559,6 +623,7 @@ impl Connection {
             Some(Silent::Ask) if self.sending.in_flight() == 0 => self.tell(Body::KeepAlive),
             Some(Silent::Ask) | None => {}
         }
+        self.keep_time(now);
         match self.sending.advance(now, self.link.retransmission()) {
             Some(TailLoss::Probe) => self.stats.tail_probes += 1,
             Some(TailLoss::Timeout(losses)) => {
@@ -581,12 +646,18 @@ impl Connection {
         }
     }
 
-    /// Sends a small packet to test whether those arrive: the peer answers every full acknowledgement.
+    /// Sends a small packet to test whether those arrive.
     fn ask(&mut self, now: Instant) {
+        let number = self.question(now);
+        self.pmtu_black_hole.asked(number);
+    }
+
+    /// Sends a full acknowledgement, which the peer answers at once; returns its number.
+    fn question(&mut self, now: Instant) -> u32 {
         let question = self.receiving.ask(now, &self.round_trip);
-        self.pmtu_black_hole.asked(question.number.unwrap_or(0));
         self.stats.sent_acks += 1;
         self.tell(Body::Ack(self.ack_body(&question)));
+        question.number.unwrap_or(0)
     }
 
     /// Sends a padded acknowledgement if the path may carry larger packets, and there is something to send in them.
@@ -702,6 +773,7 @@ impl Connection {
     /// Queues a control packet with a word in the timestamp field.
     fn tell_at(&mut self, timestamp_us: u32, body: Body<'_>) {
         if self.outbox.len() == MAX_OUTBOX {
+            self.stats.unsent_controls += 1;
             return;
         }
         let mut bytes = Vec::with_capacity(64);

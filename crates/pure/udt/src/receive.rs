@@ -17,6 +17,7 @@ use arrival::ArrivalRates;
 use buffer::{Placed, ReceiveBuffer};
 use gaps::Gaps;
 
+use crate::Repair;
 use crate::round_trip::RoundTripEstimate;
 use crate::size_search;
 
@@ -30,6 +31,7 @@ pub(crate) struct ReceiveSide {
     pub(crate) buffer: ReceiveBuffer,
     acks: Acks,
     gaps: Gaps,
+    repair: Repair,
     reports: LossReports,
     rates: ArrivalRates,
     /// Size of a full packet agreed by both ends. Units: bytes.
@@ -88,7 +90,8 @@ impl ReceiveSide {
         Self {
             buffer,
             acks: Acks::new(origin, now),
-            gaps: Gaps::default(),
+            gaps: Gaps::new(Repair::Patient),
+            repair: Repair::Patient,
             reports: LossReports::AtOnce,
             rates: ArrivalRates::new(),
             packet_bytes,
@@ -100,6 +103,15 @@ impl ReceiveSide {
         }
     }
 
+    /// Reports and acknowledges as this kind of repair demands.
+    #[must_use]
+    pub(crate) fn repaired(mut self, repair: Repair) -> Self {
+        self.repair = repair;
+        self.gaps = Gaps::new(repair);
+        self.acks.hurry_light(repair);
+        self
+    }
+
     /// Sets the maximum size of a loss report to that of a packet which the path carries.
     pub(crate) const fn set_report_bytes(&mut self, packet_bytes: u32) {
         self.report_bytes = packet_bytes;
@@ -108,7 +120,7 @@ impl ReceiveSide {
     pub(crate) fn obey(&mut self, policy: AckPolicy) {
         if policy.reports != self.reports {
             // Reporting of missing packets starts now, or stops.
-            self.gaps = Gaps::default();
+            self.gaps = Gaps::new(self.repair);
             self.reports = policy.reports;
             let missing: Vec<_> = self.buffer.missing().iter().collect();
             missing.into_iter().for_each(|range| self.open_gap(range));
@@ -149,10 +161,14 @@ impl ReceiveSide {
             if placed == Placed::New {
                 self.note_arrival(number, is_last, arrived);
             }
-            self.acks.arrive(now, 1, !is_full_sized && is_last);
+            // Live messages have any size: the light acknowledgements of each millisecond suffice.
+            let ends_burst = !is_full_sized && is_last && self.repair == Repair::Patient;
+            self.acks.arrive(now, 1, ends_burst);
         }
         if placed == Placed::Duplicate && number < self.buffer.next() {
             self.acks.arrive_again(now);
+        } else if placed == Placed::Duplicate && self.repair == Repair::Timely {
+            self.acks.see_again();
         }
         let mut newly_missing = 0;
         if placed == Placed::New && number > received_end {
@@ -208,7 +224,11 @@ impl ReceiveSide {
         }
         let mut report = LossListWriter::new(self.report_bytes as usize);
         let missing = self.buffer.missing();
-        self.gaps.poll(now, round_trip.repair(), missing, &mut report).then_some(report)
+        let patience = match self.repair {
+            Repair::Patient => round_trip.repair(),
+            Repair::Timely => round_trip.timely_repair(),
+        };
+        self.gaps.poll(now, patience, missing, &mut report).then_some(report)
     }
 
     /// Returns the acknowledgement that is due.

@@ -84,6 +84,14 @@ impl RoundTripEstimate {
         self.patience() + self.view.smoothed / 2
     }
 
+    /// Returns that time for live messages, which are repaired at once: a report too many costs a packet, one that waits
+    /// costs the deadline.
+    pub(crate) fn timely_repair(&self) -> Duration {
+        /// Minimum margin: the lateness of timers at both ends.
+        const LEAST_MARGIN: Duration = Duration::from_micros(250);
+        self.view.smoothed + self.view.variation.max(LEAST_MARGIN)
+    }
+
     fn note(&mut self, sample: Duration) {
         if !self.is_measured {
             self.keep(sample);

@@ -8,6 +8,7 @@ mod busy;
 mod pacer;
 mod rate;
 mod tail;
+pub(crate) mod timely;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -21,10 +22,11 @@ use busy::Busy;
 use pacer::Pacer;
 use rate::{InFlight, RateSampler};
 use tail::{Tail, TailAction};
+use timely::Timely;
 
-use crate::SocketConfig;
 use crate::receive::buffer::LEAST_WINDOW;
 use crate::round_trip::RoundTripEstimate;
+use crate::{Repair, SocketConfig};
 
 /// Maximum bytes of segments that a kernel takes in one call.
 const MAX_TRAIN_BYTES: usize = 65_507;
@@ -73,6 +75,10 @@ pub(crate) struct SendSide {
     completes_pair: bool,
     /// First packet from which on a train is cut for a probe pair.
     next_probe: u64,
+    /// State of [`Repair::Timely`].
+    pub(crate) timely: Option<Box<Timely>>,
+    /// Number of probes of the tail with it.
+    pub(crate) probed: u64,
 }
 
 /// Packets to send.
@@ -163,6 +169,8 @@ impl SendSide {
             is_held: false,
             completes_pair: false,
             next_probe: origin,
+            timely: (config.repair == Repair::Timely).then(|| Box::new(Timely::new())),
+            probed: 0,
         }
     }
 
@@ -199,7 +207,8 @@ impl SendSide {
     pub(crate) fn in_flight(&self) -> u32 {
         let unseen = self.buffer.next() - self.seen_to;
         let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
-        u32::try_from(unseen - lost_unseen + self.resent.len()).unwrap_or(u32::MAX)
+        let given_up = self.timely.as_ref().map_or(0, |it| it.given_up_in(self.seen_to..u64::MAX));
+        u32::try_from(unseen - lost_unseen - given_up + self.resent.len()).unwrap_or(u32::MAX)
     }
 
     /// Returns whether all queued data are acknowledged in full.
@@ -236,6 +245,9 @@ impl SendSide {
 
     /// Returns the next packets to send.
     pub(crate) fn poll(&mut self, now: Instant, retransmission: Retransmission) -> Option<Leaving> {
+        if self.timely.is_some() {
+            return self.poll_timely(now);
+        }
         if let Some(first) = self.first_lost(retransmission) {
             if self.is_expired(now, first) {
                 return Some(self.give_up(now, first));
@@ -273,6 +285,9 @@ impl SendSide {
     ///
     /// A control that sends in rounds probes its tail itself.
     pub(crate) fn deadline(&self, retransmission: Retransmission) -> Option<Instant> {
+        if let Some(timely) = &self.timely {
+            return self.timely_deadline(timely);
+        }
         let next = self.buffer.next();
         // Lost packets go first, and hold back new ones.
         let waits = if self.first_lost(retransmission).is_some() {
@@ -308,6 +323,9 @@ impl SendSide {
         let is_straight = seen.is_some() || self.resent.count_in(before..to) == 0;
         self.lost.remove(before..to.max(before));
         self.resent.remove(before..to.max(before));
+        if let Some(timely) = &mut self.timely {
+            timely.release(before..to.max(before));
+        }
         let told = if newly > 0 || newest.is_some() {
             self.see(now, newest, answered.filter(|_| is_straight))
         } else {
@@ -319,6 +337,9 @@ impl SendSide {
             let is_unanswered = self.buffer.first() < self.buffer.next();
             self.tail.progress(now, patience, is_unanswered);
             self.busy.note(now, is_unanswered);
+        }
+        if let Some(timely) = self.timely.as_mut().filter(|_| newly > 0 || newest.is_some()) {
+            timely.answered(self.seen_to.max(self.buffer.first()) == self.buffer.next());
         }
         let ends_round = self.seen_to > self.round_end || newly > 0 && to == self.buffer.next();
         if ends_round {
@@ -376,7 +397,8 @@ impl SendSide {
     fn arrived(&self) -> u64 {
         let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
         let missing = self.lost.len() - lost_unseen + self.resent.len();
-        (self.seen_to - self.origin).saturating_sub(missing)
+        let given_up = self.timely.as_ref().map_or(0, |timely| timely.given_up_count());
+        (self.seen_to - self.origin).saturating_sub(missing + given_up)
     }
 
     /// Takes lost ranges; packets never sent or already acknowledged are omitted, and counted by the caller.
@@ -387,7 +409,7 @@ impl SendSide {
             if range.is_empty() {
                 continue;
             }
-            let newly = self.lost.insert(range.clone());
+            let newly = self.insert_lost(range.clone());
             self.resent.remove(range.clone());
             self.seen_to = self.seen_to.max((range.end + 1).min(self.buffer.next()));
             losses.newly = losses.newly.saturating_add(u32::try_from(newly).unwrap_or(u32::MAX));
@@ -402,9 +424,20 @@ impl SendSide {
         losses
     }
 
+    /// Counts a range as lost, as far as it was not given up; returns the number of packets that were not.
+    fn insert_lost(&mut self, range: Range<u64>) -> u64 {
+        match &mut self.timely {
+            None => self.lost.insert(range),
+            Some(timely) => {
+                let ranges = timely.repairable(range);
+                ranges.into_iter().map(|range| self.lost.insert(range)).sum()
+            }
+        }
+    }
+
     /// Advances time; returns the loss at the tail of the flight.
     pub(crate) fn advance(&mut self, now: Instant, retransmission: Retransmission) -> Option<TailLoss> {
-        if !self.watches_tail(retransmission) {
+        if self.timely.is_some() || !self.watches_tail(retransmission) {
             return None;
         }
         let unanswered = self.buffer.first()..self.buffer.next();

@@ -13,7 +13,8 @@ pub struct Stats {
     pub sent_bytes: u64,
     /// Packets that the peer reported lost, or that count as lost.
     pub lost_packets: u64,
-    /// Messages given up after their deadline.
+    /// Messages given up after their deadline, or with [`Repair::Timely`](crate::Repair::Timely) when they could no
+    /// longer arrive by it.
     pub expired_messages: u64,
     /// New packets received.
     pub received_packets: u64,
@@ -41,6 +42,8 @@ pub struct Stats {
     pub tail_probes: u64,
     /// Impossible packets of the peer: forged, or of a broken peer. They have no effect.
     pub impossible_packets: u64,
+    /// Control packets that were not sent because too many waited; the peer repeats requests that get no answer.
+    pub unsent_controls: u64,
     /// Number of policies that cannot be obeyed, including messages that cannot be sent.
     pub absurd_policies: u64,
     /// Time during which packets were sent and not acknowledged, as of the last packet or acknowledgement.
@@ -106,6 +109,7 @@ impl Stats {
             timeouts,
             tail_probes,
             impossible_packets,
+            unsent_controls,
             absurd_policies,
             busy,
             age

@@ -6,6 +6,8 @@
 
 #[expect(dead_code, reason = "the scenes of the other test use more of the line-up")]
 mod line;
+#[path = "seeds/live.rs"]
+mod live;
 
 use core::time::Duration;
 

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use congestion::{AckPolicy, RoundTrip};
 use units::Instant;
 
+use crate::Repair;
+
 /// Minimum number of acknowledgements in a round trip of continuous arrivals: windows smaller than the arrivals in
 /// the interval of full ones would stall for the rest of it.
 const IN_A_ROUND_TRIP: u32 = 32;
@@ -50,6 +52,7 @@ pub(crate) struct Acks {
     /// Due time of the next light one: set on arrivals.
     light_due: Option<Instant>,
     light_interval: Duration,
+    is_live: bool,
     /// Time of the latest acknowledgement, light or full, and its next packet.
     known_at: Instant,
     known: u64,
@@ -74,6 +77,7 @@ impl Acks {
             due: None,
             light_due: None,
             light_interval: AckPolicy::UDT.every,
+            is_live: false,
             known_at: now,
             known: origin,
             again_at: None,
@@ -88,7 +92,7 @@ impl Acks {
 
     /// Adopts the round trip, once it is known.
     pub(crate) fn follow(&mut self, round_trip: &RoundTrip) {
-        if round_trip.latest.is_some() {
+        if round_trip.latest.is_some() && !self.is_live {
             self.light_interval = (round_trip.smoothed / IN_A_ROUND_TRIP).max(LEAST_LIGHT_INTERVAL);
         }
     }
@@ -110,6 +114,19 @@ impl Acks {
     pub(crate) fn arrive_again(&mut self, now: Instant) {
         let at = now.max(self.told_at + self.policy.every);
         self.again_at = Instant::earlier(self.again_at, Some(at));
+    }
+
+    /// Tells a sender of live messages each millisecond what has arrived: it probes its tail shortly after a round trip.
+    pub(crate) const fn hurry_light(&mut self, repair: Repair) {
+        self.is_live = matches!(repair, Repair::Timely);
+        if self.is_live {
+            self.light_interval = LEAST_LIGHT_INTERVAL;
+        }
+    }
+
+    /// Records a duplicate of a packet behind a hole: the acknowledgement that told of it may have been lost.
+    pub(crate) const fn see_again(&mut self) {
+        self.seen = 0;
     }
 
     /// Requests an acknowledgement of free space.

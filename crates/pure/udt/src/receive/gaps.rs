@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 use units::{Instant, RangeSet};
 use wire::udt::{LossListWriter, Sequence};
 
+use crate::Repair;
+
 /// Minimum interval between two reports of a gap.
 const LEAST_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of reported gaps below which closed ones are not removed.
@@ -17,9 +19,14 @@ const FEW_REPORTED: usize = 1_024;
 /// Maximum factor by which the interval of a gap's reports grows.
 const MOST_STEPS: u32 = 8;
 
+/// Minimum interval of reports to a sender of live messages.
+const LEAST_LIVE_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Schedules loss reports.
 #[derive(Debug)]
 pub(crate) struct Gaps {
+    least_interval: Duration,
+    most_steps: u32,
     fresh: Vec<Range<u64>>,
     /// Number of reported gaps at which closed ones are removed: a peer that claims a round trip of an hour would
     /// fill the memory with them.
@@ -35,13 +42,21 @@ struct Reported {
     times: u32,
 }
 
-impl Default for Gaps {
-    fn default() -> Self {
-        Self { fresh: Vec::new(), prunes_at: FEW_REPORTED, reported: VecDeque::new() }
-    }
-}
-
 impl Gaps {
+    pub(crate) fn new(repair: Repair) -> Self {
+        let (least_interval, most_steps) = match repair {
+            Repair::Patient => (LEAST_INTERVAL, MOST_STEPS),
+            Repair::Timely => (LEAST_LIVE_INTERVAL, 1),
+        };
+        Self {
+            least_interval,
+            most_steps,
+            fresh: Vec::new(),
+            prunes_at: FEW_REPORTED,
+            reported: VecDeque::new(),
+        }
+    }
+
     /// Records a new gap.
     pub(crate) fn open(&mut self, range: Range<u64>) {
         self.fresh.push(range);
@@ -95,8 +110,8 @@ impl Gaps {
         gap: Reported,
         report: &mut LossListWriter,
     ) -> bool {
-        let times = (gap.times + 1).min(MOST_STEPS);
-        let again_at = now + patience.max(LEAST_INTERVAL) * times;
+        let times = (gap.times + 1).min(self.most_steps);
+        let again_at = now + patience.max(self.least_interval) * times;
         for range in missing.intersection(gap.range.clone()) {
             if !report.push(Sequence::of(range.start), Sequence::of(range.end - 1)) {
                 self.fresh.push(range.start..gap.range.end);
@@ -132,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_reported_at_once_and_again_as_far_as_it_is_still_missing() {
-        let (mut gaps, mut missing) = (Gaps::default(), RangeSet::new());
+        let (mut gaps, mut missing) = (Gaps::new(Repair::Patient), RangeSet::new());
         missing.insert(10..20);
         gaps.open(10..20);
         assert_eq!(reported(&mut gaps, at(0), &missing), [0x8000_000a, 19]);
@@ -148,7 +163,7 @@ mod tests {
 
     #[test]
     fn gaps_that_are_closed_are_not_kept_however_long_the_round_trip_is() {
-        let (mut gaps, mut missing) = (Gaps::default(), RangeSet::new());
+        let (mut gaps, mut missing) = (Gaps::new(Repair::Patient), RangeSet::new());
         let mut report = LossListWriter::new(1_500);
         for number in 0..100_000 {
             missing.insert(2 * number..2 * number + 1);
@@ -162,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_reported_next() {
-        let (mut gaps, mut missing) = (Gaps::default(), RangeSet::new());
+        let (mut gaps, mut missing) = (Gaps::new(Repair::Patient), RangeSet::new());
         for start in [10, 20, 30] {
             missing.insert(start..start + 1);
             gaps.open(start..start + 1);

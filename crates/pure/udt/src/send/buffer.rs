@@ -86,6 +86,11 @@ impl SendBuffer {
         self.end
     }
 
+    /// Returns the number of packets that it holds at most.
+    pub(crate) const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     pub(crate) const fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }

@@ -43,17 +43,35 @@ impl Pacer {
 
     /// Returns the number of packets that may leave now, at most `most`.
     pub(crate) fn allows(&mut self, now: Instant, most: u32) -> u32 {
+        self.allows_ahead(now, most, 0)
+    }
+
+    /// Returns the number of packets that may leave now, at most `most`, and `ahead` of them before their turn.
+    pub(crate) fn allows_ahead(&mut self, now: Instant, most: u32, ahead: u32) -> u32 {
         if self.spacing_ps == 0 {
             return most;
         }
         let now_ps = picos(now);
         // Credit for at most one quantum.
         self.due_ps = self.due_ps.max(now_ps.saturating_sub(self.quantum.as_nanos() * 1_000));
-        if self.due_ps > now_ps {
+        let until_ps = now_ps + u128::from(self.spacing_ps) * u128::from(ahead);
+        if self.due_ps > until_ps {
             return 0;
         }
-        let due = (now_ps - self.due_ps) / u128::from(self.spacing_ps) + 1;
+        let due = (until_ps - self.due_ps) / u128::from(self.spacing_ps) + 1;
         u32::try_from(due).unwrap_or(u32::MAX).min(most)
+    }
+
+    /// Returns when packets may leave, `ahead` of them before their turn.
+    pub(crate) fn next_ahead(&self, ahead: u32) -> Instant {
+        let early_ps = u128::from(self.spacing_ps) * u128::from(ahead);
+        let nanos = self.due_ps.saturating_sub(early_ps).div_ceil(1_000);
+        Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the number of packets that leave in this time; `None` without a pace. Units: picoseconds.
+    pub(crate) fn within(&self, time_ps: u64) -> Option<u64> {
+        time_ps.checked_div(self.spacing_ps)
     }
 
     /// Records that packets left.

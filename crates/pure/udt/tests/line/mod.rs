@@ -1,5 +1,7 @@
 //! A node of the virtual network with an endpoint on it, and its application.
 
+pub(crate) mod live;
+
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use sim::NodeId;
-use udt::{Event, SocketId, SocketType, Terms};
+use udt::{Event, Repair, SocketConfig, SocketId, SocketType, Terms};
 use units::{Instant, Random};
 use wire::udt::{
     Ack, Body, Control, Data, Handshake, Message, MessageNumber, Packet, Piece, Progress, Request, Sequence,
@@ -295,7 +295,8 @@ fn whatever_happens_between_them_breaks_neither_end() {
     let mut random = Random::new(12);
     for scene in 0..300 {
         let kind = if scene % 2 == 0 { SocketType::Stream } else { SocketType::Datagram };
-        let (client, server, id, socket, from) = connected_by(&config(kind));
+        let repair = if scene % 4 < 2 { Repair::Patient } else { Repair::Timely };
+        let (client, server, id, socket, from) = connected_by(&SocketConfig { repair, ..config(kind) });
         let mut ends = [(client, id), (server, socket)];
         let addresses = [from, address(SERVER)];
         let mut in_transit: Vec<(usize, Vec<u8>)> = Vec::new();

@@ -10,6 +10,7 @@ mod handshakes;
 mod hostile;
 #[path = "../line/mod.rs"]
 mod line;
+mod live;
 mod messages;
 mod pair;
 mod quirks;
