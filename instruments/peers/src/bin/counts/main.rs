@@ -124,6 +124,8 @@ impl Source {
             beginning: Beginning::Now,
             predecessor: None,
             security,
+            relayed: None,
+            deadline: None,
         };
         let secured_bytes = config.security.as_ref().map_or(0, |_| wire::SECURED_DATA_BYTES);
         let head_bytes = wire::DATA_HEADER_BYTES + secured_bytes;
