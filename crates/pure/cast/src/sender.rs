@@ -617,16 +617,19 @@ impl Sender {
             securing.renew(now);
         }
         self.readers.told(now, self.tallies.is_crowd());
-        if self.relaying.is_some() {
-            self.share_relayed_tally(last);
-        } else {
+        if self.relaying.is_none() {
             self.stating.begin_tally(self.statement_room(true), self.statement_room(false), last);
+            self.echoes.begin_tally(wire::MAX_NONCES);
+        } else {
+            self.share_relayed_tally(last);
         }
         let next_tally = self.tallies.told(now);
+        if self.echoes.waits() {
+            self.tallies.nonce_added();
+        }
         if self.stating.is_due() {
             self.tallies.statement_added();
         }
-        self.echoes.begin_tally(self.relaying.as_ref().map_or(wire::MAX_NONCES, |it| it.most_nonces()));
         let paused = self.is_paused(now);
         self.begin(Content::Tally { last, paused, next_tally });
     }
@@ -884,11 +887,11 @@ impl Sender {
     fn statement_room(&self, with_ranges: bool) -> usize {
         let secured = self.secured_tally_bytes();
         let ranges = if with_ranges { self.tallies.untold_ranges() } else { 0 };
-        let (relayed, nonces) = match &self.relaying {
-            Some(relaying) => (relaying.tally_bytes(), relaying.most_nonces()),
-            None => (wire::relayed_bytes(None, &[], &[]), wire::MAX_NONCES),
-        };
-        Tally::room_for_statement(self.min_buffer_bytes() - secured, relayed, nonces, ranges)
+        if self.relaying.is_some() {
+            return self.relayed_statement_room(ranges);
+        }
+        let relayed = wire::relayed_bytes(None, &[], &[]);
+        Tally::room_for_statement(self.min_buffer_bytes() - secured, relayed, wire::MAX_NONCES, ranges)
     }
 
     /// Returns the bytes that security adds to a tally.

@@ -246,8 +246,9 @@ impl Inherited {
 
     /// Returns the wire encoding of the outcomes of these ranges, as far as they are told; empty without any.
     pub(crate) fn list_value(skipped: &[Skipped]) -> Vec<u8> {
-        let mut value = Vec::with_capacity(MAX_INHERITED * layout::Inherited::SIZE_BYTES);
-        for range in Self::told(skipped) {
+        let told = Self::told(skipped);
+        let mut value = Vec::with_capacity(told.len() * layout::Inherited::SIZE_BYTES);
+        for range in told {
             value.extend_from_slice(range.inherited.map_or(Self::NONE, Self::record).as_bytes());
         }
         value

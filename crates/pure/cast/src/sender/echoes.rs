@@ -26,10 +26,15 @@ impl Echoes {
         is_new
     }
 
-    /// Moves the nonces to the tally that begins, which has room for so many; the others wait for the next.
+    /// Moves the nonces to the tally that begins, which has room for so many; others wait for the next.
     pub(super) fn begin_tally(&mut self, most: usize) {
         let later = self.asked.split_off(self.asked.len().min(most));
         self.told = core::mem::replace(&mut self.asked, later);
+    }
+
+    /// Returns whether nonces wait for the next tally.
+    pub(super) const fn waits(&self) -> bool {
+        !self.asked.is_empty()
     }
 
     /// Adds nonces that were asked meanwhile to the final tally, which is sent once more. Without new ones, it stays as

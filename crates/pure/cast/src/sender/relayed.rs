@@ -16,7 +16,7 @@ use core::ops::Range;
 use ledger::{HopCounts, Stage};
 use sample::Schema;
 use units::{Instant, WallTime};
-use wire::{Fit, Inherited, MAX_NONCES, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
+use wire::{Fit, Inherited, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
 
 use super::{Output, Phase, Sender, SenderConfig};
 use queue::{ElementQueue, Next};
@@ -35,18 +35,22 @@ pub struct Relayed {
     pub first_position: u64,
 }
 
-/// Maximum number of nonces in a tally without the counts of the hops before: the largest statement and the outcomes of
-/// all ranges then fit beside them.
-const MAX_NONCES_BESIDE_STATEMENT: usize = 8;
-/// Maximum size of the outcomes of all ranges in a tally: two bytes for each, behind the extension's head, padded.
+/// Maximum number of nonces in a tally: beside them, the outcomes of ranges and the origin, it has room for the largest
+/// statement, and the smallest one for ranges.
+const MAX_NONCES: usize = 8;
+/// Size of the nonces in a tally.
+const MAX_NONCES_BYTES: usize = (4 + 8 * MAX_NONCES).next_multiple_of(8);
+/// Maximum size of the outcomes of ranges in a tally.
 const MAX_INHERITED_BYTES: usize = (4 + 2 * wire::MAX_INHERITED).next_multiple_of(8);
+/// Maximum number of ranges that one range becomes when a part of it settles.
+const PARTS_OF_SETTLED: usize = 3;
 
-// In a header with all of them a statement has as much room as in that of the stream's publisher.
+// What is not said of the hops before is said of the origin's samples, in tallies that leave those out.
 const _: () = assert!(
     Tally::room_for_statement(
         wire::DATAGRAM_BYTES_IPV4,
         wire::ORIGIN_BYTES + MAX_INHERITED_BYTES,
-        MAX_NONCES_BESIDE_STATEMENT,
+        MAX_NONCES,
         0
     ) == wire::MAX_TALLY_STATEMENT_BYTES
 );
@@ -122,14 +126,9 @@ impl Relaying {
         wire::relayed_bytes(Some(self.origin), self.told_upstream(), self.ranges.listed())
     }
 
-    /// Returns the maximum number of nonces in the present tally.
-    pub(super) const fn most_nonces(&self) -> usize {
-        if self.leaves_out_upstream { MAX_NONCES_BESIDE_STATEMENT } else { MAX_NONCES }
-    }
-
     /// Removes the hole at the front.
     fn take_hole(&mut self, hole: &Skipped) {
-        self.queue.take_hole();
+        self.queue.take_hole(hole);
         self.samples.pass(len(&hole.positions), Fate::Skipped(hole.stage));
         self.upstream.reached(hole.positions.end);
     }
@@ -219,7 +218,7 @@ impl Sender {
             relaying.ranges.settle(Skipped { positions: settled.positions.start..end, ..settled });
         }
         if matches!(self.phase, Phase::Finishing { .. }) {
-            while self.relaying().ranges.relist().is_some() {}
+            while self.relaying().ranges.relist() > 0 {}
         }
     }
 
@@ -247,13 +246,11 @@ impl Sender {
     pub(super) fn next_relayed(&mut self, now: Instant, timer: Instant, buffer: &mut [u8]) -> Option<Output> {
         let flush = self.phase == Phase::Flushing;
         let relaying = self.relaying();
-        if let Some(is_new) = relaying.ranges.relist() {
-            if is_new {
-                self.tallies.range_added();
-            }
-            return None;
+        if relaying.ranges.is_settling() {
+            return self.relist(now);
         }
         match relaying.queue.next(now, flush) {
+            Next::Hole(_) if self.tells_first(1) => self.begin_tally(now, false),
             Next::Hole(hole) => self.skip_elements(&hole),
             Next::Slice(slice) => {
                 let ready = self.pacer.ready_at();
@@ -272,9 +269,42 @@ impl Sender {
         None
     }
 
+    /// Lists a settled range again, after a tally if need be.
+    fn relist(&mut self, now: Instant) -> Option<Output> {
+        if self.tells_first(PARTS_OF_SETTLED) {
+            self.begin_tally(now, false);
+        } else {
+            let added = self.relaying().ranges.relist();
+            (0..added).for_each(|_| self.tallies.range_added());
+        }
+        None
+    }
+
+    /// Returns whether a tally has to leave before so many ranges are added: each one is told with its outcome.
+    fn tells_first(&self, added: usize) -> bool {
+        let others = self.secured_tally_bytes() + MAX_NONCES_BYTES;
+        let relayed = self.relaying.as_ref().map_or(0, |relaying| relaying.tally_bytes());
+        let room = Tally::ranges_that_fit(self.min_buffer_bytes().saturating_sub(others + relayed));
+        // Ranges of withheld numbers may take the other half.
+        let most = (room / 2).min(wire::MAX_INHERITED);
+        let untold = self.tallies.untold_ranges();
+        untold > 0 && untold + added > most
+    }
+
+    /// Returns the room for a statement in the present tally, beside this many new ranges.
+    pub(super) fn relayed_statement_room(&self, ranges: usize) -> usize {
+        let relayed = self.relaying.as_ref().map_or(0, |relaying| relaying.tally_bytes());
+        // Ranges of withheld numbers take up to half of what there is for ranges.
+        let withheld = self.destinations.iter().map(|destination| destination.withheld.len()).max();
+        let ranges = ranges + ranges.min(withheld.unwrap_or(0));
+        let plain_bytes = self.min_buffer_bytes() - self.secured_tally_bytes();
+        Tally::room_for_statement(plain_bytes, relayed, MAX_NONCES, ranges)
+    }
+
     /// Shares the room of a tally that begins: in a final one the counts of the hops before come first, in others they and
     /// a statement take turns if there is no room for both.
     pub(super) fn share_relayed_tally(&mut self, last: bool) {
+        self.echoes.begin_tally(MAX_NONCES);
         let had_statement = core::mem::replace(&mut self.relaying().leaves_out_upstream, false);
         let (wish, beside) = (self.stating.wish_bytes(), self.statement_room(true));
         self.relaying().leaves_out_upstream = true;

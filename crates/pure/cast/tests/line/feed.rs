@@ -10,6 +10,20 @@ use ledger::Stage;
 use sample::Schema;
 use units::{Instant, Random, WallTime};
 
+/// What a sender is fed with.
+pub(crate) trait Source {
+    /// Takes what has been produced until now.
+    fn produce(&mut self, now: Instant);
+
+    /// Passes it to the sender as it wants it.
+    fn hand_over(&mut self, now: Instant, sender: &mut Sender);
+
+    fn is_empty(&self) -> bool;
+
+    /// Returns when more is produced, `None` after the last.
+    fn next_due(&self) -> Option<Instant>;
+}
+
 /// A ring in front of a sender, filled by the clock.
 pub(crate) struct Feed {
     schema: Schema,
@@ -65,9 +79,11 @@ impl Feed {
             payload: Vec::new(),
         }
     }
+}
 
+impl Source for Feed {
     /// Takes the samples that the source has produced until now; beyond the ring's capacity the oldest are lapped.
-    pub(crate) fn produce(&mut self, now: Instant) {
+    fn produce(&mut self, now: Instant) {
         while self.next_due().is_some_and(|due| due <= now) {
             let lost = self.random.chance(self.holes.source).then_some(Stage::Source);
             let first_index = self.next_block * self.block_samples;
@@ -80,8 +96,7 @@ impl Feed {
         }
     }
 
-    /// Passes samples to the sender as it wants them.
-    pub(crate) fn hand_over(&mut self, now: Instant, sender: &mut Sender) {
+    fn hand_over(&mut self, now: Instant, sender: &mut Sender) {
         while let Some(Piece { first_index, samples, lost }) = self.waiting.front() {
             let (first_index, samples) = (*first_index, *samples);
             if let Some(stage) = *lost {
@@ -104,12 +119,12 @@ impl Feed {
         sender.handle(now, Input::Backlog(bytes));
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Returns when the next block is complete, `None` after the last.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    /// Returns when the next block is complete.
+    fn next_due(&self) -> Option<Instant> {
         let due = self.begin + self.schema.rate.duration_of((self.next_block + 1) * self.block_samples);
         (due <= self.end + Duration::from_nanos(1)).then_some(due)
     }

@@ -9,6 +9,7 @@ pub(crate) mod continuity;
 pub(crate) mod feed;
 pub(crate) mod publisher;
 pub(crate) mod reader;
+pub(crate) mod relay;
 pub(crate) mod scene;
 pub(crate) mod truth;
 pub(crate) mod watch;

@@ -10,12 +10,12 @@ use units::{Epoch, Instant, Random, RangeSet};
 use wire::{Datagram, Predecessor, Report};
 
 use super::GROUP;
-use super::feed::Feed;
+use super::feed::{Feed, Source};
 
 /// A publisher with all its epochs.
 pub(crate) struct Publisher {
     sender: Option<Sender>,
-    feed: Feed,
+    feed: Box<dyn Source>,
     refusal: Refusal,
     is_watched: bool,
     /// Converts its datagrams to those of another version of the protocol.
@@ -77,7 +77,7 @@ pub(crate) struct EpochAsSent {
 }
 
 impl Publisher {
-    pub(crate) fn new(config: SenderConfig, feed: Feed, seed: u64, now: Instant) -> Self {
+    pub(crate) fn new(config: SenderConfig, feed: impl Source + 'static, seed: u64, now: Instant) -> Self {
         let epoch = config.epoch;
         let sender = Sender::new(config, seed, now).expect("a description that fits");
         // One datagram at a time, or in trains: the account is the same.
@@ -85,7 +85,7 @@ impl Publisher {
             vec![0; if seed.is_multiple_of(2) { sender.min_buffer_bytes() } else { sender.train_bytes() }];
         Self {
             sender: Some(sender),
-            feed,
+            feed: Box::new(feed),
             refusal: Refusal::default(),
             is_watched: false,
             translate: |_| (),
@@ -253,7 +253,7 @@ impl Publisher {
                     self.late_refusals.clear();
                     let predecessor = config.predecessor;
                     self.epochs.push(EpochAsSent { predecessor, ..EpochAsSent::new(config.epoch) });
-                    self.feed = feed;
+                    self.feed = Box::new(feed);
                     let seed = config.epoch.incarnation;
                     let begun =
                         sender.insert(Sender::new(config, seed, now).expect("a description that fits"));

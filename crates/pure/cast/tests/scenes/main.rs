@@ -13,6 +13,8 @@ mod hostile;
 #[path = "../line/mod.rs"]
 mod line;
 mod loss;
+mod relayed;
+mod relayed_cuts;
 mod selection;
 mod sockets;
 mod statements;

@@ -7,6 +7,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use ledger::Stage;
 use sample::Schema;
 use units::{Instant, SampleRate, WallTime};
 use wire::{Fit, Skipped};
@@ -180,7 +181,7 @@ impl ElementQueue {
     pub(super) fn next(&self, now: Instant, flush: bool) -> Next {
         let run = match self.items.front() {
             None => return Next::Empty,
-            Some(Item::Hole(hole)) => return Next::Hole(hole.clone()),
+            Some(Item::Hole(hole)) => return self.next_hole(hole, flush),
             Some(Item::Elements(run)) => run,
         };
         let position = run.first_position + run.taken as u64;
@@ -202,6 +203,18 @@ impl ElementQueue {
             element_count: u32::try_from(count).expect("a datagram's elements"),
             t0: self.rate.time_of(index, run.anchor.0, run.anchor.1),
         })
+    }
+
+    /// Returns what of a hole at the front leaves. A pause goes from sample to sample, because there alone readers join:
+    /// within a sample none would be heard that ends it.
+    fn next_hole(&self, hole: &Skipped, flush: bool) -> Next {
+        let Range { start, end } = hole.positions;
+        let goes_on = hole.stage == Stage::PublisherPaused && self.items.len() == 1 && !flush;
+        let end = if goes_on { end - end % self.per_sample } else { end };
+        if end <= start {
+            return Next::Empty;
+        }
+        Next::Hole(Skipped { positions: start..end, ..hole.clone() })
     }
 
     /// Returns how many elements a datagram may have from this offset of a sample on.
@@ -277,10 +290,14 @@ impl ElementQueue {
         self.position
     }
 
-    /// Removes the hole at the front.
-    pub(super) fn take_hole(&mut self) {
-        if let Some(Item::Hole(hole)) = self.items.pop_front() {
-            self.position = hole.positions.end;
+    /// Removes the hole at the front, or its beginning.
+    pub(super) fn take_hole(&mut self, taken: &Skipped) {
+        self.position = taken.positions.end;
+        if let Some(Item::Hole(hole)) = self.items.front_mut() {
+            hole.positions.start = self.position;
+            if hole.positions.is_empty() {
+                self.items.pop_front();
+            }
         }
     }
 
@@ -308,7 +325,7 @@ pub(super) fn without(hole: Skipped, range: &Range<u64>) -> [Skipped; 2] {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Outcome, Stage};
+    use ledger::Outcome;
     use sample::{Channel, Dtype};
     use wire::Inherited;
 
@@ -342,8 +359,8 @@ mod tests {
                     queue.take_slice(&slice);
                 }
                 Next::Hole(hole) => {
+                    queue.take_hole(&hole);
                     holes.push(hole);
-                    queue.take_hole();
                 }
                 Next::Wait(_) | Next::Empty => return (slices, holes),
             }
@@ -416,6 +433,20 @@ mod tests {
         let expected =
             [(0..4, UNSETTLED), (4..6, NETWORK), (6..9, UNSETTLED), (10..11, UNSETTLED), (11..12, NETWORK)];
         assert_eq!(holes, expected.map(|(positions, outcome)| inherited(positions, outcome)));
+    }
+
+    #[test]
+    fn a_pause_goes_from_sample_to_sample_until_something_follows_it() {
+        let paused = |positions| Skipped { positions, stage: Stage::PublisherPaused, inherited: None };
+        let mut queue = queue(10, Fit::Samples(4), 7, Duration::ZERO);
+        queue.push_hole(paused(7..9));
+        assert_eq!(left(&mut queue, Instant::ORIGIN).1, []);
+        assert_eq!(queue.next(Instant::ORIGIN, true), Next::Hole(paused(7..9)), "nothing stays at the end");
+        queue.push_hole(paused(9..25));
+        assert_eq!(left(&mut queue, Instant::ORIGIN).1, [paused(7..20)]);
+        queue.push(Instant::ORIGIN, 25, time(2), &[25]);
+        assert_eq!(left(&mut queue, Instant::ORIGIN), (vec![(2, 5, vec![25])], vec![paused(20..25)]));
+        assert_eq!(queue.position(), 26);
     }
 
     #[test]

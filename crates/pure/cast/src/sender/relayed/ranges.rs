@@ -53,16 +53,27 @@ impl Ranges {
         self.settled.push_back(settled);
     }
 
-    /// Lists the next settled range with its new cause, and with no other; returns whether it is a further range.
-    pub(super) fn relist(&mut self) -> Option<bool> {
-        let settled = self.settled.pop_front()?;
-        for before in core::mem::take(&mut self.listed) {
-            let [below, above] = without(before, &settled.positions);
-            self.listed.extend([below, above].into_iter().filter(|range| !range.positions.is_empty()));
+    /// Returns whether settled ranges wait to be listed.
+    pub(super) fn is_settling(&self) -> bool {
+        !self.settled.is_empty()
+    }
+
+    /// Lists the next settled range with its new cause, and with no other; returns the number of ranges that this adds, 0
+    /// if none has settled.
+    pub(super) fn relist(&mut self) -> usize {
+        let Some(settled) = self.settled.pop_front() else { return 0 };
+        let before = self.listed.len();
+        for range in core::mem::take(&mut self.listed) {
+            let parts = without(range, &settled.positions).into_iter();
+            self.listed.extend(parts.filter(|part| !part.positions.is_empty()));
         }
-        let too_many = (self.listed.len() + 1).saturating_sub(MAX_RANGES);
-        self.listed.drain(..too_many);
-        Some(self.list(settled))
+        match self.listed.last_mut() {
+            Some(last) if goes_on_with(last, &settled) => last.positions.end = settled.positions.end,
+            _ => self.listed.push(settled),
+        }
+        let added = self.listed.len().saturating_sub(before).max(1);
+        self.listed.drain(..self.listed.len().saturating_sub(MAX_RANGES));
+        added
     }
 
     /// Returns the ranges of the next tally.
@@ -109,8 +120,7 @@ mod tests {
         ranges.list(inherited(40..50, UNSETTLED));
         ranges.settle(inherited(15..20, NETWORK));
         ranges.settle(inherited(20..20, NETWORK));
-        assert_eq!(ranges.relist(), Some(true));
-        assert_eq!(ranges.relist(), None);
+        assert_eq!((ranges.relist(), ranges.relist()), (2, 0));
         let rest = [(10..15, UNSETTLED), (20..30, UNSETTLED), (40..50, UNSETTLED), (15..20, NETWORK)];
         assert_eq!(told(&ranges), rest);
     }
@@ -125,7 +135,7 @@ mod tests {
         assert_eq!(ranges.listed()[0].positions, 10..11);
         ranges.settle(inherited(12..13, UNSETTLED));
         ranges.settle(inherited(0..1, UNSETTLED));
-        while ranges.relist().is_some() {}
+        while ranges.relist() > 0 {}
         let told = told(&ranges);
         assert_eq!(told.len(), MAX_RANGES);
         assert_eq!(told[MAX_RANGES - 2..], [(12..13, UNSETTLED), (0..1, UNSETTLED)]);
