@@ -1,0 +1,533 @@
+//! The far end: takes streams from the leg and publishes them on a bus.
+//!
+//! Elements are published in the order of their positions. What arrives behind a hole waits until the hole is repaired,
+//! given up by the near end, or too old by its age, which is inferred from what follows it; not longer.
+//!
+//! A far end outlives its connections: keep it for each near end, and it goes on where it was.
+
+mod books;
+mod inbox;
+mod resequencer;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use core::num::NonZeroU8;
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use ledger::HopCounts;
+use units::{Epoch, Instant, WallTime};
+use wire::{Clock, UpstreamHop};
+
+pub use books::FarTotals;
+use stream::Stream;
+
+use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION, Want};
+use crate::{Cause, MAX_DEADLINE, MAX_STREAMS, Path, least_deadline};
+
+/// Interval of totals and of what is told of the hops before.
+const TOTALS_INTERVAL: Duration = Duration::from_millis(100);
+/// Time for which streams wait for their near end to come back.
+pub(crate) const SUSPENSION: Duration = Duration::from_secs(60);
+
+/// Settings of a far end.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct FarConfig {
+    /// Name of this station.
+    pub station: String,
+    /// A random number of this process.
+    pub life: u64,
+}
+
+/// Input of a far end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FarInput<'a> {
+    /// A connection to the near end is there; a new one if there was one before.
+    Connected,
+    /// The connection is gone.
+    Disconnected,
+    /// State of the connection: before each poll.
+    Path(Path),
+    /// A message of the near end.
+    Message {
+        /// The message.
+        bytes: &'a [u8],
+        /// When the near end sent its last packet, by the near end's connection clock. Units: microseconds.
+        sent_us: u32,
+        /// When that packet arrived.
+        arrived: Instant,
+    },
+    /// What the readers of a stream want.
+    Wanted {
+        /// The stream.
+        slot: u16,
+        /// The longest deadline among them.
+        deadline: Duration,
+        /// Precedence where not all streams fit: the higher goes first.
+        priority: u8,
+    },
+    /// Time has passed.
+    Advance,
+}
+
+/// Output of a far end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FarOutput {
+    /// Something to publish.
+    Publish {
+        /// The stream, by a number of this end.
+        slot: u16,
+        /// What.
+        publish: Publish,
+    },
+    /// A message for the near end, of which the connection takes one less from now on.
+    Send {
+        /// The message.
+        bytes: Vec<u8>,
+        /// Instant from which it is of no use.
+        deadline: Option<Instant>,
+    },
+    /// News for the driver.
+    Event(FarEvent),
+    /// Nothing to do before an input, or the deadline.
+    Idle {
+        /// Next instant at which to poll again.
+        deadline: Option<Instant>,
+    },
+}
+
+/// What is published of a stream, in this order: its beginning, then positions without a hole between them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Publish {
+    /// The stream begins.
+    Begin {
+        /// Description as the near end read it.
+        description: Vec<u8>,
+        /// Epoch of the stream's publisher.
+        origin: Epoch,
+        /// Hop of the bus on which it is published.
+        hop: NonZeroU8,
+        /// Stations that send on the hops before: as many.
+        stations: Vec<String>,
+        /// First position: that of a whole sample.
+        first_position: u64,
+        /// Deadline from end to end.
+        deadline: Duration,
+    },
+    /// Samples, or parts of them.
+    Elements {
+        /// Their positions.
+        positions: Range<u64>,
+        /// Time of the sample in which they begin.
+        t0: WallTime,
+        /// Clock of `t0`.
+        clock: Clock,
+        /// The elements, little-endian.
+        bytes: Vec<u8>,
+        /// Their age since the origin published them, by estimate.
+        age: Duration,
+    },
+    /// Elements that are missing.
+    Inherited {
+        /// Their positions.
+        positions: Range<u64>,
+        /// Hop and outcome of each, all on hops before that of the bus.
+        shares: HopCounts,
+    },
+    /// Other outcomes of elements that are missing.
+    Settled {
+        /// Positions as in [`Publish::Inherited`].
+        positions: Range<u64>,
+        /// Hop and outcome of each.
+        shares: HopCounts,
+    },
+    /// A statement of the stream's publisher or a relay before, as it came.
+    Statement(Vec<u8>),
+    /// Cumulative losses of each hop before that of the bus.
+    Upstream(Vec<UpstreamHop>),
+    /// The stream has ended; the slot is free.
+    End,
+}
+
+/// News of a far end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FarEvent {
+    /// The near end has said who it is.
+    Met {
+        /// Its station.
+        station: String,
+    },
+    /// A stream of the near end is not published.
+    Refused {
+        /// Epoch of its publisher.
+        origin: Epoch,
+        /// The reason.
+        refusal: Refusal,
+    },
+    /// A stream goes on after the connection, or the near end, was gone.
+    Resumed {
+        /// The stream.
+        slot: u16,
+    },
+    /// The leg lost elements: they are published as missing.
+    Lost {
+        /// The stream.
+        slot: u16,
+        /// Positions that were given up, among them elements that were missing before the leg.
+        positions: Range<u64>,
+        /// The cause as far as it is known.
+        cause: Cause,
+    },
+    /// A message of the near end, or an input, was not as it must be; it was counted and ignored.
+    Ignored(FarFault),
+}
+
+/// Reason why a far end ignored a message or an input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FarFault {
+    /// A message that cannot be read.
+    #[error(transparent)]
+    Malformed(#[from] MalformedMessage),
+    /// A message that only a far end sends.
+    #[error("the near end sent a message of far ends")]
+    Direction,
+    /// A message of a stream that did not begin.
+    #[error("the near end spoke of stream {0}, which did not begin")]
+    UnknownStream(u16),
+    /// Data that are not of the stream.
+    #[error("the near end sent data that are not of their stream")]
+    Data,
+    /// Positions that were told otherwise before.
+    #[error("the near end tells of positions {start} to {end} what contradicts what it told before")]
+    Contradiction {
+        /// First position.
+        start: u64,
+        /// Position after the last.
+        end: u64,
+    },
+    /// An age that is less than that of what was born before.
+    #[error("the age of what begins at position {0} goes back")]
+    Age(u64),
+    /// More controls than can be kept in order.
+    #[error("the near end's control {0} is too far ahead")]
+    Ahead(u64),
+    /// An input for a stream that is not there.
+    #[error("input for slot {0}, which has no stream")]
+    NoStream(u16),
+    /// A deadline that cannot be kept.
+    #[error(
+        "a deadline of {deadline:?} cannot be kept: it must be at least {least:?}, half the round trip and 2 ms"
+    )]
+    Deadline {
+        /// The deadline.
+        deadline: Duration,
+        /// The least.
+        least: Duration,
+    },
+    /// Another version of the messages.
+    #[error("the near end speaks version {0} of the leg's messages, this one 1")]
+    Version(u16),
+}
+
+/// The far end of a leg.
+#[derive(Debug)]
+pub struct FarEnd {
+    config: FarConfig,
+    connection: Connection,
+    /// The life of the near end that spoke last.
+    near_life: Option<u64>,
+    /// The streams by their number here.
+    streams: BTreeMap<u16, Stream>,
+    /// Their numbers by those on the leg.
+    on_leg: BTreeMap<u16, u16>,
+    next_slot: u16,
+    totals_due: Instant,
+    outputs: VecDeque<FarOutput>,
+    ignored: u64,
+}
+
+/// State of the connection.
+#[derive(Debug)]
+enum Connection {
+    Down { since: Instant },
+    Up { path: Option<Path>, outbox: VecDeque<(Vec<u8>, Option<Instant>)> },
+}
+
+/// When a message was sent and has arrived.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    sent_us: u32,
+    arrived: Instant,
+    round_trip: Duration,
+}
+
+impl FarEnd {
+    /// Creates a far end without streams and connection.
+    #[must_use]
+    pub fn new(config: FarConfig, now: Instant) -> Self {
+        let station = frame::station_name(&config.station);
+        Self {
+            config: FarConfig { station, ..config },
+            connection: Connection::Down { since: now },
+            near_life: None,
+            streams: BTreeMap::new(),
+            on_leg: BTreeMap::new(),
+            next_slot: 0,
+            totals_due: now,
+            outputs: VecDeque::new(),
+            ignored: 0,
+        }
+    }
+
+    /// Takes an input.
+    pub fn handle(&mut self, now: Instant, input: FarInput<'_>) {
+        let outcome = match input {
+            FarInput::Connected => {
+                self.connect(now);
+                Ok(())
+            }
+            FarInput::Disconnected => {
+                self.disconnect(now);
+                Ok(())
+            }
+            FarInput::Path(path) => {
+                if let Connection::Up { path: known, .. } = &mut self.connection {
+                    *known = Some(path);
+                }
+                Ok(())
+            }
+            FarInput::Message { bytes, sent_us, arrived } => {
+                let round_trip = self.path().map_or(Duration::ZERO, |path| path.round_trip);
+                self.on_message(now, bytes, Times { sent_us, arrived, round_trip })
+            }
+            FarInput::Wanted { slot, deadline, priority } => self.want(slot, Want { deadline, priority }),
+            FarInput::Advance => Ok(()),
+        };
+        if let Err(fault) = outcome {
+            self.ignored += 1;
+            self.outputs.push_back(FarOutput::Event(FarEvent::Ignored(fault)));
+        }
+        self.release(now);
+        self.tell(now);
+    }
+
+    /// Returns what is to be done next; to be called until it is idle.
+    pub fn poll(&mut self, now: Instant) -> FarOutput {
+        if let Some(output) = self.outputs.pop_front() {
+            return output;
+        }
+        if let Connection::Up { path: Some(path), outbox } = &mut self.connection
+            && path.room > 0
+            && let Some((bytes, deadline)) = outbox.pop_front()
+        {
+            path.room -= 1;
+            return FarOutput::Send { bytes, deadline };
+        }
+        let holes = self.streams.values().filter_map(Stream::deadline);
+        let totals = (!self.streams.is_empty()).then_some(self.totals_due.max(now));
+        let forgotten = match self.connection {
+            Connection::Down { since } if !self.streams.is_empty() => Some(since + SUSPENSION),
+            _ => None,
+        };
+        FarOutput::Idle { deadline: holes.chain(totals).chain(forgotten).min() }
+    }
+
+    /// Returns the account of a stream, `None` if it is not there.
+    #[must_use]
+    pub fn totals(&self, slot: u16) -> Option<FarTotals> {
+        self.streams.get(&slot).and_then(Stream::totals)
+    }
+
+    /// Returns the number of messages and inputs that were ignored because they were not as they must be.
+    #[must_use]
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Returns the bytes that wait behind holes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.streams.values().map(Stream::held_bytes).sum()
+    }
+
+    fn connect(&mut self, now: Instant) {
+        self.disconnect(now);
+        let FarConfig { life, station } = &self.config;
+        let hello = Hello { version: VERSION, life: *life, station: station.clone() };
+        let outbox = [(Message::plain(0, Content::Hello(hello)).encode(), None)].into();
+        self.connection = Connection::Up { path: None, outbox };
+    }
+
+    fn disconnect(&mut self, now: Instant) {
+        if let Connection::Up { .. } = self.connection {
+            self.connection = Connection::Down { since: now };
+        }
+        self.on_leg.clear();
+        self.streams.values_mut().for_each(Stream::suspend);
+    }
+
+    const fn path(&self) -> Option<Path> {
+        match self.connection {
+            Connection::Down { .. } => None,
+            Connection::Up { path, .. } => path,
+        }
+    }
+
+    fn send(&mut self, message: &Message<'_>, deadline: Option<Instant>) {
+        if let Connection::Up { outbox, .. } = &mut self.connection {
+            outbox.push_back((message.encode(), deadline));
+        }
+    }
+
+    fn on_message(&mut self, now: Instant, bytes: &[u8], times: Times) -> Result<(), FarFault> {
+        let message = Message::decode(bytes)?;
+        match message.content {
+            Content::Hello(hello) => return self.on_hello(hello),
+            Content::Begin(begin) => {
+                self.on_begin(now, message.slot, &begin);
+                return Ok(());
+            }
+            Content::Resume(_) | Content::Totals(_) | Content::Want(_) => return Err(FarFault::Direction),
+            Content::Data(_) | Content::Horizon(_) | Content::Control(_) | Content::Refuse(_) => {}
+        }
+        let unknown = FarFault::UnknownStream(message.slot);
+        let slot = *self.on_leg.get(&message.slot).ok_or(unknown)?;
+        let stream = self.streams.get_mut(&slot).ok_or(unknown)?;
+        stream.take(&message, times)
+    }
+
+    fn on_hello(&mut self, hello: Hello) -> Result<(), FarFault> {
+        if hello.version != VERSION {
+            return Err(FarFault::Version(hello.version));
+        }
+        self.near_life = Some(hello.life);
+        self.outputs.push_back(FarOutput::Event(FarEvent::Met { station: hello.station }));
+        Ok(())
+    }
+
+    fn on_begin(&mut self, now: Instant, number: u16, begin: &Begin<'_>) {
+        match self.accept(now, number, begin) {
+            Ok(resume) => {
+                let slot = self.on_leg[&number];
+                self.send(&Message::plain(number, Content::Resume(resume)), None);
+                if let Some(want) = self.streams[&slot].want() {
+                    self.send(&Message::plain(number, Content::Want(want)), None);
+                }
+            }
+            Err(refusal) => {
+                self.ignored += 1;
+                self.send(&Message::plain(number, Content::Refuse(refusal)), None);
+                let origin = begin.origin;
+                self.outputs.push_back(FarOutput::Event(FarEvent::Refused { origin, refusal }));
+            }
+        }
+    }
+
+    /// Takes a stream that begins; returns what is there of it.
+    fn accept(&mut self, now: Instant, number: u16, begin: &Begin<'_>) -> Result<frame::Resume, Refusal> {
+        let fresh = Stream::new(begin, &self.config.station)?;
+        let life = self.near_life.unwrap_or_default();
+        let is_known = |known: &Stream| known.origin() == begin.origin && !known.has_ended();
+        let known = self.streams.iter().find(|(_, known)| is_known(known));
+        let is_full = self.streams.len() >= MAX_STREAMS || self.on_leg.contains_key(&number);
+        let slot = match known {
+            Some((_, known)) if known.id() != fresh.id() => return Err(Refusal::AnotherDescription),
+            Some((_, known)) if !known.is_suspended() => return Err(Refusal::Claimed),
+            Some((&slot, known)) => {
+                if known.has_opened() {
+                    self.outputs.push_back(FarOutput::Event(FarEvent::Resumed { slot }));
+                }
+                slot
+            }
+            None if is_full => return Err(Refusal::TooManyStreams),
+            None => self.add(fresh),
+        };
+        self.on_leg.insert(number, slot);
+        self.totals_due = self.totals_due.min(now + TOTALS_INTERVAL);
+        let stream = self.streams.get_mut(&slot).expect("it is there");
+        Ok(stream.resume(number, life, begin))
+    }
+
+    /// Gives a stream a number of this end.
+    fn add(&mut self, stream: Stream) -> u16 {
+        while self.streams.contains_key(&self.next_slot) {
+            self.next_slot = self.next_slot.wrapping_add(1);
+        }
+        let slot = self.next_slot;
+        self.next_slot = self.next_slot.wrapping_add(1);
+        self.streams.insert(slot, stream);
+        slot
+    }
+
+    fn want(&mut self, slot: u16, want: Want) -> Result<(), FarFault> {
+        let stream = self.streams.get_mut(&slot).ok_or(FarFault::NoStream(slot))?;
+        let round_trip = match self.connection {
+            Connection::Up { path: Some(path), .. } => path.round_trip,
+            _ => Duration::ZERO,
+        };
+        let (deadline, least) = (want.deadline, least_deadline(round_trip));
+        if deadline < least || deadline > MAX_DEADLINE {
+            return Err(FarFault::Deadline { deadline, least });
+        }
+        if stream.set_want(want)
+            && let Some(number) = stream.number()
+        {
+            self.send(&Message::plain(number, Content::Want(want)), None);
+        }
+        Ok(())
+    }
+
+    /// Publishes what is next, and gives up what is too old.
+    fn release(&mut self, now: Instant) {
+        let is_up = self.path().is_some_and(|path| path.is_up);
+        let is_forgotten = matches!(self.connection, Connection::Down { since } if now >= since + SUSPENSION);
+        for (&slot, stream) in &mut self.streams {
+            if is_forgotten {
+                stream.forget();
+            }
+            stream.release(now, is_up);
+            while let Some(output) = stream.poll(slot) {
+                self.outputs.push_back(output);
+            }
+        }
+        let gone: Vec<u16> =
+            self.streams.iter().filter(|(_, stream)| stream.is_gone(now)).map(|(&slot, _)| slot).collect();
+        for slot in gone {
+            self.streams.remove(&slot);
+            self.on_leg.retain(|_, there| *there != slot);
+        }
+    }
+
+    /// Tells the near end, and the bus, how far the streams are.
+    fn tell(&mut self, now: Instant) {
+        if now < self.totals_due {
+            return;
+        }
+        self.totals_due = now + TOTALS_INTERVAL;
+        let deadline = Some(now + 2 * TOTALS_INTERVAL);
+        let mut messages = Vec::new();
+        for (&slot, stream) in &mut self.streams {
+            if let Some(upstream) = stream.upstream_news() {
+                let publish = Publish::Upstream(upstream);
+                self.outputs.push_back(FarOutput::Publish { slot, publish });
+            }
+            messages.extend(stream.totals_message());
+        }
+        for message in messages {
+            self.send(&message, deadline);
+        }
+    }
+}
+
+impl Times {
+    /// Returns when samples were born by this end's clock, `None` if they were sent before.
+    fn born(&self, born_us: u32) -> Option<Instant> {
+        let age_us = self.sent_us.wrapping_sub(born_us);
+        // Half of the clock's range lies before an instant, half after it.
+        let age = (age_us <= u32::MAX / 2).then(|| Duration::from_micros(age_us.into()))?;
+        Some(self.arrived - age - self.round_trip / 2)
+    }
+}

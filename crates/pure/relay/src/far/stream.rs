@@ -1,0 +1,555 @@
+//! A stream of the far end: what arrives of it, and what is published of it.
+
+use core::num::NonZeroU8;
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use ledger::{HopCounts, HopShare, Outcome, Stage};
+use units::{Epoch, Instant, SampleRate, StreamId};
+use wire::{Data, Description, MAX_HOPS, UpstreamHop};
+
+use super::books::{Books, FarTotals};
+use super::inbox::{Arrived, Inbox};
+use super::resequencer::{Known, KnownOutcome, Place, Resequencer};
+use super::{FarEvent, FarFault, FarOutput, Publish, Times};
+use crate::frame::{Begin, Content, Control, Message, Refusal, Resume, Standing, Want};
+use crate::{Cause, HANDOVER, MAX_DEADLINE};
+
+/// Bytes that may wait behind holes beyond those of one deadline.
+const SPARE_BYTES: u64 = 1 << 21;
+/// Maximum number of data that wait for the first control, which tells where the stream begins.
+const MAX_EARLY: usize = 4_096;
+/// Time for which the near end is told of a stream's end.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// A stream of the far end.
+#[derive(Debug)]
+pub(super) struct Stream {
+    id: StreamId,
+    origin: Epoch,
+    description: Vec<u8>,
+    stations: Vec<String>,
+    form: Form,
+    deadline: Duration,
+    want: Option<Want>,
+    /// The near end that sends it, and its number on the connection, while there is one.
+    life: Option<u64>,
+    number: Option<u16>,
+    inbox: Inbox,
+    state: State,
+    /// Where the near end is, and the birth of its newest samples.
+    horizon: Option<(Place, Instant)>,
+    end: Option<u64>,
+    is_forgotten: bool,
+    told: Vec<UpstreamHop>,
+    outputs: VecDeque<Output>,
+}
+
+/// What its samples are.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    dtype: sample::Dtype,
+    per_sample: u32,
+    rate: SampleRate,
+}
+
+/// State of a stream.
+#[derive(Debug)]
+enum State {
+    /// The first control has not come: where it begins is not known. What came before it waits.
+    Waiting { early: Vec<(Early, Times)> },
+    /// Elements are published.
+    Open(Open),
+    /// All was published.
+    Ended { books: Option<Books>, at: Option<Instant> },
+}
+
+/// A data message that came before the first control.
+#[derive(Debug)]
+struct Early {
+    born_us: u32,
+    missing_before: u64,
+    datagram: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Open {
+    books: Books,
+    waiting: Resequencer,
+    /// Birth of the samples published last, by the near end's clock on this connection.
+    released_us: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Output {
+    Publish(Publish),
+    Lost(Range<u64>, Cause),
+}
+
+impl Stream {
+    /// Reads a stream that a near end wants to send to this station.
+    pub(super) fn new(begin: &Begin<'_>, station: &str) -> Result<Self, Refusal> {
+        let Begin { origin, deadline, stations, description } = begin;
+        let last = stations.len().checked_sub(1).filter(|last| *last > 0).ok_or(Refusal::Description)?;
+        // The first is the publisher's, the last the near end's.
+        if stations[..last].iter().skip(1).any(|before| before == station) {
+            return Err(Refusal::Loop);
+        }
+        if stations.len() > MAX_HOPS {
+            return Err(Refusal::TooManyHops);
+        }
+        if deadline.is_zero() || *deadline > MAX_DEADLINE {
+            return Err(Refusal::Deadline);
+        }
+        let read = Description::decode(description).map_err(|_| Refusal::Description)?;
+        let schema = &read.schema;
+        Ok(Self {
+            id: wire::stream_id(&read.name, schema),
+            origin: *origin,
+            description: description.to_vec(),
+            stations: stations.clone(),
+            form: Form { dtype: schema.dtype, per_sample: schema.elements_per_sample(), rate: schema.rate },
+            deadline: *deadline,
+            want: None,
+            life: None,
+            number: None,
+            inbox: Inbox::default(),
+            state: State::Waiting { early: Vec::new() },
+            horizon: None,
+            end: None,
+            is_forgotten: false,
+            told: Vec::new(),
+            outputs: VecDeque::new(),
+        })
+    }
+
+    pub(super) const fn id(&self) -> StreamId {
+        self.id
+    }
+
+    pub(super) const fn origin(&self) -> Epoch {
+        self.origin
+    }
+
+    pub(super) const fn number(&self) -> Option<u16> {
+        self.number
+    }
+
+    pub(super) const fn is_suspended(&self) -> bool {
+        self.number.is_none()
+    }
+
+    pub(super) const fn has_opened(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    pub(super) const fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended { .. })
+    }
+
+    pub(super) const fn want(&self) -> Option<Want> {
+        self.want
+    }
+
+    /// Sets what the readers want; returns whether that is new.
+    pub(super) fn set_want(&mut self, want: Want) -> bool {
+        self.want.replace(want) != Some(want)
+    }
+
+    pub(super) fn totals(&self) -> Option<FarTotals> {
+        self.books().map(Books::totals)
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.state {
+            State::Waiting { early } => early.iter().map(|(early, _)| early.datagram.len()).sum(),
+            State::Open(open) => open.waiting.bytes(),
+            State::Ended { .. } => 0,
+        }
+    }
+
+    /// Returns whether nothing is left to say of it.
+    pub(super) fn is_gone(&self, now: Instant) -> bool {
+        match self.state {
+            State::Ended { at: Some(at), .. } => self.is_forgotten || now >= at + FAREWELL,
+            State::Ended { at: None, .. } | State::Waiting { .. } | State::Open(_) => false,
+        }
+    }
+
+    /// Waits for the near end to come back.
+    pub(super) fn suspend(&mut self) {
+        self.number = None;
+        if let State::Open(open) = &mut self.state {
+            open.released_us = None;
+        }
+        if let State::Waiting { early } = &mut self.state {
+            early.clear();
+        }
+    }
+
+    /// The near end does not come back.
+    pub(super) fn forget(&mut self) {
+        self.is_forgotten = true;
+    }
+
+    /// Takes the stream up on a connection; returns what the near end is told.
+    pub(super) fn resume(&mut self, number: u16, life: u64, begin: &Begin<'_>) -> Resume {
+        self.number = Some(number);
+        self.deadline = begin.deadline;
+        let is_same = self.life == Some(life);
+        self.life = Some(life);
+        let State::Open(open) = &mut self.state else {
+            self.inbox = Inbox::default();
+            return Resume { standing: Standing::Fresh, position: 0, controls: 0 };
+        };
+        let position = open.books.next().position;
+        if is_same {
+            return Resume { standing: Standing::Same, position, controls: self.inbox.taken() };
+        }
+        // The other life sends what waits here again, or gives it up.
+        open.waiting.clear();
+        (self.inbox, self.horizon, self.end) = (Inbox::default(), None, None);
+        Resume { standing: Standing::Other, position, controls: 0 }
+    }
+
+    /// Takes a message.
+    pub(super) fn take(&mut self, message: &Message<'_>, times: Times) -> Result<(), FarFault> {
+        if self.has_ended() {
+            return Ok(());
+        }
+        let Message { born_us, missing_before, .. } = *message;
+        let born = times.born(born_us);
+        match &message.content {
+            Content::Data(datagram) => self.on_data(born_us, missing_before, datagram, times),
+            Content::Horizon(horizon) => {
+                self.inbox.skip_to(horizon.first_control);
+                let born = born.ok_or(FarFault::Age(horizon.position))?;
+                self.on_controls()?;
+                self.reach(horizon.position, missing_before, born)
+            }
+            Content::Control(numbered) => {
+                let born = born.ok_or(FarFault::Age(0))?;
+                self.inbox.add(numbered.clone(), missing_before, (born_us, born))?;
+                self.on_controls()
+            }
+            Content::Refuse(_) => {
+                self.is_forgotten = true;
+                Ok(())
+            }
+            Content::Hello(_)
+            | Content::Begin(_)
+            | Content::Resume(_)
+            | Content::Totals(_)
+            | Content::Want(_) => Err(FarFault::Direction),
+        }
+    }
+
+    /// Publishes what is next, and gives up what is too old.
+    pub(super) fn release(&mut self, now: Instant, is_up: bool) {
+        let cause = if is_up { Cause::Repair } else { Cause::LinkDown };
+        while self.release_one(now, cause) {}
+        let (end, is_forgotten) = (self.end, self.is_forgotten);
+        let is_over = match &self.state {
+            State::Waiting { .. } => is_forgotten,
+            State::Open(open) => is_forgotten || end.is_some_and(|end| open.books.next().position >= end),
+            State::Ended { .. } => false,
+        };
+        if is_over {
+            let was_open = self.has_opened();
+            let mut books = match core::mem::replace(&mut self.state, State::Ended { books: None, at: None })
+            {
+                State::Open(open) => Some(open.books),
+                State::Waiting { .. } | State::Ended { .. } => None,
+            };
+            if let Some(books) = &mut books {
+                books.end();
+                self.outputs.push_back(Output::Publish(Publish::Upstream(books.upstream(&self.stations))));
+            }
+            self.state = State::Ended { books, at: Some(now) };
+            if was_open {
+                self.outputs.push_back(Output::Publish(Publish::End));
+            }
+        }
+    }
+
+    /// Returns the next output.
+    pub(super) fn poll(&mut self, slot: u16) -> Option<FarOutput> {
+        Some(match self.outputs.pop_front()? {
+            Output::Publish(publish) => FarOutput::Publish { slot, publish },
+            Output::Lost(positions, cause) => FarOutput::Event(FarEvent::Lost { slot, positions, cause }),
+        })
+    }
+
+    /// Returns when the next hole is given up.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Open(open) => self.hole(open).map(|(_, until)| until),
+            State::Waiting { .. } => None,
+            State::Ended { at, .. } => at.map(|at| at + FAREWELL),
+        }
+    }
+
+    /// Returns the losses of the hops before that of the bus, if they have changed.
+    pub(super) fn upstream_news(&mut self) -> Option<Vec<UpstreamHop>> {
+        let State::Open(open) = &self.state else { return None };
+        let upstream = open.books.upstream(&self.stations);
+        if upstream == self.told {
+            return None;
+        }
+        self.told.clone_from(&upstream);
+        Some(upstream)
+    }
+
+    /// Returns what the near end is told of the outcome.
+    pub(super) fn totals_message(&self) -> Option<Message<'static>> {
+        let mut totals = self.books()?.reported();
+        totals.controls = self.inbox.taken();
+        Some(Message::plain(self.number?, Content::Totals(totals)))
+    }
+
+    fn books(&self) -> Option<&Books> {
+        match &self.state {
+            State::Waiting { .. } => None,
+            State::Open(open) => Some(&open.books),
+            State::Ended { books, .. } => books.as_ref(),
+        }
+    }
+
+    /// Returns the deadline that is kept: the longer of the near end's and of what the readers want.
+    fn kept(&self) -> Duration {
+        self.want.map_or(self.deadline, |want| want.deadline.max(self.deadline))
+    }
+
+    fn on_data(
+        &mut self,
+        born_us: u32,
+        missing_before: u64,
+        datagram: &[u8],
+        times: Times,
+    ) -> Result<(), FarFault> {
+        let data = Data::decode(datagram).ok_or(FarFault::Data)?;
+        let is_of_stream = (data.head.stream, data.head.epoch) == (self.id, self.origin)
+            && (data.head.elements_per_sample, data.dtype) == (self.form.per_sample, self.form.dtype)
+            && data.origin.is_none()
+            && data.positions().end <= ledger::MAX_POSITION;
+        if !is_of_stream {
+            return Err(FarFault::Data);
+        }
+        let positions = data.positions();
+        let born = times.born(born_us).ok_or(FarFault::Age(positions.start))?;
+        match &mut self.state {
+            State::Waiting { early } => {
+                if early.len() < MAX_EARLY {
+                    let datagram = datagram.to_vec();
+                    early.push((Early { born_us, missing_before, datagram }, times));
+                }
+                Ok(())
+            }
+            State::Open(open) => {
+                let next = open.books.next();
+                if positions.end <= next.position {
+                    // It was given up before it came.
+                    return Ok(());
+                }
+                let missing_before = open.books.missing_before(missing_before);
+                let bytes = data.payload.to_vec();
+                let outcome = KnownOutcome::Samples { t0: data.t0, clock: data.clock, bytes };
+                let known = Known { positions, missing_before, born, born_us, outcome };
+                open.waiting.add(next, open.released_us, known)
+            }
+            State::Ended { .. } => Ok(()),
+        }
+    }
+
+    fn on_controls(&mut self) -> Result<(), FarFault> {
+        let mut outcome = Ok(());
+        while let Some(arrived) = self.inbox.take() {
+            outcome = outcome.and(self.on_control(arrived));
+        }
+        outcome
+    }
+
+    fn on_control(&mut self, arrived: Arrived) -> Result<(), FarFault> {
+        let Arrived { control, missing_before, born_us, born } = arrived;
+        if let Control::Start { position } = control {
+            return self.start(position);
+        }
+        if let Control::Statement(bytes) = control {
+            self.outputs.push_back(Output::Publish(Publish::Statement(bytes)));
+            return Ok(());
+        }
+        let State::Open(open) = &mut self.state else { return Err(FarFault::Data) };
+        let next = open.books.next();
+        let missing_before = open.books.missing_before(missing_before);
+        let known = |positions, outcome| Known { positions, missing_before, born, born_us, outcome };
+        match control {
+            Control::Missing { positions, shares } if positions.end <= next.position => {
+                self.settle(positions, shares);
+                Ok(())
+            }
+            Control::Missing { positions, shares } => {
+                let known = known(positions, KnownOutcome::Missing(shares));
+                open.waiting.add(next, None, known)
+            }
+            Control::Settled { positions, shares } => {
+                if !open.waiting.settle(&positions, &shares) {
+                    self.settle(positions, shares);
+                }
+                Ok(())
+            }
+            Control::GivenUp { positions, cause } => {
+                open.books.corrected(&positions, cause);
+                let known = known(positions, KnownOutcome::GivenUp(cause));
+                open.waiting.add(next, None, known)
+            }
+            Control::End { position } => {
+                self.end = Some(position);
+                self.reach_here(position, missing_before, born);
+                Ok(())
+            }
+            Control::Start { .. } | Control::Statement(_) => unreachable!("they were taken above"),
+        }
+    }
+
+    /// Begins, or goes on with another life of the near end.
+    fn start(&mut self, position: u64) -> Result<(), FarFault> {
+        let refused = FarFault::Contradiction { start: position, end: position };
+        let leg = u8::try_from(self.stations.len() - 1).expect("at most eight");
+        match &mut self.state {
+            State::Waiting { early } => {
+                let books = Books::open(self.form.per_sample, leg, position).ok_or(refused)?;
+                let early = core::mem::take(early);
+                let open = Open { books, waiting: Resequencer::default(), released_us: None };
+                self.state = State::Open(open);
+                self.outputs.push_back(Output::Publish(Publish::Begin {
+                    description: self.description.clone(),
+                    origin: self.origin,
+                    hop: NonZeroU8::new(leg + 1).expect("the leg is not the last"),
+                    stations: self.stations.clone(),
+                    first_position: position,
+                    deadline: self.deadline,
+                }));
+                let mut outcome = Ok(());
+                for (Early { born_us, missing_before, datagram }, times) in early {
+                    outcome = outcome.and(self.on_data(born_us, missing_before, &datagram, times));
+                }
+                outcome
+            }
+            State::Open(open) => {
+                let next = open.books.next().position;
+                if position < next {
+                    return Err(refused);
+                }
+                if position > next {
+                    // The near end that started again did not read this.
+                    let (hop, count) = (leg - 1, position - next);
+                    let share = HopShare { hop, outcome: Outcome::Lost(Stage::ReaderLag), count };
+                    let (positions, shares) =
+                        open.books.missing(next..position, [share].into_iter().collect());
+                    self.outputs.push_back(Output::Publish(Publish::Inherited { positions, shares }));
+                }
+                open.books.restart();
+                Ok(())
+            }
+            State::Ended { .. } => Ok(()),
+        }
+    }
+
+    fn settle(&mut self, positions: Range<u64>, shares: HopCounts) {
+        let State::Open(open) = &mut self.state else { return };
+        if let Some((positions, shares)) = open.books.settled(positions, shares) {
+            self.outputs.push_back(Output::Publish(Publish::Settled { positions, shares }));
+        }
+    }
+
+    /// Learns how far the near end is.
+    fn reach(&mut self, position: u64, missing_before: u64, born: Instant) -> Result<(), FarFault> {
+        let State::Open(open) = &self.state else { return Ok(()) };
+        if position > ledger::MAX_POSITION {
+            return Err(FarFault::Contradiction { start: position, end: position });
+        }
+        let missing_before = open.books.missing_before(missing_before);
+        self.reach_here(position, missing_before, born);
+        Ok(())
+    }
+
+    fn reach_here(&mut self, position: u64, missing: u64, born: Instant) {
+        if self.horizon.is_none_or(|(known, _)| known.position <= position) {
+            self.horizon = Some((Place { position, missing }, born));
+        }
+    }
+
+    /// Returns the place behind the hole at the next position, and the instant at which it is given up; `None` if there
+    /// is no hole.
+    fn hole(&self, open: &Open) -> Option<(Place, Instant)> {
+        let next = open.books.next();
+        let (end, born) = match open.waiting.first() {
+            Some(known) if known.positions.start == next.position => return None,
+            Some(known) => {
+                let start = known.positions.start;
+                // A sample before the one that came is older by a period.
+                let is_sample = start.is_multiple_of(u64::from(self.form.per_sample));
+                let period = self.form.rate.duration_of(u64::from(is_sample));
+                (Place { position: start, missing: known.missing_before }, known.born - period)
+            }
+            None => self.horizon.filter(|(end, _)| end.position > next.position && next.leads_to(*end))?,
+        };
+        Some((end, born + self.kept().saturating_sub(HANDOVER)))
+    }
+
+    /// Publishes the next range; returns whether there was one.
+    fn release_one(&mut self, now: Instant, cause: Cause) -> bool {
+        let bound_bytes = self.bound_bytes();
+        let kept = self.kept();
+        let State::Open(open) = &self.state else { return false };
+        if let Some((end, until)) = self.hole(open) {
+            let is_full = open.waiting.bytes() as u64 > bound_bytes;
+            if now < until && !is_full {
+                return false;
+            }
+            let cause = if is_full && now < until { Cause::Memory } else { cause };
+            self.lose(end, cause, true);
+            return true;
+        }
+        let State::Open(open) = &mut self.state else { return false };
+        let Some(known) = open.waiting.pop_first() else { return false };
+        let end = known.end();
+        let Known { positions, born, born_us, outcome, .. } = known;
+        match outcome {
+            KnownOutcome::Missing(shares) => {
+                let (positions, shares) = open.books.missing(positions, shares);
+                self.outputs.push_back(Output::Publish(Publish::Inherited { positions, shares }));
+            }
+            KnownOutcome::GivenUp(cause) => self.lose(end, cause, false),
+            KnownOutcome::Samples { .. } if now.since(born) > kept => self.lose(end, cause, true),
+            KnownOutcome::Samples { t0, clock, bytes } => {
+                open.released_us = Some(born_us);
+                open.books.delivered(positions.clone());
+                let age = now.since(born);
+                let elements = Publish::Elements { positions, t0, clock, bytes, age };
+                self.outputs.push_back(Output::Publish(elements));
+            }
+        }
+        true
+    }
+
+    /// Counts what did not come up to a place.
+    fn lose(&mut self, end: Place, cause: Cause, is_assumed: bool) -> () {
+        let State::Open(open) = &mut self.state else { return };
+        if let Some((positions, shares)) = open.books.lost_until(end, cause) {
+            if is_assumed {
+                open.books.assume(positions.clone(), cause);
+            }
+            self.outputs
+                .push_back(Output::Publish(Publish::Inherited { positions: positions.clone(), shares }));
+            self.outputs.push_back(Output::Lost(positions, cause));
+        }
+    }
+
+    fn bound_bytes(&self) -> u64 {
+        let sample_bytes = u64::from(self.form.per_sample) * self.form.dtype.size_bytes() as u64;
+        let of_deadline = self.form.rate.samples_in(self.kept()).saturating_mul(sample_bytes);
+        of_deadline.max(sample_bytes).saturating_add(SPARE_BYTES)
+    }
+}

@@ -1,0 +1,419 @@
+use ledger::{HopShare, Outcome, Stage};
+use sample::{Channel, Dtype, Schema};
+use units::SampleRate;
+use wire::{Data, Description};
+
+use super::*;
+use crate::frame::{Control, Horizon, Numbered, Standing, Totals};
+
+const ORIGIN: Epoch = Epoch { start_ns: 7, incarnation: 8 };
+const MS: Duration = Duration::from_millis(1);
+
+fn at(ms: u64) -> Instant {
+    Instant::from_nanos(10_000_000_000) + Duration::from_millis(ms)
+}
+
+/// Shows the near end's clock at an instant.
+fn clock_us(ms: u64) -> u32 {
+    u32::try_from(ms * 1_000).unwrap().wrapping_sub(50_000)
+}
+
+fn described(name: &str) -> Description {
+    let schema =
+        Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), vec![Channel::new("x", "V")]).unwrap();
+    Description {
+        name: name.parse().unwrap(),
+        schema,
+        report_port: 0,
+        station: "daq".to_owned(),
+        unknown: BTreeMap::new(),
+    }
+}
+
+/// A far end whose round trip is 20 ms, and what it has said.
+struct Bench {
+    far: FarEnd,
+    published: Vec<Publish>,
+    events: Vec<FarEvent>,
+    sent: Vec<Vec<u8>>,
+    controls: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let config = FarConfig { station: "gate-b".to_owned(), life: 3 };
+        let far = FarEnd::new(config, at(0));
+        let mut bench =
+            Self { far, published: Vec::new(), events: Vec::new(), sent: Vec::new(), controls: 0 };
+        bench.connect(0, 5);
+        bench
+    }
+
+    /// A bench with a stream that begins at position 0.
+    fn open() -> Self {
+        let mut bench = Self::new();
+        bench.begin(0, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
+        bench.control(0, 0, Control::Start { position: 0 });
+        bench.published.clear();
+        bench.events.clear();
+        bench.sent.clear();
+        bench
+    }
+
+    fn connect(&mut self, ms: u64, life: u64) {
+        self.far.handle(at(ms), FarInput::Connected);
+        let path = Path { round_trip: 20 * MS, clock_us: 0, room: 1_000, message_bytes: 1_400, is_up: true };
+        self.far.handle(at(ms), FarInput::Path(path));
+        let hello = Hello { version: VERSION, life, station: "gate-a".to_owned() };
+        self.hear(ms, ms - ms.min(10), &Message::plain(0, Content::Hello(hello)));
+        self.controls = 0;
+    }
+
+    /// Takes a message that was sent at one time and arrives at another.
+    fn hear(&mut self, ms: u64, sent_ms: u64, message: &Message<'_>) {
+        let (bytes, sent_us) = (message.encode(), clock_us(sent_ms));
+        self.far.handle(at(ms), FarInput::Message { bytes: &bytes, sent_us, arrived: at(ms) });
+        self.poll(ms);
+    }
+
+    fn poll(&mut self, ms: u64) -> Option<Instant> {
+        loop {
+            match self.far.poll(at(ms)) {
+                FarOutput::Publish { publish, .. } => self.published.push(publish),
+                FarOutput::Send { bytes, .. } => self.sent.push(bytes),
+                FarOutput::Event(event) => self.events.push(event),
+                FarOutput::Idle { deadline } => return deadline,
+            }
+        }
+    }
+
+    fn advance(&mut self, ms: u64) {
+        self.far.handle(at(ms), FarInput::Advance);
+        self.poll(ms);
+    }
+
+    fn begin(&mut self, ms: u64, slot: u16, name: &str, origin: Epoch, stations: &[&str]) {
+        let description = described(name).encode().unwrap();
+        let begin = Begin {
+            origin,
+            deadline: Duration::from_secs(1),
+            stations: stations.iter().map(|&station| station.to_owned()).collect(),
+            description: &description,
+        };
+        self.hear(ms, ms, &Message::plain(slot, Content::Begin(begin)));
+    }
+
+    /// Takes a control of stream 0 as the next in order, sent 10 ms before.
+    fn control(&mut self, ms: u64, missing_before: u64, control: Control) {
+        let content = Content::Control(Numbered { number: self.controls, control });
+        self.controls += 1;
+        let message = Message { slot: 0, born_us: clock_us(ms - ms.min(10)), missing_before, content };
+        self.hear(ms, ms - ms.min(10), &message);
+    }
+
+    /// Takes samples of stream 0 that were born at one time and arrive at another, sent 10 ms before.
+    fn data(&mut self, born_ms: u64, ms: u64, positions: Range<u64>, missing_before: u64) {
+        self.data_of(born_ms, ms, positions, missing_before, "lab/x");
+    }
+
+    fn data_of(&mut self, born_ms: u64, ms: u64, positions: Range<u64>, missing_before: u64, name: &str) {
+        let payload: Vec<u8> = positions.clone().map(|position| position.to_le_bytes()[0]).collect();
+        let described = described(name);
+        let head = wire::Numbered {
+            stream: wire::stream_id(&described.name, &described.schema),
+            epoch: ORIGIN,
+            number: 0,
+            first_index: positions.start,
+            element_offset: 0,
+            elements_per_sample: 1,
+        };
+        let data = Data {
+            head,
+            t0: WallTime::from_nanos(i64::try_from(positions.start).unwrap() * 1_000_000),
+            clock: Clock::Ptp,
+            dtype: Dtype::U8,
+            element_count: u32::try_from(payload.len()).unwrap(),
+            origin: None,
+            payload: &payload,
+        };
+        let mut datagram = vec![0; data.encoded_bytes()];
+        data.encode(&mut datagram).unwrap();
+        let content = Content::Data(&datagram);
+        let message = Message { slot: 0, born_us: clock_us(born_ms), missing_before, content };
+        self.hear(ms, ms - 10, &message);
+    }
+
+    /// Returns the published positions since the last call, with a sign for those that are missing.
+    fn positions(&mut self) -> Vec<(char, Range<u64>)> {
+        let positions = |publish| match publish {
+            Publish::Elements { positions, t0, bytes, .. } => {
+                assert_eq!(t0.as_nanos(), i64::try_from(positions.start).unwrap() * 1_000_000);
+                assert!(positions.clone().map(|position| position.to_le_bytes()[0]).eq(bytes));
+                Some(('+', positions))
+            }
+            Publish::Inherited { positions, .. } => Some(('-', positions)),
+            _ => None,
+        };
+        core::mem::take(&mut self.published).into_iter().filter_map(positions).collect()
+    }
+
+    fn contents(&self) -> Vec<Content<'_>> {
+        self.sent.iter().map(|bytes| Message::decode(bytes).unwrap().content).collect()
+    }
+}
+
+fn lag(count: u64) -> HopCounts {
+    [HopShare { hop: 0, outcome: Outcome::Lost(Stage::ReaderLag), count }].into_iter().collect()
+}
+
+#[test]
+fn a_stream_is_published_from_its_first_control_on() {
+    let mut bench = Bench::new();
+    bench.begin(0, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
+    let resume = frame::Resume { standing: Standing::Fresh, position: 0, controls: 0 };
+    assert!(bench.contents().contains(&Content::Resume(resume)));
+    bench.data(0, 10, 40..45, 0);
+    assert_eq!(bench.published, [], "where it begins is not known");
+    bench.control(11, 0, Control::Start { position: 40 });
+    let Publish::Begin { origin, hop, first_position, .. } = &bench.published[0] else { panic!() };
+    assert_eq!((*origin, hop.get(), *first_position), (ORIGIN, 2, 40));
+    assert_eq!(bench.positions(), [('+', 40..45)]);
+}
+
+#[test]
+fn samples_wait_behind_a_hole_until_it_is_filled() {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.data(6, 16, 10..15, 0);
+    assert_eq!(bench.positions(), [('+', 0..5)]);
+    assert_eq!(bench.far.held_bytes(), 5);
+    bench.data(3, 40, 5..10, 0);
+    assert_eq!(bench.positions(), [('+', 5..10), ('+', 10..15)]);
+}
+
+#[test]
+fn the_age_is_that_at_the_near_end_half_the_round_trip_and_the_wait_here() {
+    let mut bench = Bench::open();
+    // Sent at 25 ms, 20 ms after its birth; it waits for 30 ms.
+    bench.data(5, 35, 5..10, 0);
+    bench.data(4, 65, 0..5, 0);
+    let age_ms: Vec<_> = bench
+        .published
+        .iter()
+        .filter_map(|publish| match publish {
+            Publish::Elements { age, .. } => Some(age.as_millis()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(age_ms, [51 + 10, 20 + 10 + 30]);
+}
+
+#[test]
+fn a_hole_is_given_up_two_milliseconds_before_its_deadline() {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.data(10, 20, 10..15, 0);
+    bench.positions();
+    // Born at 10 ms by the near end's clock, which arrives as 10 ms; the sample before it a period earlier.
+    bench.advance(1_006);
+    assert_eq!(bench.positions(), []);
+    bench.advance(1_007);
+    assert_eq!(bench.positions(), [('-', 5..10), ('+', 10..15)]);
+    let totals = bench.far.totals(0).unwrap();
+    assert_eq!((totals.hops.rows(1).lost[Stage::Deadline], totals.causes), (5, [0, 0, 5, 0]));
+    let lost = FarEvent::Lost { slot: 0, positions: 5..10, cause: Cause::Repair };
+    assert_eq!(bench.events, [lost]);
+    bench.data(5, 1_008, 5..10, 0);
+    assert_eq!(bench.positions(), [], "what comes later is not published");
+}
+
+#[test]
+fn samples_that_come_too_late_are_not_published() {
+    let mut bench = Bench::open();
+    bench.data(0, 1_000, 0..5, 0);
+    bench.data(0, 1_001, 5..10, 0);
+    assert_eq!(bench.positions(), [('+', 0..5), ('-', 5..10)]);
+}
+
+#[test]
+fn what_the_near_end_gives_up_is_not_waited_for() {
+    let mut bench = Bench::open();
+    bench.data(6, 16, 10..15, 0);
+    bench.control(20, 0, Control::GivenUp { positions: 0..12, cause: Cause::Bandwidth });
+    assert_eq!(bench.positions(), [('-', 0..10), ('+', 10..15)]);
+    assert_eq!(bench.far.totals(0).unwrap().causes, [0, 10, 0, 0]);
+}
+
+#[test]
+fn what_was_missing_before_keeps_its_hop_and_is_no_loss_of_the_leg() {
+    let mut bench = Bench::open();
+    bench.data(6, 16, 10..15, 6);
+    bench.control(14, 2, Control::Missing { positions: 4..8, shares: lag(4) });
+    bench.control(13, 0, Control::Missing { positions: 0..2, shares: lag(2) });
+    bench.advance(1_003);
+    assert_eq!(bench.positions(), [('-', 0..2), ('-', 2..4), ('-', 4..8), ('-', 8..10), ('+', 10..15)]);
+    let totals = bench.far.totals(0).unwrap();
+    assert_eq!(totals.hops.rows(0).lost[Stage::ReaderLag], 6);
+    assert_eq!(totals.hops.rows(1).lost[Stage::Deadline], 4);
+}
+
+#[test]
+fn what_was_missing_and_is_told_too_late_is_settled_later() {
+    let mut bench = Bench::open();
+    bench.data(6, 16, 10..15, 3);
+    bench.advance(1_100);
+    let Publish::Inherited { positions, shares } = &bench.published[0] else { panic!() };
+    assert_eq!((positions, shares.rows(0).unsettled), (&(0..10), 3));
+    bench.published.clear();
+    bench.control(1_110, 2, Control::Missing { positions: 2..5, shares: lag(3) });
+    let Publish::Settled { positions, shares } = &bench.published[0] else { panic!() };
+    assert_eq!((positions, shares.rows(0).unsettled), (&(0..10), 0));
+    assert_eq!(shares.rows(0).lost[Stage::ReaderLag], 3);
+}
+
+#[test]
+fn the_tail_of_a_stream_is_given_up_by_the_horizon() {
+    let mut bench = Bench::open();
+    let content = Content::Horizon(Horizon { position: 5, first_control: 0 });
+    bench.hear(10, 0, &Message { slot: 0, born_us: clock_us(0), missing_before: 0, content });
+    bench.advance(997);
+    assert_eq!(bench.positions(), []);
+    bench.control(998, 0, Control::End { position: 5 });
+    bench.advance(998);
+    assert!(matches!(bench.published.last(), Some(Publish::End)) || bench.positions() == []);
+    bench.advance(2_000);
+    let is_end = bench.published.iter().any(|publish| *publish == Publish::End);
+    assert!(is_end, "{:?}", bench.published);
+    assert_eq!(bench.positions(), [('-', 0..5)]);
+}
+
+#[test]
+fn the_near_end_is_told_of_the_outcome_ten_times_a_second() {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.advance(200);
+    let totals = Totals { position: 5, delivered: 5, missing: 0, given_up: 0, controls: 1 };
+    assert_eq!(bench.contents().last(), Some(&Content::Totals(totals)));
+}
+
+#[test]
+fn a_stream_goes_on_over_another_connection() {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.far.handle(at(20), FarInput::Disconnected);
+    bench.connect(500, 5);
+    bench.begin(500, 9, "lab/x", ORIGIN, &["daq", "gate-a"]);
+    let resume = frame::Resume { standing: Standing::Same, position: 5, controls: 1 };
+    assert!(bench.contents().contains(&Content::Resume(resume)));
+    assert!(bench.events.contains(&FarEvent::Resumed { slot: 0 }));
+}
+
+#[test]
+fn after_a_restart_of_the_near_end_what_it_did_not_read_is_its_lag() {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.data(0, 10, 8..9, 0);
+    bench.connect(500, 6);
+    bench.begin(500, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
+    let resume = frame::Resume { standing: Standing::Other, position: 5, controls: 0 };
+    assert!(bench.contents().contains(&Content::Resume(resume)));
+    bench.positions();
+    bench.control(520, 0, Control::Start { position: 20 });
+    bench.data(510, 520, 20..25, 0);
+    assert_eq!(bench.positions(), [('-', 5..20), ('+', 20..25)]);
+    let totals = bench.far.totals(0).unwrap();
+    assert_eq!(totals.hops.rows(0).lost[Stage::ReaderLag], 15);
+    bench.advance(700);
+    let totals = Totals { position: 25, delivered: 5, missing: 0, given_up: 0, controls: 1 };
+    assert_eq!(bench.contents().last(), Some(&Content::Totals(totals)), "counted from there");
+}
+
+#[test]
+fn a_near_end_that_does_not_come_back_ends_its_streams() {
+    let mut bench = Bench::open();
+    bench.far.handle(at(20), FarInput::Disconnected);
+    bench.advance(60_019);
+    assert!(!bench.published.contains(&Publish::End));
+    bench.advance(60_020);
+    assert!(bench.published.contains(&Publish::End));
+    assert_eq!(bench.far.totals(0), None);
+}
+
+#[test]
+fn streams_that_cannot_be_published_are_refused_in_words() {
+    let mut bench = Bench::open();
+    bench.begin(1, 1, "lab/y", ORIGIN, &["daq", "gate-a"]);
+    bench.begin(1, 2, "lab/x", ORIGIN, &["daq", "gate-a"]);
+    let other = Epoch { incarnation: 9, ..ORIGIN };
+    bench.begin(1, 3, "lab/x", other, &["daq", "gate-b", "gate-c", "gate-c", "gate-a"]);
+    bench.begin(1, 4, "lab/x", other, &["0", "1", "2", "3", "4", "5", "6", "7", "8"]);
+    let description = described("lab/z").encode().unwrap();
+    let stations = vec!["daq".to_owned(), "gate-a".to_owned()];
+    let begin = Begin { origin: other, deadline: Duration::ZERO, stations, description: &description };
+    bench.hear(1, 1, &Message::plain(5, Content::Begin(begin.clone())));
+    let begin = Begin { deadline: Duration::from_secs(1), description: b"?", ..begin };
+    bench.hear(1, 1, &Message::plain(6, Content::Begin(begin)));
+    let refused = |origin, refusal| FarEvent::Refused { origin, refusal };
+    assert_eq!(
+        bench.events,
+        [
+            refused(ORIGIN, Refusal::AnotherDescription),
+            refused(ORIGIN, Refusal::Claimed),
+            refused(other, Refusal::Loop),
+            refused(other, Refusal::TooManyHops),
+            refused(other, Refusal::Deadline),
+            refused(other, Refusal::Description),
+        ]
+    );
+    assert_eq!(bench.contents().len(), 6);
+    assert_eq!(bench.far.ignored(), 6);
+    bench.data(0, 10, 0..5, 0);
+    assert_eq!(bench.positions(), [('+', 0..5)], "the first goes on");
+}
+
+#[test]
+fn messages_that_cannot_be_are_ignored_and_counted() {
+    let mut bench = Bench::open();
+    bench.data(5, 15, 5..10, 0);
+    bench.data(4, 16, 10..12, 0);
+    bench.data(6, 17, 8..12, 0);
+    bench.data_of(6, 18, 10..12, 0, "lab/y");
+    bench.control(19, 9, Control::Missing { positions: 0..4, shares: lag(4) });
+    bench.hear(20, 20, &Message::plain(9, Content::Data(b"")));
+    bench.hear(20, 20, &Message::plain(0, Content::Data(b"")));
+    bench.hear(20, 20, &Message::plain(0, Content::Totals(Totals::default())));
+    let content = Content::Horizon(Horizon { position: 5, first_control: 0 });
+    bench.hear(20, 20, &Message { slot: 0, born_us: clock_us(21), missing_before: 0, content });
+    bench.far.handle(at(20), FarInput::Wanted { slot: 0, deadline: 11 * MS, priority: 0 });
+    bench.far.handle(at(20), FarInput::Wanted { slot: 7, deadline: Duration::from_secs(1), priority: 0 });
+    bench.poll(20);
+    let faults = [
+        FarFault::Age(10),
+        FarFault::Contradiction { start: 8, end: 12 },
+        FarFault::Data,
+        FarFault::Contradiction { start: 0, end: 4 },
+        FarFault::UnknownStream(9),
+        FarFault::Data,
+        FarFault::Direction,
+        FarFault::Age(5),
+        FarFault::Deadline { deadline: 11 * MS, least: 12 * MS },
+        FarFault::NoStream(7),
+    ];
+    assert_eq!(bench.events, faults.map(FarEvent::Ignored));
+    bench.data(4, 20, 0..5, 0);
+    assert_eq!(bench.positions(), [('+', 0..5), ('+', 5..10)], "it goes on");
+}
+
+#[test]
+fn what_readers_want_is_sent_to_the_near_end_and_kept() {
+    let mut bench = Bench::open();
+    bench.far.handle(at(1), FarInput::Wanted { slot: 0, deadline: Duration::from_secs(2), priority: 4 });
+    bench.poll(1);
+    let want = Want { deadline: Duration::from_secs(2), priority: 4 };
+    assert_eq!(bench.contents(), [Content::Want(want)]);
+    bench.data(0, 10, 5..10, 0);
+    bench.advance(1_900);
+    assert_eq!(bench.positions(), []);
+    bench.advance(1_998);
+    assert_eq!(bench.positions(), [('-', 0..5), ('+', 5..10)]);
+}

@@ -1,0 +1,586 @@
+//! The near end: takes streams from a bus and sends them over the leg.
+//!
+//! Messages are handed to the connection only while it has room, so that their order is decided here: controls before
+//! samples, the stream of the highest priority first, of a stream the oldest samples, and the newest while not all can
+//! arrive in time.
+
+mod books;
+mod journal;
+mod queue;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use ledger::HopCounts;
+use units::{Epoch, Instant, WallTime};
+use wire::Clock;
+
+pub use books::NearAccount;
+use stream::Stream;
+
+use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION};
+use crate::{Cause, DEFAULT_DEADLINE, HANDOVER, MAX_STREAMS, Path, least_deadline};
+
+/// Interval of horizons.
+const HORIZON_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Settings of a near end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NearConfig {
+    /// Name of this station.
+    pub station: String,
+    /// A random number of this process: the far end knows by it a near end that started again.
+    pub life: u64,
+    /// Deadline from end to end that is kept at least; the far end's readers may want a longer one.
+    pub deadline: Duration,
+}
+
+/// A stream that is to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Began {
+    /// The driver's number of the stream.
+    pub slot: u16,
+    /// The encoded description, as it was read.
+    pub description: Vec<u8>,
+    /// Epoch of the stream's publisher.
+    pub origin: Epoch,
+    /// Stations that send on the hops so far, from the stream's publisher to whoever sends on the bus; empty: that of
+    /// the description.
+    pub stations: Vec<String>,
+    /// First position that the driver can tell of: the first of a sample.
+    pub first_position: u64,
+}
+
+/// Samples, or parts of them, in the order of the stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Elements<'a> {
+    /// Their positions: those behind the last.
+    pub positions: Range<u64>,
+    /// Time of the sample in which they begin.
+    pub t0: WallTime,
+    /// Clock of `t0`.
+    pub clock: Clock,
+    /// The elements, little-endian.
+    pub bytes: &'a [u8],
+    /// Their age: time since the origin published them.
+    pub age: Duration,
+}
+
+/// Input of a near end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NearInput<'a> {
+    /// A connection to the far end is there; a new one if there was one before.
+    Connected,
+    /// The connection is gone.
+    Disconnected,
+    /// State of the connection: before each poll.
+    Path(Path),
+    /// A message of the far end.
+    Message(&'a [u8]),
+    /// The connection gave a message up.
+    Expired {
+        /// Its tag.
+        tag: u64,
+        /// True if all of it was sent at least once.
+        was_sent: bool,
+    },
+    /// A stream begins.
+    Began(Began),
+    /// Samples of a stream.
+    Elements {
+        /// The stream.
+        slot: u16,
+        /// The samples.
+        elements: Elements<'a>,
+    },
+    /// Elements that were missing already.
+    Missing {
+        /// The stream.
+        slot: u16,
+        /// Positions behind the last.
+        positions: Range<u64>,
+        /// Hop and outcome of each, all on hops before the leg.
+        shares: HopCounts,
+    },
+    /// Other outcomes of elements that were missing.
+    Settled {
+        /// The stream.
+        slot: u16,
+        /// Positions as in [`NearInput::Missing`].
+        positions: Range<u64>,
+        /// Hop and outcome of each.
+        shares: HopCounts,
+    },
+    /// A statement of the stream's publisher or a relay before.
+    Statement {
+        /// The stream.
+        slot: u16,
+        /// The statement.
+        bytes: Vec<u8>,
+    },
+    /// The stream has ended: nothing more comes in this slot.
+    Ended {
+        /// The stream.
+        slot: u16,
+    },
+    /// Time has passed.
+    Advance,
+}
+
+/// Output of a near end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NearOutput {
+    /// A message for the far end, of which the connection takes one less from now on.
+    Send {
+        /// Identifies it in [`NearInput::Expired`].
+        tag: u64,
+        /// The message.
+        bytes: Vec<u8>,
+        /// Instant from which it is of no use at the far end.
+        deadline: Option<Instant>,
+    },
+    /// News for the driver.
+    Event(NearEvent),
+    /// Nothing to do before an input, or the deadline.
+    Idle {
+        /// Next instant at which to poll again.
+        deadline: Option<Instant>,
+    },
+}
+
+/// News of a near end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NearEvent {
+    /// The far end has said who it is.
+    Met {
+        /// Its station.
+        station: String,
+    },
+    /// The far end has accepted a stream: from this position on the leg accounts for it.
+    Opened {
+        /// The stream.
+        slot: u16,
+        /// The first position.
+        position: u64,
+    },
+    /// A stream is not sent.
+    Refused {
+        /// The stream.
+        slot: u16,
+        /// The reason.
+        refusal: Refusal,
+    },
+    /// Readers of the far end want another deadline or priority.
+    Wanted {
+        /// The stream.
+        slot: u16,
+        /// Its deadline from now on.
+        deadline: Duration,
+        /// Its priority.
+        priority: u8,
+    },
+    /// The path has become so long that the deadline cannot be kept: said once until it can be kept again.
+    DeadlineTooShort {
+        /// The stream.
+        slot: u16,
+        /// Its deadline.
+        deadline: Duration,
+        /// The least that the path can keep.
+        least: Duration,
+    },
+    /// Elements were given up.
+    GaveUp {
+        /// The stream.
+        slot: u16,
+        /// Their positions.
+        positions: Range<u64>,
+        /// The cause.
+        cause: Cause,
+    },
+    /// All of an ended stream has been answered for; the slot is free.
+    Closed {
+        /// The stream.
+        slot: u16,
+    },
+    /// A message of the far end, or an input, was not as it must be; it was counted and ignored.
+    Ignored(Fault),
+}
+
+/// Reason why a near end ignored a message or an input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A message that cannot be read.
+    #[error(transparent)]
+    Malformed(#[from] MalformedMessage),
+    /// A message that only a near end sends.
+    #[error("the far end sent a message of near ends")]
+    Direction,
+    /// A message of a stream that is not there.
+    #[error("the far end spoke of stream {0}, which is not on this leg")]
+    UnknownStream(u16),
+    /// More than was sent.
+    #[error("the far end acknowledged position {0}, which was not sent")]
+    NotSent(u64),
+    /// Totals that do not add up to what was sent.
+    #[error("the far end's totals at position {0} are not what was sent")]
+    Totals(u64),
+    /// A deadline of zero or beyond the largest.
+    #[error("the far end wants a deadline that is zero or longer than 60 s")]
+    Deadline,
+    /// An input for a stream that did not begin, or has ended.
+    #[error("input for slot {0}, which has no stream")]
+    NoStream(u16),
+    /// An input that repeats positions.
+    #[error("input at position {start}, where the stream is at {next}")]
+    Position {
+        /// First position of the input.
+        start: u64,
+        /// Where the stream is.
+        next: u64,
+    },
+    /// An input that contradicts itself.
+    #[error("input over {elements} elements with {counted} of them")]
+    Content {
+        /// Elements by its positions.
+        elements: u64,
+        /// Elements by its content.
+        counted: u64,
+    },
+    /// Another version of the messages.
+    #[error("the far end speaks version {0} of the leg's messages, this one 1")]
+    Version(u16),
+}
+
+/// The near end of a leg.
+#[derive(Debug)]
+pub struct NearEnd {
+    config: NearConfig,
+    connection: Connection,
+    /// The streams by their number on the leg.
+    streams: BTreeMap<u16, Stream>,
+    next_slot: u16,
+    next_tag: u64,
+    horizon_due: Instant,
+    events: VecDeque<NearEvent>,
+    ignored: u64,
+}
+
+/// State of the connection.
+#[derive(Debug)]
+enum Connection {
+    Down,
+    Up { path: Option<(Path, Instant)>, outbox: VecDeque<Vec<u8>> },
+}
+
+impl NearEnd {
+    /// Creates a near end without streams and connection.
+    ///
+    /// # Panics
+    /// If the deadline is zero or longer than [`MAX_DEADLINE`](crate::MAX_DEADLINE), which the driver checks.
+    #[must_use]
+    pub fn new(config: NearConfig, now: Instant) -> Self {
+        assert!(
+            !config.deadline.is_zero() && config.deadline <= crate::MAX_DEADLINE,
+            "a deadline of {:?} was checked before",
+            config.deadline
+        );
+        let station = frame::station_name(&config.station);
+        Self {
+            config: NearConfig { station, ..config },
+            connection: Connection::Down,
+            streams: BTreeMap::new(),
+            next_slot: 0,
+            next_tag: 0,
+            horizon_due: now,
+            events: VecDeque::new(),
+            ignored: 0,
+        }
+    }
+
+    /// Takes an input.
+    pub fn handle(&mut self, now: Instant, input: NearInput<'_>) {
+        self.expire(now);
+        let outcome = match input {
+            NearInput::Connected => {
+                self.connect(now);
+                Ok(())
+            }
+            NearInput::Disconnected => {
+                self.disconnect(now);
+                Ok(())
+            }
+            NearInput::Path(path) => {
+                self.on_path(now, path);
+                Ok(())
+            }
+            NearInput::Message(bytes) => self.on_message(now, bytes),
+            NearInput::Expired { tag, was_sent } => {
+                self.on_expired(now, tag, was_sent);
+                Ok(())
+            }
+            NearInput::Began(began) => {
+                self.on_began(now, began);
+                Ok(())
+            }
+            NearInput::Elements { slot, elements } => {
+                self.of_driver(slot).and_then(|stream| stream.push(now, &elements))
+            }
+            NearInput::Missing { slot, positions, shares } => {
+                self.of_driver(slot).and_then(|stream| stream.missing(now, positions, shares))
+            }
+            NearInput::Settled { slot, positions, shares } => {
+                self.of_driver(slot).map(|stream| stream.settled(positions, shares))
+            }
+            NearInput::Statement { slot, bytes } => {
+                self.of_driver(slot).map(|stream| stream.statement(bytes))
+            }
+            NearInput::Ended { slot } => self.of_driver(slot).map(|stream| stream.end(now)),
+            NearInput::Advance => Ok(()),
+        };
+        if let Err(fault) = outcome {
+            self.ignored += 1;
+            self.events.push_back(NearEvent::Ignored(fault));
+        }
+        self.expire(now);
+        self.close_streams(now);
+    }
+
+    /// Returns what is to be done next; to be called until it is idle.
+    pub fn poll(&mut self, now: Instant) -> NearOutput {
+        if let Some(event) = self.events.pop_front() {
+            return NearOutput::Event(event);
+        }
+        for stream in self.streams.values_mut() {
+            if let Some(event) = stream.poll_event() {
+                return NearOutput::Event(event);
+            }
+        }
+        match self.next_message(now) {
+            Some((bytes, deadline)) => {
+                let tag = self.next_tag;
+                self.next_tag += 1;
+                if let Connection::Up { path: Some((path, _)), .. } = &mut self.connection {
+                    path.room = path.room.saturating_sub(1);
+                }
+                NearOutput::Send { tag, bytes, deadline }
+            }
+            None => NearOutput::Idle { deadline: self.deadline(now) },
+        }
+    }
+
+    /// Returns the account of a stream on this leg, `None` if it is not there.
+    #[must_use]
+    pub fn account(&self, slot: u16) -> Option<NearAccount> {
+        self.streams.values().find(|stream| stream.driver_slot() == slot).map(Stream::account)
+    }
+
+    /// Returns the number of messages and inputs that were ignored because they were not as they must be.
+    #[must_use]
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Returns the bytes that wait to be sent.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.streams.values().map(Stream::queued_bytes).sum()
+    }
+
+    fn connect(&mut self, now: Instant) {
+        self.disconnect(now);
+        let NearConfig { life, station, .. } = &self.config;
+        let hello = Hello { version: VERSION, life: *life, station: station.clone() };
+        let hello = Message::plain(0, Content::Hello(hello)).encode();
+        self.connection = Connection::Up { path: None, outbox: [hello].into() };
+        // Numbers on the leg are of one connection: no message of another can be taken for one of these.
+        let streams = core::mem::take(&mut self.streams);
+        self.next_slot = 0;
+        for stream in streams.into_values() {
+            self.offer(stream);
+        }
+        self.horizon_due = now;
+    }
+
+    fn disconnect(&mut self, now: Instant) {
+        self.connection = Connection::Down;
+        self.streams.values_mut().for_each(|stream| stream.disconnect(now));
+    }
+
+    fn on_path(&mut self, now: Instant, path: Path) {
+        if let Connection::Up { path: known, .. } = &mut self.connection {
+            *known = Some((path, now));
+        }
+        let least = least_deadline(path.round_trip);
+        self.streams.values_mut().for_each(|stream| stream.check_deadline(least));
+    }
+
+    fn on_began(&mut self, now: Instant, began: Began) {
+        let slot = began.slot;
+        let refused = |refusal| NearEvent::Refused { slot, refusal };
+        if self.streams.len() >= MAX_STREAMS {
+            return self.events.push_back(refused(Refusal::TooManyStreams));
+        }
+        if self.of_driver(slot).is_ok() {
+            self.ignored += 1;
+            return self.events.push_back(NearEvent::Ignored(Fault::NoStream(slot)));
+        }
+        match Stream::new(began, &self.config, now) {
+            Ok(stream) => self.offer(stream),
+            Err(refusal) => self.events.push_back(refused(refusal)),
+        }
+    }
+
+    /// Gives a stream a number on the leg, and offers it to the far end if there is a connection.
+    fn offer(&mut self, mut stream: Stream) {
+        while self.streams.contains_key(&self.next_slot) {
+            self.next_slot = self.next_slot.wrapping_add(1);
+        }
+        let number = self.next_slot;
+        self.next_slot = self.next_slot.wrapping_add(1);
+        if let Connection::Up { outbox, .. } = &mut self.connection
+            && let Some(begin) = stream.offer()
+        {
+            let begin = Begin { deadline: self.config.deadline, ..begin };
+            outbox.push_back(Message::plain(number, Content::Begin(begin)).encode());
+        }
+        self.streams.insert(number, stream);
+    }
+
+    fn of_driver(&mut self, slot: u16) -> Result<&mut Stream, Fault> {
+        let mut streams = self.streams.values_mut();
+        streams
+            .find(|stream| stream.driver_slot() == slot && !stream.has_ended())
+            .ok_or(Fault::NoStream(slot))
+    }
+
+    fn on_message(&mut self, now: Instant, bytes: &[u8]) -> Result<(), Fault> {
+        let Message { slot, content, .. } = Message::decode(bytes)?;
+        if let Content::Hello(hello) = content {
+            return self.on_hello(hello);
+        }
+        let stream = self.streams.get_mut(&slot).ok_or(Fault::UnknownStream(slot))?;
+        match content {
+            Content::Resume(resume) => stream.resume(now, resume),
+            Content::Totals(totals) => stream.on_totals(totals),
+            Content::Want(want) => stream.want(want, self.config.deadline),
+            Content::Refuse(refusal) => {
+                stream.refuse(refusal);
+                Ok(())
+            }
+            Content::Hello(_)
+            | Content::Begin(_)
+            | Content::Data(_)
+            | Content::Horizon(_)
+            | Content::Control(_) => Err(Fault::Direction),
+        }
+    }
+
+    fn on_hello(&mut self, hello: Hello) -> Result<(), Fault> {
+        if hello.version != VERSION {
+            return Err(Fault::Version(hello.version));
+        }
+        self.events.push_back(NearEvent::Met { station: hello.station });
+        Ok(())
+    }
+
+    fn on_expired(&mut self, now: Instant, tag: u64, was_sent: bool) {
+        let cause = match (self.is_up(), was_sent) {
+            (false, _) => Cause::LinkDown,
+            (true, true) => Cause::Repair,
+            (true, false) => Cause::Bandwidth,
+        };
+        for stream in self.streams.values_mut() {
+            if stream.on_expired(now, tag, cause) {
+                return;
+            }
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        matches!(&self.connection, Connection::Up { path: Some((path, _)), .. } if path.is_up)
+    }
+
+    fn path(&self) -> Option<(Path, Instant)> {
+        match self.connection {
+            Connection::Down => None,
+            Connection::Up { path, .. } => path,
+        }
+    }
+
+    /// Gives up what cannot arrive in time any more.
+    fn expire(&mut self, now: Instant) {
+        let round_trip = self.path().map_or(Duration::ZERO, |(path, _)| path.round_trip);
+        let is_up = self.is_up();
+        self.streams.values_mut().for_each(|stream| stream.expire(now, round_trip, is_up));
+    }
+
+    fn close_streams(&mut self, now: Instant) {
+        let events = &mut self.events;
+        self.streams.retain(|_, stream| {
+            let is_closed = stream.is_closed(now);
+            if is_closed {
+                while let Some(event) = stream.poll_event() {
+                    events.push_back(event);
+                }
+                events.push_back(NearEvent::Closed { slot: stream.driver_slot() });
+            }
+            !is_closed
+        });
+    }
+
+    fn next_message(&mut self, now: Instant) -> Option<(Vec<u8>, Option<Instant>)> {
+        let (path, at) = self.path().filter(|(path, _)| path.room > 0)?;
+        let Connection::Up { outbox, .. } = &mut self.connection else { return None };
+        if path.is_up || self.streams.values().all(|stream| !stream.has_samples()) {
+            if let Some(bytes) = outbox.pop_front() {
+                return Some((bytes, None));
+            }
+            for (&number, stream) in &mut self.streams {
+                if let Some(bytes) = stream.next_control(now, &path, at, number) {
+                    return Some((bytes, None));
+                }
+            }
+        }
+        if path.is_up && now >= self.horizon_due {
+            self.horizon_due = now + HORIZON_INTERVAL;
+            self.streams.values_mut().for_each(Stream::call_horizon);
+        }
+        for (&number, stream) in &mut self.streams {
+            if path.is_up
+                && let Some((bytes, deadline)) = stream.next_horizon(now, &path, at, number)
+            {
+                return Some((bytes, Some(deadline)));
+            }
+        }
+        let tag = self.next_tag;
+        let of_samples = self.streams.iter_mut().filter(|(_, stream)| stream.has_samples());
+        let (&number, stream) = of_samples.min_by_key(|(_, stream)| stream.precedence())?;
+        stream.next_samples(&path, at, number, tag)
+    }
+
+    fn deadline(&self, now: Instant) -> Option<Instant> {
+        let path = self.path().map(|(path, _)| path);
+        let round_trip = path.map_or(Duration::ZERO, |path| path.round_trip);
+        let has_room = path.is_some_and(|path| path.is_up && path.room > 0);
+        let is_open = self.streams.values().any(Stream::is_open);
+        let horizon = (has_room && is_open).then_some(self.horizon_due.max(now));
+        let streams = self.streams.values().filter_map(|stream| stream.deadline(round_trip));
+        streams.chain(horizon).min()
+    }
+}
+
+/// Returns the instant at which samples must have arrived at the far end.
+fn due(born: Instant, deadline: Duration) -> Instant {
+    born + deadline.saturating_sub(HANDOVER)
+}
+
+impl Default for NearConfig {
+    fn default() -> Self {
+        Self { station: String::new(), life: 0, deadline: DEFAULT_DEADLINE }
+    }
+}

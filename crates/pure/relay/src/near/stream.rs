@@ -1,0 +1,538 @@
+//! A stream of the near end: its queue, its book, and what the far end must be told.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use ledger::{HopCounts, HopShare, Outcome};
+use units::{Epoch, Instant, StreamId};
+use wire::{DATA_HEADER_BYTES, Data, Description, MAX_HOPS};
+
+use super::books::{Books, NearAccount};
+use super::journal::{Entry, Journal, without_first};
+use super::queue::{Form, From, LegQueue, Piece, Slice};
+use super::{Began, Elements, Fault, NearConfig, NearEvent, due};
+use crate::frame::{
+    self, Begin, Content, Control, HEAD_BYTES, Horizon, Message, Numbered, Refusal, Resume, Standing, Totals,
+    Want,
+};
+use crate::{Cause, HANDOVER, MAX_DEADLINE, Path};
+
+/// Bytes that may wait beyond those of one deadline.
+const SPARE_BYTES: u64 = 1 << 20;
+/// Time after which an ended stream is forgotten even if the far end has not answered for it.
+const END_PATIENCE: Duration = MAX_DEADLINE;
+/// Time by which the far end is told that samples do not come before it would give them up by itself.
+const LEAD: Duration = Duration::from_millis(2);
+
+/// A stream of the near end.
+#[derive(Debug)]
+pub(super) struct Stream {
+    driver_slot: u16,
+    id: StreamId,
+    origin: Epoch,
+    stations: Vec<String>,
+    description: Vec<u8>,
+    form: Form,
+    deadline: Duration,
+    priority: u8,
+    is_too_short: bool,
+    phase: Phase,
+    /// True once the far end has opened it.
+    has_opened: bool,
+    ended: Option<Instant>,
+    queue: LegQueue,
+    /// True while the newest samples are sent first, because not all can arrive in time.
+    is_behind: bool,
+    /// The last instant at which the path was seen to be down.
+    down_at: Option<Instant>,
+    books: Books,
+    journal: Journal,
+    /// Positions that were given up and not told yet.
+    given_up: Option<GivenUp>,
+    /// Samples that the connection has, by the tag of their message.
+    in_flight: BTreeMap<u64, (Range<u64>, u64)>,
+    last_born: Instant,
+    next_number: u64,
+    is_horizon_due: bool,
+    events: VecDeque<NearEvent>,
+}
+
+/// State of a stream on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// The far end has not answered: nothing but the beginning may be sent.
+    Offered,
+    /// The far end takes it.
+    Open,
+    /// One of the ends refused it.
+    Refused,
+}
+
+/// Positions that were given up one behind the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct GivenUp {
+    positions: Range<u64>,
+    cause: Cause,
+    missing_before: u64,
+}
+
+impl Stream {
+    pub(super) fn new(began: Began, config: &NearConfig, now: Instant) -> Result<Self, Refusal> {
+        let description = Description::decode(&began.description).map_err(|_| Refusal::Description)?;
+        let mut stations: Vec<String> =
+            began.stations.iter().map(|station| frame::station_name(station)).collect();
+        if stations.is_empty() {
+            stations.push(frame::station_name(&description.station));
+        }
+        // The first is the publisher's, the last that on whose bus this end reads: it may be this one.
+        if stations[..stations.len() - 1].iter().skip(1).any(|station| *station == config.station) {
+            return Err(Refusal::Loop);
+        }
+        stations.push(config.station.clone());
+        if stations.len() > MAX_HOPS {
+            return Err(Refusal::TooManyHops);
+        }
+        let form = Form::of(&description.schema);
+        if !began.first_position.is_multiple_of(u64::from(form.per_sample)) {
+            return Err(Refusal::Description);
+        }
+        Ok(Self {
+            driver_slot: began.slot,
+            id: wire::stream_id(&description.name, &description.schema),
+            origin: began.origin,
+            stations,
+            description: began.description,
+            form,
+            deadline: config.deadline,
+            priority: 0,
+            is_too_short: false,
+            phase: Phase::Offered,
+            has_opened: false,
+            ended: None,
+            queue: LegQueue::new(form),
+            is_behind: false,
+            down_at: None,
+            books: Books::new(began.first_position),
+            journal: Journal::default(),
+            given_up: None,
+            in_flight: BTreeMap::new(),
+            last_born: now,
+            next_number: 0,
+            is_horizon_due: false,
+            events: VecDeque::new(),
+        })
+    }
+
+    pub(super) const fn driver_slot(&self) -> u16 {
+        self.driver_slot
+    }
+
+    pub(super) const fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<NearEvent> {
+        self.events.pop_front()
+    }
+
+    pub(super) const fn account(&self) -> NearAccount {
+        self.books.account()
+    }
+
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.queue.bytes()
+    }
+
+    /// Returns whether samples wait that the far end would take.
+    pub(super) fn has_samples(&self) -> bool {
+        self.is_open() && !self.queue.is_empty()
+    }
+
+    /// Returns what orders the streams of which samples wait: the least goes first.
+    pub(super) fn precedence(&self) -> (u8, Option<Instant>) {
+        (u8::MAX - self.priority, self.queue.oldest().map(|piece| piece.born))
+    }
+
+    /// Returns whether nothing is left to do for it.
+    pub(super) fn is_closed(&self, now: Instant) -> bool {
+        let Some(ended) = self.ended else { return false };
+        let is_answered = self.is_open() && self.journal.is_empty() && self.books.is_complete();
+        is_answered || self.phase == Phase::Refused || now >= ended + END_PATIENCE
+    }
+
+    /// Returns the message with which it begins on a connection, `None` if it was refused.
+    pub(super) fn offer(&mut self) -> Option<Begin<'_>> {
+        if self.phase == Phase::Refused {
+            return None;
+        }
+        self.phase = Phase::Offered;
+        let (stations, description) = (self.stations.clone(), &self.description[..]);
+        Some(Begin { origin: self.origin, deadline: self.deadline, stations, description })
+    }
+
+    /// Gives up what only the connection had.
+    pub(super) fn disconnect(&mut self, now: Instant) {
+        self.down_at = Some(now);
+        if self.phase == Phase::Open {
+            self.phase = Phase::Offered;
+        }
+        let mut lost: Vec<_> = core::mem::take(&mut self.in_flight).into_values().collect();
+        lost.sort_by_key(|(positions, _)| positions.start);
+        for (positions, missing_before) in lost {
+            self.give_up(now, positions, missing_before, Cause::LinkDown);
+        }
+    }
+
+    pub(super) fn push(&mut self, now: Instant, elements: &Elements<'_>) -> Result<(), Fault> {
+        let Range { start, end } = elements.positions;
+        let counted = (elements.bytes.len() / self.form.element_bytes()) as u64;
+        let is_whole = elements.bytes.len().is_multiple_of(self.form.element_bytes());
+        if start >= end || counted != end - start || !is_whole || end > ledger::MAX_POSITION {
+            return Err(Fault::Content { elements: end.saturating_sub(start), counted });
+        }
+        let first = self.books.account().first;
+        if end <= first {
+            // The far end has it from before this end started.
+            return Ok(());
+        }
+        self.reach(now, start.max(first))?;
+        self.last_born = self.last_born.max(now - elements.age);
+        let piece = Piece::new(&self.form, elements, self.last_born, now, self.books.missing());
+        self.books.offer(&elements.positions);
+        self.queue.push(piece);
+        self.queue.drop_below(first);
+        Ok(())
+    }
+
+    pub(super) fn missing(
+        &mut self,
+        now: Instant,
+        positions: Range<u64>,
+        shares: HopCounts,
+    ) -> Result<(), Fault> {
+        let elements = positions.end.saturating_sub(positions.start);
+        if elements == 0 || shares.total() != elements || positions.end > ledger::MAX_POSITION {
+            return Err(Fault::Content { elements, counted: shares.total() });
+        }
+        let first = self.books.account().first;
+        if positions.end <= first {
+            return Ok(());
+        }
+        let shares = without_first(&shares, first.saturating_sub(positions.start));
+        let positions = positions.start.max(first)..positions.end;
+        self.reach(now, positions.start)?;
+        self.miss(positions, shares);
+        Ok(())
+    }
+
+    pub(super) fn settled(&mut self, positions: Range<u64>, shares: HopCounts) {
+        self.tell(Control::Settled { positions, shares }, self.books.missing());
+    }
+
+    pub(super) fn statement(&mut self, bytes: Vec<u8>) {
+        self.tell(Control::Statement(bytes), self.books.missing());
+    }
+
+    pub(super) fn end(&mut self, now: Instant) {
+        self.ended = Some(now);
+        self.tell(Control::End { position: self.books.next() }, self.books.missing());
+    }
+
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        if self.phase != Phase::Refused {
+            self.phase = Phase::Refused;
+            self.queue = LegQueue::new(self.form);
+            self.in_flight.clear();
+            self.events.push_back(NearEvent::Refused { slot: self.driver_slot, refusal });
+        }
+    }
+
+    /// Takes the far end's answer to the beginning.
+    pub(super) fn resume(&mut self, now: Instant, resume: Resume) -> Result<(), Fault> {
+        if self.phase != Phase::Offered {
+            return Err(Fault::Direction);
+        }
+        self.tell_given_up();
+        match resume.standing {
+            Standing::Same => {
+                self.books.check_position(resume.position)?;
+                self.journal.resend(resume.controls)?;
+                self.queue.drop_below(resume.position);
+            }
+            Standing::Fresh => self.begin_at(self.first_alive(), now),
+            Standing::Other => {
+                if resume.position > ledger::MAX_POSITION {
+                    return Err(Fault::NotSent(resume.position));
+                }
+                self.begin_at(resume.position.max(self.books.known_from()), now);
+            }
+        }
+        self.phase = Phase::Open;
+        self.has_opened = true;
+        self.is_horizon_due = true;
+        let position = self.books.account().first;
+        self.events.push_back(NearEvent::Opened { slot: self.driver_slot, position });
+        Ok(())
+    }
+
+    pub(super) fn on_totals(&mut self, totals: Totals) -> Result<(), Fault> {
+        if self.phase != Phase::Open {
+            return Ok(());
+        }
+        if self.books.report(totals)? {
+            self.journal.taken(totals.controls)?;
+            self.in_flight.retain(|_, (positions, _)| positions.end > totals.position);
+        }
+        Ok(())
+    }
+
+    pub(super) fn want(&mut self, want: Want, least: Duration) -> Result<(), Fault> {
+        if want.deadline.is_zero() || want.deadline > MAX_DEADLINE {
+            return Err(Fault::Deadline);
+        }
+        let deadline = want.deadline.max(least);
+        if (deadline, want.priority) != (self.deadline, self.priority) {
+            (self.deadline, self.priority) = (deadline, want.priority);
+            let slot = self.driver_slot;
+            self.events.push_back(NearEvent::Wanted { slot, deadline, priority: want.priority });
+        }
+        Ok(())
+    }
+
+    /// Says once that the path is too long for the deadline.
+    pub(super) fn check_deadline(&mut self, least: Duration) {
+        let is_too_short = self.deadline < least;
+        if is_too_short && !self.is_too_short {
+            let (slot, deadline) = (self.driver_slot, self.deadline);
+            self.events.push_back(NearEvent::DeadlineTooShort { slot, deadline, least });
+        }
+        self.is_too_short = is_too_short;
+    }
+
+    /// Takes the loss of a message by the connection; returns whether it was of this stream.
+    pub(super) fn on_expired(&mut self, now: Instant, tag: u64, cause: Cause) -> bool {
+        let Some((positions, missing_before)) = self.in_flight.remove(&tag) else { return false };
+        self.give_up(now, positions, missing_before, cause);
+        true
+    }
+
+    /// Gives up what cannot arrive in time, and what is too much.
+    pub(super) fn expire(&mut self, now: Instant, round_trip: Duration, is_up: bool) {
+        if !is_up {
+            self.down_at = Some(now);
+        }
+        let bound_bytes = self.bound_bytes();
+        while let Some(piece) = self.queue.oldest() {
+            let was_down = self.down_at.is_some_and(|down_at| piece.born <= down_at);
+            let cause = if now >= self.last_call(piece.born, round_trip) {
+                match was_down {
+                    true => Cause::LinkDown,
+                    false if piece.entered == now || self.is_too_short => Cause::Repair,
+                    false => Cause::Bandwidth,
+                }
+            } else if self.queue.bytes() as u64 > bound_bytes && self.queue.len() > 1 {
+                if was_down { Cause::LinkDown } else { Cause::Memory }
+            } else {
+                break;
+            };
+            let piece = self.queue.pop_oldest().expect("it was there");
+            self.give_up(now, piece.positions, piece.missing_before, cause);
+        }
+        self.decide_order(now);
+    }
+
+    pub(super) fn deadline(&self, round_trip: Duration) -> Option<Instant> {
+        let oldest = self.queue.oldest().map(|piece| self.last_call(piece.born, round_trip));
+        let forgotten = self.ended.map(|ended| ended + END_PATIENCE);
+        Instant::earlier(oldest, forgotten)
+    }
+
+    pub(super) const fn call_horizon(&mut self) {
+        self.is_horizon_due = true;
+    }
+
+    pub(super) fn next_horizon(
+        &mut self,
+        now: Instant,
+        path: &Path,
+        at: Instant,
+        number: u16,
+    ) -> Option<(Vec<u8>, Instant)> {
+        if !(self.is_open() && core::mem::take(&mut self.is_horizon_due)) {
+            return None;
+        }
+        let horizon = Horizon { position: self.books.next(), first_control: self.journal.first() };
+        let message = Message {
+            slot: number,
+            born_us: frame::born_us(path.clock_us, at, self.last_born),
+            missing_before: self.books.on_leg(self.books.missing()),
+            content: Content::Horizon(horizon),
+        };
+        Some((message.encode(), now + self.deadline))
+    }
+
+    pub(super) fn next_control(
+        &mut self,
+        now: Instant,
+        path: &Path,
+        at: Instant,
+        number: u16,
+    ) -> Option<Vec<u8>> {
+        debug_assert!(now >= at, "the path was told before");
+        if !self.is_open() {
+            return None;
+        }
+        if !self.journal.has_unsent() {
+            self.tell_given_up();
+        }
+        let (control_number, entry) = self.journal.send()?;
+        let content = Content::Control(Numbered { number: control_number, control: entry.control.clone() });
+        let message = Message {
+            slot: number,
+            born_us: frame::born_us(path.clock_us, at, entry.born),
+            missing_before: self.books.on_leg(entry.missing_before),
+            content,
+        };
+        Some(message.encode())
+    }
+
+    /// Returns the next message of samples.
+    pub(super) fn next_samples(
+        &mut self,
+        path: &Path,
+        at: Instant,
+        number: u16,
+        tag: u64,
+    ) -> Option<(Vec<u8>, Option<Instant>)> {
+        let from = if self.is_behind || !path.is_up { From::Newest } else { From::Oldest };
+        let room_bytes = path.message_bytes.checked_sub(HEAD_BYTES + DATA_HEADER_BYTES)?;
+        let head = wire::Numbered {
+            stream: self.id,
+            epoch: self.origin,
+            number: self.next_number,
+            first_index: 0,
+            element_offset: 0,
+            elements_per_sample: self.form.per_sample,
+        };
+        let (form, books) = (self.form, &self.books);
+        let (bytes, positions, born, missing_before) = self.queue.take(from, room_bytes, |slice| {
+            let bytes = encode(slice, head, &form);
+            let message = Message {
+                slot: number,
+                born_us: frame::born_us(path.clock_us, at, slice.born),
+                missing_before: books.on_leg(slice.missing_before),
+                content: Content::Data(&bytes),
+            };
+            (message.encode(), slice.positions.clone(), slice.born, slice.missing_before)
+        })?;
+        self.next_number += 1;
+        self.in_flight.insert(tag, (positions, missing_before));
+        Some((bytes, Some(due(born, self.deadline))))
+    }
+
+    /// Returns the instant at which samples cannot arrive in time any more, early enough to say so.
+    fn last_call(&self, born: Instant, round_trip: Duration) -> Instant {
+        born + self.deadline.saturating_sub(HANDOVER + LEAD + round_trip / 2)
+    }
+
+    /// Sends the newest first once the oldest has waited for most of the deadline, until nothing waits.
+    fn decide_order(&mut self, now: Instant) {
+        match self.queue.oldest() {
+            None => self.is_behind = false,
+            Some(piece) if now.since(piece.born) > self.deadline * 3 / 4 => self.is_behind = true,
+            Some(_) => {}
+        }
+    }
+
+    fn bound_bytes(&self) -> u64 {
+        let sample_bytes = u64::from(self.form.per_sample) * self.form.element_bytes() as u64;
+        let of_deadline = self.form.rate.samples_in(self.deadline).saturating_mul(sample_bytes);
+        of_deadline.max(sample_bytes).saturating_add(SPARE_BYTES)
+    }
+
+    /// Returns the first position of a whole sample that can still be sent.
+    fn first_alive(&self) -> u64 {
+        let first = self.queue.oldest().map_or(self.books.next(), |piece| piece.positions.start);
+        first.max(self.books.known_from()).next_multiple_of(u64::from(self.form.per_sample))
+    }
+
+    fn begin_at(&mut self, position: u64, now: Instant) {
+        self.books.begin_at(position);
+        self.journal.begin_at(position, now);
+        self.queue.drop_below(position);
+    }
+
+    /// Checks that an input does not go back; what it leaves out is missing, nobody knows why.
+    fn reach(&mut self, now: Instant, start: u64) -> Result<(), Fault> {
+        let next = self.books.next();
+        debug_assert!(now >= self.last_born || self.queue.is_empty(), "births are in the past");
+        if start < next {
+            return Err(Fault::Position { start, next });
+        }
+        if start > next {
+            let hop = u8::try_from(self.stations.len() - 2).expect("at most eight");
+            let share = HopShare { hop, outcome: Outcome::Unexplained, count: start - next };
+            self.miss(next..start, [share].into_iter().collect());
+        }
+        Ok(())
+    }
+
+    fn miss(&mut self, positions: Range<u64>, shares: HopCounts) {
+        let before = self.books.missing();
+        self.books.miss(&positions);
+        self.tell(Control::Missing { positions, shares }, before);
+    }
+
+    fn give_up(&mut self, now: Instant, positions: Range<u64>, missing_before: u64, cause: Cause) {
+        debug_assert!(!positions.is_empty(), "something was in the message at {now:?}");
+        self.books.gave_up(&positions, cause);
+        match &mut self.given_up {
+            Some(known)
+                if known.cause == cause
+                    && known.positions.end == positions.start
+                    && known.missing_before == missing_before =>
+            {
+                known.positions.end = positions.end;
+            }
+            _ => {
+                self.tell_given_up();
+                self.given_up = Some(GivenUp { positions, cause, missing_before });
+            }
+        }
+    }
+
+    /// Puts the positions that were given up last among the controls.
+    fn tell_given_up(&mut self) {
+        let Some(GivenUp { positions, cause, missing_before }) = self.given_up.take() else { return };
+        if self.has_opened {
+            let slot = self.driver_slot;
+            self.events.push_back(NearEvent::GaveUp { slot, positions: positions.clone(), cause });
+        }
+        self.tell(Control::GivenUp { positions, cause }, missing_before);
+    }
+
+    fn tell(&mut self, control: Control, missing_before: u64) {
+        self.journal.push(Entry { control, missing_before, born: self.last_born });
+    }
+}
+
+fn encode(slice: &Slice<'_>, head: wire::Numbered, form: &Form) -> Vec<u8> {
+    let positions = &slice.positions;
+    let data = Data {
+        head: head.at(head.number, positions.start),
+        t0: slice.t0,
+        clock: slice.clock,
+        dtype: form.dtype,
+        element_count: u32::try_from(positions.end - positions.start).expect("a message has few elements"),
+        origin: None,
+        payload: slice.bytes,
+    };
+    let mut bytes = vec![0; data.encoded_bytes()];
+    data.encode(&mut bytes).expect("the buffer has its size");
+    bytes
+}

@@ -1,0 +1,370 @@
+use ledger::{HopShare, Outcome, Stage};
+use sample::{Channel, Dtype, Schema};
+use units::SampleRate;
+use wire::{Data, Description};
+
+use super::*;
+use crate::frame::{Control, Numbered, Resume, Standing, Totals, Want};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn at(ms: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000) + Duration::from_millis(ms)
+}
+
+fn description(name: &str) -> Vec<u8> {
+    let channel = Channel::new("x", "V");
+    let schema = Schema {
+        dtype: Dtype::U8,
+        rate: SampleRate::hz(1_000).unwrap(),
+        channels: vec![channel],
+        labels: BTreeMap::new(),
+        unknown: BTreeMap::new(),
+    };
+    let description = Description {
+        name: name.parse().unwrap(),
+        schema,
+        report_port: 0,
+        station: "daq".to_owned(),
+        unknown: BTreeMap::new(),
+    };
+    description.encode().unwrap()
+}
+
+fn began(slot: u16) -> Began {
+    let origin = Epoch { start_ns: 7, incarnation: u64::from(slot) };
+    Began { slot, description: description("lab/x"), origin, stations: Vec::new(), first_position: 0 }
+}
+
+fn config() -> NearConfig {
+    NearConfig { station: "gate-a".to_owned(), life: 5, deadline: Duration::from_secs(1) }
+}
+
+fn path(room: u32, is_up: bool) -> NearInput<'static> {
+    let round_trip = 20 * MS;
+    NearInput::Path(Path { round_trip, clock_us: 1_000_000, room, message_bytes: 96 + 10, is_up })
+}
+
+/// A near end and what it has said.
+struct Bench {
+    near: NearEnd,
+    events: Vec<NearEvent>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { near: NearEnd::new(config(), at(0)), events: Vec::new() }
+    }
+
+    /// A bench with streams that the far end has accepted.
+    fn open(streams: u16) -> Self {
+        let mut bench = Self::new();
+        for slot in 0..streams {
+            bench.near.handle(at(0), NearInput::Began(began(slot)));
+        }
+        bench.near.handle(at(0), NearInput::Connected);
+        bench.send(0);
+        for slot in 0..streams {
+            bench.hear(
+                0,
+                slot,
+                Content::Resume(Resume { standing: Standing::Fresh, position: 0, controls: 0 }),
+            );
+        }
+        bench.send(0);
+        bench.events.clear();
+        bench
+    }
+
+    fn push(&mut self, ms: u64, slot: u16, positions: Range<u64>) {
+        let bytes = vec![9; usize::try_from(positions.end - positions.start).unwrap()];
+        let t0 = WallTime::from_nanos(i64::try_from(positions.start).unwrap() * 1_000_000);
+        let elements = Elements { positions, t0, clock: Clock::System, bytes: &bytes, age: Duration::ZERO };
+        self.near.handle(at(ms), NearInput::Elements { slot, elements });
+    }
+
+    fn hear(&mut self, ms: u64, slot: u16, content: Content<'_>) {
+        let bytes = Message::plain(slot, content).encode();
+        self.near.handle(at(ms), NearInput::Message(&bytes));
+    }
+
+    /// Returns all that it sends with plenty of room.
+    fn send(&mut self, ms: u64) -> Vec<(u64, Vec<u8>)> {
+        self.send_with(ms, 1_000, true)
+    }
+
+    fn send_with(&mut self, ms: u64, room: u32, is_up: bool) -> Vec<(u64, Vec<u8>)> {
+        self.near.handle(at(ms), path(room, is_up));
+        let mut sent = Vec::new();
+        loop {
+            match self.near.poll(at(ms)) {
+                NearOutput::Send { tag, bytes, .. } => sent.push((tag, bytes)),
+                NearOutput::Event(event) => self.events.push(event),
+                NearOutput::Idle { .. } => return sent,
+            }
+        }
+    }
+}
+
+/// Returns the positions of the samples among messages.
+fn samples(sent: &[(u64, Vec<u8>)]) -> Vec<Range<u64>> {
+    let positions = |(_, bytes): &(u64, Vec<u8>)| match Message::decode(bytes).unwrap().content {
+        Content::Data(datagram) => Some(Data::decode(datagram).unwrap().positions()),
+        _ => None,
+    };
+    sent.iter().filter_map(positions).collect()
+}
+
+fn controls(sent: &[(u64, Vec<u8>)]) -> Vec<Control> {
+    let control = |(_, bytes): &(u64, Vec<u8>)| match Message::decode(bytes).unwrap().content {
+        Content::Control(Numbered { control, .. }) => Some(control),
+        _ => None,
+    };
+    sent.iter().filter_map(control).collect()
+}
+
+fn lag(count: u64) -> HopCounts {
+    [HopShare { hop: 0, outcome: Outcome::Lost(Stage::ReaderLag), count }].into_iter().collect()
+}
+
+#[test]
+fn nothing_but_the_beginning_is_sent_before_the_far_end_answers() {
+    let mut bench = Bench::new();
+    bench.near.handle(at(0), NearInput::Began(began(3)));
+    bench.push(0, 3, 0..5);
+    assert_eq!(bench.send(0), [], "there is no connection");
+    bench.near.handle(at(1), NearInput::Connected);
+    let sent = bench.send(1);
+    let kinds: Vec<_> = sent.iter().map(|(_, bytes)| Message::decode(bytes).unwrap().content).collect();
+    assert!(
+        matches!(&kinds[..], [Content::Hello(_), Content::Begin(begin)] if begin.stations == ["daq", "gate-a"])
+    );
+    bench.hear(2, 0, Content::Resume(Resume { standing: Standing::Fresh, position: 0, controls: 0 }));
+    let sent = bench.send(2);
+    assert_eq!(controls(&sent), [Control::Start { position: 0 }]);
+    assert_eq!(samples(&sent), [0..5]);
+    assert_eq!(bench.events, [NearEvent::Opened { slot: 3, position: 0 }]);
+}
+
+#[test]
+fn messages_are_cut_to_what_the_path_carries_and_leave_while_there_is_room() {
+    let mut bench = Bench::open(1);
+    bench.push(1, 0, 0..35);
+    let sent = bench.send_with(1, 2, true);
+    assert_eq!(samples(&sent), [0..10, 10..20]);
+    let sent = bench.send_with(2, 9, true);
+    assert_eq!(samples(&sent), [20..30, 30..35]);
+    let message = Message::decode(&sent[0].1).unwrap();
+    assert_eq!(message.born_us, 1_000_000 - 1_000, "it is a millisecond old");
+}
+
+#[test]
+fn missing_elements_are_told_before_the_samples_behind_them() {
+    let mut bench = Bench::open(1);
+    bench.push(1, 0, 0..5);
+    bench.near.handle(at(1), NearInput::Missing { slot: 0, positions: 5..8, shares: lag(3) });
+    bench.push(1, 0, 8..10);
+    let sent = bench.send(1);
+    assert_eq!(controls(&sent), [Control::Missing { positions: 5..8, shares: lag(3) }]);
+    assert_eq!(samples(&sent), [0..5, 8..10]);
+    let last = Message::decode(&sent.last().unwrap().1).unwrap();
+    assert_eq!(last.missing_before, 3);
+    let totals = Totals { position: 10, delivered: 6, missing: 3, given_up: 1, controls: 2 };
+    bench.hear(40, 0, Content::Totals(totals));
+    let account = bench.near.account(0).unwrap();
+    assert_eq!((account.delivered, account.given_up, account.in_flight), (6, 1, 0));
+}
+
+#[test]
+fn a_position_that_is_left_out_is_missing_and_one_that_comes_twice_is_refused() {
+    let mut bench = Bench::open(1);
+    bench.push(1, 0, 4..6);
+    let sent = bench.send(1);
+    let unexplained = [HopShare { hop: 0, outcome: Outcome::Unexplained, count: 4 }].into_iter().collect();
+    assert_eq!(controls(&sent), [Control::Missing { positions: 0..4, shares: unexplained }]);
+    bench.push(2, 0, 5..7);
+    bench.send(2);
+    assert_eq!(bench.events, [NearEvent::Ignored(Fault::Position { start: 5, next: 6 })]);
+    assert_eq!(bench.near.ignored(), 1);
+}
+
+#[test]
+fn what_cannot_arrive_in_time_is_given_up_and_the_far_end_told() {
+    let mut bench = Bench::open(1);
+    bench.push(1, 0, 0..5);
+    bench.send_with(1, 0, true);
+    // 1 s less half a round trip of 20 ms, 2 ms for the hand-over and 2 ms for saying so.
+    assert_eq!(samples(&bench.send_with(986, 0, true)), []);
+    bench.push(986, 0, 5..7);
+    let sent = bench.send_with(987, 9, true);
+    let cause = Cause::Bandwidth;
+    assert_eq!(controls(&sent), [Control::GivenUp { positions: 0..5, cause }]);
+    assert_eq!(samples(&sent), [5..7]);
+    assert_eq!(bench.events, [NearEvent::GaveUp { slot: 0, positions: 0..5, cause }]);
+}
+
+#[test]
+fn while_the_link_is_down_the_newest_samples_try_it_and_the_rest_is_given_up() {
+    let mut bench = Bench::open(1);
+    bench.push(0, 0, 0..5);
+    bench.push(100, 0, 5..10);
+    assert_eq!(samples(&bench.send_with(100, 1, false)), [5..10]);
+    bench.push(990, 0, 10..15);
+    assert_eq!(samples(&bench.send_with(990, 1, false)), [10..15]);
+    assert_eq!(bench.events, [], "nothing is told while nobody listens");
+    bench.push(1_000, 0, 15..20);
+    let sent = bench.send(1_001);
+    let cause = Cause::LinkDown;
+    assert_eq!(controls(&sent), [Control::GivenUp { positions: 0..5, cause }]);
+    assert_eq!(samples(&sent), [15..20]);
+}
+
+#[test]
+fn the_newest_samples_go_first_while_not_all_arrive_in_time() {
+    let mut bench = Bench::open(1);
+    bench.push(0, 0, 0..10);
+    bench.push(10, 0, 10..20);
+    bench.push(760, 0, 20..30);
+    // One of the messages is a horizon.
+    assert_eq!(samples(&bench.send_with(760, 3, true)), [20..30, 10..20]);
+    assert_eq!(samples(&bench.send_with(761, 2, true)), [0..10]);
+    bench.push(800, 0, 30..40);
+    bench.push(801, 0, 40..50);
+    assert_eq!(samples(&bench.send_with(801, 9, true)), [30..40, 40..50], "all arrive in time again");
+}
+
+#[test]
+fn the_stream_of_the_highest_priority_goes_first() {
+    let mut bench = Bench::open(2);
+    let want = Want { deadline: Duration::from_secs(2), priority: 3 };
+    bench.hear(1, 1, Content::Want(want));
+    bench.push(1, 0, 0..10);
+    bench.push(2, 1, 0..10);
+    let sent = bench.send(2);
+    let slots: Vec<_> = sent.iter().map(|(_, bytes)| Message::decode(bytes).unwrap().slot).collect();
+    assert_eq!(slots, [1, 0]);
+    let deadline = Duration::from_secs(2);
+    assert_eq!(bench.events, [NearEvent::Wanted { slot: 1, deadline, priority: 3 }]);
+}
+
+#[test]
+fn more_than_the_bound_is_given_up_for_want_of_memory() {
+    let mut bench = Bench::open(1);
+    let half = 1 << 19;
+    bench.push(1, 0, 0..half);
+    bench.push(1, 0, half..2 * half);
+    bench.push(2, 0, 2 * half..2 * half + 1_000);
+    assert_eq!(bench.near.queued_bytes(), 2 * (1 << 19) + 1_000, "a deadline of samples and 1 MiB");
+    bench.push(3, 0, 2 * half + 1_000..2 * half + 1_001);
+    assert_eq!(bench.near.queued_bytes(), (1 << 19) + 1_001);
+    assert_eq!(bench.near.account(0).unwrap().causes, [0, 0, 0, half]);
+}
+
+#[test]
+fn after_a_reconnection_it_goes_on_where_the_far_end_is() {
+    let mut bench = Bench::open(1);
+    bench.push(1, 0, 0..10);
+    assert_eq!(samples(&bench.send_with(1, 9, true)), [0..10]);
+    bench.near.handle(at(2), NearInput::Disconnected);
+    bench.push(3, 0, 10..20);
+    bench.near.handle(at(4), NearInput::Connected);
+    bench.send(4);
+    bench.hear(5, 0, Content::Resume(Resume { standing: Standing::Same, position: 0, controls: 1 }));
+    let sent = bench.send(5);
+    let cause = Cause::LinkDown;
+    assert_eq!(controls(&sent), [Control::GivenUp { positions: 0..10, cause }]);
+    assert_eq!(samples(&sent), [10..20]);
+}
+
+#[test]
+fn what_the_far_end_has_of_an_earlier_life_is_not_sent_again() {
+    let mut bench = Bench::new();
+    bench.near.handle(at(0), NearInput::Began(began(0)));
+    bench.push(0, 0, 0..10);
+    bench.near.handle(at(0), NearInput::Connected);
+    bench.send(0);
+    bench.hear(1, 0, Content::Resume(Resume { standing: Standing::Other, position: 14, controls: 0 }));
+    assert_eq!(samples(&bench.send(1)), []);
+    bench.push(2, 0, 10..20);
+    assert_eq!(samples(&bench.send(2)), [14..20]);
+}
+
+#[test]
+fn a_far_end_that_acknowledges_what_was_not_sent_is_not_believed() {
+    let mut bench = Bench::open(1);
+    bench.push(1, 0, 0..10);
+    bench.send(1);
+    let totals = Totals { position: 11, delivered: 11, missing: 0, given_up: 0, controls: 1 };
+    bench.hear(2, 0, Content::Totals(totals));
+    bench.hear(2, 0, Content::Totals(Totals { position: 10, delivered: 10, controls: 9, ..totals }));
+    bench.hear(2, 7, Content::Totals(totals));
+    bench.hear(2, 0, Content::Want(Want { deadline: Duration::ZERO, priority: 0 }));
+    bench.hear(2, 0, Content::Horizon(frame::Horizon { position: 0, first_control: 0 }));
+    bench.near.handle(at(2), NearInput::Message(b"?"));
+    bench.send(2);
+    let faults = [
+        Fault::NotSent(11),
+        Fault::NotSent(9),
+        Fault::UnknownStream(7),
+        Fault::Deadline,
+        Fault::Direction,
+        Fault::Malformed(MalformedMessage::Short),
+    ];
+    assert_eq!(bench.events, faults.map(NearEvent::Ignored));
+    bench.push(3, 0, 10..20);
+    assert_eq!(samples(&bench.send(3)), [10..20], "it goes on");
+}
+
+#[test]
+fn streams_that_have_passed_here_or_too_many_hops_are_refused() {
+    let mut bench = Bench::new();
+    let chain = |stations: &[&str]| stations.iter().map(|&station| station.to_owned()).collect();
+    let loops = chain(&["daq", "gate-a", "gate-b", "gate-b"]);
+    bench.near.handle(at(0), NearInput::Began(Began { stations: loops, ..began(0) }));
+    let long = chain(&["0", "1", "2", "3", "4", "5", "6", "7"]);
+    bench.near.handle(at(0), NearInput::Began(Began { stations: long, ..began(1) }));
+    bench.near.handle(at(0), NearInput::Began(Began { description: b"?".to_vec(), ..began(2) }));
+    let allowed = chain(&["gate-a", "0", "1", "2", "3", "4", "gate-a"]);
+    bench.near.handle(at(0), NearInput::Began(Began { stations: allowed, ..began(3) }));
+    bench.send(0);
+    let refused = |slot, refusal| NearEvent::Refused { slot, refusal };
+    assert_eq!(
+        bench.events,
+        [refused(0, Refusal::Loop), refused(1, Refusal::TooManyHops), refused(2, Refusal::Description)]
+    );
+}
+
+#[test]
+fn a_deadline_that_the_path_cannot_keep_is_said_once() {
+    let mut bench = Bench::open(1);
+    let slow = |round_trip| {
+        NearInput::Path(Path { round_trip, clock_us: 0, room: 9, message_bytes: 100, is_up: true })
+    };
+    for round_trip in [1_996, 1_997, 1_998, 1_996, 1_997] {
+        bench.near.handle(at(1), slow(round_trip * MS));
+    }
+    bench.send(1);
+    let said = |micros| NearEvent::DeadlineTooShort {
+        slot: 0,
+        deadline: Duration::from_secs(1),
+        least: Duration::from_micros(micros),
+    };
+    assert_eq!(bench.events, [said(1_000_500), said(1_000_500)]);
+}
+
+#[test]
+fn an_ended_stream_is_closed_once_the_far_end_has_answered_for_all() {
+    let mut bench = Bench::open(1);
+    bench.push(1, 0, 0..10);
+    bench.near.handle(at(1), NearInput::Ended { slot: 0 });
+    let sent = bench.send(1);
+    assert_eq!(controls(&sent), [Control::End { position: 10 }]);
+    assert_eq!(samples(&sent), [0..10]);
+    let totals = Totals { position: 5, delivered: 5, missing: 0, given_up: 0, controls: 2 };
+    bench.hear(2, 0, Content::Totals(totals));
+    bench.send(2);
+    assert_eq!(bench.events, []);
+    bench.hear(3, 0, Content::Totals(Totals { position: 10, delivered: 10, ..totals }));
+    bench.send(3);
+    assert_eq!(bench.events, [NearEvent::Closed { slot: 0 }]);
+}
