@@ -282,9 +282,11 @@ impl Sender {
 
     /// Returns whether a tally has to leave before so many ranges are added: each one is told with its outcome.
     fn tells_first(&self, added: usize) -> bool {
-        let others = self.secured_tally_bytes() + MAX_NONCES_BYTES;
-        let relayed = self.relaying.as_ref().map_or(0, |relaying| relaying.tally_bytes());
-        let room = Tally::ranges_that_fit(self.min_buffer_bytes().saturating_sub(others + relayed));
+        let plain_bytes = self.min_buffer_bytes() - self.secured_tally_bytes();
+        // By then, counts of the hops before may have become as long as they can be.
+        let upstream_bytes = Tally::room_for_upstream(plain_bytes).next_multiple_of(8);
+        let others = wire::ORIGIN_BYTES + upstream_bytes + MAX_NONCES_BYTES + MAX_INHERITED_BYTES;
+        let room = Tally::ranges_that_fit(plain_bytes.saturating_sub(others));
         // Ranges of withheld numbers may take the other half.
         let most = (room / 2).min(wire::MAX_INHERITED);
         let untold = self.tallies.untold_ranges();
