@@ -646,7 +646,11 @@ impl Sender {
         if left == FINAL_TALLIES {
             self.begin_tally(now, true);
         } else {
-            self.echoes.begin_repeated_tally();
+            if self.relaying.is_none() {
+                self.echoes.begin_repeated_tally(wire::MAX_NONCES);
+            } else {
+                self.share_repeated_relayed_tally();
+            }
             let paused = self.is_paused(now);
             let content = Content::Tally { last: true, paused, next_tally: Duration::ZERO };
             self.current = Some(Step { number, content, destination: 0 });

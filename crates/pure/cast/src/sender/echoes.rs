@@ -39,10 +39,10 @@ impl Echoes {
 
     /// Adds nonces that were asked meanwhile to the final tally, which is sent once more. Without new ones, it stays as
     /// it was; those of earlier copies, which readers may have lost, are repeated, and the oldest give way.
-    pub(super) fn begin_repeated_tally(&mut self) {
+    pub(super) fn begin_repeated_tally(&mut self, most: usize) {
         self.asked.retain(|nonce| !self.told.contains(nonce));
         self.told.append(&mut self.asked);
-        self.told.drain(..self.told.len().saturating_sub(MAX_NONCES));
+        self.told.drain(..self.told.len().saturating_sub(most));
     }
 
     /// Returns the nonces that the tally repeats.
@@ -74,14 +74,14 @@ mod tests {
         let mut echoes = Echoes::default();
         nonces(0..2).into_iter().for_each(|nonce| assert!(echoes.asked(nonce)));
         echoes.begin_tally(MAX_NONCES);
-        echoes.begin_repeated_tally();
+        echoes.begin_repeated_tally(MAX_NONCES);
         assert_eq!(echoes.told(), nonces(0..2), "nothing was asked");
         // The second reader has lost its answer, and asks again beside a third.
         nonces(1..3).into_iter().for_each(|nonce| assert!(echoes.asked(nonce)));
-        echoes.begin_repeated_tally();
+        echoes.begin_repeated_tally(MAX_NONCES);
         assert_eq!(echoes.told(), nonces(0..3));
         nonces(3..3 + MAX_NONCES - 1).into_iter().for_each(|nonce| assert!(echoes.asked(nonce)));
-        echoes.begin_repeated_tally();
+        echoes.begin_repeated_tally(MAX_NONCES);
         assert_eq!(echoes.told(), nonces(2..2 + MAX_NONCES), "the oldest give way");
     }
 }

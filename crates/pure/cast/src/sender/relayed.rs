@@ -320,6 +320,14 @@ impl Sender {
         }
     }
 
+    /// Shares the room of the final tally, which is sent once more: what was heard meanwhile comes before the statement.
+    pub(super) fn share_repeated_relayed_tally(&mut self) {
+        self.echoes.begin_repeated_tally(MAX_NONCES);
+        if self.stating.told().len() > self.statement_room(true) {
+            self.stating.pass_over_tally();
+        }
+    }
+
     /// Skips elements that never get a number.
     fn skip_elements(&mut self, hole: &Skipped) {
         self.horizon = hole.positions.end;

@@ -121,6 +121,13 @@ impl Line {
         self.run_until(now);
     }
 
+    /// Takes a step while the end of the stream is told.
+    fn take_late(&mut self, step: &Step) {
+        if matches!(step, Step::Ask(_) | Step::Refuse | Step::Wait(_)) {
+            self.take(step);
+        }
+    }
+
     /// Takes all that leaves until then; the sender's promises about time are checked.
     fn run_until(&mut self, end: Instant) {
         loop {
@@ -162,16 +169,19 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_element_is_told_as_it_was_passed_on(config in config(), steps in prop::collection::vec(step(), 0..120)) {
+    fn every_element_is_told_as_it_was_passed_on(
+        config in config(),
+        steps in prop::collection::vec(step(), 0..120),
+        late in prop::collection::vec(step(), 0..30),
+    ) {
         let mut line = Line::new(&config);
         steps.iter().for_each(|step| line.take(step));
-        // Nothing stays unsettled on the way to a whole last sample.
-        while line.passed.settle(line.now, &mut line.sender, 0, 7, Outcome::Unexplained) {}
         let per_sample = u64::from(line.passed.schema.elements_per_sample());
         let rest = line.passed.next_position().next_multiple_of(per_sample) - line.passed.next_position();
         line.passed.elements(line.now, &mut line.sender, rest);
         line.passed.tell_upstream(line.now, &mut line.sender);
         line.sender.handle(line.now, Input::Finish);
+        late.iter().for_each(|step| line.take_late(step));
         line.run_until(line.now + Duration::from_secs(60));
         prop_assert!(line.sender.is_finished());
         let mut heard = Heard::new(line.passed.clone());
@@ -183,6 +193,21 @@ proptest! {
         prop_assert_eq!(line.sender.totals().samples.queued, 0);
         prop_assert_eq!(line.sender.next_position(), line.passed.next_position());
     }
+}
+
+#[test]
+fn what_settles_while_the_end_is_told_is_in_the_copies_of_the_final_tally_that_follow() {
+    let mut line = Line::new(&relaying(StreamShape::PLAIN.config(EPOCH), 2, 0));
+    line.take(&Step::Inherited(vec![(1, Outcome::Unsettled, 5)]));
+    line.sender.handle(line.now, Input::Finish);
+    line.run_until(line.now + Duration::from_millis(30));
+    assert!(line.sender.has_told_end() && !line.sender.is_finished());
+    line.take(&Step::Settle { behind: 0, most: 5, to: Outcome::Lost(Stage::Deadline) });
+    line.run_until(line.now + Duration::from_secs(1));
+    let mut heard = Heard::new(line.passed.clone());
+    line.sent.iter().for_each(|bytes| heard.hear(bytes));
+    heard.check_all();
+    assert_eq!(heard.upstream[1].lost[Stage::Deadline], 5);
 }
 
 /// Returns a sender at hop 2 that took the stream up at 10 and was passed 10 elements.
