@@ -10,5 +10,6 @@ mod laboratory;
 mod members;
 mod mixtures;
 mod nodes;
+mod relayed;
 mod two_publishers;
 mod withholding;
