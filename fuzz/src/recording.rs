@@ -50,6 +50,7 @@ pub fn cut() -> Memory {
         name: name(),
         id: StreamId(1),
         epoch: EPOCH,
+        origin: None,
         schema: schema(),
         station: "daq-3".to_owned(),
         first_index: 0,

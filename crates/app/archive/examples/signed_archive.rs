@@ -70,6 +70,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         name: Arc::clone(&name),
         id: StreamId(1),
         epoch,
+        origin: None,
         schema: Arc::clone(&schema),
         station,
         first_index,

@@ -47,6 +47,7 @@ fn measure(label: &str, root: &Path, schema: &Arc<Schema>, block_bytes: usize) -
         name: Arc::clone(&name),
         id: StreamId(1),
         epoch,
+        origin: None,
         schema: Arc::clone(schema),
         station: String::new(),
         first_index: 0,

@@ -143,6 +143,7 @@ mod tests {
                 name: Arc::clone(&name),
                 id: StreamId(1),
                 epoch,
+                origin: None,
                 schema: Arc::clone(&schema),
                 station,
                 first_index: first,

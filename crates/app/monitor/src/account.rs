@@ -54,6 +54,8 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         stream: info.name.clone(),
         id: info.id,
         epoch: info.epoch,
+        origin: info.origin,
+        upstream: Vec::new(),
         join: info.join,
         follows: None,
         reader: String::new(),
@@ -80,6 +82,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
     };
     let Some(known) = &memory.account else { return empty() };
     StreamAccount {
+        upstream: known.upstream.clone(),
         join: known.join,
         follows: known.follows,
         reader: known.reader.clone(),

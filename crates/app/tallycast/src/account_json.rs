@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use engine::PortStatus;
-use ledger::{Account, AccountState, Gap};
+use ledger::{Account, AccountState, Gap, HopCounts};
 use serde_json::{Map, Value, json};
 use units::Epoch;
+use wire::UpstreamHop;
 
 use crate::event::{StreamAccount, StreamGap};
 
@@ -37,14 +38,29 @@ pub fn account_json(account: &StreamAccount) -> Value {
         "socket": account.port.as_ref().map(socket_json),
         "gaps": gaps,
     });
+    if let Some(origin) = account.origin {
+        json["origin"] = json!({"epoch": origin.epoch, "hop": origin.hop});
+    }
     if !rows.hops.is_empty() {
-        json["hops"] = json!(rows.hops);
+        json["hops"] = hops_json(&rows.hops, &account.upstream);
     }
     if !account.unauthentic.is_empty() {
         json["unauthentic"] = json!(account.unauthentic);
     }
     if account.unconfirmed_epochs > 0 {
         json["unconfirmed_epochs"] = json!(account.unconfirmed_epochs);
+    }
+    json
+}
+
+/// Returns the losses before a relayed stream's own hop, with the station that sent on each where it is known.
+fn hops_json(hops: &HopCounts, upstream: &[UpstreamHop]) -> Value {
+    let mut json = json!(hops);
+    for hop in json.as_array_mut().into_iter().flatten() {
+        let number = hop["hop"].as_u64().and_then(|number| usize::try_from(number).ok());
+        if let Some(it) = number.and_then(|number| upstream.get(number)) {
+            hop["station"] = json!(it.station);
+        }
     }
     json
 }

@@ -8,6 +8,7 @@ use engine::PortStatus;
 use ledger::{Account, Gap, Reclassified, SampleRows};
 use sample::{Block, Schema, StreamName};
 use units::{Epoch, StreamId, WallTime};
+use wire::{Origin, UpstreamHop};
 
 use crate::host_view::Reach;
 
@@ -40,8 +41,10 @@ pub struct StreamInfo {
     pub name: Arc<StreamName>,
     /// Its identity on the wire.
     pub id: StreamId,
-    /// The publisher's epoch.
+    /// The publisher's epoch, or that of the relay that published it here.
     pub epoch: Epoch,
+    /// Origin of the samples, of a relayed stream: the epoch that identifies them on every hop.
+    pub origin: Option<Origin>,
     /// Schema of the samples.
     pub schema: Arc<Schema>,
     /// Station that publishes it.
@@ -91,8 +94,12 @@ pub struct StreamAccount {
     pub stream: Arc<StreamName>,
     /// Its identity on the wire.
     pub id: StreamId,
-    /// The publisher's epoch.
+    /// The publisher's epoch, or that of the relay that published it here.
     pub epoch: Epoch,
+    /// Origin of the samples, of a relayed stream.
+    pub origin: Option<Origin>,
+    /// The hops before this one with their losses since the origin epoch began, as last told; empty where nothing was.
+    pub upstream: Vec<UpstreamHop>,
     /// Number of the reader's account of the epoch, from 1: an epoch that falls silent and returns, or
     /// changes its reach, has several.
     pub join: u32,

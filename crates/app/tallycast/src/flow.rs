@@ -22,6 +22,7 @@ use ledger::{Account, AccountState, Gap, Hop, NetworkRows};
 use ring::{Read, Reader};
 use sample::{Block, SparePool, StreamName};
 use units::{Epoch, StreamId};
+use wire::Origin;
 
 use crate::assembly::{Assembly, Piece, RecordBuffer};
 use crate::event::{Event, StreamAccount, StreamInfo, StreamStatement};
@@ -260,10 +261,10 @@ impl Flow {
     fn take(&mut self, record: Record<'_>, totals: [u64; 2], reader_name: &str, events: &mut Vec<Event>) {
         let per_sample = u64::from(self.schema.elements_per_sample());
         match record {
-            Record::Began { epoch, first_index } => {
+            Record::Began { epoch, first_index, origin } => {
                 let at = Place { epoch, totals, position: first_index * per_sample };
                 if !self.was_had(at) {
-                    self.on_began(at, reader_name, events);
+                    self.on_began(at, origin, reader_name, events);
                 }
             }
             Record::Block(_) => unreachable!("blocks are counted before, and assembled where they lie"),
@@ -293,6 +294,13 @@ impl Flow {
                     events.push(Event::Statement(StreamStatement { stream, epoch, bytes }));
                 }
             }
+            Record::Upstream(epoch, hops) => {
+                self.catch_up(epoch, totals, events);
+                if let Some(reader_epoch) = self.epochs.get_mut(&epoch) {
+                    reader_epoch.upstream.clone_from(&hops);
+                    self.tap(epoch, || TapRecord::Upstream(hops));
+                }
+            }
             Record::TwoPublishers { other, .. } => {
                 tracing::warn!(
                     "two publishers send the stream `{}`; the other's epoch began at {} ns",
@@ -312,7 +320,7 @@ impl Flow {
         self.ask_bridge |= others_open;
     }
 
-    fn on_began(&mut self, at: Place, reader_name: &str, events: &mut Vec<Event>) {
+    fn on_began(&mut self, at: Place, origin: Option<Origin>, reader_name: &str, events: &mut Vec<Event>) {
         match self.epochs.get(&at.epoch) {
             // The ring overwrote the end of the account before: this reader's account continues.
             Some(reader_epoch) if self.goes_on(reader_epoch, at) => self.go_on(at, events),
@@ -322,7 +330,7 @@ impl Flow {
                 self.begin(at.epoch, next, events);
             }
             None => {
-                let reader_epoch = ReaderEpoch::new(self.hop_at(at));
+                let reader_epoch = ReaderEpoch::new(self.hop_at(at)).of(origin);
                 self.begin(at.epoch, reader_epoch, events);
             }
         }
@@ -379,14 +387,21 @@ impl Flow {
             if !self.is_at_sample(at) {
                 return false; // The middle of a sample: the account begins with the next.
             }
-            let reader_epoch = ReaderEpoch::new(self.hop_at(at));
+            let reader_epoch = self.epoch_behind(at.epoch, self.hop_at(at));
             self.begin(at.epoch, reader_epoch, events);
             return true;
         };
-        let reader_epoch = ReaderEpoch::new(self.hop_at(head));
+        let reader_epoch = self.epoch_behind(at.epoch, self.hop_at(head));
         self.begin(at.epoch, reader_epoch, events);
         self.overtaken(at, events);
         true
+    }
+
+    /// Returns an epoch whose beginning was not read: the bridge knows its origin.
+    fn epoch_behind(&self, epoch: Epoch, hop: Hop) -> ReaderEpoch {
+        let on_page = self.bridge.epochs_of(self.stream()).unwrap_or_default();
+        let origin = on_page.into_iter().find(|it| it.epoch == epoch).and_then(|it| it.origin);
+        ReaderEpoch::new(hop).of(origin)
     }
 
     /// Counts as lost to the ring everything from the beginning of an account to here.
@@ -403,6 +418,7 @@ impl Flow {
         let before = self.current.or(self.followed.take());
         reader_epoch.follows = before.and_then(|before| Some((before, self.epochs.get(&before)?.join)));
         let (first_index, join) = (reader_epoch.hop.rows().first, reader_epoch.join);
+        let origin = reader_epoch.origin;
         let absence = self.absence_of_reader(epoch, &reader_epoch);
         self.tap_beginning(epoch, &reader_epoch);
         self.epochs.insert(epoch, reader_epoch);
@@ -419,6 +435,7 @@ impl Flow {
             name: Arc::clone(&self.name),
             id: self.stream(),
             epoch,
+            origin,
             schema: Arc::clone(&self.schema),
             station: self.subscription.description.station.clone(),
             first_index,
@@ -597,6 +614,8 @@ impl Flow {
             stream: Arc::clone(&self.name),
             id: self.stream(),
             epoch,
+            origin: reader_epoch.origin,
+            upstream: reader_epoch.upstream.clone(),
             join: reader_epoch.join,
             follows: reader_epoch.follows,
             reader: reader_name.to_owned(),

@@ -79,7 +79,10 @@ pub use event::{Event, StreamAccount, StreamGap, StreamInfo, StreamStatement};
 pub use host_agent::HostAgent;
 pub use host_view::{Reach, Start};
 pub use keyring::KeyringError;
-pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
+pub use ledger::{
+    Account, AccountState, Gap, GapKind, HopCounts, HopRows, HopShare, Outcome, ReaderRows, SampleRows,
+    Stage, StageCounts,
+};
 pub use level::Level;
 pub use node::{
     KeyServiceState, KeyState, LastEpochs, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder,
@@ -94,7 +97,7 @@ pub use subscriber::Subscriber;
 pub use sys::{Buffer, Direction};
 pub use tap::{Elements, Tap, TapBeginning, TapRecord, Tapped};
 pub use units::{Epoch, RateError, SampleRate, StreamId, WallTime};
-pub use wire::{Clock, Totals};
+pub use wire::{Clock, Origin, Totals, UpstreamHop};
 
 /// Returns the UTC time of this host, from which the times of publishers and of the system clock derive.
 #[must_use]

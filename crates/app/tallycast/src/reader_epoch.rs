@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use ledger::{AccountState, Gap, Hop, NetworkRows};
 use units::{Epoch, SampleRate, WallTime};
+use wire::{Origin, UpstreamHop};
 
 /// Maximum number of remembered anchors, at which times deviated from the rate: each block of a jittering
 /// clock is one, and a gap settles within two seconds.
@@ -28,6 +29,10 @@ pub(crate) struct ReaderEpoch {
     pub(crate) join: u32,
     /// This reader's previous account of the stream.
     pub(crate) follows: Option<(Epoch, u32)>,
+    /// Origin of the samples, of a relayed stream.
+    pub(crate) origin: Option<Origin>,
+    /// The hops before this one, as last told.
+    pub(crate) upstream: Vec<UpstreamHop>,
     pub(crate) hop: Hop,
     pub(crate) datagrams: Option<NetworkRows>,
     /// Indices and times of samples, from which other times are computed: those of the first sample, and of
@@ -47,6 +52,8 @@ impl ReaderEpoch {
         Self {
             join: 1,
             follows: None,
+            origin: None,
+            upstream: Vec::new(),
             hop,
             datagrams: None,
             anchors: VecDeque::new(),
@@ -57,9 +64,20 @@ impl ReaderEpoch {
         }
     }
 
+    /// Returns the same epoch, whose samples have this origin.
+    pub(crate) fn of(self, origin: Option<Origin>) -> Self {
+        Self { origin, ..self }
+    }
+
     /// Begins the next account of the same epoch, with the same anchors.
     pub(crate) fn succeeded_by(&self, hop: Hop) -> Self {
-        Self { join: self.join.saturating_add(1), anchors: self.anchors.clone(), ..Self::new(hop) }
+        Self {
+            join: self.join.saturating_add(1),
+            origin: self.origin,
+            upstream: self.upstream.clone(),
+            anchors: self.anchors.clone(),
+            ..Self::new(hop)
+        }
     }
 
     /// Notes the time of a sample; returns its relation to earlier times.

@@ -11,7 +11,7 @@ use engine::News;
 use ledger::{AccountState, Gap};
 use sample::StreamPattern;
 use units::{Epoch, StreamId, WallTime};
-use wire::{Clock, Description};
+use wire::{Clock, Description, Origin, UpstreamHop};
 
 use crate::event::StreamAccount;
 use crate::subscriber::Subscriber;
@@ -46,6 +46,8 @@ pub enum TapRecord {
     Gap(Gap),
     /// Update of a gap told before.
     Settled(Gap),
+    /// The hops before a relayed stream's own, with their losses since the origin epoch began.
+    Upstream(Vec<UpstreamHop>),
     /// The publisher's signed statement, as it was sent; nothing of it is checked.
     Statement(Vec<u8>),
     /// The account was ended; updates of its gaps may still come.
@@ -57,6 +59,8 @@ pub enum TapRecord {
 pub struct TapBeginning {
     /// Name, schema, station, and all that this version does not know.
     pub description: Arc<Description>,
+    /// Origin of the samples, of a relayed stream.
+    pub origin: Option<Origin>,
     /// Number of the reader's account of this epoch that begins here, from 1.
     pub join: u32,
     /// Position of the first element since joining, the first of a sample.

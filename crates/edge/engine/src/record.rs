@@ -8,6 +8,8 @@
 //! [`Record::decode_of`] accepts can be added up in 64 bits and fits the stream's schema. Whether
 //! it follows from the record before is checked by the reader's account.
 
+mod relayed;
+
 use std::ops::Range;
 
 use cast::receive::Block;
@@ -17,9 +19,13 @@ use ledger::{
 };
 use sample::Schema;
 use units::{Epoch, WallTime};
-use wire::{Clock, MAX_TALLY_STATEMENT_BYTES};
+use wire::{Clock, MAX_TALLY_STATEMENT_BYTES, Origin, UpstreamHop};
 
 use crate::bytes::{Cursor, Put};
+use relayed::{
+    check_origin, check_upstream, put_gap_record, put_origin, put_upstream, read_gap_record, read_origin,
+    read_upstream,
+};
 
 /// Maximum number of evidence entries of a gap that a record carries; a gap rarely has more than
 /// two.
@@ -34,6 +40,8 @@ pub enum Record<'a> {
         epoch: Epoch,
         /// Index of the first sample since joining.
         first_index: u64,
+        /// Origin of the samples, of a relayed stream.
+        origin: Option<Origin>,
     },
     /// Elements of the stream.
     Block(BlockRecord<'a>),
@@ -59,6 +67,8 @@ pub enum Record<'a> {
     },
     /// The publisher's signed statement about its samples, as it is.
     Statement(Epoch, &'a [u8]),
+    /// The hops before a relayed stream's own, with their losses since the origin epoch began.
+    Upstream(Epoch, Vec<UpstreamHop>),
 }
 
 /// Elements of a stream in the memory of their record.
@@ -123,6 +133,8 @@ pub mod kind {
     pub const TWO_PUBLISHERS: u16 = 6;
     /// The publisher's signed statement.
     pub const STATEMENT: u16 = 7;
+    /// The hops before a relayed stream's own.
+    pub const UPSTREAM: u16 = 8;
 
     /// Returns whether records of this kind are of a later version: readers pass over them.
     ///
@@ -130,7 +142,7 @@ pub mod kind {
     /// skips them keeps a right account. A change beyond that is a change of the ring's version.
     #[must_use]
     pub const fn is_later(kind: u16) -> bool {
-        kind > STATEMENT
+        kind > UPSTREAM
     }
 }
 
@@ -194,9 +206,10 @@ impl<'a> Record<'a> {
     /// Appends the record to `out` and returns its kind.
     pub fn encode(&self, out: &mut Vec<u8>) -> u16 {
         match self {
-            Self::Began { epoch, first_index } => {
+            Self::Began { epoch, first_index, origin } => {
                 out.epoch(*epoch);
                 out.u64(*first_index);
+                origin.iter().for_each(|origin| put_origin(out, origin));
                 kind::BEGAN
             }
             Self::Block(block) => {
@@ -205,11 +218,11 @@ impl<'a> Record<'a> {
                 kind::BLOCK
             }
             Self::Gap(epoch, gap) => {
-                put_gap(out, *epoch, gap);
+                put_gap_record(out, *epoch, gap);
                 kind::GAP
             }
             Self::Settled(epoch, gap) => {
-                put_gap(out, *epoch, gap);
+                put_gap_record(out, *epoch, gap);
                 kind::SETTLED
             }
             Self::Ended { epoch, state, datagrams } => {
@@ -230,6 +243,11 @@ impl<'a> Record<'a> {
                 out.u64(bytes.len() as u64);
                 out.extend_from_slice(bytes);
                 kind::STATEMENT
+            }
+            Self::Upstream(epoch, hops) => {
+                out.epoch(*epoch);
+                put_upstream(out, hops);
+                kind::UPSTREAM
             }
         }
     }
@@ -266,13 +284,17 @@ impl<'a> Record<'a> {
     /// Checks everything that does not depend on the schema.
     fn check(&self) -> Result<(), Fault> {
         match self {
-            Self::Began { first_index, .. } => within(*first_index),
+            Self::Began { epoch, first_index, origin } => {
+                within(*first_index)?;
+                origin.map_or(Ok(()), |origin| check_origin(&origin, *epoch))
+            }
             // An element has at least one byte.
             Self::Block(block) => within(block.position.saturating_add(block.payload.len() as u64)),
             Self::Gap(_, gap) | Self::Settled(_, gap) => check_gap(gap),
             Self::Ended { state: AccountState::Open, .. } => Err(Fault::StillOpen),
             Self::Ended { datagrams: Some(rows), .. } => check_rows(rows),
             Self::Statement(_, bytes) if bytes.len() > MAX_TALLY_STATEMENT_BYTES => Err(Fault::Layout),
+            Self::Upstream(_, hops) => check_upstream(hops),
             Self::Ended { datagrams: None, .. } | Self::TwoPublishers { .. } | Self::Statement(..) => Ok(()),
         }
     }
@@ -287,17 +309,22 @@ impl<'a> Record<'a> {
             | Self::Settled(..)
             | Self::Ended { .. }
             | Self::TwoPublishers { .. }
-            | Self::Statement(..) => Ok(()),
+            | Self::Statement(..)
+            | Self::Upstream(..) => Ok(()),
         }
     }
 
     fn read(kind: u16, bytes: &'a [u8]) -> Option<Self> {
         let mut cursor = Cursor::new(bytes);
         match kind {
-            kind::BEGAN => Some(Self::Began { epoch: cursor.epoch()?, first_index: cursor.u64()? }),
+            kind::BEGAN => Some(Self::Began {
+                epoch: cursor.epoch()?,
+                first_index: cursor.u64()?,
+                origin: if cursor.is_empty() { None } else { Some(read_origin(&mut cursor)?) },
+            }),
             kind::BLOCK => read_block(bytes).map(Self::Block),
-            kind::GAP => Some(Self::Gap(cursor.epoch()?, read_gap(&mut cursor)?)),
-            kind::SETTLED => Some(Self::Settled(cursor.epoch()?, read_gap(&mut cursor)?)),
+            kind::GAP => Some(Self::Gap(cursor.epoch()?, read_gap_record(&mut cursor)?)),
+            kind::SETTLED => Some(Self::Settled(cursor.epoch()?, read_gap_record(&mut cursor)?)),
             kind::ENDED => Some(Self::Ended {
                 epoch: cursor.epoch()?,
                 state: state_from(cursor.u8()?)?,
@@ -311,6 +338,7 @@ impl<'a> Record<'a> {
                 let statement = bytes.get(24..).filter(|statement| statement.len() as u64 == size)?;
                 Some(Self::Statement(epoch, statement))
             }
+            kind::UPSTREAM => Some(Self::Upstream(cursor.epoch()?, read_upstream(&mut cursor)?)),
             _ => None,
         }
     }
@@ -324,12 +352,14 @@ impl<'a> Record<'a> {
             | Self::Settled(epoch, _)
             | Self::Ended { epoch, .. }
             | Self::TwoPublishers { winner: epoch, .. }
-            | Self::Statement(epoch, _) => *epoch,
+            | Self::Statement(epoch, _)
+            | Self::Upstream(epoch, _) => *epoch,
             Self::Block(block) => block.epoch,
         }
     }
 }
 
+/// Encodes a gap without what it inherited, nor evidence that readers of before relays do not know.
 pub(crate) fn put_gap(out: &mut Vec<u8>, epoch: Epoch, gap: &Gap) {
     out.epoch(epoch);
     out.u64(gap.id);
@@ -344,11 +374,10 @@ pub(crate) fn put_gap(out: &mut Vec<u8>, epoch: Epoch, gap: &Gap) {
     out.u64(gap.unexplained);
     out.u64(gap.unsettled);
     out.push(u8::from(gap.apportioned));
-    let evidence = &gap.evidence[..gap.evidence.len().min(MAX_EVIDENCE)];
-    out.push(u8::try_from(evidence.len()).expect("bounded just above"));
-    for line in evidence {
-        put_evidence(out, line);
-    }
+    let known = |line: &&Evidence| !matches!(line.source, EvidenceSource::GivenUp(_));
+    let evidence = || gap.evidence.iter().filter(known).take(MAX_EVIDENCE);
+    out.push(u8::try_from(evidence().count()).expect("bounded just above"));
+    evidence().for_each(|line| put_evidence(out, line));
 }
 
 pub(crate) fn read_gap(cursor: &mut Cursor<'_>) -> Option<Gap> {
@@ -500,7 +529,11 @@ fn state_from(code: u8) -> Option<AccountState> {
 
 #[cfg(test)]
 mod tests {
+    use super::relayed::CAUSES;
     use super::*;
+    use std::num::NonZeroU8;
+
+    use ledger::{HopShare, Outcome};
     use sample::{Channel, Dtype};
     use units::{Random, SampleRate};
 
@@ -537,6 +570,41 @@ mod tests {
         }
     }
 
+    fn origin() -> Origin {
+        Origin { epoch: Epoch { start_ns: 1, incarnation: 2 }, hop: NonZeroU8::new(2).unwrap() }
+    }
+
+    fn upstream(station: &str, unexplained: u64) -> UpstreamHop {
+        let lost = StageCounts::of(Stage::Network, 9);
+        UpstreamHop { station: station.to_owned(), lost, unexplained }
+    }
+
+    /// A gap of a relayed stream: ten elements, of which seven were lost before.
+    fn inherited() -> Gap {
+        let mut lost = StageCounts::of(Stage::Source, 7);
+        lost[Stage::Network] = 3;
+        let share = |hop, outcome, count| HopShare { hop, outcome, count };
+        let shares = [
+            share(0, Outcome::Lost(Stage::ReaderLag), 2),
+            share(0, Outcome::Unexplained, 1),
+            share(1, Outcome::Lost(Stage::Deadline), 3),
+            share(1, Outcome::Unsettled, 1),
+        ];
+        let line = |cause| Evidence {
+            stage: Stage::Deadline,
+            count: 3,
+            unit: Unit::Elements,
+            source: EvidenceSource::GivenUp(cause),
+        };
+        Gap {
+            lost,
+            unexplained: 0,
+            inherited: shares.into_iter().collect(),
+            evidence: CAUSES.map(line).to_vec(),
+            ..gap()
+        }
+    }
+
     fn records(payload: &[u8]) -> Vec<Record<'_>> {
         let datagrams = NetworkRows {
             first: 1,
@@ -548,14 +616,17 @@ mod tests {
         };
         let (t0, clock) = (WallTime::from_nanos(-5), Clock::Recorded);
         vec![
-            Record::Began { epoch: EPOCH, first_index: 12 },
+            Record::Began { epoch: EPOCH, first_index: 12, origin: None },
+            Record::Began { epoch: EPOCH, first_index: 12, origin: Some(origin()) },
             Record::Block(BlockRecord { epoch: EPOCH, position: 99, t0, clock, payload }),
             Record::Gap(EPOCH, gap()),
             Record::Settled(EPOCH, gap()),
+            Record::Gap(EPOCH, inherited()),
             Record::Ended { epoch: EPOCH, state: AccountState::Cut, datagrams: Some(datagrams) },
             Record::Ended { epoch: EPOCH, state: AccountState::Closed, datagrams: None },
             Record::TwoPublishers { winner: EPOCH, other: Epoch { start_ns: 1, incarnation: 1 } },
             Record::Statement(EPOCH, &[7; MAX_TALLY_STATEMENT_BYTES]),
+            Record::Upstream(EPOCH, vec![upstream("rig", 4), upstream("gate", 0)]),
         ]
     }
 
@@ -573,13 +644,66 @@ mod tests {
         for record in records(&[]) {
             let mut bytes = Vec::new();
             let kind = record.encode(&mut bytes);
-            // An end without network counters is a complete record.
-            let whole = |len: usize| kind == kind::ENDED && len == 17;
+            // An end without network counters is a complete record, and so is one without its end for earlier readers.
+            let whole = |len: usize| match &record {
+                Record::Ended { .. } => len == 17,
+                Record::Began { .. } => len == 24,
+                Record::Gap(_, gap) => len == gap_bytes(gap),
+                _ => false,
+            };
             for len in (0..bytes.len()).filter(|len| !whole(*len)) {
                 let fault = Fault::Layout;
                 assert_eq!(Record::decode(kind, &bytes[..len]), Err(UnreadableRecord { kind, fault }));
             }
         }
+    }
+
+    /// Returns the size of a gap's record without the part that only relayed streams have.
+    fn gap_bytes(gap: &Gap) -> usize {
+        let mut bytes = Vec::new();
+        put_gap(&mut bytes, EPOCH, gap);
+        bytes.len()
+    }
+
+    #[test]
+    fn an_earlier_reader_reads_a_relayed_gap_as_one_of_the_source() {
+        let mut bytes = Vec::new();
+        let kind = Record::Gap(EPOCH, inherited()).encode(&mut bytes);
+        let of_before = &bytes[..gap_bytes(&inherited())];
+        let read = Gap { inherited: HopCounts::default(), evidence: Vec::new(), ..inherited() };
+        assert_eq!(Record::decode(kind, of_before), Ok(Record::Gap(EPOCH, read)));
+    }
+
+    #[test]
+    fn what_a_gap_inherited_is_what_it_lost_at_the_source() {
+        let mut gap = inherited();
+        gap.inherited.add(HopShare { hop: 0, outcome: Outcome::Unexplained, count: 1 });
+        let expected = UnsoundGap::Inherited { expected: 7, counted: 8 };
+        assert_eq!(fault(&Record::Gap(EPOCH, gap.clone())), Some(Fault::Gap(expected)));
+        assert_eq!(fault(&Record::Settled(EPOCH, gap)), Some(Fault::Gap(expected)));
+    }
+
+    #[test]
+    fn an_origin_is_another_epoch_on_a_hop_that_can_be() {
+        let began = |epoch, hop| {
+            let origin = Origin { epoch, hop: NonZeroU8::new(hop).unwrap() };
+            fault(&Record::Began { epoch: EPOCH, first_index: 0, origin: Some(origin) })
+        };
+        assert_eq!(began(origin().epoch, 8), None);
+        assert_eq!(began(origin().epoch, 9), Some(Fault::Layout));
+        assert_eq!(began(EPOCH, 2), Some(Fault::Layout));
+    }
+
+    #[test]
+    fn hops_before_have_names_that_can_be_shown_and_losses_that_can_be_added_up() {
+        let told = |hops| fault(&Record::Upstream(EPOCH, hops));
+        assert_eq!(told(vec![upstream("rig", MAX_POSITION - 9)]), None);
+        assert_eq!(told(vec![upstream("rig", MAX_POSITION - 8)]), Some(Fault::Beyond(MAX_POSITION + 1)));
+        assert_eq!(told(vec![upstream("rig", u64::MAX); 2]), Some(Fault::Beyond(u64::MAX)));
+        assert_eq!(told(vec![upstream("rig\u{1b}[2J", 0)]), Some(Fault::Layout));
+        assert_eq!(told(vec![upstream(&"x".repeat(64), 0)]), Some(Fault::Layout));
+        assert_eq!(told(vec![upstream("", 0); 8]), None);
+        assert_eq!(told(vec![upstream("", 0); 9]), Some(Fault::Layout));
     }
 
     #[test]
@@ -680,7 +804,7 @@ mod tests {
 
     #[test]
     fn places_that_no_account_reaches_are_refused() {
-        let began = |first_index| Record::Began { epoch: EPOCH, first_index };
+        let began = |first_index| Record::Began { epoch: EPOCH, first_index, origin: None };
         assert_eq!(fault(&began(MAX_POSITION)), None);
         assert_eq!(fault(&began(MAX_POSITION + 1)), Some(Fault::Beyond(MAX_POSITION + 1)));
         assert_eq!(fault(&block(MAX_POSITION - 2, &[0; 2])), None);
@@ -690,7 +814,7 @@ mod tests {
 
     #[test]
     fn places_are_refused_that_the_schema_leads_beyond() {
-        let began = |first_index| Record::Began { epoch: EPOCH, first_index };
+        let began = |first_index| Record::Began { epoch: EPOCH, first_index, origin: None };
         assert_eq!(fault_of(&began(MAX_POSITION / 3), [0, 0]), None);
         let beyond = (MAX_POSITION / 3 + 1) * 3;
         assert_eq!(fault_of(&began(MAX_POSITION / 3 + 1), [0, 0]), Some(Fault::Beyond(beyond)));

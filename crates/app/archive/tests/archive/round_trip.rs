@@ -27,6 +27,7 @@ fn record(folder: &std::path::Path, schema: &Arc<Schema>, blocks: &[Block]) -> A
         id: StreamId(1),
         name,
         epoch,
+        origin: None,
         schema: Arc::clone(schema),
         station: String::new(),
         first_index: blocks[0].first_index,

@@ -1,6 +1,7 @@
 //! The page `docs/reference/formats/account.md` and the objects that are printed agree, field for field.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use ledger::{
 };
 use serde_json::Value;
 use tallycast::{
-    Buffer, Direction, Epoch, Gap, GapKind, PortStatus, Reach, ReceiverStats, Stage, StageCounts,
-    StreamAccount, StreamGap, StreamId, UnauthenticCounts, Waits, WallTime, account_json, stream_gap_json,
+    Buffer, Direction, Epoch, Gap, GapKind, HopShare, Origin, Outcome, PortStatus, Reach, ReceiverStats,
+    Stage, StageCounts, StreamAccount, StreamGap, StreamId, UnauthenticCounts, UpstreamHop, Waits, WallTime,
+    account_json, stream_gap_json,
 };
 
 const PAGE: &str = include_str!("../../../../../docs/reference/formats/account.md");
@@ -64,6 +66,8 @@ fn account() -> StreamAccount {
         stream: Arc::new("lab/probe".parse().unwrap()),
         id: StreamId(7),
         epoch: Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 0xc0ffee },
+        origin: None,
+        upstream: Vec::new(),
         join: 1,
         follows: None,
         reader: "desk".to_owned(),
@@ -103,6 +107,11 @@ fn socket() -> PortStatus {
     }
 }
 
+/// Losses before a relay.
+fn inherited() -> HopCounts {
+    [HopShare { hop: 0, outcome: Outcome::Lost(Stage::ReaderLag), count: 1 }].into_iter().collect()
+}
+
 #[test]
 fn the_example_of_the_page_is_what_is_printed() {
     let example = PAGE.split_once("```json\n").unwrap().1.split_once("```").unwrap().0;
@@ -113,6 +122,13 @@ fn the_example_of_the_page_is_what_is_printed() {
 #[test]
 fn every_field_is_on_the_page_and_every_field_of_the_page_is_printed() {
     let account = StreamAccount {
+        origin: Some(Origin { epoch: Epoch { start_ns: 1, incarnation: 1 }, hop: NonZeroU8::MIN }),
+        upstream: vec![UpstreamHop {
+            station: "rig".to_owned(),
+            lost: StageCounts::of(Stage::ReaderLag, 1),
+            unexplained: 0,
+        }],
+        account: Account { hops: inherited(), ..account().account },
         reclassified: vec![Reclassified { from: None, to: Stage::Late, datagrams: 1 }],
         port: Some(PortStatus {
             unauthentic: UnauthenticCounts { clear: 1, ..Default::default() },
@@ -127,19 +143,21 @@ fn every_field_is_on_the_page_and_every_field_of_the_page_is_printed() {
     assert_eq!(fields_of(&printed["samples"]), fields_on_page("samples"));
     assert_eq!(fields_of(&printed["reclassified"][0]), ["datagrams", "from", "to"].into());
     assert_eq!(fields_of(&printed["socket"]), fields_on_page("socket"));
+    assert_eq!(fields_of(&printed["origin"]), ["epoch", "hop"].into());
+    assert_eq!(fields_of(&printed["hops"][0]), fields_on_page("hops"));
 
     let told = StreamGap {
         stream: Arc::clone(&account.stream),
         epoch: account.epoch,
         join: account.join,
         elements_per_sample: 2,
-        gap: gap(),
+        gap: Gap { inherited: inherited(), ..gap() },
         t0: WallTime::from_nanos(0),
         t1: WallTime::from_nanos(1),
     };
     let told = stream_gap_json(&told);
     assert_eq!(fields_of(&told), fields_on_page("Gap"));
-    let more = ["stream", "epoch", "join", "from_ns", "to_ns"].into();
+    let more = ["stream", "epoch", "join", "from_ns", "to_ns", "hops"].into();
     let of_account: BTreeSet<&str> = fields_of(&printed["gaps"][0]);
     assert_eq!(&fields_of(&told) - &of_account, more);
 }

@@ -301,6 +301,7 @@ fn an_archive_is_verified_and_what_is_damaged_is_said_with_exit_codes() {
         name: name.clone(),
         id: StreamId(1),
         epoch,
+        origin: None,
         schema: schema.clone(),
         station: String::new(),
         first_index: 0,

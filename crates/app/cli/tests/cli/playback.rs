@@ -64,6 +64,7 @@ fn recorded(root: &Path, dtype: Dtype) {
         name: Arc::clone(&name),
         id: StreamId(1),
         epoch: EPOCH,
+        origin: None,
         schema: Arc::clone(&schema),
         station: String::new(),
         first_index: FIRST,

@@ -200,6 +200,7 @@ fn forge(laboratory: &Laboratory, sample: u64) {
         name: Arc::clone(&description.name),
         id: StreamId(1),
         epoch: description.epoch,
+        origin: None,
         schema: Arc::clone(&description.schema),
         station: description.station.clone(),
         first_index: 0,

@@ -248,6 +248,7 @@ mod tests {
             id: wire::stream_id(&name, &schema),
             name: Arc::new(name),
             epoch: Epoch { start_ns, incarnation: 0 },
+            origin: None,
             schema: Arc::new(schema),
             station: "rig".to_owned(),
             first_index: 0,

@@ -11,7 +11,6 @@ use ring::{Doorbell, Read};
 use super::{Flow, Place};
 use crate::event::Event;
 use crate::host_view::{PageBridge, Reach};
-use crate::reader_epoch::ReaderEpoch;
 
 /// State of a flow that reads another process's ring.
 pub(super) struct HostEnd {
@@ -53,7 +52,8 @@ impl Flow {
             let hop = self.hop_at(at);
             let reader_epoch =
                 self.epochs.get(&at.epoch).map(|reader_epoch| reader_epoch.succeeded_by(self.hop_at(at)));
-            self.begin(at.epoch, reader_epoch.unwrap_or_else(|| ReaderEpoch::new(hop)), events);
+            let reader_epoch = reader_epoch.unwrap_or_else(|| self.epoch_behind(at.epoch, hop));
+            self.begin(at.epoch, reader_epoch, events);
         } else {
             // Data before that record, whatever reach they had, were not lost here.
             self.current = None;
@@ -68,7 +68,7 @@ impl Flow {
         while self.reader.position() < end {
             here = match record.read_from(&mut self.reader, &self.spare) {
                 // It has no place among the samples.
-                Read::Record { kind, .. } if kind == kind::STATEMENT || kind::is_later(kind) => continue,
+                Read::Record { kind, .. } if has_no_place(kind) => continue,
                 Read::Record { kind, totals } => {
                     let content = record.decode(&self.schema, kind, totals);
                     content.ok().and_then(|content| self.behind(&content, totals))
@@ -87,7 +87,7 @@ impl Flow {
         let per_sample = u64::from(self.schema.elements_per_sample());
         let [delivered, missing] = totals;
         match record {
-            Record::Began { epoch, first_index } => {
+            Record::Began { epoch, first_index, .. } => {
                 Some(Place { epoch: *epoch, totals, position: first_index * per_sample })
             }
             Record::Block(block) => {
@@ -102,7 +102,8 @@ impl Flow {
             Record::Settled(..)
             | Record::Ended { .. }
             | Record::TwoPublishers { .. }
-            | Record::Statement(..) => None,
+            | Record::Statement(..)
+            | Record::Upstream(..) => None,
         }
     }
 
@@ -137,4 +138,9 @@ impl Flow {
         self.closed = true;
         self.end_open(AccountState::Unconfirmed, reader_name, events);
     }
+}
+
+/// Returns whether records of this kind have no place among the samples.
+const fn has_no_place(kind: u16) -> bool {
+    matches!(kind, kind::STATEMENT | kind::UPSTREAM) || kind::is_later(kind)
 }

@@ -84,10 +84,12 @@ impl Flow {
     }
 
     pub(super) fn tap_beginning(&mut self, epoch: Epoch, reader_epoch: &ReaderEpoch) {
-        let description = &self.subscription.description;
-        let first_position = reader_epoch.hop.next_position();
-        let beginning =
-            TapBeginning { description: Arc::clone(description), join: reader_epoch.join, first_position };
+        let beginning = TapBeginning {
+            description: Arc::clone(&self.subscription.description),
+            origin: reader_epoch.origin,
+            join: reader_epoch.join,
+            first_position: reader_epoch.hop.next_position(),
+        };
         self.tap(epoch, || TapRecord::Began(beginning));
     }
 

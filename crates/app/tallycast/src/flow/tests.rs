@@ -1,18 +1,20 @@
 //! Flows read from a small ring that a test writes, with a bridge that the test controls.
 
 mod host;
+mod relayed;
 mod resumed;
 mod tapped;
 
 use super::*;
+use std::num::NonZeroU8;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ledger::{Evidence, EvidenceSource, GapKind, HopCounts, Stage, StageCounts, Unit};
+use ledger::{Evidence, EvidenceSource, GapKind, HopCounts, HopShare, Outcome, Stage, StageCounts, Unit};
 use ring::Writer;
 use sample::{Channel, Dtype, Schema};
 use units::{SampleRate, WallTime};
-use wire::{Clock, Description};
+use wire::{Clock, Description, Origin};
 
 use crate::event::StreamGap;
 
@@ -61,7 +63,7 @@ impl Scene {
     }
 
     fn began(&mut self, epoch: Epoch, position: u64) {
-        self.put(&Record::Began { epoch, first_index: position / E }, [0, 0]);
+        self.put(&Record::Began { epoch, first_index: position / E, origin: None }, [0, 0]);
     }
 
     /// Writes blocks of fifty samples or less.
@@ -101,7 +103,7 @@ impl Scene {
     }
 
     fn bridge_knows(&self, epoch: Epoch, gaps: Vec<Gap>) {
-        self.bridge.0.lock().unwrap().push(EpochOnPage { epoch, ended: false, gaps });
+        self.bridge.0.lock().unwrap().push(EpochOnPage { epoch, ended: false, origin: None, gaps });
     }
 
     /// Reads to the end; every open account balances.
@@ -157,6 +159,19 @@ fn unsettled(positions: Range<u64>) -> Gap {
 fn injected(positions: Range<u64>) -> Gap {
     let len = positions.end - positions.start;
     gap(positions, StageCounts::of(Stage::Injected, len))
+}
+
+/// Origin of a relayed stream, on the hop from the relay to this reader.
+const ORIGIN: Origin =
+    Origin { epoch: Epoch { start_ns: 1, incarnation: 77 }, hop: NonZeroU8::new(2).expect("not zero") };
+
+/// A gap of elements that were lost before the relay: the first at the relay's own ring, the others on the leg.
+fn inherited(positions: Range<u64>) -> Gap {
+    let len = positions.end - positions.start;
+    let lag = HopShare { hop: 0, outcome: Outcome::Lost(Stage::ReaderLag), count: 1 };
+    let waits = HopShare { hop: 1, outcome: Outcome::Unsettled, count: len.saturating_sub(1) };
+    let shares = [lag, waits].into_iter().filter(|share| share.count > 0);
+    Gap { inherited: shares.collect(), ..gap(positions, StageCounts::of(Stage::Source, len)) }
 }
 
 /// Returns events as short texts.

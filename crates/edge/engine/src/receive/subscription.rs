@@ -149,7 +149,7 @@ impl Subscriptions {
             Event::Began { stream, epoch, description, first_index } => {
                 self.open(stream, description);
                 self.account_began(port, stream);
-                self.put(stream, &Record::Began { epoch, first_index }, [0, 0]);
+                self.put(stream, &Record::Began { epoch, first_index, origin: None }, [0, 0]);
             }
             Event::Block { stream, dtype, block } => {
                 let Some(stream_ring) = self.stream_rings.get_mut(&stream) else { return };
@@ -195,11 +195,7 @@ impl Subscriptions {
         let Some(stream_ring) = self.stream_rings.get(&stream) else { return Vec::new() };
         let gaps = |epoch| stream_ring.gaps_of_ended.iter().filter(move |(of, _)| *of == epoch);
         let gaps = |epoch| gaps(epoch).map(|(_, gap)| gap.clone()).collect();
-        stream_ring
-            .page
-            .epochs()
-            .map(|(epoch, ended)| EpochOnPage { epoch, ended, gaps: gaps(epoch) })
-            .collect()
+        stream_ring.page.epochs().map(|it| EpochOnPage { gaps: gaps(it.epoch), ..it }).collect()
     }
 
     /// Returns the streams whose ports must be notified where the stream is received now.
@@ -395,10 +391,13 @@ impl StreamRing {
     /// Keeps gaps and totals that a lapped reader may look up.
     fn note(&mut self, record: &Record<'_>) {
         match record {
-            Record::Began { epoch, .. } => self.page.began(*epoch),
+            Record::Began { epoch, origin, .. } => self.page.began(*epoch, *origin),
             Record::Gap(epoch, gap) | Record::Settled(epoch, gap) => self.page.gap(*epoch, gap),
             Record::Ended { epoch, .. } => self.page.ended(*epoch),
-            Record::Block(_) | Record::TwoPublishers { .. } | Record::Statement(..) => {}
+            Record::Block(_)
+            | Record::TwoPublishers { .. }
+            | Record::Statement(..)
+            | Record::Upstream(..) => {}
         }
     }
 

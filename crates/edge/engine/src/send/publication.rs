@@ -103,8 +103,8 @@ impl Publication {
             totals: [0, 0],
             home: sys::Home::here(),
         };
-        let began = Record::Began { epoch: config.epoch, first_index: 0 };
-        publication.page.began(config.epoch);
+        let began = Record::Began { epoch: config.epoch, first_index: 0, origin: None };
+        publication.page.began(config.epoch, None);
         publication.write_page();
         publication.put_record(&began).expect("the smallest ring holds it");
         Ok(publication)
@@ -400,7 +400,7 @@ impl Publication {
     fn tell_end(&self, note: &mut Writer) {
         let [numbered, source] = self.totals;
         let epoch = self.epoch;
-        let began = (Record::Began { epoch, first_index: 0 }, [0, 0]);
+        let began = (Record::Began { epoch, first_index: 0, origin: None }, [0, 0]);
         let end = numbered + source;
         let gap = || lost_gap(0..end, &[(Stage::ReaderLag, numbered), (Stage::Source, source)]);
         let gap = (end > 0).then(|| (Record::Gap(epoch, gap()), [0, 0]));

@@ -341,7 +341,7 @@ fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
     let mut page = Vec::new();
     assert!(stream.subscription.ring.page(&mut page));
     let epochs = read_ledger_page(&page).unwrap();
-    assert_eq!(epochs, [EpochOnPage { epoch: config.epoch, ended: false, gaps: Vec::new() }]);
+    assert_eq!(epochs, [EpochOnPage { epoch: config.epoch, ended: false, origin: None, gaps: Vec::new() }]);
 }
 
 #[test]

@@ -184,13 +184,15 @@ impl Dice {
         let positions = start..start.saturating_add(self.roll(&[0, 1, 2, 10, 1 << 40]));
         let len = positions.end - positions.start;
         let kind = self.roll(&[GapKind::Missing, GapKind::Missing, GapKind::ReaderAbsent]);
-        Gap { kind, ..self.roll(&[unsettled, injected])(positions.start..positions.start + len) }
+        Gap { kind, ..self.roll(&[unsettled, injected, inherited])(positions.start..positions.start + len) }
     }
 
     fn record<'a>(&mut self, payload: &'a [u8]) -> Record<'a> {
         let epoch = self.roll(&[A, A, A, B, Epoch { start_ns: u64::MAX, incarnation: 0 }]);
-        match self.roll(&[0, 1, 1, 1, 2, 2, 3, 4, 5]) {
-            0 => Record::Began { epoch, first_index: self.number() },
+        match self.roll(&[0, 1, 1, 1, 2, 2, 3, 4, 5, 6]) {
+            0 => {
+                Record::Began { epoch, first_index: self.number(), origin: self.roll(&[None, Some(ORIGIN)]) }
+            }
             1 => {
                 let (position, t0) = (self.number(), time_in(A, self.roll(&[0, 1, 1 << 40])));
                 let payload = &payload[..self.roll(&[0, 1, 2, 10, 20])];
@@ -202,7 +204,8 @@ impl Dice {
                 let state = self.roll(&[AccountState::Closed, AccountState::Unconfirmed, AccountState::Cut]);
                 Record::Ended { epoch, state, datagrams: None }
             }
-            _ => Record::TwoPublishers { winner: epoch, other: A },
+            5 => Record::TwoPublishers { winner: epoch, other: A },
+            _ => Record::Upstream(epoch, Vec::new()),
         }
     }
 }
@@ -236,7 +239,7 @@ fn records_of_a_later_version_are_passed_over_and_cost_nothing() {
         scene.writer.write(kind, [9, 9], &[b"as its version has it"]).unwrap();
     };
     scene.began(A, 0);
-    later(scene, kind::STATEMENT + 1);
+    later(scene, kind::UPSTREAM + 1);
     scene.blocks(A, 0..200);
     later(scene, u16::MAX - 1);
     scene.blocks(A, 200..300);

@@ -29,6 +29,7 @@ fn told(records: &[Tapped]) -> Vec<String> {
             }
             TapRecord::Gap(gap) => format!("{of} gap {:?} {:?}", gap.positions, gap.lost),
             TapRecord::Settled(gap) => format!("{of} settled {:?} {:?}", gap.positions, gap.lost),
+            TapRecord::Upstream(hops) => format!("{of} upstream {hops:?}"),
             TapRecord::Statement(bytes) => format!("{of} statement {bytes:?}"),
             TapRecord::Ended(state) => format!("{of} ended {state}"),
         }

@@ -154,7 +154,7 @@ impl Intake {
             Ok(Record::Statement(_, statement)) => machine.handle(now, Input::Statement(statement)),
             // Beginning and end are for readers; the machine has its own.
             Ok(Record::Began { .. } | Record::Ended { .. }) => {}
-            Ok(Record::Settled(..) | Record::TwoPublishers { .. }) | Err(_) => {
+            Ok(Record::Settled(..) | Record::TwoPublishers { .. } | Record::Upstream(..)) | Err(_) => {
                 debug_assert!(false, "a publisher writes nothing else");
             }
         }
