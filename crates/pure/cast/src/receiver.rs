@@ -36,7 +36,7 @@ use ledger::{
 };
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
-use wire::{Announcement, Data, Datagram, Description, Malformed, Nonce, Reason};
+use wire::{Announcement, Data, Datagram, Description, Malformed, Nonce, Origin, Reason};
 
 pub use event::{Block, Event, Output, Payload};
 pub use extensions::UnknownExtensions;
@@ -274,6 +274,8 @@ pub struct AccountView {
     pub stream: StreamId,
     /// The publisher's epoch.
     pub epoch: Epoch,
+    /// Origin of a relayed stream: the epoch is then that of its last hop.
+    pub origin: Option<Origin>,
     /// Name, schema, station.
     pub description: Arc<Description>,
     /// The account in its current state.
@@ -338,7 +340,7 @@ impl Receiver {
             Input::DropReporter(told_within) => self.drop_reporter = told_within,
             Input::Waits(waiting) => self.waiting = waiting,
             Input::Announced { announcement, from } => {
-                let arrival = Arrival { from, bytes: &[] };
+                let arrival = Arrival::of(from, &[]);
                 self.with_stream(now, announcement.stream, arrival, |stream, with| {
                     stream.on_announcement(announcement, with);
                 });
@@ -474,7 +476,7 @@ impl Receiver {
             {
                 return;
             }
-            EpochNews::Described { from, .. } => Arrival { from, bytes: &[] },
+            EpochNews::Described { from, .. } => Arrival::of(from, &[]),
             EpochNews::Moved { .. } | EpochNews::Undescribed { .. } | EpochNews::Unconfirmed { .. } => {
                 Arrival::NONE
             }
@@ -509,14 +511,14 @@ impl Receiver {
             let rate = schema.filter(|schema| !schema.has_own_times()).map(|schema| schema.rate);
             let run = Run::take(first, &train, start, rate);
             self.stats.datagrams += run.datagrams();
-            let arrival = Arrival { from, bytes: datagram };
+            let arrival = Arrival::of(from, datagram);
             self.with_stream(now, stream, arrival, |stream, with| stream.on_run(&run, with));
             start += run.size_bytes();
         }
     }
 
     fn on_datagram(&mut self, now: Instant, bytes: &[u8], from: SocketAddr) {
-        let it = Arrival { from, bytes };
+        let it = Arrival::of(from, bytes);
         match Datagram::decode(bytes) {
             Ok(datagram) if furthest_position(&datagram) > MAX_HEARD_POSITION => self.stats.malformed += 1,
             Ok(Datagram::Data(data)) => {

@@ -96,18 +96,26 @@ impl Causes {
         self.runs.len()
     }
 
-    /// Forgets runs that end at or below this position.
+    /// Forgets everything below this position.
     pub(crate) fn forget_below(&mut self, position: u64) {
-        while self.runs.first_key_value().is_some_and(|(_, (end, _))| *end <= position) {
-            self.runs.pop_first();
+        while let Some(lowest) = self.runs.first_entry().filter(|lowest| *lowest.key() < position) {
+            let (end, told) = lowest.remove();
+            if end > position {
+                self.runs.insert(position, (end, told));
+                break;
+            }
         }
     }
 
-    /// Forgets the lowest runs until no more than this number remain.
-    pub(crate) fn keep_newest(&mut self, count: usize) {
-        while self.runs.len() > count {
-            self.runs.pop_first();
+    /// Forgets the lowest runs until no more than this number remain; returns the position behind the last of them.
+    pub(crate) fn keep_newest(&mut self, count: usize) -> u64 {
+        let mut forgotten = 0;
+        while self.runs.len() > count
+            && let Some((_, (end, _))) = self.runs.pop_first()
+        {
+            forgotten = end;
         }
+        forgotten
     }
 }
 
@@ -135,9 +143,9 @@ mod tests {
         let late = told(1, LATE);
         assert_eq!(parts, [(12..15, told(0, Outcome::Unexplained)), (15..20, late), (20..22, late)]);
         assert_eq!(causes.insert(15..25, told(1, LATE)), [], "no news");
-        causes.forget_below(15);
-        assert_eq!(causes.within(&(0..15)).count(), 0);
-        causes.keep_newest(1);
+        causes.forget_below(12);
+        assert_eq!(causes.within(&(0..15)).collect::<Vec<_>>(), [(12..15, told(0, Outcome::Unexplained))]);
+        assert_eq!(causes.keep_newest(1), 25);
         assert_eq!(causes.within(&(0..90)).collect::<Vec<_>>(), [(25..30, told(0, Outcome::Unexplained))]);
     }
 

@@ -195,8 +195,11 @@ impl SocketLedger {
     /// Records that the stream was relayed, and that its relay sends on this hop: what it skips as `source` was lost on
     /// an earlier one. Hop 0 is that of a stream that was not relayed.
     #[must_use]
-    pub const fn relayed_on(mut self, hop: u8) -> Self {
+    pub fn relayed_on(mut self, hop: u8) -> Self {
         self.hop = hop;
+        if hop > 0 {
+            self.sender_tallies.never_offered_below(self.first.position);
+        }
         self
     }
 

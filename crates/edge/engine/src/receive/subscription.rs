@@ -146,7 +146,7 @@ impl Subscriptions {
         }
         self.written = true;
         match event {
-            Event::Began { stream, epoch, description, first_index } => {
+            Event::Began { stream, epoch, description, first_index, .. } => {
                 self.open(stream, description);
                 self.account_began(port, stream);
                 self.put(stream, &Record::Began { epoch, first_index, origin: None }, [0, 0]);
@@ -483,7 +483,7 @@ mod tests {
 
     fn began(subscriptions: &mut Subscriptions, epoch: Epoch, first_index: u64) {
         let (stream, description) = description(1, 1_000);
-        subscriptions.write(PORT, Event::Began { stream, epoch, description, first_index });
+        subscriptions.write(PORT, Event::Began { stream, epoch, origin: None, description, first_index });
     }
 
     fn block(subscriptions: &mut Subscriptions, epoch: Epoch, positions: std::ops::Range<u64>) {
@@ -606,7 +606,8 @@ mod tests {
         let mut subscriptions = Subscriptions::new(Arc::clone(&registry), None);
         let at = |subscriptions: &mut Subscriptions, port, first_index| {
             let (stream, description) = description(1, 1_000);
-            subscriptions.write(port, Event::Began { stream, epoch: A, description, first_index });
+            subscriptions
+                .write(port, Event::Began { stream, epoch: A, origin: None, description, first_index });
         };
         let stream = StreamId(1);
         at(&mut subscriptions, PORT, 0);
@@ -644,7 +645,8 @@ mod tests {
         subscriptions.budget_bytes = 1 << 21;
         let begin = |subscriptions: &mut Subscriptions, stream| {
             let (stream, description) = description(stream, 1_000_000_000);
-            subscriptions.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
+            subscriptions
+                .write(PORT, Event::Began { stream, epoch: A, origin: None, description, first_index: 0 });
         };
         let capacities =
             || registry.subscriptions().iter().map(|it| it.ring.capacity_bytes()).collect::<Vec<_>>();
@@ -671,14 +673,16 @@ mod tests {
         subscriptions.budget_bytes = 1 << 21;
         for stream in 0..8 {
             let (stream, description) = description(stream, 1_000_000_000);
-            subscriptions.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
+            subscriptions
+                .write(PORT, Event::Began { stream, epoch: A, origin: None, description, first_index: 0 });
         }
         let bytes: Vec<_> =
             registry.subscriptions().iter().map(|subscription| subscription.ring.capacity_bytes()).collect();
         assert_eq!(bytes, [1 << 21, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18]);
         subscriptions.close_where(|_, _, _| true);
         let (stream, description) = description(9, 1_000_000_000);
-        subscriptions.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
+        subscriptions
+            .write(PORT, Event::Began { stream, epoch: A, origin: None, description, first_index: 0 });
         assert_eq!(
             registry.subscriptions()[0].ring.capacity_bytes(),
             1 << 21,

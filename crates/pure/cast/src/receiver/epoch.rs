@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ledger::{
-    Accepted, Account, AccountState, Brackets, Change, DropNotice, EvidenceSource, LedgerConfig, LedgerKey,
-    SocketLedger, Stage, StageCounts,
+    Accepted, Account, AccountState, Brackets, Change, DropNotice, EvidenceSource, HopCounts, HopShare,
+    LedgerConfig, LedgerKey, Outcome, SocketLedger, Stage, StageCounts,
 };
 use units::{Epoch, Instant, StreamId};
-use wire::{Data, Description, Numbered, Predecessor, Tally};
+use wire::{Data, Description, Numbered, Origin, Predecessor, Tally, UpstreamHop};
 
 use super::AccountView;
 use super::event::{Block, Event};
 use super::holes::Holes;
-use super::outbox::{Origin, Outbox};
+use super::outbox::{Elements, Outbox};
 use super::pin::Pin;
 use super::plausible::{Plausibility, Verdict};
 use super::run::Run;
@@ -38,6 +38,8 @@ pub(super) struct ReceiverEpoch {
     pub(super) key: LedgerKey,
     pub(super) stream: StreamId,
     pub(super) epoch: Epoch,
+    /// Origin of a relayed stream, of which this is a hop epoch.
+    pub(super) origin: Option<Origin>,
     pub(super) description: Arc<Description>,
     pub(super) ledger: SocketLedger,
     /// Source address of the publisher's datagrams.
@@ -79,12 +81,14 @@ impl ReceiverEpoch {
     pub(super) fn join(
         key: LedgerKey,
         config: LedgerConfig,
-        head: &Numbered,
+        (head, origin): (&Numbered, Option<Origin>),
         description: Arc<Description>,
         heard: (Instant, SocketAddr),
     ) -> Self {
-        let ledger = SocketLedger::join(key, config, head.elements_per_sample, head.number, head.position());
-        Self::with_ledger(key, ledger, (head.stream, head.epoch), description, heard)
+        let ledger = SocketLedger::join(key, config, head.elements_per_sample, head.number, head.position())
+            .relayed_on(origin.map_or(0, |origin| origin.hop.get()));
+        let state = Self::with_ledger(key, ledger, (head.stream, head.epoch), description, heard);
+        Self { origin, ..state }
     }
 
     /// Opens another account of this epoch after its last one, for the losses that its successor reports.
@@ -117,7 +121,8 @@ impl ReceiverEpoch {
         let ledger = SocketLedger::continued(&self.ledger, key);
         let (identity, description) = ((self.stream, self.epoch), Arc::clone(&self.description));
         // It is still believed from its earlier address, too.
-        Self { pin: self.pin.clone(), ..Self::with_ledger(key, ledger, identity, description, heard) }
+        let (pin, origin) = (self.pin.clone(), self.origin);
+        Self { pin, origin, ..Self::with_ledger(key, ledger, identity, description, heard) }
     }
 
     fn with_ledger(
@@ -133,6 +138,7 @@ impl ReceiverEpoch {
             key,
             stream,
             epoch,
+            origin: None,
             plausibility: Plausibility::new(&description.schema, now),
             description,
             ledger,
@@ -179,7 +185,7 @@ impl ReceiverEpoch {
         brackets: &mut Brackets,
         out: &mut Outbox,
     ) -> Taken {
-        if data.dtype != self.description.schema.dtype {
+        if data.dtype != self.description.schema.dtype || data.origin != self.origin {
             self.damaged(now, &data.head, brackets, out);
             return Taken::Malformed;
         }
@@ -203,6 +209,7 @@ impl ReceiverEpoch {
         let in_turn = self.waiting.is_empty() && self.declared.is_empty();
         let positions = run.positions();
         if run.first.dtype != self.description.schema.dtype
+            || run.first.origin != self.origin
             || !in_turn
             || !self.ledger.accept_run(now, run.numbers(), positions.clone(), brackets)
         {
@@ -213,7 +220,7 @@ impl ReceiverEpoch {
         self.ledger.resume();
         self.take_changes(out);
         self.ledger.deliver(positions.end - positions.start);
-        out.run(self.origin(), run);
+        out.run(self.elements(), run);
         self.tell(now, out);
         true
     }
@@ -222,10 +229,14 @@ impl ReceiverEpoch {
     pub(super) fn on_control(
         &mut self,
         now: Instant,
-        head: &Numbered,
+        (head, origin): (&Numbered, Option<Origin>),
         brackets: &mut Brackets,
         out: &mut Outbox,
     ) -> Taken {
+        if origin != self.origin {
+            self.damaged(now, head, brackets, out);
+            return Taken::Malformed;
+        }
         let position = head.position();
         let taken = self.accept(now, head, position..position, brackets);
         self.tell(now, out);
@@ -243,7 +254,7 @@ impl ReceiverEpoch {
         brackets: &mut Brackets,
         out: &mut Outbox,
     ) -> Taken {
-        let taken = self.on_control(now, &tally.head, brackets, out);
+        let taken = self.on_control(now, (&tally.head, tally.origin), brackets, out);
         if taken == Taken::Malformed {
             return taken;
         }
@@ -253,9 +264,15 @@ impl ReceiverEpoch {
         }
         for skipped in &tally.skipped {
             self.ledger.name_skipped(skipped.positions.clone(), skipped.stage);
+            if let Some(inherited) = skipped.inherited {
+                self.ledger.name_inherited(&skipped.positions, inherited.hop, inherited.outcome);
+            }
         }
         if taken == Taken::Accepted {
             self.hear_totals(now, tally, brackets);
+        }
+        if !tally.upstream.is_empty() {
+            self.ledger.inherited_rose(tally.head.position(), &counts_of(&tally.upstream));
         }
         if let Some((reason, lost)) = self.holes.take_tally(tally) {
             let source = EvidenceSource::DropEvent(reason);
@@ -435,6 +452,7 @@ impl ReceiverEpoch {
         AccountView {
             stream: self.stream,
             epoch: self.epoch,
+            origin: self.origin,
             description: Arc::clone(&self.description),
             account,
             reclassified: self.ledger.reclassified().to_vec(),
@@ -442,6 +460,11 @@ impl ReceiverEpoch {
             reorder_count: self.ledger.reorder_count(),
             settled_early: self.ledger.settled_early(),
         }
+    }
+
+    /// Returns whether it has the samples of another epoch: both are the origin's, or hops of it.
+    pub(super) fn is_kin_of(&self, epoch: Epoch, origin: Option<Origin>) -> bool {
+        self.origin.map_or(self.epoch, |origin| origin.epoch) == origin.map_or(epoch, |origin| origin.epoch)
     }
 
     /// Returns the publisher's address for reports.
@@ -503,7 +526,7 @@ impl ReceiverEpoch {
         let in_turn = self.waiting.is_empty() && self.declared.is_empty();
         if in_turn && number < self.ledger.deliverable_below() {
             self.ledger.deliver(u64::from(data.element_count));
-            out.block(self.origin(), Block::of(data));
+            out.block(self.elements(), Block::of(data));
             return;
         }
         let mut payload = self.spare.pop().unwrap_or_default();
@@ -515,6 +538,7 @@ impl ReceiverEpoch {
     fn tell(&mut self, now: Instant, out: &mut Outbox) {
         self.tell_certain(out);
         if !self.ended && self.is_over() {
+            self.ledger.give_up_inherited();
             self.ledger.close_last_sample(now);
             self.tell_certain(out);
             self.ended = true;
@@ -561,7 +585,7 @@ impl ReceiverEpoch {
     fn hand_over_first(&mut self, out: &mut Outbox) {
         let Some((_, mut held)) = self.waiting.pop_first() else { return };
         let mut payload = core::mem::take(&mut held.payload);
-        let (stream, dtype) = self.origin();
+        let (stream, dtype) = self.elements();
         self.ledger.deliver((payload.len() / dtype.size_bytes()) as u64);
         out.block((stream, dtype), held.with(&payload));
         if self.spare.len() < MAX_SPARE_BUFFERS {
@@ -570,7 +594,17 @@ impl ReceiverEpoch {
         }
     }
 
-    fn origin(&self) -> Origin {
+    fn elements(&self) -> Elements {
         (self.stream, self.description.schema.dtype)
     }
+}
+
+/// Returns the counts of the hops before the one of a tally.
+fn counts_of(upstream: &[UpstreamHop]) -> HopCounts {
+    let shares = (0..=u8::MAX).zip(upstream).flat_map(|(hop, rows)| {
+        let lost = rows.lost.nonzero().map(|(stage, count)| (Outcome::Lost(stage), count));
+        let unexplained = Some((Outcome::Unexplained, rows.unexplained)).filter(|(_, count)| *count > 0);
+        lost.chain(unexplained).map(move |(outcome, count)| HopShare { hop, outcome, count })
+    });
+    shares.collect()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ledger::{Account, Gap};
 use sample::Dtype;
 use units::{Epoch, StreamId, WallTime};
-use wire::{Clock, Data, Description};
+use wire::{Clock, Data, Description, Origin};
 
 /// An output of the receiver.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub enum Event<'a> {
         stream: StreamId,
         /// The publisher's epoch.
         epoch: Epoch,
+        /// Origin of a relayed stream: the epoch is then that of its last hop.
+        origin: Option<Origin>,
         /// Name, schema, station.
         description: Arc<Description>,
         /// Index of the first sample since joining.

@@ -20,7 +20,7 @@ pub(super) struct Outbox {
 
 #[derive(Debug)]
 enum Item {
-    Block(Origin, Block<Place>),
+    Block(Elements, Block<Place>),
     Event(Box<Event<'static>>),
     Report(SocketAddr, Box<Report>),
     Request(SocketAddr, Request),
@@ -36,7 +36,7 @@ enum Place {
 }
 
 /// The stream of a block, and the type of its elements.
-pub(super) type Origin = (StreamId, Dtype);
+pub(super) type Elements = (StreamId, Dtype);
 
 impl Place {
     fn payload<'a>(&self, train: &'a [u8], kept: &'a [u8]) -> Payload<'a> {
@@ -53,20 +53,20 @@ impl Place {
 
 impl Outbox {
     /// Adds a block and keeps its payload.
-    pub(super) fn block(&mut self, origin: Origin, block: Block<&[u8]>) {
+    pub(super) fn block(&mut self, elements: Elements, block: Block<&[u8]>) {
         if self.items.is_empty() {
             self.payloads.clear();
         }
         let start = self.payloads.len();
         self.payloads.extend_from_slice(block.payload);
-        self.items.push_back(Item::Block(origin, block.with(Place::Kept(start..self.payloads.len()))));
+        self.items.push_back(Item::Block(elements, block.with(Place::Kept(start..self.payloads.len()))));
     }
 
     /// Adds a block whose payload stays in the current train until [`leave_train`](Self::leave_train).
-    pub(super) fn run(&mut self, origin: Origin, run: &Run<'_>) {
+    pub(super) fn run(&mut self, elements: Elements, run: &Run<'_>) {
         let (bytes, segment_bytes, header_bytes) = (run.place(), run.segment_bytes(), run.header_bytes());
         let payload = Place::InTrain { bytes, segment_bytes, header_bytes };
-        self.items.push_back(Item::Block(origin, Block::of(&run.first).with(payload)));
+        self.items.push_back(Item::Block(elements, Block::of(&run.first).with(payload)));
     }
 
     /// Copies payloads that are still in a train.
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    const ORIGIN: Origin = (StreamId(1), Dtype::U8);
+    const ORIGIN: Elements = (StreamId(1), Dtype::U8);
     const BLOCK: Block<&[u8]> = Block {
         epoch: Epoch { start_ns: 1, incarnation: 1 },
         position: 0,

@@ -92,6 +92,15 @@ impl Rivals {
         self.heard_beside(epoch, now, now)
     }
 
+    /// Records a datagram of a replaced epoch that has the samples of the current one, which another relay publishes: they
+    /// are no rivals, and nobody is notified.
+    pub(super) fn heard_of_kin(&mut self, epoch: Epoch, now: Instant) -> Rival {
+        let rival = self.rival;
+        let heard = self.heard(epoch, now);
+        self.rival = rival;
+        if heard == Rival::Rivalry { Rival::RivalryKnown } else { heard }
+    }
+
     /// Records a datagram of another epoch while the current one, last received at `other_heard`, is alive: they are
     /// rivals once both have continued for more than a tally interval.
     pub(super) fn heard_beside(&mut self, epoch: Epoch, now: Instant, other_heard: Instant) -> Rival {
@@ -143,6 +152,14 @@ mod tests {
         assert_eq!(rivals.heard(OLD, at(1_000)), Rival::Afterglow);
         assert_eq!(rivals.heard(OLD, at(1_001)), Rival::Rivalry);
         assert_eq!(rivals.heard(OLD, at(1_002)), Rival::RivalryKnown);
+    }
+
+    #[test]
+    fn another_relay_of_the_same_samples_is_no_rival() {
+        let mut rivals = Rivals::default();
+        assert_eq!(rivals.heard_of_kin(OLD, at(0)), Rival::Afterglow);
+        assert_eq!(rivals.heard_of_kin(OLD, at(1_001)), Rival::RivalryKnown);
+        assert!((0..4).all(|_| rivals.take_turn(at(1_002)).is_none()));
     }
 
     #[test]

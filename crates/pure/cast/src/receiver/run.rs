@@ -57,7 +57,7 @@ impl<'a> Run<'a> {
             && head.stream == first.head.stream
             && head.epoch == first.head.epoch;
         let is_alike = head.elements_per_sample == first.head.elements_per_sample
-            && (next.dtype, next.clock) == (first.dtype, first.clock);
+            && (next.dtype, next.clock, next.origin) == (first.dtype, first.clock, first.origin);
         // Within a sample that is sent in pieces the run ends with the sample: readers wait for whole samples.
         let is_same_sample = !first.is_piece() || head.first_index == first.head.first_index;
         // Both times may have been rounded down to a nanosecond.

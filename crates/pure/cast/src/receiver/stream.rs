@@ -8,12 +8,12 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use ledger::{Brackets, DropNotice, LedgerConfig, LedgerKey};
+use ledger::{Brackets, DropNotice, LedgerConfig, LedgerKey, Stage};
 use sample::Selection;
-use units::{Epoch, Instant, StreamId};
+use units::{Epoch, Instant, SampleRate, StreamId};
 use wire::{
-    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Nonce, Numbered, Report,
-    Request, Tally, Wanted,
+    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Nonce, Numbered, Origin,
+    Report, Request, Skipped, Tally, Wanted,
 };
 
 use super::challengers::Challengers;
@@ -70,6 +70,8 @@ pub(super) struct Stream {
     doubted: Option<(Epoch, Vec<u8>)>,
     /// A new epoch that is held for its descriptor.
     newcomer: Newcomer,
+    /// Datagrams of a relayed epoch that the reader waited for, held until it is known where the epoch began.
+    unplaced: Newcomer,
     /// The newest epoch whose descriptor has arrived or was awaited for long enough.
     introduced: Option<Epoch>,
     /// Addresses that send in the stream's name and are not believed.
@@ -97,12 +99,18 @@ struct Leaving {
 pub(super) struct Arrival<'a> {
     pub(super) from: SocketAddr,
     pub(super) bytes: &'a [u8],
+    /// Its origin, if it is of a relayed stream.
+    pub(super) origin: Option<Origin>,
 }
 
-impl Arrival<'_> {
+impl<'a> Arrival<'a> {
     /// No datagram: time has passed, or the selection has changed.
-    pub(super) const NONE: Self =
-        Self { from: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), bytes: &[] };
+    pub(super) const NONE: Self = Self::of(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), &[]);
+
+    /// A datagram that is still to be read.
+    pub(super) const fn of(from: SocketAddr, bytes: &'a [u8]) -> Self {
+        Self { from, bytes, origin: None }
+    }
 }
 
 /// Context of every input of a stream.
@@ -122,7 +130,7 @@ impl Surroundings<'_> {
     /// Returns this context for another datagram.
     fn at<'b>(&'b mut self, from: SocketAddr, bytes: &'b [u8]) -> Surroundings<'b> {
         let Self { now, brackets, out, stats, next_key, selection, drop_reporter, .. } = self;
-        let (now, arrival, drop_reporter) = (*now, Arrival { from, bytes }, *drop_reporter);
+        let (now, arrival, drop_reporter) = (*now, Arrival::of(from, bytes), *drop_reporter);
         Surroundings { now, arrival, brackets, out, stats, next_key, selection, drop_reporter }
     }
 
@@ -171,6 +179,7 @@ impl Stream {
             told_end: false,
             doubted: None,
             newcomer: Newcomer::default(),
+            unplaced: Newcomer::default(),
             introduced: None,
             challengers: Challengers::new(seed ^ id.0),
             earlier_heir: None,
@@ -197,6 +206,7 @@ impl Stream {
     }
 
     pub(super) fn on_data(&mut self, data: &Data<'_>, with: &mut Surroundings<'_>) {
+        with.arrival.origin = data.origin;
         let Some(state) = self.epoch_for(&data.head, with) else { return };
         let taken = state.on_data(with.now, data, with.brackets, with.out);
         self.count(taken, with);
@@ -226,6 +236,11 @@ impl Stream {
     }
 
     pub(super) fn on_tally(&mut self, tally: &Tally, with: &mut Surroundings<'_>) {
+        with.arrival.origin = tally.origin;
+        if let Some(start) = never_offered(tally) {
+            self.beginnings.heard(tally.head.epoch, with.now);
+            self.starts_at(tally.head.epoch, start, with);
+        }
         let Some(state) = self.epoch_for(&tally.head, with) else { return };
         let taken = state.on_tally(with.now, tally, with.brackets, with.out);
         if taken == Taken::Accepted {
@@ -243,6 +258,7 @@ impl Stream {
     }
 
     pub(super) fn on_descriptor(&mut self, part: &DescriptorPart<'_>, with: &mut Surroundings<'_>) {
+        with.arrival.origin = part.origin;
         if self.is_held_back(&part.head, with) {
             return;
         }
@@ -265,7 +281,7 @@ impl Stream {
         if !part.addresses.is_empty() {
             state.pin.lists(part.addresses.iter().map(|address| address.ip()));
         }
-        let taken = state.on_control(with.now, &part.head, with.brackets, with.out);
+        let taken = state.on_control(with.now, (&part.head, part.origin), with.brackets, with.out);
         self.count(taken, with);
     }
 
@@ -337,6 +353,9 @@ impl Stream {
         self.departed = over.chain(self.departed.take()).max_by_key(|state| state.epoch);
         if self.newcomer.until().is_some_and(|until| until <= with.now) {
             self.introduce_all(with);
+        }
+        if self.unplaced.until().is_some_and(|until| until <= with.now) {
+            self.place_anyway(with);
         }
         self.challenge(with);
         self.leave_if_told(with);
@@ -437,6 +456,7 @@ impl Stream {
     pub(super) fn leave(&mut self, with: &mut Surroundings<'_>) {
         // Received datagrams go into an account, or are counted.
         self.introduce_all(with);
+        self.place_anyway(with);
         for state in self.current.iter_mut().chain(&mut self.replaced) {
             state.cut(with.now, with.brackets, with.out);
         }
@@ -453,7 +473,8 @@ impl Stream {
         let replaced = self.replaced.iter().filter_map(ReceiverEpoch::next_deadline).min();
         let report = self.has_reports().then(|| self.reports.due());
         let epochs = Instant::earlier(current, replaced);
-        let held = Instant::earlier(self.challengers_due(), self.newcomer.until());
+        let newcomers = Instant::earlier(self.newcomer.until(), self.unplaced.until());
+        let held = Instant::earlier(self.challengers_due(), newcomers);
         let others = Instant::earlier(held, self.leaving.map(Leaving::deadline));
         Instant::earlier(epochs, Instant::earlier(report, others))
     }
@@ -511,7 +532,7 @@ impl Stream {
             }
             Some(_) if self.waits_for_descriptor(head.epoch) => {
                 self.request_description(head.epoch, with);
-                let Arrival { from, bytes } = with.arrival;
+                let Arrival { from, bytes, .. } = with.arrival;
                 if !self.newcomer.hold(with.now, head.epoch, from, bytes) {
                     self.introduce_all(with);
                 }
@@ -573,7 +594,9 @@ impl Stream {
         let taken = match Datagram::decode(&bytes) {
             Ok(Datagram::Data(data)) => state.on_data(with.now, &data, with.brackets, with.out),
             Ok(Datagram::Tally(tally)) => state.on_tally(with.now, &tally, with.brackets, with.out),
-            Ok(Datagram::Descriptor(part)) => state.on_control(with.now, &part.head, with.brackets, with.out),
+            Ok(Datagram::Descriptor(part)) => {
+                state.on_control(with.now, (&part.head, part.origin), with.brackets, with.out)
+            }
             Ok(_) | Err(_) => return,
         };
         self.count(taken, with);
@@ -581,16 +604,60 @@ impl Stream {
 
     /// Begins a new epoch at its first plausible datagram.
     fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
+        if with.arrival.origin.is_some() && head.number == 0 {
+            self.starts_at(head.epoch, head.position(), with);
+            if self.current.as_ref().is_some_and(|state| state.epoch == head.epoch) {
+                return self.current_epoch(head, with);
+            }
+        }
+        let start = self.start(head, with);
         let schema = &self.description.as_ref()?.schema;
-        match self.beginnings.judge(head, schema, with.now) {
+        if self.is_unplaced(head, start, schema.rate, with) {
+            let Arrival { from, bytes, .. } = with.arrival;
+            if !self.unplaced.hold(with.now, head.epoch, from, bytes) {
+                self.place_anyway(with);
+            }
+            return None;
+        }
+        match self.beginnings.judge(head, start, schema, with.now) {
             Verdict::Suspicious if self.wanted => self.doubt(head, with),
             verdict => self.begin_at(head, verdict, with),
         }
     }
 
+    /// Returns whether the reader waited for this epoch of a relayed stream, and it is not known yet where it began.
+    fn is_unplaced(&self, head: &Numbered, start: u64, rate: SampleRate, with: &Surroundings<'_>) -> bool {
+        with.arrival.origin.is_some()
+            && self.wanted
+            && self.beginnings.start(head.epoch).is_none()
+            && self.beginnings.waited_for(head, start, rate, with.now)
+    }
+
+    /// Records at which position an epoch of a relayed stream began, and takes the datagrams that were held for it.
+    fn starts_at(&mut self, epoch: Epoch, position: u64, with: &mut Surroundings<'_>) {
+        if self.beginnings.starts_at(epoch, position) {
+            for held in self.unplaced.take() {
+                self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
+            }
+        }
+    }
+
+    /// Takes the held datagrams although it is not known where their epoch began: its account begins with them.
+    fn place_anyway(&mut self, with: &mut Surroundings<'_>) {
+        for held in self.unplaced.take() {
+            if let Ok(datagram) = Datagram::decode(&held.bytes)
+                && let Some(head) = datagram.head()
+            {
+                self.beginnings.starts_at(held.epoch, head.position());
+            }
+            self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
+        }
+    }
+
     /// Begins a new epoch at a datagram, and ends the current one.
     ///
-    /// If the reader waited for the epoch and samples lie below this datagram, the account begins with sample 0.
+    /// If the reader waited for the epoch and samples lie below this datagram, the account begins with the epoch's first
+    /// sample.
     fn begin_at(
         &mut self,
         head: &Numbered,
@@ -598,8 +665,10 @@ impl Stream {
         with: &mut Surroundings<'_>,
     ) -> Option<&mut ReceiverEpoch> {
         let description = self.description.clone()?;
-        let waited = self.wanted && self.beginnings.waited_for(head, description.schema.rate, with.now);
-        let misses_samples = waited && head.position() > 0;
+        let start = self.start(head, with);
+        let waited =
+            self.wanted && self.beginnings.waited_for(head, start, description.schema.rate, with.now);
+        let misses_samples = waited && head.position() > start;
         if !misses_samples && !self.may_begin(head) {
             return self.too_early(head, with);
         }
@@ -610,9 +679,11 @@ impl Stream {
             state.cut(with.now, with.brackets, with.out);
         }
         self.replaced.retain(|state| state.epoch != head.epoch);
-        let first = if misses_samples { head.at(0, 0) } else { *head };
+        let first = if misses_samples { head.at(0, start) } else { *head };
         let heard = (with.now, with.arrival.from);
-        let mut state = ReceiverEpoch::join(with.next_key(), self.config, &first, description, heard);
+        let first_and_origin = (&first, with.arrival.origin);
+        let mut state =
+            ReceiverEpoch::join(with.next_key(), self.config, first_and_origin, description, heard);
         let early = self.beginnings.begun(head.epoch);
         if misses_samples {
             with.brackets.opened_below(state.key, head.number);
@@ -632,6 +703,16 @@ impl Stream {
             self.believe_doubted(with);
         }
         self.current.as_mut()
+    }
+
+    /// Returns the first whole sample's position in the epoch of the datagram that arrives: of a stream that was not
+    /// relayed 0, of another one as far as it is known.
+    fn start(&self, head: &Numbered, with: &Surroundings<'_>) -> u64 {
+        if with.arrival.origin.is_none() {
+            return 0;
+        }
+        let start = self.beginnings.start(head.epoch).unwrap_or_else(|| head.position());
+        start.next_multiple_of(u64::from(head.elements_per_sample))
     }
 
     /// Returns whether an account may begin here: of a selected stream, at the start of a sample, above all datagrams
@@ -718,6 +799,20 @@ impl Stream {
             self.reports.hurry(with.now);
         }
     }
+}
+
+/// Returns the position at which a relay took a stream up: below it, its tallies list what it never offered. It is 0 if
+/// they list all that was skipped as `source`, and nothing of the kind.
+fn never_offered(tally: &Tally) -> Option<u64> {
+    tally.origin?;
+    let skipped = || tally.skipped.iter().filter(|skipped| skipped.stage == Stage::Source);
+    let is_it = |skipped: &&Skipped| skipped.positions.start == 0 && skipped.inherited.is_none();
+    if let Some(never_offered) = skipped().find(is_it) {
+        return Some(never_offered.positions.end);
+    }
+    let listed: u64 = skipped().map(|skipped| skipped.positions.end - skipped.positions.start).sum();
+    let samples = listed / u64::from(tally.head.elements_per_sample);
+    (samples >= tally.totals.samples.source).then_some(0)
 }
 
 /// Returns another port of the same host; an IPv6 address keeps its scope.

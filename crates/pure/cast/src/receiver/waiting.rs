@@ -94,6 +94,8 @@ struct Heard {
     lowest: Option<(u64, Instant)>,
     /// Judge of the datagrams at which an account may begin, created on first use.
     plausibility: Option<Plausibility>,
+    /// Position of its first element, once it is known; of a stream that was not relayed 0.
+    start: Option<u64>,
 }
 
 impl Beginnings {
@@ -121,6 +123,7 @@ impl Beginnings {
                 early: RangeSet::new(),
                 lowest: None,
                 plausibility: None,
+                start: None,
             });
         }
     }
@@ -133,6 +136,17 @@ impl Beginnings {
         {
             heard.lowest = Some((head.first_index, now));
         }
+    }
+
+    /// Records at which position an epoch of a relayed stream began; returns whether that is news.
+    pub(super) fn starts_at(&mut self, epoch: Epoch, position: u64) -> bool {
+        let unknown = self.of_mut(epoch).filter(|heard| heard.start.is_none());
+        unknown.is_some_and(|heard| heard.start.replace(position).is_none())
+    }
+
+    /// Returns the position at which an epoch of a relayed stream began, if it is known.
+    pub(super) fn start(&self, epoch: Epoch) -> Option<u64> {
+        self.of(epoch)?.start
     }
 
     /// Records that its successor's report opens no account for an epoch.
@@ -162,22 +176,24 @@ impl Beginnings {
         Some(Waiting { since: waiting.wall, from_beginning: true, deadline: None })
     }
 
-    /// Judges whether an epoch that the reader waited for can have come this far since then.
-    pub(super) fn judge(&mut self, head: &Numbered, schema: &Schema, now: Instant) -> Verdict {
-        let Some(since) = self.waiting.filter(|_| self.waited_for(head, schema.rate, now)) else {
+    /// Judges whether an epoch that the reader waited for can have come this far since then from its start.
+    pub(super) fn judge(&mut self, head: &Numbered, start: u64, schema: &Schema, now: Instant) -> Verdict {
+        let Some(since) = self.waiting.filter(|_| self.waited_for(head, start, schema.rate, now)) else {
             return Verdict::Plausible;
         };
         let Some(heard) = self.of_mut(head.epoch) else { return Verdict::Plausible };
         let plausibility = heard.plausibility.get_or_insert_with(|| Plausibility::new(schema, since.since));
-        plausibility.judge(now, head, (0, 0))
+        plausibility.judge(now, head, (0, start))
     }
 
-    /// Returns whether the account that opens at this datagram has to begin with sample 0.
-    pub(super) fn waited_for(&self, head: &Numbered, rate: SampleRate, now: Instant) -> bool {
+    /// Returns whether the account that opens at this datagram has to begin with the epoch's first sample, which is at
+    /// `start`.
+    pub(super) fn waited_for(&self, head: &Numbered, start: u64, rate: SampleRate, now: Instant) -> bool {
         let heard = self.of(head.epoch).filter(|heard| !heard.has_begun);
         self.waiting.zip(heard).is_some_and(|(waiting, heard)| {
             let (first_index, at) = heard.lowest.unwrap_or((head.first_index, now));
-            waiting.preceded(at, heard.epoch, heard.first, first_index, rate)
+            let samples = first_index.saturating_sub(start / u64::from(head.elements_per_sample));
+            waiting.preceded(at, heard.epoch, heard.first, samples, rate)
         })
     }
 

@@ -62,7 +62,7 @@ impl Watch {
     pub(crate) fn event(&mut self, now: Instant, so_far: (u64, u64), event: Event<'_>) {
         let (input, datagrams) = so_far;
         match event {
-            Event::Began { stream, epoch, description, first_index } => {
+            Event::Began { stream, epoch, description, first_index, .. } => {
                 let per_sample = u64::from(description.schema.elements_per_sample());
                 self.began(stream, (epoch, input), per_sample, first_index * per_sample);
             }

@@ -9,6 +9,7 @@ mod demand;
 mod epochs;
 mod evidence;
 mod frames;
+mod hops;
 mod hostile;
 #[path = "../line/mod.rs"]
 mod line;

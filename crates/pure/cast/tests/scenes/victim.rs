@@ -31,6 +31,7 @@ pub(crate) struct Victim {
     pub(crate) delivered: u64,
     pub(crate) began: u64,
     pub(crate) imposters: u64,
+    pub(crate) two_publishers: u64,
     /// Its requests and their destinations.
     pub(crate) requests: Vec<(SocketAddr, Request)>,
     pub(crate) ended: Vec<AccountState>,
@@ -68,6 +69,7 @@ impl Victim {
             delivered: 0,
             began: 0,
             imposters: 0,
+            two_publishers: 0,
             requests: Vec::new(),
             ended: Vec::new(),
             accounts: Vec::new(),
@@ -176,6 +178,7 @@ impl Victim {
                 }
                 Output::Event(Event::Began { .. }) => self.began += 1,
                 Output::Event(Event::Imposter { .. }) => self.imposters += 1,
+                Output::Event(Event::TwoPublishers { .. }) => self.two_publishers += 1,
                 Output::Event(Event::Ended { account, .. }) => {
                     assert_eq!(account.check(), Ok(()));
                     self.ended.push(account.state);

@@ -59,6 +59,14 @@ impl SenderTallies {
         Self { last_tally: nothing, last_sample_totals: nothing, ..Self::default() }
     }
 
+    /// Records that a reader of a relayed stream was present when the relay took it up at this position: its totals count
+    /// all below as skipped.
+    pub(super) fn never_offered_below(&mut self, position: u64) {
+        if let Some(totals) = self.last_sample_totals.as_mut().filter(|totals| totals.at == 0) {
+            *totals = Totals { at: position, counts: StageCounts::of(Stage::Source, position) };
+        }
+    }
+
     /// Remembers listed numbers; returns whether any of them is new.
     pub(super) fn remember_numbers(
         &mut self,

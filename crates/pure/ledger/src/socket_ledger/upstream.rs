@@ -17,6 +17,8 @@ const MAX_TOLD_RANGES: usize = 4_096;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Upstream {
     causes: Causes,
+    /// Position below which ranges are forgotten, and told in vain.
+    forgotten: u64,
     totals: Option<Totals>,
 }
 
@@ -42,8 +44,12 @@ pub(super) struct Untold {
 impl Upstream {
     /// Records the outcome of a range; returns whether it is news.
     pub(super) fn remember(&mut self, positions: Range<u64>, told: Told) -> bool {
+        let positions = positions.start.max(self.forgotten)..positions.end;
+        if positions.is_empty() {
+            return false;
+        }
         let news = self.causes.insert(positions, told);
-        self.causes.keep_newest(MAX_TOLD_RANGES);
+        self.forgotten = self.forgotten.max(self.causes.keep_newest(MAX_TOLD_RANGES));
         if let Some(totals) = &mut self.totals {
             for (count, known) in &news {
                 if let Some(known) = known.filter(|known| known.is_settled()) {
@@ -107,6 +113,7 @@ impl Upstream {
 
     pub(super) fn forget_below(&mut self, position: u64) {
         self.causes.forget_below(position);
+        self.forgotten = self.forgotten.max(position);
     }
 }
 
@@ -165,6 +172,22 @@ mod tests {
         assert_eq!((of_open.total(), others.total()), (5, 3), "five of hop 0, then all that is left");
         upstream.begin_again();
         assert_eq!(upstream.untold().unwrap().counts, HopCounts::default());
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_counted_again() {
+        let mut upstream = Upstream::default();
+        upstream.counts(0, &HopCounts::default());
+        for _ in 0..3 {
+            upstream.remember(0..1 << 59, Told { hop: 0, outcome: LATE });
+            upstream.forget_below(1 << 58);
+        }
+        assert_eq!(upstream.totals.as_ref().unwrap().named.total(), 1 << 59);
+        for start in (0..2 * MAX_TOLD_RANGES as u64).rev() {
+            upstream
+                .remember((1 << 59) + 2 * start..(1 << 59) + 2 * start + 1, Told { hop: 1, outcome: LATE });
+        }
+        assert!(upstream.causes.len() <= MAX_TOLD_RANGES);
     }
 
     #[test]

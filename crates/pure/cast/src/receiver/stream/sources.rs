@@ -50,7 +50,7 @@ impl Stream {
     /// held back then.
     pub(super) fn is_held_back(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> bool {
         let Some(state) = &self.current else { return false };
-        let Arrival { from, bytes } = with.arrival;
+        let Arrival { from, bytes, origin } = with.arrival;
         let (is_earlier, is_later) = (head.epoch < state.epoch, state.epoch < head.epoch);
         let (is_at, is_alive) = (state.pin.is_at(from.ip()), state.is_alive());
         // An earlier epoch that was current may still have datagrams in flight; any other counts as a newcomer.
@@ -76,8 +76,11 @@ impl Stream {
             self.beginnings.pass_over(head.epoch);
         }
         let Some(state) = self.current.as_mut() else { return false };
+        let is_kin = state.epoch != head.epoch && state.is_kin_of(head.epoch, origin);
         if is_held {
-            if is_earlier {
+            if is_kin {
+                // Two relays of one stream are no rivals.
+            } else if is_earlier {
                 let rival = self.rivals.heard_beside(head.epoch, with.now, state.last_heard);
                 if let Some(report_to) = self.challengers.report_address(from.ip()) {
                     self.rivals.described(head.epoch, report_to);
@@ -219,7 +222,7 @@ impl Stream {
     }
 
     /// Takes a datagram that was held back.
-    fn take_held(&mut self, bytes: &[u8], with: &mut Surroundings<'_>) {
+    pub(super) fn take_held(&mut self, bytes: &[u8], with: &mut Surroundings<'_>) {
         match Datagram::decode(bytes) {
             Ok(Datagram::Data(data)) => self.on_data(&data, with),
             Ok(Datagram::Tally(tally)) => self.on_tally(&tally, with),

@@ -56,9 +56,14 @@ impl Stream {
         with: &mut Surroundings<'_>,
     ) -> Option<ReceiverEpoch> {
         let now = with.now;
+        // A relayed stream begins anywhere: how much of an unheard epoch there was is not known.
+        let is_relayed = with.arrival.origin.is_some();
         let misses_end = |state: &mut ReceiverEpoch| state.is_unconfirmed() && state.misses_end(now, word);
         if let Some(departed) = self.departed.take_if(misses_end) {
             return Some(departed.following(with.next_key(), (now, departed.from)));
+        }
+        if is_relayed {
+            return None;
         }
         let epochs = self.epochs().chain(&self.departed).filter(|state| state.epoch < successor.epoch);
         let precedes = |state: &&ReceiverEpoch| state.epoch < word.epoch && state.can_precede(now, word);
@@ -84,7 +89,8 @@ impl Stream {
             state.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
         }
         self.rivals.replaced(epoch, with.now, None);
-        with.out.event(Event::Began { stream, epoch, description, first_index });
+        let origin = state.origin;
+        with.out.event(Event::Began { stream, epoch, origin, description, first_index });
         state.believe(with.now, word, with.brackets, with.out);
         state.replaced(with.now, with.brackets, with.out);
         self.keep_replaced(state, with);
@@ -133,7 +139,8 @@ impl Stream {
         with: &mut Surroundings<'_>,
     ) -> &mut ReceiverEpoch {
         let (stream, epoch, description) = (self.id, state.epoch, Arc::clone(&state.description));
-        with.out.event(Event::Began { stream, epoch, description, first_index });
+        let origin = state.origin;
+        with.out.event(Event::Began { stream, epoch, origin, description, first_index });
         self.told_end = false;
         self.departed.take_if(|departed| departed.epoch == epoch);
         self.earlier_heir = None;
@@ -170,8 +177,15 @@ impl Stream {
         with.stats.replaced += 1;
         // Another publisher of the name is current: the beginning of this one is not awaited.
         self.beginnings.begun(head.epoch);
-        let winner = self.current.as_ref().map(|state| (state.epoch, state.ended))?;
-        match (self.rivals.heard(head.epoch, with.now), winner) {
+        let current = self.current.as_ref()?;
+        let winner = (current.epoch, current.ended);
+        // Two relays of one stream are no rivals.
+        let rival = if current.is_kin_of(head.epoch, with.arrival.origin) {
+            self.rivals.heard_of_kin(head.epoch, with.now)
+        } else {
+            self.rivals.heard(head.epoch, with.now)
+        };
+        match (rival, winner) {
             (Rival::Afterglow, _) | (Rival::RivalryKnown, (_, false)) => {}
             (Rival::Rivalry, (winner, false)) => {
                 with.out.event(Event::TwoPublishers { stream: self.id, winner, other: head.epoch });
