@@ -31,6 +31,7 @@ mod gtp;
 #[cfg(test)]
 mod harness;
 mod ledbat;
+mod live;
 mod loss_based;
 mod missing_map;
 mod native;

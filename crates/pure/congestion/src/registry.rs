@@ -4,7 +4,7 @@ use crate::loss_based::{Bic, Cubic, HighSpeed, LossBased, Reno, Scalable, Westwo
 use crate::options::FromOptions;
 use crate::{CongestionControl, Factory, OptionError, Options};
 use crate::{
-    bbr::Bbr, copa::Copa, fast::Fast, fixed::Fixed, fobs::Fobs, gtp::GtpFactory, ledbat::Ledbat,
+    bbr::Bbr, copa::Copa, fast::Fast, fixed::Fixed, fobs::Fobs, gtp::GtpFactory, ledbat::Ledbat, live::Live,
     native::Native, rbudp::Rbudp, sabul::Sabul, tsunami::Tsunami, vegas::Vegas,
 };
 
@@ -130,6 +130,11 @@ pub const BUILT_IN: &[Choice] = &[
         name: "fixed",
         summary: "a constant rate (rate=950m), for paths without other traffic",
         make: each::<Fixed>,
+    },
+    Choice {
+        name: "live",
+        summary: "for live messages: the offered rate and a quarter more, and less where the path delivers less (rate=, start=10m)",
+        make: each::<Live>,
     },
 ];
 

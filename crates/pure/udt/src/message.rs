@@ -13,7 +13,7 @@ pub struct Terms {
     pub tag: u64,
 }
 
-/// Fate of an offered message.
+/// Outcome of offering a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Sent {

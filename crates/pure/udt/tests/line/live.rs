@@ -5,7 +5,9 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use sim::{Address, Arrival, Node, NodeId};
-use udt::{Datagrams, Endpoint, EndpointConfig, Event, Output, Sent, SocketConfig, SocketId, Terms};
+use udt::{
+    Datagrams, Endpoint, EndpointConfig, Event, Output, RepairOrder, Sent, SocketConfig, SocketId, Terms,
+};
 use units::Instant;
 
 use super::address;
@@ -110,15 +112,25 @@ impl Live {
             self.made += 1;
             self.next_at += feed.period;
         }
+        while let Some((index, born)) = self.queue.front().copied()
+            && born + feed.lifetime <= now
+        {
+            self.queue.pop_front();
+            self.given_up.insert(index, false);
+        }
         self.send(now, socket, &feed);
         (self.made < feed.count).then_some(self.next_at)
     }
 
-    /// Sends what there is room for: the oldest first, and the newest while the link is down.
+    /// Sends what there is room for: the oldest first, and the newest while the link is down or carries too little.
     fn send(&mut self, now: Instant, socket: SocketId, feed: &Feed) {
         while self.endpoint.room(socket) > 0 {
             let is_up = self.endpoint.is_link_up(socket);
-            let next = if is_up { self.queue.pop_front() } else { self.queue.pop_back() };
+            let oldest = self.queue.front().map_or(Duration::ZERO, |(_, born)| now.since(*born));
+            let is_short = oldest > feed.lifetime / 4;
+            self.endpoint
+                .order_repairs(socket, if is_short { RepairOrder::Last } else { RepairOrder::First });
+            let next = if is_up && !is_short { self.queue.pop_front() } else { self.queue.pop_back() };
             let Some((index, born)) = next else { return };
             let clock_us = self.endpoint.clock_us(now, socket).expect("it is connected");
             let waited_us = now.since(born).as_micros() as u32;
