@@ -376,23 +376,18 @@ impl SendSide {
             return self.try_link(now);
         }
         let order = timely.order;
-        let is_new = self.has_new();
-        if let Some(first) = repair.filter(|_| order == RepairOrder::First || !is_new) {
+        let next = self.buffer.next();
+        let train = self.ready_train();
+        if let Some(first) = repair.filter(|_| order == RepairOrder::First || train == 0) {
             let most = self.run_of_lost_at(first);
             // Repairs do not wait for their turn, but those behind them wait for it.
             let ahead = if order == RepairOrder::First { self.max_train } else { 0 };
             let count = self.pacer.allows_ahead(now, most, ahead);
             return (count > 0).then(|| self.leave_timely(now, first, count, true));
         }
-        if !is_new {
+        if !self.has_new() {
             self.note_application_limit();
-            self.is_held = true;
-            return None;
         }
-        let next = self.buffer.next();
-        let room = u64::from(self.window_packets.saturating_sub(self.in_flight()));
-        let room = room.min(self.limit.saturating_sub(next));
-        let train = self.buffer.train(next, u32::try_from(room).unwrap_or(u32::MAX).min(self.max_train));
         if train == 0 {
             self.is_held = true;
             return None;
@@ -404,14 +399,23 @@ impl SendSide {
         (count > 0).then(|| self.leave_timely(now, next, count, false))
     }
 
+    /// Returns the number of new packets that can leave as one train, as far as the windows allow it.
+    fn ready_train(&self) -> u32 {
+        if !self.has_new() {
+            return 0;
+        }
+        let room = u64::from(self.window_packets.saturating_sub(self.in_flight()));
+        let room = room.min(self.limit.saturating_sub(self.buffer.next()));
+        let most = u32::try_from(room).unwrap_or(u32::MAX).min(self.max_train);
+        self.buffer.train(self.buffer.next(), most)
+    }
+
     /// Returns the time of the next call for pending packets.
     pub(super) fn timely_deadline(&self, timely: &Timely) -> Option<Instant> {
         if timely.is_down() {
             return timely.deadline();
         }
-        let next = self.buffer.next();
-        let is_open = next < self.limit && self.in_flight() < self.window_packets;
-        let new = (self.has_new() && is_open).then(|| self.pacer.next(1));
+        let new = (self.ready_train() > 0).then(|| self.pacer.next(1));
         let ahead = if timely.order == RepairOrder::First { self.max_train } else { 0 };
         let repair = (!self.lost.is_empty()).then(|| self.pacer.next_ahead(ahead));
         [new, repair, timely.deadline()].into_iter().fold(None, Instant::earlier)
@@ -445,10 +449,10 @@ impl SendSide {
     fn pass_over_given_up(&mut self, now: Instant) {
         while self.has_new() {
             let slot = *self.buffer.slot(self.buffer.next());
-            if !slot.is_given_up || slot.last >= self.limit {
+            let range = self.buffer.next()..self.limit.min(slot.last + 1);
+            if !slot.is_given_up || range.is_empty() {
                 return;
             }
-            let range = self.buffer.next()..slot.last + 1;
             self.buffer.advance(range.end - range.start);
             if let Some(timely) = &mut self.timely {
                 timely.note_given_up(now, range);

@@ -19,6 +19,22 @@ pub(crate) struct Feed {
     pub(crate) count: u64,
     pub(crate) bytes: usize,
     pub(crate) lifetime: Duration,
+    /// True if some messages are longer than a packet, and some have no deadline.
+    pub(crate) is_varied: bool,
+}
+
+impl Feed {
+    pub(crate) fn has_deadline(&self, index: u64) -> bool {
+        !self.is_varied || index % 7 != 3
+    }
+
+    fn bytes_of(&self, index: u64) -> usize {
+        if self.is_varied && index % 11 == 5 { self.bytes * 4 } else { self.bytes }
+    }
+
+    fn deadline(&self, index: u64, born: Instant) -> Option<Instant> {
+        self.has_deadline(index).then(|| born + self.lifetime)
+    }
 }
 
 /// A host of one connection.
@@ -112,12 +128,9 @@ impl Live {
             self.made += 1;
             self.next_at += feed.period;
         }
-        while let Some((index, born)) = self.queue.front().copied()
-            && born + feed.lifetime <= now
-        {
-            self.queue.pop_front();
-            self.given_up.insert(index, false);
-        }
+        let late = |(index, born): &(u64, Instant)| feed.deadline(*index, *born).is_some_and(|at| at <= now);
+        self.given_up.extend(self.queue.iter().filter(|it| late(it)).map(|(index, _)| (*index, false)));
+        self.queue.retain(|it| !late(it));
         self.send(now, socket, &feed);
         (self.made < feed.count).then_some(self.next_at)
     }
@@ -134,16 +147,16 @@ impl Live {
             let Some((index, born)) = next else { return };
             let clock_us = self.endpoint.clock_us(now, socket).expect("it is connected");
             let waited_us = now.since(born).as_micros() as u32;
-            let mut bytes = vec![0; feed.bytes];
+            let mut bytes = vec![0; feed.bytes_of(index)];
             bytes[..8].copy_from_slice(&index.to_le_bytes());
             bytes[8..16].copy_from_slice(&born.as_nanos().to_le_bytes());
             bytes[16..20].copy_from_slice(&clock_us.wrapping_sub(waited_us).to_le_bytes());
             bytes[20..28].copy_from_slice(&(feed.lifetime.as_nanos() as u64).to_le_bytes());
-            let terms = Terms { is_ordered: false, deadline: Some(born + feed.lifetime), tag: index };
+            let terms = Terms { is_ordered: false, deadline: feed.deadline(index, born), tag: index };
             match self.endpoint.send_message(now, socket, &bytes, terms).expect("it is connected") {
                 Sent::Queued => _ = self.born.insert(index, born),
                 Sent::TooLate => _ = self.given_up.insert(index, false),
-                Sent::NoRoom => panic!("there was room"),
+                Sent::NoRoom => return self.queue.push_back((index, born)),
             }
         }
     }

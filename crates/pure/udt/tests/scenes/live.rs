@@ -22,7 +22,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn feed(count: u64, lifetime: Duration) -> Feed {
-    Feed { period: MS, count, bytes: 1_000, lifetime }
+    Feed { period: MS, count, bytes: 1_000, lifetime, is_varied: false }
 }
 
 fn config() -> SocketConfig {

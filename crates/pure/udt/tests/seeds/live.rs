@@ -7,9 +7,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sim::{Link, Network, Port};
+use sim::{Bursts, Link, Network, Order, Port};
 use udt::{Repair, SocketConfig, SocketType};
-use units::Instant;
+use units::{Instant, Random};
 
 use super::line::live::{Feed, Live};
 use super::{CLIENT, SERVER, number};
@@ -101,7 +101,8 @@ fn config() -> SocketConfig {
 
 fn play(seed: u64, counts: &mut Counts) {
     let cell = Cell::of(seed);
-    let feed = Feed { period: PERIOD, count: MESSAGES, bytes: 1_000, lifetime: cell.lifetime };
+    let feed =
+        Feed { period: PERIOD, count: MESSAGES, bytes: 1_000, lifetime: cell.lifetime, is_varied: false };
     let way = Link::ideal().delay(cell.round_trip / 2).loss(cell.loss);
     let mut network = Network::new(seed);
     let port = Port { up: way.clone(), down: way, ..Port::default() };
@@ -134,4 +135,117 @@ fn play(seed: u64, counts: &mut Counts) {
     counts.sent += stats.sent_packets;
     counts.again += stats.retransmitted_packets;
     counts.worst_median = counts.worst_median.max(ages[ages.len() / 2]);
+}
+
+/// Effects of a scene of live messages, each drawn independently.
+const EFFECTS: [&str; 10] = [
+    "loss",
+    "bursts",
+    "jitter",
+    "reordering",
+    "duplicates",
+    "bottleneck",
+    "outage",
+    "wrap",
+    "small buffers",
+    "varied messages",
+];
+
+#[test]
+fn whatever_the_way_does_a_live_message_arrives_once_or_is_given_up() {
+    let seeds = sim::seeds::Seeds {
+        first: number("TALLYCAST_FIRST_SEED", 0),
+        count: number("TALLYCAST_SEEDS", 200),
+        repeat: "cargo xtask sim --seeds 1 --first {seed}",
+    };
+    let mut seen = [0_u64; EFFECTS.len()];
+    let mut given_up = 0;
+    sim::seeds::each(&seeds, |seed| given_up += play_anything(seed, &mut seen));
+    let effects: Vec<String> =
+        EFFECTS.iter().zip(seen).map(|(name, count)| format!("{name} {count}")).collect();
+    println!("{} seeds: {}; {given_up} messages given up", seeds.count, effects.join(", "));
+    if seeds.count >= 200 {
+        assert!(seen.iter().all(|count| *count > 0) && given_up > 0);
+    }
+}
+
+/// Plays a scene; returns the number of messages given up.
+fn play_anything(seed: u64, seen: &mut [u64; EFFECTS.len()]) -> u64 {
+    let mut random = Random::for_purpose(seed, "live");
+    let has: [bool; EFFECTS.len()] = core::array::from_fn(|_| random.chance(0.25));
+    for (count, has) in seen.iter_mut().zip(has) {
+        *count += u64::from(has);
+    }
+    let micros = |random: &mut Random, most: u64| Duration::from_micros(random.below(most));
+    let delay = Duration::from_micros(100) + micros(&mut random, 100_000);
+    let mut ways = [0, 1].map(|_| Link::ideal().delay(delay));
+    let outage = Instant::ORIGIN + Duration::from_millis(500) + micros(&mut random, 1_000_000);
+    let outage = outage..outage + micros(&mut random, 3_000_000);
+    for way in &mut ways {
+        let mut link = way.clone();
+        if has[0] {
+            link = link.loss(random.unit() * 0.2);
+        }
+        if has[1] {
+            link = link.bursts(Bursts::of(random.unit() * 0.1, 1.0 + random.unit() * 20.0));
+        }
+        if has[2] {
+            link = link.jitter(micros(&mut random, 20_000), Order::Free);
+        }
+        if has[3] {
+            link = link.reorder(random.unit() * 0.2, micros(&mut random, 50_000));
+        }
+        if has[4] {
+            link = link.duplicate(random.unit() * 0.3, micros(&mut random, 50_000));
+        }
+        if has[5] {
+            link = link.rate(1_000_000 + random.below(20_000_000), 20_000 + random.below(100_000));
+        }
+        if has[6] {
+            link = link.outage(outage.clone());
+        }
+        *way = link;
+    }
+    let feed = Feed {
+        period: Duration::from_micros(200) + micros(&mut random, 5_000),
+        count: 400,
+        bytes: 100 + usize::try_from(random.below(1_300)).expect("small"),
+        lifetime: delay + micros(&mut random, 1_000_000),
+        is_varied: has[9],
+    };
+    let mut config = config();
+    config.congestion = Arc::from(congestion::named("live", "").expect("it is built in"));
+    if has[7] {
+        config.first_sequence = Some(0x7fff_ffff - u32::try_from(random.below(300)).expect("small"));
+        config.first_message = Some(0x1fff_fffe - u32::try_from(random.below(300)).expect("small"));
+    }
+    if has[8] {
+        config.receive_buffer_packets = 32 + u32::try_from(random.below(64)).expect("small");
+        config.send_buffer_packets = 40 + u32::try_from(random.below(64)).expect("small");
+    }
+    let mut network = Network::new(seed);
+    let [up, down] = ways;
+    network.add("client", Live::new(seed, Some(feed)), Port { up, down, ..Port::default() });
+    let server = Live::new(seed ^ 1 << 40, None).listening(config.clone());
+    let ideal = Link::ideal();
+    network.add("server", server, Port { up: ideal.clone(), down: ideal, ..Port::default() });
+    network.act(CLIENT, |live, now, _| live.connect(now, SERVER, config));
+    let end = Instant::ORIGIN + Duration::from_secs(300);
+    while network.now() < end && !network.node(CLIENT).is_done() {
+        network.step();
+    }
+    let scenario = network.scenario().to_string();
+    let (client, server) = (network.node(CLIENT), network.node(SERVER));
+    assert!(client.is_done(), "it goes on for ever: {scenario}");
+    assert_eq!(server.twice, 0, "one came twice: {scenario}");
+    for index in 0..feed.count {
+        let (arrived, given_up) = (server.got.contains_key(&index), client.given_up.get(&index));
+        assert!(arrived || given_up.is_some(), "message {index} is nowhere: {scenario}");
+        assert!(!arrived || given_up != Some(&false), "message {index} was not sent: {scenario}");
+        assert!(
+            feed.has_deadline(index) || given_up.is_none(),
+            "message {index} has no deadline: {scenario}"
+        );
+    }
+    client.given_up.len() as u64
 }
