@@ -12,7 +12,7 @@ use archive::{Entry, GapKey, GapRecord, Line, Origin, Store};
 use fuzz::memory::Memory;
 use fuzz::recording::{Found, LOST, SAMPLES, cut, folder, read, recorder, sample};
 use fuzz::spoil::Spoil;
-use ledger::{GapKind, Stage, StageCounts};
+use ledger::{GapKind, HopCounts, Stage, StageCounts};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use units::WallTime;
@@ -149,6 +149,7 @@ impl AnyGap {
             positions: first..first.saturating_add(self.elements.value()),
             numbers: 0..0,
             lost: StageCounts::of(Stage::Network, self.lost.value()),
+            inherited: HopCounts::default(),
             unexplained: self.unexplained.value(),
             unsettled: self.unsettled.value(),
             apportioned: false,

@@ -4,7 +4,7 @@
 
 use core::ops::Range;
 
-use ledger::{GapKind, Stage, StageCounts};
+use ledger::{GapKind, HopCounts, Stage, StageCounts};
 use units::{RangeSet, WallTime};
 
 use crate::Description;
@@ -49,6 +49,7 @@ pub(crate) fn records<'a>(
         numbers: 0..0,
         unexplained: 0,
         unsettled: 0,
+        inherited: HopCounts::default(),
         apportioned: false,
         evidence: vec![damage.cause.to_owned()],
     };

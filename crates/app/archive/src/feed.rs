@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use ledger::{GapKind, Stage, StageCounts};
+use ledger::{GapKind, HopCounts, Stage, StageCounts};
 use sample::Block;
 use units::WallTime;
 
@@ -384,6 +384,7 @@ impl EpochFeed {
             numbers: 0..0,
             unexplained: 0,
             unsettled: 0,
+            inherited: HopCounts::default(),
             apportioned: entry.next_index - entry.first_index > u64::from(entry.samples),
             t0: entry.t0,
             t1: Some(entry.t1),

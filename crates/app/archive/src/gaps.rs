@@ -7,7 +7,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use ledger::{GapKind, Stage, StageCounts};
+use ledger::{GapKind, HopCounts, Stage, StageCounts};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::WallTime;
@@ -38,6 +38,8 @@ pub struct GapRecord {
     pub numbers: Range<u64>,
     /// Elements lost, by stage.
     pub lost: StageCounts,
+    /// Of those lost at stage `source` of a relayed stream, the hop and stage at which they were; empty for others.
+    pub inherited: HopCounts,
     /// Elements for which no evidence came in time.
     pub unexplained: u64,
     /// Elements still waiting for evidence.
@@ -208,6 +210,9 @@ struct StoredGap {
     numbers: [u64; 2],
     /// Elements by the names of their stages, which may be those of a later version.
     lost: BTreeMap<String, u64>,
+    /// Absent where the stream was not relayed, and in files written before it was added.
+    #[serde(default, skip_serializing_if = "HopCounts::is_empty")]
+    hops: HopCounts,
     unexplained: u64,
     unsettled: u64,
     #[serde(skip_deserializing)]
@@ -229,6 +234,7 @@ impl From<GapRecord> for StoredGap {
             first_element: gap.positions.start,
             elements: gap.positions.end - gap.positions.start,
             numbers: [gap.numbers.start, gap.numbers.end],
+            hops: gap.inherited,
             lost: gap.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), count)).collect(),
             unexplained: gap.unexplained,
             unsettled: gap.unsettled,
@@ -259,12 +265,17 @@ impl TryFrom<StoredGap> for GapRecord {
         }
         let end = stored.first_element.checked_add(stored.elements).ok_or("too many elements are missing")?;
         let [first_number, next_number] = stored.numbers;
+        let inherited = stored.hops.completed(lost[Stage::Source]);
+        if !inherited.is_empty() && inherited.total() != lost[Stage::Source] {
+            return Err("the elements of all hops are not those lost at stage `source`");
+        }
         Ok(Self {
             key: stored.key,
             kind: stored.kind,
             positions: stored.first_element..end,
             numbers: first_number..next_number,
             lost,
+            inherited,
             unexplained,
             unsettled: stored.unsettled,
             apportioned: stored.apportioned,
@@ -415,6 +426,7 @@ fn check_head(line: Option<&str>, is_whole: bool, bytes: &[u8]) -> Result<(), Ga
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ledger::{HopShare, Outcome};
 
     fn gap(id: u64) -> GapRecord {
         let mut lost = StageCounts::of(Stage::Injected, 4);
@@ -425,6 +437,7 @@ mod tests {
             positions: 10..20,
             numbers: 3..5,
             lost,
+            inherited: HopCounts::default(),
             unexplained: 1,
             unsettled: 2,
             apportioned: true,
@@ -460,6 +473,29 @@ mod tests {
             let encoded = line.encode();
             assert_eq!(Line::decode(encoded.strip_suffix('\n').unwrap()), Some(line));
         }
+    }
+
+    #[test]
+    fn losses_before_a_relay_keep_their_hops_and_contradictions_are_refused() {
+        let share = |hop, stage, count| HopShare { hop, outcome: Outcome::Lost(stage), count };
+        let inherited = [share(0, Stage::ReaderLag, 3), share(1, Stage::Deadline, 1)].into_iter().collect();
+        let lost = StageCounts::of(Stage::Source, 4);
+        let record = GapRecord { lost, inherited, unexplained: 6, unsettled: 0, ..gap(0) };
+        let line = Line::Gap(Box::new(record.clone()));
+        assert_eq!(Line::decode(line.encode().strip_suffix('\n').unwrap()), Some(line));
+        let mut value = json!(record);
+        assert_eq!(value["hops"][1]["lost"]["deadline"], 1);
+        let read = |value: &Value| GapRecord::deserialize(value).map(|gap| gap.inherited);
+        value["hops"][1]["lost"] = json!({"of_a_later_version": 1});
+        let expected: HopCounts =
+            [share(0, Stage::ReaderLag, 3), share(0, Stage::Source, 1)].into_iter().collect();
+        assert_eq!(read(&value).unwrap(), expected, "where it was is not known to this version");
+        value["hops"][1]["lost"] = json!({"deadline": 2});
+        assert!(read(&value).is_err(), "more than were lost at stage `source`");
+        value["hops"][1]["hop"] = json!(9);
+        assert!(read(&value).is_err());
+        value.as_object_mut().unwrap().remove("hops");
+        assert!(read(&value).unwrap().is_empty(), "a file from before");
     }
 
     #[test]

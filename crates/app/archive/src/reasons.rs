@@ -92,6 +92,7 @@ mod tests {
             positions,
             numbers: 0..0,
             lost: StageCounts::of(Stage::Injected, injected),
+            inherited: ledger::HopCounts::default(),
             unexplained,
             unsettled: 0,
             apportioned: false,

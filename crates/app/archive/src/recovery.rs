@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ledger::{GapKind, StageCounts};
+use ledger::{GapKind, HopCounts, StageCounts};
 use serde_json::json;
 use units::{RangeSet, WallTime};
 
@@ -597,6 +597,7 @@ impl<'a> Recovery<'a> {
             numbers: 0..0,
             lost: StageCounts::default(),
             unsettled: 0,
+            inherited: HopCounts::default(),
             apportioned: false,
             evidence: vec![why.to_owned()],
         }

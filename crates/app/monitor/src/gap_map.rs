@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{GapKind, Stage, StageCounts};
+use ledger::{GapKind, HopCounts, Stage, StageCounts};
 use serde_json::{Value, json};
 use tallycast::{Schema, StreamGap};
 use units::{Epoch, WallTime};
@@ -44,6 +44,8 @@ pub struct KnownGap {
     pub numbers: Range<u64>,
     /// Elements lost, by stage.
     pub lost: StageCounts,
+    /// Of those lost at stage `source` of a relayed stream, the hop and stage at which they were; empty for others.
+    pub hops: HopCounts,
     /// Elements without evidence in time.
     pub unexplained: u64,
     /// Elements still waiting for evidence.
@@ -73,6 +75,7 @@ impl From<&StreamGap> for KnownGap {
             first_element: gap.gap.positions.start,
             numbers: gap.gap.numbers.clone(),
             lost: gap.gap.lost,
+            hops: gap.gap.inherited.clone(),
             unexplained: gap.gap.unexplained,
             unsettled: gap.gap.unsettled,
             absent: if is_absence { gap.gap.len() } else { 0 },
@@ -163,7 +166,7 @@ impl KnownGap {
     /// Returns the gap as `docs/reference/formats/account.md` has it, with its times.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        json!({
+        let mut json = json!({
             "id": self.id,
             "kind": self.kind,
             "from_ns": self.from,
@@ -181,7 +184,11 @@ impl KnownGap {
             "settled": self.unsettled == 0,
             "apportioned": self.apportioned,
             "evidence": self.evidence,
-        })
+        });
+        if !self.hops.is_empty() {
+            json["hops"] = json!(self.hops);
+        }
+        json
     }
 
     /// Returns what gaps are ordered by.
@@ -326,6 +333,7 @@ mod tests {
             first_element: u64::try_from(from_s).unwrap() * 10,
             numbers: 0..0,
             lost,
+            hops: HopCounts::default(),
             unexplained: 0,
             unsettled,
             kind: GapKind::Missing,

@@ -96,17 +96,6 @@ impl Causes {
         self.runs.len()
     }
 
-    /// Forgets everything below this position.
-    pub(crate) fn forget_below(&mut self, position: u64) {
-        while let Some(lowest) = self.runs.first_entry().filter(|lowest| *lowest.key() < position) {
-            let (end, told) = lowest.remove();
-            if end > position {
-                self.runs.insert(position, (end, told));
-                break;
-            }
-        }
-    }
-
     /// Forgets the lowest runs until no more than this number remain; returns the position behind the last of them.
     pub(crate) fn keep_newest(&mut self, count: usize) -> u64 {
         let mut forgotten = 0;
@@ -143,8 +132,6 @@ mod tests {
         let late = told(1, LATE);
         assert_eq!(parts, [(12..15, told(0, Outcome::Unexplained)), (15..20, late), (20..22, late)]);
         assert_eq!(causes.insert(15..25, told(1, LATE)), [], "no news");
-        causes.forget_below(12);
-        assert_eq!(causes.within(&(0..15)).collect::<Vec<_>>(), [(12..15, told(0, Outcome::Unexplained))]);
         assert_eq!(causes.keep_newest(1), 25);
         assert_eq!(causes.within(&(0..90)).collect::<Vec<_>>(), [(25..30, told(0, Outcome::Unexplained))]);
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{GapKind, StageCounts};
+use ledger::{GapKind, HopCounts, StageCounts};
 use proof::Grid;
 use sample::{Block, StreamName};
 use serde_json::{Value, json};
@@ -339,6 +339,7 @@ impl StreamRecorder {
                 positions,
                 numbers: 0..0,
                 lost: StageCounts::default(),
+                inherited: HopCounts::default(),
                 unexplained: 0,
                 unsettled: 0,
                 apportioned: false,
@@ -396,6 +397,7 @@ impl StreamRecorder {
             positions: gap.positions.clone(),
             numbers: gap.numbers.clone(),
             lost: gap.lost,
+            inherited: gap.inherited.clone(),
             unexplained: gap.unexplained,
             unsettled: gap.unsettled,
             apportioned: gap.apportioned,
@@ -607,6 +609,7 @@ impl StreamRecorder {
                 positions: loss.positions,
                 numbers: 0..0,
                 lost: loss.lost,
+                inherited: HopCounts::default(),
                 unexplained: loss.unexplained,
                 unsettled: 0,
                 apportioned: loss.apportioned,

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use archive::{GapRecord, Hole, Recording, Unreadable};
-use ledger::StageCounts;
+use ledger::{HopCounts, Stage, StageCounts};
 use tallycast::GapKind;
 use units::{Epoch, WallTime};
 
@@ -43,6 +43,7 @@ impl<'a> Holes<'a> {
                 first_element: first.map_or(0, |gap| gap.positions.start),
                 numbers: first.map_or(0..0, |gap| gap.numbers.clone()),
                 lost: hole.lost,
+                hops: inherited(hole),
                 unexplained: hole.unexplained,
                 unsettled: hole.unsettled,
                 absent: hole.reader_absent,
@@ -89,6 +90,7 @@ impl<'a> Holes<'a> {
                 first_element: 0,
                 numbers: 0..0,
                 lost: StageCounts::default(),
+                hops: HopCounts::default(),
                 unexplained: 0,
                 unsettled: 0,
                 absent: 0,
@@ -144,6 +146,7 @@ fn known(recording: &Recording, gap: &GapRecord, to: WallTime) -> KnownGap {
         first_element: gap.positions.start,
         numbers: gap.numbers.clone(),
         lost: gap.lost,
+        hops: gap.inherited.clone(),
         unexplained: gap.unexplained,
         unsettled: gap.unsettled,
         absent: if is_absence { gap.positions.end - gap.positions.start } else { 0 },
@@ -151,6 +154,13 @@ fn known(recording: &Recording, gap: &GapRecord, to: WallTime) -> KnownGap {
         apportioned: gap.apportioned,
         evidence: gap.evidence.clone(),
     }
+}
+
+/// Returns the hops of a hole's losses, if its records cover it exactly: the share of a part is not known.
+fn inherited(hole: &Hole) -> HopCounts {
+    let mut hops = HopCounts::default();
+    hole.gaps.iter().for_each(|gap| hops.add_all(&gap.inherited));
+    if hops.total() == hole.lost[Stage::Source] { hops } else { HopCounts::default() }
 }
 
 /// Returns what is left of a span without others.

@@ -262,7 +262,7 @@ fn ways(
         if seen.from == publisher && seen.epoch == following.epoch && seen.stream == following.stream {
             // Before the account began, readable datagrams preceded the description and could not be used.
             let (is_before, elements) = (seen.input < following.began, seen.elements);
-            let was_early = is_before && following.first == 0;
+            let was_early = is_before && following.is_whole;
             // The rest of a sample that the previous account has given up.
             let is_given_up = is_before && is_resumed && seen.position < following.first;
             let way = match (seen.readable, was_early) {

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use cast::receive::Event;
-use ledger::{Account, AccountState, Gap, StageCounts};
+use ledger::{Account, AccountState, Gap, HopCounts, StageCounts};
 use units::{Epoch, Instant, StreamId};
 
 use super::feed::fill;
@@ -18,6 +18,8 @@ pub(crate) struct Following {
     pub(crate) began: u64,
     per_sample: u64,
     pub(crate) first: u64,
+    /// True if it begins with the first sample of its epoch, which is not sample 0 where a relay took the stream up.
+    pub(crate) is_whole: bool,
     /// Start of the next block or gap.
     cursor: u64,
     pub(crate) delivered: u64,
@@ -62,9 +64,18 @@ impl Watch {
     pub(crate) fn event(&mut self, now: Instant, so_far: (u64, u64), event: Event<'_>) {
         let (input, datagrams) = so_far;
         match event {
-            Event::Began { stream, epoch, description, first_index, .. } => {
+            Event::Began { stream, epoch, origin, description, first_index } => {
                 let per_sample = u64::from(description.schema.elements_per_sample());
-                self.began(stream, (epoch, input), per_sample, first_index * per_sample);
+                let first = first_index * per_sample;
+                // Where a relay took the stream up is the scene's.
+                let is_relayed = origin.is_some();
+                self.check_continuity(stream, epoch, if is_relayed { 0 } else { first });
+                self.began(
+                    stream,
+                    (epoch, input),
+                    per_sample,
+                    (first, first == 0 || is_relayed && self.waits),
+                );
             }
             Event::Block { stream, dtype, block } => {
                 let (epoch, positions, size) = (block.epoch, block.positions(dtype), dtype.size_bytes());
@@ -112,14 +123,20 @@ impl Watch {
         }
     }
 
-    fn began(&mut self, stream: StreamId, (epoch, began): (Epoch, u64), per_sample: u64, first: u64) {
-        self.check_continuity(stream, epoch, first);
+    fn began(
+        &mut self,
+        stream: StreamId,
+        (epoch, began): (Epoch, u64),
+        per_sample: u64,
+        (first, is_whole): (u64, bool),
+    ) {
         self.followed.push(Following {
             stream,
             epoch,
             began,
             per_sample,
             first,
+            is_whole,
             cursor: first,
             delivered: 0,
             gaps: BTreeMap::new(),
@@ -177,10 +194,13 @@ impl Following {
             unsettled += gap.unsettled;
         }
         assert_eq!((lost, unexplained, unsettled), (rows.lost, rows.unexplained, rows.unsettled), "gaps");
+        let mut hops = HopCounts::default();
+        self.gaps.values().for_each(|gap| hops.add_all(&gap.inherited));
+        assert_eq!(hops, account.hops, "the hops of all gaps");
     }
 }
 
 fn check_gap(gap: &Gap) {
     assert!(!gap.is_empty(), "a gap without elements is nobody's news");
-    assert_eq!(gap.len(), gap.lost.total() + gap.unexplained + gap.unsettled, "{gap:?}");
+    assert_eq!(gap.check(), Ok(()), "{gap:?}");
 }

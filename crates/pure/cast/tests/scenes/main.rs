@@ -10,6 +10,7 @@ mod epochs;
 mod evidence;
 mod frames;
 mod hops;
+mod hops_played;
 mod hostile;
 #[path = "../line/mod.rs"]
 mod line;

@@ -78,13 +78,13 @@ fn a_reader_of_today_sees_what_was_missing_as_source_and_closes_its_account() {
 }
 
 #[test]
-fn a_reader_that_waited_sees_what_was_never_offered_as_source() {
+fn a_reader_that_waited_begins_with_the_first_whole_sample_that_was_offered() {
     let config = relaying(SHAPE.config(EPOCH), 2, 3_001);
     let (network, node, passed) =
         play(1, &config, (40, 0.0), |publisher| publisher, (reader(1).waiting(), Port::default()));
     let account = account(&network, node, &passed);
-    assert_eq!((account.elements.first, account.elements.unexplained), (0, 0));
-    assert_eq!(account.elements.lost[Stage::Source], 3_001);
+    assert_eq!((account.elements.first, account.elements.unexplained), (1_001, 0));
+    assert_eq!(account.elements.missing(), 0);
 }
 
 #[test]

@@ -172,7 +172,6 @@ impl SenderTallies {
         for (_, set) in &mut self.positions {
             set.remove(0..keep);
         }
-        self.upstream.forget_below(keep);
         while self.skipped.front().is_some_and(|skipped| skipped.positions.end <= position) {
             self.skipped.pop_front();
         }

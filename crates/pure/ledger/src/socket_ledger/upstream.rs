@@ -9,15 +9,15 @@ use core::ops::Range;
 use crate::causes::{Causes, Told};
 use crate::{HopCounts, HopShare, Outcome};
 
-/// Maximum number of ranges whose outcome is remembered for gaps still to be declared; beyond it the lowest are
-/// forgotten. A relay repeats only its newest 16, so that only a forger could need more.
+/// Maximum number of ranges whose outcome is remembered, for gaps still to be declared, and so that ranges that are told
+/// again are not counted twice; beyond it the lowest are forgotten. A relay repeats only its newest 16.
 const MAX_TOLD_RANGES: usize = 4_096;
 
 /// What the tallies of a relay told of earlier hops.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Upstream {
     causes: Causes,
-    /// Position below which ranges are forgotten, and told in vain.
+    /// Position below which ranges have been forgotten, and are told in vain.
     forgotten: u64,
     totals: Option<Totals>,
 }
@@ -109,11 +109,6 @@ impl Upstream {
             }
         }
         Some(Untold { counts, per_hop })
-    }
-
-    pub(super) fn forget_below(&mut self, position: u64) {
-        self.causes.forget_below(position);
-        self.forgotten = self.forgotten.max(position);
     }
 }
 
