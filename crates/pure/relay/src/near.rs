@@ -463,7 +463,11 @@ impl NearEnd {
         if let Content::Hello(hello) = content {
             return self.on_hello(hello);
         }
-        let stream = self.streams.get_mut(&slot).ok_or(Fault::UnknownStream(slot))?;
+        let Some(stream) = self.streams.get_mut(&slot) else {
+            // The far end tells of an ended stream for a while.
+            let is_late = slot < self.next_slot && matches!(content, Content::Totals(_) | Content::Want(_));
+            return if is_late { Ok(()) } else { Err(Fault::UnknownStream(slot)) };
+        };
         match content {
             Content::Resume(resume) => stream.resume(now, resume),
             Content::Totals(totals) => stream.on_totals(totals),

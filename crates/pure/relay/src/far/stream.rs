@@ -18,8 +18,8 @@ use crate::{Cause, HANDOVER, MAX_DEADLINE};
 
 /// Bytes that may wait behind holes beyond those of one deadline.
 const SPARE_BYTES: u64 = 1 << 21;
-/// Maximum number of data that wait for the first control, which tells where the stream begins.
-const MAX_EARLY: usize = 4_096;
+/// Maximum size of the data that wait for the first control, which tells where the stream begins.
+const MAX_EARLY_BYTES: usize = 1 << 22;
 /// Time for which the near end is told of a stream's end.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -340,7 +340,8 @@ impl Stream {
         let born = times.born(born_us).ok_or(FarFault::Age(positions.start))?;
         match &mut self.state {
             State::Waiting { early } => {
-                if early.len() < MAX_EARLY {
+                let held: usize = early.iter().map(|(early, _)| early.datagram.len()).sum();
+                if held + datagram.len() <= MAX_EARLY_BYTES {
                     let datagram = datagram.to_vec();
                     early.push((Early { born_us, missing_before, datagram }, times));
                 }

@@ -141,3 +141,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_page_has_all_kinds_and_reasons() {
+    let page = include_str!("../../../../../docs/protocol/relay.md");
+    let rows: Vec<(u8, &str)> = page
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| ")?.split(" | ");
+            Some((cells.next()?.parse().ok()?, cells.next()?.trim_matches('`')))
+        })
+        .filter(|(_, name)| name.chars().all(|character| character.is_ascii_lowercase() || character == '_'))
+        .collect();
+    assert_eq!(rows, kind::ALL);
+    let head: usize = page
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("| ")?.split(" | ").next()?.parse::<usize>().ok().map(|bytes| (bytes, line))
+        })
+        .filter(|(_, line)| {
+            ["`kind`", "`flags`", "`slot`", "`born_us`", "`missing_before`"]
+                .iter()
+                .any(|field| line.contains(&format!("| {field} |")))
+        })
+        .map(|(bytes, _)| bytes)
+        .sum();
+    assert_eq!(head, HEAD_BYTES);
+    for (code, cause) in Cause::ALL.iter().enumerate() {
+        let name = cause.name().replace('_', " ");
+        assert!(page.contains(&format!("{code} {name}")), "{code} {name}");
+    }
+    assert!(page.contains(&format!("{} claimed", Refusal::Claimed.code())));
+}

@@ -25,6 +25,9 @@ const END_PATIENCE: Duration = MAX_DEADLINE;
 /// Time by which the far end is told that samples do not come before it would give them up by itself.
 const LEAD: Duration = Duration::from_millis(2);
 
+/// Maximum number of ranges that wait to be told.
+const MAX_GIVEN_UP: usize = 4_096;
+
 /// A stream of the near end.
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -48,8 +51,8 @@ pub(super) struct Stream {
     down_at: Option<Instant>,
     books: Books,
     journal: Journal,
-    /// Positions that were given up and not told yet.
-    given_up: Option<GivenUp>,
+    /// Positions that were given up and not told yet, by their start: after an outage few messages tell of all.
+    given_up: BTreeMap<u64, GivenUp>,
     /// Samples that the connection has, by the tag of their message.
     in_flight: BTreeMap<u64, (Range<u64>, u64)>,
     last_born: Instant,
@@ -69,10 +72,10 @@ enum Phase {
     Refused,
 }
 
-/// Positions that were given up one behind the other.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Positions up to `end` that were given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct GivenUp {
-    positions: Range<u64>,
+    end: u64,
     cause: Cause,
     missing_before: u64,
 }
@@ -115,7 +118,7 @@ impl Stream {
             down_at: None,
             books: Books::new(began.first_position),
             journal: Journal::default(),
-            given_up: None,
+            given_up: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             last_born: now,
             next_number: 0,
@@ -491,29 +494,34 @@ impl Stream {
     fn give_up(&mut self, now: Instant, positions: Range<u64>, missing_before: u64, cause: Cause) {
         debug_assert!(!positions.is_empty(), "something was in the message at {now:?}");
         self.books.gave_up(&positions, cause);
-        match &mut self.given_up {
-            Some(known)
-                if known.cause == cause
-                    && known.positions.end == positions.start
-                    && known.missing_before == missing_before =>
-            {
-                known.positions.end = positions.end;
-            }
-            _ => {
-                self.tell_given_up();
-                self.given_up = Some(GivenUp { positions, cause, missing_before });
-            }
+        let Range { mut start, end } = positions;
+        let mut told = GivenUp { end, cause, missing_before };
+        let goes_on = |one: &GivenUp| (one.cause, one.missing_before) == (cause, missing_before);
+        if let Some(behind) = self.given_up.get(&end).filter(|behind| goes_on(behind)) {
+            told.end = behind.end;
+            self.given_up.remove(&end);
+        }
+        if let Some((&before, known)) = self.given_up.range(..start).next_back()
+            && known.end == start
+            && goes_on(known)
+        {
+            start = before;
+        }
+        self.given_up.insert(start, told);
+        if self.given_up.len() > MAX_GIVEN_UP {
+            self.tell_given_up();
         }
     }
 
-    /// Puts the positions that were given up last among the controls.
+    /// Puts the positions that were given up among the controls.
     fn tell_given_up(&mut self) {
-        let Some(GivenUp { positions, cause, missing_before }) = self.given_up.take() else { return };
-        if self.has_opened {
-            let slot = self.driver_slot;
-            self.events.push_back(NearEvent::GaveUp { slot, positions: positions.clone(), cause });
+        for (start, GivenUp { end, cause, missing_before }) in core::mem::take(&mut self.given_up) {
+            if self.has_opened {
+                let event = NearEvent::GaveUp { slot: self.driver_slot, positions: start..end, cause };
+                self.events.push_back(event);
+            }
+            self.tell(Control::GivenUp { positions: start..end, cause }, missing_before);
         }
-        self.tell(Control::GivenUp { positions, cause }, missing_before);
     }
 
     fn tell(&mut self, control: Control, missing_before: u64) {
