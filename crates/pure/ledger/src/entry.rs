@@ -152,8 +152,12 @@ impl Entry {
     /// Returns whether the relay's counts may say more of it: of elements without a stage, or without an outcome on an
     /// earlier hop.
     pub(crate) fn may_be_repaired(&self) -> bool {
-        let is_repaired = self.inherited_by_totals().is_some_and(|by_totals| !by_totals.is_empty());
-        is_repaired || self.gap.unexplained > 0 || self.gap.inherited.unsettled() > 0
+        self.gap.unexplained > 0 || self.gap.inherited.unsettled() > 0
+    }
+
+    /// Returns whether the relay's counts have said something of it.
+    pub(crate) fn is_repaired(&self) -> bool {
+        self.inherited_by_totals().is_some_and(|by_totals| !by_totals.is_empty())
     }
 
     /// Returns the elements lost before the relay whose outcomes ranges tell, and the number of those of which none

@@ -403,7 +403,7 @@ impl SocketLedger {
         let Some(mut untold) = self.sender_tallies.upstream.untold() else { return };
         for index in 0..self.expired_gaps {
             let entry = &self.gaps[index];
-            if !entry.may_be_repaired() {
+            if !entry.is_repaired() && (untold.is_empty() || !entry.may_be_repaired()) {
                 continue;
             }
             let (open, count) = entry.inherited_by_range();

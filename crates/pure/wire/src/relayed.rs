@@ -22,7 +22,7 @@ use crate::{Skipped, Tally, report, tally};
 
 /// Maximum number of hops before the one on which a datagram is sent: two for each of four relays. It bounds the list of
 /// stations in tallies.
-pub const MAX_HOPS: usize = 8;
+pub const MAX_HOPS: usize = ledger::MAX_HOPS;
 /// Maximum number of skipped ranges, the newest, whose outcome on an earlier hop is told in one tally.
 pub const MAX_INHERITED: usize = 16;
 /// Bytes by which a data datagram of a relayed stream is longer than that of its publisher: extension `origin`.
