@@ -269,9 +269,12 @@ impl SendSide {
             if due.last < self.buffer.first() {
                 continue;
             }
-            if due.last >= self.buffer.next()
-                || self.lost.intersection(due.first..due.last + 1).next().is_some()
-            {
+            let is_missing = self.lost.intersection(due.first..due.last + 1).next().is_some();
+            if is_missing {
+                // The peer waits for the packet, or for the notice.
+                timely.tells_at = Some(now);
+            }
+            if is_missing || due.last >= self.buffer.next() {
                 self.give_up_message(now, due.first, due.last);
             } else {
                 timely.flying.insert(due);
@@ -519,5 +522,111 @@ impl Timely {
             self.given_up.insert(range.clone());
             self.untold.insert(range);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use congestion::{Effective, Retransmission};
+    use wire::udt::SocketType;
+
+    use super::*;
+    use crate::{Repair, SocketConfig, Terms};
+
+    const ORIGIN: u64 = 10_000;
+    const ROUND_TRIP: Duration = Duration::from_millis(20);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    /// Returns a side that sends a packet each 10 ms, and has queued messages with this deadline.
+    fn side(messages: u64, deadline: Instant) -> SendSide {
+        let config = SocketConfig { repair: Repair::Timely, ..SocketConfig::new(SocketType::Datagram) };
+        let mut side = SendSide::new(&config, 1_500, ORIGIN, 100, Instant::ORIGIN);
+        let paced = Effective { window_packets: 100, spacing_ps: 10_000_000_000, was_absurd: false };
+        side.obey(Instant::ORIGIN, &paced, u32::MAX);
+        (0..messages).for_each(|tag| queue(&mut side, tag, deadline));
+        side
+    }
+
+    fn queue(side: &mut SendSide, tag: u64, deadline: Instant) {
+        let number = side.buffer.end();
+        side.buffer.push(&[7; 1_000], Terms { deadline: Some(deadline), tag, ..Terms::default() });
+        side.watch(Some(deadline), number..=number);
+    }
+
+    fn pass(side: &mut SendSide, now: Instant) {
+        let known = RoundTrip { latest: Some(ROUND_TRIP), smoothed: ROUND_TRIP, ..RoundTrip::UNKNOWN };
+        side.keep_time(now, &known);
+    }
+
+    /// Lets everything leave that may; returns the offsets of packets, and of the notices, negative.
+    fn leave(side: &mut SendSide, now: Instant) -> Vec<i64> {
+        pass(side, now);
+        let offset = |number: u64| i64::try_from(number - ORIGIN).unwrap();
+        let left = core::iter::from_fn(|| side.poll(now, Retransmission::First));
+        left.map(|leaving| match leaving {
+            Leaving::Train { first, packets: 1, .. } => offset(first),
+            Leaving::GivenUp { first, last, .. } => -100 * offset(first) - offset(last),
+            Leaving::Train { .. } => panic!("messages that are not full leave alone"),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn repairs_leave_before_their_turn_and_those_behind_them_wait() {
+        let mut side = side(4, at(10_000));
+        assert_eq!([0, 10, 20].map(|millis| leave(&mut side, at(millis))), [[0], [1], [2]]);
+        side.hear_of_losses(at(21), at(21), [ORIGIN..ORIGIN + 2]);
+        assert_eq!(leave(&mut side, at(21)), [0, 1], "oldest first");
+        assert_eq!(leave(&mut side, at(49)), [0; 0]);
+        assert_eq!(leave(&mut side, at(50)), [3], "it was due at 30 ms");
+    }
+
+    #[test]
+    fn repairs_that_come_last_wait_for_new_messages_and_the_newest_goes_first() {
+        let mut side = side(4, at(10_000));
+        side.timely.as_mut().unwrap().order = RepairOrder::Last;
+        assert_eq!([0, 10, 20].map(|millis| leave(&mut side, at(millis))), [[0], [1], [2]]);
+        side.hear_of_losses(at(21), at(21), [ORIGIN..ORIGIN + 2]);
+        assert_eq!(leave(&mut side, at(21)), [0; 0]);
+        assert_eq!([30, 40, 50].map(|millis| leave(&mut side, at(millis))), [[3], [1], [0]]);
+    }
+
+    #[test]
+    fn what_is_missing_is_given_up_when_it_cannot_arrive_and_what_flies_when_its_answer_is_overdue() {
+        let mut side = side(3, at(60));
+        assert_eq!([0, 10, 20].map(|millis| leave(&mut side, at(millis))), [[0], [1], [2]]);
+        side.hear_of_losses(at(50), at(50), [ORIGIN..ORIGIN + 1]);
+        assert_eq!(
+            (leave(&mut side, at(50)), side.in_flight()),
+            (vec![0; 1], 1),
+            "half a round trip remains: none"
+        );
+        assert_eq!(side.next_expired(), Some(Expired { tag: 0, was_sent: true }));
+        pass(&mut side, at(99));
+        assert_eq!(side.next_expired(), None, "the answers to the others may still come");
+        pass(&mut side, at(100));
+        assert_eq!(side.next_expired(), Some(Expired { tag: 2, was_sent: true }));
+        assert_eq!((side.next_expired(), side.in_flight()), (None, 0), "what is given up is not in flight");
+    }
+
+    #[test]
+    fn a_link_that_is_down_is_tried_by_one_message_after_another() {
+        let mut side = side(1, at(10_000));
+        assert_eq!(leave(&mut side, at(0)), [0]);
+        queue(&mut side, 1, at(10_000));
+        let room = |side: &SendSide| side.timely_room(side.timely.as_ref().unwrap());
+        assert!(room(&side) > 0);
+        pass(&mut side, at(250));
+        assert_eq!(side.next_expired(), Some(Expired { tag: 1, was_sent: false }), "it goes back");
+        assert_eq!((room(&side), leave(&mut side, at(269))), (0, vec![]));
+        pass(&mut side, at(270));
+        assert_eq!((room(&side), side.next_expired()), (1, None), "a round trip later");
+        queue(&mut side, 2, at(10_000));
+        assert_eq!((leave(&mut side, at(270)), room(&side)), (vec![2], 0));
+        assert_eq!(side.deadline(Retransmission::First), Some(at(290)));
+        assert!(side.hear_packet(at(280)) && room(&side) > 1);
     }
 }
