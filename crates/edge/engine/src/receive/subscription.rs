@@ -146,10 +146,10 @@ impl Subscriptions {
         }
         self.written = true;
         match event {
-            Event::Began { stream, epoch, description, first_index, .. } => {
+            Event::Began { stream, epoch, origin, description, first_index } => {
                 self.open(stream, description);
                 self.account_began(port, stream);
-                self.put(stream, &Record::Began { epoch, first_index, origin: None }, [0, 0]);
+                self.put(stream, &Record::Began { epoch, first_index, origin }, [0, 0]);
             }
             Event::Block { stream, dtype, block } => {
                 let Some(stream_ring) = self.stream_rings.get_mut(&stream) else { return };
@@ -170,6 +170,9 @@ impl Subscriptions {
             }
             Event::Statement { stream, epoch, bytes } => {
                 self.put(stream, &Record::Statement(epoch, &bytes), [0, 0]);
+            }
+            Event::Upstream { stream, epoch, hops } => {
+                self.put(stream, &Record::Upstream(epoch, hops), [0, 0]);
             }
             Event::UnknownVersion { version, from } => tracing::warn!(
                 "{from} sends version {version} of the protocol, but this program supports {}: such datagrams are \
@@ -221,6 +224,7 @@ impl Subscriptions {
             | Event::Gap { stream, .. }
             | Event::Settled { stream, .. }
             | Event::Statement { stream, .. }
+            | Event::Upstream { stream, .. }
             | Event::Imposter { stream, .. }
             | Event::TwoPublishers { stream, .. } => self.surplus.contains(&(port, stream)),
             // It belongs to no known stream.

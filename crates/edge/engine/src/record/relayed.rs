@@ -9,7 +9,7 @@ use ledger::{Cause, Evidence, EvidenceSource, Gap, HopCounts, HopShare, Outcome,
 use units::Epoch;
 use wire::{MAX_STATION_BYTES, Origin, UpstreamHop};
 
-use super::{Fault, MAX_EVIDENCE, put_counts, put_gap, read_counts, read_gap, within};
+use super::{Fault, MAX_EVIDENCE, put_counts, put_gap, read_counts, read_gap};
 use crate::bytes::{Cursor, Put};
 
 /// Encodes a gap, and behind it what readers of before relays leave unread: what it inherited, and what was given up.
@@ -120,8 +120,8 @@ pub(super) fn check_upstream(hops: &[UpstreamHop]) -> Result<(), Fault> {
             return Err(Fault::Layout);
         }
         for count in hop.lost.nonzero().map(|(_, count)| count).chain([hop.unexplained]) {
-            total = total.saturating_add(count);
+            total = total.checked_add(count).ok_or(Fault::Layout)?;
         }
     }
-    within(total)
+    Ok(())
 }

@@ -59,6 +59,8 @@ pub(super) struct ReceiverEpoch {
     holes: Holes,
     /// The newest statement of a tally.
     statement: Vec<u8>,
+    /// The hops before a relayed stream's own, as last told.
+    upstream: Vec<UpstreamHop>,
     /// Predecessor record of the successor, and the time from which it counts.
     word: Option<(Instant, Predecessor)>,
     /// True once a later epoch has begun.
@@ -152,6 +154,7 @@ impl ReceiverEpoch {
             spare: Vec::new(),
             holes: Holes::default(),
             statement: Vec::new(),
+            upstream: Vec::new(),
             word: None,
             is_replaced: false,
         }
@@ -273,6 +276,15 @@ impl ReceiverEpoch {
         }
         if !tally.upstream.is_empty() {
             self.ledger.inherited_rose(tally.head.position(), &counts_of(&tally.upstream));
+        }
+        if taken == Taken::Accepted
+            && self.upstream != tally.upstream
+            && !tally.upstream.is_empty()
+            && !self.ended
+        {
+            self.upstream.clone_from(&tally.upstream);
+            let hops = tally.upstream.clone();
+            out.event(Event::Upstream { stream: self.stream, epoch: self.epoch, hops });
         }
         if let Some((reason, lost)) = self.holes.take_tally(tally) {
             let source = EvidenceSource::DropEvent(reason);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ledger::{Account, Gap};
 use sample::Dtype;
 use units::{Epoch, StreamId, WallTime};
-use wire::{Clock, Data, Description, Origin};
+use wire::{Clock, Data, Description, Origin, UpstreamHop};
 
 /// An output of the receiver.
 #[derive(Debug)]
@@ -91,6 +91,15 @@ pub enum Event<'a> {
         epoch: Epoch,
         /// Encoding of a `proof::Statement`, if it is one; at most [`wire::MAX_TALLY_STATEMENT_BYTES`].
         bytes: Vec<u8>,
+    },
+    /// The hops before a relayed stream's own, with their losses since the origin epoch began; whenever they change.
+    Upstream {
+        /// The stream.
+        stream: StreamId,
+        /// The relay's epoch.
+        epoch: Epoch,
+        /// From hop 0 on, which begins at the stream's publisher.
+        hops: Vec<UpstreamHop>,
     },
     /// Datagrams in the name of an epoch arrive from an address that is not believed for it. Reported once, until the
     /// epoch moves.

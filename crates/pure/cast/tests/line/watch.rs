@@ -117,6 +117,7 @@ impl Watch {
                 following.ended = Some((input, account));
             }
             Event::Statement { bytes, .. } => self.statements.push(bytes),
+            Event::Upstream { .. } => {}
             Event::Imposter { imposter, .. } => self.imposters.push(imposter),
             Event::UnknownVersion { version, from } => self.unknown_versions.push((version, from)),
             Event::TwoPublishers { winner, other, .. } => self.two_publishers.push((winner, other)),
