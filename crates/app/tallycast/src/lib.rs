@@ -54,6 +54,8 @@ mod node;
 mod publisher;
 mod publisher_json;
 mod reader_epoch;
+#[doc(hidden)]
+pub mod relayed;
 mod sample_clock;
 #[cfg(test)]
 mod scene;

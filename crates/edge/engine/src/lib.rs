@@ -39,8 +39,8 @@ pub use relay_board::{RelayBoard, RelayOnHost, relays_on_host};
 pub use reliable::{News, PortError, PortKeys, PortOptions, ReliablePort, Standing, WaitError, Way};
 pub use report_board::{HeardReport, HeardReports, Sharing};
 pub use send::{
-    Departures, Publication, PublicationConfig, PublicationStatus, SendAgent, SendConfig, SendError,
-    SocketFull, open_on_host,
+    Departures, Publication, PublicationConfig, PublicationStatus, RelayedError, RelayedPublication,
+    SendAgent, SendConfig, SendError, SocketFull, open_on_host, open_relayed_on_host,
 };
 pub use thread::{Idle, ThreadTuning};
 

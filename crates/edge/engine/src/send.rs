@@ -22,8 +22,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cast::secure::UnauthenticCounts;
-use cast::send::{MAX_SECURED_DESTINATIONS, ReaderReport};
+use cast::send::{MAX_SECURED_DESTINATIONS, ReaderReport, Relayed};
 use keyring::Keyring;
+use ledger::MAX_POSITION;
 use sys::{
     Interest, Interface, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket, ReceiveTechniques, Received,
     clock,
@@ -45,6 +46,7 @@ use guarded_send_path::{GuardedSendPath, Message, Unavailable};
 use inline_send::InlineSender;
 use publication::Link;
 pub use publication::Publication;
+pub use publication::relayed::{RelayedError, RelayedPublication};
 use publication_config::Surroundings;
 pub use publication_config::{PublicationConfig, SocketFull};
 use publication_shared::PublicationShared;
@@ -169,6 +171,7 @@ impl SendAgent {
         }
         check(&config, self.is_secured)?;
         config.description.report_port = self.report_port;
+        let is_relayed = config.relayed.is_some();
         let writer = make_ring(&config)?;
         let (reader, guard) = writer.reading_end().guarded_reader();
         let shared = Arc::new(PublicationShared::new());
@@ -178,7 +181,9 @@ impl SendAgent {
         let its = Arc::clone(&shared);
         let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
         match opened.unwrap_or(Err(SendError::Ended)) {
-            Ok(inline_sender) if self.allows_inline_send => publication.allow_inline_send(inline_sender),
+            Ok(inline_sender) if self.allows_inline_send && !is_relayed => {
+                publication.allow_inline_send(inline_sender)
+            }
             Ok(_) => {}
             Err(error) => {
                 // No agent will ever finish this publication: dropping it must not wait for that.
@@ -187,6 +192,18 @@ impl SendAgent {
             }
         }
         Ok(publication)
+    }
+
+    /// Opens a relayed publication and its send path to the network.
+    ///
+    /// # Errors
+    /// As [`SendAgent::open`].
+    ///
+    /// # Panics
+    /// If the configuration has no origin.
+    pub fn open_relayed(&self, config: PublicationConfig) -> Result<RelayedPublication, SendError> {
+        assert!(config.relayed.is_some(), "a relayed stream has an origin");
+        self.open(config).map(RelayedPublication::over)
     }
 
     /// Returns the readers that report on an epoch, with their last reports.
@@ -221,6 +238,18 @@ pub fn open_on_host(config: &PublicationConfig) -> Result<Publication, SendError
     Publication::new(config, make_ring(config)?, None)
 }
 
+/// Opens a relayed stream's ring for the readers of this host, without a network.
+///
+/// # Errors
+/// As [`open_on_host`].
+///
+/// # Panics
+/// If the configuration has no origin.
+pub fn open_relayed_on_host(config: &PublicationConfig) -> Result<RelayedPublication, SendError> {
+    assert!(config.relayed.is_some(), "a relayed stream has an origin");
+    open_on_host(config).map(RelayedPublication::over)
+}
+
 /// Creates a publisher's ring: in shared memory if readers of this host are to find it.
 fn make_ring(config: &PublicationConfig) -> Result<ring::Writer, SendError> {
     let Some(host) = &config.host else { return Ok(ring::ring(config.ring_bytes).0) };
@@ -231,7 +260,9 @@ fn make_ring(config: &PublicationConfig) -> Result<ring::Writer, SendError> {
 
 /// Checks the settings on which the agent's thread relies.
 fn check(config: &PublicationConfig, is_secured: bool) -> Result<(), SendError> {
-    let least = wire::MIN_DATA_BYTES + if is_secured { wire::SECURED_DATA_BYTES } else { 0 };
+    let secured_bytes = if is_secured { wire::SECURED_DATA_BYTES } else { 0 };
+    let origin_bytes = if config.relayed.is_some() { wire::ORIGIN_BYTES } else { 0 };
+    let least = wire::MIN_DATA_BYTES + secured_bytes + origin_bytes;
     if !(least..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
         return Err(SendError::DatagramBytes { actual: config.datagram_bytes, least });
     }
@@ -252,10 +283,31 @@ fn check(config: &PublicationConfig, is_secured: bool) -> Result<(), SendError> 
 
 fn check_ring(config: &PublicationConfig) -> Result<(), SendError> {
     let (ring_bytes, sample_bytes) = (config.ring_bytes, config.description.schema.sample_bytes());
+    if let Some(relayed) = &config.relayed {
+        return check_relayed(config, relayed);
+    }
     // The largest record is half of the ring; a sample and the statements behind it fit beside each other.
     let for_proof = if config.proof.is_some() { proving::MIN_RING_BYTES } else { 0 };
     let needed_bytes = publication::min_ring_bytes(sample_bytes) + for_proof;
     if ring_bytes < needed_bytes {
+        return Err(SendError::QueueTooSmall { ring_bytes, sample_bytes, needed_bytes });
+    }
+    Ok(())
+}
+
+/// Checks a relayed stream, whose records are pieces of samples.
+fn check_relayed(config: &PublicationConfig, relayed: &Relayed) -> Result<(), SendError> {
+    let Relayed { origin, first_position } = *relayed;
+    if usize::from(origin.hop.get()) > wire::MAX_HOPS || origin.epoch == config.epoch {
+        return Err(SendError::Origin { hop: origin.hop.get() });
+    }
+    let per_sample = config.description.schema.elements_per_sample();
+    if !first_position.is_multiple_of(u64::from(per_sample)) || first_position > MAX_POSITION {
+        return Err(SendError::FirstPosition { first_position, per_sample });
+    }
+    let (ring_bytes, needed_bytes) = (config.ring_bytes, publication::relayed::MIN_RING_BYTES);
+    if ring_bytes < needed_bytes {
+        let sample_bytes = config.description.schema.sample_bytes();
         return Err(SendError::QueueTooSmall { ring_bytes, sample_bytes, needed_bytes });
     }
     Ok(())

@@ -96,6 +96,11 @@ impl Security {
         description.unknown.insert(SECURITY, bytes);
     }
 
+    /// Removes the entry, whoever issued it, from a description.
+    pub fn remove_from(description: &mut Description) {
+        description.unknown.remove(&SECURITY);
+    }
+
     /// Reads the entry of a description.
     #[must_use]
     pub fn of(description: &Description) -> Option<Self> {

@@ -290,6 +290,8 @@ impl PublisherBuilder {
             },
             ring_bytes,
             proof,
+            relayed: None,
+            deadline: None,
             // An explicit address means that data are sent there, and planted loss of datagrams must be
             // visible to readers.
             host: self.node.host_rings().filter(|_| !pinned && self.loss == 0.0),
@@ -331,16 +333,24 @@ pub(super) fn open_publication(node: &Node, config: &PublicationConfig) -> Resul
         return Ok(engine::open_on_host(config)?);
     }
     let agent = node.send_agent()?;
-    match agent.open(config.clone()) {
+    Ok(with_ring_or_without(config, |config| agent.open(config))?)
+}
+
+/// Opens a publication on the network; where the ring for readers of this host cannot be created, they receive it too.
+pub(crate) fn with_ring_or_without<T>(
+    config: &PublicationConfig,
+    open: impl Fn(PublicationConfig) -> Result<T, SendError>,
+) -> Result<T, SendError> {
+    match open(config.clone()) {
         // Two publishers of one stream on one host are an error; a host without shared memory is not.
         Err(SendError::Ring(error)) if !matches!(error, CreateError::InUse { .. }) => {
             tracing::warn!(
                 "{error}\nreaders on this host receive `{}` over the network",
                 config.description.name
             );
-            Ok(agent.open(PublicationConfig { host: None, ..config.clone() })?)
+            open(PublicationConfig { host: None, ..config.clone() })
         }
-        opened => Ok(opened?),
+        opened => opened,
     }
 }
 
@@ -355,7 +365,7 @@ fn channels_of(channels: Vec<Channel>) -> Result<Vec<Channel>, SchemaError> {
     clippy::cast_precision_loss,
     reason = "an estimate that is clamped"
 )]
-fn ring_bytes(schema: &Schema) -> usize {
+pub(crate) fn ring_bytes(schema: &Schema) -> usize {
     let bytes = schema.rate.as_hz() * (schema.sample_bytes() as f64 + 64.0) * RING_TIME.as_secs_f64();
     (bytes as usize).clamp(MIN_RING_BYTES, MAX_RING_BYTES).max(8 * schema.sample_bytes())
 }

@@ -14,6 +14,7 @@ mod hostile;
 mod key_service;
 mod loopback;
 mod queue;
+mod relayed;
 mod scene;
 mod secured;
 mod tapped;

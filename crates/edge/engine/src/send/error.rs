@@ -73,6 +73,22 @@ pub enum SendError {
         /// Smallest size that holds a sample.
         needed_bytes: usize,
     },
+    /// The origin of a relayed stream cannot be: its hop is too far, or its epoch is the relay's own.
+    #[error("a stream cannot be relayed to hop {hop}: it goes no further than hop {max}", max = wire::MAX_HOPS)]
+    Origin {
+        /// The hop on which it would be published.
+        hop: u8,
+    },
+    /// A relayed stream begins inside a sample, or beyond all positions.
+    #[error(
+        "a relayed stream cannot begin at position {first_position}: its samples have {per_sample} elements"
+    )]
+    FirstPosition {
+        /// The position.
+        first_position: u64,
+        /// Elements per sample.
+        per_sample: u32,
+    },
     /// The ring in shared memory cannot be created.
     #[error(transparent)]
     Ring(#[from] CreateError),

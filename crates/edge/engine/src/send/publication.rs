@@ -3,6 +3,8 @@
 //! The ring is the hub: readers of this host read the same records from shared memory as the
 //! sending agent does. A publication may have both, or either.
 
+pub(super) mod relayed;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, HopCounts, Stage, StageCounts, Unit};
 use ring::{Guard, RecordTooLarge, Writer};
 use units::{Epoch, WallTime};
-use wire::{Clock, Description, SampleTotals, Totals};
+use wire::{Clock, Description, Origin, SampleTotals, Totals};
 
 use super::error::SendError;
 use super::inline_send::InlineSender;
@@ -22,6 +24,7 @@ use crate::host::{HostRings, RingName, RingWriter, Waiting};
 use crate::ledger_page::{LedgerPage, write_page};
 use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, block_head, kind};
 use crate::waker::AgentWaker;
+use relayed::Relaying;
 
 /// The publisher's end: dropping it ends the epoch with a final tally.
 pub struct Publication {
@@ -43,6 +46,8 @@ pub struct Publication {
     proving: Option<Box<Proving>>,
     /// Cumulative elements written and skipped, which every record carries.
     totals: [u64; 2],
+    /// What only a relayed stream has.
+    relaying: Option<Box<Relaying>>,
     /// The process that opened it.
     home: sys::Home,
 }
@@ -86,6 +91,8 @@ impl Publication {
         let proving = Proving::begin(config)?.map(Box::new);
         let schema = &config.description.schema;
         let sample_bytes = schema.sample_bytes();
+        let relaying = Relaying::new(config, writer.max_payload_bytes());
+        let per_sample = u64::from(schema.elements_per_sample());
         let record_bytes = MAX_RECORD_BYTES.min(writer.max_payload_bytes() / RECORD_SHARE);
         let mut publication = Self {
             writer: Some(writer),
@@ -95,17 +102,19 @@ impl Publication {
             scratch: Vec::new(),
             epoch: config.epoch,
             clock: config.clock,
-            elements_per_sample: u64::from(schema.elements_per_sample()),
+            elements_per_sample: per_sample,
             sample_bytes,
             record_bytes: (record_bytes / sample_bytes).max(1) * sample_bytes,
-            next_index: 0,
+            next_index: relaying.as_ref().map_or(0, |relaying| relaying.first_position / per_sample),
             proving,
             totals: [0, 0],
+            relaying,
             home: sys::Home::here(),
         };
-        let began = Record::Began { epoch: config.epoch, first_index: 0, origin: None };
-        publication.page.began(config.epoch, None);
+        let origin = publication.origin();
+        publication.page.began(config.epoch, origin);
         publication.write_page();
+        let began = Record::Began { epoch: config.epoch, first_index: publication.next_index, origin };
         publication.put_record(&began).expect("the smallest ring holds it");
         Ok(publication)
     }
@@ -266,10 +275,7 @@ impl Publication {
             proving.pass(start + count);
             self.put_statements();
         }
-        self.wake_readers();
-        if let Some(link) = &self.link {
-            link.waker.wake();
-        }
+        self.wake_all();
         Ok(())
     }
 
@@ -322,10 +328,7 @@ impl Publication {
             is_any = true;
         }
         if is_any {
-            self.wake_readers();
-            if let Some(link) = &self.link {
-                link.waker.wake();
-            }
+            self.wake_all();
         }
     }
 
@@ -364,6 +367,18 @@ impl Publication {
         }
     }
 
+    /// Wakes the readers on this host, and the agent.
+    fn wake_all(&mut self) {
+        self.wake_readers();
+        if let Some(link) = &self.link {
+            link.waker.wake();
+        }
+    }
+
+    fn origin(&self) -> Option<Origin> {
+        self.relaying.as_ref().map(|relaying| relaying.origin)
+    }
+
     fn end(&mut self) {
         if self.is_of_parent() {
             // Their ends would close the parent's ring and remove its file, or wait for an agent that is not here.
@@ -377,13 +392,11 @@ impl Publication {
             proving.finish(self.next_index * self.elements_per_sample);
             self.put_statements();
         }
+        self.complete_last_sample();
         let ended = Record::Ended { epoch: self.epoch, state: AccountState::Closed, datagrams: None };
         self.put_record(&ended).expect("the smallest ring holds it");
         self.page.ended(self.epoch);
-        self.wake_readers();
-        if let Some(link) = &self.link {
-            link.waker.wake();
-        }
+        self.wake_all();
         if let Some(host) = &self.host {
             host.leave_for_waiting(|note| self.tell_end(note));
         }
@@ -400,12 +413,20 @@ impl Publication {
     fn tell_end(&self, note: &mut Writer) {
         let [numbered, source] = self.totals;
         let epoch = self.epoch;
-        let began = (Record::Began { epoch, first_index: 0, origin: None }, [0, 0]);
-        let end = numbered + source;
-        let gap = || lost_gap(0..end, &[(Stage::ReaderLag, numbered), (Stage::Source, source)]);
-        let gap = (end > 0).then(|| (Record::Gap(epoch, gap()), [0, 0]));
+        let relaying = self.relaying.as_deref();
+        let first_position = relaying.map_or(0, |relaying| relaying.first_position);
+        let first_index = first_position / self.elements_per_sample;
+        let began = (Record::Began { epoch, first_index, origin: self.origin() }, [0, 0]);
+        let missing = numbered + source;
+        let lost = [(Stage::ReaderLag, numbered), (Stage::Source, source)];
+        let inherited = relaying.map(Relaying::inherited);
+        let gap = || Gap {
+            inherited: inherited.cloned().unwrap_or_default(),
+            ..lost_gap(first_position..first_position + missing, &lost)
+        };
+        let gap = (missing > 0).then(|| (Record::Gap(epoch, gap()), [0, 0]));
         let ended = Record::Ended { epoch, state: AccountState::Closed, datagrams: None };
-        let records = [Some(began), gap, Some((ended, [0, end]))];
+        let records = [Some(began), gap, Some((ended, [0, missing]))];
         for (record, totals) in records.into_iter().flatten() {
             let mut bytes = Vec::new();
             let kind = record.encode(&mut bytes);

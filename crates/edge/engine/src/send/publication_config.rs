@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cast::send::{Beginning, Pacing, Sending};
+use cast::send::{Beginning, Pacing, Relayed, Sending};
 use keyring::Keyring;
 use keys::Membership;
 use sys::{Interface, SendTechniques};
 use units::Epoch;
-use wire::{Clock, Description, Predecessor};
+use wire::{Clock, Deadline, Description, Predecessor};
 
 use crate::host::HostRings;
 
@@ -48,6 +48,10 @@ pub struct PublicationConfig {
     pub socket_full: SocketFull,
     /// Keys with which statements about the samples are signed; `None`: there are none.
     pub proof: Option<Arc<Keyring>>,
+    /// Origin and beginning of a relayed stream, the first element of a sample; `None`: this is the stream's publisher.
+    pub relayed: Option<Relayed>,
+    /// Time for which samples are of use, told to readers and relays.
+    pub deadline: Option<Deadline>,
 }
 
 /// Handling of datagrams that find the socket's send buffer full.

@@ -100,7 +100,7 @@ impl SendPath {
             period: ANNOUNCE_INTERVAL,
         };
         Ok(Self {
-            intake: Intake::new(reader, Arc::clone(&publisher), schema),
+            intake: Intake::new(reader, Arc::clone(&publisher), schema, config.relayed),
             outgoing: Outgoing::new(machine.train_bytes(), Arc::clone(&publisher), now),
             egress,
             is_secured: with.membership.is_some(),

@@ -55,6 +55,8 @@ pub(crate) fn publication_config(destinations: Vec<SocketAddr>) -> PublicationCo
         techniques: SendTechniques::default(),
         socket_full: SocketFull::Lose,
         proof: None,
+        relayed: None,
+        deadline: None,
     }
 }
 

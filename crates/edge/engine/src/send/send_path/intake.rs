@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cast::Sender;
-use cast::send::Input;
-use ledger::Stage;
+use cast::send::{Input, Relayed};
+use ledger::{HopShare, Outcome, Stage};
 use ring::{Read, Reader};
 use sample::Schema;
 use units::{Instant, WallTime};
@@ -21,6 +21,9 @@ pub(super) struct Intake {
     record: Vec<u8>,
     publisher: Arc<PublicationShared>,
     next_index: u64,
+    /// The hop before that of a relayed stream, whose records lie at positions.
+    hop_before: Option<u8>,
+    next_position: u64,
     elements_per_sample: u64,
     sample_bytes: usize,
     /// The ring's totals as expected before the next record.
@@ -31,13 +34,20 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new(reader: Reader, publisher: Arc<PublicationShared>, schema: &Schema) -> Self {
+    pub(super) fn new(
+        reader: Reader,
+        publisher: Arc<PublicationShared>,
+        schema: &Schema,
+        relayed: Option<Relayed>,
+    ) -> Self {
         Self {
             enough_room_bytes: reader.capacity_bytes() / 2,
             reader,
             record: Vec::new(),
             publisher,
             next_index: 0,
+            hop_before: relayed.map(|relayed| relayed.origin.hop.get() - 1),
+            next_position: relayed.map_or(0, |relayed| relayed.first_position),
             elements_per_sample: u64::from(schema.elements_per_sample()),
             sample_bytes: schema.sample_bytes(),
             totals: [0, 0],
@@ -141,12 +151,27 @@ impl Intake {
     fn take_record(&mut self, now: Instant, record_kind: u16, totals: [u64; 2], machine: &mut Sender) {
         self.totals = totals;
         match Record::decode(record_kind, &self.record) {
+            Ok(Record::Block(BlockRecord { position, t0, payload, .. })) if self.hop_before.is_some() => {
+                let elements = payload.len() as u64 * self.elements_per_sample / self.sample_bytes as u64;
+                self.totals[0] += elements;
+                self.next_position = position + elements;
+                machine.handle(now, Input::Elements { position, t0, bytes: payload });
+            }
             Ok(Record::Block(BlockRecord { t0, payload, .. })) => {
                 let (size_bytes, start) = (payload.len(), self.record.len() - payload.len());
                 let first_index = self.count(size_bytes);
                 let buffer = &mut self.record;
                 machine.handle(now, Input::SamplesIn { first_index, t0, buffer, start });
             }
+            Ok(Record::Gap(_, gap)) if self.hop_before.is_some() => {
+                self.totals[1] += gap.len();
+                self.next_position = gap.positions.end;
+                machine.handle(now, Input::Inherited { positions: gap.positions, shares: &gap.inherited });
+            }
+            Ok(Record::Settled(_, gap)) => {
+                machine.handle(now, Input::Settled { positions: gap.positions, shares: &gap.inherited });
+            }
+            Ok(Record::Upstream(_, hops)) => machine.handle(now, Input::Upstream(hops)),
             Ok(Record::Gap(_, gap)) => {
                 self.totals[1] += gap.len();
                 self.skip(now, gap.len() / self.elements_per_sample, Stage::Source, machine);
@@ -154,7 +179,7 @@ impl Intake {
             Ok(Record::Statement(_, statement)) => machine.handle(now, Input::Statement(statement)),
             // Beginning and end are for readers; the machine has its own.
             Ok(Record::Began { .. } | Record::Ended { .. }) => {}
-            Ok(Record::Settled(..) | Record::TwoPublishers { .. } | Record::Upstream(..)) | Err(_) => {
+            Ok(Record::TwoPublishers { .. }) | Err(_) => {
                 debug_assert!(false, "a publisher writes nothing else");
             }
         }
@@ -171,12 +196,31 @@ impl Intake {
     /// Counts samples that the ring overwrote before they were sent.
     fn lapped(&mut self, now: Instant, totals: [u64; 2], machine: &mut Sender, losses: &mut Losses) {
         let [written, skipped] = totals;
-        let lost = (written - self.totals[0]) / self.elements_per_sample;
-        let holes = (skipped - self.totals[1]) / self.elements_per_sample;
+        let [lost, holes] = [written - self.totals[0], skipped - self.totals[1]];
         self.totals = totals;
         losses.warn_once(Stage::PublisherQueue, "the publisher outran its network: samples were taken back");
+        if let Some(hop) = self.hop_before {
+            return self.skip_elements(now, lost, (hop, holes), machine);
+        }
+        let [lost, holes] = [lost, holes].map(|elements| elements / self.elements_per_sample);
         self.skip(now, lost, Stage::PublisherQueue, machine);
         self.skip(now, holes, Stage::Source, machine);
+    }
+
+    /// Skips elements of a relayed stream that the ring overwrote, and holes of which nobody knows the outcome any more.
+    fn skip_elements(&mut self, now: Instant, lost: u64, (hop, holes): (u8, u64), machine: &mut Sender) {
+        if lost > 0 {
+            let positions = self.next_position..self.next_position + lost;
+            self.next_position = positions.end;
+            machine.handle(now, Input::SkippedElements { positions, stage: Stage::PublisherQueue });
+        }
+        if holes > 0 {
+            let positions = self.next_position..self.next_position + holes;
+            self.next_position = positions.end;
+            let shares =
+                [HopShare { hop, outcome: Outcome::Unexplained, count: holes }].into_iter().collect();
+            machine.handle(now, Input::Inherited { positions, shares: &shares });
+        }
     }
 
     fn skip(&mut self, now: Instant, samples: u64, stage: Stage, machine: &mut Sender) {

@@ -38,8 +38,8 @@ pub(super) fn create(
             salt: random_salt(),
             wall: clock::wall(),
         }),
-        relayed: None,
-        deadline: None,
+        relayed: config.relayed,
+        deadline: config.deadline,
     };
     Sender::new(sender, config.epoch.incarnation, now)
 }
@@ -54,7 +54,9 @@ fn fitting_bytes(config: &PublicationConfig, with: &Surroundings) -> usize {
     let way = |to: &SocketAddr| Some((path_mtu(*to, with.interface.as_ref()).ok()?, *to));
     let Some((mtu, to)) = config.destinations.iter().filter_map(way).min() else { return requested };
     let secured_bytes = if with.membership.is_some() { wire::SECURED_DATA_BYTES } else { 0 };
-    let fitting = mtu.saturating_sub(header_bytes(&to)).max(wire::MIN_DATA_BYTES + secured_bytes);
+    let origin_bytes = if config.relayed.is_some() { wire::ORIGIN_BYTES } else { 0 };
+    let least = wire::MIN_DATA_BYTES + secured_bytes + origin_bytes;
+    let fitting = mtu.saturating_sub(header_bytes(&to)).max(least);
     if fitting < requested {
         tracing::warn!(
             "stream `{}`: datagrams have {fitting} bytes, not {requested}: the path to {to} has an MTU of {mtu}\n\
