@@ -1,15 +1,16 @@
 //! No allocation for a datagram that is sent, received, and delivered in order.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+use core::num::NonZeroU8;
 use core::time::Duration;
 
 use cast::receive::{self, ReaderIdentity};
-use cast::send::{self, Beginning, Pacing, SenderConfig, Sending};
+use cast::send::{self, Beginning, Pacing, Relayed, SenderConfig, Sending};
 use cast::{Receiver, Sender};
 use ledger::LedgerConfig;
 use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
-use wire::{Clock, Description};
+use wire::{Clock, Description, Origin};
 
 /// A publisher and a reader without a network between them.
 struct Line {
@@ -18,6 +19,7 @@ struct Line {
     now: Instant,
     next_index: u64,
     rate: SampleRate,
+    is_relayed: bool,
     train: Vec<u8>,
     buffer: Vec<u8>,
     datagrams: u64,
@@ -25,7 +27,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(datagram_bytes: usize) -> Self {
+    fn new(datagram_bytes: usize, relayed: Option<Relayed>) -> Self {
         let rate = SampleRate::hz(1_000_000).unwrap();
         let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap();
         let name = "line/a".parse().unwrap();
@@ -47,7 +49,7 @@ impl Line {
             beginning: Beginning::Now,
             predecessor: None,
             security: None,
-            relayed: None,
+            relayed,
             deadline: None,
         };
         let now = Instant::from_nanos(1_000_000_000);
@@ -60,6 +62,7 @@ impl Line {
             now,
             next_index: 0,
             rate,
+            is_relayed: relayed.is_some(),
             buffer: vec![0; 2_048],
             datagrams: 0,
             delivered: 0,
@@ -72,8 +75,13 @@ impl Line {
         for _ in 0..blocks {
             self.now += Duration::from_micros(10);
             let t0 = self.rate.time_of(self.next_index, 0, WallTime::from_nanos(0));
-            let samples = send::Input::Samples { first_index: self.next_index, t0, bytes: block };
-            self.sender.handle(self.now, samples);
+            let first_index = self.next_index;
+            let input = if self.is_relayed {
+                send::Input::Elements { position: first_index, t0, bytes: block }
+            } else {
+                send::Input::Samples { first_index, t0, bytes: block }
+            };
+            self.sender.handle(self.now, input);
             self.next_index += (block.len() / 4) as u64;
             self.pass_on();
         }
@@ -109,8 +117,18 @@ impl Line {
 
 #[test]
 fn the_steady_path_allocates_nothing() {
-    for (datagram_bytes, block_bytes) in [(1_472, 65_536), (1_472, 4_000), (548, 4_000), (100, 2_000)] {
-        let mut line = Line::new(datagram_bytes);
+    let origin = Origin { epoch: Epoch { start_ns: 9, incarnation: 9 }, hop: NonZeroU8::MIN };
+    let relayed = Some(Relayed { origin, first_position: 0 });
+    for (datagram_bytes, block_bytes, relayed) in [
+        (1_472, 65_536, None),
+        (1_472, 4_000, None),
+        (548, 4_000, None),
+        (100, 2_000, None),
+        (1_472, 65_536, relayed),
+        (1_472, 1_300, relayed),
+        (124, 2_000, relayed),
+    ] {
+        let mut line = Line::new(datagram_bytes, relayed);
         let block = vec![7; block_bytes];
         // Everything that is kept for reuse exists once the first description and tallies have been sent.
         line.run(400, &block);

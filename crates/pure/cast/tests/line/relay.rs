@@ -10,7 +10,7 @@ use cast::send::{Input, Relayed, SenderConfig};
 use ledger::{HopCounts, HopShare, Outcome, Stage, StageCounts};
 use sample::Schema;
 use units::{Epoch, Instant, Random, WallTime};
-use wire::{Datagram, Inherited, Origin, Skipped, Tally, UpstreamHop};
+use wire::{Data, Datagram, DescriptorPart, Inherited, Origin, Skipped, Tally, UpstreamHop};
 
 use super::feed::{Source, fill};
 
@@ -139,10 +139,43 @@ impl Passed {
         hops
     }
 
+    /// Returns what was lost on the hops before of all elements from a position on; what never settled is unexplained.
+    pub(crate) fn inherited_from(&self, position: u64) -> HopCounts {
+        let begin = position.saturating_sub(self.first_position) as usize;
+        let share = |fate: &Fate| match fate {
+            Fate::Missing(_, Some(Inherited { hop, outcome })) => {
+                Some(HopShare { hop: *hop, outcome: *outcome, count: 1 })
+            }
+            _ => None,
+        };
+        let mut counts: HopCounts = self.fates[begin..].iter().filter_map(share).collect();
+        counts.give_up();
+        counts
+    }
+
     fn time_at(&self, position: u64) -> WallTime {
         let index = position / u64::from(self.schema.elements_per_sample());
         self.schema.rate.time_of(index, 0, WallTime::from_nanos(0))
     }
+}
+
+/// Leaves out what readers of earlier versions pass over.
+pub(crate) fn as_before_relays(datagram: &mut Vec<u8>) {
+    let plain = datagram.clone();
+    // Nothing becomes longer.
+    let size = match Datagram::decode(&plain).expect("a sender writes what can be read") {
+        Datagram::Data(data) => Data { origin: None, ..data }.encode(datagram),
+        Datagram::Tally(mut tally) => {
+            (tally.origin, tally.upstream) = (None, Vec::new());
+            tally.skipped.iter_mut().for_each(|range| range.inherited = None);
+            tally.encode(datagram)
+        }
+        Datagram::Descriptor(part) => {
+            DescriptorPart { origin: None, deadline: None, ..part }.encode(datagram)
+        }
+        _ => return,
+    };
+    datagram.truncate(size.expect("room"));
 }
 
 /// What the datagrams of a relay say about each of its elements.
@@ -315,6 +348,7 @@ impl Source for RelayFeed {
         if self.waiting == 0 && self.next_due().is_none() && rest > 0 {
             passed.elements(now, sender, rest);
         }
+        passed.tell_upstream(now, sender);
         sender.handle(now, Input::Backlog(0));
     }
 

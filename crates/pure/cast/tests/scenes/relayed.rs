@@ -1,4 +1,5 @@
-//! Streams that a relay publishes: for readers of today their accounts, for others what the tallies tell.
+//! Streams that a relay publishes: the accounts of its readers, also of those of earlier versions, and what its tallies
+//! tell.
 
 use cast::send::{Beginning, SenderConfig, Sending};
 use ledger::{Account, AccountState, Stage};
@@ -10,7 +11,7 @@ use wire::{Datagram, Deadline, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, ORIGIN_BYTES}
 use crate::line::at;
 use crate::line::publisher::{Command, Publisher, Refusal};
 use crate::line::reader::Reader;
-use crate::line::relay::{Fate, Heard, Passed, RelayFeed, relaying};
+use crate::line::relay::{Fate, Heard, Passed, RelayFeed, as_before_relays, relaying};
 use crate::line::scene::{EPOCH, Scene, StreamShape, reader, watched_by};
 use crate::line::truth::verify;
 
@@ -64,13 +65,26 @@ fn account(network: &Scene, node: NodeId, passed: &Passed) -> Account {
 }
 
 #[test]
-fn a_reader_of_today_sees_what_was_missing_as_source_and_closes_its_account() {
+fn a_reader_sees_on_which_hop_everything_before_was_lost() {
     for seed in 0..8 {
         let config = relaying(SHAPE.config(EPOCH), 2, 3_001);
         let (network, node, passed) =
             play(seed, &config, (40, 0.3), |publisher| publisher, (reader(seed), Port::default()));
         heard(&network, &passed);
         let account = account(&network, node, &passed);
+        assert_eq!(account.hops, passed.inherited_from(3 * account.elements.first), "seed {seed}");
+        assert_eq!(account.elements.unexplained, 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_reader_of_an_earlier_version_sees_what_was_missing_as_source_and_closes_its_account() {
+    for seed in 0..8 {
+        let config = relaying(SHAPE.config(EPOCH), 2, 3_001);
+        let before = |publisher: Publisher| publisher.translating(as_before_relays);
+        let (network, node, passed) = play(seed, &config, (40, 0.3), before, (reader(seed), Port::default()));
+        let account = account(&network, node, &passed);
+        assert!(account.hops.is_empty());
         assert!((1_000..1_100).contains(&account.elements.first), "it begins with the first whole sample");
         assert_eq!(account.elements.unexplained, 0, "seed {seed}");
         assert!(account.elements.delivered > 5_000 && account.elements.lost[Stage::Source] > 1_000);
@@ -85,6 +99,16 @@ fn a_reader_that_waited_begins_with_the_first_whole_sample_that_was_offered() {
     let account = account(&network, node, &passed);
     assert_eq!((account.elements.first, account.elements.unexplained), (1_001, 0));
     assert_eq!(account.elements.missing(), 0);
+}
+
+#[test]
+fn an_earlier_reader_that_waited_sees_what_was_never_offered_as_source() {
+    let config = relaying(SHAPE.config(EPOCH), 2, 3_001);
+    let before = |publisher: Publisher| publisher.translating(as_before_relays);
+    let (network, node, passed) = play(1, &config, (40, 0.0), before, (reader(1).waiting(), Port::default()));
+    let account = account(&network, node, &passed);
+    assert_eq!((account.elements.first, account.elements.unexplained), (0, 0));
+    assert_eq!(account.elements.lost[Stage::Source], 3_001);
 }
 
 #[test]
@@ -153,6 +177,16 @@ fn statements_take_turns_with_the_counts_of_the_hops_before_and_neither_is_left_
     assert_eq!(network.node(node).reader().watch.statements.len(), 16);
     let stats = network.node(NodeId(0)).publisher().sender().expect("a sender").statement_stats();
     assert_eq!((stats.taken, stats.too_large, stats.displaced), (16, 0, 0));
+}
+
+#[test]
+fn a_large_statement_is_in_three_tallies_although_it_takes_turns() {
+    let config = relaying(SHAPE.config(EPOCH), 6, 0);
+    let statement = Command::State(vec![1; wire::MAX_TALLY_STATEMENT_BYTES]);
+    let change = |publisher: Publisher| publisher.told(at(500), statement);
+    let (network, _, passed) = play(5, &config, (40, 0.0), change, (reader(1), Port::default()));
+    let heard = heard(&network, &passed);
+    assert_eq!((heard.without_upstream, heard.statements.len()), (3, 1));
 }
 
 #[test]
