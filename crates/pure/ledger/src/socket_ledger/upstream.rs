@@ -19,6 +19,9 @@ pub(super) struct Upstream {
     causes: Causes,
     /// Position below which ranges have been forgotten, and are told in vain.
     forgotten: u64,
+    /// Elements whose outcome was told by range. A relay may tell it before its counts include it, so that those told
+    /// before the first counts are among them, too: the counts never explain more than there is.
+    named: HopCounts,
     totals: Option<Totals>,
 }
 
@@ -29,8 +32,6 @@ struct Totals {
     /// Position of the newest one, and its counts.
     at: u64,
     newest: HopCounts,
-    /// Elements whose outcome was told by range since the first tally.
-    named: HopCounts,
 }
 
 /// Losses on earlier hops that no range told.
@@ -50,15 +51,12 @@ impl Upstream {
         }
         let news = self.causes.insert(positions, told);
         self.forgotten = self.forgotten.max(self.causes.keep_newest(MAX_TOLD_RANGES));
-        if let Some(totals) = &mut self.totals {
-            for (count, known) in &news {
-                if let Some(known) = known.filter(|known| known.is_settled()) {
-                    // It was named since the first tally, or before it and is not among these.
-                    totals.named.take(known.share(*count));
-                }
-                if told.is_settled() {
-                    totals.named.add(told.share(*count));
-                }
+        for (count, known) in &news {
+            if let Some(known) = known.filter(|known| known.is_settled()) {
+                self.named.take(known.share(*count));
+            }
+            if told.is_settled() {
+                self.named.add(told.share(*count));
             }
         }
         !news.is_empty()
@@ -77,10 +75,7 @@ impl Upstream {
                 totals.newest.clone_from(counts);
             }
             Some(_) => {}
-            None => {
-                let named = HopCounts::default();
-                self.totals = Some(Totals { first: counts.clone(), at, newest: counts.clone(), named });
-            }
+            None => self.totals = Some(Totals { first: counts.clone(), at, newest: counts.clone() }),
         }
     }
 
@@ -88,17 +83,17 @@ impl Upstream {
     pub(super) fn begin_again(&mut self) {
         if let Some(totals) = &mut self.totals {
             totals.first.clone_from(&totals.newest);
-            totals.named = HopCounts::default();
+            self.named = HopCounts::default();
         }
     }
 
     /// Returns the losses that were counted since the first tally and not told by range.
     pub(super) fn untold(&self) -> Option<Untold> {
-        let Totals { first, newest, named, .. } = self.totals.as_ref()?;
+        let Totals { first, newest, .. } = self.totals.as_ref()?;
         let (mut counts, mut per_hop) = (HopCounts::default(), Vec::new());
         for (hop, rows) in (0..).zip(newest.hops()) {
             let before = first.rows(hop);
-            let told = named.rows(hop);
+            let told = self.named.rows(hop);
             per_hop.push(rows.total().saturating_sub(before.total()).saturating_sub(told.total()));
             for (outcome, count) in rows.nonzero() {
                 let before = before.count(outcome).saturating_add(told.count(outcome));
@@ -185,7 +180,7 @@ mod tests {
             }
         }
         assert_eq!(upstream.causes.len(), MAX_TOLD_RANGES);
-        let named = &upstream.totals.as_ref().unwrap().named;
+        let named = &upstream.named;
         assert_eq!((named.rows(0).total(), named.rows(1).total()), (1 << 58, MAX_TOLD_RANGES as u64));
     }
 
