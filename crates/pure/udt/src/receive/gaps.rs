@@ -162,6 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_of_live_messages_hears_of_a_gap_each_round_trip() {
+        let (mut gaps, mut missing) = (Gaps::new(Repair::Timely), RangeSet::new());
+        missing.insert(10..11);
+        gaps.open(10..11);
+        for round in 0..20 {
+            let mut report = LossListWriter::new(1_500);
+            let now = at(5 * round);
+            assert!(gaps.poll(now, Duration::from_millis(5), &missing, &mut report), "{round}");
+            assert_eq!(gaps.deadline(), Some(at(5 * (round + 1))), "neither growing nor 20 ms at least");
+        }
+    }
+
+    #[test]
     fn gaps_that_are_closed_are_not_kept_however_long_the_round_trip_is() {
         let (mut gaps, mut missing) = (Gaps::new(Repair::Patient), RangeSet::new());
         let mut report = LossListWriter::new(1_500);

@@ -183,3 +183,25 @@ fn a_bottleneck_carries_what_it_can_and_nothing_late() {
     let late = second_half.len() - in_time;
     assert!(late <= 500, "{late} arrived late");
 }
+
+/// The last messages left in an outage, and were given up: nothing but a question can find that it has ended.
+#[test]
+fn a_link_is_tried_also_when_there_is_nothing_to_send() {
+    let to = at(2_000);
+    let ways = ways().map(|way| way.outage(at(500)..to));
+    let network = play(ways, feed(500, MS * 200), &config());
+    let up = events(&network, Event::LinkUp);
+    assert!(up.len() == 1 && up[0] >= to && up[0].since(to) <= ROUND_TRIP * 2 + MS, "{up:?}");
+}
+
+#[test]
+fn no_more_is_queued_than_leaves_within_a_millisecond() {
+    let mut network = play(ways(), feed(100, SECOND), &config());
+    let queued = network.act(CLIENT, |live, now, _| {
+        let socket = live.socket.expect("it is connected");
+        let mut send = || live.endpoint.send_message(now, socket, &[1; 100], udt::Terms::default());
+        (0..1_000).take_while(|_| send() == Ok(udt::Sent::Queued)).count()
+    });
+    // At 100 Mbit/s that are 8 packets of 1,500 bytes.
+    assert_eq!(queued, 8);
+}
