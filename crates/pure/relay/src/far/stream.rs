@@ -37,6 +37,8 @@ pub(super) struct Stream {
     life: Option<u64>,
     number: Option<u16>,
     inbox: Inbox,
+    /// Data that came before the first control, which tells from where on the near end counts; `None` behind it.
+    early: Option<Vec<(Early, Times)>>,
     state: State,
     /// Where the near end is, and the birth of its newest samples.
     horizon: Option<(Place, Instant)>,
@@ -57,8 +59,8 @@ struct Form {
 /// State of a stream.
 #[derive(Debug)]
 enum State {
-    /// The first control has not come: where it begins is not known. What came before it waits.
-    Waiting { early: Vec<(Early, Times)> },
+    /// The first control has not come: where it begins is not known.
+    Waiting,
     /// Elements are published.
     Open(Open),
     /// All was published.
@@ -115,7 +117,8 @@ impl Stream {
             life: None,
             number: None,
             inbox: Inbox::default(),
-            state: State::Waiting { early: Vec::new() },
+            early: Some(Vec::new()),
+            state: State::Waiting,
             horizon: None,
             end: None,
             is_forgotten: false,
@@ -162,10 +165,10 @@ impl Stream {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
+        let early = self.early.iter().flatten().map(|(early, _)| early.datagram.len()).sum();
         match &self.state {
-            State::Waiting { early } => early.iter().map(|(early, _)| early.datagram.len()).sum(),
-            State::Open(open) => open.waiting.bytes(),
-            State::Ended { .. } => 0,
+            State::Open(open) => open.waiting.bytes() + early,
+            State::Waiting | State::Ended { .. } => early,
         }
     }
 
@@ -173,7 +176,7 @@ impl Stream {
     pub(super) fn is_gone(&self, now: Instant) -> bool {
         match self.state {
             State::Ended { at: Some(at), .. } => self.is_forgotten || now >= at + FAREWELL,
-            State::Ended { at: None, .. } | State::Waiting { .. } | State::Open(_) => false,
+            State::Ended { at: None, .. } | State::Waiting | State::Open(_) => false,
         }
     }
 
@@ -183,7 +186,7 @@ impl Stream {
         if let State::Open(open) = &mut self.state {
             open.released_us = None;
         }
-        if let State::Waiting { early } = &mut self.state {
+        if let Some(early) = &mut self.early {
             early.clear();
         }
     }
@@ -199,16 +202,18 @@ impl Stream {
         self.deadline = begin.deadline;
         let is_same = self.life == Some(life);
         self.life = Some(life);
+        let has_started = self.early.is_none();
         let State::Open(open) = &mut self.state else {
             self.inbox = Inbox::default();
             return Resume { standing: Standing::Fresh, position: 0, controls: 0 };
         };
         let position = open.books.next().position;
-        if is_same {
+        if is_same && has_started {
             return Resume { standing: Standing::Same, position, controls: self.inbox.taken() };
         }
         // The other life sends what waits here again, or gives it up.
         open.waiting.clear();
+        self.early = Some(Vec::new());
         (self.inbox, self.horizon, self.end) = (Inbox::default(), None, None);
         Resume { standing: Standing::Other, position, controls: 0 }
     }
@@ -251,7 +256,7 @@ impl Stream {
         while self.release_one(now, cause) {}
         let (end, is_forgotten) = (self.end, self.is_forgotten);
         let is_over = match &self.state {
-            State::Waiting { .. } => is_forgotten,
+            State::Waiting => is_forgotten,
             State::Open(open) => is_forgotten || end.is_some_and(|end| open.books.next().position >= end),
             State::Ended { .. } => false,
         };
@@ -260,7 +265,7 @@ impl Stream {
             let mut books = match core::mem::replace(&mut self.state, State::Ended { books: None, at: None })
             {
                 State::Open(open) => Some(open.books),
-                State::Waiting { .. } | State::Ended { .. } => None,
+                State::Waiting | State::Ended { .. } => None,
             };
             if let Some(books) = &mut books {
                 books.end();
@@ -285,7 +290,7 @@ impl Stream {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.state {
             State::Open(open) => self.hole(open).map(|(_, until)| until),
-            State::Waiting { .. } => None,
+            State::Waiting => None,
             State::Ended { at, .. } => at.map(|at| at + FAREWELL),
         }
     }
@@ -303,6 +308,10 @@ impl Stream {
 
     /// Returns what the near end is told of the outcome.
     pub(super) fn totals_message(&self) -> Option<Message<'static>> {
+        if self.early.is_some() {
+            // Until it has said where it begins, the near end would take them for totals from there.
+            return None;
+        }
         let mut totals = self.books()?.reported();
         totals.controls = self.inbox.taken();
         Some(Message::plain(self.number?, Content::Totals(totals)))
@@ -310,7 +319,7 @@ impl Stream {
 
     fn books(&self) -> Option<&Books> {
         match &self.state {
-            State::Waiting { .. } => None,
+            State::Waiting => None,
             State::Open(open) => Some(&open.books),
             State::Ended { books, .. } => books.as_ref(),
         }
@@ -338,15 +347,14 @@ impl Stream {
         }
         let positions = data.positions();
         let born = times.born(born_us).ok_or(FarFault::Age(positions.start))?;
-        match &mut self.state {
-            State::Waiting { early } => {
-                let held: usize = early.iter().map(|(early, _)| early.datagram.len()).sum();
-                if held + datagram.len() <= MAX_EARLY_BYTES {
-                    let datagram = datagram.to_vec();
-                    early.push((Early { born_us, missing_before, datagram }, times));
-                }
-                Ok(())
+        if let Some(early) = &mut self.early {
+            let held: usize = early.iter().map(|(early, _)| early.datagram.len()).sum();
+            if held + datagram.len() <= MAX_EARLY_BYTES {
+                early.push((Early { born_us, missing_before, datagram: datagram.to_vec() }, times));
             }
+            return Ok(());
+        }
+        match &mut self.state {
             State::Open(open) => {
                 let next = open.books.next();
                 if positions.end <= next.position {
@@ -359,7 +367,7 @@ impl Stream {
                 let known = Known { positions, missing_before, born, born_us, outcome };
                 open.waiting.add(next, open.released_us, known)
             }
-            State::Ended { .. } => Ok(()),
+            State::Waiting | State::Ended { .. } => Ok(()),
         }
     }
 
@@ -380,7 +388,12 @@ impl Stream {
             self.outputs.push_back(Output::Publish(Publish::Statement(bytes)));
             return Ok(());
         }
+        let is_early = self.early.is_some();
         let State::Open(open) = &mut self.state else { return Err(FarFault::Data) };
+        if is_early {
+            // What is told without a beginning cannot be placed.
+            return Err(FarFault::Data);
+        }
         let next = open.books.next();
         let missing_before = open.books.missing_before(missing_before);
         let known = |positions, outcome| Known { positions, missing_before, born, born_us, outcome };
@@ -418,9 +431,8 @@ impl Stream {
         let refused = FarFault::Contradiction { start: position, end: position };
         let leg = u8::try_from(self.stations.len() - 1).expect("at most eight");
         match &mut self.state {
-            State::Waiting { early } => {
+            State::Waiting => {
                 let books = Books::open(self.form.per_sample, leg, position).ok_or(refused)?;
-                let early = core::mem::take(early);
                 let open = Open { books, waiting: Resequencer::default(), released_us: None };
                 self.state = State::Open(open);
                 self.outputs.push_back(Output::Publish(Publish::Begin {
@@ -431,11 +443,6 @@ impl Stream {
                     first_position: position,
                     deadline: self.deadline,
                 }));
-                let mut outcome = Ok(());
-                for (Early { born_us, missing_before, datagram }, times) in early {
-                    outcome = outcome.and(self.on_data(born_us, missing_before, &datagram, times));
-                }
-                outcome
             }
             State::Open(open) => {
                 let next = open.books.next().position;
@@ -451,10 +458,14 @@ impl Stream {
                     self.outputs.push_back(Output::Publish(Publish::Inherited { positions, shares }));
                 }
                 open.books.restart();
-                Ok(())
             }
-            State::Ended { .. } => Ok(()),
+            State::Ended { .. } => {}
         }
+        let mut outcome = Ok(());
+        for (Early { born_us, missing_before, datagram }, times) in self.early.take().into_iter().flatten() {
+            outcome = outcome.and(self.on_data(born_us, missing_before, &datagram, times));
+        }
+        outcome
     }
 
     fn settle(&mut self, positions: Range<u64>, shares: HopCounts) {
@@ -467,6 +478,9 @@ impl Stream {
     /// Learns how far the near end is.
     fn reach(&mut self, position: u64, missing_before: u64, born: Instant) -> Result<(), FarFault> {
         let State::Open(open) = &self.state else { return Ok(()) };
+        if self.early.is_some() {
+            return Ok(());
+        }
         if position > ledger::MAX_POSITION {
             return Err(FarFault::Contradiction { start: position, end: position });
         }

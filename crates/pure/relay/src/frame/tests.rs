@@ -153,7 +153,8 @@ fn the_page_has_all_kinds_and_reasons() {
         })
         .filter(|(_, name)| name.chars().all(|character| character.is_ascii_lowercase() || character == '_'))
         .collect();
-    assert_eq!(rows, kind::ALL);
+    // Five fields of the head come before.
+    assert_eq!(rows[5..], kind::ALL);
     let head: usize = page
         .lines()
         .filter_map(|line| {
