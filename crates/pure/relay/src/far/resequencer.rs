@@ -10,6 +10,8 @@ use wire::Clock;
 use super::FarFault;
 use crate::Cause;
 
+/// Rounding of a birth: clock and age are cut to whole microseconds, each at another instant for each message.
+const ROUNDING_US: u32 = 2;
 /// Maximum number of entries: with the bound on bytes, that on what a faulty near end can make this one keep.
 const MAX_ENTRIES: usize = 65_536;
 
@@ -169,7 +171,9 @@ impl Resequencer {
             // Both have come on this connection, or the check is left out: clocks of others have another zero.
             let before_us = before.filter(|before| before.has_samples()).map(|before| before.born_us);
             let behind_us = behind.filter(|behind| behind.has_samples()).map(|behind| behind.born_us);
-            let goes_back = |earlier: u32, later: u32| later.wrapping_sub(earlier) > u32::MAX / 2;
+            let goes_back = |earlier: u32, later: u32| {
+                (later.wrapping_add(ROUNDING_US)).wrapping_sub(earlier) > u32::MAX / 2
+            };
             if before_us.or(released_us).is_some_and(|before_us| goes_back(before_us, known.born_us))
                 || behind_us.is_some_and(|behind_us| goes_back(known.born_us, behind_us))
             {
@@ -233,10 +237,11 @@ mod tests {
     fn samples_that_are_older_than_those_before_them_are_refused() {
         let mut all = Resequencer::default();
         let born = |born_us, known: Known| Known { born_us, ..known };
-        assert_eq!(all.add(NEXT, Some(6), samples(12..13, 2)), Err(FarFault::Age(12)));
-        all.add(NEXT, Some(5), samples(12..13, 2)).unwrap();
-        assert_eq!(all.add(NEXT, None, born(4, samples(14..15, 2))), Err(FarFault::Age(14)));
-        assert_eq!(all.add(NEXT, None, born(6, samples(11..12, 2))), Err(FarFault::Age(11)));
-        all.add(NEXT, None, born(5, samples(11..12, 2))).unwrap();
+        assert_eq!(all.add(NEXT, Some(8), samples(12..13, 2)), Err(FarFault::Age(12)));
+        all.add(NEXT, Some(7), samples(12..13, 2)).unwrap();
+        assert_eq!(all.add(NEXT, None, born(2, samples(14..15, 2))), Err(FarFault::Age(14)));
+        assert_eq!(all.add(NEXT, None, born(8, samples(11..12, 2))), Err(FarFault::Age(11)));
+        all.add(NEXT, None, born(7, samples(11..12, 2))).unwrap();
+        all.add(NEXT, None, born(3, samples(14..15, 2))).unwrap();
     }
 }
