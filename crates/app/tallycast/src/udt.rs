@@ -91,8 +91,8 @@ pub use self::keys::Keys;
 pub use ::congestion;
 pub use ::keys::{PublicKey, Secret, Suite};
 pub use ::udt::{
-    CloseReason, EndpointStats, FirstSize, SAFE_PACKET_BYTES, SendError, Silence, SocketConfig, SocketType,
-    Source, Stats,
+    CloseReason, EndpointStats, FirstSize, Repair, SAFE_PACKET_BYTES, SendError, Silence, SocketConfig,
+    SocketType, Source, Stats,
 };
 pub use address::{Address, AddressError};
 pub use connection::{Connection, Lifetime};

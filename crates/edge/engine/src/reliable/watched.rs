@@ -13,6 +13,9 @@ use units::Instant;
 
 use super::{Known, News, ReliablePort, WaitError, enclosed, fitting};
 
+/// Round trip of a connection that has measured none: libudt's initial value, as `congestion::RoundTrip::UNKNOWN`.
+const UNMEASURED: Duration = Duration::from_millis(100);
+
 /// Where a connection stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
@@ -27,8 +30,8 @@ pub enum Standing {
 /// What the way of a connection allows at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Way {
-    /// Smoothed round trip.
-    pub round_trip: Duration,
+    /// Smoothed round trip; `None` until it is measured.
+    pub round_trip: Option<Duration>,
     /// The connection's clock. Units: microseconds since it was opened; 32 bits that wrap.
     pub clock_us: u32,
     /// The moment.
@@ -130,7 +133,7 @@ impl ReliablePort {
                 known.wants_room = endpoint.room(socket) == 0;
             }
             Some(Way {
-                round_trip: stats.round_trip,
+                round_trip: Some(stats.round_trip).filter(|round_trip| *round_trip != UNMEASURED),
                 clock_us: endpoint.clock_us(now, socket)?,
                 at: now,
                 room: endpoint.room(socket),

@@ -1,0 +1,161 @@
+//! The far end's process: a port that relays dial, and the publications of their streams on this bus.
+//!
+//! Each near relay has a machine of its own, which outlives its connections: who comes back, also after a restart, finds
+//! its streams as they were. One thread does everything, and sleeps for the news of the port.
+
+mod lobby;
+mod visitor;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{News, ReliablePort};
+use relay::Publish;
+use sys::{Cancellation, clock};
+use udt::SocketConfig;
+use units::Instant;
+
+use crate::near::tell_of_end;
+use crate::notice::{Notice, State};
+use crate::{Outlet, RelayError};
+use lobby::{Lobby, Newcomer};
+use visitor::Visitor;
+
+/// Number of clients that may wait to be accepted.
+const BACKLOG: usize = 64;
+/// Maximum number of near relays.
+const MAX_VISITORS: usize = 64;
+/// Interval of states.
+const STATES: Duration = Duration::from_secs(1);
+/// Time that readers get to learn the end of the streams when this end stops.
+const SILENCE: Duration = Duration::from_millis(400);
+
+/// Settings of a far end.
+#[derive(Clone, Debug)]
+pub struct FarSettings {
+    /// Name of this station.
+    pub station: String,
+    /// A random number of this process.
+    pub life: u64,
+    /// Settings of the connections.
+    pub socket: SocketConfig,
+}
+
+/// A relay that listens and publishes.
+pub struct Far<O> {
+    port: ReliablePort,
+    news: Arc<News>,
+    settings: FarSettings,
+    outlet: O,
+    lobby: Lobby,
+    visitors: Vec<Visitor>,
+    /// Number of the next visitor.
+    next_number: u64,
+    next_state: Instant,
+}
+
+impl<O: Outlet> Far<O> {
+    /// Begins to listen at a port that is this relay's alone, and has no listener yet.
+    #[must_use]
+    pub fn new(port: ReliablePort, outlet: O, settings: FarSettings) -> Self {
+        let news = Arc::new(News::default());
+        port.tell(Arc::clone(&news));
+        let is_only = port.listen(settings.socket.clone(), BACKLOG).is_some();
+        debug_assert!(is_only, "the port is new");
+        let next_state = clock::monotonic();
+        let (lobby, visitors) = (Lobby::default(), Vec::new());
+        Self { port, news, settings, outlet, lobby, visitors, next_number: 0, next_state }
+    }
+
+    /// Returns the address it listens at, with the port that the kernel chose.
+    #[must_use]
+    pub const fn local_address(&self) -> std::net::SocketAddr {
+        self.port.local_address()
+    }
+
+    /// Relays until the end is requested, and tells `take` what happens and `show` its state once a second. Returns
+    /// the outlet.
+    ///
+    /// # Errors
+    /// If the port fails.
+    pub fn run(
+        mut self,
+        cancellation: &Cancellation,
+        take: &mut dyn FnMut(Notice),
+        show: &mut dyn FnMut(&State),
+    ) -> Result<O, RelayError> {
+        take(Notice::Listening { address: self.port.local_address() });
+        tell_of_end(cancellation, &self.news);
+        while !cancellation.is_cancelled() {
+            let until = self.go_round(take)?;
+            if clock::monotonic() >= self.next_state {
+                self.next_state = clock::monotonic() + STATES;
+                show(&self.state());
+            }
+            self.news.wait(until.min(self.next_state).since(clock::monotonic()));
+        }
+        for visitor in &mut self.visitors {
+            for slot in visitor.end() {
+                let key = (visitor.number(), slot);
+                self.outlet.publish(key, Publish::End);
+            }
+            visitor.hang_up(&self.port);
+        }
+        self.outlet.close(SILENCE);
+        Ok(self.outlet)
+    }
+
+    /// Does everything that can be done now; returns when to do so again at the latest.
+    fn go_round(&mut self, take: &mut dyn FnMut(Notice)) -> Result<Instant, RelayError> {
+        if let Some(kind) = self.port.failed() {
+            return Err(RelayError::Port(kind));
+        }
+        let now = clock::monotonic();
+        while let Some(socket) = self.port.try_accept() {
+            self.lobby.enter(now, socket, &self.port);
+        }
+        self.lobby.hear(now, &self.port);
+        for newcomer in self.lobby.take_known(|newcomer| must_wait(&self.visitors, now, newcomer)) {
+            self.welcome(now, newcomer, take);
+        }
+        let mut until = self.lobby.deadline().unwrap_or(self.next_state);
+        for visitor in &mut self.visitors {
+            let deadline = visitor.go_round(&self.port, &mut self.outlet, take);
+            until = Instant::earlier(Some(until), deadline).unwrap_or(until);
+        }
+        self.visitors.retain(|visitor| !visitor.is_gone());
+        Ok(until)
+    }
+
+    /// Gives a newcomer the machine of the near relay that it is, or a new one.
+    fn welcome(&mut self, now: Instant, newcomer: Newcomer, take: &mut dyn FnMut(Notice)) {
+        let same = self.visitors.iter().position(|visitor| visitor.is_life(&newcomer));
+        let place =
+            same.or_else(|| self.visitors.iter().position(|visitor| visitor.is_succeeded_by(now, &newcomer)));
+        let place = place.unwrap_or_else(|| {
+            if self.visitors.len() < MAX_VISITORS {
+                self.visitors.push(Visitor::new(now, self.next_number, &self.settings));
+                self.next_number += 1;
+            }
+            self.visitors.len() - 1
+        });
+        let visitor = &mut self.visitors[place];
+        if same.is_none() && visitor.is_connected() && !visitor.is_succeeded_by(now, &newcomer) {
+            let what = format!("{MAX_VISITORS} relays are connected, and no more are accepted");
+            take(Notice::Warning { what });
+            return self.port.leave(newcomer.socket);
+        }
+        visitor.connect(now, newcomer, &self.port, take);
+    }
+
+    fn state(&self) -> State {
+        let legs = self.visitors.iter().filter_map(|visitor| visitor.state(&self.port)).collect();
+        State { role: "far", station: self.settings.station.clone(), legs }
+    }
+}
+
+/// Returns whether a newcomer has to wait: it may be a relay that was started again, whose connection before is not
+/// known to be over yet.
+fn must_wait(visitors: &[Visitor], now: Instant, newcomer: &Newcomer) -> bool {
+    visitors.iter().any(|visitor| visitor.may_be_succeeded_by(now, newcomer))
+}

@@ -1,0 +1,117 @@
+//! The end of a leg that dials: one connection after the other, for ever.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use engine::{ReliablePort, Standing};
+use udt::{CloseReason, SocketConfig, SocketId};
+use units::Instant;
+
+use crate::pauses::Pauses;
+
+/// A connection to the other relay that is made again whenever it ends.
+pub(crate) struct Leg {
+    port: ReliablePort,
+    peer: SocketAddr,
+    config: SocketConfig,
+    state: State,
+    pauses: Pauses,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The next attempt begins at `until`.
+    Pausing {
+        until: Instant,
+    },
+    Connecting(SocketId),
+    Up(SocketId),
+}
+
+/// Change of a leg.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// It is connected.
+    Up(SocketId),
+    /// Its connection has ended, or could not be made.
+    Down {
+        /// True if it was connected before.
+        was_up: bool,
+        reason: CloseReason,
+        retry_in: Duration,
+    },
+}
+
+impl Leg {
+    /// Begins to connect with the first [`poll`](Self::poll).
+    pub(crate) fn new(now: Instant, port: ReliablePort, peer: SocketAddr, config: SocketConfig) -> Self {
+        Self { port, peer, config, state: State::Pausing { until: now }, pauses: Pauses::new() }
+    }
+
+    pub(crate) const fn port(&self) -> &ReliablePort {
+        &self.port
+    }
+
+    /// Returns the connection, if there is one.
+    pub(crate) const fn socket(&self) -> Option<SocketId> {
+        match self.state {
+            State::Up(socket) => Some(socket),
+            State::Connecting(_) | State::Pausing { .. } => None,
+        }
+    }
+
+    /// Returns when to poll, whatever the port tells.
+    pub(crate) const fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Pausing { until } => Some(until),
+            State::Connecting(_) | State::Up(_) => None,
+        }
+    }
+
+    /// Goes on as the port's news allow; returns what has changed.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Change> {
+        match self.state {
+            State::Pausing { until } if now < until => None,
+            State::Pausing { .. } => {
+                self.state = State::Connecting(self.port.begin_to_connect(self.peer, self.config.clone()));
+                None
+            }
+            State::Connecting(socket) => match self.port.standing(socket) {
+                Some(Standing::Connecting) => None,
+                Some(Standing::Connected) => {
+                    self.state = State::Up(socket);
+                    self.pauses = Pauses::new();
+                    Some(Change::Up(socket))
+                }
+                Some(Standing::Over(reason)) => Some(self.ended(now, socket, reason)),
+                None => Some(self.ended(now, socket, CloseReason::Local)),
+            },
+            State::Up(socket) => match self.port.standing(socket) {
+                Some(Standing::Connecting | Standing::Connected) => None,
+                Some(Standing::Over(reason)) => Some(self.ended(now, socket, reason)),
+                None => Some(self.ended(now, socket, CloseReason::Local)),
+            },
+        }
+    }
+
+    /// Ends the connection that there is; nothing follows it before a pause.
+    pub(crate) fn hang_up(&mut self, now: Instant) {
+        match self.state {
+            State::Connecting(socket) | State::Up(socket) => {
+                self.ended(now, socket, CloseReason::Local);
+            }
+            State::Pausing { .. } => {}
+        }
+    }
+
+    fn ended(&mut self, now: Instant, socket: SocketId, reason: CloseReason) -> Change {
+        let was_up = matches!(self.state, State::Up(_));
+        self.port.leave(socket);
+        let retry_in = self.pauses.next();
+        self.state = State::Pausing { until: now + retry_in };
+        Change::Down { was_up, reason, retry_in }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+use std::sync::Arc;
+
+use engine::{News, PortOptions};
+use support::WATCHDOG;
+use sys::clock;
+use udt::SocketType;
+
+use super::*;
+
+struct End {
+    port: ReliablePort,
+    news: Arc<News>,
+}
+
+fn end(seed: u64) -> End {
+    let options = PortOptions {
+        address: "127.0.0.1:0".parse().unwrap(),
+        receive_buffer_bytes: 1 << 20,
+        send_buffer_bytes: 1 << 20,
+        offloads: true,
+        seed,
+        secret: [7; 16],
+        keys: None,
+    };
+    let (port, news) = (ReliablePort::open(&options).expect("loopback has room for a port"), Arc::default());
+    port.tell(Arc::clone(&news));
+    End { port, news }
+}
+
+fn config() -> SocketConfig {
+    let connect_timeout = Duration::from_millis(100);
+    SocketConfig { connect_timeout, ..SocketConfig::new(SocketType::Datagram) }
+}
+
+/// Polls a leg as its driver does, until it changes.
+fn change(leg: &mut Leg, news: &News) -> Change {
+    let end = clock::monotonic() + WATCHDOG;
+    loop {
+        let now = clock::monotonic();
+        assert!(now < end, "the leg changes");
+        if let Some(change) = leg.poll(now) {
+            return change;
+        }
+        news.wait(leg.deadline().unwrap_or(end).since(clock::monotonic()));
+    }
+}
+
+#[test]
+fn a_leg_is_made_again_after_silence_after_an_end_and_after_hanging_up() {
+    let (near, far) = (end(1), end(2));
+    let (to, news) = (far.port.local_address(), near.news);
+    let mut leg = Leg::new(clock::monotonic(), near.port, to, config());
+    for millis in [250, 500] {
+        let retry_in = Duration::from_millis(millis);
+        let down = Change::Down { was_up: false, reason: CloseReason::NoAnswer, retry_in };
+        assert_eq!(change(&mut leg, &news), down);
+        assert_eq!(leg.socket(), None);
+    }
+    far.port.listen(config(), 4).expect("the only listener");
+    let Change::Up(first) = change(&mut leg, &news) else { panic!("somebody listens") };
+    assert_eq!(leg.socket(), Some(first));
+    let accepted = far.port.accept(Some(WATCHDOG)).expect("the leg came");
+    far.port.leave(accepted);
+    let retry_in = Duration::from_millis(250);
+    let down = Change::Down { was_up: true, reason: CloseReason::ByPeer, retry_in };
+    assert_eq!(change(&mut leg, &news), down, "the pauses begin anew");
+    let Change::Up(second) = change(&mut leg, &news) else { panic!("somebody still listens") };
+    assert_ne!(first, second);
+    leg.hang_up(clock::monotonic());
+    assert_eq!(leg.socket(), None);
+    assert!(matches!(change(&mut leg, &news), Change::Up(_)));
+    assert_eq!(far.port.standing(accepted), None);
+}

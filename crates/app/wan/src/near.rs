@@ -1,0 +1,362 @@
+//! The near end's process: a reader of its bus, and the leg to the far relay.
+//!
+//! One thread does everything: it reads records, takes messages, hands both to the machine, and does what the machine
+//! says. It sleeps at the doorbells of the rings and for the news of the port.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{News, ReliablePort, Way};
+use relay::{Cause, NearConfig, NearEnd, NearEvent, NearInput, NearOutput, Path};
+use sys::{Cancellation, clock};
+use tallycast::Tap;
+use udt::{Sent, SocketConfig, SocketId, Terms};
+use units::Instant;
+
+use crate::deadline::{DeadlineError, check_way};
+use crate::leg::{Change, Leg};
+use crate::notice::{LegState, Notice, State, StreamState, nanos, seconds};
+use crate::streams::Streams;
+
+/// Maximum number of records that are read before messages are looked at again.
+const MAX_RECORDS: usize = 256;
+/// Time that a way gets to show a round trip within the deadline, once it is connected for the first time: its first
+/// measurements may be those of a busy host.
+const TRIAL: Duration = Duration::from_secs(2);
+/// Time that the far end gets to answer for everything when this end stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Interval of states.
+const STATES: Duration = Duration::from_secs(1);
+
+/// Settings of a near end.
+#[derive(Clone, Debug)]
+pub struct NearSettings {
+    /// Name of this station.
+    pub station: String,
+    /// A random number of this process.
+    pub life: u64,
+    /// Deadline from end to end, as [`check_deadline`](crate::check_deadline) allows it.
+    pub deadline: Duration,
+    /// Address of the far relay.
+    pub peer: SocketAddr,
+    /// Settings of the connections.
+    pub socket: SocketConfig,
+}
+
+/// Reason why a near end does not go on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RelayError {
+    /// The way is longer than the deadline.
+    #[error(transparent)]
+    Deadline(#[from] DeadlineError),
+    /// The port failed.
+    #[error("the port of the leg failed: {0}")]
+    Port(std::io::ErrorKind),
+}
+
+/// A relay that reads its bus and dials.
+pub struct Near {
+    tap: Tap,
+    news: Arc<News>,
+    leg: Leg,
+    machine: NearEnd,
+    streams: Streams,
+    settings: NearSettings,
+    /// When the way's round trip must be within the deadline; none once it was.
+    trial: Option<Option<Instant>>,
+    far_station: Option<String>,
+    is_late_told: bool,
+    next_state: Instant,
+    message: Vec<u8>,
+    /// Messages that found no room.
+    stalled: VecDeque<(u64, Vec<u8>, Option<Instant>)>,
+}
+
+impl Near {
+    /// Begins to dial over a port that is this relay's alone.
+    #[must_use]
+    pub fn new(tap: Tap, port: ReliablePort, settings: NearSettings) -> Self {
+        let (now, news) = (clock::monotonic(), Arc::new(News::default()));
+        port.tell(Arc::clone(&news));
+        let NearSettings { station, life, deadline, .. } = settings.clone();
+        let machine = NearEnd::new(NearConfig { station, life, deadline }, now);
+        let leg = Leg::new(now, port, settings.peer, settings.socket.clone());
+        Self {
+            tap,
+            news,
+            leg,
+            machine,
+            streams: Streams::default(),
+            settings,
+            trial: Some(None),
+            far_station: None,
+            is_late_told: false,
+            next_state: now,
+            message: Vec::new(),
+            stalled: VecDeque::new(),
+        }
+    }
+
+    /// Relays until the end is requested, and tells `take` what happens and `show` its state once a second.
+    ///
+    /// # Errors
+    /// If the way is longer than the deadline from the beginning, or the port fails.
+    pub fn run(
+        mut self,
+        cancellation: &Cancellation,
+        take: &mut dyn FnMut(Notice),
+        show: &mut dyn FnMut(&State),
+    ) -> Result<(), RelayError> {
+        tell_of_end(cancellation, &self.news);
+        while !cancellation.is_cancelled() {
+            let now = clock::monotonic();
+            let until = self.go_round(now, take, show)?;
+            let mut patience = until.since(clock::monotonic());
+            for _ in 0..MAX_RECORDS {
+                let Some(tapped) = self.tap.next_or_news(patience, &self.news) else { break };
+                let (machine, now) = (&mut self.machine, clock::monotonic());
+                self.streams.take(now, tapped, |input| machine.handle(now, input));
+                patience = Duration::ZERO;
+            }
+        }
+        self.part(take, show)
+    }
+
+    /// Waits until the far end has answered for everything that was read. The streams do not end: the far end keeps them
+    /// for a relay that is started again.
+    fn part(mut self, take: &mut dyn FnMut(Notice), show: &mut dyn FnMut(&State)) -> Result<(), RelayError> {
+        let end = clock::monotonic() + FAREWELL;
+        loop {
+            let now = clock::monotonic();
+            let until = self.go_round(now, take, show)?;
+            let mut accounts = self.streams.names().keys().filter_map(|slot| self.machine.account(*slot));
+            let is_answered = accounts.all(|account| account.in_flight == 0);
+            if is_answered || now >= end || self.leg.socket().is_none() {
+                break;
+            }
+            self.news.wait(until.min(end).since(clock::monotonic()));
+        }
+        self.leg.hang_up(clock::monotonic());
+        Ok(())
+    }
+
+    /// Does everything that can be done now; returns when to do so again at the latest.
+    fn go_round(
+        &mut self,
+        now: Instant,
+        take: &mut dyn FnMut(Notice),
+        show: &mut dyn FnMut(&State),
+    ) -> Result<Instant, RelayError> {
+        if let Some(kind) = self.leg.port().failed() {
+            return Err(RelayError::Port(kind));
+        }
+        while let Some(change) = self.leg.poll(now) {
+            self.on_change(now, change, take);
+        }
+        if let Some(socket) = self.leg.socket() {
+            self.hear(now, socket);
+            self.check_trial(now, socket)?;
+        }
+        let deadline = self.obey(take);
+        if now >= self.next_state {
+            self.next_state = now + STATES;
+            show(&self.state());
+        }
+        let until = Instant::earlier(deadline, self.leg.deadline());
+        Ok(until.map_or(self.next_state, |until| until.min(self.next_state)))
+    }
+
+    fn on_change(&mut self, now: Instant, change: Change, take: &mut dyn FnMut(Notice)) {
+        let peer = self.settings.peer;
+        match change {
+            Change::Up(_) => {
+                self.stalled.clear();
+                if let Some(trial) = &mut self.trial {
+                    *trial = Some(now + TRIAL);
+                }
+                self.machine.handle(now, NearInput::Connected);
+                take(Notice::Connected { peer });
+            }
+            Change::Down { reason, retry_in, .. } => {
+                self.machine.handle(now, NearInput::Disconnected);
+                let retry_in_s = Some(seconds(retry_in));
+                take(Notice::Disconnected { peer, reason: reason.to_string(), retry_in_s });
+            }
+        }
+    }
+
+    /// Takes what the port has from the far end.
+    fn hear(&mut self, now: Instant, socket: SocketId) {
+        for (tag, was_sent) in self.leg.port().take_expired(socket) {
+            self.machine.handle(now, NearInput::Expired { tag: tag - 1, was_sent });
+        }
+        // The end of the connection is told by the leg.
+        while let Ok(Some(_)) = self.leg.port().try_receive_message(socket, &mut self.message) {
+            self.machine.handle(now, NearInput::Message(&self.message));
+        }
+    }
+
+    /// Ends if the way cannot keep the deadline from the beginning.
+    fn check_trial(&mut self, now: Instant, socket: SocketId) -> Result<(), RelayError> {
+        let Some(Some(until)) = self.trial else { return Ok(()) };
+        let Some(round_trip) = self.leg.port().way(socket).and_then(|way| way.round_trip) else {
+            return Ok(());
+        };
+        match check_way(self.settings.deadline, round_trip) {
+            Ok(()) => self.trial = None,
+            Err(error) if now >= until => return Err(error.into()),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Does what the machine says; returns when it must be asked again.
+    fn obey(&mut self, take: &mut dyn FnMut(Notice)) -> Option<Instant> {
+        loop {
+            self.look_at_way();
+            self.send(clock::monotonic());
+            let mut has_sent = false;
+            let deadline = loop {
+                let now = clock::monotonic();
+                match self.machine.poll(now) {
+                    NearOutput::Send { tag, bytes, deadline } => {
+                        self.stalled.push_back((tag, bytes, deadline));
+                        self.send(now);
+                        has_sent = true;
+                    }
+                    NearOutput::Event(event) => self.on_event(event, take),
+                    NearOutput::Idle { deadline } => break deadline,
+                }
+            };
+            // Meanwhile the port may have made room, of which it does not tell.
+            if !has_sent {
+                return deadline;
+            }
+        }
+    }
+
+    fn look_at_way(&mut self) {
+        let way = self.leg.socket().and_then(|socket| self.leg.port().way(socket));
+        match way {
+            Some(way) => self.machine.handle(way.at, NearInput::Path(path_of(&way))),
+            None => self.machine.handle(clock::monotonic(), NearInput::Advance),
+        }
+    }
+
+    /// Sends what the machine has handed out: at once, but for a message of more packets than there is room for.
+    fn send(&mut self, now: Instant) {
+        let Some(socket) = self.leg.socket() else {
+            // What is gone with its connection, the machine sends again or gives up.
+            return self.stalled.clear();
+        };
+        while let Some((tag, bytes, deadline)) = self.stalled.front() {
+            let terms = Terms { is_ordered: false, deadline: *deadline, tag: tag + 1 };
+            match self.leg.port().try_send_message(socket, bytes, terms) {
+                Ok(Sent::NoRoom) => return,
+                Ok(Sent::Queued) | Err(_) => {}
+                Ok(Sent::TooLate) => {
+                    self.machine.handle(now, NearInput::Expired { tag: *tag, was_sent: false });
+                }
+            }
+            self.stalled.pop_front();
+        }
+    }
+
+    fn on_event(&mut self, event: NearEvent, take: &mut dyn FnMut(Notice)) {
+        let name = |streams: &Streams, slot| {
+            streams.name(slot).map_or_else(|| format!("stream {slot}"), str::to_owned)
+        };
+        match event {
+            NearEvent::Met { station } => {
+                self.far_station = Some(station.clone());
+                take(Notice::Met { peer: self.settings.peer, station });
+            }
+            NearEvent::Opened { slot, position } => {
+                take(Notice::Opened { stream: name(&self.streams, slot), position });
+            }
+            NearEvent::Refused { slot, refusal } => {
+                let (stream, reason) = (name(&self.streams, slot), refusal.to_string());
+                self.streams.release(slot);
+                take(Notice::Refused { stream, reason });
+            }
+            NearEvent::Wanted { slot, deadline, priority } => {
+                let deadline_ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
+                take(Notice::Wanted { stream: name(&self.streams, slot), deadline_ns, priority });
+            }
+            NearEvent::DeadlineTooShort { slot, deadline, least } => {
+                let stream = name(&self.streams, slot);
+                let what = format!(
+                    "{stream}: the way has become longer than the deadline of {deadline:?} allows, everything comes \
+                     too late\ngive at least round trip / 2 + 2 ms = {least:?}"
+                );
+                take(Notice::Warning { what });
+            }
+            // Summed up in the state.
+            NearEvent::GaveUp { .. } => {}
+            NearEvent::Closed { slot } => {
+                let stream = name(&self.streams, slot);
+                self.streams.release(slot);
+                take(Notice::Closed { stream });
+            }
+            NearEvent::Ignored(fault) => {
+                if !std::mem::replace(&mut self.is_late_told, true) {
+                    take(Notice::Warning {
+                        what: format!("{fault}; this and what follows of it is ignored"),
+                    });
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> State {
+        let socket = self.leg.socket();
+        let way = socket.and_then(|socket| self.leg.port().way(socket));
+        let stats = socket.and_then(|socket| self.leg.port().stats(socket));
+        let streams = self.streams.names().iter().filter_map(|(slot, name)| {
+            let it = self.machine.account(*slot)?;
+            let causes = Cause::ALL.iter().zip(it.causes).filter(|(_, count)| *count > 0);
+            Some(StreamState {
+                name: name.clone(),
+                first: it.first,
+                next: it.next,
+                delivered: it.delivered,
+                missing: it.missing,
+                given_up: it.given_up,
+                in_flight: it.in_flight,
+                causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
+            })
+        });
+        let leg = LegState {
+            peer: self.settings.peer,
+            station: self.far_station.clone(),
+            is_up: way.is_some_and(|way| way.is_up),
+            round_trip_ns: way.and_then(|way| way.round_trip).map(nanos),
+            repaired_packets: stats.map_or(0, |stats| stats.retransmitted_packets),
+            sent_packets: stats.map_or(0, |stats| stats.sent_packets - stats.retransmitted_packets),
+            ignored: self.machine.ignored() + self.streams.turned_away(),
+            streams: streams.collect(),
+        };
+        State { role: "near", station: self.settings.station.clone(), legs: vec![leg] }
+    }
+}
+
+/// Wakes a relay when its end is requested, from a thread that sleeps until then.
+pub(crate) fn tell_of_end(cancellation: &Cancellation, news: &Arc<News>) {
+    let (cancellation, news) = (cancellation.clone(), Arc::clone(news));
+    let wait = move || {
+        while !cancellation.wait(Duration::MAX) {}
+        news.tell();
+    };
+    if let Err(error) = std::thread::Builder::new().name("relay-end".to_owned()).spawn(wait) {
+        tracing::warn!("a request to end is heeded within a second: {error}");
+    }
+}
+
+/// Returns what the machines want to know of a way. Before it is measured it takes no time.
+pub(crate) fn path_of(way: &Way) -> Path {
+    let Way { round_trip, clock_us, room, message_bytes, is_up, .. } = *way;
+    Path { round_trip: round_trip.unwrap_or_default(), clock_us, room, message_bytes, is_up }
+}

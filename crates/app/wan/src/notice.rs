@@ -1,0 +1,138 @@
+//! What a relay tells about itself: events as they happen, and its state.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Event of a relay.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Notice {
+    /// It waits for others at this address.
+    Listening {
+        /// The address, with the port that the kernel chose.
+        address: SocketAddr,
+    },
+    /// The leg is there.
+    Connected {
+        /// Address of the other relay.
+        peer: SocketAddr,
+    },
+    /// The leg is gone, or could not be made; it is tried again for ever.
+    Disconnected {
+        /// Address of the other relay.
+        peer: SocketAddr,
+        /// The reason.
+        reason: String,
+        /// Pause before the next attempt; none at the end that is dialled. Units: seconds.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_in_s: Option<f64>,
+    },
+    /// The other relay has said who it is.
+    Met {
+        /// Address of the other relay.
+        peer: SocketAddr,
+        /// Its station.
+        station: String,
+    },
+    /// A stream is carried from this position on.
+    Opened {
+        /// Name of the stream.
+        stream: String,
+        /// Position of its first element on the leg.
+        position: u64,
+    },
+    /// A stream is not carried.
+    Refused {
+        /// Name of the stream.
+        stream: String,
+        /// The reason.
+        reason: String,
+    },
+    /// Readers beyond the leg want another deadline or priority.
+    Wanted {
+        /// Name of the stream.
+        stream: String,
+        /// Deadline from now on. Units: nanoseconds.
+        deadline_ns: u64,
+        /// Priority from now on.
+        priority: u8,
+    },
+    /// All of an ended stream has been answered for.
+    Closed {
+        /// Name of the stream.
+        stream: String,
+    },
+    /// Something is worse than it should be; said once until it is better.
+    Warning {
+        /// What it is, and what can be done.
+        what: String,
+    },
+}
+
+/// State of a relay.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct State {
+    /// `near` or `far`.
+    pub role: &'static str,
+    /// Its station.
+    pub station: String,
+    /// The legs.
+    pub legs: Vec<LegState>,
+}
+
+/// State of a leg.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LegState {
+    /// Address of the other relay.
+    pub peer: SocketAddr,
+    /// Station of the other relay, once it is known.
+    pub station: Option<String>,
+    /// Whether there is a connection whose peer answers.
+    pub is_up: bool,
+    /// Smoothed round trip. Units: nanoseconds; absent until it is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip_ns: Option<u64>,
+    /// Packets sent again.
+    pub repaired_packets: u64,
+    /// Packets sent for the first time.
+    pub sent_packets: u64,
+    /// Messages and records that were not as they must be, and were ignored.
+    pub ignored: u64,
+    /// The streams.
+    pub streams: Vec<StreamState>,
+}
+
+/// State of a stream on a leg. Units: elements.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct StreamState {
+    /// Name of the stream.
+    pub name: String,
+    /// First position of its account on the leg.
+    pub first: u64,
+    /// One behind the last position of the account.
+    pub next: u64,
+    /// Elements published on the other bus.
+    pub delivered: u64,
+    /// Elements that were missing before the leg.
+    pub missing: u64,
+    /// Elements that the leg lost.
+    pub given_up: u64,
+    /// Elements that wait or are on the way.
+    pub in_flight: u64,
+    /// Elements given up by this end, by cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<(&'static str, u64)>,
+}
+
+/// Returns a time for a notice.
+pub(crate) fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+/// Returns a time as whole nanoseconds.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

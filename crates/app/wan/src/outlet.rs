@@ -1,0 +1,21 @@
+//! Where a far end publishes.
+
+use std::time::Duration;
+
+use relay::Publish;
+
+/// A stream of a far end: the number of its near relay, and the relay's number of the stream.
+pub type OutletKey = (u64, u16);
+
+/// Where a far end publishes: a bus, or what a test looks at.
+pub trait Outlet {
+    /// Takes what is published of a stream; returns why it cannot be published, once.
+    fn publish(&mut self, key: OutletKey, publish: Publish) -> Option<String>;
+
+    /// Returns what the readers of a near relay's streams want, where that has changed: number of the stream, deadline
+    /// and priority.
+    fn wanted(&mut self, number: u64) -> Vec<(u16, Duration, u8)>;
+
+    /// Waits until readers know the end of all streams, at most this long.
+    fn close(&mut self, at_most: Duration);
+}

@@ -1,0 +1,230 @@
+//! Both ends of a leg over loopback: what a bus has at home comes out at the far end, position by position.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ledger::HopCounts;
+use relay::Publish;
+use support::WATCHDOG;
+use sys::Cancellation;
+use tallycast::udt::{Options, Repair};
+use tallycast::{Bus, Dtype, Node, Publisher, Stage};
+use wan::{Far, FarSettings, Near, NearSettings, Notice, Outlet, OutletKey};
+
+const ELEMENTS: u64 = 3;
+
+/// What was published of a stream.
+#[derive(Clone, Debug, Default)]
+struct Published {
+    stations: Vec<String>,
+    first: u64,
+    next: u64,
+    values: Vec<i32>,
+    missing: Vec<Range<u64>>,
+    shares: HopCounts,
+    is_ended: bool,
+}
+
+#[derive(Default)]
+struct Log {
+    streams: BTreeMap<OutletKey, Published>,
+    notices: Vec<Notice>,
+}
+
+/// A bus that only remembers; clones share it.
+#[derive(Clone, Default)]
+struct Memory(Arc<(Mutex<Log>, Condvar)>);
+
+impl Memory {
+    fn change(&self, act: impl FnOnce(&mut Log)) {
+        act(&mut self.0.0.lock().unwrap());
+        self.0.1.notify_all();
+    }
+
+    /// Waits until the log has something.
+    fn wait<T>(&self, what: &str, look: impl Fn(&Log) -> Option<T>) -> T {
+        let mut log = self.0.0.lock().unwrap();
+        loop {
+            if let Some(found) = look(&log) {
+                return found;
+            }
+            let (after, timeout) = self.0.1.wait_timeout(log, WATCHDOG).unwrap();
+            assert!(!timeout.timed_out(), "{what}: {:?} {:?}", after.streams, after.notices);
+            log = after;
+        }
+    }
+}
+
+impl Outlet for Memory {
+    fn publish(&mut self, key: OutletKey, publish: Publish) -> Option<String> {
+        self.change(|log| {
+            let stream = log.streams.entry(key).or_default();
+            match publish {
+                Publish::Begin { stations, first_position, hop, .. } => {
+                    assert_eq!(usize::from(hop.get()), stations.len());
+                    (stream.stations, stream.first, stream.next) = (stations, first_position, first_position);
+                }
+                Publish::Elements { positions, bytes, .. } => {
+                    assert_eq!(positions.start, stream.next, "in order, without a hole");
+                    let values =
+                        bytes.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().unwrap()));
+                    stream.values.extend(values);
+                    stream.next = positions.end;
+                }
+                Publish::Inherited { positions, shares } => {
+                    assert_eq!(positions.start, stream.next, "in order, without a hole");
+                    assert_eq!(shares.total(), positions.end - positions.start);
+                    stream.shares.add_all(&shares);
+                    stream.next = positions.end;
+                    stream.missing.push(positions);
+                }
+                Publish::End => stream.is_ended = true,
+                Publish::Settled { .. } | Publish::Statement(_) | Publish::Upstream(_) => {}
+            }
+        });
+        None
+    }
+
+    fn wanted(&mut self, _: u64) -> Vec<(u16, Duration, u8)> {
+        Vec::new()
+    }
+
+    fn close(&mut self, _: Duration) {}
+}
+
+fn options() -> Options {
+    let mut options = Options::messages();
+    options.socket.repair = Repair::Timely;
+    options
+}
+
+/// A relay in a thread of its own; dropping it asks it to end, and waits.
+struct Running {
+    cancellation: Cancellation,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancellation.cancel();
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking());
+    }
+}
+
+/// Starts a far relay; returns where it listens.
+fn far(memory: &Memory) -> (Running, std::net::SocketAddr) {
+    far_at(memory, "127.0.0.1:0".parse().unwrap())
+}
+
+fn far_at(memory: &Memory, address: std::net::SocketAddr) -> (Running, std::net::SocketAddr) {
+    let port = options().open_to_listen(address).unwrap();
+    let settings = FarSettings { station: "far".to_owned(), life: 2, socket: options().socket };
+    let far = Far::new(port, memory.clone(), settings);
+    let (address, cancellation, memory) = (far.local_address(), Cancellation::new().unwrap(), memory.clone());
+    let asked = cancellation.clone();
+    let thread = std::thread::spawn(move || {
+        far.run(&asked, &mut |notice| memory.change(|log| log.notices.push(notice)), &mut |_| {}).unwrap();
+    });
+    (Running { cancellation, thread: Some(thread) }, address)
+}
+
+/// Starts a near relay of a bus.
+fn near(bus: &Bus, peer: std::net::SocketAddr, life: u64) -> (Running, Memory) {
+    let memory = Memory::default();
+    let notices = memory.clone();
+    let tap = node(bus, "home").tap("lab/**").unwrap();
+    let port = options().open_to_connect("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (station, deadline) = ("home".to_owned(), Duration::from_secs(10));
+    let near = Near::new(tap, port, NearSettings { station, life, deadline, peer, socket: options().socket });
+    let cancellation = Cancellation::new().unwrap();
+    let asked = cancellation.clone();
+    let thread = std::thread::spawn(move || {
+        near.run(&asked, &mut |notice| notices.change(|log| log.notices.push(notice)), &mut |_| {}).unwrap();
+    });
+    (Running { cancellation, thread: Some(thread) }, memory)
+}
+
+fn node(bus: &Bus, station: &str) -> Node {
+    Node::builder().bus(bus.clone()).station(station).build().unwrap()
+}
+
+fn publisher(bus: &Bus, name: &str) -> Publisher {
+    let channels = [("a", "V"), ("b", "V"), ("c", "V")];
+    node(bus, "daq").publisher(name).dtype(Dtype::I32).rate("1k").channels(channels).open().unwrap()
+}
+
+/// The value of every element is its position.
+fn values(positions: Range<u64>) -> Vec<i32> {
+    positions.map(|position| i32::try_from(position).unwrap()).collect()
+}
+
+/// A bus of this host only.
+fn bus() -> (tempfile::TempDir, Bus) {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let bus = format!("shm://relayed?dir={}", directory.path().display()).parse().unwrap();
+    (directory, bus)
+}
+
+fn is_opened(log: &Log) -> Option<()> {
+    log.notices.iter().any(|notice| matches!(notice, Notice::Opened { .. })).then_some(())
+}
+
+fn ended(log: &Log) -> Option<Published> {
+    log.streams.values().find(|stream| stream.is_ended).cloned()
+}
+
+#[test]
+fn a_stream_comes_out_at_the_far_end_with_its_positions_and_what_was_missing_before() {
+    let ((_directory, bus), published) = (bus(), Memory::default());
+    let (_far, address) = far(&published);
+    let (_near, told) = near(&bus, address, 1);
+    let mut publisher = publisher(&bus, "lab/probe");
+    told.wait("the stream is accepted", is_opened);
+    publisher.send(&values(0..30)).unwrap();
+    publisher.skip(5, Stage::Source).unwrap();
+    publisher.send(&values(45..3_000)).unwrap();
+    drop(publisher);
+    let stream = published.wait("the end of the stream", ended);
+    assert_eq!((stream.first, stream.next, &stream.stations[0][..]), (0, 3_000, "daq"));
+    let own = 30..45_u64;
+    assert_eq!(stream.missing, [own.clone()]);
+    assert_eq!(stream.shares.rows(0).lost[Stage::Source], own.end - own.start);
+    assert_eq!(stream.values, [values(0..30), values(45..3_000)].concat());
+    assert_eq!(stream.values.len() as u64 % ELEMENTS, 0);
+}
+
+#[test]
+fn streams_go_on_over_the_next_leg_and_a_near_relay_that_starts_again_takes_its_place() {
+    let ((_directory, bus), published) = (bus(), Memory::default());
+    // The far relay comes late: the near one tries again.
+    let far_port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = far_port.local_address();
+    drop(far_port);
+    let (first, told) = near(&bus, address, 1);
+    told.wait("nobody listens", |log| {
+        log.notices.iter().any(|notice| matches!(notice, Notice::Disconnected { .. })).then_some(())
+    });
+    let _far = far_at(&published, address).0;
+    let mut publisher = publisher(&bus, "lab/probe");
+    told.wait("the stream is accepted", is_opened);
+    publisher.send(&values(0..300)).unwrap();
+    let has = |count: usize| {
+        move |log: &Log| log.streams.values().any(|stream| stream.values.len() >= count).then_some(())
+    };
+    published.wait("the first samples", has(300));
+    drop(first);
+    let (_second, told) = near(&bus, address, 2);
+    told.wait("the stream is accepted again", is_opened);
+    publisher.send(&values(300..600)).unwrap();
+    drop(publisher);
+    let stream = published.wait("the end of the stream", ended);
+    assert_eq!((stream.first, stream.next), (0, 600));
+    let counted = stream.values.len() as u64 + stream.missing.iter().map(|it| it.end - it.start).sum::<u64>();
+    assert_eq!(counted, 600, "{stream:?}");
+}
