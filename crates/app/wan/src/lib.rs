@@ -5,6 +5,7 @@
 //! `relay`, a pure crate; this one drives it. Start with [`Near`], which reads and dials, and [`Far`], which listens and
 //! publishes.
 
+mod bus;
 mod deadline;
 mod far;
 mod leg;
@@ -14,6 +15,7 @@ mod outlet;
 mod pauses;
 mod streams;
 
+pub use bus::BusOutlet;
 pub use deadline::{DeadlineError, HAND_OVER, LONGEST_DEADLINE, check_deadline, check_way};
 pub use far::{Far, FarSettings};
 pub use near::{Near, NearSettings, RelayError};

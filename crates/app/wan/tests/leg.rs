@@ -13,8 +13,8 @@ use relay::Publish;
 use support::WATCHDOG;
 use sys::Cancellation;
 use tallycast::udt::{Options, Repair};
-use tallycast::{Bus, Dtype, Node, Publisher, Stage};
-use wan::{Far, FarSettings, Near, NearSettings, Notice, Outlet, OutletKey};
+use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage};
+use wan::{BusOutlet, Far, FarSettings, Near, NearSettings, Notice, Outlet, OutletKey};
 
 const ELEMENTS: u64 = 3;
 
@@ -227,4 +227,46 @@ fn streams_go_on_over_the_next_leg_and_a_near_relay_that_starts_again_takes_its_
     assert_eq!((stream.first, stream.next), (0, 600));
     let counted = stream.values.len() as u64 + stream.missing.iter().map(|it| it.end - it.start).sum::<u64>();
     assert_eq!(counted, 600, "{stream:?}");
+}
+
+#[test]
+fn a_reader_on_the_far_bus_has_the_samples_of_the_publisher_at_their_indices_and_its_account_closes() {
+    let ((_home, home), (_away, away)) = (bus(), bus());
+    let port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let settings = FarSettings { station: "far".to_owned(), life: 2, socket: options().socket };
+    let far = Far::new(port, BusOutlet::new(node(&away, "far")), settings);
+    let (address, cancellation) = (far.local_address(), Cancellation::new().unwrap());
+    let asked = cancellation.clone();
+    let thread = std::thread::spawn(move || drop(far.run(&asked, &mut |_| {}, &mut |_| {}).unwrap()));
+    let _far = Running { cancellation, thread: Some(thread) };
+    let mut subscriber = node(&away, "desk").subscriber("lab/**").open().unwrap();
+    let (_near, told) = near(&home, address, 1);
+    let mut publisher = publisher(&home, "lab/probe");
+    told.wait("the stream is accepted", is_opened);
+    publisher.send(&values(0..30)).unwrap();
+    publisher.skip(5, Stage::Source).unwrap();
+    publisher.send(&values(45..3_000)).unwrap();
+    drop(publisher);
+    let (mut read, mut gaps) = (Vec::new(), Vec::new());
+    let watchdog = support::Watchdog::new("the end of the stream");
+    let account = loop {
+        watchdog.check();
+        match subscriber.next(Duration::from_secs(1)) {
+            Some(Event::Block(block)) => {
+                assert_eq!(
+                    block.first_index * ELEMENTS,
+                    u64::try_from(block.elements::<i32>().unwrap()[0]).unwrap()
+                );
+                read.extend_from_slice(block.elements::<i32>().unwrap());
+            }
+            Some(Event::Gap(gap)) => gaps.push(gap.gap),
+            Some(Event::Ended(account)) => break account,
+            _ => {}
+        }
+    };
+    assert_eq!(read, [values(0..30), values(45..3_000)].concat());
+    assert_eq!(gaps.iter().map(|gap| gap.positions.clone()).collect::<Vec<_>>(), [30..45_u64]);
+    assert_eq!(gaps[0].inherited.rows(0).lost[Stage::Source], 15, "{gaps:?}");
+    account.account.check().unwrap();
+    assert_eq!((account.account.state, account.account.elements.delivered), (AccountState::Closed, 2_985));
 }

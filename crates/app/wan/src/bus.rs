@@ -1,0 +1,84 @@
+//! The bus of a far end: its streams are published there under epochs of their own, at the positions of their origin.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU8;
+use std::time::Duration;
+
+use relay::Publish;
+use tallycast::relayed::{RelayPublisher, RelayedStream};
+use tallycast::{Clock, Node};
+use wire::{Deadline, Description, Origin};
+
+use crate::{Outlet, OutletKey};
+
+/// A bus on which a far end publishes.
+pub struct BusOutlet {
+    node: Node,
+    streams: BTreeMap<OutletKey, RelayPublisher>,
+}
+
+impl BusOutlet {
+    /// Publishes on the bus of a node.
+    #[must_use]
+    pub const fn new(node: Node) -> Self {
+        Self { node, streams: BTreeMap::new() }
+    }
+
+    fn begin(&mut self, key: OutletKey, begin: Beginning) -> Result<(), String> {
+        let Beginning { description, origin, first_position, deadline } = begin;
+        let description = Description::decode(&description).map_err(|error| error.to_string())?;
+        let deadline = Some(Deadline { end_to_end: deadline, priority: 0 });
+        // Times of the samples come with them, and so does their clock.
+        let clock = Clock::System;
+        let stream = RelayedStream { description, origin, first_position, clock, deadline };
+        let publisher = self.node.relay_publisher(stream).map_err(|error| error.to_string())?;
+        self.streams.insert(key, publisher);
+        Ok(())
+    }
+}
+
+struct Beginning {
+    description: Vec<u8>,
+    origin: Origin,
+    first_position: u64,
+    deadline: Duration,
+}
+
+impl Outlet for BusOutlet {
+    fn publish(&mut self, key: OutletKey, publish: Publish) -> Option<String> {
+        let publish = match publish {
+            Publish::Begin { description, origin, hop, first_position, deadline, .. } => {
+                let hop: NonZeroU8 = hop;
+                let origin = Origin { epoch: origin, hop };
+                return self.begin(key, Beginning { description, origin, first_position, deadline }).err();
+            }
+            publish => publish,
+        };
+        let publisher = self.streams.get_mut(&key)?;
+        let outcome = match publish {
+            Publish::Begin { .. } => unreachable!("it was taken above"),
+            Publish::Elements { positions, t0, bytes, .. } => publisher.elements(positions.start, t0, &bytes),
+            Publish::Inherited { positions, shares } => publisher.inherited(positions, &shares),
+            Publish::Settled { positions, shares } => publisher.settled(&positions, &shares),
+            Publish::Statement(bytes) => publisher.statement(&bytes),
+            Publish::Upstream(hops) => publisher.upstream(hops),
+            Publish::End => {
+                // Its final tally follows what it has.
+                self.streams.remove(&key);
+                return None;
+            }
+        };
+        outcome.err().map(|error| {
+            self.streams.remove(&key);
+            error.to_string()
+        })
+    }
+
+    fn wanted(&mut self, _: u64) -> Vec<(u16, Duration, u8)> {
+        Vec::new()
+    }
+
+    fn close(&mut self, _: Duration) {
+        self.streams.clear();
+    }
+}
