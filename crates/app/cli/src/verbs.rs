@@ -17,6 +17,7 @@ mod publish;
 mod query;
 mod record;
 mod recv;
+mod relay;
 mod reliable;
 mod replay;
 mod send;
@@ -75,6 +76,9 @@ pub(crate) enum Verb {
     /// Receive files sent by `tallycast send`, or any UDT 4 stream
     #[command(after_help = recv::EXAMPLES)]
     Recv(recv::Arguments),
+    /// Carry live streams to a distant bus within a deadline, with an account over every hop
+    #[command(after_help = relay::EXAMPLES)]
+    Relay(relay::Arguments),
     /// Connect to existing systems, in both directions: EPICS, MQTT, growing files, any program
     #[command(after_help = bridge::EXAMPLES)]
     Bridge(bridge::Arguments),
@@ -113,6 +117,7 @@ impl Verb {
             Self::Replay(arguments) => replay::run(arguments, sources),
             Self::Send(arguments) => send::run(&arguments),
             Self::Recv(arguments) => recv::run(&arguments),
+            Self::Relay(arguments) => relay::run(&arguments, sources),
             Self::Bridge(arguments) => bridge::run(&arguments, sources),
             Self::Doctor(arguments) => doctor::run(arguments, sources),
             #[cfg(feature = "instruments")]

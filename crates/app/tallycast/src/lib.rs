@@ -77,6 +77,8 @@ pub use engine::{
     AdmissionCounts, Announced, Departures, HeardReport, HeardReports, PortStatus, PublicationStatus,
     ReceivesFor, UnjoinedStreams, Waits, Withheld,
 };
+#[doc(hidden)]
+pub use engine::{RelayBoard, RelayOnHost};
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo, StreamStatement};
 pub use host_agent::HostAgent;
 pub use host_view::{Reach, Start};

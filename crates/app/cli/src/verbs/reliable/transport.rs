@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
-use tallycast::udt::{Address, Options, PublicKey, Silence, SocketType};
+use tallycast::udt::{Address, Options, PublicKey, Repair, Silence, SocketType};
 use units::text;
 
 use super::Screen;
@@ -20,6 +20,9 @@ const BUFFER_PACKETS: &str = "46080";
 /// A transfer can continue over another connection, so a dead peer is given up sooner than by libudt: after 5 s.
 const SILENCE: Silence =
     Silence { attempts: 8, least_step: Duration::from_millis(100), last_step: Duration::from_secs(1) };
+
+/// Congestion control of live streams, which cannot wait.
+const LIVE_CONTROL: &str = "live";
 
 /// Data verified or acknowledged by the end need no linger time; an aborted transfer is not worth waiting for.
 const LINGER: Duration = Duration::from_secs(1);
@@ -50,6 +53,14 @@ impl TransportArguments {
     pub(crate) fn for_files(&self, address: &Address) -> anyhow::Result<Options> {
         let mut options = self.options(address, SocketType::Stream)?;
         options.socket.silence = SILENCE;
+        options.keys = self.keys.at(address)?;
+        Ok(options)
+    }
+
+    /// Returns what live streams are carried with: messages, with the control for them unless another is named.
+    pub(crate) fn for_streams(&self, address: &Address) -> anyhow::Result<Options> {
+        let mut options = self.options(&address.clone().or("cc", LIVE_CONTROL), SocketType::Datagram)?;
+        options.socket.repair = Repair::Timely;
         options.keys = self.keys.at(address)?;
         Ok(options)
     }

@@ -1,0 +1,227 @@
+//! `tallycast relay`: live streams of this bus on the bus of a distant laboratory, within one deadline.
+
+mod listing;
+
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::json;
+use tallycast::udt::Address;
+use tallycast::{Node, StreamPattern, SubscriberBuilder};
+use units::text;
+use wan::{BusOutlet, Far, FarSettings, Near, NearSettings, Notice, State, check_deadline};
+
+use super::reliable::{Screen, TransportArguments};
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::settings::Sources;
+use crate::signals;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast relay --listen 7400                     at the far laboratory: publish here what relays send
+  tallycast relay udt://far:7400 'lab/**'           at home: send these streams there
+  tallycast relay udt://far:7400 'lab/**' --deadline 300ms --bitrate 50M
+  tallycast relay udt://far:7400 'lab/**' --key home.keys --peer far
+  tallycast relay --list                            the relays of this host
+
+The deadline is the age from which a sample is of no use, from its publisher to the far bus: what is lost on the way is sent again while it can come in time. It must be at least round trip / 2 + 2 ms; with round trip × (k + 1/2) + 2 ms there is time for k repairs. What comes too late is given up, and the accounts of far readers name the hop and the reason.
+A relay connects again for ever, after pauses of 0.25 s to 5 s. With --key listed peers alone are heard.
+Exit code 2: the deadline cannot be met, or the port cannot be used.";
+
+const USAGE: &str = "tallycast relay udt://far:7400 'lab/**'";
+/// Port at which relays listen, unless another is named.
+const PORT: u16 = tallycast::DEFAULT_PORT;
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Far relay, such as udt://far:7400, then the streams to send there, such as 'lab/**'
+    #[arg(value_name = "ADDRESS|PATTERN")]
+    words: Vec<String>,
+    /// Publish here what relays send that connect to this port, or address
+    #[arg(long, value_name = "PORT|ADDRESS", conflicts_with_all = ["list", "words"])]
+    listen: Option<String>,
+    /// Age from which samples are of no use at the far bus
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
+    deadline: Duration,
+    #[command(flatten)]
+    transport: TransportArguments,
+    /// List the relays of this host: age, round trip, repairs, and what was given up
+    #[arg(long, conflicts_with = "words")]
+    list: bool,
+    /// Print events and states as JSON, one object per line
+    #[arg(long, short = 'J')]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    let node = sources.load()?.node()?;
+    if arguments.list {
+        return list(&node, arguments.json);
+    }
+    match &arguments.listen {
+        Some(place) => listen(arguments, &node, place),
+        None => dial(arguments, &node),
+    }
+}
+
+/// Sends streams of this bus to a far relay.
+fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
+    let Some((address, patterns)) = arguments.words.split_first().filter(|(word, _)| word.contains("://"))
+    else {
+        bail!("no address of a far relay is given\nwrite {USAGE}, or --listen {PORT} at the far end");
+    };
+    let address: Address = address.parse()?;
+    let patterns: Vec<StreamPattern> =
+        patterns.iter().map(|pattern| pattern.parse()).collect::<Result<_, _>>()?;
+    let Some((first, others)) = patterns.split_first() else {
+        bail!("no stream to send is given\nwrite {USAGE}");
+    };
+    let deadline = check_deadline(arguments.deadline)?;
+    let options = arguments.transport.for_streams(&address)?;
+    let peer = address.resolve()?;
+    let screen = Screen::new(arguments.json);
+    refuse_clear(arguments, &screen, &address, peer.ip())?;
+    let cancellation = signals::cancellation()?;
+    let builder = node.subscriber(first.as_str()).reader("relay");
+    let builder = others.iter().map(StreamPattern::as_str).fold(builder, SubscriberBuilder::pattern);
+    let tap = builder.tap()?;
+    let any: IpAddr =
+        if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let port = options.open_to_connect(SocketAddr::new(any, 0))?;
+    let life = wan::random_life();
+    let settings = NearSettings {
+        station: node.station().to_owned(),
+        life,
+        deadline,
+        peer,
+        socket: options.socket.clone(),
+    };
+    let output = RefCell::new(Output::new(screen, node, life, arguments.json));
+    let near = Near::new(tap, port, settings);
+    near.run(&cancellation, &mut |notice| output.borrow_mut().tell(&notice), &mut |state| {
+        output.borrow_mut().show(state);
+    })?;
+    Ok(Outcome::Fine)
+}
+
+/// Publishes here what relays send.
+fn listen(arguments: &Arguments, node: &Node, place: &str) -> anyhow::Result<Outcome> {
+    let address = match place.parse::<u16>() {
+        Ok(port) => Address::at(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)),
+        Err(_) => place.parse::<Address>().with_context(|| format!("--listen {place}"))?,
+    };
+    let options = arguments.transport.for_streams(&address)?;
+    let at = address.resolve()?;
+    let screen = Screen::new(arguments.json);
+    refuse_clear(arguments, &screen, &address, at.ip())?;
+    let cancellation = signals::cancellation()?;
+    let port = options.open_to_listen(at).with_context(|| format!("cannot listen at {address}"))?;
+    let life = wan::random_life();
+    let settings = FarSettings { station: node.station().to_owned(), life, socket: options.socket.clone() };
+    let output = RefCell::new(Output::new(screen, node, life, arguments.json));
+    let far = Far::new(port, BusOutlet::new(node.clone()), settings);
+    far.run(&cancellation, &mut |notice| output.borrow_mut().tell(&notice), &mut |state| {
+        output.borrow_mut().show(state);
+    })?;
+    Ok(Outcome::Fine)
+}
+
+/// Refuses a leg in the clear beyond this host, unless the address asks for it.
+fn refuse_clear(
+    arguments: &Arguments,
+    screen: &Screen,
+    address: &Address,
+    peer: IpAddr,
+) -> anyhow::Result<()> {
+    let is_local = peer.to_canonical().is_loopback();
+    if arguments.transport.has_key() || is_local {
+        return Ok(());
+    }
+    if !address.is_clear() {
+        bail!(
+            "a leg beyond this host is encrypted, and there is no key\nadd --key and --peer, or, for everybody on the \
+             way to read and change, secure=off in the address: {}",
+            address.clone().with("secure", "off")
+        );
+    }
+    let text = || "warning: not encrypted: everybody on the way can read and change the streams".to_owned();
+    screen.say(text, || json!({"event": "clear", "address": address.to_string()}));
+    Ok(())
+}
+
+/// What a running relay prints and shows.
+struct Output {
+    screen: Screen,
+    board: Option<tallycast::RelayBoard>,
+    is_json: bool,
+}
+
+impl Output {
+    fn new(screen: Screen, node: &Node, life: u64, is_json: bool) -> Self {
+        Self { screen, board: node.relay_board(life), is_json }
+    }
+
+    fn tell(&self, notice: &Notice) {
+        self.screen.say(|| in_words(notice), || serde_json::to_value(notice).expect("plain values"));
+    }
+
+    fn show(&mut self, state: &State) {
+        let mut value = serde_json::to_value(state).expect("plain values");
+        if let Some(board) = &mut self.board {
+            board.post(value.to_string().as_bytes());
+        }
+        if self.is_json {
+            value["event"] = "state".into();
+            // A closed output is no reason to stop relaying.
+            drop(print_line(&value));
+        }
+    }
+}
+
+fn in_words(notice: &Notice) -> String {
+    match notice {
+        Notice::Listening { address } => {
+            format!(
+                "waiting at udt://{address} for `tallycast relay udt://this-host:{} PATTERN…`",
+                address.port()
+            )
+        }
+        Notice::Connected { peer } => format!("connected with udt://{peer}"),
+        Notice::Disconnected { peer, reason, retry_in_s } => {
+            let retry = retry_in_s.map_or_else(String::new, |pause| format!("; trying again in {pause} s"));
+            format!("udt://{peer}: {reason}{retry}")
+        }
+        Notice::Met { peer, station } => format!("udt://{peer} is station {station}"),
+        Notice::Opened { stream, position } => format!("{stream}: relayed from element {position}"),
+        Notice::Refused { stream, reason } => format!("warning: {stream} is not relayed: {reason}"),
+        Notice::Wanted { stream, deadline_ns, .. } => {
+            format!("{stream}: readers want a deadline of {:?}", Duration::from_nanos(*deadline_ns))
+        }
+        Notice::Closed { stream } => format!("{stream}: ended, and everything of it is accounted for"),
+        Notice::Warning { what } => format!("warning: {what}"),
+        _ => String::new(),
+    }
+}
+
+/// Lists the relays of this host.
+fn list(node: &Node, is_json: bool) -> anyhow::Result<Outcome> {
+    let relays = node.relays_on_host();
+    for relay in &relays {
+        // Boards are those of this user or trusted ones, and may be of a later version.
+        let Ok(mut state) = serde_json::from_slice::<serde_json::Value>(&relay.state) else { continue };
+        if is_json {
+            state["pid"] = relay.pid.into();
+            print_line(&state)?;
+        } else {
+            listing::print(relay.pid, &state)?;
+        }
+    }
+    if relays.is_empty() && !is_json {
+        eprintln!("no relay runs on this host\nstart one: {USAGE}");
+    }
+    Ok(Outcome::Fine)
+}
