@@ -102,7 +102,8 @@ impl Near {
             (false, None) => self.start(now),
             (false, Some(_)) => {}
         }
-        let feeds = self.feeds.iter().filter_map(Feed::next_due).min();
+        // Nobody waits for the outcomes of a feed that was over before this life.
+        let feeds = self.feeds.iter().filter_map(Feed::next_due).filter(|at| *at > now).min();
         let deaths =
             self.deaths.iter().flat_map(|death| [death.start, death.end]).filter(|at| *at > now).min();
         let relay = self.live.is_some().then(|| self.relay_on(now)).flatten();

@@ -252,7 +252,7 @@ pub struct FarEnd {
 /// State of the connection.
 #[derive(Debug)]
 enum Connection {
-    Down { since: Instant },
+    Down,
     Up { path: Option<Path>, outbox: VecDeque<(Vec<u8>, Option<Instant>)> },
 }
 
@@ -271,7 +271,7 @@ impl FarEnd {
         let station = frame::station_name(&config.station);
         Self {
             config: FarConfig { station, ..config },
-            connection: Connection::Down { since: now },
+            connection: Connection::Down,
             near_life: None,
             streams: BTreeMap::new(),
             on_leg: BTreeMap::new(),
@@ -328,10 +328,8 @@ impl FarEnd {
         }
         let holes = self.streams.values().filter_map(Stream::deadline);
         let totals = (!self.streams.is_empty()).then_some(self.totals_due.max(now));
-        let forgotten = match self.connection {
-            Connection::Down { since } if !self.streams.is_empty() => Some(since + SUSPENSION),
-            _ => None,
-        };
+        let forgotten =
+            self.streams.values().filter_map(Stream::suspended_since).map(|since| since + SUSPENSION);
         FarOutput::Idle { deadline: holes.chain(totals).chain(forgotten).min() }
     }
 
@@ -362,16 +360,14 @@ impl FarEnd {
     }
 
     fn disconnect(&mut self, now: Instant) {
-        if let Connection::Up { .. } = self.connection {
-            self.connection = Connection::Down { since: now };
-        }
+        self.connection = Connection::Down;
         self.on_leg.clear();
-        self.streams.values_mut().for_each(Stream::suspend);
+        self.streams.values_mut().for_each(|stream| stream.suspend(now));
     }
 
     const fn path(&self) -> Option<Path> {
         match self.connection {
-            Connection::Down { .. } => None,
+            Connection::Down => None,
             Connection::Up { path, .. } => path,
         }
     }
@@ -483,9 +479,8 @@ impl FarEnd {
     /// Publishes what is next, and gives up what is too old.
     fn release(&mut self, now: Instant) {
         let is_up = self.path().is_some_and(|path| path.is_up);
-        let is_forgotten = matches!(self.connection, Connection::Down { since } if now >= since + SUSPENSION);
         for (&slot, stream) in &mut self.streams {
-            if is_forgotten {
+            if stream.suspended_since().is_some_and(|since| now >= since + SUSPENSION) {
                 stream.forget();
             }
             stream.release(now, is_up);

@@ -36,6 +36,7 @@ pub(super) struct Stream {
     /// The near end that sends it, and its number on the connection, while there is one.
     life: Option<u64>,
     number: Option<u16>,
+    suspended_since: Option<Instant>,
     inbox: Inbox,
     /// Data that came before the first control, which tells from where on the near end counts; `None` behind it.
     early: Option<Vec<(Early, Times)>>,
@@ -116,6 +117,7 @@ impl Stream {
             want: None,
             life: None,
             number: None,
+            suspended_since: None,
             inbox: Inbox::default(),
             early: Some(Vec::new()),
             state: State::Waiting,
@@ -137,6 +139,11 @@ impl Stream {
 
     pub(super) const fn number(&self) -> Option<u16> {
         self.number
+    }
+
+    /// Returns since when no near end sends it; `None` while one does, and of a stream that has ended.
+    pub(super) fn suspended_since(&self) -> Option<Instant> {
+        self.suspended_since.filter(|_| !self.has_ended())
     }
 
     pub(super) const fn is_suspended(&self) -> bool {
@@ -181,8 +188,9 @@ impl Stream {
     }
 
     /// Waits for the near end to come back.
-    pub(super) fn suspend(&mut self) {
+    pub(super) fn suspend(&mut self, now: Instant) {
         self.number = None;
+        self.suspended_since.get_or_insert(now);
         if let State::Open(open) = &mut self.state {
             open.released_us = None;
         }
@@ -199,6 +207,7 @@ impl Stream {
     /// Takes the stream up on a connection; returns what the near end is told.
     pub(super) fn resume(&mut self, number: u16, life: u64, begin: &Begin<'_>) -> Resume {
         self.number = Some(number);
+        self.suspended_since = None;
         self.deadline = begin.deadline;
         let is_same = self.life == Some(life);
         self.life = Some(life);
