@@ -160,6 +160,8 @@ impl Far {
                 }
             }
             FarOutput::Event(event) => match event {
+                // What was under way when another connection took the place of this one (seed 89).
+                FarEvent::Ignored(relay::FarFault::UnknownStream(_)) => {}
                 FarEvent::Ignored(_) | FarEvent::Refused { .. } => self.ignored.push(event),
                 FarEvent::Resumed { .. } => self.resumed += 1,
                 FarEvent::Met { .. } | FarEvent::Lost { .. } => {}

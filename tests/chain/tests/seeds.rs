@@ -1,0 +1,187 @@
+//! A relay under random scenes: after every input the law holds at both ends and at the reader, and in the end the
+//! account of each publisher is its diary's.
+//!
+//! A scene depends on its seed only. `TALLYCAST_SEEDS` is the number of scenes (200 by default),
+//! `TALLYCAST_FIRST_SEED` the first seed; a failure prints the command that repeats its seed, and the run ends with a
+//! line that counts the scenes with each effect.
+
+use core::time::Duration;
+
+use chain::{MS, Plan, at};
+use sim::{Bursts, Link, Order};
+use units::{Instant, Random};
+
+/// Effects of a scene, each drawn independently.
+const EFFECTS: [&str; 14] = [
+    "loss forward",
+    "loss in reverse",
+    "bursts",
+    "jitter",
+    "reordering",
+    "duplicates",
+    "corruption",
+    "short outage",
+    "long outage",
+    "near restart",
+    "far restart",
+    "publisher restart",
+    "missing before",
+    "large samples",
+];
+
+/// What scenes have shown, and in how many.
+const SHOWN: [&str; 6] = [
+    "given up: link down",
+    "bandwidth",
+    "repair",
+    "resumed",
+    "held behind holes",
+    "elements lost by the leg",
+];
+
+#[derive(Default)]
+struct Seen {
+    effects: [u64; EFFECTS.len()],
+    shown: [u64; SHOWN.len()],
+}
+
+#[test]
+fn whatever_happens_every_element_has_its_outcome() {
+    let seeds = sim::seeds::Seeds {
+        first: number("TALLYCAST_FIRST_SEED", 0),
+        count: number("TALLYCAST_SEEDS", 200),
+        repeat: "TALLYCAST_FIRST_SEED={seed} TALLYCAST_SEEDS=1 cargo test -p chain --test seeds",
+    };
+    let mut seen = Seen::default();
+    sim::seeds::each(&seeds, |seed| play(seed, &mut seen));
+    let counts = |names: &[&str], counts: &[u64]| {
+        let pairs = names.iter().zip(counts).map(|(name, count)| format!("{name} {count}"));
+        pairs.collect::<Vec<_>>().join(", ")
+    };
+    println!(
+        "{} seeds: {}; shown: {}",
+        seeds.count,
+        counts(&EFFECTS, &seen.effects),
+        counts(&SHOWN, &seen.shown)
+    );
+    if seeds.count >= 200 {
+        assert!(seen.effects.iter().chain(&seen.shown).all(|count| *count > 0));
+    }
+}
+
+#[test]
+fn two_runs_of_a_seed_are_one() {
+    let deliveries = |seed| {
+        let scene = plan(seed, &mut Seen::default()).play();
+        scene.far().readers.iter().flat_map(|reader| reader.times.clone()).collect::<Vec<Instant>>()
+    };
+    for seed in [3, 4] {
+        assert_eq!(deliveries(seed), deliveries(seed));
+    }
+}
+
+fn play(seed: u64, seen: &mut Seen) {
+    let plan = plan(seed, seen);
+    let has_restarted = !plan.near_deaths.is_empty();
+    let scene = plan.play();
+    let [_, lost] = scene.verify(has_restarted);
+    let [link_down, bandwidth, repair, _] = scene.near().given_up;
+    let shown = [link_down, bandwidth, repair, scene.far().resumed, scene.far().most_held as u64, lost];
+    for (count, amount) in seen.shown.iter_mut().zip(shown) {
+        *count += u64::from(amount > 0);
+    }
+    // What waits is bounded by the deadline, whatever happens.
+    let bound_bytes = (8_000 * 2 + (1 << 21)) + 2 * 2_000_000;
+    assert!(scene.near().most_queued < bound_bytes && scene.far().most_held < bound_bytes);
+}
+
+fn plan(seed: u64, seen: &mut Seen) -> Plan {
+    let mut random = Random::for_purpose(seed, "plan");
+    let mut has = |place: usize, probability: f64| {
+        let drawn = random.chance(probability);
+        seen.effects[place] += u64::from(drawn);
+        drawn
+    };
+    let drawn: [bool; EFFECTS.len()] = core::array::from_fn(|place| {
+        let probability = match place {
+            0 | 1 | 12 => 0.5,
+            8..=11 => 0.15,
+            _ => 0.25,
+        };
+        has(place, probability)
+    });
+    let mut random = Random::for_purpose(seed, "amounts");
+    let mut between = |least: u64, most: u64| least + random.next_u64() % (most - least + 1);
+    let mut plan = Plan::new(seed);
+    let one_way = Duration::from_millis(between(2, 60));
+    let mut ways = [Link::ideal().delay(one_way), Link::ideal().delay(one_way)];
+    if drawn[0] {
+        ways[0] = ways[0].clone().loss(between(1, 50) as f64 / 1_000.0);
+    }
+    if drawn[1] {
+        ways[1] = ways[1].clone().loss(between(1, 50) as f64 / 1_000.0);
+    }
+    if drawn[2] {
+        ways[0] = ways[0].clone().bursts(Bursts::of(0.01, 5.0));
+    }
+    if drawn[3] {
+        ways = ways.map(|way| way.jitter(3 * MS, Order::Kept));
+    }
+    if drawn[4] {
+        ways = ways.map(|way| way.reorder(0.02, 8 * MS));
+    }
+    if drawn[5] {
+        ways = ways.map(|way| way.duplicate(0.02, MS));
+    }
+    if drawn[6] {
+        ways[0] = ways[0].clone().corrupt(0.005, sim::Corruption::Dropped);
+    }
+    if drawn[7] {
+        let from = between(500, 2_000);
+        let length = between(50, 800);
+        ways = ways.map(|way| way.outage(at(from)..at(from + length)));
+    }
+    if drawn[8] {
+        let from = between(500, 1_500);
+        ways = ways.map(|way| way.outage(at(from)..at(from + 4_000)));
+        plan.publishers = vec![at(0)..at(8_000)];
+        plan.silence = (seed % 2 == 0).then(|| Duration::from_secs(1));
+    }
+    plan.ways = ways;
+    plan.deadline = Duration::from_millis(between(250, 1_000));
+    if drawn[9] {
+        let from = between(500, 2_000);
+        plan.near_deaths.push(at(from)..at(from + between(0, 200) + 1));
+        plan.silence = Some(Duration::from_secs(1));
+        plan.shape.kept = Duration::from_millis(between(100, 2_000));
+    }
+    if drawn[10] {
+        let from = between(500, 2_000);
+        plan.far_deaths.push(at(from)..at(from + between(0, 200) + 1));
+        plan.silence = Some(Duration::from_secs(1));
+    }
+    if drawn[11] {
+        let span = plan.publishers.pop().expect("a publisher");
+        let gap = Duration::from_millis(between(10, 300));
+        plan.publishers = vec![span.start..at(1_200), at(1_200) + gap..span.end];
+    }
+    if drawn[12] {
+        plan.shape.missing = between(1, 200) as f64 / 1_000.0;
+    }
+    if drawn[13] {
+        plan.shape.elements = 20_000;
+        plan.shape.hz = 2;
+        plan.shape.record = 1_000;
+    } else if between(0, 9) == 0 {
+        // Less than is offered: 200 messages of about 250 bytes a second.
+        plan.rate = "300k".to_owned();
+    }
+    plan
+}
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
+        Err(_) => otherwise,
+    }
+}
