@@ -1,7 +1,7 @@
 //! Publishing a stream that comes from elsewhere: for relays, which are programs of this project.
 //!
 //! A relay takes a stream's records by a [`Tap`](crate::Tap) on one bus, and publishes on another what arrived of them,
-//! at the positions of the stream's publisher, under an epoch of its own. Not here: the leg between the two.
+//! at the positions of the stream's publisher, under an epoch of its own. Not here: the connection between the two.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl RelayPublisher {
             clock,
             datagram_bytes: bus.datagram_bytes_to(&destinations),
             destinations,
-            // Elements have waited on the leg already.
+            // Elements have waited between the relays already.
             linger: Duration::ZERO,
             pacing: bus.tuning.pacing(),
             sending: bus.sending,

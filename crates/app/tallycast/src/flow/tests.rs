@@ -165,7 +165,7 @@ fn injected(positions: Range<u64>) -> Gap {
 const ORIGIN: Origin =
     Origin { epoch: Epoch { start_ns: 1, incarnation: 77 }, hop: NonZeroU8::new(2).expect("not zero") };
 
-/// A gap of elements that were lost before the relay: the first at the relay's own ring, the others on the leg.
+/// A gap of elements that were lost before the relay: the first at the relay's own ring, the others between the relays.
 fn inherited(positions: Range<u64>) -> Gap {
     let len = positions.end - positions.start;
     let lag = HopShare { hop: 0, outcome: Outcome::Lost(Stage::ReaderLag), count: 1 };
