@@ -50,6 +50,9 @@ pub(crate) struct LedgerPage {
     changed: bool,
 }
 
+/// Entries of a page's epochs: each with its state.
+type Entries = Vec<(Epoch, u8)>;
+
 /// One epoch as the page's writer keeps it.
 #[derive(Clone, Copy)]
 struct Listed {
@@ -137,8 +140,8 @@ impl LedgerPage {
 
     /// Returns the entries of epochs: those without an origin first, then each origin in front of its hop epochs; the
     /// newest that a page has room for.
-    fn entries(&self) -> Vec<(Epoch, u8)> {
-        let mut groups: Vec<(Option<Origin>, Vec<(Epoch, u8)>)> = vec![(None, Vec::new())];
+    fn entries(&self) -> Entries {
+        let mut groups: Vec<(Option<Origin>, Entries)> = vec![(None, Vec::new())];
         let mut count = 0;
         for known in self.epochs.iter().rev() {
             // An epoch is on a page once.

@@ -48,7 +48,8 @@ fn elements(relay: &mut RelayPublisher, positions: Range<u64>) {
     relay.elements(positions.start, t0(positions.start), &bytes).unwrap();
 }
 
-/// Publishes with holes: 30 elements before the relay, and 23 between the relays, of which 20 wait for their outcome at first.
+/// Publishes with holes: 30 elements before the relay, and 23 between the relays, of which 20 wait for their
+/// outcome at first.
 fn publish(relay: &mut RelayPublisher) {
     let (lag, late) = (Outcome::Lost(Stage::ReaderLag), Outcome::Lost(Stage::Deadline));
     elements(relay, 300..340);
