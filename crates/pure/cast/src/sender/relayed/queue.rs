@@ -347,8 +347,11 @@ mod tests {
         Skipped { positions, stage: Stage::Source, inherited }
     }
 
-    /// Takes everything that leaves now: index, offset and bytes of slices, and holes.
-    fn left(queue: &mut ElementQueue, now: Instant) -> (Vec<(u64, u32, Vec<u8>)>, Vec<Skipped>) {
+    /// Index, offset and bytes of a slice.
+    type Left = (u64, u32, Vec<u8>);
+
+    /// Takes everything that leaves now.
+    fn left(queue: &mut ElementQueue, now: Instant) -> (Vec<Left>, Vec<Skipped>) {
         let (mut slices, mut holes) = (Vec::new(), Vec::new());
         loop {
             match queue.next(now, false) {
