@@ -21,7 +21,7 @@ use wire::{Fit, Inherited, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
 use super::{Output, Phase, Sender, SenderConfig};
 use queue::{ElementQueue, Next};
 use ranges::Ranges;
-use samples::{Fate, SampleFates};
+use samples::{ElementOutcome, SampleOutcomes};
 use upstream::Upstream;
 
 pub(super) use super::queue::Slice;
@@ -60,7 +60,7 @@ const _: () = assert!(
 pub(super) struct Relaying {
     pub(super) origin: Origin,
     next_position: u64,
-    samples: SampleFates,
+    samples: SampleOutcomes,
     queue: ElementQueue,
     pub(super) ranges: Ranges,
     upstream: Upstream,
@@ -81,7 +81,7 @@ impl Relaying {
         Some(Box::new(Self {
             origin,
             next_position: first_position,
-            samples: SampleFates::new(schema.elements_per_sample(), first_position),
+            samples: SampleOutcomes::new(schema.elements_per_sample(), first_position),
             queue: ElementQueue::new(schema, fit, config.linger, first_position),
             ranges: Ranges::new(first_position),
             upstream: Upstream::default(),
@@ -111,7 +111,7 @@ impl Relaying {
     /// Removes the next slice; returns the position behind it.
     pub(super) fn take_slice(&mut self, slice: &Slice) -> u64 {
         let end = self.queue.take_slice(slice);
-        self.samples.pass(u64::from(slice.element_count), Fate::Numbered);
+        self.samples.pass(u64::from(slice.element_count), ElementOutcome::Numbered);
         self.upstream.reached(end);
         end
     }
@@ -129,7 +129,7 @@ impl Relaying {
     /// Removes the hole at the front.
     fn take_hole(&mut self, hole: &Skipped) {
         self.queue.take_hole(hole);
-        self.samples.pass(len(&hole.positions), Fate::Skipped(hole.stage));
+        self.samples.pass(len(&hole.positions), ElementOutcome::Skipped(hole.stage));
         self.upstream.reached(hole.positions.end);
     }
 

@@ -19,7 +19,7 @@ pub(crate) const ORIGIN_EPOCH: Epoch = Epoch { start_ns: 500, incarnation: 5 };
 
 /// Outcome of one element on its way to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum ElementOutcome {
     Came,
     Missing(Stage, Option<Inherited>),
 }
@@ -31,7 +31,7 @@ pub(crate) struct Passed {
     salt: u64,
     hops: u8,
     pub(crate) first_position: u64,
-    pub(crate) fates: Vec<Fate>,
+    pub(crate) outcomes: Vec<ElementOutcome>,
     payload: Vec<u8>,
 }
 
@@ -50,13 +50,13 @@ impl Passed {
             salt: config.epoch.incarnation,
             hops: origin.hop.get(),
             first_position,
-            fates: Vec::new(),
+            outcomes: Vec::new(),
             payload: Vec::new(),
         }
     }
 
     pub(crate) fn next_position(&self) -> u64 {
-        self.first_position + self.fates.len() as u64
+        self.first_position + self.outcomes.len() as u64
     }
 
     /// Passes elements on.
@@ -67,7 +67,7 @@ impl Passed {
         fill(self.salt, position, size, &mut self.payload);
         let t0 = self.time_at(position);
         sender.handle(now, Input::Elements { position, t0, bytes: &self.payload });
-        self.fates.extend((0..count).map(|_| Fate::Came));
+        self.outcomes.extend((0..count).map(|_| ElementOutcome::Came));
     }
 
     /// Passes on that elements were missing when they arrived.
@@ -75,8 +75,8 @@ impl Passed {
         let positions = self.next_position()..self.next_position() + shares.total();
         sender.handle(now, Input::Inherited { positions, shares });
         for HopShare { hop, outcome, count } in shares.shares() {
-            let fate = Fate::Missing(Stage::Source, Some(Inherited { hop, outcome }));
-            self.fates.extend((0..count).map(|_| fate));
+            let outcome = ElementOutcome::Missing(Stage::Source, Some(Inherited { hop, outcome }));
+            self.outcomes.extend((0..count).map(|_| outcome));
         }
         self.tell_upstream(now, sender);
     }
@@ -85,7 +85,7 @@ impl Passed {
     pub(crate) fn lapped(&mut self, now: Instant, sender: &mut Sender, count: u64) {
         let (positions, stage) = (self.next_position()..self.next_position() + count, Stage::PublisherQueue);
         sender.handle(now, Input::SkippedElements { positions, stage });
-        self.fates.extend((0..count).map(|_| Fate::Missing(stage, None)));
+        self.outcomes.extend((0..count).map(|_| ElementOutcome::Missing(stage, None)));
     }
 
     /// Settles some unsettled elements, at most this many, from the first one behind a place on; returns whether there
@@ -98,19 +98,20 @@ impl Passed {
         most: u64,
         to: Outcome,
     ) -> bool {
-        let unsettled = |fate: &Fate| match fate {
-            Fate::Missing(_, Some(Inherited { hop, outcome: Outcome::Unsettled })) => Some(*hop),
+        let unsettled = |outcome: &ElementOutcome| match outcome {
+            ElementOutcome::Missing(_, Some(Inherited { hop, outcome: Outcome::Unsettled })) => Some(*hop),
             _ => None,
         };
-        let start = behind + self.fates[behind..].iter().take_while(|fate| unsettled(fate).is_none()).count();
-        let Some(hop) = self.fates.get(start).and_then(unsettled) else { return false };
-        let same = self.fates[start..].iter().take_while(|fate| unsettled(fate) == Some(hop));
+        let start = behind
+            + self.outcomes[behind..].iter().take_while(|outcome| unsettled(outcome).is_none()).count();
+        let Some(hop) = self.outcomes.get(start).and_then(unsettled) else { return false };
+        let same = self.outcomes[start..].iter().take_while(|outcome| unsettled(outcome) == Some(hop));
         let count = (same.count() as u64).min(most);
         let shares: HopCounts = [HopShare { hop, outcome: to, count }].into_iter().collect();
         let from = self.first_position + start as u64;
         sender.handle(now, Input::Settled { positions: from..from + count, shares: &shares });
-        let settled = Fate::Missing(Stage::Source, Some(Inherited { hop, outcome: to }));
-        self.fates[start..start + count as usize].fill(settled);
+        let settled = ElementOutcome::Missing(Stage::Source, Some(Inherited { hop, outcome: to }));
+        self.outcomes[start..start + count as usize].fill(settled);
         self.tell_upstream(now, sender);
         true
     }
@@ -127,8 +128,8 @@ impl Passed {
             unexplained: 0,
         };
         let mut hops: Vec<_> = (0..self.hops).map(hop).collect();
-        for fate in &self.fates {
-            let Fate::Missing(_, Some(Inherited { hop, outcome })) = fate else { continue };
+        for outcome in &self.outcomes {
+            let ElementOutcome::Missing(_, Some(Inherited { hop, outcome })) = outcome else { continue };
             let hop = &mut hops[usize::from(*hop)];
             match outcome {
                 Outcome::Lost(stage) => hop.lost[*stage] += 1,
@@ -142,13 +143,13 @@ impl Passed {
     /// Returns what was lost on the hops before of all elements from a position on; what never settled is unexplained.
     pub(crate) fn inherited_from(&self, position: u64) -> HopCounts {
         let begin = position.saturating_sub(self.first_position) as usize;
-        let share = |fate: &Fate| match fate {
-            Fate::Missing(_, Some(Inherited { hop, outcome })) => {
+        let share = |outcome: &ElementOutcome| match outcome {
+            ElementOutcome::Missing(_, Some(Inherited { hop, outcome })) => {
                 Some(HopShare { hop: *hop, outcome: *outcome, count: 1 })
             }
             _ => None,
         };
-        let mut counts: HopCounts = self.fates[begin..].iter().filter_map(share).collect();
+        let mut counts: HopCounts = self.outcomes[begin..].iter().filter_map(share).collect();
         counts.give_up();
         counts
     }
@@ -183,7 +184,7 @@ pub(crate) fn as_before_relays(datagram: &mut Vec<u8>) {
 pub(crate) struct Heard {
     passed: Passed,
     /// What was told of each position; `None`: nothing yet.
-    told: Vec<Option<Fate>>,
+    told: Vec<Option<ElementOutcome>>,
     /// Counts of the last tally that had them.
     pub(crate) upstream: Vec<UpstreamHop>,
     pub(crate) is_over: bool,
@@ -196,7 +197,7 @@ pub(crate) struct Heard {
 impl Heard {
     pub(crate) fn new(passed: Passed) -> Self {
         Self {
-            told: vec![None; passed.fates.len()],
+            told: vec![None; passed.outcomes.len()],
             passed,
             upstream: Vec::new(),
             is_over: false,
@@ -220,7 +221,7 @@ impl Heard {
                 fill(self.passed.salt, positions.start, data.dtype.size_bytes(), &mut expected);
                 assert_eq!(data.payload, expected, "elements at {positions:?}");
                 assert_eq!(data.t0, self.passed.time_at(positions.start), "the time at {positions:?}");
-                self.tell(positions, Fate::Came);
+                self.tell(positions, ElementOutcome::Came);
             }
             Datagram::Tally(tally) => {
                 self.tallies += 1;
@@ -228,7 +229,7 @@ impl Heard {
                 assert!(tally.totals.samples.is_balanced(), "{:?}", tally.totals.samples);
                 self.hear_upstream(&tally);
                 for Skipped { positions, stage, inherited } in &tally.skipped {
-                    self.tell(positions.clone(), Fate::Missing(*stage, *inherited));
+                    self.tell(positions.clone(), ElementOutcome::Missing(*stage, *inherited));
                 }
                 if !tally.statement.is_empty() && self.statements.last() != Some(&tally.statement) {
                     self.statements.push(tally.statement.clone());
@@ -255,32 +256,36 @@ impl Heard {
         self.upstream.clone_from(&tally.upstream);
     }
 
-    fn tell(&mut self, positions: Range<u64>, fate: Fate) {
+    fn tell(&mut self, positions: Range<u64>, outcome: ElementOutcome) {
         let first = self.passed.first_position;
         if positions.end <= first {
-            assert_eq!((positions, fate), (0..first, Fate::Missing(Stage::Source, None)), "never offered");
+            assert_eq!(
+                (positions, outcome),
+                (0..first, ElementOutcome::Missing(Stage::Source, None)),
+                "never offered"
+            );
             return;
         }
         let places = (positions.start - first) as usize..(positions.end - first) as usize;
         for (place, told) in places.clone().zip(&mut self.told[places]) {
-            let passed = self.passed.fates[place];
-            *told = match (fate, *told) {
+            let passed = self.passed.outcomes[place];
+            *told = match (outcome, *told) {
                 // Of an older range, the outcome is told no more.
-                (Fate::Missing(Stage::Source, None), Some(before)) => Some(before),
-                (fate, _) => Some(fate),
+                (ElementOutcome::Missing(Stage::Source, None), Some(before)) => Some(before),
+                (outcome, _) => Some(outcome),
             };
-            let stage = |fate: Fate| match fate {
-                Fate::Missing(stage, _) => Some(stage),
-                Fate::Came => None,
+            let stage = |outcome: ElementOutcome| match outcome {
+                ElementOutcome::Missing(stage, _) => Some(stage),
+                ElementOutcome::Came => None,
             };
-            assert_eq!(stage(fate), stage(passed), "position {place} of {positions:?}");
+            assert_eq!(stage(outcome), stage(passed), "position {place} of {positions:?}");
         }
     }
 
     /// Checks that everything was told as it was passed on, once the stream is over.
     pub(crate) fn check_all(&self) {
         assert!(self.is_over, "no final tally");
-        for (place, (told, passed)) in self.told.iter().zip(&self.passed.fates).enumerate() {
+        for (place, (told, passed)) in self.told.iter().zip(&self.passed.outcomes).enumerate() {
             assert_eq!(*told, Some(*passed), "position {}", self.passed.first_position + place as u64);
         }
     }
@@ -336,7 +341,7 @@ impl Source for RelayFeed {
             } else if self.random.chance(0.2) {
                 passed.lapped(now, sender, count);
             } else if self.random.chance(0.3) {
-                let behind = self.random.below(passed.fates.len() as u64 + 1) as usize;
+                let behind = self.random.below(passed.outcomes.len() as u64 + 1) as usize;
                 passed.settle(now, sender, behind, count, Outcome::Lost(Stage::Deadline));
             } else {
                 let shares = random_shares(&mut self.random, passed.hops, count);

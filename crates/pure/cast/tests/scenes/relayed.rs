@@ -11,7 +11,7 @@ use wire::{Datagram, Deadline, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, ORIGIN_BYTES}
 use crate::line::at;
 use crate::line::publisher::{Command, Publisher, Refusal};
 use crate::line::reader::Reader;
-use crate::line::relay::{Fate, Heard, Passed, RelayFeed, as_before_relays, relaying};
+use crate::line::relay::{ElementOutcome, Heard, Passed, RelayFeed, as_before_relays, relaying};
 use crate::line::scene::{EPOCH, Scene, StreamShape, reader, watched_by};
 use crate::line::truth::verify;
 
@@ -55,8 +55,9 @@ fn account(network: &Scene, node: NodeId, passed: &Passed) -> Account {
     let per_sample = u64::from(passed.schema.elements_per_sample());
     let begin = (account.elements.first * per_sample).saturating_sub(passed.first_position) as usize;
     let count = |stage: Stage| {
-        let missing = |fate: &&Fate| matches!(fate, Fate::Missing(of, _) if *of == stage);
-        passed.fates[begin..].iter().filter(missing).count() as u64
+        let missing =
+            |outcome: &&ElementOutcome| matches!(outcome, ElementOutcome::Missing(of, _) if *of == stage);
+        passed.outcomes[begin..].iter().filter(missing).count() as u64
     };
     let never_offered = passed.first_position.saturating_sub(account.elements.first * per_sample);
     assert_eq!(account.elements.lost[Stage::Source], count(Stage::Source) + never_offered, "inherited");
@@ -122,7 +123,10 @@ fn losses_of_its_own_hop_are_told_apart_from_those_before() {
         let (truth, account) = verify(&network, node).pop().expect("an account");
         assert_eq!(account.state, AccountState::Closed);
         assert!(truth.network > 0 && account.elements.lost[Stage::SenderSocket] > 0);
-        let inherited = passed.fates.iter().filter(|fate| matches!(fate, Fate::Missing(Stage::Source, _)));
+        let inherited = passed
+            .outcomes
+            .iter()
+            .filter(|outcome| matches!(outcome, ElementOutcome::Missing(Stage::Source, _)));
         assert!(account.elements.lost[Stage::Source] <= inherited.count() as u64);
     }
 }
@@ -217,5 +221,8 @@ fn without_readers_a_relay_on_demand_pauses_by_the_element() {
     assert_eq!((account.state, account.elements.unexplained), (AccountState::Closed, 0));
     assert!(account.elements.lost[Stage::PublisherPaused] > 0 && account.elements.delivered > 0);
     let totals = network.node(NodeId(0)).publisher().epochs[0].totals.samples;
-    assert!(totals.publisher_paused > 0 && totals.queued == 0 && passed.fates.len() > 10_000, "{totals:?}");
+    assert!(
+        totals.publisher_paused > 0 && totals.queued == 0 && passed.outcomes.len() > 10_000,
+        "{totals:?}"
+    );
 }

@@ -102,7 +102,7 @@ impl Line {
             }
             Step::Lapped(count) => self.passed.lapped(now, sender, *count),
             Step::Settle { behind, most, to } => {
-                let behind = (*behind).min(self.passed.fates.len());
+                let behind = (*behind).min(self.passed.outcomes.len());
                 self.passed.settle(now, sender, behind, *most, *to);
             }
             Step::Statement(size) => sender.handle(now, Input::Statement(&vec![1; *size])),
