@@ -15,12 +15,12 @@ pub(crate) const RATE: u32 = 1_000;
 /// Size of a datagram: seven packets of a transport stream, for which SRT and RIST were made. Units: bytes.
 pub(crate) const SIZE_BYTES: usize = 1_316;
 /// Silence after which nothing more is expected.
-const SILENCE: Duration = Duration::from_secs(2);
+pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
 /// Order to the source.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Sending {
-    /// Port of the system on the source's loopback.
+    /// Port of the system, or of the bus, on the source's loopback.
     pub(crate) port: u16,
     /// Duration. Units: seconds.
     pub(crate) seconds: f64,
@@ -31,6 +31,8 @@ pub(crate) struct Sending {
 pub(crate) struct Reading {
     /// Port to which the system delivers, on the reader's loopback.
     pub(crate) port: u16,
+    /// Port of the bus there.
+    pub(crate) bus_port: u16,
 }
 
 /// Returns the monotonic clock of this host, the same in all its namespaces. Units: nanoseconds.
@@ -46,18 +48,26 @@ pub(crate) fn source(order: Sending) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect((Ipv4Addr::LOCALHOST, order.port))?;
     stand_by()?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a run")]
-    let count = (order.seconds * f64::from(RATE)) as u64;
     let mut datagram = [0; SIZE_BYTES];
+    let count = each_due(order.seconds, |number| {
+        datagram[..8].copy_from_slice(&number.to_le_bytes());
+        datagram[8..16].copy_from_slice(&now_ns().to_le_bytes());
+        socket.send(&datagram).map(drop).context("the system does not listen")
+    })?;
+    tell("sent", &count)
+}
+
+/// Calls `send` with ascending numbers at the rate; returns how many there were.
+pub(crate) fn each_due(seconds: f64, mut send: impl FnMut(u64) -> Result<()>) -> Result<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a run")]
+    let count = (seconds * f64::from(RATE)) as u64;
     let (began, interval) = (now_ns(), 1_000_000_000 / u64::from(RATE));
     for number in 0..count {
         let due = began + number * interval;
         std::thread::sleep(Duration::from_nanos(due.saturating_sub(now_ns())));
-        datagram[..8].copy_from_slice(&number.to_le_bytes());
-        datagram[8..16].copy_from_slice(&now_ns().to_le_bytes());
-        socket.send(&datagram).context("the system does not listen")?;
+        send(number)?;
     }
-    tell("sent", &count)
+    Ok(count)
 }
 
 /// Takes datagrams until there are no more; tells their delays. Units: microseconds.

@@ -4,11 +4,12 @@
 //! source hands over datagrams at a constant rate in one of them, a reader takes them in the other, and both read one
 //! monotonic clock. All systems get the same deadline: SRT and RIST hold every datagram until then, as they are made to.
 //!
-//! A run whose path is void by the emulator's own verdict keeps its counts and has no delays. Cases are named
+//! A run whose path is invalid by the emulator's own verdict keeps its counts and has no delays. Cases are named
 //! `RTT/loss/deadline`. Options: [`Bench`].
 
 mod datagrams;
 mod path;
+mod relay;
 mod rist;
 mod run;
 mod srt;
@@ -31,7 +32,12 @@ const CASES: [Conditions; 3] = [
 ];
 
 fn main() -> Result<()> {
-    let is_role = plays(&[Role::new("source", datagrams::source), Role::new("reader", datagrams::reader)])?;
+    let is_role = plays(&[
+        Role::new("source", datagrams::source),
+        Role::new("reader", datagrams::reader),
+        Role::new("publisher", relay::publisher),
+        Role::new("subscriber", relay::subscriber),
+    ])?;
     if is_role {
         return Ok(());
     }
@@ -45,7 +51,8 @@ fn main() -> Result<()> {
     let Some(place) = Place::veth(&bench, "wan", ETHERNET_MTU)? else { return Ok(()) };
     for conditions in CASES {
         let Some(case) = bench.case(conditions.name()) else { continue };
-        let mut systems: Vec<(&'static str, Box<dyn System>)> = Vec::new();
+        let mut systems: Vec<(&'static str, Box<dyn System>)> =
+            vec![("tallycast", Box::new(relay::Relay::new(&bench)?))];
         if run::is_there(&bench, srt::PROGRAM, "srt-tools") {
             systems.push(("srt", Box::new(srt::Srt)));
         }

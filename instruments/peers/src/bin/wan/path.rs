@@ -10,7 +10,7 @@ use peers::place::{Place, Side};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-/// Delay of a datagram behind its time by which a run's delays become void: a hundredth of the shortest one-way delay
+/// Delay of a datagram behind its time by which a run's delays become invalid: a hundredth of the shortest one-way delay
 /// of the cases is a tenth of a millisecond, which a shared machine does not keep; this is what its figures can bear.
 const LATE: &str = "1ms";
 
@@ -40,7 +40,8 @@ pub(crate) struct Path {
 #[derive(Deserialize, Debug)]
 pub(crate) struct Carried {
     /// Whether its times do not count.
-    pub(crate) is_void: bool,
+    #[serde(rename = "is_void")]
+    pub(crate) is_invalid: bool,
     there: Direction,
 }
 

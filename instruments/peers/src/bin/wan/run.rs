@@ -12,11 +12,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::datagrams::{Reading, Sending};
 use crate::path::{Carried, Conditions, Path};
 
-/// Time for the two programs of a system to find each other: they print nothing when they have.
+/// Time for the two programs of a system to find each other, and then its source: they print nothing when they have.
 const MEETING: Duration = Duration::from_secs(2);
 
-/// A system that carries datagrams.
+/// A system that carries data.
 pub(crate) trait System {
+    /// Returns the roles of source and reader.
+    fn roles(&self) -> [&'static str; 2] {
+        ["source", "reader"]
+    }
+
     /// Starts its programs on both sides.
     fn start(&mut self, place: &Place, conditions: &Conditions, ports: &Ports) -> Result<Programs>;
 }
@@ -74,14 +79,16 @@ pub(crate) fn run(
     let port = |above: u16| place.port.wrapping_add(above);
     let ports = Ports { accept: port(1), entry: port(2), listen: port(3), deliver: port(4) };
     let path = Path::start(bench, place, conditions, [ports.entry, ports.listen])?;
-    let reading = Reading { port: ports.deliver };
-    let mut reader = place.start(Side::Reader, "reader", Standing::Reader { index: 0 }, &reading)?;
+    let [source, reader] = system.roles();
+    let reading = Reading { port: ports.deliver, bus_port: ports.accept };
+    let mut reader = place.start(Side::Reader, reader, Standing::Reader { index: 0 }, &reading)?;
     reader.hear::<()>("ready")?;
     let programs = system.start(place, conditions, &ports)?;
     std::thread::sleep(MEETING);
     let sending = Sending { port: ports.accept, seconds: bench.extent.seconds };
-    let mut source = place.start(Side::Source, "source", Standing::Source, &sending)?;
+    let mut source = place.start(Side::Source, source, Standing::Source, &sending)?;
     source.hear::<()>("ready")?;
+    std::thread::sleep(MEETING);
     reader.go()?;
     source.go()?;
     let sent = heard(&mut source, "sent")?;
@@ -107,15 +114,15 @@ pub(crate) fn rows(case: &Case<'_>, bench: &Bench, taken: &Taken<Outcome>) {
     row("bytes_per_byte", "x", &|run| {
         run.carried.bytes() as f64 / (run.sent as f64 * crate::datagrams::SIZE_BYTES as f64)
     });
-    if taken.runs.iter().any(|run| run.carried.is_void) {
-        bench.note("void runs of the path keep their counts; their times are left out");
+    if taken.runs.iter().any(|run| run.carried.is_invalid) {
+        bench.note("invalid runs of the path keep their counts; their times are left out");
     }
 }
 
 impl Outcome {
     /// Returns the share of the datagrams that were delivered after the deadline; not a number if times do not count.
     fn late_percent(&self) -> f64 {
-        if self.carried.is_void {
+        if self.carried.is_invalid {
             return f64::NAN;
         }
         let deadline_us = self.deadline.as_secs_f64() * 1e6;
@@ -125,7 +132,7 @@ impl Outcome {
 
     /// Returns a quantile of the delays; not a number if there is none.
     fn delay_ms(&self, share: f64) -> f64 {
-        if self.carried.is_void || self.delays_us.is_empty() {
+        if self.carried.is_invalid || self.delays_us.is_empty() {
             return f64::NAN;
         }
         let [delay_us] = quantiles(self.delays_us.clone(), [share]);
