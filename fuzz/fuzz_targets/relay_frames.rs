@@ -1,5 +1,5 @@
-//! Any bytes as a message on the leg: refused, or encoded so that they decode to the same; and any messages at both
-//! ends, which ignore what cannot be and keep their books.
+//! Any bytes as a message on the link: refused, or encoded so that they decode to the same; and any messages at both
+//! ends, which ignore what cannot be and keep their counters.
 #![no_main]
 
 use core::time::Duration;

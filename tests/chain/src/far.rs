@@ -10,7 +10,7 @@ use units::Instant;
 use crate::Reader;
 use crate::feed::Shape;
 
-/// A far relay with all its lives.
+/// A far relay with all its incarnations.
 #[derive(Debug)]
 pub struct Far {
     pub(crate) endpoint: Endpoint,
@@ -65,7 +65,7 @@ impl Far {
 
     fn start(&mut self, now: Instant) {
         self.seed += 1_000_000;
-        self.relay.life += 1;
+        self.relay.incarnation += 1;
         self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [8; 16] });
         self.endpoint.listen(self.config.clone(), 8).expect("the only listener");
         let end = FarEnd::new(self.relay.clone(), now);

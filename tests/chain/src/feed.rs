@@ -24,9 +24,9 @@ pub struct Shape {
     pub kept: Duration,
 }
 
-/// What became of an element before the leg.
+/// What became of an element before the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum ElementOutcome {
     /// It was read.
     Read,
     /// It was missing.
@@ -56,7 +56,7 @@ pub struct Feed {
     next_at: Instant,
     end_at: Instant,
     /// The diary: what became of each position.
-    pub fates: Vec<Fate>,
+    pub outcomes: Vec<ElementOutcome>,
     ring: VecDeque<Record>,
     /// Ranges whose outcome is told later, and when.
     unsettled: VecDeque<(Instant, Range<u64>)>,
@@ -111,14 +111,14 @@ impl Shape {
 impl Feed {
     /// Creates a feed that publishes during a span of time.
     #[must_use]
-    pub fn new(shape: Shape, seed: u64, life: u64, span: Range<Instant>) -> Self {
+    pub fn new(shape: Shape, seed: u64, incarnation: u64, span: Range<Instant>) -> Self {
         Self {
-            origin: Epoch { start_ns: 1_000 + life, incarnation: seed + 1 },
-            random: Random::for_purpose(seed + life * 1_000_003, "feed"),
+            origin: Epoch { start_ns: 1_000 + incarnation, incarnation: seed + 1 },
+            random: Random::for_purpose(seed + incarnation * 1_000_003, "feed"),
             next_position: 0,
             next_at: span.start,
             end_at: span.end,
-            fates: Vec::new(),
+            outcomes: Vec::new(),
             ring: VecDeque::new(),
             unsettled: VecDeque::new(),
             shape,
@@ -151,8 +151,8 @@ impl Feed {
                 }
                 false => Outcome::Lost(Stage::Network),
             });
-            let fate = if is_missing { Fate::Missing } else { Fate::Read };
-            self.fates.extend(positions.clone().map(|_| fate));
+            let outcome = if is_missing { ElementOutcome::Missing } else { ElementOutcome::Read };
+            self.outcomes.extend(positions.clone().map(|_| outcome));
             self.ring.push_back(Record { at: self.next_at, positions, missing });
             self.next_at += self.shape.period();
         }

@@ -11,7 +11,7 @@ mod reader;
 mod scene;
 
 pub use far::Far;
-pub use feed::{Fate, Feed, Shape};
+pub use feed::{ElementOutcome, Feed, Shape};
 pub use near::Near;
 pub use reader::Reader;
 pub use scene::{Part, Plan, Scene};

@@ -11,7 +11,7 @@ use units::Instant;
 use crate::feed::{Feed, shares};
 use crate::{MS, address};
 
-/// A near relay with all its lives.
+/// A near relay with all its incarnations.
 #[derive(Debug)]
 pub struct Near {
     pub(crate) endpoint: Endpoint,
@@ -79,7 +79,7 @@ impl Near {
 
     fn start(&mut self, now: Instant) {
         self.seed += 1_000_000;
-        self.relay.life += 1;
+        self.relay.incarnation += 1;
         self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [7; 16] });
         // Feeds that are over, and left the ring, are history.
         let next_feed = self.feeds.iter().position(|feed| !feed.is_over()).unwrap_or(self.feeds.len());
@@ -93,7 +93,7 @@ impl Near {
         });
     }
 
-    /// Lives or dies, and reads; returns when it wants to again.
+    /// Incarnations or dies, and reads; returns when it wants to again.
     pub(crate) fn act(&mut self, now: Instant) -> Option<Instant> {
         let is_dead = self.deaths.iter().any(|death| death.contains(&now));
         self.feeds.iter_mut().for_each(|feed| feed.produce(now));
@@ -102,7 +102,7 @@ impl Near {
             (false, None) => self.start(now),
             (false, Some(_)) => {}
         }
-        // Nobody waits for the outcomes of a feed that was over before this life.
+        // Nobody waits for the outcomes of a feed that was over before this incarnation.
         let feeds = self.feeds.iter().filter_map(Feed::next_due).filter(|at| *at > now).min();
         let deaths =
             self.deaths.iter().flat_map(|death| [death.start, death.end]).filter(|at| *at > now).min();

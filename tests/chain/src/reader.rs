@@ -9,7 +9,7 @@ use relay::{FarTotals, Publish};
 use units::{Epoch, Instant};
 use wire::UpstreamHop;
 
-use crate::feed::{Fate, Feed, Shape, value};
+use crate::feed::{ElementOutcome, Feed, Shape, value};
 
 /// A reader of one stream.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Reader {
         assert_eq!(accounted, (self.first, self.next, self.delivered, &self.hops), "the far end's account");
     }
 
-    /// Compares the ledger of an ended stream with the diary of the feed. Returns the elements that the leg lost.
+    /// Compares the ledger of an ended stream with the diary of the feed. Returns the elements that the link lost.
     ///
     /// # Panics
     /// If they differ.
@@ -125,22 +125,26 @@ impl Reader {
         }
         assert_eq!(self.next, feed.end(), "up to its last position");
         for positions in &self.got {
-            let is_read = |position: u64| feed.fates[usize::try_from(position).expect("few")] == Fate::Read;
+            let is_read = |position: u64| {
+                feed.outcomes[usize::try_from(position).expect("few")] == ElementOutcome::Read
+            };
             assert!(positions.clone().all(is_read), "{positions:?} were not read");
         }
         let begin = usize::try_from(self.first).expect("few");
-        let missing = feed.fates[begin..].iter().filter(|fate| **fate == Fate::Missing).count() as u64;
+        let missing =
+            feed.outcomes[begin..].iter().filter(|outcome| **outcome == ElementOutcome::Missing).count()
+                as u64;
         let (before, lag) = (self.hops.rows(0), self.hops.rows(0).lost[Stage::ReaderLag]);
         assert!(lag == 0 || extra_lag, "only a relay that started again lags");
         if lag == 0 {
-            assert_eq!(before.total(), missing, "missing before the leg");
+            assert_eq!(before.total(), missing, "missing before the link");
         } else {
             assert!((missing.saturating_sub(lag)..=missing + lag).contains(&before.total()));
         }
-        let leg = self.hops.rows(1);
-        assert_eq!(leg.total(), leg.lost[Stage::Deadline], "the leg loses by the deadline only");
+        let link = self.hops.rows(1);
+        assert_eq!(link.total(), link.lost[Stage::Deadline], "the link loses by the deadline only");
         let offered = feed.end() - self.first;
-        assert_eq!(offered, self.delivered + before.total() + leg.total(), "the law over the chain");
-        leg.total()
+        assert_eq!(offered, self.delivered + before.total() + link.total(), "the law over the chain");
+        link.total()
     }
 }

@@ -21,7 +21,7 @@ const FAR: NodeId = NodeId(1);
 pub struct Plan {
     /// Seed of all chance.
     pub seed: u64,
-    /// The way there, and back.
+    /// The path, forward and reverse.
     pub ways: [Link; 2],
     /// Deadline from end to end.
     pub deadline: Duration,
@@ -86,11 +86,12 @@ impl Plan {
             config.silence = Silence { attempts: 3, least_step: silence / 10, last_step: silence / 2 };
         }
         let feeds = (0..).zip(&self.publishers);
-        let feeds = feeds.map(|(life, span)| Feed::new(self.shape.clone(), self.seed, life, span.clone()));
+        let feeds = feeds
+            .map(|(incarnation, span)| Feed::new(self.shape.clone(), self.seed, incarnation, span.clone()));
         let end = self.publishers.last().expect("a publisher").end;
-        let near = NearConfig { station: "gate-a".to_owned(), life: 0, deadline: self.deadline };
+        let near = NearConfig { station: "gate-a".to_owned(), incarnation: 0, deadline: self.deadline };
         let near = Near::new(self.seed, feeds.collect(), config.clone(), near, self.near_deaths, FAR);
-        let far = FarConfig { station: "gate-b".to_owned(), life: 0 };
+        let far = FarConfig { station: "gate-b".to_owned(), incarnation: 0 };
         let far = Far::new(self.seed + 1, self.shape, config, far, self.far_deaths);
         let [up, down] = self.ways;
         let mut network = Network::counting(self.seed);
@@ -130,7 +131,7 @@ impl Scene {
     }
 
     /// Verifies the last account of each publisher against its diary; returns the elements delivered, and those that
-    /// the leg lost.
+    /// the link lost.
     ///
     /// # Panics
     /// If a publisher has no account, or one differs from the diary.

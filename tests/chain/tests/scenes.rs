@@ -75,7 +75,7 @@ fn a_publisher_that_starts_again_is_another_stream() {
 }
 
 #[test]
-fn a_large_sample_loses_only_the_elements_that_the_leg_lost() {
+fn a_large_sample_loses_only_the_elements_that_the_link_lost() {
     let mut plan = Plan::new(7);
     plan.shape.elements = 2_000_000;
     plan.shape.hz = 1;

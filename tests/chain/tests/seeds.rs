@@ -36,7 +36,7 @@ const SHOWN: [&str; 6] = [
     "repair",
     "resumed",
     "held behind holes",
-    "elements lost by the leg",
+    "elements lost by the link",
 ];
 
 #[derive(Default)]
@@ -145,7 +145,7 @@ fn plan(seed: u64, seen: &mut Seen) -> Plan {
         let from = between(500, 1_500);
         ways = ways.map(|way| way.outage(at(from)..at(from + 4_000)));
         plan.publishers = vec![at(0)..at(8_000)];
-        plan.silence = (seed % 2 == 0).then(|| Duration::from_secs(1));
+        plan.silence = seed.is_multiple_of(2).then(|| Duration::from_secs(1));
     }
     plan.ways = ways;
     plan.deadline = Duration::from_millis(between(250, 1_000));

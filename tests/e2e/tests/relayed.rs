@@ -1,4 +1,4 @@
-//! Live streams between two laboratories: a bus each, and a leg between their relays.
+//! Live streams between two laboratories: a bus each, and a link between their relays.
 
 use e2e::{Accounts, Command, Host, lan_or_skip};
 

@@ -374,8 +374,8 @@ impl Node {
     /// one.
     #[doc(hidden)]
     #[must_use]
-    pub fn relay_board(&self, life: u64) -> Option<RelayBoard> {
-        let board = RelayBoard::create(&self.inner.bus.drop_board(), self.sharing(), life);
+    pub fn relay_board(&self, incarnation: u64) -> Option<RelayBoard> {
+        let board = RelayBoard::create(&self.inner.bus.drop_board(), self.sharing(), incarnation);
         board.inspect_err(|error| tracing::warn!("`relay --list` does not show this relay: {error}")).ok()
     }
 

@@ -9,22 +9,22 @@ use tallycast::relayed::{RelayPublisher, RelayedStream};
 use tallycast::{Clock, Node};
 use wire::{Deadline, Description, Origin};
 
-use crate::{Outlet, OutletKey};
+use crate::{Publication, PublicationKey};
 
 /// A bus on which a far end publishes.
-pub struct BusOutlet {
+pub struct BusPublication {
     node: Node,
-    streams: BTreeMap<OutletKey, RelayPublisher>,
+    streams: BTreeMap<PublicationKey, RelayPublisher>,
 }
 
-impl BusOutlet {
+impl BusPublication {
     /// Publishes on the bus of a node.
     #[must_use]
     pub const fn new(node: Node) -> Self {
         Self { node, streams: BTreeMap::new() }
     }
 
-    fn begin(&mut self, key: OutletKey, begin: Beginning) -> Result<(), String> {
+    fn begin(&mut self, key: PublicationKey, begin: Beginning) -> Result<(), String> {
         let Beginning { description, origin, first_position, deadline } = begin;
         let description = Description::decode(&description).map_err(|error| error.to_string())?;
         let deadline = Some(Deadline { end_to_end: deadline, priority: 0 });
@@ -44,8 +44,8 @@ struct Beginning {
     deadline: Duration,
 }
 
-impl Outlet for BusOutlet {
-    fn publish(&mut self, key: OutletKey, publish: Publish) -> Option<String> {
+impl Publication for BusPublication {
+    fn publish(&mut self, key: PublicationKey, publish: Publish) -> Option<String> {
         let publish = match publish {
             Publish::Begin { description, origin, hop, first_position, deadline, .. } => {
                 let hop: NonZeroU8 = hop;

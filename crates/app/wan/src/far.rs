@@ -17,7 +17,7 @@ use units::Instant;
 
 use crate::near::tell_of_end;
 use crate::notice::{Notice, State};
-use crate::{Outlet, RelayError};
+use crate::{Publication, RelayError};
 use lobby::{Lobby, Newcomer};
 use visitor::Visitor;
 
@@ -36,7 +36,7 @@ pub struct FarSettings {
     /// Name of this station.
     pub station: String,
     /// A random number of this process.
-    pub life: u64,
+    pub incarnation: u64,
     /// Settings of the connections.
     pub socket: SocketConfig,
 }
@@ -46,7 +46,7 @@ pub struct Far<O> {
     port: ReliablePort,
     news: Arc<News>,
     settings: FarSettings,
-    outlet: O,
+    publication: O,
     lobby: Lobby,
     visitors: Vec<Visitor>,
     /// Number of the next visitor.
@@ -54,17 +54,17 @@ pub struct Far<O> {
     next_state: Instant,
 }
 
-impl<O: Outlet> Far<O> {
+impl<O: Publication> Far<O> {
     /// Begins to listen at a port that is this relay's alone, and has no listener yet.
     #[must_use]
-    pub fn new(port: ReliablePort, outlet: O, settings: FarSettings) -> Self {
+    pub fn new(port: ReliablePort, publication: O, settings: FarSettings) -> Self {
         let news = Arc::new(News::default());
         port.tell(Arc::clone(&news));
         let is_only = port.listen(settings.socket.clone(), BACKLOG).is_some();
         debug_assert!(is_only, "the port is new");
         let next_state = clock::monotonic();
         let (lobby, visitors) = (Lobby::default(), Vec::new());
-        Self { port, news, settings, outlet, lobby, visitors, next_number: 0, next_state }
+        Self { port, news, settings, publication, lobby, visitors, next_number: 0, next_state }
     }
 
     /// Returns the address it listens at, with the port that the kernel chose.
@@ -74,7 +74,7 @@ impl<O: Outlet> Far<O> {
     }
 
     /// Relays until the end is requested, and tells `take` what happens and `show` its state once a second. Returns
-    /// the outlet.
+    /// the publication.
     ///
     /// # Errors
     /// If the port fails.
@@ -97,12 +97,12 @@ impl<O: Outlet> Far<O> {
         for visitor in &mut self.visitors {
             for slot in visitor.end() {
                 let key = (visitor.number(), slot);
-                self.outlet.publish(key, Publish::End);
+                self.publication.publish(key, Publish::End);
             }
             visitor.hang_up(&self.port);
         }
-        self.outlet.close(SILENCE);
-        Ok(self.outlet)
+        self.publication.close(SILENCE);
+        Ok(self.publication)
     }
 
     /// Does everything that can be done now; returns when to do so again at the latest.
@@ -120,7 +120,7 @@ impl<O: Outlet> Far<O> {
         }
         let mut until = self.lobby.deadline().unwrap_or(self.next_state);
         for visitor in &mut self.visitors {
-            let deadline = visitor.go_round(&self.port, &mut self.outlet, take);
+            let deadline = visitor.go_round(&self.port, &mut self.publication, take);
             until = Instant::earlier(Some(until), deadline).unwrap_or(until);
         }
         self.visitors.retain(|visitor| !visitor.is_gone());
@@ -129,7 +129,7 @@ impl<O: Outlet> Far<O> {
 
     /// Gives a newcomer the machine of the near relay that it is, or a new one.
     fn welcome(&mut self, now: Instant, newcomer: Newcomer, take: &mut dyn FnMut(Notice)) {
-        let same = self.visitors.iter().position(|visitor| visitor.is_life(&newcomer));
+        let same = self.visitors.iter().position(|visitor| visitor.is_incarnation(&newcomer));
         let place =
             same.or_else(|| self.visitors.iter().position(|visitor| visitor.is_succeeded_by(now, &newcomer)));
         let place = place.unwrap_or_else(|| {
@@ -149,8 +149,8 @@ impl<O: Outlet> Far<O> {
     }
 
     fn state(&self) -> State {
-        let legs = self.visitors.iter().filter_map(|visitor| visitor.state(&self.port)).collect();
-        State { role: "far", station: self.settings.station.clone(), legs }
+        let links = self.visitors.iter().filter_map(|visitor| visitor.state(&self.port)).collect();
+        State { role: "far", station: self.settings.station.clone(), links }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The end of a leg that dials: one connection after the other, for ever.
+//! The end of a link that dials: one connection after the other, for ever.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use units::Instant;
 use crate::pauses::Pauses;
 
 /// A connection to the other relay that is made again whenever it ends.
-pub(crate) struct Leg {
+pub(crate) struct Link {
     port: ReliablePort,
     peer: SocketAddr,
     config: SocketConfig,
@@ -28,7 +28,7 @@ enum State {
     Up(SocketId),
 }
 
-/// Change of a leg.
+/// Change of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// It is connected.
@@ -42,7 +42,7 @@ pub(crate) enum Change {
     },
 }
 
-impl Leg {
+impl Link {
     /// Begins to connect with the first [`poll`](Self::poll).
     pub(crate) fn new(now: Instant, port: ReliablePort, peer: SocketAddr, config: SocketConfig) -> Self {
         Self { port, peer, config, state: State::Pausing { until: now }, pauses: Pauses::new() }

@@ -1,4 +1,4 @@
-//! The near end's process: a reader of its bus, and the leg to the far relay.
+//! The near end's process: a reader of its bus, and the link to the far relay.
 //!
 //! One thread does everything: it reads records, takes messages, hands both to the machine, and does what the machine
 //! says. It sleeps at the doorbells of the rings and for the news of the port.
@@ -16,8 +16,8 @@ use udt::{Sent, SocketConfig, SocketId, Terms};
 use units::Instant;
 
 use crate::deadline::{DeadlineError, check_way};
-use crate::leg::{Change, Leg};
-use crate::notice::{LegState, Notice, State, StreamState, nanos, seconds};
+use crate::link::{Change, Link};
+use crate::notice::{LinkState, Notice, State, StreamState, nanos, seconds};
 use crate::streams::Streams;
 
 /// Maximum number of records that are read before messages are looked at again.
@@ -36,7 +36,7 @@ pub struct NearSettings {
     /// Name of this station.
     pub station: String,
     /// A random number of this process.
-    pub life: u64,
+    pub incarnation: u64,
     /// Deadline from end to end, as [`check_deadline`](crate::check_deadline) allows it.
     pub deadline: Duration,
     /// Address of the far relay.
@@ -53,7 +53,7 @@ pub enum RelayError {
     #[error(transparent)]
     Deadline(#[from] DeadlineError),
     /// The port failed.
-    #[error("the port of the leg failed: {0}")]
+    #[error("the port of the link failed: {0}")]
     Port(std::io::ErrorKind),
 }
 
@@ -61,7 +61,7 @@ pub enum RelayError {
 pub struct Near {
     tap: Tap,
     news: Arc<News>,
-    leg: Leg,
+    link: Link,
     machine: NearEnd,
     streams: Streams,
     settings: NearSettings,
@@ -81,13 +81,13 @@ impl Near {
     pub fn new(tap: Tap, port: ReliablePort, settings: NearSettings) -> Self {
         let (now, news) = (clock::monotonic(), Arc::new(News::default()));
         port.tell(Arc::clone(&news));
-        let NearSettings { station, life, deadline, .. } = settings.clone();
-        let machine = NearEnd::new(NearConfig { station, life, deadline }, now);
-        let leg = Leg::new(now, port, settings.peer, settings.socket.clone());
+        let NearSettings { station, incarnation, deadline, .. } = settings.clone();
+        let machine = NearEnd::new(NearConfig { station, incarnation, deadline }, now);
+        let link = Link::new(now, port, settings.peer, settings.socket.clone());
         Self {
             tap,
             news,
-            leg,
+            link,
             machine,
             streams: Streams::default(),
             settings,
@@ -134,12 +134,12 @@ impl Near {
             let until = self.go_round(now, take, show)?;
             let mut accounts = self.streams.names().keys().filter_map(|slot| self.machine.account(*slot));
             let is_answered = accounts.all(|account| account.in_flight == 0);
-            if is_answered || now >= end || self.leg.socket().is_none() {
+            if is_answered || now >= end || self.link.socket().is_none() {
                 break;
             }
             self.news.wait(until.min(end).since(clock::monotonic()));
         }
-        self.leg.hang_up(clock::monotonic());
+        self.link.hang_up(clock::monotonic());
         Ok(())
     }
 
@@ -150,13 +150,13 @@ impl Near {
         take: &mut dyn FnMut(Notice),
         show: &mut dyn FnMut(&State),
     ) -> Result<Instant, RelayError> {
-        if let Some(kind) = self.leg.port().failed() {
+        if let Some(kind) = self.link.port().failed() {
             return Err(RelayError::Port(kind));
         }
-        while let Some(change) = self.leg.poll(now) {
+        while let Some(change) = self.link.poll(now) {
             self.on_change(now, change, take);
         }
-        if let Some(socket) = self.leg.socket() {
+        if let Some(socket) = self.link.socket() {
             self.hear(now, socket);
             self.check_trial(now, socket)?;
         }
@@ -165,7 +165,7 @@ impl Near {
             self.next_state = now + STATES;
             show(&self.state());
         }
-        let until = Instant::earlier(deadline, self.leg.deadline());
+        let until = Instant::earlier(deadline, self.link.deadline());
         Ok(until.map_or(self.next_state, |until| until.min(self.next_state)))
     }
 
@@ -190,11 +190,11 @@ impl Near {
 
     /// Takes what the port has from the far end.
     fn hear(&mut self, now: Instant, socket: SocketId) {
-        for (tag, was_sent) in self.leg.port().take_expired(socket) {
+        for (tag, was_sent) in self.link.port().take_expired(socket) {
             self.machine.handle(now, NearInput::Expired { tag: tag - 1, was_sent });
         }
-        // The end of the connection is told by the leg.
-        while let Ok(Some(_)) = self.leg.port().try_receive_message(socket, &mut self.message) {
+        // The end of the connection is told by the link.
+        while let Ok(Some(_)) = self.link.port().try_receive_message(socket, &mut self.message) {
             self.machine.handle(now, NearInput::Message(&self.message));
         }
     }
@@ -202,7 +202,7 @@ impl Near {
     /// Ends if the way cannot keep the deadline from the beginning.
     fn check_trial(&mut self, now: Instant, socket: SocketId) -> Result<(), RelayError> {
         let Some(Some(until)) = self.trial else { return Ok(()) };
-        let Some(round_trip) = self.leg.port().way(socket).and_then(|way| way.round_trip) else {
+        let Some(round_trip) = self.link.port().way(socket).and_then(|way| way.round_trip) else {
             return Ok(());
         };
         match check_way(self.settings.deadline, round_trip) {
@@ -239,7 +239,7 @@ impl Near {
     }
 
     fn look_at_way(&mut self) {
-        let way = self.leg.socket().and_then(|socket| self.leg.port().way(socket));
+        let way = self.link.socket().and_then(|socket| self.link.port().way(socket));
         match way {
             Some(way) => self.machine.handle(way.at, NearInput::Path(path_of(&way))),
             None => self.machine.handle(clock::monotonic(), NearInput::Advance),
@@ -248,13 +248,13 @@ impl Near {
 
     /// Sends what the machine has handed out: at once, but for a message of more packets than there is room for.
     fn send(&mut self, now: Instant) {
-        let Some(socket) = self.leg.socket() else {
+        let Some(socket) = self.link.socket() else {
             // What is gone with its connection, the machine sends again or gives up.
             return self.stalled.clear();
         };
         while let Some((tag, bytes, deadline)) = self.stalled.front() {
             let terms = Terms { is_ordered: false, deadline: *deadline, tag: tag + 1 };
-            match self.leg.port().try_send_message(socket, bytes, terms) {
+            match self.link.port().try_send_message(socket, bytes, terms) {
                 Ok(Sent::NoRoom) => return,
                 Ok(Sent::Queued) | Err(_) => {}
                 Ok(Sent::TooLate) => {
@@ -312,9 +312,9 @@ impl Near {
     }
 
     fn state(&self) -> State {
-        let socket = self.leg.socket();
-        let way = socket.and_then(|socket| self.leg.port().way(socket));
-        let stats = socket.and_then(|socket| self.leg.port().stats(socket));
+        let socket = self.link.socket();
+        let way = socket.and_then(|socket| self.link.port().way(socket));
+        let stats = socket.and_then(|socket| self.link.port().stats(socket));
         let streams = self.streams.names().iter().filter_map(|(slot, name)| {
             let it = self.machine.account(*slot)?;
             let causes = Cause::ALL.iter().zip(it.causes).filter(|(_, count)| *count > 0);
@@ -329,7 +329,7 @@ impl Near {
                 causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
             })
         });
-        let leg = LegState {
+        let link = LinkState {
             peer: self.settings.peer,
             station: self.far_station.clone(),
             is_up: way.is_some_and(|way| way.is_up),
@@ -339,7 +339,7 @@ impl Near {
             ignored: self.machine.ignored() + self.streams.turned_away(),
             streams: streams.collect(),
         };
-        State { role: "near", station: self.settings.station.clone(), legs: vec![leg] }
+        State { role: "near", station: self.settings.station.clone(), links: vec![link] }
     }
 }
 

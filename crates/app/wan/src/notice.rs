@@ -15,12 +15,12 @@ pub enum Notice {
         /// The address, with the port that the kernel chose.
         address: SocketAddr,
     },
-    /// The leg is there.
+    /// The link is there.
     Connected {
         /// Address of the other relay.
         peer: SocketAddr,
     },
-    /// The leg is gone, or could not be made; it is tried again for ever.
+    /// The link is gone, or could not be made; it is tried again for ever.
     Disconnected {
         /// Address of the other relay.
         peer: SocketAddr,
@@ -41,7 +41,7 @@ pub enum Notice {
     Opened {
         /// Name of the stream.
         stream: String,
-        /// Position of its first element on the leg.
+        /// Position of its first element on the link.
         position: u64,
     },
     /// A stream is not carried.
@@ -51,7 +51,7 @@ pub enum Notice {
         /// The reason.
         reason: String,
     },
-    /// Readers beyond the leg want another deadline or priority.
+    /// Readers beyond the link want another deadline or priority.
     Wanted {
         /// Name of the stream.
         stream: String,
@@ -79,13 +79,13 @@ pub struct State {
     pub role: &'static str,
     /// Its station.
     pub station: String,
-    /// The legs.
-    pub legs: Vec<LegState>,
+    /// The links.
+    pub links: Vec<LinkState>,
 }
 
-/// State of a leg.
+/// State of a link.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct LegState {
+pub struct LinkState {
     /// Address of the other relay.
     pub peer: SocketAddr,
     /// Station of the other relay, once it is known.
@@ -105,20 +105,20 @@ pub struct LegState {
     pub streams: Vec<StreamState>,
 }
 
-/// State of a stream on a leg. Units: elements.
+/// State of a stream on a link. Units: elements.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct StreamState {
     /// Name of the stream.
     pub name: String,
-    /// First position of its account on the leg.
+    /// First position of its account on the link.
     pub first: u64,
     /// One behind the last position of the account.
     pub next: u64,
     /// Elements published on the other bus.
     pub delivered: u64,
-    /// Elements that were missing before the leg.
+    /// Elements that were missing before the link.
     pub missing: u64,
-    /// Elements that the leg lost.
+    /// Elements that the link lost.
     pub given_up: u64,
     /// Elements that wait or are on the way.
     pub in_flight: u64,

@@ -5,12 +5,12 @@ use std::time::Duration;
 use relay::Publish;
 
 /// A stream of a far end: the number of its near relay, and the relay's number of the stream.
-pub type OutletKey = (u64, u16);
+pub type PublicationKey = (u64, u16);
 
 /// Where a far end publishes: a bus, or what a test looks at.
-pub trait Outlet {
+pub trait Publication {
     /// Takes what is published of a stream; returns why it cannot be published, once.
-    fn publish(&mut self, key: OutletKey, publish: Publish) -> Option<String>;
+    fn publish(&mut self, key: PublicationKey, publish: Publish) -> Option<String>;
 
     /// Returns what the readers of a near relay's streams want, where that has changed: number of the stream, deadline
     /// and priority.

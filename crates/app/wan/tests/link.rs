@@ -1,4 +1,4 @@
-//! Both ends of a leg over loopback: what a bus has at home comes out at the far end, position by position.
+//! Both ends of a link over loopback: what a bus has at home comes out at the far end, position by position.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -14,7 +14,7 @@ use support::WATCHDOG;
 use sys::Cancellation;
 use tallycast::udt::{Options, Repair};
 use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage};
-use wan::{BusOutlet, Far, FarSettings, Near, NearSettings, Notice, Outlet, OutletKey};
+use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, Publication, PublicationKey};
 
 const ELEMENTS: u64 = 3;
 
@@ -32,7 +32,7 @@ struct Published {
 
 #[derive(Default)]
 struct Log {
-    streams: BTreeMap<OutletKey, Published>,
+    streams: BTreeMap<PublicationKey, Published>,
     notices: Vec<Notice>,
 }
 
@@ -60,8 +60,8 @@ impl Memory {
     }
 }
 
-impl Outlet for Memory {
-    fn publish(&mut self, key: OutletKey, publish: Publish) -> Option<String> {
+impl Publication for Memory {
+    fn publish(&mut self, key: PublicationKey, publish: Publish) -> Option<String> {
         self.change(|log| {
             let stream = log.streams.entry(key).or_default();
             match publish {
@@ -124,7 +124,7 @@ fn far(memory: &Memory) -> (Running, std::net::SocketAddr) {
 
 fn far_at(memory: &Memory, address: std::net::SocketAddr) -> (Running, std::net::SocketAddr) {
     let port = options().open_to_listen(address).unwrap();
-    let settings = FarSettings { station: "far".to_owned(), life: 2, socket: options().socket };
+    let settings = FarSettings { station: "far".to_owned(), incarnation: 2, socket: options().socket };
     let far = Far::new(port, memory.clone(), settings);
     let (address, cancellation, memory) = (far.local_address(), Cancellation::new().unwrap(), memory.clone());
     let asked = cancellation.clone();
@@ -135,13 +135,14 @@ fn far_at(memory: &Memory, address: std::net::SocketAddr) -> (Running, std::net:
 }
 
 /// Starts a near relay of a bus.
-fn near(bus: &Bus, peer: std::net::SocketAddr, life: u64) -> (Running, Memory) {
+fn near(bus: &Bus, peer: std::net::SocketAddr, incarnation: u64) -> (Running, Memory) {
     let memory = Memory::default();
     let notices = memory.clone();
     let tap = node(bus, "home").tap("lab/**").unwrap();
     let port = options().open_to_connect("127.0.0.1:0".parse().unwrap()).unwrap();
     let (station, deadline) = ("home".to_owned(), Duration::from_secs(10));
-    let near = Near::new(tap, port, NearSettings { station, life, deadline, peer, socket: options().socket });
+    let near =
+        Near::new(tap, port, NearSettings { station, incarnation, deadline, peer, socket: options().socket });
     let cancellation = Cancellation::new().unwrap();
     let asked = cancellation.clone();
     let thread = std::thread::spawn(move || {
@@ -193,14 +194,14 @@ fn a_stream_comes_out_at_the_far_end_with_its_positions_and_what_was_missing_bef
     let stream = published.wait("the end of the stream", ended);
     assert_eq!((stream.first, stream.next, &stream.stations[0][..]), (0, 3_000, "daq"));
     let own = 30..45_u64;
-    assert_eq!(stream.missing, [own.clone()]);
+    assert_eq!(stream.missing, std::slice::from_ref(&own));
     assert_eq!(stream.shares.rows(0).lost[Stage::Source], own.end - own.start);
     assert_eq!(stream.values, [values(0..30), values(45..3_000)].concat());
     assert_eq!(stream.values.len() as u64 % ELEMENTS, 0);
 }
 
 #[test]
-fn streams_go_on_over_the_next_leg_and_a_near_relay_that_starts_again_takes_its_place() {
+fn streams_go_on_over_the_next_link_and_a_near_relay_that_starts_again_takes_its_place() {
     let ((_directory, bus), published) = (bus(), Memory::default());
     // The far relay comes late: the near one tries again.
     let far_port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -233,8 +234,8 @@ fn streams_go_on_over_the_next_leg_and_a_near_relay_that_starts_again_takes_its_
 fn a_reader_on_the_far_bus_has_the_samples_of_the_publisher_at_their_indices_and_its_account_closes() {
     let ((_home, home), (_away, away)) = (bus(), bus());
     let port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let settings = FarSettings { station: "far".to_owned(), life: 2, socket: options().socket };
-    let far = Far::new(port, BusOutlet::new(node(&away, "far")), settings);
+    let settings = FarSettings { station: "far".to_owned(), incarnation: 2, socket: options().socket };
+    let far = Far::new(port, BusPublication::new(node(&away, "far")), settings);
     let (address, cancellation) = (far.local_address(), Cancellation::new().unwrap());
     let asked = cancellation.clone();
     let thread = std::thread::spawn(move || drop(far.run(&asked, &mut |_| {}, &mut |_| {}).unwrap()));

@@ -40,17 +40,17 @@ pub struct RelayOnHost {
 }
 
 impl RelayBoard {
-    /// Creates the board of this process's relay with that `life`, a random number.
+    /// Creates the board of this process's relay with that `incarnation`, a random number.
     ///
     /// # Errors
     /// If shared memory cannot be made.
-    pub fn create(directory: &Path, sharing: Sharing, life: u64) -> Result<Self, CreateError> {
+    pub fn create(directory: &Path, sharing: Sharing, incarnation: u64) -> Result<Self, CreateError> {
         // Boards of killed relays remain.
         let _ = shared::sweep(directory, PREFIX);
         let mut options = Options::default();
         options.capacity_bytes = BOARD_BYTES;
         (options.access, options.group) = (sharing.access, sharing.group);
-        let name = format!("{}{life:016x}.{}", prefix(sharing.authority), shared::RING_EXTENSION);
+        let name = format!("{}{incarnation:016x}.{}", prefix(sharing.authority), shared::RING_EXTENSION);
         Ok(Self { writer: shared::create(&directory.join(name), &options)? })
     }
 
@@ -114,9 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn each_relay_shows_its_newest_state_as_long_as_it_lives() {
+    fn each_relay_shows_its_newest_state_as_long_as_it_incarnations() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-        let create = |life| RelayBoard::create(directory.path(), Sharing::default(), life).unwrap();
+        let create =
+            |incarnation| RelayBoard::create(directory.path(), Sharing::default(), incarnation).unwrap();
         let (mut one, mut other) = (create(1), create(2));
         assert!(shown(directory.path()).is_empty(), "nothing was posted");
         assert!(one.post(b"up") && other.post(b"connecting") && one.post(b"down"));

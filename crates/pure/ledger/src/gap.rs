@@ -325,7 +325,7 @@ impl fmt::Display for Evidence {
             EvidenceSource::LateArrival => write!(formatter, "arrived after the gap was declared"),
             EvidenceSource::SampleTotals => write!(formatter, "from the publisher's sample totals"),
             EvidenceSource::RingTotals => write!(formatter, "the ring lapped this reader"),
-            EvidenceSource::GivenUp(cause) => write!(formatter, "given up on the leg: {cause}"),
+            EvidenceSource::GivenUp(cause) => write!(formatter, "given up on the link: {cause}"),
         }
     }
 }
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_leg_gave_up_says_why() {
+    fn what_the_link_gave_up_says_why() {
         let evidence = |cause| {
             let source = EvidenceSource::GivenUp(cause);
             Evidence { stage: Stage::Deadline, count: 2_900, unit: Unit::Elements, source }.to_string()
@@ -389,10 +389,10 @@ mod tests {
         assert_eq!(
             Cause::ALL.map(evidence),
             [
-                "deadline: 2900 elements, given up on the leg: link down",
-                "deadline: 2900 elements, given up on the leg: not enough bandwidth",
-                "deadline: 2900 elements, given up on the leg: no time for a repair",
-                "deadline: 2900 elements, given up on the leg: queue full",
+                "deadline: 2900 elements, given up on the link: link down",
+                "deadline: 2900 elements, given up on the link: not enough bandwidth",
+                "deadline: 2900 elements, given up on the link: no time for a repair",
+                "deadline: 2900 elements, given up on the link: queue full",
             ]
         );
     }

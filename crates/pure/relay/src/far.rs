@@ -1,11 +1,11 @@
-//! The far end: takes streams from the leg and publishes them on a bus.
+//! The far end: takes streams from the link and publishes them on a bus.
 //!
 //! Elements are published in the order of their positions. What arrives behind a hole waits until the hole is repaired,
 //! given up by the near end, or too old by its age, which is inferred from what follows it; not longer.
 //!
 //! A far end outlives its connections: keep it for each near end, and it goes on where it was.
 
-mod books;
+mod counters;
 mod inbox;
 mod resequencer;
 mod stream;
@@ -21,7 +21,7 @@ use ledger::HopCounts;
 use units::{Epoch, Instant, WallTime};
 use wire::{Clock, UpstreamHop};
 
-pub use books::FarTotals;
+pub use counters::FarTotals;
 use stream::Stream;
 
 use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION, Want};
@@ -38,7 +38,7 @@ pub struct FarConfig {
     /// Name of this station.
     pub station: String,
     /// A random number of this process.
-    pub life: u64,
+    pub incarnation: u64,
 }
 
 /// Input of a far end.
@@ -171,11 +171,11 @@ pub enum FarEvent {
         /// The stream.
         slot: u16,
     },
-    /// The leg lost elements: they are published as missing.
+    /// The link lost elements: they are published as missing.
     Lost {
         /// The stream.
         slot: u16,
-        /// Positions that were given up, among them elements that were missing before the leg.
+        /// Positions that were given up, among them elements that were missing before the link.
         positions: Range<u64>,
         /// The cause as far as it is known.
         cause: Cause,
@@ -228,21 +228,21 @@ pub enum FarFault {
         least: Duration,
     },
     /// Another version of the messages.
-    #[error("the near end speaks version {0} of the leg's messages, this one 1")]
+    #[error("the near end speaks version {0} of the link's messages, this one 1")]
     Version(u16),
 }
 
-/// The far end of a leg.
+/// The far end of a link.
 #[derive(Debug)]
 pub struct FarEnd {
     config: FarConfig,
     connection: Connection,
-    /// The life of the near end that spoke last.
-    near_life: Option<u64>,
+    /// The incarnation of the near end that spoke last.
+    near_incarnation: Option<u64>,
     /// The streams by their number here.
     streams: BTreeMap<u16, Stream>,
-    /// Their numbers by those on the leg.
-    on_leg: BTreeMap<u16, u16>,
+    /// Their numbers by those on the link.
+    on_link: BTreeMap<u16, u16>,
     next_slot: u16,
     totals_due: Instant,
     outputs: VecDeque<FarOutput>,
@@ -272,9 +272,9 @@ impl FarEnd {
         Self {
             config: FarConfig { station, ..config },
             connection: Connection::Down,
-            near_life: None,
+            near_incarnation: None,
             streams: BTreeMap::new(),
-            on_leg: BTreeMap::new(),
+            on_link: BTreeMap::new(),
             next_slot: 0,
             totals_due: now,
             outputs: VecDeque::new(),
@@ -353,15 +353,15 @@ impl FarEnd {
 
     fn connect(&mut self, now: Instant) {
         self.disconnect(now);
-        let FarConfig { life, station } = &self.config;
-        let hello = Hello { version: VERSION, life: *life, station: station.clone() };
+        let FarConfig { incarnation, station } = &self.config;
+        let hello = Hello { version: VERSION, incarnation: *incarnation, station: station.clone() };
         let outbox = [(Message::plain(0, Content::Hello(hello)).encode(), None)].into();
         self.connection = Connection::Up { path: None, outbox };
     }
 
     fn disconnect(&mut self, now: Instant) {
         self.connection = Connection::Down;
-        self.on_leg.clear();
+        self.on_link.clear();
         self.streams.values_mut().for_each(|stream| stream.suspend(now));
     }
 
@@ -390,7 +390,7 @@ impl FarEnd {
             Content::Data(_) | Content::Horizon(_) | Content::Control(_) | Content::Refuse(_) => {}
         }
         let unknown = FarFault::UnknownStream(message.slot);
-        let slot = *self.on_leg.get(&message.slot).ok_or(unknown)?;
+        let slot = *self.on_link.get(&message.slot).ok_or(unknown)?;
         let stream = self.streams.get_mut(&slot).ok_or(unknown)?;
         stream.take(&message, times)
     }
@@ -399,7 +399,7 @@ impl FarEnd {
         if hello.version != VERSION {
             return Err(FarFault::Version(hello.version));
         }
-        self.near_life = Some(hello.life);
+        self.near_incarnation = Some(hello.incarnation);
         self.outputs.push_back(FarOutput::Event(FarEvent::Met { station: hello.station }));
         Ok(())
     }
@@ -407,7 +407,7 @@ impl FarEnd {
     fn on_begin(&mut self, now: Instant, number: u16, begin: &Begin<'_>) {
         match self.accept(now, number, begin) {
             Ok(resume) => {
-                let slot = self.on_leg[&number];
+                let slot = self.on_link[&number];
                 self.send(&Message::plain(number, Content::Resume(resume)), None);
                 if let Some(want) = self.streams[&slot].want() {
                     self.send(&Message::plain(number, Content::Want(want)), None);
@@ -425,10 +425,10 @@ impl FarEnd {
     /// Takes a stream that begins; returns what is there of it.
     fn accept(&mut self, now: Instant, number: u16, begin: &Begin<'_>) -> Result<frame::Resume, Refusal> {
         let fresh = Stream::new(begin, &self.config.station)?;
-        let life = self.near_life.unwrap_or_default();
+        let incarnation = self.near_incarnation.unwrap_or_default();
         let is_known = |known: &Stream| known.origin() == begin.origin && !known.has_ended();
         let known = self.streams.iter().find(|(_, known)| is_known(known));
-        let is_full = self.streams.len() >= MAX_STREAMS || self.on_leg.contains_key(&number);
+        let is_full = self.streams.len() >= MAX_STREAMS || self.on_link.contains_key(&number);
         let slot = match known {
             Some((_, known)) if known.id() != fresh.id() => return Err(Refusal::AnotherDescription),
             Some((_, known)) if !known.is_suspended() => return Err(Refusal::Claimed),
@@ -441,10 +441,10 @@ impl FarEnd {
             None if is_full => return Err(Refusal::TooManyStreams),
             None => self.add(fresh),
         };
-        self.on_leg.insert(number, slot);
+        self.on_link.insert(number, slot);
         self.totals_due = self.totals_due.min(now + TOTALS_INTERVAL);
         let stream = self.streams.get_mut(&slot).expect("it is there");
-        Ok(stream.resume(number, life, begin))
+        Ok(stream.resume(number, incarnation, begin))
     }
 
     /// Gives a stream a number of this end.
@@ -492,7 +492,7 @@ impl FarEnd {
             self.streams.iter().filter(|(_, stream)| stream.is_gone(now)).map(|(&slot, _)| slot).collect();
         for slot in gone {
             self.streams.remove(&slot);
-            self.on_leg.retain(|_, there| *there != slot);
+            self.on_link.retain(|_, there| *there != slot);
         }
     }
 

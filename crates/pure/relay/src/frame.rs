@@ -1,4 +1,4 @@
-//! Messages on the leg between two relays: a head of 16 bytes, and content by its kind.
+//! Messages on the link between two relays: a head of 16 bytes, and content by its kind.
 //!
 //! Messages arrive in any order, each once or not at all. What must not be lost has no deadline; of it, *controls* are
 //! numbered per stream, so that the far end takes them in order and learns after a reconnection which are new. Data are
@@ -60,18 +60,18 @@ pub(crate) mod kind {
     ];
 }
 
-/// A message on the leg.
+/// A message on the link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// The stream's number on this leg, given by the near end; 0 in messages of no stream.
+    /// The stream's number on this link, given by the near end; 0 in messages of no stream.
     pub slot: u16,
     /// Birth of the newest samples of the message: the near end's connection clock, less their age. 0 where it has no
     /// samples.
     ///
     /// Units: microseconds; 32 bits that wrap.
     pub born_us: u32,
-    /// Elements that were missing before the message's first position, since the stream began on this leg: the far end
-    /// divides what did not arrive into what was never sent and what the leg lost.
+    /// Elements that were missing before the message's first position, since the stream began on this link: the far end
+    /// divides what did not arrive into what was never sent and what the link lost.
     pub missing_before: u64,
     /// Content.
     pub content: Content<'a>,
@@ -106,7 +106,7 @@ pub struct Hello {
     /// Version of the messages, see [`VERSION`].
     pub version: u16,
     /// The process: random at each start.
-    pub life: u64,
+    pub incarnation: u64,
     /// Name of the station.
     pub station: String,
 }
@@ -140,9 +140,9 @@ pub struct Resume {
 pub enum Standing {
     /// Not at all.
     Fresh,
-    /// From this life of the near end.
+    /// From this incarnation of the near end.
     Same,
-    /// From another life of the near end: positions go on, running totals and controls begin again.
+    /// From another incarnation of the near end: positions go on, running totals and controls begin again.
     Other,
 }
 
@@ -155,16 +155,16 @@ pub struct Horizon {
     pub first_control: u64,
 }
 
-/// Outcome of a stream's elements at the far end, since the stream began on this leg; the four add up.
+/// Outcome of a stream's elements at the far end, since the stream began on this link; the four add up.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
     /// One behind the last position of which the outcome is known.
     pub position: u64,
     /// Published elements.
     pub delivered: u64,
-    /// Elements that were missing before the leg.
+    /// Elements that were missing before the link.
     pub missing: u64,
-    /// Elements that the leg lost.
+    /// Elements that the link lost.
     pub given_up: u64,
     /// Number of controls taken.
     pub controls: u64,
@@ -198,11 +198,11 @@ pub enum Refusal {
     /// A deadline of zero, or beyond the largest.
     #[error("a deadline is longer than zero and at most 60 s")]
     Deadline,
-    /// More streams than one leg has.
-    #[error("too many streams for one leg")]
+    /// More streams than one link has.
+    #[error("too many streams for one link")]
     TooManyStreams,
-    /// Another stream of the leg has the same origin epoch.
-    #[error("another stream of this leg has the same origin")]
+    /// Another stream of the link has the same origin epoch.
+    #[error("another stream of this link has the same origin")]
     Claimed,
     /// A reason of a later version.
     #[error("refused for a reason that this version does not know")]
@@ -214,16 +214,16 @@ pub enum Refusal {
 #[non_exhaustive]
 pub enum MalformedMessage {
     /// It ends before its content does.
-    #[error("a message on the leg ends early")]
+    #[error("a message on the link ends early")]
     Short,
     /// It goes on after its content.
-    #[error("a message on the leg is longer than its content")]
+    #[error("a message on the link is longer than its content")]
     Long,
     /// A kind of a later version.
-    #[error("a message on the leg is of the unknown kind {0}")]
+    #[error("a message on the link is of the unknown kind {0}")]
     Kind(u8),
     /// A field without meaning.
-    #[error("a message on the leg has an invalid {0}")]
+    #[error("a message on the link has an invalid {0}")]
     Field(&'static str),
 }
 
@@ -308,7 +308,7 @@ impl<'a> Content<'a> {
         match self {
             Self::Hello(hello) => {
                 out.u16(hello.version);
-                out.u64(hello.life);
+                out.u64(hello.incarnation);
                 out.text(&hello.station);
             }
             Self::Begin(begin) => begin.write(out),
@@ -340,8 +340,8 @@ impl<'a> Content<'a> {
     fn read(kind: u8, fields: &mut Reader<'a>) -> Result<Self, MalformedMessage> {
         Ok(match kind {
             kind::HELLO => {
-                let (version, life) = (fields.u16()?, fields.u64()?);
-                let hello = Hello { version, life, station: fields.text("station")? };
+                let (version, incarnation) = (fields.u16()?, fields.u64()?);
+                let hello = Hello { version, incarnation, station: fields.text("station")? };
                 if version > VERSION {
                     // Whatever a later version adds.
                     fields.rest();

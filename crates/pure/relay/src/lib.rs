@@ -1,12 +1,12 @@
-//! Live streams over a long link: both ends of the leg between two relays.
+//! Live streams over a long link: both ends of the link between two relays.
 //!
-//! The *near end* reads streams of a bus and sends their samples over a reliable connection, the leg; the *far end*
+//! The *near end* reads streams of a bus and sends their samples over a reliable connection, the link; the *far end*
 //! takes them from it and publishes them on another bus. Positions, times and the origin epoch of a sample are the same
 //! on both buses. What does not reach the far end within the deadline is given up, and every element that is missing
 //! there has its hop and stage.
 //!
 //! Start with [`NearEnd`] and [`FarEnd`]; what they say to each other is in [`frame`]. Connections, encryption and
-//! buses belong to others: here are messages, decisions and books.
+//! buses belong to others: here are messages, decisions and counters.
 //!
 //! Source: `docs/protocol/relay.md`.
 
@@ -24,5 +24,5 @@ pub use path::{DEFAULT_DEADLINE, HANDOVER, MAX_DEADLINE, Path, least_deadline};
 /// Largest number of a hop: that of the bus behind the last relay of a chain.
 #[expect(clippy::cast_possible_truncation, reason = "eight")]
 pub(crate) const MAX_HOP: u8 = wire::MAX_HOPS as u8;
-/// Maximum number of streams on one leg: each costs a message in both directions ten times a second.
+/// Maximum number of streams on one link: each costs a message in both directions ten times a second.
 pub const MAX_STREAMS: usize = 1_024;

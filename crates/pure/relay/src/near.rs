@@ -1,10 +1,10 @@
-//! The near end: takes streams from a bus and sends them over the leg.
+//! The near end: takes streams from a bus and sends them over the link.
 //!
 //! Messages are handed to the connection only while it has room, so that their order is decided here: controls before
 //! samples, the stream of the highest priority first, of a stream the oldest samples, and the newest while not all can
 //! arrive in time.
 
-mod books;
+mod counters;
 mod journal;
 mod queue;
 mod stream;
@@ -19,7 +19,7 @@ use ledger::HopCounts;
 use units::{Epoch, Instant, WallTime};
 use wire::Clock;
 
-pub use books::NearAccount;
+pub use counters::NearAccount;
 use stream::Stream;
 
 use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION};
@@ -34,7 +34,7 @@ pub struct NearConfig {
     /// Name of this station.
     pub station: String,
     /// A random number of this process: the far end knows by it a near end that started again.
-    pub life: u64,
+    pub incarnation: u64,
     /// Deadline from end to end that is kept at least; the far end's readers may want a longer one.
     pub deadline: Duration,
 }
@@ -103,7 +103,7 @@ pub enum NearInput<'a> {
         slot: u16,
         /// Positions behind the last.
         positions: Range<u64>,
-        /// Hop and outcome of each, all on hops before the leg.
+        /// Hop and outcome of each, all on hops before the link.
         shares: HopCounts,
     },
     /// Other outcomes of elements that were missing.
@@ -160,7 +160,7 @@ pub enum NearEvent {
         /// Its station.
         station: String,
     },
-    /// The far end has accepted a stream: from this position on the leg accounts for it.
+    /// The far end has accepted a stream: from this position on the link accounts for it.
     Opened {
         /// The stream.
         slot: u16,
@@ -221,7 +221,7 @@ pub enum Fault {
     #[error("the far end sent a message of near ends")]
     Direction,
     /// A message of a stream that is not there.
-    #[error("the far end spoke of stream {0}, which is not on this leg")]
+    #[error("the far end spoke of stream {0}, which is not on this link")]
     UnknownStream(u16),
     /// More than was sent.
     #[error("the far end acknowledged position {0}, which was not sent")]
@@ -252,16 +252,16 @@ pub enum Fault {
         counted: u64,
     },
     /// Another version of the messages.
-    #[error("the far end speaks version {0} of the leg's messages, this one 1")]
+    #[error("the far end speaks version {0} of the link's messages, this one 1")]
     Version(u16),
 }
 
-/// The near end of a leg.
+/// The near end of a link.
 #[derive(Debug)]
 pub struct NearEnd {
     config: NearConfig,
     connection: Connection,
-    /// The streams by their number on the leg.
+    /// The streams by their number on the link.
     streams: BTreeMap<u16, Stream>,
     next_slot: u16,
     next_tag: u64,
@@ -373,7 +373,7 @@ impl NearEnd {
         }
     }
 
-    /// Returns the account of a stream on this leg, `None` if it is not there.
+    /// Returns the account of a stream on this link, `None` if it is not there.
     #[must_use]
     pub fn account(&self, slot: u16) -> Option<NearAccount> {
         self.streams.values().find(|stream| stream.driver_slot() == slot).map(Stream::account)
@@ -393,11 +393,11 @@ impl NearEnd {
 
     fn connect(&mut self, now: Instant) {
         self.disconnect(now);
-        let NearConfig { life, station, .. } = &self.config;
-        let hello = Hello { version: VERSION, life: *life, station: station.clone() };
+        let NearConfig { incarnation, station, .. } = &self.config;
+        let hello = Hello { version: VERSION, incarnation: *incarnation, station: station.clone() };
         let hello = Message::plain(0, Content::Hello(hello)).encode();
         self.connection = Connection::Up { path: None, outbox: [hello].into() };
-        // Numbers on the leg are of one connection: no message of another can be taken for one of these.
+        // Numbers on the link are of one connection: no message of another can be taken for one of these.
         let streams = core::mem::take(&mut self.streams);
         self.next_slot = 0;
         for stream in streams.into_values() {
@@ -435,7 +435,7 @@ impl NearEnd {
         }
     }
 
-    /// Gives a stream a number on the leg, and offers it to the far end if there is a connection.
+    /// Gives a stream a number on the link, and offers it to the far end if there is a connection.
     fn offer(&mut self, mut stream: Stream) {
         while self.streams.contains_key(&self.next_slot) {
             self.next_slot = self.next_slot.wrapping_add(1);
@@ -585,6 +585,6 @@ fn due(born: Instant, deadline: Duration) -> Instant {
 
 impl Default for NearConfig {
     fn default() -> Self {
-        Self { station: String::new(), life: 0, deadline: DEFAULT_DEADLINE }
+        Self { station: String::new(), incarnation: 0, deadline: DEFAULT_DEADLINE }
     }
 }

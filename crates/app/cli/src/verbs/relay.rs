@@ -12,7 +12,7 @@ use serde_json::json;
 use tallycast::udt::Address;
 use tallycast::{Node, StreamPattern, SubscriberBuilder};
 use units::text;
-use wan::{BusOutlet, Far, FarSettings, Near, NearSettings, Notice, State, check_deadline};
+use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, State, check_deadline};
 
 use super::reliable::{Screen, TransportArguments};
 use crate::Outcome;
@@ -92,15 +92,15 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
     let any: IpAddr =
         if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let port = options.open_to_connect(SocketAddr::new(any, 0))?;
-    let life = wan::random_life();
+    let incarnation = wan::random_incarnation();
     let settings = NearSettings {
         station: node.station().to_owned(),
-        life,
+        incarnation,
         deadline,
         peer,
         socket: options.socket.clone(),
     };
-    let output = RefCell::new(Output::new(screen, node, life, arguments.json));
+    let output = RefCell::new(Output::new(screen, node, incarnation, arguments.json));
     let near = Near::new(tap, port, settings);
     near.run(&cancellation, &mut |notice| output.borrow_mut().tell(&notice), &mut |state| {
         output.borrow_mut().show(state);
@@ -120,17 +120,18 @@ fn listen(arguments: &Arguments, node: &Node, place: &str) -> anyhow::Result<Out
     refuse_clear(arguments, &screen, &address, at.ip())?;
     let cancellation = signals::cancellation()?;
     let port = options.open_to_listen(at).with_context(|| format!("cannot listen at {address}"))?;
-    let life = wan::random_life();
-    let settings = FarSettings { station: node.station().to_owned(), life, socket: options.socket.clone() };
-    let output = RefCell::new(Output::new(screen, node, life, arguments.json));
-    let far = Far::new(port, BusOutlet::new(node.clone()), settings);
+    let incarnation = wan::random_incarnation();
+    let settings =
+        FarSettings { station: node.station().to_owned(), incarnation, socket: options.socket.clone() };
+    let output = RefCell::new(Output::new(screen, node, incarnation, arguments.json));
+    let far = Far::new(port, BusPublication::new(node.clone()), settings);
     far.run(&cancellation, &mut |notice| output.borrow_mut().tell(&notice), &mut |state| {
         output.borrow_mut().show(state);
     })?;
     Ok(Outcome::Fine)
 }
 
-/// Refuses a leg in the clear beyond this host, unless the address asks for it.
+/// Refuses a link in the clear beyond this host, unless the address asks for it.
 fn refuse_clear(
     arguments: &Arguments,
     screen: &Screen,
@@ -143,7 +144,7 @@ fn refuse_clear(
     }
     if !address.is_clear() {
         bail!(
-            "a leg beyond this host is encrypted, and there is no key\nadd --key and --peer, or, for everybody on the \
+            "a link beyond this host is encrypted, and there is no key\nadd --key and --peer, or, for everybody on the \
              way to read and change, secure=off in the address: {}",
             address.clone().with("secure", "off")
         );
@@ -161,8 +162,8 @@ struct Output {
 }
 
 impl Output {
-    fn new(screen: Screen, node: &Node, life: u64, is_json: bool) -> Self {
-        Self { screen, board: node.relay_board(life), is_json }
+    fn new(screen: Screen, node: &Node, incarnation: u64, is_json: bool) -> Self {
+        Self { screen, board: node.relay_board(incarnation), is_json }
     }
 
     fn tell(&self, notice: &Notice) {

@@ -13,9 +13,9 @@ use units::Instant;
 use wire::Description;
 
 use super::{FarSettings, Newcomer};
-use crate::Outlet;
+use crate::Publication;
 use crate::near::path_of;
-use crate::notice::{LegState, Notice, StreamState};
+use crate::notice::{LinkState, Notice, StreamState};
 
 /// Silence after which a connection may belong to a relay that was killed: a near end speaks ten times a second.
 const QUIET: Duration = Duration::from_millis(350);
@@ -37,7 +37,7 @@ struct Who {
     peer: SocketAddr,
     key: Option<PublicKey>,
     station: String,
-    life: u64,
+    incarnation: u64,
 }
 
 struct Connection {
@@ -49,7 +49,7 @@ struct Connection {
 
 impl Visitor {
     pub(super) fn new(now: Instant, number: u64, settings: &FarSettings) -> Self {
-        let config = FarConfig { station: settings.station.clone(), life: settings.life };
+        let config = FarConfig { station: settings.station.clone(), incarnation: settings.incarnation };
         Self {
             number,
             machine: FarEnd::new(config, now),
@@ -75,8 +75,10 @@ impl Visitor {
     }
 
     /// Returns whether a newcomer is the same process.
-    pub(super) fn is_life(&self, newcomer: &Newcomer) -> bool {
-        self.who.as_ref().is_some_and(|who| who.life == newcomer.hello.life && who.key == newcomer.key)
+    pub(super) fn is_incarnation(&self, newcomer: &Newcomer) -> bool {
+        self.who
+            .as_ref()
+            .is_some_and(|who| who.incarnation == newcomer.hello.incarnation && who.key == newcomer.key)
     }
 
     /// Returns whether a newcomer is this relay after another start.
@@ -94,7 +96,7 @@ impl Visitor {
     fn is_like(&self, newcomer: &Newcomer) -> bool {
         let is_like = |who: &Who| {
             let is_host = who.key.is_some() || who.peer.ip() == newcomer.peer.ip();
-            who.life != newcomer.hello.life
+            who.incarnation != newcomer.hello.incarnation
                 && who.key == newcomer.key
                 && who.station == newcomer.hello.station
                 && is_host
@@ -112,7 +114,7 @@ impl Visitor {
     ) {
         self.hang_up(port);
         let Newcomer { socket, peer, key, hello, messages, .. } = newcomer;
-        self.who = Some(Who { peer, key, station: hello.station, life: hello.life });
+        self.who = Some(Who { peer, key, station: hello.station, incarnation: hello.incarnation });
         self.connection = Some(Connection { socket, heard: now, stalled: VecDeque::new() });
         self.machine.handle(now, FarInput::Connected);
         take(Notice::Connected { peer });
@@ -140,12 +142,12 @@ impl Visitor {
     pub(super) fn go_round(
         &mut self,
         port: &ReliablePort,
-        outlet: &mut impl Outlet,
+        publication: &mut impl Publication,
         take: &mut dyn FnMut(Notice),
     ) -> Option<Instant> {
         self.look_at_way(port);
         self.hear(port, take);
-        for (slot, deadline, priority) in outlet.wanted(self.number) {
+        for (slot, deadline, priority) in publication.wanted(self.number) {
             self.machine.handle(clock::monotonic(), FarInput::Wanted { slot, deadline, priority });
         }
         loop {
@@ -154,7 +156,7 @@ impl Visitor {
             let mut has_sent = false;
             let deadline = loop {
                 match self.machine.poll(clock::monotonic()) {
-                    FarOutput::Publish { slot, publish } => self.publish(slot, publish, outlet, take),
+                    FarOutput::Publish { slot, publish } => self.publish(slot, publish, publication, take),
                     FarOutput::Send { bytes, deadline } => {
                         if let Some(connection) = &mut self.connection {
                             connection.stalled.push_back((bytes, deadline));
@@ -222,7 +224,7 @@ impl Visitor {
         &mut self,
         slot: u16,
         publish: Publish,
-        outlet: &mut impl Outlet,
+        publication: &mut impl Publication,
         take: &mut dyn FnMut(Notice),
     ) {
         match &publish {
@@ -239,7 +241,7 @@ impl Visitor {
             }
             _ => {}
         }
-        if let Some(reason) = outlet.publish((self.number, slot), publish) {
+        if let Some(reason) = publication.publish((self.number, slot), publish) {
             let stream = self.names.get(&slot).cloned().unwrap_or_else(|| format!("stream {slot}"));
             take(Notice::Refused { stream, reason });
         }
@@ -267,7 +269,7 @@ impl Visitor {
         }
     }
 
-    pub(super) fn state(&self, port: &ReliablePort) -> Option<LegState> {
+    pub(super) fn state(&self, port: &ReliablePort) -> Option<LinkState> {
         let who = self.who.as_ref()?;
         let socket = self.connection.as_ref().map(|it| it.socket);
         let way = socket.and_then(|socket| port.way(socket));
@@ -287,7 +289,7 @@ impl Visitor {
                 causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
             })
         });
-        Some(LegState {
+        Some(LinkState {
             peer: who.peer,
             station: Some(who.station.clone()),
             is_up: way.is_some_and(|way| way.is_up),

@@ -1,3 +1,5 @@
+//! A link is made again over real ports on loopback.
+
 use std::sync::Arc;
 
 use engine::{News, PortOptions};
@@ -32,42 +34,42 @@ fn config() -> SocketConfig {
     SocketConfig { connect_timeout, ..SocketConfig::new(SocketType::Datagram) }
 }
 
-/// Polls a leg as its driver does, until it changes.
-fn change(leg: &mut Leg, news: &News) -> Change {
+/// Polls a link as its driver does, until it changes.
+fn change(link: &mut Link, news: &News) -> Change {
     let end = clock::monotonic() + WATCHDOG;
     loop {
         let now = clock::monotonic();
-        assert!(now < end, "the leg changes");
-        if let Some(change) = leg.poll(now) {
+        assert!(now < end, "the link changes");
+        if let Some(change) = link.poll(now) {
             return change;
         }
-        news.wait(leg.deadline().unwrap_or(end).since(clock::monotonic()));
+        news.wait(link.deadline().unwrap_or(end).since(clock::monotonic()));
     }
 }
 
 #[test]
-fn a_leg_is_made_again_after_silence_after_an_end_and_after_hanging_up() {
+fn a_link_is_made_again_after_silence_after_an_end_and_after_hanging_up() {
     let (near, far) = (end(1), end(2));
     let (to, news) = (far.port.local_address(), near.news);
-    let mut leg = Leg::new(clock::monotonic(), near.port, to, config());
+    let mut link = Link::new(clock::monotonic(), near.port, to, config());
     for millis in [250, 500] {
         let retry_in = Duration::from_millis(millis);
         let down = Change::Down { was_up: false, reason: CloseReason::NoAnswer, retry_in };
-        assert_eq!(change(&mut leg, &news), down);
-        assert_eq!(leg.socket(), None);
+        assert_eq!(change(&mut link, &news), down);
+        assert_eq!(link.socket(), None);
     }
     far.port.listen(config(), 4).expect("the only listener");
-    let Change::Up(first) = change(&mut leg, &news) else { panic!("somebody listens") };
-    assert_eq!(leg.socket(), Some(first));
-    let accepted = far.port.accept(Some(WATCHDOG)).expect("the leg came");
+    let Change::Up(first) = change(&mut link, &news) else { panic!("somebody listens") };
+    assert_eq!(link.socket(), Some(first));
+    let accepted = far.port.accept(Some(WATCHDOG)).expect("the link came");
     far.port.leave(accepted);
     let retry_in = Duration::from_millis(250);
     let down = Change::Down { was_up: true, reason: CloseReason::ByPeer, retry_in };
-    assert_eq!(change(&mut leg, &news), down, "the pauses begin anew");
-    let Change::Up(second) = change(&mut leg, &news) else { panic!("somebody still listens") };
+    assert_eq!(change(&mut link, &news), down, "the pauses begin anew");
+    let Change::Up(second) = change(&mut link, &news) else { panic!("somebody still listens") };
     assert_ne!(first, second);
-    leg.hang_up(clock::monotonic());
-    assert_eq!(leg.socket(), None);
-    assert!(matches!(change(&mut leg, &news), Change::Up(_)));
+    link.hang_up(clock::monotonic());
+    assert_eq!(link.socket(), None);
+    assert!(matches!(change(&mut link, &news), Change::Up(_)));
     assert_eq!(far.port.standing(accepted), None);
 }

@@ -1,3 +1,5 @@
+//! Records of taps become inputs of a near end.
+
 use std::time::Duration;
 
 use ledger::StageCounts;

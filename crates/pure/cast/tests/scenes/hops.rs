@@ -22,7 +22,7 @@ const NETWORK: Outcome = Outcome::Lost(Stage::Network);
 const DEADLINE: Outcome = Outcome::Lost(Stage::Deadline);
 
 fn origin() -> Origin {
-    Origin { epoch: ORIGIN_EPOCH, hop: NonZeroU8::new(2).unwrap() }
+    Origin { epoch: ORIGIN_EPOCH, hop: NonZeroU8::new(2).expect("not 0") }
 }
 
 fn counts(shares: &[(u8, Outcome, u64)]) -> HopCounts {
@@ -148,9 +148,9 @@ fn a_tally_tells_where_a_hole_was_lost_and_a_later_one_what_was_open() {
     let mut relay = Relay::described(40);
     relay.data();
     let hole = relay.inherit(6, 0, Outcome::Unsettled);
-    let leg = relay.inherit(4, 1, DEADLINE);
+    let link = relay.inherit(4, 1, DEADLINE);
     relay.data();
-    relay.tally(&[hole, leg]);
+    relay.tally(&[hole, link]);
     assert_eq!(relay.hops(), counts(&[(0, Outcome::Unsettled, 6), (1, DEADLINE, 4)]));
     relay.told.add(HopShare { hop: 0, outcome: NETWORK, count: 6 });
     relay.tally(&[skipped(50..56, Some((0, NETWORK)))]);
@@ -287,8 +287,7 @@ fn relays_of_one_stream_are_no_two_publishers() {
         let mut relay = Relay::described(0);
         relay.victim.head.epoch = Epoch { start_ns: EPOCH.start_ns + 1, ..EPOCH };
         relay.descriptor();
-        let mut old_number = 2;
-        for _ in 0..30 {
+        for old_number in 2..32 {
             relay.data();
             // The epoch before goes on.
             let (new, number, position) = (relay.victim.head.epoch, relay.number, relay.position);
@@ -296,7 +295,6 @@ fn relays_of_one_stream_are_no_two_publishers() {
             (relay.number, relay.position) = (old_number, position - 10);
             let other = Origin { epoch: Epoch { start_ns: 7, incarnation: 7 }, ..origin() };
             relay.data_of(Some(if kin { origin() } else { other }));
-            old_number += 1;
             (relay.victim.head.epoch, relay.number, relay.position) = (new, number, position);
             relay.victim.pass(MILLISECOND * 100);
         }

@@ -12,7 +12,7 @@ use wire::Kind;
 
 use crate::line::at;
 use crate::line::publisher::{Command, Publisher};
-use crate::line::relay::{Fate, Passed, RelayFeed, relaying};
+use crate::line::relay::{ElementOutcome, Passed, RelayFeed, relaying};
 use crate::line::scene::{EPOCH, StreamShape, reader, watched_by};
 use crate::line::truth::verify;
 
@@ -68,14 +68,14 @@ impl Plan {
 /// Returns the losses before the relay at these positions; what is unsettled at the end nobody explains.
 fn truth(passed: &Passed, positions: Range<u64>) -> HopCounts {
     let place = |position: u64| position.saturating_sub(passed.first_position) as usize;
-    let fates = &passed.fates[place(positions.start)..place(positions.end)];
-    let share = |fate: &Fate| match *fate {
-        Fate::Missing(Stage::Source, Some(it)) => {
+    let outcomes = &passed.outcomes[place(positions.start)..place(positions.end)];
+    let share = |outcome: &ElementOutcome| match *outcome {
+        ElementOutcome::Missing(Stage::Source, Some(it)) => {
             Some(HopShare { hop: it.hop, outcome: it.outcome, count: 1 })
         }
-        Fate::Came | Fate::Missing(..) => None,
+        ElementOutcome::Came | ElementOutcome::Missing(..) => None,
     };
-    let mut counts: HopCounts = fates.iter().filter_map(share).collect();
+    let mut counts: HopCounts = outcomes.iter().filter_map(share).collect();
     counts.give_up();
     counts
 }
@@ -131,14 +131,14 @@ fn check(seed: u64, plan: &Plan, passed: &Passed, account: &Account) {
 }
 
 fn observe(plan: &Plan, passed: &Passed, account: &Account, seen: &mut Seen) {
-    let settled = |fate: &Fate| matches!(fate, Fate::Missing(_, Some(it)) if it.outcome == Outcome::Lost(Stage::Deadline));
+    let settled = |outcome: &ElementOutcome| matches!(outcome, ElementOutcome::Missing(_, Some(it)) if it.outcome == Outcome::Lost(Stage::Deadline));
     let unexplained = account.hops.rows(plan.hops - 1).unexplained;
     seen.exact += u64::from(plan.is_clear());
     seen.own_losses += u64::from(account.elements.missing() > account.elements.lost[Stage::Source]);
     seen.lost_tallies += u64::from(plan.tallies_kept > 1);
     seen.by_counts += u64::from(account.gaps.iter().any(|gap| gap.apportioned && !gap.inherited.is_empty()));
     seen.given_up += u64::from(unexplained > 0);
-    seen.settled_later += u64::from(passed.fates.iter().any(settled));
+    seen.settled_later += u64::from(passed.outcomes.iter().any(settled));
     seen.waited += u64::from(plan.waits);
     seen.placed_by_a_tally += u64::from(plan.waits && plan.first_lost);
     seen.several_hops += u64::from(account.hops.hops().len() > 2);

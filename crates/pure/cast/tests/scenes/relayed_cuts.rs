@@ -76,14 +76,14 @@ struct Line {
 
 impl Line {
     fn new(config: &SenderConfig) -> Self {
-        let sender = Sender::new(config.clone(), 1, Instant::ORIGIN).unwrap();
+        let sender = Sender::new(config.clone(), 1, Instant::ORIGIN).expect("a sound configuration");
         Self {
             buffer: vec![0; sender.train_bytes()],
             sender,
             passed: Passed::new(config),
             now: Instant::ORIGIN,
             sent: Vec::new(),
-            hops: config.relayed.unwrap().origin.hop.get(),
+            hops: config.relayed.expect("of a relay").origin.hop.get(),
         }
     }
 
@@ -213,7 +213,7 @@ fn what_settles_while_the_end_is_told_is_in_the_copies_of_the_final_tally_that_f
 /// Returns a sender at hop 2 that took the stream up at 10 and was passed 10 elements.
 fn at_twenty() -> Sender {
     let config = relaying(StreamShape::PLAIN.config(EPOCH), 2, 10);
-    let mut sender = Sender::new(config.clone(), 1, Instant::ORIGIN).unwrap();
+    let mut sender = Sender::new(config.clone(), 1, Instant::ORIGIN).expect("a sound configuration");
     Passed::new(&config).elements(Instant::ORIGIN, &mut sender, 10);
     sender
 }

@@ -1,4 +1,4 @@
-//! The far end's book of a stream: the outcome of every position on the leg.
+//! The far end's account of a stream: the outcome of every position on the link.
 
 use core::ops::Range;
 
@@ -22,18 +22,18 @@ pub struct FarTotals {
     pub next: u64,
     /// Published elements.
     pub delivered: u64,
-    /// Missing elements, by hop and outcome, the leg among them.
+    /// Missing elements, by hop and outcome, the link among them.
     pub hops: HopCounts,
-    /// Elements that the leg lost, by cause in the order of [`Cause::ALL`].
+    /// Elements that the link lost, by cause in the order of [`Cause::ALL`].
     pub causes: [u64; 4],
 }
 
-/// The book of a stream.
+/// The account of a stream.
 #[derive(Clone, Debug)]
-pub(super) struct Books {
+pub(super) struct Counters {
     hop: Hop,
-    /// Number of the leg among the hops.
-    leg: u8,
+    /// Number of the link among the hops.
+    link: u8,
     first: u64,
     /// Where the near end's counts begin: its place here, and what was delivered before.
     start: Place,
@@ -45,12 +45,12 @@ pub(super) struct Books {
     assumed_cause: Cause,
 }
 
-impl Books {
-    /// Opens the book at a position; `None` if an account cannot begin there.
-    pub(super) fn open(per_sample: u32, leg: u8, position: u64) -> Option<Self> {
+impl Counters {
+    /// Opens the account at a position; `None` if an account cannot begin there.
+    pub(super) fn open(per_sample: u32, link: u8, position: u64) -> Option<Self> {
         Some(Self {
             hop: Hop::try_join(per_sample, [0, 0], position).ok()?,
-            leg,
+            link,
             first: position,
             start: Place { position, missing: 0 },
             start_delivered: 0,
@@ -81,11 +81,11 @@ impl Books {
         self.hop.delivered(positions);
     }
 
-    /// Counts elements that were missing before the leg; returns them as they are published.
+    /// Counts elements that were missing before the link; returns them as they are published.
     pub(super) fn missing(&mut self, positions: Range<u64>, shares: HopCounts) -> (Range<u64>, HopCounts) {
         self.missing += positions.end - positions.start;
         let gap = self.hop.gap(inherited(positions, shares));
-        told(gap, self.leg)
+        told(gap, self.link)
     }
 
     /// Counts what did not come up to a place; returns it as it is published, `None` if there is nothing before it.
@@ -94,7 +94,7 @@ impl Books {
         let gap = self.hop.lapped_as([sent, end.missing], Stage::Deadline, EvidenceSource::GivenUp(cause))?;
         self.missing = end.missing;
         self.causes[cause as usize] += gap.lost[Stage::Deadline];
-        Some(told(gap, self.leg))
+        Some(told(gap, self.link))
     }
 
     /// Notes that the cause of a loss was assumed.
@@ -121,7 +121,7 @@ impl Books {
         shares: HopCounts,
     ) -> Option<(Range<u64>, HopCounts)> {
         let gap = self.hop.settled(&inherited(positions, shares))?;
-        Some(told(gap, self.leg))
+        Some(told(gap, self.link))
     }
 
     /// Ends the account.
@@ -149,7 +149,7 @@ impl Books {
         }
     }
 
-    /// Returns the losses of each hop up to the leg, whose stations these are.
+    /// Returns the losses of each hop up to the link, whose stations these are.
     pub(super) fn upstream(&self, stations: &[String]) -> Vec<UpstreamHop> {
         let hops = self.hops();
         let of_hop = |(hop, station): (u8, &String)| {
@@ -163,11 +163,11 @@ impl Books {
     fn hops(&self) -> HopCounts {
         let rows = self.hop.rows();
         let shares = Shares { lost: rows.lost, unexplained: rows.unexplained, unsettled: rows.unsettled };
-        shares.by_hop(&self.hop.inherited(), self.leg)
+        shares.by_hop(&self.hop.inherited(), self.link)
     }
 }
 
-/// Missing elements as a book of the leg has them.
+/// Missing elements as a account of the link has them.
 struct Shares {
     lost: StageCounts,
     unexplained: u64,
@@ -175,14 +175,14 @@ struct Shares {
 }
 
 impl Shares {
-    /// Returns them by hop. Those without a stage are known only by their number: they were missing before the leg.
-    fn by_hop(&self, inherited: &HopCounts, leg: u8) -> HopCounts {
+    /// Returns them by hop. Those without a stage are known only by their number: they were missing before the link.
+    fn by_hop(&self, inherited: &HopCounts, link: u8) -> HopCounts {
         let mut hops = inherited.clone();
         let source = self.lost[Stage::Source].saturating_sub(inherited.total());
-        let before = leg.saturating_sub(1);
+        let before = link.saturating_sub(1);
         let shares = [
             (0, Outcome::Lost(Stage::Source), source),
-            (leg, Outcome::Lost(Stage::Deadline), self.lost[Stage::Deadline]),
+            (link, Outcome::Lost(Stage::Deadline), self.lost[Stage::Deadline]),
             (before, Outcome::Unexplained, self.unexplained),
             (before, Outcome::Unsettled, self.unsettled),
         ];
@@ -195,7 +195,7 @@ impl Shares {
     }
 }
 
-/// Returns a gap of elements that were missing before the leg.
+/// Returns a gap of elements that were missing before the link.
 fn inherited(positions: Range<u64>, shares: HopCounts) -> Gap {
     let missing = positions.end - positions.start;
     Gap {
@@ -206,10 +206,10 @@ fn inherited(positions: Range<u64>, shares: HopCounts) -> Gap {
     }
 }
 
-/// Returns a gap of the leg as it is published.
-fn told(gap: &Gap, leg: u8) -> (Range<u64>, HopCounts) {
+/// Returns a gap of the link as it is published.
+fn told(gap: &Gap, link: u8) -> (Range<u64>, HopCounts) {
     let shares = Shares { lost: gap.lost, unexplained: gap.unexplained, unsettled: gap.unsettled };
-    (gap.positions.clone(), shares.by_hop(&gap.inherited, leg))
+    (gap.positions.clone(), shares.by_hop(&gap.inherited, link))
 }
 
 #[cfg(test)]
@@ -221,37 +221,39 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_divided_into_what_was_missing_and_what_the_leg_lost() {
-        let mut books = Books::open(1, 1, 100).unwrap();
-        books.delivered(100..110);
-        let (positions, told) = books.lost_until(Place { position: 130, missing: 5 }, Cause::Repair).unwrap();
+    fn a_jump_is_divided_into_what_was_missing_and_what_the_link_lost() {
+        let mut counters = Counters::open(1, 1, 100).unwrap();
+        counters.delivered(100..110);
+        let (positions, told) =
+            counters.lost_until(Place { position: 130, missing: 5 }, Cause::Repair).unwrap();
         assert_eq!(positions, 110..130);
         assert_eq!(told.rows(1).lost[Stage::Deadline], 15);
         assert_eq!(told.rows(0).unsettled, 5, "nobody has told of them");
-        let (positions, told) = books.settled(112..117, shares(0, Outcome::Lost(Stage::Network), 5)).unwrap();
+        let (positions, told) =
+            counters.settled(112..117, shares(0, Outcome::Lost(Stage::Network), 5)).unwrap();
         assert_eq!((positions, told.total()), (110..130, 20));
         assert_eq!(told.rows(0).lost[Stage::Network], 5);
-        let totals = books.totals();
+        let totals = counters.totals();
         assert_eq!(totals.next - totals.first, totals.delivered + totals.hops.total());
-        let reported = books.reported();
+        let reported = counters.reported();
         assert_eq!((reported.delivered, reported.missing, reported.given_up), (10, 5, 15));
     }
 
     #[test]
     fn the_near_ends_word_corrects_the_cause() {
-        let mut books = Books::open(1, 1, 0).unwrap();
-        books.lost_until(Place { position: 10, missing: 0 }, Cause::Repair);
-        books.assume(0..10, Cause::Repair);
-        books.corrected(&(4..20), Cause::Bandwidth);
-        assert_eq!(books.totals().causes, [0, 6, 4, 0]);
+        let mut counters = Counters::open(1, 1, 0).unwrap();
+        counters.lost_until(Place { position: 10, missing: 0 }, Cause::Repair);
+        counters.assume(0..10, Cause::Repair);
+        counters.corrected(&(4..20), Cause::Bandwidth);
+        assert_eq!(counters.totals().causes, [0, 6, 4, 0]);
     }
 
     #[test]
     fn hops_are_told_with_their_stations() {
-        let mut books = Books::open(1, 1, 0).unwrap();
-        books.missing(0..4, shares(0, Outcome::Lost(Stage::ReaderLag), 4));
-        books.lost_until(Place { position: 6, missing: 4 }, Cause::LinkDown);
-        let upstream = books.upstream(&["daq".to_owned(), "gate".to_owned()]);
+        let mut counters = Counters::open(1, 1, 0).unwrap();
+        counters.missing(0..4, shares(0, Outcome::Lost(Stage::ReaderLag), 4));
+        counters.lost_until(Place { position: 6, missing: 4 }, Cause::LinkDown);
+        let upstream = counters.upstream(&["daq".to_owned(), "gate".to_owned()]);
         assert_eq!((upstream[0].lost[Stage::ReaderLag], upstream[1].lost[Stage::Deadline]), (4, 2));
         assert_eq!(upstream[1].station, "gate");
     }

@@ -19,7 +19,7 @@ const MAX_ENTRIES: usize = 65_536;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Known {
     pub(super) positions: Range<u64>,
-    /// Elements that were missing before the leg and before the range.
+    /// Elements that were missing before the link and before the range.
     pub(super) missing_before: u64,
     /// Birth of the newest samples in it, or before it if it has none.
     pub(super) born: Instant,

@@ -9,7 +9,7 @@ use ledger::{HopCounts, HopShare, Outcome, Stage};
 use units::{Epoch, Instant, SampleRate, StreamId};
 use wire::{Data, Description, MAX_HOPS, UpstreamHop};
 
-use super::books::{Books, FarTotals};
+use super::counters::{Counters, FarTotals};
 use super::inbox::{Arrived, Inbox};
 use super::resequencer::{Known, KnownOutcome, Place, Resequencer};
 use super::{FarEvent, FarFault, FarOutput, Publish, Times};
@@ -34,7 +34,7 @@ pub(super) struct Stream {
     deadline: Duration,
     want: Option<Want>,
     /// The near end that sends it, and its number on the connection, while there is one.
-    life: Option<u64>,
+    incarnation: Option<u64>,
     number: Option<u16>,
     suspended_since: Option<Instant>,
     inbox: Inbox,
@@ -65,7 +65,7 @@ enum State {
     /// Elements are published.
     Open(Open),
     /// All was published.
-    Ended { books: Option<Books>, at: Option<Instant> },
+    Ended { counters: Option<Counters>, at: Option<Instant> },
 }
 
 /// A data message that came before the first control.
@@ -78,7 +78,7 @@ struct Early {
 
 #[derive(Debug)]
 struct Open {
-    books: Books,
+    counters: Counters,
     waiting: Resequencer,
     /// Birth of the samples published last, by the near end's clock on this connection.
     released_us: Option<u32>,
@@ -115,7 +115,7 @@ impl Stream {
             form: Form { dtype: schema.dtype, per_sample: schema.elements_per_sample(), rate: schema.rate },
             deadline: *deadline,
             want: None,
-            life: None,
+            incarnation: None,
             number: None,
             suspended_since: None,
             inbox: Inbox::default(),
@@ -168,7 +168,7 @@ impl Stream {
     }
 
     pub(super) fn totals(&self) -> Option<FarTotals> {
-        self.books().map(Books::totals)
+        self.counters().map(Counters::totals)
     }
 
     pub(super) fn held_bytes(&self) -> usize {
@@ -205,22 +205,22 @@ impl Stream {
     }
 
     /// Takes the stream up on a connection; returns what the near end is told.
-    pub(super) fn resume(&mut self, number: u16, life: u64, begin: &Begin<'_>) -> Resume {
+    pub(super) fn resume(&mut self, number: u16, incarnation: u64, begin: &Begin<'_>) -> Resume {
         self.number = Some(number);
         self.suspended_since = None;
         self.deadline = begin.deadline;
-        let is_same = self.life == Some(life);
-        self.life = Some(life);
+        let is_same = self.incarnation == Some(incarnation);
+        self.incarnation = Some(incarnation);
         let has_started = self.early.is_none();
         let State::Open(open) = &mut self.state else {
             self.inbox = Inbox::default();
             return Resume { standing: Standing::Fresh, position: 0, controls: 0 };
         };
-        let position = open.books.next().position;
+        let position = open.counters.next().position;
         if is_same && has_started {
             return Resume { standing: Standing::Same, position, controls: self.inbox.taken() };
         }
-        // The other life sends what waits here again, or gives it up.
+        // The other incarnation sends what waits here again, or gives it up.
         open.waiting.clear();
         self.early = Some(Vec::new());
         (self.inbox, self.horizon, self.end) = (Inbox::default(), None, None);
@@ -266,21 +266,21 @@ impl Stream {
         let (end, is_forgotten) = (self.end, self.is_forgotten);
         let is_over = match &self.state {
             State::Waiting => is_forgotten,
-            State::Open(open) => is_forgotten || end.is_some_and(|end| open.books.next().position >= end),
+            State::Open(open) => is_forgotten || end.is_some_and(|end| open.counters.next().position >= end),
             State::Ended { .. } => false,
         };
         if is_over {
             let was_open = self.has_opened();
-            let mut books = match core::mem::replace(&mut self.state, State::Ended { books: None, at: None })
-            {
-                State::Open(open) => Some(open.books),
-                State::Waiting | State::Ended { .. } => None,
-            };
-            if let Some(books) = &mut books {
-                books.end();
-                self.outputs.push_back(Output::Publish(Publish::Upstream(books.upstream(&self.stations))));
+            let mut counters =
+                match core::mem::replace(&mut self.state, State::Ended { counters: None, at: None }) {
+                    State::Open(open) => Some(open.counters),
+                    State::Waiting | State::Ended { .. } => None,
+                };
+            if let Some(counters) = &mut counters {
+                counters.end();
+                self.outputs.push_back(Output::Publish(Publish::Upstream(counters.upstream(&self.stations))));
             }
-            self.state = State::Ended { books, at: Some(now) };
+            self.state = State::Ended { counters, at: Some(now) };
             if was_open {
                 self.outputs.push_back(Output::Publish(Publish::End));
             }
@@ -307,7 +307,7 @@ impl Stream {
     /// Returns the losses of the hops before that of the bus, if they have changed.
     pub(super) fn upstream_news(&mut self) -> Option<Vec<UpstreamHop>> {
         let State::Open(open) = &self.state else { return None };
-        let upstream = open.books.upstream(&self.stations);
+        let upstream = open.counters.upstream(&self.stations);
         if upstream == self.told {
             return None;
         }
@@ -321,16 +321,16 @@ impl Stream {
             // Until it has said where it begins, the near end would take them for totals from there.
             return None;
         }
-        let mut totals = self.books()?.reported();
+        let mut totals = self.counters()?.reported();
         totals.controls = self.inbox.taken();
         Some(Message::plain(self.number?, Content::Totals(totals)))
     }
 
-    fn books(&self) -> Option<&Books> {
+    fn counters(&self) -> Option<&Counters> {
         match &self.state {
             State::Waiting => None,
-            State::Open(open) => Some(&open.books),
-            State::Ended { books, .. } => books.as_ref(),
+            State::Open(open) => Some(&open.counters),
+            State::Ended { counters, .. } => counters.as_ref(),
         }
     }
 
@@ -365,12 +365,12 @@ impl Stream {
         }
         match &mut self.state {
             State::Open(open) => {
-                let next = open.books.next();
+                let next = open.counters.next();
                 if positions.end <= next.position {
                     // It was given up before it came.
                     return Ok(());
                 }
-                let missing_before = open.books.missing_before(missing_before);
+                let missing_before = open.counters.missing_before(missing_before);
                 let bytes = data.payload.to_vec();
                 let outcome = KnownOutcome::Samples { t0: data.t0, clock: data.clock, bytes };
                 let known = Known { positions, missing_before, born, born_us, outcome };
@@ -403,8 +403,8 @@ impl Stream {
             // What is told without a beginning cannot be placed.
             return Err(FarFault::Data);
         }
-        let next = open.books.next();
-        let missing_before = open.books.missing_before(missing_before);
+        let next = open.counters.next();
+        let missing_before = open.counters.missing_before(missing_before);
         let known = |positions, outcome| Known { positions, missing_before, born, born_us, outcome };
         match control {
             Control::Missing { positions, shares } if positions.end <= next.position => {
@@ -422,7 +422,7 @@ impl Stream {
                 Ok(())
             }
             Control::GivenUp { positions, cause } => {
-                open.books.corrected(&positions, cause);
+                open.counters.corrected(&positions, cause);
                 let known = known(positions, KnownOutcome::GivenUp(cause));
                 open.waiting.add(next, None, known)
             }
@@ -435,38 +435,38 @@ impl Stream {
         }
     }
 
-    /// Begins, or goes on with another life of the near end.
+    /// Begins, or goes on with another incarnation of the near end.
     fn start(&mut self, position: u64) -> Result<(), FarFault> {
         let refused = FarFault::Contradiction { start: position, end: position };
-        let leg = u8::try_from(self.stations.len() - 1).expect("at most eight");
+        let link = u8::try_from(self.stations.len() - 1).expect("at most eight");
         match &mut self.state {
             State::Waiting => {
-                let books = Books::open(self.form.per_sample, leg, position).ok_or(refused)?;
-                let open = Open { books, waiting: Resequencer::default(), released_us: None };
+                let counters = Counters::open(self.form.per_sample, link, position).ok_or(refused)?;
+                let open = Open { counters, waiting: Resequencer::default(), released_us: None };
                 self.state = State::Open(open);
                 self.outputs.push_back(Output::Publish(Publish::Begin {
                     description: self.description.clone(),
                     origin: self.origin,
-                    hop: NonZeroU8::new(leg + 1).expect("the leg is not the last"),
+                    hop: NonZeroU8::new(link + 1).expect("the link is not the last"),
                     stations: self.stations.clone(),
                     first_position: position,
                     deadline: self.deadline,
                 }));
             }
             State::Open(open) => {
-                let next = open.books.next().position;
+                let next = open.counters.next().position;
                 if position < next {
                     return Err(refused);
                 }
                 if position > next {
                     // The near end that started again did not read this.
-                    let (hop, count) = (leg - 1, position - next);
+                    let (hop, count) = (link - 1, position - next);
                     let share = HopShare { hop, outcome: Outcome::Lost(Stage::ReaderLag), count };
                     let (positions, shares) =
-                        open.books.missing(next..position, [share].into_iter().collect());
+                        open.counters.missing(next..position, [share].into_iter().collect());
                     self.outputs.push_back(Output::Publish(Publish::Inherited { positions, shares }));
                 }
-                open.books.restart();
+                open.counters.restart();
             }
             State::Ended { .. } => {}
         }
@@ -479,7 +479,7 @@ impl Stream {
 
     fn settle(&mut self, positions: Range<u64>, shares: HopCounts) {
         let State::Open(open) = &mut self.state else { return };
-        if let Some((positions, shares)) = open.books.settled(positions, shares) {
+        if let Some((positions, shares)) = open.counters.settled(positions, shares) {
             self.outputs.push_back(Output::Publish(Publish::Settled { positions, shares }));
         }
     }
@@ -493,7 +493,7 @@ impl Stream {
         if position > ledger::MAX_POSITION {
             return Err(FarFault::Contradiction { start: position, end: position });
         }
-        let missing_before = open.books.missing_before(missing_before);
+        let missing_before = open.counters.missing_before(missing_before);
         self.reach_here(position, missing_before, born);
         Ok(())
     }
@@ -507,7 +507,7 @@ impl Stream {
     /// Returns the place behind the hole at the next position, and the instant at which it is given up; `None` if there
     /// is no hole.
     fn hole(&self, open: &Open) -> Option<(Place, Instant)> {
-        let next = open.books.next();
+        let next = open.counters.next();
         let (end, born) = match open.waiting.first() {
             Some(known) if known.positions.start == next.position => return None,
             Some(known) => {
@@ -542,14 +542,14 @@ impl Stream {
         let Known { positions, born, born_us, outcome, .. } = known;
         match outcome {
             KnownOutcome::Missing(shares) => {
-                let (positions, shares) = open.books.missing(positions, shares);
+                let (positions, shares) = open.counters.missing(positions, shares);
                 self.outputs.push_back(Output::Publish(Publish::Inherited { positions, shares }));
             }
             KnownOutcome::GivenUp(cause) => self.lose(end, cause, false),
             KnownOutcome::Samples { .. } if now.since(born) > kept => self.lose(end, cause, true),
             KnownOutcome::Samples { t0, clock, bytes } => {
                 open.released_us = Some(born_us);
-                open.books.delivered(positions.clone());
+                open.counters.delivered(positions.clone());
                 let age = now.since(born);
                 let elements = Publish::Elements { positions, t0, clock, bytes, age };
                 self.outputs.push_back(Output::Publish(elements));
@@ -559,11 +559,11 @@ impl Stream {
     }
 
     /// Counts what did not come up to a place.
-    fn lose(&mut self, end: Place, cause: Cause, is_assumed: bool) -> () {
+    fn lose(&mut self, end: Place, cause: Cause, is_assumed: bool) {
         let State::Open(open) = &mut self.state else { return };
-        if let Some((positions, shares)) = open.books.lost_until(end, cause) {
+        if let Some((positions, shares)) = open.counters.lost_until(end, cause) {
             if is_assumed {
-                open.books.assume(positions.clone(), cause);
+                open.counters.assume(positions.clone(), cause);
             }
             self.outputs
                 .push_back(Output::Publish(Publish::Inherited { positions: positions.clone(), shares }));

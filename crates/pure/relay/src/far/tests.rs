@@ -1,3 +1,5 @@
+//! A far end whose messages are made by hand.
+
 use ledger::{HopShare, Outcome, Stage};
 use sample::{Channel, Dtype, Schema};
 use units::SampleRate;
@@ -41,7 +43,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let config = FarConfig { station: "gate-b".to_owned(), life: 3 };
+        let config = FarConfig { station: "gate-b".to_owned(), incarnation: 3 };
         let far = FarEnd::new(config, at(0));
         let mut bench =
             Self { far, published: Vec::new(), events: Vec::new(), sent: Vec::new(), controls: 0 };
@@ -60,11 +62,11 @@ impl Bench {
         bench
     }
 
-    fn connect(&mut self, ms: u64, life: u64) {
+    fn connect(&mut self, ms: u64, incarnation: u64) {
         self.far.handle(at(ms), FarInput::Connected);
         let path = Path { round_trip: 20 * MS, clock_us: 0, room: 1_000, message_bytes: 1_400, is_up: true };
         self.far.handle(at(ms), FarInput::Path(path));
-        let hello = Hello { version: VERSION, life, station: "gate-a".to_owned() };
+        let hello = Hello { version: VERSION, incarnation, station: "gate-a".to_owned() };
         self.hear(ms, ms - ms.min(10), &Message::plain(0, Content::Hello(hello)));
         self.controls = 0;
     }
@@ -245,7 +247,7 @@ fn what_the_near_end_gives_up_is_not_waited_for() {
 }
 
 #[test]
-fn what_was_missing_before_keeps_its_hop_and_is_no_loss_of_the_leg() {
+fn what_was_missing_before_keeps_its_hop_and_is_no_loss_of_the_link() {
     let mut bench = Bench::open();
     bench.data(6, 16, 10..15, 6);
     bench.control(14, 2, Control::Missing { positions: 4..8, shares: lag(4) });
@@ -280,9 +282,9 @@ fn the_tail_of_a_stream_is_given_up_by_the_horizon() {
     assert_eq!(bench.positions(), []);
     bench.control(998, 0, Control::End { position: 5 });
     bench.advance(998);
-    assert!(matches!(bench.published.last(), Some(Publish::End)) || bench.positions() == []);
+    assert!(matches!(bench.published.last(), Some(Publish::End)) || bench.positions().is_empty());
     bench.advance(2_000);
-    let is_end = bench.published.iter().any(|publish| *publish == Publish::End);
+    let is_end = bench.published.contains(&Publish::End);
     assert!(is_end, "{:?}", bench.published);
     assert_eq!(bench.positions(), [('-', 0..5)]);
 }

@@ -25,19 +25,19 @@ pub struct Numbered {
 /// What the far end needs of a stream besides its samples.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Control {
-    /// First position of the stream on this leg: the first control.
+    /// First position of the stream on this link: the first control.
     Start {
         /// The position.
         position: u64,
     },
-    /// Elements that were missing before the leg.
+    /// Elements that were missing before the link.
     Missing {
         /// Their positions; not empty.
         positions: Range<u64>,
         /// Hop and outcome of each.
         shares: HopCounts,
     },
-    /// Other outcomes of elements that were missing before the leg.
+    /// Other outcomes of elements that were missing before the link.
     Settled {
         /// Positions as in [`Control::Missing`].
         positions: Range<u64>,

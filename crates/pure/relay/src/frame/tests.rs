@@ -1,3 +1,5 @@
+//! Bytes of messages: golden, cut at every length, and random.
+
 use ledger::{HopCounts, HopShare, Outcome, Stage};
 use proptest::prelude::*;
 
@@ -15,7 +17,7 @@ fn samples() -> Vec<Message<'static>> {
     let settled = shares(&[(0, Outcome::Lost(Stage::ReaderLag), 4), (2, Outcome::Unexplained, 1)]);
     let origin = Epoch { start_ns: 0x0102_0304_0506_0708, incarnation: 0x1112_1314_1516_1718 };
     let contents = vec![
-        Content::Hello(Hello { version: VERSION, life: 9, station: "gate-a".to_owned() }),
+        Content::Hello(Hello { version: VERSION, incarnation: 9, station: "gate-a".to_owned() }),
         Content::Begin(Begin {
             origin,
             deadline: Duration::from_secs(1),

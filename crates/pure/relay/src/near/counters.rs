@@ -1,4 +1,4 @@
-//! The near end's book of a stream: what was offered to the leg, and what the far end says became of it.
+//! The near end's account of a stream: what was offered to the link, and what the far end says became of it.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -10,18 +10,18 @@ use crate::frame::Totals;
 /// Maximum number of missing ranges that the far end has not answered for; beyond them its totals are not checked.
 const MAX_RANGES: usize = 65_536;
 
-/// Account of a stream on the leg, as the near end has it.
+/// Account of a stream on the link, as the near end has it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct NearAccount {
     /// First position of the account.
     pub first: u64,
     /// One behind the last position that the driver has told of.
     pub next: u64,
-    /// Elements that were missing before the leg.
+    /// Elements that were missing before the link.
     pub missing: u64,
     /// Elements that the far end has published.
     pub delivered: u64,
-    /// Elements that the far end says the leg has lost.
+    /// Elements that the far end says the link has lost.
     pub given_up: u64,
     /// Elements that wait here or are on the way.
     pub in_flight: u64,
@@ -29,10 +29,10 @@ pub struct NearAccount {
     pub causes: [u64; 4],
 }
 
-/// The book of a stream.
+/// The account of a stream.
 #[derive(Clone, Debug)]
-pub(super) struct Books {
-    /// First position on the leg, and the elements that were missing before it.
+pub(super) struct Counters {
+    /// First position on the link, and the elements that were missing before it.
     base: u64,
     base_missing: u64,
     next: u64,
@@ -47,7 +47,7 @@ pub(super) struct Books {
     causes: [u64; 4],
 }
 
-impl Books {
+impl Counters {
     pub(super) const fn new(first_position: u64) -> Self {
         Self {
             base: first_position,
@@ -72,11 +72,11 @@ impl Books {
     }
 
     /// Returns a count of missing elements as the far end counts them.
-    pub(super) const fn on_leg(&self, missing: u64) -> u64 {
+    pub(super) const fn on_link(&self, missing: u64) -> u64 {
         missing.saturating_sub(self.base_missing)
     }
 
-    /// Returns the least position at which the book can begin anew.
+    /// Returns the least position at which the account can begin anew.
     pub(super) const fn known_from(&self) -> u64 {
         self.known_from
     }
@@ -108,7 +108,7 @@ impl Books {
         self.causes[cause as usize] += positions.end - positions.start;
     }
 
-    /// Begins anew at a position not below [`Books::known_from`].
+    /// Begins anew at a position not below [`Counters::known_from`].
     pub(super) fn begin_at(&mut self, base: u64) {
         self.next = self.next.max(base);
         self.base = base;
@@ -132,7 +132,7 @@ impl Books {
         self.check_position(position)?;
         let sum = [delivered, missing, given_up].into_iter().try_fold(0_u64, u64::checked_add);
         let is_known = position >= self.known_from;
-        let expected = self.on_leg(self.missing_below(position));
+        let expected = self.on_link(self.missing_below(position));
         if sum != Some(position - self.base) || (is_known && missing != expected) {
             return Err(Fault::Totals(position));
         }
@@ -142,7 +142,7 @@ impl Books {
     }
 
     pub(super) const fn account(&self) -> NearAccount {
-        let missing = self.on_leg(self.missing);
+        let missing = self.on_link(self.missing);
         let Totals { delivered, given_up, missing: reported, .. } = self.reported;
         let in_flight = (self.next - self.reported.position) - (missing - reported);
         let (first, next, causes) = (self.base, self.next, self.causes);
@@ -185,43 +185,47 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_delivered_given_up_or_in_flight() {
-        let mut books = Books::new(100);
-        books.offer(&(100..150));
-        books.miss(&(150..160));
-        books.offer(&(160..200));
-        assert_eq!(books.report(totals(155, 48, 5, 2)), Ok(true));
-        let account = books.account();
+        let mut counters = Counters::new(100);
+        counters.offer(&(100..150));
+        counters.miss(&(150..160));
+        counters.offer(&(160..200));
+        assert_eq!(counters.report(totals(155, 48, 5, 2)), Ok(true));
+        let account = counters.account();
         assert_eq!(
             (account.missing, account.delivered, account.given_up, account.in_flight),
             (10, 48, 2, 40)
         );
-        assert_eq!(books.report(totals(155, 47, 5, 3)), Ok(true), "what came late may change between");
-        assert_eq!(books.report(totals(120, 20, 0, 0)), Ok(false), "it was overtaken by a newer one");
-        assert_eq!(books.report(totals(200, 88, 10, 2)), Ok(true));
-        assert!(books.is_complete());
+        assert_eq!(counters.report(totals(155, 47, 5, 3)), Ok(true), "what came late may change between");
+        assert_eq!(counters.report(totals(120, 20, 0, 0)), Ok(false), "it was overtaken by a newer one");
+        assert_eq!(counters.report(totals(200, 88, 10, 2)), Ok(true));
+        assert!(counters.is_complete());
     }
 
     #[test]
     fn totals_that_do_not_add_up_are_refused() {
-        let mut books = Books::new(0);
-        books.offer(&(0..50));
-        books.miss(&(50..60));
-        assert_eq!(books.report(totals(61, 51, 10, 0)), Err(Fault::NotSent(61)));
-        assert_eq!(books.report(totals(60, 50, 9, 0)), Err(Fault::Totals(60)), "one is not told of");
-        assert_eq!(books.report(totals(60, 51, 9, 0)), Err(Fault::Totals(60)), "one more than was offered");
-        assert_eq!(books.report(totals(60, u64::MAX, 10, 0)), Err(Fault::Totals(60)));
-        assert_eq!(books.report(totals(60, 50, 10, 0)), Ok(true));
+        let mut counters = Counters::new(0);
+        counters.offer(&(0..50));
+        counters.miss(&(50..60));
+        assert_eq!(counters.report(totals(61, 51, 10, 0)), Err(Fault::NotSent(61)));
+        assert_eq!(counters.report(totals(60, 50, 9, 0)), Err(Fault::Totals(60)), "one is not told of");
+        assert_eq!(
+            counters.report(totals(60, 51, 9, 0)),
+            Err(Fault::Totals(60)),
+            "one more than was offered"
+        );
+        assert_eq!(counters.report(totals(60, u64::MAX, 10, 0)), Err(Fault::Totals(60)));
+        assert_eq!(counters.report(totals(60, 50, 10, 0)), Ok(true));
     }
 
     #[test]
-    fn a_book_that_begins_anew_counts_from_there() {
-        let mut books = Books::new(0);
-        books.miss(&(0..10));
-        books.offer(&(10..20));
-        books.miss(&(20..30));
-        books.begin_at(25);
-        assert_eq!(books.on_leg(books.missing()), 5);
-        assert_eq!(books.check_position(24), Err(Fault::NotSent(24)));
-        assert_eq!(books.report(totals(30, 0, 5, 0)), Ok(true));
+    fn a_account_that_begins_anew_counts_from_there() {
+        let mut counters = Counters::new(0);
+        counters.miss(&(0..10));
+        counters.offer(&(10..20));
+        counters.miss(&(20..30));
+        counters.begin_at(25);
+        assert_eq!(counters.on_link(counters.missing()), 5);
+        assert_eq!(counters.check_position(24), Err(Fault::NotSent(24)));
+        assert_eq!(counters.report(totals(30, 0, 5, 0)), Ok(true));
     }
 }

@@ -55,7 +55,7 @@ pub(super) struct Form {
 
 /// Samples of a stream that wait to be sent, in the order of the stream.
 #[derive(Clone, Debug)]
-pub(super) struct LegQueue {
+pub(super) struct LinkQueue {
     form: Form,
     pieces: VecDeque<Piece>,
     bytes: usize,
@@ -113,7 +113,7 @@ impl Piece {
     }
 }
 
-impl LegQueue {
+impl LinkQueue {
     pub(super) const fn new(form: Form) -> Self {
         Self { form, pieces: VecDeque::new(), bytes: 0 }
     }
@@ -210,11 +210,11 @@ mod tests {
     use super::super::Elements;
     use super::*;
 
-    fn queue(per_sample: u32) -> LegQueue {
-        LegQueue::new(Form { dtype: Dtype::U8, per_sample, rate: SampleRate::hz(1_000).unwrap() })
+    fn queue(per_sample: u32) -> LinkQueue {
+        LinkQueue::new(Form { dtype: Dtype::U8, per_sample, rate: SampleRate::hz(1_000).unwrap() })
     }
 
-    fn push(queue: &mut LegQueue, positions: Range<u64>) {
+    fn push(queue: &mut LinkQueue, positions: Range<u64>) {
         let bytes: Vec<u8> = positions.clone().map(|position| position.to_le_bytes()[0]).collect();
         let t0 = queue.form.rate.time_of(
             positions.start / u64::from(queue.form.per_sample),
@@ -227,7 +227,7 @@ mod tests {
         queue.push(piece);
     }
 
-    fn cuts(queue: &mut LegQueue, from: From, room_bytes: usize) -> Vec<(Range<u64>, i64)> {
+    fn cuts(queue: &mut LinkQueue, from: From, room_bytes: usize) -> Vec<(Range<u64>, i64)> {
         core::iter::from_fn(|| {
             queue.take(from, room_bytes, |slice| {
                 assert!(
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn no_message_is_too_short_for_an_element() {
         let mut all =
-            LegQueue::new(Form { dtype: Dtype::F8, per_sample: 1, rate: SampleRate::hz(1).unwrap() });
+            LinkQueue::new(Form { dtype: Dtype::F8, per_sample: 1, rate: SampleRate::hz(1).unwrap() });
         let elements = Elements {
             positions: 0..1,
             t0: WallTime::from_nanos(0),

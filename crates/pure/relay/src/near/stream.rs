@@ -1,4 +1,4 @@
-//! A stream of the near end: its queue, its book, and what the far end must be told.
+//! A stream of the near end: its queue, its account, and what the far end must be told.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -8,9 +8,9 @@ use ledger::{HopCounts, HopShare, Outcome};
 use units::{Epoch, Instant, StreamId};
 use wire::{DATA_HEADER_BYTES, Data, Description, MAX_HOPS};
 
-use super::books::{Books, NearAccount};
+use super::counters::{Counters, NearAccount};
 use super::journal::{Entry, Journal, without_first};
-use super::queue::{Form, From, LegQueue, Piece, Slice};
+use super::queue::{Form, From, LinkQueue, Piece, Slice};
 use super::{Began, Elements, Fault, NearConfig, NearEvent, due};
 use crate::frame::{
     self, Begin, Content, Control, HEAD_BYTES, Horizon, Message, Numbered, Refusal, Resume, Standing, Totals,
@@ -44,12 +44,12 @@ pub(super) struct Stream {
     /// True once the far end has opened it.
     has_opened: bool,
     ended: Option<Instant>,
-    queue: LegQueue,
+    queue: LinkQueue,
     /// True while the newest samples are sent first, because not all can arrive in time.
     is_behind: bool,
     /// The last instant at which the path was seen to be down.
     down_at: Option<Instant>,
-    books: Books,
+    counters: Counters,
     journal: Journal,
     /// Positions that were given up and not told yet, by their start: after an outage few messages tell of all.
     given_up: BTreeMap<u64, GivenUp>,
@@ -113,10 +113,10 @@ impl Stream {
             phase: Phase::Offered,
             has_opened: false,
             ended: None,
-            queue: LegQueue::new(form),
+            queue: LinkQueue::new(form),
             is_behind: false,
             down_at: None,
-            books: Books::new(began.first_position),
+            counters: Counters::new(began.first_position),
             journal: Journal::default(),
             given_up: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -144,7 +144,7 @@ impl Stream {
     }
 
     pub(super) const fn account(&self) -> NearAccount {
-        self.books.account()
+        self.counters.account()
     }
 
     pub(super) const fn queued_bytes(&self) -> usize {
@@ -164,7 +164,7 @@ impl Stream {
     /// Returns whether nothing is left to do for it.
     pub(super) fn is_closed(&self, now: Instant) -> bool {
         let Some(ended) = self.ended else { return false };
-        let is_answered = self.is_open() && self.journal.is_empty() && self.books.is_complete();
+        let is_answered = self.is_open() && self.journal.is_empty() && self.counters.is_complete();
         is_answered || self.phase == Phase::Refused || now >= ended + END_PATIENCE
     }
 
@@ -198,15 +198,15 @@ impl Stream {
         if start >= end || counted != end - start || !is_whole || end > ledger::MAX_POSITION {
             return Err(Fault::Content { elements: end.saturating_sub(start), counted });
         }
-        let first = self.books.account().first;
+        let first = self.counters.account().first;
         if end <= first {
             // The far end has it from before this end started.
             return Ok(());
         }
         self.reach(now, start.max(first))?;
         self.last_born = self.last_born.max(now - elements.age);
-        let piece = Piece::new(&self.form, elements, self.last_born, now, self.books.missing());
-        self.books.offer(&elements.positions);
+        let piece = Piece::new(&self.form, elements, self.last_born, now, self.counters.missing());
+        self.counters.offer(&elements.positions);
         self.queue.push(piece);
         self.queue.drop_below(first);
         Ok(())
@@ -222,7 +222,7 @@ impl Stream {
         if elements == 0 || shares.total() != elements || positions.end > ledger::MAX_POSITION {
             return Err(Fault::Content { elements, counted: shares.total() });
         }
-        let first = self.books.account().first;
+        let first = self.counters.account().first;
         if positions.end <= first {
             return Ok(());
         }
@@ -234,22 +234,22 @@ impl Stream {
     }
 
     pub(super) fn settled(&mut self, positions: Range<u64>, shares: HopCounts) {
-        self.tell(Control::Settled { positions, shares }, self.books.missing());
+        self.tell(Control::Settled { positions, shares }, self.counters.missing());
     }
 
     pub(super) fn statement(&mut self, bytes: Vec<u8>) {
-        self.tell(Control::Statement(bytes), self.books.missing());
+        self.tell(Control::Statement(bytes), self.counters.missing());
     }
 
     pub(super) fn end(&mut self, now: Instant) {
         self.ended = Some(now);
-        self.tell(Control::End { position: self.books.next() }, self.books.missing());
+        self.tell(Control::End { position: self.counters.next() }, self.counters.missing());
     }
 
     pub(super) fn refuse(&mut self, refusal: Refusal) {
         if self.phase != Phase::Refused {
             self.phase = Phase::Refused;
-            self.queue = LegQueue::new(self.form);
+            self.queue = LinkQueue::new(self.form);
             self.in_flight.clear();
             self.events.push_back(NearEvent::Refused { slot: self.driver_slot, refusal });
         }
@@ -263,7 +263,7 @@ impl Stream {
         self.tell_given_up();
         match resume.standing {
             Standing::Same => {
-                self.books.check_position(resume.position)?;
+                self.counters.check_position(resume.position)?;
                 self.journal.resend(resume.controls)?;
                 self.queue.drop_below(resume.position);
             }
@@ -272,13 +272,13 @@ impl Stream {
                 if resume.position > ledger::MAX_POSITION {
                     return Err(Fault::NotSent(resume.position));
                 }
-                self.begin_at(resume.position.max(self.books.known_from()), now);
+                self.begin_at(resume.position.max(self.counters.known_from()), now);
             }
         }
         self.phase = Phase::Open;
         self.has_opened = true;
         self.is_horizon_due = true;
-        let position = self.books.account().first;
+        let position = self.counters.account().first;
         self.events.push_back(NearEvent::Opened { slot: self.driver_slot, position });
         Ok(())
     }
@@ -287,7 +287,7 @@ impl Stream {
         if self.phase != Phase::Open {
             return Ok(());
         }
-        if self.books.report(totals)? {
+        if self.counters.report(totals)? {
             self.journal.taken(totals.controls)?;
             self.in_flight.retain(|_, (positions, _)| positions.end > totals.position);
         }
@@ -369,11 +369,11 @@ impl Stream {
         if !(self.is_open() && core::mem::take(&mut self.is_horizon_due)) {
             return None;
         }
-        let horizon = Horizon { position: self.books.next(), first_control: self.journal.first() };
+        let horizon = Horizon { position: self.counters.next(), first_control: self.journal.first() };
         let message = Message {
             slot: number,
             born_us: frame::born_us(path.clock_us, at, self.last_born),
-            missing_before: self.books.on_leg(self.books.missing()),
+            missing_before: self.counters.on_link(self.counters.missing()),
             content: Content::Horizon(horizon),
         };
         Some((message.encode(), now + self.deadline))
@@ -398,7 +398,7 @@ impl Stream {
         let message = Message {
             slot: number,
             born_us: frame::born_us(path.clock_us, at, entry.born),
-            missing_before: self.books.on_leg(entry.missing_before),
+            missing_before: self.counters.on_link(entry.missing_before),
             content,
         };
         Some(message.encode())
@@ -422,13 +422,13 @@ impl Stream {
             element_offset: 0,
             elements_per_sample: self.form.per_sample,
         };
-        let (form, books) = (self.form, &self.books);
+        let (form, counters) = (self.form, &self.counters);
         let (bytes, positions, born, missing_before) = self.queue.take(from, room_bytes, |slice| {
             let bytes = encode(slice, head, &form);
             let message = Message {
                 slot: number,
                 born_us: frame::born_us(path.clock_us, at, slice.born),
-                missing_before: books.on_leg(slice.missing_before),
+                missing_before: counters.on_link(slice.missing_before),
                 content: Content::Data(&bytes),
             };
             (message.encode(), slice.positions.clone(), slice.born, slice.missing_before)
@@ -460,19 +460,19 @@ impl Stream {
 
     /// Returns the first position of a whole sample that can still be sent.
     fn first_alive(&self) -> u64 {
-        let first = self.queue.oldest().map_or(self.books.next(), |piece| piece.positions.start);
-        first.max(self.books.known_from()).next_multiple_of(u64::from(self.form.per_sample))
+        let first = self.queue.oldest().map_or(self.counters.next(), |piece| piece.positions.start);
+        first.max(self.counters.known_from()).next_multiple_of(u64::from(self.form.per_sample))
     }
 
     fn begin_at(&mut self, position: u64, now: Instant) {
-        self.books.begin_at(position);
+        self.counters.begin_at(position);
         self.journal.begin_at(position, now);
         self.queue.drop_below(position);
     }
 
     /// Checks that an input does not go back; what it leaves out is missing, nobody knows why.
     fn reach(&mut self, now: Instant, start: u64) -> Result<(), Fault> {
-        let next = self.books.next();
+        let next = self.counters.next();
         debug_assert!(now >= self.last_born || self.queue.is_empty(), "births are in the past");
         if start < next {
             return Err(Fault::Position { start, next });
@@ -486,14 +486,14 @@ impl Stream {
     }
 
     fn miss(&mut self, positions: Range<u64>, shares: HopCounts) {
-        let before = self.books.missing();
-        self.books.miss(&positions);
+        let before = self.counters.missing();
+        self.counters.miss(&positions);
         self.tell(Control::Missing { positions, shares }, before);
     }
 
     fn give_up(&mut self, now: Instant, positions: Range<u64>, missing_before: u64, cause: Cause) {
         debug_assert!(!positions.is_empty(), "something was in the message at {now:?}");
-        self.books.gave_up(&positions, cause);
+        self.counters.gave_up(&positions, cause);
         let Range { mut start, end } = positions;
         let mut told = GivenUp { end, cause, missing_before };
         let goes_on = |one: &GivenUp| (one.cause, one.missing_before) == (cause, missing_before);

@@ -1,3 +1,5 @@
+//! A near end whose path and peer are played by hand.
+
 use ledger::{HopShare, Outcome, Stage};
 use sample::{Channel, Dtype, Schema};
 use units::SampleRate;
@@ -37,7 +39,7 @@ fn began(slot: u16) -> Began {
 }
 
 fn config() -> NearConfig {
-    NearConfig { station: "gate-a".to_owned(), life: 5, deadline: Duration::from_secs(1) }
+    NearConfig { station: "gate-a".to_owned(), incarnation: 5, deadline: Duration::from_secs(1) }
 }
 
 fn path(room: u32, is_up: bool) -> NearInput<'static> {
@@ -277,7 +279,7 @@ fn after_a_reconnection_it_goes_on_where_the_far_end_is() {
 }
 
 #[test]
-fn what_the_far_end_has_of_an_earlier_life_is_not_sent_again() {
+fn what_the_far_end_has_of_an_earlier_incarnation_is_not_sent_again() {
     let mut bench = Bench::new();
     bench.near.handle(at(0), NearInput::Began(began(0)));
     bench.push(0, 0, 0..10);

@@ -1,4 +1,4 @@
-//! The relays of a host as text: a line for each leg, and one for each stream.
+//! The relays of a host as text: a line for each link, and one for each stream.
 
 use std::io::Write;
 
@@ -13,10 +13,10 @@ pub(super) fn print(pid: u32, state: &Value) -> std::io::Result<()> {
 
 fn rows(pid: u32, state: &Value) -> String {
     let mut text = String::new();
-    for leg in state["legs"].as_array().into_iter().flatten() {
+    for link in state["legs"].as_array().into_iter().flatten() {
         let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
-        let is_up = if leg["is_up"] == true { "up" } else { "down" };
-        let round_trip = leg["round_trip_ns"]
+        let is_up = if link["is_up"] == true { "up" } else { "down" };
+        let round_trip = link["round_trip_ns"]
             .as_u64()
             .map_or_else(|| "not measured".to_owned(), |nanos| format!("{:.1} ms", nanos as f64 / 1e6));
         let count = |value: &Value| value.as_u64().unwrap_or(0);
@@ -24,13 +24,13 @@ fn rows(pid: u32, state: &Value) -> String {
             "{} relay, process {pid}, with udt://{} ({}): {is_up}, round trip {round_trip}, {} packets sent, {} repaired, \
              {} ignored\n",
             word(&state["role"]),
-            word(&leg["peer"]),
-            leg["station"].as_str().unwrap_or("not heard yet"),
-            count(&leg["sent_packets"]),
-            count(&leg["repaired_packets"]),
-            count(&leg["ignored"]),
+            word(&link["peer"]),
+            link["station"].as_str().unwrap_or("not heard yet"),
+            count(&link["sent_packets"]),
+            count(&link["repaired_packets"]),
+            count(&link["ignored"]),
         );
-        for stream in leg["streams"].as_array().into_iter().flatten() {
+        for stream in link["streams"].as_array().into_iter().flatten() {
             let causes = stream["causes"].as_array().into_iter().flatten();
             let causes: Vec<String> =
                 causes.map(|cause| format!("{} {}", word(&cause[0]), count(&cause[1]))).collect();
@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_line_tells_of_each_leg_and_each_stream() {
+    fn a_line_tells_of_each_link_and_each_stream() {
         let state = json!({"role": "near", "station": "home", "legs": [{
             "peer": "10.0.0.1:7400", "station": "far", "is_up": true, "round_trip_ns": 100_200_000,
             "sent_packets": 9, "repaired_packets": 2, "ignored": 0,

@@ -67,7 +67,7 @@ fn one_thread_connects_accepts_sends_and_receives_as_news_come() {
 }
 
 #[test]
-fn an_owner_is_told_that_nobody_answers_and_of_room_for_a_refused_message() {
+fn an_owner_is_told_that_there_is_no_answer_and_of_room_for_a_refused_message() {
     let (client, at_client) = watched(13);
     let nobody = port(14, true).local_address();
     let config = SocketConfig { connect_timeout: Duration::from_millis(300), ..config() };

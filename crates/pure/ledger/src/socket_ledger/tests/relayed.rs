@@ -11,6 +11,9 @@ fn counts(shares: &[(u8, Outcome, u64)]) -> HopCounts {
     shares.iter().map(|&(hop, outcome, count)| HopShare { hop, outcome, count }).collect()
 }
 
+/// Skipped positions, with or without their hop and outcome.
+type Skipped = (Range<u64>, Option<(u8, Outcome)>);
+
 /// A ledger on hop 2, whose relay skips what was lost before.
 struct Relayed {
     scene: Scene,
@@ -40,7 +43,7 @@ impl Relayed {
     }
 
     /// A tally that lists these ranges, with or without their outcome, and has these counts.
-    fn tally(&mut self, skipped: &[(Range<u64>, Option<(u8, Outcome)>)], totals: &HopCounts) {
+    fn tally(&mut self, skipped: &[Skipped], totals: &HopCounts) {
         let Scene { ledger, brackets, now, .. } = &mut self.scene;
         let position = self.position;
         ledger.accept(*now, self.number, position..position, brackets);
