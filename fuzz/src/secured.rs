@@ -83,6 +83,8 @@ fn stream(membership: &Arc<Membership>, salt: Salt) -> Vec<(Instant, Vec<u8>)> {
         beginning: Beginning::Now,
         predecessor: None,
         security: Some(SenderSecurity { membership: Arc::clone(membership), salt, wall: BEGIN }),
+        relayed: None,
+        deadline: None,
     };
     let mut sender = Sender::new(config, 1, Instant::ORIGIN).expect("a description that fits");
     let mut sent = Vec::new();
