@@ -23,7 +23,7 @@ use crate::steady_clock::{SteadyClock, SteadyTime};
 use crate::timeline::{self, Run, Timeline};
 pub use builder::PublisherBuilder;
 use builder::open_publication;
-pub(crate) use builder::{ring_bytes, with_ring_or_without};
+pub(crate) use builder::{HELD_PART_OF_RING, ring_bytes, with_ring_or_without};
 
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");

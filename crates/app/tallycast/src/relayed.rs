@@ -16,7 +16,7 @@ use wire::{Clock, Deadline, Description, Origin, Security, UpstreamHop};
 pub use engine::RelayedError;
 
 use crate::node::{Node, NodeError};
-use crate::publisher::{ring_bytes, with_ring_or_without};
+use crate::publisher::{HELD_PART_OF_RING, ring_bytes, with_ring_or_without};
 
 /// A stream as a relay received it.
 #[derive(Clone, Debug)]
@@ -58,6 +58,7 @@ impl RelayPublisher {
         let id = wire::stream_id(&description.name, &description.schema);
         let (bus, epoch) = (node.bus(), node.new_epoch(id));
         let destinations = vec![bus.group(id)];
+        let ring_bytes = ring_bytes(&description.schema);
         let config = PublicationConfig {
             epoch,
             clock,
@@ -67,9 +68,9 @@ impl RelayPublisher {
             linger: Duration::ZERO,
             pacing: bus.tuning.pacing(),
             sending: bus.sending,
-            // The beginning was long ago.
-            beginning: Beginning::Now,
-            ring_bytes: ring_bytes(&description.schema),
+            // Waiting readers on this bus learn of the stream now.
+            beginning: Beginning::Held { most_bytes: ring_bytes / HELD_PART_OF_RING },
+            ring_bytes,
             proof: None,
             relayed: Some(Relayed { origin, first_position }),
             deadline,

@@ -110,9 +110,10 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
 
 /// Publishes here what relays send.
 fn listen(arguments: &Arguments, node: &Node, place: &str) -> anyhow::Result<Outcome> {
-    let address = match place.parse::<u16>() {
-        Ok(port) => Address::at(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)),
-        Err(_) => place.parse::<Address>().with_context(|| format!("--listen {place}"))?,
+    let address = match (place.parse::<u16>(), place.parse::<SocketAddr>()) {
+        (Ok(port), _) => Address::at(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)),
+        (_, Ok(at)) => Address::at(at),
+        _ => place.parse::<Address>().with_context(|| format!("--listen {place}"))?,
     };
     let options = arguments.transport.for_streams(&address)?;
     let at = address.resolve()?;

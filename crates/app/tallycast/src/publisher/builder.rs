@@ -24,7 +24,7 @@ const MIN_RING_BYTES: usize = 1 << 18;
 const MAX_RING_BYTES: usize = 1 << 26;
 /// Divisor of the ring size: while the beginning is kept, half of the ring may fill up; then it is sent,
 /// before anything is overwritten.
-const HELD_PART_OF_RING: usize = 2;
+pub(crate) const HELD_PART_OF_RING: usize = 2;
 
 /// Settings of a stream before it is opened; created by [`Node::publisher`].
 ///
