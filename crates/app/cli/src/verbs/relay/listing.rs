@@ -13,7 +13,7 @@ pub(super) fn print(pid: u32, state: &Value) -> std::io::Result<()> {
 
 fn rows(pid: u32, state: &Value) -> String {
     let mut text = String::new();
-    for link in state["legs"].as_array().into_iter().flatten() {
+    for link in state["links"].as_array().into_iter().flatten() {
         let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
         let is_up = if link["is_up"] == true { "up" } else { "down" };
         let round_trip = link["round_trip_ns"]
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_line_tells_of_each_link_and_each_stream() {
-        let state = json!({"role": "near", "station": "home", "legs": [{
+        let state = json!({"role": "near", "station": "home", "links": [{
             "peer": "10.0.0.1:7400", "station": "far", "is_up": true, "round_trip_ns": 100_200_000,
             "sent_packets": 9, "repaired_packets": 2, "ignored": 0,
             "streams": [{"name": "lab/a", "delivered": 90, "missing": 4, "given_up": 5, "in_flight": 1,
