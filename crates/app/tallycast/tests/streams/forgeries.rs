@@ -256,6 +256,11 @@ fn ten_forgeries_for_each_datagram_change_no_account() {
         delivered += send(&mut publisher, &mut subscriber, 1, || attacker.listen());
     }
     delivered += send(&mut publisher, &mut subscriber, blocks(), || attacker.attack());
+    // A reader reports half a second after it has joined, or later.
+    while publisher.status().readers == 0 {
+        watchdog.check();
+        delivered += send(&mut publisher, &mut subscriber, 1, || attacker.attack());
+    }
     let (refused_reports, refused_announcements) =
         (daq.key_state().unwrap().refused_reports, desk.unjoined().unauthentic);
     let status = publisher.status();

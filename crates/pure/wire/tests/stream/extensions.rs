@@ -20,7 +20,7 @@ use crate::any;
 type Item = (u8, u8, Vec<u8>);
 
 /// Types that no version of the protocol has assigned.
-const UNNAMED: core::ops::RangeInclusive<u8> = 11..=255;
+const UNNAMED: core::ops::RangeInclusive<u8> = 12..=255;
 
 fn items(flags: impl Strategy<Value = u8> + Clone) -> impl Strategy<Value = Vec<Item>> {
     let value = prop::collection::vec(any::<u8>(), 0..40);
