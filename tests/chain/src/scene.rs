@@ -97,7 +97,7 @@ impl Plan {
         let mut network = Network::counting(self.seed);
         network.add("near", Part::Near(Box::new(near)), Port { up, down, ..Port::default() });
         network.add("far", Part::Far(Box::new(far)), Port::default());
-        network.run_until(end + self.deadline + Duration::from_secs(8));
+        network.run_until(end + self.deadline + Duration::from_secs(20));
         let scene = Scene { network };
         let ignored = (scene.far().ignored.first(), scene.near().ignored.first());
         assert_eq!(ignored, (None, None), "neither end has anything to ignore");

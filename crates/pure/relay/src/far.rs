@@ -15,7 +15,7 @@ mod tests;
 use core::num::NonZeroU8;
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ledger::HopCounts;
 use units::{Epoch, Instant, WallTime};
@@ -237,12 +237,16 @@ pub enum FarFault {
 pub struct FarEnd {
     config: FarConfig,
     connection: Connection,
-    /// The incarnation of the near end that spoke last.
+    /// The incarnation of the near end, once it has said on this connection who it is.
     near_incarnation: Option<u64>,
+    /// Beginnings that have overtaken it, by their number on the link.
+    early: BTreeMap<u16, Vec<u8>>,
     /// The streams by their number here.
     streams: BTreeMap<u16, Stream>,
     /// Their numbers by those on the link.
     on_link: BTreeMap<u16, u16>,
+    /// Numbers on the link of streams that have ended.
+    ended: BTreeSet<u16>,
     next_slot: u16,
     totals_due: Instant,
     outputs: VecDeque<FarOutput>,
@@ -273,8 +277,10 @@ impl FarEnd {
             config: FarConfig { station, ..config },
             connection: Connection::Down,
             near_incarnation: None,
+            early: BTreeMap::new(),
             streams: BTreeMap::new(),
             on_link: BTreeMap::new(),
+            ended: BTreeSet::new(),
             next_slot: 0,
             totals_due: now,
             outputs: VecDeque::new(),
@@ -362,6 +368,9 @@ impl FarEnd {
     fn disconnect(&mut self, now: Instant) {
         self.connection = Connection::Down;
         self.on_link.clear();
+        self.ended.clear();
+        self.near_incarnation = None;
+        self.early.clear();
         self.streams.values_mut().for_each(|stream| stream.suspend(now));
     }
 
@@ -381,31 +390,47 @@ impl FarEnd {
     fn on_message(&mut self, now: Instant, bytes: &[u8], times: Times) -> Result<(), FarFault> {
         let message = Message::decode(bytes)?;
         match message.content {
-            Content::Hello(hello) => return self.on_hello(hello),
+            Content::Hello(hello) => return self.on_hello(now, hello),
             Content::Begin(begin) => {
-                self.on_begin(now, message.slot, &begin);
+                match self.near_incarnation {
+                    Some(incarnation) => self.on_begin(now, message.slot, &begin, incarnation),
+                    None if self.early.len() < MAX_STREAMS => {
+                        drop(self.early.insert(message.slot, bytes.to_vec()))
+                    }
+                    None => return Err(FarFault::UnknownStream(message.slot)),
+                }
                 return Ok(());
             }
+            Content::Refuse(_) if self.early.remove(&message.slot).is_some() => return Ok(()),
             Content::Resume(_) | Content::Totals(_) | Content::Want(_) => return Err(FarFault::Direction),
             Content::Data(_) | Content::Horizon(_) | Content::Control(_) | Content::Refuse(_) => {}
         }
         let unknown = FarFault::UnknownStream(message.slot);
+        if self.ended.contains(&message.slot) {
+            // Messages overtake each other: it left before the stream's end.
+            return Ok(());
+        }
         let slot = *self.on_link.get(&message.slot).ok_or(unknown)?;
         let stream = self.streams.get_mut(&slot).ok_or(unknown)?;
         stream.take(&message, times)
     }
 
-    fn on_hello(&mut self, hello: Hello) -> Result<(), FarFault> {
+    fn on_hello(&mut self, now: Instant, hello: Hello) -> Result<(), FarFault> {
         if hello.version != VERSION {
             return Err(FarFault::Version(hello.version));
         }
         self.near_incarnation = Some(hello.incarnation);
         self.outputs.push_back(FarOutput::Event(FarEvent::Met { station: hello.station }));
+        for bytes in core::mem::take(&mut self.early).into_values() {
+            if let Message { slot, content: Content::Begin(begin), .. } = Message::decode(&bytes)? {
+                self.on_begin(now, slot, &begin, hello.incarnation);
+            }
+        }
         Ok(())
     }
 
-    fn on_begin(&mut self, now: Instant, number: u16, begin: &Begin<'_>) {
-        match self.accept(now, number, begin) {
+    fn on_begin(&mut self, now: Instant, number: u16, begin: &Begin<'_>, incarnation: u64) {
+        match self.accept(now, number, begin, incarnation) {
             Ok(resume) => {
                 let slot = self.on_link[&number];
                 self.send(&Message::plain(number, Content::Resume(resume)), None);
@@ -423,9 +448,14 @@ impl FarEnd {
     }
 
     /// Takes a stream that begins; returns what is there of it.
-    fn accept(&mut self, now: Instant, number: u16, begin: &Begin<'_>) -> Result<frame::Resume, Refusal> {
+    fn accept(
+        &mut self,
+        now: Instant,
+        number: u16,
+        begin: &Begin<'_>,
+        incarnation: u64,
+    ) -> Result<frame::Resume, Refusal> {
         let fresh = Stream::new(begin, &self.config.station)?;
-        let incarnation = self.near_incarnation.unwrap_or_default();
         let is_known = |known: &Stream| known.origin() == begin.origin && !known.has_ended();
         let known = self.streams.iter().find(|(_, known)| is_known(known));
         let is_full = self.streams.len() >= MAX_STREAMS || self.on_link.contains_key(&number);
@@ -442,6 +472,7 @@ impl FarEnd {
             None => self.add(fresh),
         };
         self.on_link.insert(number, slot);
+        self.ended.remove(&number);
         self.totals_due = self.totals_due.min(now + TOTALS_INTERVAL);
         let stream = self.streams.get_mut(&slot).expect("it is there");
         Ok(stream.resume(number, incarnation, begin))
@@ -492,7 +523,10 @@ impl FarEnd {
             self.streams.iter().filter(|(_, stream)| stream.is_gone(now)).map(|(&slot, _)| slot).collect();
         for slot in gone {
             self.streams.remove(&slot);
-            self.on_link.retain(|_, there| *there != slot);
+            let (ended, on_link) =
+                core::mem::take(&mut self.on_link).into_iter().partition(|(_, there)| *there == slot);
+            self.on_link = on_link;
+            self.ended.extend(BTreeMap::into_keys(ended));
         }
     }
 

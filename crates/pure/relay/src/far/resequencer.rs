@@ -23,8 +23,8 @@ pub(super) struct Known {
     pub(super) missing_before: u64,
     /// Birth of the newest samples in it, or before it if it has none.
     pub(super) born: Instant,
-    /// The same by the near end's clock on the connection on which it came.
-    pub(super) born_us: u32,
+    /// The same by the near end's clock on this connection; `None` if it came on another.
+    pub(super) born_us: Option<u32>,
     pub(super) outcome: KnownOutcome,
 }
 
@@ -106,6 +106,11 @@ impl Resequencer {
         *self = Self::default();
     }
 
+    /// Another connection follows, whose clock has another zero.
+    pub(super) fn forget_clock(&mut self) {
+        self.ranges.values_mut().for_each(|known| known.born_us = None);
+    }
+
     /// Changes the outcome of a missing range that is not published yet; returns whether it is here.
     pub(super) fn settle(&mut self, positions: &Range<u64>, shares: &HopCounts) -> bool {
         match self.ranges.get_mut(&positions.start) {
@@ -169,14 +174,15 @@ impl Resequencer {
         }
         if known.has_samples() {
             // Both have come on this connection, or the check is left out: clocks of others have another zero.
-            let before_us = before.filter(|before| before.has_samples()).map(|before| before.born_us);
-            let behind_us = behind.filter(|behind| behind.has_samples()).map(|behind| behind.born_us);
-            let goes_back = |earlier: u32, later: u32| {
-                (later.wrapping_add(ROUNDING_US)).wrapping_sub(earlier) > u32::MAX / 2
+            let before_us = before.filter(|before| before.has_samples()).and_then(|before| before.born_us);
+            let behind_us = behind.filter(|behind| behind.has_samples()).and_then(|behind| behind.born_us);
+            let goes_back = |earlier: Option<u32>, later: Option<u32>| {
+                let goes_back = |(earlier, later): (u32, u32)| {
+                    later.wrapping_add(ROUNDING_US).wrapping_sub(earlier) > u32::MAX / 2
+                };
+                earlier.zip(later).is_some_and(goes_back)
             };
-            if before_us.or(released_us).is_some_and(|before_us| goes_back(before_us, known.born_us))
-                || behind_us.is_some_and(|behind_us| goes_back(known.born_us, behind_us))
-            {
+            if goes_back(before_us.or(released_us), known.born_us) || goes_back(known.born_us, behind_us) {
                 return Err(FarFault::Age(start));
             }
         }
@@ -193,7 +199,7 @@ mod tests {
     const NEXT: Place = Place { position: 10, missing: 2 };
 
     fn known(positions: Range<u64>, missing_before: u64, outcome: KnownOutcome) -> Known {
-        Known { positions, missing_before, born: Instant::ORIGIN, born_us: 5, outcome }
+        Known { positions, missing_before, born: Instant::ORIGIN, born_us: Some(5), outcome }
     }
 
     fn samples(positions: Range<u64>, missing_before: u64) -> Known {
@@ -234,9 +240,19 @@ mod tests {
     }
 
     #[test]
+    fn births_of_another_connection_are_not_compared() {
+        let mut all = Resequencer::default();
+        let born = |born_us, known: Known| Known { born_us: Some(born_us), ..known };
+        all.add(NEXT, None, born(1_000_000, samples(14..15, 2))).unwrap();
+        assert_eq!(all.add(NEXT, None, born(7, samples(16..17, 2))), Err(FarFault::Age(16)));
+        all.forget_clock();
+        all.add(NEXT, None, born(7, samples(16..17, 2))).unwrap();
+    }
+
+    #[test]
     fn samples_that_are_older_than_those_before_them_are_refused() {
         let mut all = Resequencer::default();
-        let born = |born_us, known: Known| Known { born_us, ..known };
+        let born = |born_us, known: Known| Known { born_us: Some(born_us), ..known };
         assert_eq!(all.add(NEXT, Some(8), samples(12..13, 2)), Err(FarFault::Age(12)));
         all.add(NEXT, Some(7), samples(12..13, 2)).unwrap();
         assert_eq!(all.add(NEXT, None, born(2, samples(14..15, 2))), Err(FarFault::Age(14)));

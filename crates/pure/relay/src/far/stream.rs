@@ -193,6 +193,7 @@ impl Stream {
         self.suspended_since.get_or_insert(now);
         if let State::Open(open) = &mut self.state {
             open.released_us = None;
+            open.waiting.forget_clock();
         }
         if let Some(early) = &mut self.early {
             early.clear();
@@ -373,6 +374,7 @@ impl Stream {
                 let missing_before = open.counters.missing_before(missing_before);
                 let bytes = data.payload.to_vec();
                 let outcome = KnownOutcome::Samples { t0: data.t0, clock: data.clock, bytes };
+                let born_us = Some(born_us);
                 let known = Known { positions, missing_before, born, born_us, outcome };
                 open.waiting.add(next, open.released_us, known)
             }
@@ -405,7 +407,10 @@ impl Stream {
         }
         let next = open.counters.next();
         let missing_before = open.counters.missing_before(missing_before);
-        let known = |positions, outcome| Known { positions, missing_before, born, born_us, outcome };
+        let known = |positions, outcome| {
+            let born_us = Some(born_us);
+            Known { positions, missing_before, born, born_us, outcome }
+        };
         match control {
             Control::Missing { positions, shares } if positions.end <= next.position => {
                 self.settle(positions, shares);
@@ -548,7 +553,7 @@ impl Stream {
             KnownOutcome::GivenUp(cause) => self.lose(end, cause, false),
             KnownOutcome::Samples { .. } if now.since(born) > kept => self.lose(end, cause, true),
             KnownOutcome::Samples { t0, clock, bytes } => {
-                open.released_us = Some(born_us);
+                open.released_us = born_us;
                 open.counters.delivered(positions.clone());
                 let age = now.since(born);
                 let elements = Publish::Elements { positions, t0, clock, bytes, age };

@@ -28,8 +28,10 @@ pub(super) struct Entry {
 pub(super) struct Journal {
     /// Number of the oldest entry.
     first: u64,
-    /// Number of the first that was not sent.
+    /// Number of the next to be sent.
     unsent: u64,
+    /// One behind the highest number that was sent on any connection, or forgotten.
+    sent: u64,
     entries: VecDeque<Entry>,
 }
 
@@ -40,6 +42,7 @@ impl Journal {
             self.entries.pop_front();
             self.first += 1;
             self.unsent = self.unsent.max(self.first);
+            self.sent = self.sent.max(self.first);
         }
     }
 
@@ -61,18 +64,21 @@ impl Journal {
         let place = usize::try_from(self.unsent - self.first).expect("a place in memory");
         let entry = self.entries.get(place)?;
         self.unsent += 1;
+        self.sent = self.sent.max(self.unsent);
         Some((self.unsent - 1, entry))
     }
 
     /// Forgets what the far end has taken.
     pub(super) fn taken(&mut self, count: u64) -> Result<(), Fault> {
-        if count > self.unsent {
+        // Controls that came over an earlier connection may have waited at the far end for those before them.
+        if count > self.sent {
             return Err(Fault::NotSent(count));
         }
         while self.first < count {
             self.entries.pop_front();
             self.first += 1;
         }
+        self.unsent = self.unsent.max(self.first);
         Ok(())
     }
 
@@ -83,7 +89,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Begins anew at a position: what lies below is forgotten.
+    /// Begins anew at a position: what lies below is forgotten, and the stream's end, which is to be told again.
     pub(super) fn begin_at(&mut self, position: u64, born: Instant) {
         let old = core::mem::take(self);
         let start = Entry { control: Control::Start { position }, missing_before: 0, born };
@@ -103,7 +109,8 @@ impl Entry {
         let skipped = |positions: &Range<u64>| position.saturating_sub(positions.start);
         let mut missing_before = self.missing_before;
         let control = match self.control {
-            Control::Start { .. } => return None,
+            // The stream begins anew, and tells its end again.
+            Control::Start { .. } | Control::End { .. } => return None,
             Control::Missing { positions, shares } if positions.end > position => {
                 // The elements before the cut are missing before the rest.
                 missing_before += skipped(&positions);
@@ -118,7 +125,6 @@ impl Entry {
                 Control::GivenUp { positions: cut(&positions), cause }
             }
             Control::Missing { .. } | Control::Settled { .. } | Control::GivenUp { .. } => return None,
-            Control::End { position: end } => Control::End { position: end.max(position) },
             statement @ Control::Statement(_) => statement,
         };
         Some(Self { control, missing_before, born: self.born })
@@ -170,6 +176,19 @@ mod tests {
     }
 
     #[test]
+    fn controls_that_waited_for_one_before_them_are_taken_with_it_on_the_next_connection() {
+        let mut journal = Journal::default();
+        for start in 0..3 {
+            journal.push(entry(given_up(start..start + 1)));
+            journal.send();
+        }
+        assert_eq!(journal.resend(0), Ok(()));
+        assert_eq!(journal.send().unwrap().0, 0);
+        assert_eq!(journal.taken(3), Ok(()), "the others came over the connection before");
+        assert!(journal.is_empty() && !journal.has_unsent());
+    }
+
+    #[test]
     fn the_oldest_of_too_many_are_forgotten() {
         let mut journal = Journal::default();
         for start in 0..MAX_CONTROLS as u64 + 2 {
@@ -195,13 +214,6 @@ mod tests {
         let told: Vec<_> =
             core::iter::from_fn(|| journal.send().map(|(_, entry)| entry.control.clone())).collect();
         let shares = [HopShare { hop: 0, outcome: Outcome::Unsettled, count: 5 }].into_iter().collect();
-        assert_eq!(
-            told,
-            [
-                Control::Start { position: 15 },
-                Control::Missing { positions: 15..20, shares },
-                Control::End { position: 20 }
-            ]
-        );
+        assert_eq!(told, [Control::Start { position: 15 }, Control::Missing { positions: 15..20, shares },]);
     }
 }

@@ -243,6 +243,10 @@ impl Stream {
 
     pub(super) fn end(&mut self, now: Instant) {
         self.ended = Some(now);
+        self.tell_end();
+    }
+
+    fn tell_end(&mut self) {
         self.tell(Control::End { position: self.counters.next() }, self.counters.missing());
     }
 
@@ -468,6 +472,10 @@ impl Stream {
         self.counters.begin_at(position);
         self.journal.begin_at(position, now);
         self.queue.drop_below(position);
+        if self.has_ended() {
+            // An earlier far end may have taken it already.
+            self.tell_end();
+        }
     }
 
     /// Checks that an input does not go back; what it leaves out is missing, nobody knows why.

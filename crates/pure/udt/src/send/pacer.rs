@@ -83,6 +83,11 @@ impl Pacer {
         }
     }
 
+    /// Lets the next packet leave now, whatever has left before its turn.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        self.due_ps = self.due_ps.min(picos(now));
+    }
+
     /// Returns the number of packets that leave together at this pace, at most `train_packets`.
     pub(crate) fn together(&self, train_packets: u32) -> u32 {
         let within = GATHER_PS.checked_div(self.spacing_ps).unwrap_or(u64::MAX);
@@ -119,6 +124,16 @@ mod tests {
         pacer.set_spacing(at(1_000_000), spacing_ps);
         assert_eq!(pacer.allows(at(1_000_000), 1), 1);
         pacer
+    }
+
+    #[test]
+    fn what_left_before_its_turn_is_forgiven_at_once() {
+        let mut pacer = Pacer::new(Duration::from_millis(1));
+        pacer.set_spacing(at(0), 1_000_000_000);
+        (0..100).for_each(|_| pacer.left(at(0), 1));
+        assert_eq!(pacer.allows(at(5_000_000), 1), 0, "a hundred packets, a millisecond each");
+        pacer.forgive(at(5_000_000));
+        assert_eq!(pacer.allows(at(5_000_000), 9), 1);
     }
 
     #[test]

@@ -240,6 +240,8 @@ impl SendSide {
         if was_down {
             timely.probes = 0;
             timely.sent(now);
+            // The messages that tried the link left without their turn.
+            self.pacer.forgive(now);
         }
         was_down
     }
