@@ -47,6 +47,16 @@ fn change(link: &mut Link, news: &News) -> Change {
     }
 }
 
+/// Polls a link until it is up: on a busy host the answer of a listener may come too late for a try.
+fn up(link: &mut Link, news: &News) -> SocketId {
+    loop {
+        match change(link, news) {
+            Change::Up(socket) => return socket,
+            Change::Down { reason, .. } => assert_eq!(reason, CloseReason::NoAnswer),
+        }
+    }
+}
+
 #[test]
 fn a_link_is_made_again_after_silence_after_an_end_and_after_hanging_up() {
     let (near, far) = (end(1), end(2));
@@ -59,17 +69,20 @@ fn a_link_is_made_again_after_silence_after_an_end_and_after_hanging_up() {
         assert_eq!(link.socket(), None);
     }
     far.port.listen(config(), 4).expect("the only listener");
-    let Change::Up(first) = change(&mut link, &news) else { panic!("somebody listens") };
+    let first = up(&mut link, &news);
     assert_eq!(link.socket(), Some(first));
     let accepted = far.port.accept(Some(WATCHDOG)).expect("the link came");
     far.port.leave(accepted);
+    while let Some(of_a_late_answer) = far.port.try_accept() {
+        far.port.leave(of_a_late_answer);
+    }
     let retry_in = Duration::from_millis(250);
     let down = Change::Down { was_up: true, reason: CloseReason::ByPeer, retry_in };
     assert_eq!(change(&mut link, &news), down, "the pauses begin anew");
-    let Change::Up(second) = change(&mut link, &news) else { panic!("somebody still listens") };
+    let second = up(&mut link, &news);
     assert_ne!(first, second);
     link.hang_up(clock::monotonic());
     assert_eq!(link.socket(), None);
-    assert!(matches!(change(&mut link, &news), Change::Up(_)));
+    up(&mut link, &news);
     assert_eq!(far.port.standing(accepted), None);
 }
