@@ -228,8 +228,13 @@ fn read_feeds(live: &mut Live, feeds: &mut [Feed], now: Instant) {
     let feed = &mut feeds[*feed];
     let slot = *slot;
     for record in feed.records_from(*next) {
-        assert_eq!(record.positions.start, *next, "the ring keeps what its reader has not read");
         let positions = record.positions;
+        if positions.start > *next {
+            // The ring has lapped its reader.
+            let missing = *next..positions.start;
+            let shares = shares(Outcome::Lost(Stage::ReaderLag), missing.end - missing.start);
+            end.handle(now, NearInput::Missing { slot, positions: missing, shares });
+        }
         *next = positions.end;
         match record.missing {
             Some(outcome) => {
