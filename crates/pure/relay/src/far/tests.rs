@@ -63,12 +63,20 @@ impl Bench {
     }
 
     fn connect(&mut self, ms: u64, incarnation: u64) {
+        self.connect_silently(ms);
+        self.greet(ms, incarnation);
+    }
+
+    fn connect_silently(&mut self, ms: u64) {
         self.far.handle(at(ms), FarInput::Connected);
         let path = Path { round_trip: 20 * MS, clock_us: 0, room: 1_000, message_bytes: 1_400, is_up: true };
         self.far.handle(at(ms), FarInput::Path(path));
+        self.controls = 0;
+    }
+
+    fn greet(&mut self, ms: u64, incarnation: u64) {
         let hello = Hello { version: VERSION, incarnation, station: "gate-a".to_owned() };
         self.hear(ms, ms - ms.min(10), &Message::plain(0, Content::Hello(hello)));
-        self.controls = 0;
     }
 
     /// Takes a message that was sent at one time and arrives at another.
@@ -308,6 +316,36 @@ fn a_stream_goes_on_over_another_connection() {
     let resume = frame::Resume { standing: Standing::Same, position: 5, controls: 1 };
     assert!(bench.contents().contains(&Content::Resume(resume)));
     assert!(bench.events.contains(&FarEvent::Resumed { slot: 0 }));
+}
+
+#[test]
+fn a_beginning_that_overtakes_the_greeting_waits_for_it() {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.connect_silently(500);
+    bench.begin(500, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
+    let is_resume = |content: &Content<'_>| matches!(content, Content::Resume(_));
+    assert!(!bench.contents().iter().any(is_resume), "it is not known whose it is");
+    bench.greet(501, 6);
+    let resume = frame::Resume { standing: Standing::Other, position: 5, controls: 0 };
+    assert!(bench.contents().contains(&Content::Resume(resume)), "not of the incarnation before");
+    bench.connect_silently(600);
+    bench.begin(600, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
+    bench.hear(601, 601, &Message::plain(0, Content::Refuse(Refusal::Description)));
+    bench.sent.clear();
+    bench.greet(602, 6);
+    assert!(!bench.contents().iter().any(is_resume), "the near end has taken it back");
+    assert_eq!(bench.events.iter().filter(|event| matches!(event, FarEvent::Ignored(_))).count(), 0);
+}
+
+#[test]
+fn messages_that_left_before_the_end_of_a_stream_are_no_fault() {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.control(11, 0, Control::End { position: 5 });
+    bench.advance(20_000);
+    bench.data(0, 20_001, 0..5, 0);
+    assert_eq!(bench.events, []);
 }
 
 #[test]
