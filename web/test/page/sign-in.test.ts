@@ -55,6 +55,8 @@ describe('a monitor with users', () => {
     const page = await pages.open(fake.url, '?span=10s&plot=test/chirp:a');
     await signIn(page, 'analytical engine');
     await listed(page);
+    // The streams are listed before the connection is there that is to be closed.
+    await until('the connection', async () => (await connection(page)) === 'open');
     await page.evaluate(() => fetch('/api/sign-out', { method: 'POST' }));
     await page.locator('#sign-in').waitFor();
     await until('the reason', async () => (await page.locator('#sign-in-note').innerText()) === 'This page was closed: the session has ended');
