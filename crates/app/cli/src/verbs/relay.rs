@@ -44,12 +44,12 @@ pub(crate) struct Arguments {
     /// Publish here what relays send that connect to this port, or address
     #[arg(long, value_name = "PORT|ADDRESS", conflicts_with_all = ["list", "words"])]
     listen: Option<String>,
-    /// Age from which samples are of no use at the far bus
+    /// With an address: age from which samples are of no use at the far bus
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
     deadline: Duration,
     #[command(flatten)]
     transport: TransportArguments,
-    /// List the relays of this host: age, round trip, repairs, and what was given up
+    /// List the relays of this host: round trip, repairs, and what was given up
     #[arg(long, conflicts_with = "words")]
     list: bool,
     /// Print events and states as JSON, one object per line
