@@ -196,7 +196,6 @@ impl Sender {
         let carousel = Carousel::new(descriptor.count(), now);
         let paced_bytes_per_second = bytes_per_second + carousel.bytes_per_second(control_bytes);
         let relaying = Relaying::new(&config, fit);
-        let origin = relaying.as_ref().map(|relaying| relaying.origin);
         Ok(Self {
             head,
             next_number: 0,
@@ -206,7 +205,7 @@ impl Sender {
             queue: Queue::new(&config.description.schema, fit, config.linger),
             relaying,
             overhead_bytes: DATA_HEADER_BYTES + added_bytes(&config),
-            encoder: DataEncoder::with_origin(&head, dtype, config.clock, origin),
+            encoder: DataEncoder::new(&head, dtype, config.clock, config.relayed.is_some()),
             pacer: Pacer::new(config.pacing, paced_bytes_per_second, config.datagram_bytes, now),
             destinations: vec![Destination::default(); config.destinations],
             skipped: Vec::new(),
@@ -729,10 +728,10 @@ impl Sender {
         let head = Numbered { number, first_index, element_offset, ..self.head };
         let (dtype, clock) = (self.config.description.schema.dtype, self.config.clock);
         let (origin, payload) = match &mut self.relaying {
-            Some(relaying) if RELAYED => (Some(relaying.origin), relaying.payload(slice)),
+            Some(relaying) if RELAYED => (Some(relaying.data_origin()), relaying.payload(slice)),
             _ => (None, self.queue.payload(slice)),
         };
-        let data = Data { head, t0, clock, dtype, element_count, origin, payload };
+        let data = Data { head, t0, clock, dtype, element_count, origin: origin.as_ref(), payload };
         let room = if self.securing.is_some() { room_before(Kind::Data) } else { 0 };
         let encoded = self.encoder.encode(&data, &mut buffer[room..]);
         let plain_bytes = encoded.expect(FITS);

@@ -9,7 +9,7 @@ use crate::extension::{self, ExtensionType};
 use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout;
 use crate::malformed::{BufferTooSmall, Reason};
-use crate::relayed::{Origin, origin_bytes};
+use crate::relayed::{DataOrigin, origin_bytes};
 
 /// Size of a data datagram's header. Units: bytes.
 pub const DATA_HEADER_BYTES: usize = layout::Data::SIZE_BYTES;
@@ -27,8 +27,8 @@ pub struct Data<'a> {
     pub dtype: Dtype,
     /// Number of elements that follow; not zero.
     pub element_count: u32,
-    /// Origin of relayed samples.
-    pub origin: Option<Origin>,
+    /// Origin and age of relayed samples.
+    pub origin: Option<&'a DataOrigin>,
     /// The elements, little-endian; `len == element_count * dtype.size_bytes()`.
     pub payload: &'a [u8],
 }
@@ -83,7 +83,7 @@ impl Clock {
 #[derive(Clone)]
 pub struct DataEncoder {
     header: layout::Data,
-    origin: Option<Origin>,
+    header_bytes: usize,
 }
 
 impl core::fmt::Debug for DataEncoder {
@@ -93,24 +93,19 @@ impl core::fmt::Debug for DataEncoder {
 }
 
 impl DataEncoder {
-    /// Takes stream, epoch and elements per sample from `head`.
+    /// Takes stream, epoch and elements per sample from `head`; relayed samples carry their origin.
     #[must_use]
-    pub fn new(head: &Numbered, dtype: Dtype, clock: Clock) -> Self {
-        Self::with_origin(head, dtype, clock, None)
-    }
-
-    /// Takes stream, epoch and elements per sample from `head`, for relayed samples of this origin.
-    #[must_use]
-    pub fn with_origin(head: &Numbered, dtype: Dtype, clock: Clock, origin: Option<Origin>) -> Self {
+    pub fn new(head: &Numbered, dtype: Dtype, clock: Clock, is_relayed: bool) -> Self {
+        let header_bytes = DATA_HEADER_BYTES + origin_bytes(is_relayed);
         let header = layout::Data {
-            group: head.group(Kind::Data, DATA_HEADER_BYTES + origin_bytes(origin), 0),
+            group: head.group(Kind::Data, header_bytes, 0),
             t0_ns: 0.into(),
             element_count: 0.into(),
             dtype: dtype.code(),
             clock: clock.code(),
             reserved: 0.into(),
         };
-        Self { header, origin }
+        Self { header, header_bytes }
     }
 
     /// Writes a datagram of this stream to the start of `out` and returns its size.
@@ -119,33 +114,38 @@ impl DataEncoder {
     /// See [`Data::encode`].
     ///
     /// # Panics
-    /// See [`Data::encode`]; also if it is of another stream, dtype, clock or origin.
+    /// See [`Data::encode`]; also if it is of another stream, dtype or clock, or only one of the two is relayed.
     pub fn encode(&mut self, data: &Data<'_>, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(data.check(), Ok(()), "a slice that its own readers would refuse");
         debug_assert_eq!(
-            (data.dtype.code(), data.clock.code(), data.head.stream, data.head.epoch, data.origin),
+            (
+                data.dtype.code(),
+                data.clock.code(),
+                data.head.stream,
+                data.head.epoch,
+                DATA_HEADER_BYTES + origin_bytes(data.origin.is_some())
+            ),
             (
                 self.header.dtype,
                 self.header.clock,
                 self.header.group.common.stream(),
                 self.header.group.common.epoch(),
-                self.origin
+                self.header_bytes
             ),
             "an encoder is of one stream"
         );
-        let Self { header, origin } = self;
-        let header_bytes = DATA_HEADER_BYTES + origin_bytes(*origin);
-        let out = header::place(out, header_bytes + data.payload.len())?;
-        let (room, payload) = out.split_at_mut(header_bytes);
+        let Self { header, header_bytes } = self;
+        let out = header::place(out, *header_bytes + data.payload.len())?;
+        let (room, payload) = out.split_at_mut(*header_bytes);
         header.group.place(&data.head, data.payload.len());
         header.t0_ns = data.t0.as_nanos().into();
         header.element_count = data.element_count.into();
         // Before the payload is copied: the CRC reads the bytes just written, and would wait for the whole copy.
-        match origin {
+        match data.origin {
             None => header::seal(header, room),
             Some(origin) => {
                 let place = &mut room[DATA_HEADER_BYTES..];
-                let taken = extension::put(place, ExtensionType::Origin, Some(&origin.value()));
+                let taken = extension::put(place, ExtensionType::Origin, Some(origin));
                 header::seal_extended(*header, taken, room);
             }
         }
@@ -171,7 +171,7 @@ impl<'a> Data<'a> {
     /// Returns the number of bytes that [`Data::encode`] writes.
     #[must_use]
     pub const fn encoded_bytes(&self) -> usize {
-        DATA_HEADER_BYTES + origin_bytes(self.origin) + self.payload.len()
+        DATA_HEADER_BYTES + origin_bytes(self.origin.is_some()) + self.payload.len()
     }
 
     /// Writes the datagram to the start of `out` and returns its size.
@@ -184,7 +184,7 @@ impl<'a> Data<'a> {
     /// # Panics
     /// In debug builds, if [`crate::Datagram::decode`] would refuse the slice: the sender cut it wrongly.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        DataEncoder::with_origin(&self.head, self.dtype, self.clock, self.origin).encode(self, out)
+        DataEncoder::new(&self.head, self.dtype, self.clock, self.origin.is_some()).encode(self, out)
     }
 
     /// Reads a data datagram; `None` for anything else, which [`crate::Datagram::decode`] distinguishes.
@@ -212,7 +212,7 @@ impl<'a> Data<'a> {
             Some(header) => (header, None),
             None => {
                 let (header, extensions) = sealed.extended()?;
-                (header, Origin::among(&extensions)?)
+                (header, DataOrigin::among(&extensions)?)
             }
         };
         if header.reserved.get() != 0 {
@@ -232,7 +232,7 @@ impl<'a> Data<'a> {
 
     /// Checks that the slice is whole samples or a piece of one, that the payload is that slice, and its origin.
     fn check(&self) -> Result<(), Reason> {
-        self.origin.map_or(Ok(()), |origin| origin.check(&self.head))?;
+        self.origin.map_or(Ok(()), |origin| origin.origin().check(&self.head))?;
         let whole =
             self.head.element_offset == 0 && self.element_count.is_multiple_of(self.head.elements_per_sample);
         let count = u64::from(self.element_count);

@@ -294,7 +294,7 @@ fn extension_bytes(
 ) -> usize {
     extension::size_bytes(predecessor.map(Predecessor::value).as_ref())
         + extension::size_bytes(listed(addresses))
-        + origin_bytes(origin)
+        + origin_bytes(origin.is_some())
         + extension::size_bytes(deadline.map(Deadline::value).as_ref())
 }
 

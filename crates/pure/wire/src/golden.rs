@@ -6,6 +6,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::num::NonZeroU8;
 use core::time::Duration;
+use std::sync::LazyLock;
 
 use ledger::{AccountState, NetworkRows, Outcome, ReaderRows, Stage, StageCounts};
 use sample::{Channel, Dtype, Schema, StreamName};
@@ -13,9 +14,10 @@ use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 
 use crate::layout;
 use crate::{
-    Announcement, Clock, Data, Datagram, DatagramTotals, Deadline, Description, DescriptorExtensions,
-    DescriptorParts, ExtensionType, Inherited, Kind, Nonce, Numbered, Origin, Predecessor, Reason, Report,
-    Request, SampleTotals, Skipped, Tally, Totals, UpstreamHop, Waiting, Wanted, Withheld, stream_id,
+    Announcement, Clock, Data, DataOrigin, Datagram, DatagramTotals, Deadline, Description,
+    DescriptorExtensions, DescriptorParts, ExtensionType, Inherited, Kind, Nonce, Numbered, Origin,
+    Predecessor, Reason, Report, Request, SampleTotals, Skipped, Tally, Totals, UpstreamHop, Waiting, Wanted,
+    Withheld, stream_id,
 };
 
 macro_rules! golden {
@@ -66,7 +68,9 @@ golden! {
     a_tally_with_a_statement_keeps_its_bytes: "stream-tally-statement.hex" =
         Datagram::Tally(Tally { statement: b"a statement is opaque here".to_vec(), ..tally() });
     data_with_an_origin_keep_their_bytes: "stream-data-origin.hex" =
-        Datagram::Data(Data { origin: Some(origin()), ..data() });
+        Datagram::Data(Data { origin: Some(&OF_UNKNOWN_AGE), ..data() });
+    data_with_an_age_keep_their_bytes: "stream-data-age.hex" =
+        Datagram::Data(Data { origin: Some(&AGED), ..data() });
     a_tally_with_an_origin_keeps_its_bytes: "stream-tally-origin.hex" =
         Datagram::Tally(Tally { origin: Some(origin()), ..tally() });
     a_tally_with_hops_before_it_keeps_its_bytes: "stream-tally-upstream.hex" =
@@ -136,6 +140,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Vec<u8>)> {
         "data",
         "data-piece",
         "data-origin",
+        "data-age",
         "tally-nonces",
         "tally-relayed",
         "descriptor-extended",
@@ -335,6 +340,10 @@ fn tally() -> Tally {
 fn extended_tally() -> Tally {
     Tally { statement: vec![1; 3], nonces: vec![Nonce::new(7)], ..tally() }
 }
+
+static OF_UNKNOWN_AGE: LazyLock<DataOrigin> = LazyLock::new(|| DataOrigin::new(origin(), None));
+static AGED: LazyLock<DataOrigin> =
+    LazyLock::new(|| DataOrigin::new(origin(), Some(Duration::from_micros(51_200))));
 
 fn origin() -> Origin {
     let epoch = Epoch { start_ns: 1_763_990_000_000_000_000, incarnation: 0x1122_3344_5566_7788 };

@@ -322,7 +322,9 @@ layout! {
         /// Hop on which the datagram was sent, not 0.
         hop: u8,
         /// Zero.
-        reserved: [u8; 3],
+        reserved: u8,
+        /// In data, age of the first sample in milliseconds, rounded up; 0 if unknown, and in other kinds.
+        age_ms: U16,
     }
 }
 

@@ -53,8 +53,8 @@ pub use page::{
 };
 pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
 pub use relayed::{
-    Deadline, Inherited, MAX_HOPS, MAX_INHERITED, MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin, UpstreamHop,
-    relayed_bytes,
+    DataOrigin, Deadline, Inherited, MAX_HOPS, MAX_INHERITED, MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin,
+    UpstreamHop, relayed_bytes,
 };
 pub use report::{MAX_READER_NAME_BYTES, Report};
 pub use request::{Request, Wanted};

@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use ledger::{Outcome, Stage, StageCounts};
 use units::Epoch;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::extension::{self, ExtensionType, Extensions};
 use crate::header::Numbered;
@@ -43,6 +43,11 @@ pub struct Origin {
     /// carry no origin.
     pub hop: NonZeroU8,
 }
+
+/// Origin and age of relayed samples, as the header of their data has them.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+#[repr(transparent)]
+pub struct DataOrigin(layout::Origin);
 
 /// A hop before the one on which a tally was sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,12 +86,12 @@ pub fn relayed_bytes(origin: Option<Origin>, upstream: &[UpstreamHop], skipped: 
         [] => 0,
         hops => extension::padded_bytes(UpstreamHop::list_bytes(hops)),
     };
-    origin_bytes(origin) + upstream_bytes + Inherited::room_bytes(skipped)
+    origin_bytes(origin.is_some()) + upstream_bytes + Inherited::room_bytes(skipped)
 }
 
 /// Returns the size of extension `origin` in a header. Units: bytes.
-pub(crate) const fn origin_bytes(origin: Option<Origin>) -> usize {
-    if origin.is_some() { ORIGIN_BYTES } else { 0 }
+pub(crate) const fn origin_bytes(is_relayed: bool) -> usize {
+    if is_relayed { ORIGIN_BYTES } else { 0 }
 }
 
 /// Returns the size of this many outcomes of inherited ranges in a header. Units: bytes.
@@ -100,31 +105,86 @@ impl Origin {
             epoch_start_ns: self.epoch.start_ns.into(),
             epoch_life: self.epoch.incarnation.into(),
             hop: self.hop.get(),
-            reserved: [0; 3],
+            reserved: 0,
+            age_ms: 0.into(),
         }
     }
 
-    /// Reads the origin among the extensions of a datagram.
+    /// Reads the origin among the extensions of a tally or descriptor.
     pub(crate) fn among(extensions: &Extensions<'_>) -> Result<Option<Self>, Reason> {
-        extensions.value(ExtensionType::Origin).map(Self::read).transpose()
-    }
-
-    fn read(value: &[u8]) -> Result<Self, Reason> {
-        let refused = Reason::Field("origin");
-        let value = layout::Origin::ref_from_bytes(value).map_err(|_| refused)?;
-        if value.reserved != [0; 3] {
-            return Err(refused);
-        }
-        Ok(Self {
-            epoch: Epoch { start_ns: value.epoch_start_ns.get(), incarnation: value.epoch_life.get() },
-            hop: NonZeroU8::new(value.hop).ok_or(refused)?,
-        })
+        let Some(origin) = DataOrigin::among(extensions)? else { return Ok(None) };
+        if origin.0.age_ms.get() == 0 { Ok(Some(origin.origin())) } else { Err(Reason::Field("origin")) }
     }
 
     /// Checks that the hop has an epoch of its own, and a place within the list of stations.
     pub(crate) fn check(&self, head: &Numbered) -> Result<(), Reason> {
         let is_hop = usize::from(self.hop.get()) <= MAX_HOPS;
         if is_hop && self.epoch != head.epoch { Ok(()) } else { Err(Reason::Field("origin")) }
+    }
+}
+
+impl DataOrigin {
+    /// Makes the value for samples of this origin, the first of which has this age, or an unknown one.
+    ///
+    /// The age is rounded up to whole milliseconds, and one beyond [`DataOrigin::MAX_AGE`] becomes that.
+    #[must_use]
+    pub fn new(origin: Origin, age: Option<Duration>) -> Self {
+        let age_ms = age.map_or(0, |age| {
+            let rounded_up = age.as_nanos().div_ceil(1_000_000).max(1);
+            u16::try_from(rounded_up).unwrap_or(u16::MAX)
+        });
+        Self(layout::Origin { age_ms: age_ms.into(), ..origin.value() })
+    }
+
+    /// The age that stands for itself and all above.
+    pub const MAX_AGE: Duration = Duration::from_millis(u16::MAX as u64);
+
+    /// Returns the origin.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        let value = &self.0;
+        Origin {
+            epoch: Epoch { start_ns: value.epoch_start_ns.get(), incarnation: value.epoch_life.get() },
+            hop: NonZeroU8::new(value.hop).unwrap_or(NonZeroU8::MIN),
+        }
+    }
+
+    /// Returns the age of the first sample at its departure, `None` if it is unknown.
+    #[must_use]
+    pub const fn age(&self) -> Option<Duration> {
+        match self.0.age_ms.get() {
+            0 => None,
+            age_ms => Some(Duration::from_millis(age_ms as u64)),
+        }
+    }
+
+    /// Reads the origin among the extensions of a datagram.
+    pub(crate) fn among<'a>(extensions: &Extensions<'a>) -> Result<Option<&'a Self>, Reason> {
+        extensions.value(ExtensionType::Origin).map(Self::read).transpose()
+    }
+
+    fn read(value: &[u8]) -> Result<&Self, Reason> {
+        let refused = Reason::Field("origin");
+        let read = Self::ref_from_bytes(value).map_err(|_| refused)?;
+        if read.0.reserved == 0 && read.0.hop != 0 { Ok(read) } else { Err(refused) }
+    }
+}
+
+impl PartialEq for DataOrigin {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for DataOrigin {}
+
+impl core::fmt::Debug for DataOrigin {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter
+            .debug_struct("DataOrigin")
+            .field("origin", &self.origin())
+            .field("age", &self.age())
+            .finish()
     }
 }
 

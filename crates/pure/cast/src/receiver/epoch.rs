@@ -11,7 +11,7 @@ use ledger::{
     LedgerConfig, LedgerKey, Outcome, SocketLedger, Stage, StageCounts,
 };
 use units::{Epoch, Instant, StreamId};
-use wire::{Data, Description, Numbered, Origin, Predecessor, Tally, UpstreamHop};
+use wire::{Data, DataOrigin, Description, Numbered, Origin, Predecessor, Tally, UpstreamHop};
 
 use super::AccountView;
 use super::event::{Block, Event};
@@ -188,7 +188,7 @@ impl ReceiverEpoch {
         brackets: &mut Brackets,
         out: &mut Outbox,
     ) -> Taken {
-        if data.dtype != self.description.schema.dtype || data.origin != self.origin {
+        if data.dtype != self.description.schema.dtype || data.origin.map(DataOrigin::origin) != self.origin {
             self.damaged(now, &data.head, brackets, out);
             return Taken::Malformed;
         }
@@ -212,7 +212,7 @@ impl ReceiverEpoch {
         let in_turn = self.waiting.is_empty() && self.declared.is_empty();
         let positions = run.positions();
         if run.first.dtype != self.description.schema.dtype
-            || run.first.origin != self.origin
+            || run.first.origin.map(DataOrigin::origin) != self.origin
             || !in_turn
             || !self.ledger.accept_run(now, run.numbers(), positions.clone(), brackets)
         {

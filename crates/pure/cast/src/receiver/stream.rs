@@ -12,8 +12,8 @@ use ledger::{Brackets, DropNotice, LedgerConfig, LedgerKey, Stage};
 use sample::Selection;
 use units::{Epoch, Instant, SampleRate, StreamId};
 use wire::{
-    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Nonce, Numbered, Origin,
-    Report, Request, Skipped, Tally, Wanted,
+    Announcement, Data, DataOrigin, Datagram, Description, DescriptorAssembler, DescriptorPart, Nonce,
+    Numbered, Origin, Report, Request, Skipped, Tally, Wanted,
 };
 
 use super::challengers::Challengers;
@@ -206,7 +206,7 @@ impl Stream {
     }
 
     pub(super) fn on_data(&mut self, data: &Data<'_>, with: &mut Surroundings<'_>) {
-        with.arrival.origin = data.origin;
+        with.arrival.origin = data.origin.map(DataOrigin::origin);
         let Some(state) = self.epoch_for(&data.head, with) else { return };
         let taken = state.on_data(with.now, data, with.brackets, with.out);
         self.count(taken, with);

@@ -16,7 +16,7 @@ use core::ops::Range;
 use ledger::{HopCounts, Stage};
 use sample::Schema;
 use units::{Instant, WallTime};
-use wire::{Fit, Inherited, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
+use wire::{DataOrigin, Fit, Inherited, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
 
 use super::{Output, Phase, Sender, SenderConfig};
 use queue::{ElementQueue, Next};
@@ -102,6 +102,11 @@ impl Relaying {
             Next::Slice(slice) => Some(slice),
             Next::Hole(_) | Next::Wait(_) | Next::Empty => None,
         }
+    }
+
+    /// Returns what data say of their origin.
+    pub(super) fn data_origin(&self) -> DataOrigin {
+        DataOrigin::new(self.origin, None)
     }
 
     pub(super) fn payload(&mut self, slice: &Slice) -> &[u8] {

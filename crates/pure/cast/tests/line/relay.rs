@@ -215,7 +215,7 @@ impl Heard {
         let hops = usize::from(self.passed.hops);
         match Datagram::decode(bytes).expect("a sender writes what can be read") {
             Datagram::Data(data) => {
-                assert_eq!(data.origin.map(|origin| origin.epoch), Some(ORIGIN_EPOCH));
+                assert_eq!(data.origin.map(|data| data.origin().epoch), Some(ORIGIN_EPOCH));
                 let mut expected = vec![0; data.payload.len()];
                 let positions = data.positions();
                 fill(self.passed.salt, positions.start, data.dtype.size_bytes(), &mut expected);

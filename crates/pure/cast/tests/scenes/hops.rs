@@ -10,8 +10,8 @@ use cast::receive::{Input, WaitsSince};
 use ledger::{Account, AccountState, HopCounts, HopShare, Outcome, Stage, StageCounts};
 use units::{Epoch, Instant, WallTime};
 use wire::{
-    Clock, DATAGRAM_BYTES_IPV4, Data, DescriptorExtensions, DescriptorParts, Inherited, Numbered, Origin,
-    Skipped, Tally, UpstreamHop,
+    Clock, DATAGRAM_BYTES_IPV4, Data, DataOrigin, DescriptorExtensions, DescriptorParts, Inherited, Numbered,
+    Origin, Skipped, Tally, UpstreamHop,
 };
 
 use crate::line::scene::EPOCH;
@@ -84,6 +84,8 @@ impl Relay {
         self.position += 10;
         let (t0, clock, payload) = (WallTime::from_nanos(0), Clock::System, [7; 40]);
         let dtype = self.victim.description.schema.dtype;
+        let origin = origin.map(|origin| DataOrigin::new(origin, None));
+        let origin = origin.as_ref();
         let data = Data { head, t0, clock, dtype, element_count: 10, origin, payload: &payload };
         let size = data.encode(&mut self.victim.buffer).expect("room");
         self.victim.input(size);

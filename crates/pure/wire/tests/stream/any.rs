@@ -10,10 +10,10 @@ use proptest::prelude::*;
 use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema, UnknownEntries};
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
-    Announcement, Clock, Data, Datagram, DatagramTotals, Deadline, Description, DescriptorExtensions,
-    DescriptorParts, Fit, Inherited, MAX_HEADER_BYTES, MAX_HOPS, MAX_NONCES, MAX_TALLY_STATEMENT_BYTES,
-    Nonce, Numbered, Origin, Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, UpstreamHop,
-    Waiting, Wanted, Withheld, max_elements, stream_id,
+    Announcement, Clock, Data, DataOrigin, Datagram, DatagramTotals, Deadline, Description,
+    DescriptorExtensions, DescriptorParts, Fit, Inherited, MAX_HEADER_BYTES, MAX_HOPS, MAX_NONCES,
+    MAX_TALLY_STATEMENT_BYTES, Nonce, Numbered, Origin, Predecessor, Report, Request, SampleTotals, Skipped,
+    Tally, Totals, UpstreamHop, Waiting, Wanted, Withheld, max_elements, stream_id,
 };
 
 /// Room in the header of a tally for extensions of later versions.
@@ -60,15 +60,15 @@ pub(crate) struct Slice {
     t0: WallTime,
     clock: Clock,
     dtype: Dtype,
-    origin: Option<Origin>,
+    origin: Option<DataOrigin>,
     payload: Vec<u8>,
 }
 
 impl Slice {
     pub(crate) fn data(&self) -> Data<'_> {
         let element_count = u32::try_from(self.payload.len() / self.dtype.size_bytes()).unwrap();
-        let Self { head, t0, clock, dtype, origin, ref payload } = *self;
-        Data { head, t0, clock, dtype, element_count, origin, payload }
+        let Self { head, t0, clock, dtype, ref origin, ref payload } = *self;
+        Data { head, t0, clock, dtype, element_count, origin: origin.as_ref(), payload }
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {
@@ -92,7 +92,8 @@ pub(crate) fn slice() -> impl Strategy<Value = Slice> {
         };
         let head = Numbered { element_offset, ..head };
         let payload = vec![fill; element_count as usize * dtype.size_bytes()];
-        let origin = origin.map(|origin| origin.of(&head));
+        let age = (fill > 7).then(|| Duration::from_millis(count.into()));
+        let origin = origin.map(|origin| DataOrigin::new(origin.of(&head), age));
         let (t0, clock) = (WallTime::from_nanos(t0), Clock::from_code(clock));
         Slice { head, t0, clock, dtype, origin, payload }
     })

@@ -8,10 +8,10 @@ use ledger::{Outcome, Stage, StageCounts};
 use proptest::prelude::*;
 use units::{Epoch, ReaderId, StreamId, WallTime};
 use wire::{
-    Data, Datagram, Deadline, DescriptorExtensions, DescriptorParts, ExtensionType, Inherited, MAX_ADDRESSES,
-    MAX_HEADER_BYTES, MAX_STATION_BYTES, MAX_TALLY_STATEMENT_BYTES, MAX_UPSTREAM_BYTES, Malformed, Nonce,
-    Numbered, ORIGIN_BYTES, Origin, Predecessor, Reason, Request, Skipped, Tally, Totals, UpstreamHop,
-    Waiting, Wanted,
+    Data, DataOrigin, Datagram, Deadline, DescriptorExtensions, DescriptorParts, ExtensionType, Inherited,
+    MAX_ADDRESSES, MAX_HEADER_BYTES, MAX_STATION_BYTES, MAX_TALLY_STATEMENT_BYTES, MAX_UPSTREAM_BYTES,
+    Malformed, Nonce, Numbered, ORIGIN_BYTES, Origin, Predecessor, Reason, Request, Skipped, Tally, Totals,
+    UpstreamHop, Waiting, Wanted,
 };
 
 use crate::any;
@@ -197,11 +197,29 @@ fn a_publisher_tells_of_the_addresses_that_can_be_sources() {
 #[test]
 fn data_name_their_origin_and_are_longer_by_it_alone() {
     let plain = encoded(&Datagram::Data(data()));
-    let relayed = encoded(&Datagram::Data(Data { origin: Some(ORIGIN), ..data() }));
+    let origin = DataOrigin::new(ORIGIN, None);
+    let data_of_it = Data { origin: Some(&origin), ..data() };
+    let relayed = encoded(&Datagram::Data(data_of_it));
     assert_eq!(relayed, with(&plain, &listed(&[(5, 0, origin_of(&ORIGIN))])));
     assert_eq!((plain.len(), relayed.len()), (84, 84 + ORIGIN_BYTES));
-    assert_eq!(Data::decode(&relayed), Some(Data { origin: Some(ORIGIN), ..data() }));
-    assert_eq!(Data { origin: Some(ORIGIN), ..data() }.encoded_bytes(), relayed.len());
+    assert_eq!(Data::decode(&relayed), Some(data_of_it));
+    assert_eq!(data_of_it.encoded_bytes(), relayed.len());
+}
+
+#[test]
+fn an_age_is_rounded_up_and_never_said_to_be_less_than_it_is() {
+    let told = |age: Option<Duration>| {
+        let origin = DataOrigin::new(ORIGIN, age);
+        let relayed = encoded(&Datagram::Data(Data { origin: Some(&origin), ..data() }));
+        let read = Data::decode(&relayed).and_then(|data| data.origin).expect("of a relay");
+        assert_eq!(read.origin(), ORIGIN);
+        read.age()
+    };
+    assert_eq!(told(None), None);
+    for (us, ms) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (51_200, 52), (65_534_001, 65_535)] {
+        assert_eq!(told(Some(Duration::from_micros(us))), Some(Duration::from_millis(ms)), "{us} us");
+    }
+    assert_eq!(told(Some(Duration::MAX)), Some(DataOrigin::MAX_AGE));
 }
 
 #[test]
@@ -221,6 +239,10 @@ fn an_origin_is_of_another_epoch_and_at_most_eight_hops_away() {
             assert_eq!(reason(changed(16, hop)), if is_hop { Ok(()) } else { refused }, "hop {hop}");
         }
         assert_eq!(reason(changed(17, 1)), refused, "reserved");
+        for at in [18, 19] {
+            let expected = if plain[3] == 1 { Ok(()) } else { refused };
+            assert_eq!(reason(changed(at, 1)), expected, "only data have an age");
+        }
         assert_eq!(reason(origin_of(&Origin { epoch: head().epoch, ..ORIGIN })), refused, "its own epoch");
         let later = Epoch { start_ns: u64::MAX, ..head().epoch };
         assert_eq!(reason(origin_of(&Origin { epoch: later, ..ORIGIN })), Ok(()), "clocks differ");
