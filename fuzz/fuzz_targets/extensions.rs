@@ -9,7 +9,7 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
-    Announcement, Clock, Data, Datagram, DescriptorPart, ExtensionType, MAX_HEADER_BYTES, Numbered, Origin,
+    Announcement, Clock, Data, DataOrigin, Datagram, DescriptorPart, ExtensionType, MAX_HEADER_BYTES, Numbered, Origin,
     Reason, Report, Request, Tally, Totals, Wanted,
 };
 
@@ -36,7 +36,9 @@ struct Forged<'a> {
 }
 
 fuzz_target!(|forged: Forged<'_>| {
-    let plain = plain(forged.kind, origin(forged.hop));
+    let origin = origin(forged.hop);
+    let data_origin = origin.map(|origin| DataOrigin::new(origin, None));
+    let plain = plain(forged.kind, origin, data_origin.as_ref());
     let mut buffer = vec![0; 2_048];
     let size = plain.encode(&mut buffer).expect("room");
     let header_bytes = usize::from(u16::from_le_bytes([buffer[6], buffer[7]]));
@@ -103,7 +105,7 @@ fn origin(hop: u8) -> Option<Origin> {
 }
 
 /// A datagram of any kind without extensions but the origin.
-fn plain(kind: u8, origin: Option<Origin>) -> Datagram<'static> {
+fn plain(kind: u8, origin: Option<Origin>, data_origin: Option<&DataOrigin>) -> Datagram<'_> {
     let epoch = Epoch { start_ns: 1_000, incarnation: 2 };
     let stream = StreamId(3);
     let head =
@@ -116,7 +118,7 @@ fn plain(kind: u8, origin: Option<Origin>) -> Datagram<'static> {
             clock: Clock::System,
             dtype: sample::Dtype::U8,
             element_count: 4,
-            origin,
+            origin: data_origin,
             payload: &[1, 2, 3, 4],
         }),
         1 => Datagram::Tally(Tally {
