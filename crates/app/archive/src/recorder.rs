@@ -219,6 +219,9 @@ pub struct Recorder {
     run: RunName,
     options: Options,
     streams: BTreeMap<StreamKey, StreamRecorder>,
+    /// Origin epochs of relayed streams, by the epochs under which relays publish them: samples are stored under the
+    /// former, so that a relay that starts again goes on in one folder.
+    origins: BTreeMap<StreamKey, Epoch>,
     /// Sums of the ended streams that were dropped.
     forgotten: Totals,
     resumable: BTreeMap<(StreamName, Epoch), Resumable>,
@@ -290,6 +293,7 @@ impl Recorder {
             run,
             options,
             streams,
+            origins: BTreeMap::new(),
             forgotten: Totals::default(),
             resumable,
             disk,
@@ -319,7 +323,8 @@ impl Recorder {
             Event::Gap(gap) | Event::Settled(gap) => self.stream(&gap.stream, gap.epoch)?.note_gap(gap),
             Event::Statement(it) => self.stream(&it.stream, it.epoch)?.note_statement(&it.bytes),
             Event::Ended(account) => {
-                self.stream(&account.stream, account.epoch)?.note_account(account_json(account), true);
+                let epoch = account.epoch;
+                self.stream(&account.stream, epoch)?.note_account(epoch, account_json(account), true);
                 // The end is a good moment to store everything: nothing follows it.
                 self.next_commit = now;
             }
@@ -334,7 +339,7 @@ impl Recorder {
             // A reader has an account before it has read that the stream began, and keeps it longer than we keep
             // ended streams: then there is no recording to write it to.
             if let Ok(stream) = self.stream(&account.stream, account.epoch) {
-                stream.note_account(account_json(account), false);
+                stream.note_account(account.epoch, account_json(account), false);
             }
         }
         self.tick(now);
@@ -484,14 +489,21 @@ impl Recorder {
 
     /// Begins a session of a stream. What the disk refuses for now waits, as samples do.
     fn begin(&mut self, now: Instant, info: &StreamInfo) -> Result<(), ArchiveError> {
-        let key = StreamKey { name: Arc::clone(&info.name), epoch: info.epoch };
+        let key = StreamKey { name: Arc::clone(&info.name), epoch: identity_of(info) };
+        let hop_key = StreamKey { epoch: info.epoch, ..key.clone() };
+        if self.streams.get(&key).is_some_and(|stream| !stream.has_schema(info)) {
+            return Err(ArchiveError::SchemaChanged(key.name.to_string()));
+        }
+        if hop_key != key {
+            self.origins.insert(hop_key, key.epoch);
+        }
         if self.streams.contains_key(&key) && matches!(self.disk, Disk::Writing) {
             // A reader that left and joined again within one recording: the span between is its absence. Its samples
             // are stored first, so that nothing is pending in the account that is set aside.
             self.commit(now);
         }
         if let Some(stream) = self.streams.get_mut(&key) {
-            stream.rejoin(info.first_index);
+            stream.rejoin(info.epoch, info.first_index);
             return self.settle(now, &key);
         }
         let found = self.resumable.remove(&((*key.name).clone(), key.epoch));
@@ -535,7 +547,7 @@ impl Recorder {
         }
         stream.accept(block);
         if stream.pending_bytes() >= batch_bytes {
-            let key = StreamKey { name: Arc::clone(&block.stream), epoch: block.epoch };
+            let key = self.key_of(&block.stream, block.epoch);
             let store = Arc::clone(&self.store);
             let written = self.streams.get_mut(&key).map_or(Ok(()), |stream| stream.write(&*store, now));
             written.unwrap_or_else(|failure| self.fail(now, vec![(key, failure)]));
@@ -547,8 +559,17 @@ impl Recorder {
         Ok(())
     }
 
-    fn stream(&mut self, name: &Arc<StreamName>, epoch: Epoch) -> Result<&mut StreamRecorder, ArchiveError> {
+    /// Returns the key under which a stream is stored that is published in an epoch.
+    fn key_of(&self, name: &Arc<StreamName>, epoch: Epoch) -> StreamKey {
         let key = StreamKey { name: Arc::clone(name), epoch };
+        match self.origins.get(&key) {
+            Some(origin) => StreamKey { epoch: *origin, ..key },
+            None => key,
+        }
+    }
+
+    fn stream(&mut self, name: &Arc<StreamName>, epoch: Epoch) -> Result<&mut StreamRecorder, ArchiveError> {
+        let key = self.key_of(name, epoch);
         self.streams
             .get_mut(&key)
             .ok_or_else(|| ArchiveError::Unknown(format!("stream {name} in epoch {epoch}")))
@@ -622,6 +643,7 @@ impl Recorder {
         for key in ended.iter().rev().skip(MAX_ENDED) {
             if let Some(stream) = self.streams.remove(key) {
                 self.forgotten.add(&stream);
+                self.origins.retain(|hop, origin| hop.name != key.name || *origin != key.epoch);
             }
         }
     }
@@ -696,4 +718,9 @@ impl Recorder {
         }
         self.notices.push_back(notice);
     }
+}
+
+/// Returns the epoch that identifies the samples of a stream, wherever they are read.
+fn identity_of(info: &StreamInfo) -> Epoch {
+    info.origin.map_or(info.epoch, |origin| origin.epoch)
 }

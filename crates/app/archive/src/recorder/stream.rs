@@ -4,6 +4,7 @@
 //! `accepted = stored + archive_write + unacknowledged`, in elements.
 
 use core::ops::Range;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +14,13 @@ use proof::Grid;
 use sample::{Block, StreamName};
 use serde_json::{Value, json};
 use tallycast::{StreamGap, StreamInfo};
-use units::{Instant, RangeSet, WallTime};
+use units::{Epoch, Instant, RangeSet, WallTime};
 
-use super::Progress;
 use super::accounts::make_room;
 use super::gap_file::GapFile;
 use super::outage::Outage;
 use super::statement_file::StatementFile;
+use super::{Progress, identity_of};
 use crate::columns::Columns;
 use crate::error::ArchiveError;
 use crate::folders::{ACCOUNT, ClosedSegment, DESCRIPTION, GAPS, RunName, epoch_folder, segment_of};
@@ -35,6 +36,22 @@ use crate::{Description, DescriptionError};
 /// Number of statements that a publisher may make beyond one for each interval of what was recorded: those about
 /// samples that were lost. Units: each at most 664 bytes, twice that in the file.
 const SPARE_STATEMENTS: u64 = 1_024;
+
+/// Time in which nothing could be recorded.
+struct Absence {
+    kind: GapKind,
+    why: &'static str,
+    /// Absence without an end that an earlier recorder left.
+    open: Option<GapKey>,
+}
+
+const NO_RECORDER: Absence =
+    Absence { kind: GapKind::ReaderAbsent, why: "no recorder was listening", open: None };
+const NO_RELAY: Absence =
+    Absence { kind: GapKind::PublisherAbsent, why: "the relay was started again", open: None };
+
+/// Maximum number of relays whose gaps are still settled after another has taken their place.
+const MAX_HOPS_BEFORE: usize = 64;
 
 /// Cause why something could not be written.
 #[derive(Clone, Debug)]
@@ -78,6 +95,14 @@ pub(super) struct StreamRecorder {
     description: Arc<Description>,
     folder: PathBuf,
     session: u32,
+    /// Epoch under which the stream is published now: of a relayed one, the relay's.
+    hop_epoch: Epoch,
+    /// Sessions of the relays before, by their epochs: their gaps may still be settled. The oldest are dropped.
+    hops_before: BTreeMap<Epoch, u32>,
+    /// Positions before this one were accepted, or counted, before the session began.
+    session_position: u64,
+    /// Missing positions behind the last accepted sample.
+    declared: RangeSet,
     /// Name of the reader.
     reader: String,
     owed: Owed,
@@ -130,7 +155,7 @@ impl StreamRecorder {
         let first_index = info.first_index;
         let description = Arc::new(Description {
             name: Arc::clone(&info.name),
-            epoch: info.epoch,
+            epoch: identity_of(info),
             schema: Arc::clone(&info.schema),
             station: info.station.clone(),
         });
@@ -138,6 +163,10 @@ impl StreamRecorder {
         let mut stream = Self {
             columns: Columns::new(Arc::clone(&description)),
             session: 1,
+            hop_epoch: info.epoch,
+            hops_before: BTreeMap::new(),
+            session_position: 0,
+            declared: RangeSet::new(),
             reader: reader.to_owned(),
             owed: Owed::GapMap { found_bytes: None },
             segment: None,
@@ -186,7 +215,10 @@ impl StreamRecorder {
         if self.anchor.1 == WallTime::default() {
             self.anchor = (found.stored_index, found.stored_until);
         }
-        self.note_absence(found.stored_index, self.first_index, &found.declared, found.open_absence);
+        let absence = Absence { open: found.open_absence, ..NO_RECORDER };
+        self.note_absence(found.stored_index..self.first_index, &found.declared, absence);
+        self.pass_over(found.stored_index, &found.declared);
+        self.stored_index = self.stored_index.max(found.stored_index);
         Ok(())
     }
 
@@ -303,7 +335,15 @@ impl StreamRecorder {
 
     /// Continues after the same reader joined the same epoch again: the span between is its absence. While the
     /// session before is not written yet, both become one, so that the waiting data do not grow.
-    pub(super) fn rejoin(&mut self, first_index: u64) {
+    pub(super) fn rejoin(&mut self, hop_epoch: Epoch, first_index: u64) {
+        let is_other_hop = hop_epoch != self.hop_epoch;
+        if is_other_hop {
+            self.hops_before.insert(self.hop_epoch, self.session);
+            if self.hops_before.len() > MAX_HOPS_BEFORE {
+                self.hops_before.pop_first();
+            }
+            self.hop_epoch = hop_epoch;
+        }
         if !self.is_waiting() {
             self.owed = Owed::Account(self.account_as(self.end_state()));
             self.session += 1;
@@ -313,13 +353,27 @@ impl StreamRecorder {
         self.ended = false;
         self.account = Value::Null;
         self.account_changed = true;
-        self.note_absence(self.accepted_index, first_index, &RangeSet::new(), None);
-        self.accepted_index = self.accepted_index.max(first_index);
+        let declared = core::mem::take(&mut self.declared);
+        let absence = if is_other_hop { NO_RELAY } else { NO_RECORDER };
+        self.note_absence(self.accepted_index..first_index, &declared, absence);
+        let accepted_index = self.accepted_index;
+        self.accepted_index = accepted_index.max(first_index);
+        self.pass_over(accepted_index, &declared);
     }
 
-    /// Records the span without a recorder, except the part that was declared missing before.
-    fn note_absence(&mut self, from: u64, to: u64, declared: &RangeSet, open: Option<GapKey>) {
-        let per_sample = self.per_sample();
+    /// Takes nothing that was accepted or declared missing before: a relay that starts again may send, or tell of, what
+    /// an earlier one had sent already.
+    fn pass_over(&mut self, accepted_index: u64, declared: &RangeSet) {
+        let declared = declared.iter().last().map_or(0, |range| range.end / self.per_sample());
+        let known = accepted_index.max(declared);
+        self.session_position = known * self.per_sample();
+        self.accepted_index = self.accepted_index.max(known);
+    }
+
+    /// Records the span in which nothing could be recorded, except the part that was declared missing before.
+    fn note_absence(&mut self, samples: Range<u64>, declared: &RangeSet, absence: Absence) {
+        let Absence { kind, why, mut open } = absence;
+        let (per_sample, from, to) = (self.per_sample(), samples.start, samples.end);
         let mut absent: RangeSet = core::iter::once(from * per_sample..to.max(from) * per_sample).collect();
         for range in declared.iter() {
             absent.remove(range);
@@ -329,13 +383,12 @@ impl StreamRecorder {
             // The earlier recorder left an absence without an end; its end is known now: the same point.
             ranges.push(from * per_sample..from * per_sample);
         }
-        let mut open = open;
         for positions in ranges {
             let key = open.take().unwrap_or_else(|| self.new_key());
             let (t0, t1) = self.times_of(&positions);
             self.note(GapRecord {
                 key,
-                kind: GapKind::ReaderAbsent,
+                kind,
                 positions,
                 numbers: 0..0,
                 lost: StageCounts::default(),
@@ -345,7 +398,7 @@ impl StreamRecorder {
                 apportioned: false,
                 t0,
                 t1: Some(t1),
-                evidence: vec!["no recorder was listening".to_owned()],
+                evidence: vec![why.to_owned()],
             });
         }
     }
@@ -387,12 +440,21 @@ impl StreamRecorder {
     }
 
     pub(super) fn note_gap(&mut self, gap: &StreamGap) {
-        let StreamGap { gap, t0, t1, .. } = gap;
+        let StreamGap { epoch, gap, t0, t1, .. } = gap;
         if gap.kind == GapKind::ReaderAbsent {
             return; // Recorded when this reader joined again.
         }
+        let Some(session) = self.session_of(*epoch) else { return };
+        let is_new = session == self.session;
+        if is_new && !gap.positions.is_empty() && gap.positions.end <= self.session_position {
+            return; // Stored, or counted, before this relay told of it again.
+        }
+        if is_new {
+            self.declared.insert(gap.positions.clone());
+            self.declared.remove(0..self.accepted_index * self.per_sample());
+        }
         self.note(GapRecord {
-            key: GapKey { session: self.session, origin: Origin::Reader, id: gap.id },
+            key: GapKey { session, origin: Origin::Reader, id: gap.id },
             kind: gap.kind,
             positions: gap.positions.clone(),
             numbers: gap.numbers.clone(),
@@ -400,7 +462,8 @@ impl StreamRecorder {
             inherited: gap.inherited.clone(),
             unexplained: gap.unexplained,
             unsettled: gap.unsettled,
-            apportioned: gap.apportioned,
+            // Part of it may be stored already.
+            apportioned: gap.apportioned || is_new && gap.positions.start < self.session_position,
             t0: *t0,
             t1: Some(*t1),
             evidence: gap.evidence.iter().map(ToString::to_string).collect(),
@@ -413,7 +476,20 @@ impl StreamRecorder {
         }
     }
 
-    pub(super) fn note_account(&mut self, account: Value, ended: bool) {
+    /// Returns the session in which a relay, or the publisher itself, was read.
+    fn session_of(&self, epoch: Epoch) -> Option<u32> {
+        if epoch == self.hop_epoch { Some(self.session) } else { self.hops_before.get(&epoch).copied() }
+    }
+
+    /// Returns whether a stream has the schema of the samples stored so far.
+    pub(super) fn has_schema(&self, info: &StreamInfo) -> bool {
+        info.schema == self.description.schema
+    }
+
+    pub(super) fn note_account(&mut self, epoch: Epoch, account: Value, ended: bool) {
+        if epoch != self.hop_epoch {
+            return; // That of a relay before: its session is over.
+        }
         self.account = account;
         self.account_changed = true;
         self.ended |= ended;
