@@ -1,16 +1,13 @@
 //! A node that sends live messages at a fixed period, or receives them and takes down when each arrived.
 
-use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use sim::{Address, Arrival, Node, NodeId};
-use udt::{
-    Datagrams, Endpoint, EndpointConfig, Event, Output, RepairOrder, Sent, SocketConfig, SocketId, Terms,
-};
+use sim::{Arrival, Node, NodeId};
+use udt::{Endpoint, EndpointConfig, Event, RepairOrder, Sent, SocketConfig, SocketId, Terms};
 use units::Instant;
 
-use super::address;
+use super::driver::{self, Application, address};
 
 /// What is sent: a message each period.
 #[derive(Clone, Copy, Debug)]
@@ -180,32 +177,26 @@ impl Live {
     }
 }
 
+impl Application for Live {
+    fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    fn note(&mut self, now: Instant, id: SocketId, event: Event) {
+        self.note(now, id, event);
+    }
+
+    fn act(&mut self, now: Instant) -> Option<Instant> {
+        self.act(now)
+    }
+}
+
 impl Node for Live {
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
-        let datagrams = Datagrams {
-            from: address(arrival.from),
-            bytes: arrival.bytes,
-            segment_bytes: arrival.bytes.len(),
-            arrived: arrival.arrived,
-        };
-        self.endpoint.handle(now, &datagrams);
+        driver::receive(&mut self.endpoint, now, arrival);
     }
 
     fn poll(&mut self, now: Instant, socket: &mut sim::Socket<'_>) -> Option<Instant> {
-        let mut wants = self.act(now);
-        loop {
-            match self.endpoint.poll(now) {
-                Output::Transmit(transmit) => {
-                    let SocketAddr::V4(to) = transmit.to else { panic!("scenes have IPv4") };
-                    let to = Address::Node(NodeId(u32::from(to.ip().octets()[3])));
-                    socket.send_train(to, transmit.bytes, transmit.segment_bytes);
-                }
-                Output::Event { socket, event } => {
-                    self.note(now, socket, event);
-                    wants = self.act(now);
-                }
-                Output::Idle { deadline } => return Instant::earlier(deadline, wants),
-            }
-        }
+        driver::poll(self, now, socket)
     }
 }

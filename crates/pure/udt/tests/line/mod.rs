@@ -1,19 +1,19 @@
 //! A node of the virtual network with an endpoint on it, and its application.
 
+pub(crate) mod driver;
 pub(crate) mod live;
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use congestion::{Acked, CongestionControl, Environment, Factory, Lost, Policy};
-use sim::{Address, Arrival, Node, NodeId};
-use udt::{
-    CloseReason, Datagrams, Endpoint, EndpointConfig, Event, Output, Sent, SocketConfig, SocketId,
-    SocketType, Terms,
-};
+use sim::{Arrival, Node, NodeId};
+use udt::{CloseReason, Endpoint, EndpointConfig, Event, Sent, SocketConfig, SocketId, SocketType, Terms};
 use units::{Instant, Random};
+
+use driver::Application;
+pub(crate) use driver::address;
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -88,11 +88,6 @@ pub(crate) struct Host {
     pub(crate) seen: BTreeMap<SocketId, Seen>,
     listens: bool,
     expects_bytes: u64,
-}
-
-pub(crate) fn address(node: NodeId) -> SocketAddr {
-    let index = u8::try_from(node.0).expect("a small scene");
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, index)), 9_000)
 }
 
 pub(crate) fn config(kind: SocketType) -> SocketConfig {
@@ -264,32 +259,26 @@ impl Host {
     }
 }
 
+impl Application for Host {
+    fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    fn note(&mut self, now: Instant, id: SocketId, event: Event) {
+        self.note(now, id, event);
+    }
+
+    fn act(&mut self, now: Instant) -> Option<Instant> {
+        self.act(now)
+    }
+}
+
 impl Node for Host {
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
-        let datagrams = Datagrams {
-            from: address(arrival.from),
-            bytes: arrival.bytes,
-            segment_bytes: arrival.bytes.len(),
-            arrived: arrival.arrived,
-        };
-        self.endpoint.handle(now, &datagrams);
+        driver::receive(&mut self.endpoint, now, arrival);
     }
 
     fn poll(&mut self, now: Instant, socket: &mut sim::Socket<'_>) -> Option<Instant> {
-        let mut app_deadline = self.act(now);
-        loop {
-            match self.endpoint.poll(now) {
-                Output::Transmit(transmit) => {
-                    let SocketAddr::V4(to) = transmit.to else { panic!("scenes have IPv4") };
-                    let to = Address::Node(NodeId(u32::from(to.ip().octets()[3])));
-                    socket.send_train(to, transmit.bytes, transmit.segment_bytes);
-                }
-                Output::Event { socket, event } => {
-                    self.note(now, socket, event);
-                    app_deadline = self.act(now);
-                }
-                Output::Idle { deadline } => return Instant::earlier(deadline, app_deadline),
-            }
-        }
+        driver::poll(self, now, socket)
     }
 }
