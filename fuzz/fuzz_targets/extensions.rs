@@ -9,8 +9,8 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
-    Announcement, Clock, Data, DataOrigin, Datagram, DescriptorPart, ExtensionType, MAX_HEADER_BYTES, Numbered, Origin,
-    Reason, Report, Request, Tally, Totals, Wanted,
+    Announcement, Clock, Data, DataOrigin, Datagram, DescriptorPart, ExtensionType, MAX_HEADER_BYTES,
+    Numbered, Origin, Reason, Report, Request, Tally, Totals, Wanted,
 };
 
 /// An extension as an attacker writes it.
