@@ -15,7 +15,7 @@ pub mod receive {
     //! The receiving side.
     pub use crate::receiver::{
         AccountView, Block, EpochNews, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver,
-        ReceiverStats, Train, UnknownExtensions, WaitsSince,
+        ReceiverStats, StatedDeadlines, Train, UnknownExtensions, WaitsSince,
     };
 }
 
@@ -31,7 +31,7 @@ pub mod send {
     pub use crate::sender::{
         Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, MAX_SECURED_DESTINATIONS, Output, Pacing,
         ReaderReport, Relayed, ReportStats, Sender, SenderConfig, SenderEvent, SenderSecurity, Sending,
-        StatementStats,
+        StatedDeadline, StatementStats, Wishes,
     };
 }
 

@@ -22,6 +22,7 @@ mod plausible;
 mod reports;
 mod rivals;
 mod run;
+mod stated;
 mod stream;
 mod unusable;
 mod waiting;
@@ -42,6 +43,7 @@ pub use event::{Block, Event, Output, Payload};
 pub use extensions::UnknownExtensions;
 use outbox::Outbox;
 use run::Run;
+pub use stated::StatedDeadlines;
 use stream::{Arrival, Stream, Surroundings};
 pub use waiting::WaitsSince;
 
@@ -102,6 +104,8 @@ pub enum Input<'a> {
     /// Selects these streams from now on. Accounts of others are cut: at once, or at the publisher's next tally while
     /// losses wait for evidence. Initially every stream is selected.
     Select(&'a Selection),
+    /// States from now on, to publishers, up to which age samples are of use to this reader. Initially nothing.
+    Deadlines(StatedDeadlines),
     /// Start of the reader's wait for the streams at this socket that it does not know yet. Initially, and with
     /// `None`, accounts begin where the reader joins them.
     Waits(Option<WaitsSince>),
@@ -213,6 +217,7 @@ pub struct Receiver {
     config: LedgerConfig,
     seed: u64,
     selection: Selection,
+    deadlines: StatedDeadlines,
     streams: BTreeMap<StreamId, Stream>,
     brackets: Brackets,
     /// Value of the drop counter up to which drops have been counted.
@@ -299,6 +304,7 @@ impl Receiver {
             config,
             seed,
             selection: Selection::all(),
+            deadlines: StatedDeadlines::NONE,
             streams: BTreeMap::new(),
             brackets: Brackets::default(),
             drops: 0,
@@ -347,6 +353,7 @@ impl Receiver {
             }
             Input::Epoch { stream, epoch, news } => self.on_news(now, stream, epoch, news),
             Input::Select(selection) => self.select(now, selection),
+            Input::Deadlines(deadlines) => self.state_deadlines(now, deadlines),
             // A stream that was never received here need not be left.
             Input::Elsewhere(id, elsewhere) if self.streams.contains_key(&id) => {
                 self.with_stream(now, id, Arrival::NONE, |stream, with| stream.is_elsewhere(elsewhere, with));
@@ -585,6 +592,14 @@ impl Receiver {
         }
     }
 
+    fn state_deadlines(&mut self, now: Instant, deadlines: StatedDeadlines) {
+        self.deadlines = deadlines;
+        let ids: Vec<_> = self.streams.keys().copied().collect();
+        for id in ids {
+            self.with_stream(now, id, Arrival::NONE, |stream, with| stream.deadlines_changed(with));
+        }
+    }
+
     fn leave(&mut self, now: Instant, id: StreamId) {
         self.with_stream(now, id, Arrival::NONE, Stream::leave);
         self.streams.remove(&id);
@@ -638,12 +653,20 @@ impl Receiver {
             self.streams.insert(id, stream);
         }
         let drop_reporter = self.drop_reporter;
-        let Self { streams, brackets, out, stats, next_key, selection, .. } = self;
+        let Self { streams, brackets, out, stats, next_key, selection, deadlines, .. } = self;
         let stream = streams.get_mut(&id).expect("just looked up or inserted");
-        act(
-            stream,
-            &mut Surroundings { now, arrival, brackets, out, stats, next_key, selection, drop_reporter },
-        );
+        let mut with = Surroundings {
+            now,
+            arrival,
+            brackets,
+            out,
+            stats,
+            next_key,
+            selection,
+            drop_reporter,
+            deadlines,
+        };
+        act(stream, &mut with);
     }
 }
 

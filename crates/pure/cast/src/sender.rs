@@ -26,6 +26,7 @@ mod securing;
 mod sources;
 mod stating;
 mod tally_clock;
+mod wishes;
 
 use core::cmp::Ordering;
 use core::net::IpAddr;
@@ -62,6 +63,8 @@ pub use stating::StatementStats;
 use stating::Stating;
 use tally_clock::TallyClock;
 pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
+use wishes::Asked;
+pub use wishes::{StatedDeadline, Wishes};
 
 /// Maximum time that small blocks wait for more samples before they are sent.
 pub const DEFAULT_LINGER: Duration = Duration::from_millis(5);
@@ -105,6 +108,7 @@ pub struct Sender {
     addresses: Vec<IpAddr>,
     carousel: Carousel,
     readers: Readers,
+    asked: Asked,
     echoes: Echoes,
     demand: Demand,
     /// The beginning of the epoch, while it is held.
@@ -216,6 +220,7 @@ impl Sender {
             new_addresses: None,
             addresses: Vec::new(),
             readers: Readers::new(bytes_per_second, now),
+            asked: Asked::default(),
             echoes: Echoes::default(),
             demand: Demand::new(config.sending),
             hold: Hold::new(config.beginning, now),
@@ -391,6 +396,14 @@ impl Sender {
         self.readers.iter()
     }
 
+    /// Returns up to which age samples are of use to the readers, by their own words.
+    ///
+    /// Cost: looks at every reader.
+    #[must_use]
+    pub fn wishes(&self, now: Instant) -> Wishes {
+        self.asked.with_reports(now, &self.readers)
+    }
+
     /// Returns the counters of received reports.
     #[must_use]
     pub const fn report_stats(&self) -> ReportStats {
@@ -467,7 +480,11 @@ impl Sender {
         if request.nonce.is_some_and(|nonce| self.echoes.asked(nonce)) {
             self.tallies.nonce_added();
         }
-        let waits = request.epoch == self.head.epoch && request.waiting.is_some_and(|it| it.from_beginning);
+        let waiting = request.waiting.filter(|_| request.epoch == self.head.epoch);
+        if let Some(deadline) = waiting.and_then(|it| it.deadline) {
+            self.asked.heard(now, request.reader, deadline);
+        }
+        let waits = waiting.is_some_and(|it| it.from_beginning);
         if let Some(hold) = self.hold.as_mut().filter(|_| waits) {
             let hears = match request.what {
                 Wanted::Descriptor => Hears::Announcements,

@@ -24,8 +24,9 @@ use super::plausible::Verdict;
 use super::reports::ReportClock;
 use super::rivals::Rivals;
 use super::run::Run;
+use super::stated::StatedDeadlines;
 use super::unusable::Unusable;
-use super::waiting::{Beginnings, WaitsSince};
+use super::waiting::{Beginnings, WaitsSince, stated};
 use super::{ReaderIdentity, ReceiverStats};
 
 /// Replaced epochs that are kept until their accounts are settled.
@@ -52,6 +53,8 @@ pub(super) struct Stream {
     /// Evidence that is awaited for a stream that is no longer selected.
     leaving: Option<Leaving>,
     announced: Option<SocketAddr>,
+    /// Age up to which its samples are of use to this reader.
+    deadline: Option<Duration>,
     next_request: Instant,
     /// Numbers that came too early to be used, or belonged to an account that has ended.
     unusable: Unusable,
@@ -124,14 +127,15 @@ pub(super) struct Surroundings<'a> {
     pub(super) selection: &'a Selection,
     /// Maximum delay of a drop reporter, if there is one.
     pub(super) drop_reporter: Option<Duration>,
+    pub(super) deadlines: &'a StatedDeadlines,
 }
 
 impl Surroundings<'_> {
     /// Returns this context for another datagram.
     fn at<'b>(&'b mut self, from: SocketAddr, bytes: &'b [u8]) -> Surroundings<'b> {
-        let Self { now, brackets, out, stats, next_key, selection, drop_reporter, .. } = self;
+        let Self { now, brackets, out, stats, next_key, selection, drop_reporter, deadlines, .. } = self;
         let (now, arrival, drop_reporter) = (*now, Arrival::of(from, bytes), *drop_reporter);
-        Surroundings { now, arrival, brackets, out, stats, next_key, selection, drop_reporter }
+        Surroundings { now, arrival, brackets, out, stats, next_key, selection, drop_reporter, deadlines }
     }
 
     fn next_key(&mut self) -> LedgerKey {
@@ -167,6 +171,7 @@ impl Stream {
             elsewhere: false,
             leaving: None,
             announced: None,
+            deadline: None,
             next_request: now,
             unusable: Unusable::default(),
             beginnings: Beginnings::new(waiting),
@@ -191,6 +196,7 @@ impl Stream {
     pub(super) fn on_announcement(&mut self, announcement: &Announcement, with: &mut Surroundings<'_>) {
         let address = at_port(with.arrival.from, announcement.report_port);
         self.announced = Some(address);
+        self.deadline = with.deadlines.of(&announcement.name);
         self.challengers.reports_to(announcement.epoch, address);
         self.beginnings.heard(announcement.epoch, with.now);
         if self.wants_announcement(announcement) {
@@ -300,6 +306,7 @@ impl Stream {
     fn described(&mut self, epoch: Epoch, description: Description, with: &mut Surroundings<'_>) {
         self.rivals.described(epoch, at_port(with.arrival.from, description.report_port));
         self.wanted = !self.elsewhere && with.selection.wants(&description.name);
+        self.deadline = with.deadlines.of(&description.name);
         let description = Arc::new(description);
         let gives_way = self.gives_way_to(epoch);
         match &mut self.current {
@@ -371,7 +378,7 @@ impl Stream {
 
     fn report(&mut self, with: &mut Surroundings<'_>) {
         let Some(state) = &self.current else { return };
-        let report = self.reader.report(state, with.now);
+        let report = self.report_on(state, with.now);
         if let Some((epoch, report_to)) = self.rivals.take_turn(with.now) {
             // A report on a foreign epoch notifies a publisher of its rival.
             with.out.report(state.report_address(), Report { epoch, ..report.clone() });
@@ -382,6 +389,20 @@ impl Stream {
         }
         self.told_end = state.ended;
         with.out.report(state.report_address(), report);
+    }
+
+    fn report_on(&self, state: &ReceiverEpoch, now: Instant) -> Report {
+        let waiting = self.deadline.map(|deadline| stated(Some(deadline)));
+        Report { waiting, ..self.reader.report(state, now) }
+    }
+
+    /// Takes other deadlines, of which publishers learn soon.
+    pub(super) fn deadlines_changed(&mut self, with: &Surroundings<'_>) {
+        let Some(description) = &self.description else { return };
+        let before = core::mem::replace(&mut self.deadline, with.deadlines.of(&description.name));
+        if self.deadline != before && self.has_reports() {
+            self.reports.hurry(with.now);
+        }
     }
 
     /// Records whether another socket of the process receives this stream; one socket is enough.
@@ -464,7 +485,7 @@ impl Stream {
             && self.has_reports()
             && self.crowd <= MAX_CROWD_FOR_FAREWELL
         {
-            with.out.report(state.report_address(), self.reader.report(state, with.now));
+            with.out.report(state.report_address(), self.report_on(state, with.now));
         }
     }
 
@@ -691,9 +712,11 @@ impl Stream {
         for numbers in early.iter().filter(|numbers| numbers.end > first.number) {
             state.name_undecoded(numbers.start.max(first.number)..numbers.end, with.brackets);
         }
-        if waited {
+        // A relay serves the deadline of the reader from the first samples on.
+        let tells_relay = state.origin.is_some() && self.deadline.is_some();
+        if waited || tells_relay {
             // The group is received: the publisher need not hold the beginning any longer for this reader.
-            let waiting = self.beginnings.wish();
+            let waiting = self.beginnings.wish(self.deadline);
             let request = Request { waiting, ..self.request(head.epoch, Wanted::Data) };
             with.out.request(state.report_address(), request);
         }
@@ -758,7 +781,7 @@ impl Stream {
         let Some(address) = self.announced else { return };
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;
-            let waiting = self.beginnings.wish();
+            let waiting = self.beginnings.wish(self.deadline);
             let request = Request { waiting, nonce, ..self.request(epoch, Wanted::Descriptor) };
             with.out.request(address, request);
         }
@@ -776,7 +799,7 @@ impl Stream {
         if may_begin {
             self.beginnings.heard(epoch, with.now);
         }
-        let waiting = self.beginnings.wish().filter(|_| may_begin);
+        let waiting = self.beginnings.wish(self.deadline).filter(|_| may_begin);
         let request = Request { waiting, nonce: Some(nonce), ..self.request(epoch, Wanted::Descriptor) };
         with.out.request(to, request);
         if let Some(announced) = self.announced.filter(|announced| *announced != to) {

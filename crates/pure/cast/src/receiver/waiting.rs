@@ -170,10 +170,15 @@ impl Beginnings {
         self.waiting.is_some() && self.of(epoch).is_none_or(|heard| !heard.has_begun)
     }
 
-    /// Returns the waiting state for a request.
-    pub(super) fn wish(&self) -> Option<Waiting> {
-        let waiting = self.waiting?;
-        Some(Waiting { since: waiting.wall, from_beginning: true, deadline: None })
+    /// Returns the waiting state for a request of a reader to which samples are of use up to an age.
+    pub(super) fn wish(&self, deadline: Option<Duration>) -> Option<Waiting> {
+        match (self.waiting, deadline) {
+            (Some(waiting), deadline) => {
+                Some(Waiting { since: waiting.wall, from_beginning: true, deadline })
+            }
+            (None, Some(_)) => Some(stated(deadline)),
+            (None, None) => None,
+        }
     }
 
     /// Judges whether an epoch that the reader waited for can have come this far since then from its start.
@@ -250,6 +255,11 @@ impl Beginnings {
     fn of_mut(&mut self, epoch: Epoch) -> Option<&mut Heard> {
         self.heard.iter_mut().rfind(|heard| heard.epoch == epoch)
     }
+}
+
+/// Returns the extension that states a deadline and nothing else.
+pub(super) const fn stated(deadline: Option<Duration>) -> Waiting {
+    Waiting { since: WallTime::from_nanos(0), from_beginning: false, deadline }
 }
 
 fn nanos(duration: Duration) -> i64 {

@@ -77,6 +77,8 @@ pub(crate) enum Move {
     Leave,
     /// Leaves after the publisher's next tally, and stays in the group for other streams.
     Deselect,
+    /// States another deadline for every stream.
+    State(Duration),
     /// Receives a publisher's announcement.
     Hear(Box<Announcement>, NodeId),
 }
@@ -153,6 +155,13 @@ impl Reader {
         self
     }
 
+    /// Makes it state a deadline for every stream.
+    pub(crate) fn with_deadline(mut self, deadline: Duration) -> Self {
+        let every = ("**".parse().expect("a pattern"), deadline);
+        self.receiver.handle(Instant::ORIGIN, Input::Deadlines([every].into_iter().collect()));
+        self
+    }
+
     /// Advances time only while nothing is unread.
     pub(crate) fn patient_with_the_unread(mut self) -> Self {
         self.clock = PassingTime::WhileEmpty(Instant::ORIGIN);
@@ -210,6 +219,10 @@ impl Reader {
                 Move::Hear(announcement, from) => {
                     let (announcement, from) = (&*announcement, address(from));
                     self.input(now, Input::Announced { announcement, from });
+                }
+                Move::State(deadline) => {
+                    let every = ("**".parse().expect("a pattern"), deadline);
+                    self.input(now, Input::Deadlines([every].into_iter().collect()));
                 }
                 Move::Deselect => self.input(now, Input::Select(&Selection::none())),
             }

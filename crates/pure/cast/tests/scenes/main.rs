@@ -5,6 +5,7 @@
 
 mod beginnings;
 mod crowd;
+mod deadlines;
 mod demand;
 mod epochs;
 mod evidence;
