@@ -1,28 +1,29 @@
-//! The far relay: a far end around an endpoint, and the readers of what it publishes.
+//! The far relay: a far end around an endpoint, and a sender on its bus for each stream that it publishes.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
 
 use relay::{FarConfig, FarEnd, FarEvent, FarInput, FarOutput, Publish};
+use sim::{Arrival, Group, NodeId, Socket};
 use udt::{Endpoint, EndpointConfig, Event, SocketConfig, SocketId, Terms};
 use units::Instant;
+use wire::Description;
 
-use crate::Reader;
+use crate::bus::Bus;
+use crate::driver::{self, Application};
 use crate::feed::Shape;
+use crate::published::Published;
 
 /// A far relay with all its incarnations.
 #[derive(Debug)]
 pub struct Far {
-    pub(crate) endpoint: Endpoint,
-    config: SocketConfig,
-    relay: FarConfig,
+    endpoint: Endpoint,
+    setting: FarSetting,
     seed: u64,
-    shape: Shape,
     live: Option<Live>,
-    deaths: Vec<Range<Instant>>,
-    /// A reader of each stream that it began.
-    pub readers: Vec<Reader>,
-    /// What it ignored, which nobody makes it do.
+    /// What it published, of each stream that it began.
+    pub published: Vec<Published>,
+    /// What it ignored, which nothing makes it do.
     pub ignored: Vec<FarEvent>,
     /// Number of times that a stream went on.
     pub resumed: u64,
@@ -30,31 +31,41 @@ pub struct Far {
     pub most_held: usize,
 }
 
+/// What a far relay is made with.
+#[derive(Clone, Debug)]
+pub(crate) struct FarSetting {
+    pub(crate) config: SocketConfig,
+    pub(crate) relay: FarConfig,
+    /// The near relay.
+    pub(crate) peer: NodeId,
+    /// The bus behind it.
+    pub(crate) group: Group,
+    /// Forms of the streams.
+    pub(crate) shapes: Vec<Shape>,
+    /// Stations that its streams have passed.
+    pub(crate) stations: Vec<String>,
+    /// When it is dead.
+    pub(crate) deaths: Vec<Range<Instant>>,
+}
+
 #[derive(Debug)]
 struct Live {
     end: FarEnd,
     socket: Option<SocketId>,
-    /// Readers by the slot of their stream.
+    /// Streams by their slot.
     open: BTreeMap<u16, usize>,
+    /// Senders by the number of what they publish.
+    senders: BTreeMap<usize, Bus>,
 }
 
 impl Far {
-    pub(crate) fn new(
-        seed: u64,
-        shape: Shape,
-        config: SocketConfig,
-        relay: FarConfig,
-        deaths: Vec<Range<Instant>>,
-    ) -> Self {
+    pub(crate) fn new(seed: u64, setting: FarSetting) -> Self {
         let mut far = Self {
             endpoint: Endpoint::new(&EndpointConfig { seed, secret: [8; 16] }),
-            config,
-            relay,
+            setting,
             seed,
-            shape,
             live: None,
-            deaths,
-            readers: Vec::new(),
+            published: Vec::new(),
             ignored: Vec::new(),
             resumed: 0,
             most_held: 0,
@@ -65,45 +76,29 @@ impl Far {
 
     fn start(&mut self, now: Instant) {
         self.seed += 1_000_000;
-        self.relay.incarnation += 1;
+        self.setting.relay.incarnation += 1;
         self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [8; 16] });
-        self.endpoint.listen(self.config.clone(), 8).expect("the only listener");
-        let end = FarEnd::new(self.relay.clone(), now);
-        self.live = Some(Live { end, socket: None, open: BTreeMap::new() });
+        self.endpoint.listen(self.setting.config.clone(), 8).expect("the only listener");
+        let end = FarEnd::new(self.setting.relay.clone(), now);
+        let (open, senders) = (BTreeMap::new(), BTreeMap::new());
+        self.live = Some(Live { end, socket: None, open, senders });
     }
 
-    pub(crate) fn act(&mut self, now: Instant) -> Option<Instant> {
-        let is_dead = self.deaths.iter().any(|death| death.contains(&now));
-        match (is_dead, &self.live) {
-            (true, _) => self.live = None,
-            (false, None) => self.start(now),
-            (false, Some(_)) => {}
-        }
-        let deaths =
-            self.deaths.iter().flat_map(|death| [death.start, death.end]).filter(|at| *at > now).min();
-        let relay = self.live.is_some().then(|| self.relay_on(now)).flatten();
-        Instant::earlier(deaths, relay)
-    }
-
-    pub(crate) const fn is_alive(&self) -> bool {
-        self.live.is_some()
-    }
-
-    pub(crate) fn note(&mut self, now: Instant, id: SocketId, event: Event) {
+    pub(crate) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let Some(live) = &mut self.live else { return };
-        match event {
-            Event::Accepted { .. } => {
-                if let Some(socket) = self.endpoint.accept() {
-                    live.socket = Some(socket);
-                    live.end.handle(now, FarInput::Connected);
-                }
-            }
-            Event::Closed(_) if live.socket == Some(id) => {
-                live.socket = None;
-                live.end.handle(now, FarInput::Disconnected);
-            }
-            _ => {}
+        if arrival.from == self.setting.peer {
+            driver::receive(&mut self.endpoint, now, arrival);
+        } else {
+            live.senders.values_mut().for_each(|sender| sender.receive(now, arrival));
         }
+    }
+
+    pub(crate) fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
+        let link = driver::poll(self, now, socket);
+        let Some(live) = &mut self.live else { return link };
+        let senders = live.senders.values_mut().filter_map(|sender| sender.poll(now, socket)).min();
+        live.senders.retain(|_, sender| !sender.is_over());
+        Instant::earlier(link, senders)
     }
 
     fn relay_on(&mut self, now: Instant) -> Option<Instant> {
@@ -144,20 +139,36 @@ impl Far {
                     let _ = self.endpoint.send_message(now, socket, &bytes, terms);
                 }
             }
-            FarOutput::Publish {
-                slot,
-                publish: Publish::Begin { origin, hop, stations, first_position, deadline, .. },
-            } => {
-                assert_eq!((hop.get(), &stations[..]), (2, &["daq".to_owned(), "gate-a".to_owned()][..]));
-                live.open.insert(slot, self.readers.len());
-                self.readers.push(Reader::new(origin, first_position, deadline, self.shape.clone()));
+            FarOutput::Publish { slot, publish: Publish::Begin { stations, description, .. } }
+                if stations != self.setting.stations =>
+            {
+                panic!("slot {slot} passed {stations:?}: {description:?}");
             }
             FarOutput::Publish { slot, publish } => {
-                let is_end = publish == Publish::End;
-                self.readers[live.open[&slot]].take(now, publish);
-                if is_end {
+                if let Publish::Begin { origin, hop, first_position, deadline, description, .. } = &publish {
+                    assert_eq!(usize::from(hop.get()), self.setting.stations.len());
+                    let seed = self.seed + (self.published.len() as u64) * 1_000_000_007;
+                    let station = &self.setting.relay.station;
+                    let bus = Bus::begin(now, seed, self.setting.group, station, &publish);
+                    let origin = wire::Origin { epoch: *origin, hop: *hop };
+                    let description = Description::decode(description).expect("it was read");
+                    let mut shapes = self.setting.shapes.iter();
+                    let shape = shapes.find(|shape| shape.name == description.name.to_string());
+                    let shape = shape.expect("a stream of the scene").clone();
+                    let published = Published::new(bus.epoch(), origin, *first_position, *deadline, shape);
+                    live.open.insert(slot, self.published.len());
+                    live.senders.insert(self.published.len(), bus);
+                    self.published.push(published);
+                    return;
+                }
+                let number = live.open[&slot];
+                if publish == Publish::End {
                     live.open.remove(&slot);
                 }
+                if let Some(sender) = live.senders.get_mut(&number) {
+                    sender.publish(now, publish.clone());
+                }
+                self.published[number].take(now, publish);
             }
             FarOutput::Event(event) => match event {
                 // What was under way when another connection took the place of this one (seed 89).
@@ -170,12 +181,52 @@ impl Far {
         }
     }
 
-    /// Compares the readers' ledgers with the far end's accounts.
+    /// Compares what was published with the far end's accounts.
     fn check(&mut self) {
         let Some(live) = &self.live else { return };
         self.most_held = self.most_held.max(live.end.held_bytes());
-        for (&slot, &reader) in &live.open {
-            self.readers[reader].check(&live.end.totals(slot).expect("a stream that began"));
+        for (&slot, &number) in &live.open {
+            self.published[number].check(&live.end.totals(slot).expect("a stream that began"));
         }
+    }
+}
+
+impl Application for Far {
+    fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    fn note(&mut self, now: Instant, id: SocketId, event: Event) {
+        let Some(live) = &mut self.live else { return };
+        match event {
+            Event::Accepted { .. } => {
+                if let Some(socket) = self.endpoint.accept() {
+                    live.socket = Some(socket);
+                    live.end.handle(now, FarInput::Connected);
+                }
+            }
+            Event::Closed(_) if live.socket == Some(id) => {
+                live.socket = None;
+                live.end.handle(now, FarInput::Disconnected);
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts or dies, and relays; returns when it wants to again.
+    fn act(&mut self, now: Instant) -> Option<Instant> {
+        let is_dead = self.setting.deaths.iter().any(|death| death.contains(&now));
+        match (is_dead, &self.live) {
+            (true, Some(_)) => {
+                self.live = None;
+                self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [8; 16] });
+            }
+            (false, None) => self.start(now),
+            (true, None) | (false, Some(_)) => {}
+        }
+        let deaths = self.setting.deaths.iter().flat_map(|death| [death.start, death.end]);
+        let deaths = deaths.filter(|at| *at > now).min();
+        let relay = self.live.is_some().then(|| self.relay_on(now)).flatten();
+        Instant::earlier(deaths, relay)
     }
 }

@@ -9,9 +9,13 @@ use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, Random, SampleRate, WallTime};
 use wire::{Clock, Description};
 
+use crate::diary::Diary;
+
 /// What a feed makes.
 #[derive(Clone, Debug)]
 pub struct Shape {
+    /// Name of the stream.
+    pub name: String,
     /// Elements per sample, of one byte each.
     pub elements: u32,
     /// Samples per second.
@@ -22,15 +26,6 @@ pub struct Shape {
     pub missing: f64,
     /// Time for which the ring keeps records for a reader that joins.
     pub kept: Duration,
-}
-
-/// What became of an element before the link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ElementOutcome {
-    /// It was read.
-    Read,
-    /// It was missing.
-    Missing,
 }
 
 /// A record.
@@ -49,14 +44,12 @@ pub struct Record {
 pub struct Feed {
     /// Form of the stream.
     pub shape: Shape,
-    /// Epoch of the publisher.
-    pub origin: Epoch,
+    /// What became of its positions.
+    pub diary: Diary,
     random: Random,
     next_position: u64,
     next_at: Instant,
     end_at: Instant,
-    /// The diary: what became of each position.
-    pub outcomes: Vec<ElementOutcome>,
     ring: VecDeque<Record>,
     /// Ranges whose outcome is told later, and when.
     unsettled: VecDeque<(Instant, Range<u64>)>,
@@ -84,12 +77,19 @@ impl Shape {
         let channel = Channel { shape: vec![self.elements], ..Channel::new("x", "V") };
         let rate = SampleRate::hz(self.hz).expect("a rate");
         Description {
-            name: "lab/x".parse().expect("a name"),
+            name: self.name.parse().expect("a name"),
             schema: Schema::new(Dtype::U8, rate, vec![channel]).expect("a schema"),
             report_port: 0,
             station: "daq".to_owned(),
             unknown: sample::UnknownEntries::new(),
         }
+    }
+
+    /// Returns the stream's identity.
+    #[must_use]
+    pub fn stream(&self) -> units::StreamId {
+        let Description { name, schema, .. } = self.description();
+        wire::stream_id(&name, &schema)
     }
 
     /// Returns the time of a sample.
@@ -102,7 +102,7 @@ impl Shape {
     }
 
     /// Returns the time between two records.
-    fn period(&self) -> Duration {
+    pub(crate) fn period(&self) -> Duration {
         let per_s = u64::from(self.elements) * u64::from(self.hz);
         Duration::from_nanos(self.record * 1_000_000_000 / per_s)
     }
@@ -113,12 +113,11 @@ impl Feed {
     #[must_use]
     pub fn new(shape: Shape, seed: u64, incarnation: u64, span: Range<Instant>) -> Self {
         Self {
-            origin: Epoch { start_ns: 1_000 + incarnation, incarnation: seed + 1 },
+            diary: Diary::new(Epoch { start_ns: 1_000 + incarnation, incarnation: seed + 1 }),
             random: Random::for_purpose(seed + incarnation * 1_000_003, "feed"),
             next_position: 0,
             next_at: span.start,
             end_at: span.end,
-            outcomes: Vec::new(),
             ring: VecDeque::new(),
             unsettled: VecDeque::new(),
             shape,
@@ -151,11 +150,13 @@ impl Feed {
                 }
                 false => Outcome::Lost(Stage::Network),
             });
-            let outcome = if is_missing { ElementOutcome::Missing } else { ElementOutcome::Read };
-            self.outcomes.extend(positions.clone().map(|_| outcome));
+            if is_missing {
+                self.diary.missing.insert(positions.clone());
+            }
             self.ring.push_back(Record { at: self.next_at, positions, missing });
             self.next_at += self.shape.period();
         }
+        self.diary.end = self.is_over().then_some(self.next_position);
         while self.ring.front().is_some_and(|record| now > record.at + self.shape.kept) {
             self.ring.pop_front();
         }

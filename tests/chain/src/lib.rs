@@ -1,25 +1,34 @@
-//! A chain of hops in a simulated network: a feed as the near bus, both relays around the reliable transport over a long
-//! link, and a reader that holds the far end to its word.
+//! A chain of hops in a simulated network: publishers or their rings, pairs of relays around the reliable transport over
+//! long links, senders on the buses behind them, and readers.
 //!
-//! The reader keeps a ledger of its own and compares it, after every input, with the far end's account; values, times
-//! and what was missing it compares with the feed's diary. Start with [`Scene`].
+//! What a far end publishes is compared with its account after every input, and with the diary of who read the bus before
+//! the link; readers' accounts, for which the law over the chain holds after every input, with what was published.
+//! Start with [`Scene`].
 
+mod bus;
+mod diary;
+#[path = "../../../crates/pure/udt/tests/line/driver.rs"]
+mod driver;
 mod far;
 mod feed;
 mod near;
+mod published;
+mod publisher;
 mod reader;
 mod scene;
+mod tap;
 
+pub use diary::Diary;
 pub use far::Far;
-pub use feed::{ElementOutcome, Feed, Shape};
+pub use feed::{Feed, Shape};
 pub use near::Near;
-pub use reader::Reader;
+pub use published::Published;
+pub use publisher::Publisher;
+pub use reader::{Following, Reader};
 pub use scene::{Part, Plan, Scene};
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 
-use sim::NodeId;
 use units::Instant;
 
 /// A millisecond.
@@ -29,10 +38,4 @@ pub const MS: Duration = Duration::from_millis(1);
 #[must_use]
 pub const fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
-}
-
-/// Returns the address of a node.
-fn address(node: NodeId) -> SocketAddr {
-    let index = u8::try_from(node.0).expect("a small scene");
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, index)), 7_400)
 }

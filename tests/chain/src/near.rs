@@ -1,35 +1,58 @@
-//! The near relay: a near end around an endpoint, and the reader of the feed.
+//! The near relay: a near end around an endpoint, and the reader of the bus before it.
 
 use core::ops::Range;
+use std::collections::BTreeMap;
 
 use ledger::{Outcome, Stage};
 use relay::{Began, Elements, NearConfig, NearEnd, NearEvent, NearInput, NearOutput, Path};
-use sim::NodeId;
+use sim::{Arrival, NodeId, Socket};
 use udt::{Endpoint, EndpointConfig, Event, Sent, SocketConfig, SocketId, Terms};
 use units::Instant;
 
+use crate::MS;
+use crate::diary::Diary;
+use crate::driver::{self, Application};
 use crate::feed::{Feed, shares};
-use crate::{MS, address};
+use crate::tap::Tap;
 
 /// A near relay with all its incarnations.
 #[derive(Debug)]
 pub struct Near {
-    pub(crate) endpoint: Endpoint,
-    config: SocketConfig,
-    relay: NearConfig,
-    far: NodeId,
+    endpoint: Endpoint,
+    setting: NearSetting,
     seed: u64,
-    /// The feeds, one after the other.
-    pub feeds: Vec<Feed>,
     live: Option<Live>,
-    /// Spans in which it is dead.
-    deaths: Vec<Range<Instant>>,
-    /// What it ignored, which nobody makes it do.
+    /// Diaries of the streams of a bus; those of rings are in their feeds.
+    diaries: Vec<Diary>,
+    /// What it ignored, which nothing makes it do.
     pub ignored: Vec<NearEvent>,
     /// Elements that it gave up, by cause.
     pub given_up: [u64; 4],
+    /// The same by stream, in the order of their beginnings.
+    pub given_up_of: BTreeMap<u16, u64>,
     /// The most bytes that waited.
     pub most_queued: usize,
+}
+
+/// What a near relay is made with.
+#[derive(Debug)]
+pub(crate) struct NearSetting {
+    pub(crate) config: SocketConfig,
+    pub(crate) relay: NearConfig,
+    /// The far relay.
+    pub(crate) peer: NodeId,
+    pub(crate) source: Source,
+    /// When it is dead.
+    pub(crate) deaths: Vec<Range<Instant>>,
+}
+
+/// Where its streams come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// The rings of publishers on its host.
+    Rings(Vec<Feed>),
+    /// A bus.
+    Bus,
 }
 
 #[derive(Debug)]
@@ -38,9 +61,11 @@ struct Live {
     socket: Option<SocketId>,
     is_connected: bool,
     retry_at: Option<Instant>,
-    /// Feed that is read, and the next position.
-    reading: Option<Reading>,
-    next_feed: usize,
+    /// Feeds that are read.
+    reading: Vec<Reading>,
+    /// Feeds that it has taken up, or that were over before it came.
+    known: Vec<bool>,
+    tap: Option<Tap>,
 }
 
 #[derive(Debug)]
@@ -52,97 +77,84 @@ struct Reading {
 }
 
 impl Near {
-    pub(crate) fn new(
-        seed: u64,
-        feeds: Vec<Feed>,
-        config: SocketConfig,
-        relay: NearConfig,
-        deaths: Vec<Range<Instant>>,
-        far: NodeId,
-    ) -> Self {
+    pub(crate) fn new(seed: u64, setting: NearSetting) -> Self {
         let mut near = Self {
             endpoint: Endpoint::new(&EndpointConfig { seed, secret: [7; 16] }),
-            config,
-            relay,
-            far,
+            setting,
             seed,
-            feeds,
             live: None,
-            deaths,
+            diaries: Vec::new(),
             ignored: Vec::new(),
             given_up: [0; 4],
+            given_up_of: BTreeMap::new(),
             most_queued: 0,
         };
         near.start(Instant::ORIGIN);
         near
     }
 
+    /// Returns what became of each stream's elements before the link.
+    #[must_use]
+    pub fn diaries(&self) -> Vec<&Diary> {
+        match &self.setting.source {
+            Source::Rings(feeds) => feeds.iter().map(|feed| &feed.diary).collect(),
+            Source::Bus => self.diaries.iter().collect(),
+        }
+    }
+
     fn start(&mut self, now: Instant) {
         self.seed += 1_000_000;
-        self.relay.incarnation += 1;
+        self.setting.relay.incarnation += 1;
         self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [7; 16] });
         // Feeds that are over, and left the ring, are history.
-        let next_feed = self.feeds.iter().position(|feed| !feed.is_over()).unwrap_or(self.feeds.len());
+        let (known, tap) = match &self.setting.source {
+            Source::Rings(feeds) => (feeds.iter().map(Feed::is_over).collect(), None),
+            Source::Bus => (Vec::new(), Some(Tap::new(self.seed))),
+        };
         self.live = Some(Live {
-            end: NearEnd::new(self.relay.clone(), now),
+            end: NearEnd::new(self.setting.relay.clone(), now),
             socket: None,
             is_connected: false,
             retry_at: Some(now),
-            reading: None,
-            next_feed,
+            reading: Vec::new(),
+            known,
+            tap,
         });
     }
 
-    /// Incarnations or dies, and reads; returns when it wants to again.
-    pub(crate) fn act(&mut self, now: Instant) -> Option<Instant> {
-        let is_dead = self.deaths.iter().any(|death| death.contains(&now));
-        self.feeds.iter_mut().for_each(|feed| feed.produce(now));
-        match (is_dead, &self.live) {
-            (true, _) => self.live = None,
-            (false, None) => self.start(now),
-            (false, Some(_)) => {}
-        }
-        // Nobody waits for the outcomes of a feed that was over before this incarnation.
-        let feeds = self.feeds.iter().filter_map(Feed::next_due).filter(|at| *at > now).min();
-        let deaths =
-            self.deaths.iter().flat_map(|death| [death.start, death.end]).filter(|at| *at > now).min();
-        let relay = self.live.is_some().then(|| self.relay_on(now)).flatten();
-        [feeds, deaths, relay].into_iter().flatten().min()
-    }
-
-    pub(crate) const fn is_alive(&self) -> bool {
-        self.live.is_some()
-    }
-
-    pub(crate) fn note(&mut self, now: Instant, id: SocketId, event: Event) {
+    pub(crate) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let Some(live) = &mut self.live else { return };
-        if live.socket != Some(id) {
-            return;
+        if arrival.from == self.setting.peer {
+            driver::receive(&mut self.endpoint, now, arrival);
+        } else if let Some(tap) = &mut live.tap {
+            tap.receive(now, arrival);
         }
-        match event {
-            Event::Connected => {
-                live.is_connected = true;
-                live.end.handle(now, NearInput::Connected);
-            }
-            Event::Expired { tag, was_sent } => live.end.handle(now, NearInput::Expired { tag, was_sent }),
-            Event::Closed(_) => {
-                if core::mem::take(&mut live.is_connected) {
-                    live.end.handle(now, NearInput::Disconnected);
-                }
-                live.socket = None;
-                live.retry_at = Some(now + 250 * MS);
-            }
-            _ => {}
+    }
+
+    pub(crate) fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
+        let deadline = driver::poll(self, now, socket);
+        if let Some(tap) = self.live.as_mut().and_then(|live| live.tap.as_mut()) {
+            tap.send(socket);
         }
+        deadline
     }
 
     fn relay_on(&mut self, now: Instant) -> Option<Instant> {
         let live = self.live.as_mut()?;
         if live.retry_at.is_some_and(|at| at <= now) {
             live.retry_at = None;
-            live.socket = Some(self.endpoint.connect(now, address(self.far), self.config.clone()));
+            let to = driver::address(self.setting.peer);
+            live.socket = Some(self.endpoint.connect(now, to, self.setting.config.clone()));
         }
-        read_feeds(live, &mut self.feeds, now);
+        let mut tapped = None;
+        match (&mut self.setting.source, &mut live.tap) {
+            (Source::Rings(feeds), _) => read_feeds(live, feeds, now),
+            (Source::Bus, Some(tap)) => {
+                let end = &mut live.end;
+                tapped = tap.read(now, &mut self.diaries, &mut |input| end.handle(now, input));
+            }
+            (Source::Bus, None) => unreachable!("it reads its bus"),
+        }
         live.end.handle(now, NearInput::Advance);
         let socket = live.socket.filter(|_| live.is_connected);
         if let Some(socket) = socket {
@@ -169,8 +181,9 @@ impl Near {
                 }
                 NearOutput::Event(event) => match event {
                     NearEvent::Ignored(_) | NearEvent::Refused { .. } => self.ignored.push(event),
-                    NearEvent::GaveUp { positions, cause, .. } => {
+                    NearEvent::GaveUp { slot, positions, cause } => {
                         self.given_up[cause as usize] += positions.end - positions.start;
+                        *self.given_up_of.entry(slot).or_default() += positions.end - positions.start;
                     }
                     _ => {}
                 },
@@ -180,7 +193,60 @@ impl Near {
         self.most_queued = self.most_queued.max(live.end.queued_bytes());
         check(live);
         let deadline = deadline.map(|deadline| deadline.max(now + MS));
-        Instant::earlier(deadline, live.retry_at)
+        [deadline, live.retry_at, tapped].into_iter().flatten().min()
+    }
+}
+
+impl Application for Near {
+    fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    fn note(&mut self, now: Instant, id: SocketId, event: Event) {
+        let Some(live) = &mut self.live else { return };
+        if live.socket != Some(id) {
+            return;
+        }
+        match event {
+            Event::Connected => {
+                live.is_connected = true;
+                live.end.handle(now, NearInput::Connected);
+            }
+            Event::Expired { tag, was_sent } => live.end.handle(now, NearInput::Expired { tag, was_sent }),
+            Event::Closed(_) => {
+                if core::mem::take(&mut live.is_connected) {
+                    live.end.handle(now, NearInput::Disconnected);
+                }
+                live.socket = None;
+                live.retry_at = Some(now + 250 * MS);
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts or dies, and reads; returns when it wants to again.
+    fn act(&mut self, now: Instant) -> Option<Instant> {
+        let NearSetting { deaths, source, .. } = &mut self.setting;
+        let is_dead = deaths.iter().any(|death| death.contains(&now));
+        let deaths = deaths.iter().flat_map(|death| [death.start, death.end]).filter(|at| *at > now).min();
+        // Nothing waits for the outcomes of a feed that was over before this incarnation.
+        let feeds = match source {
+            Source::Rings(feeds) => {
+                feeds.iter_mut().for_each(|feed| feed.produce(now));
+                feeds.iter().filter_map(Feed::next_due).filter(|at| *at > now).min()
+            }
+            Source::Bus => None,
+        };
+        match (is_dead, &self.live) {
+            (true, Some(_)) => {
+                self.live = None;
+                self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [7; 16] });
+            }
+            (false, None) => self.start(now),
+            (true, None) | (false, Some(_)) => {}
+        }
+        let relay = self.live.is_some().then(|| self.relay_on(now)).flatten();
+        [feeds, deaths, relay].into_iter().flatten().min()
     }
 }
 
@@ -195,43 +261,52 @@ pub(crate) fn path(endpoint: &Endpoint, now: Instant, socket: SocketId) -> Optio
     })
 }
 
-/// Checks the near end's account of its stream: what was offered is delivered, missing, given up, or in flight.
+/// Checks the near end's accounts of its streams: what was offered is delivered, missing, given up, or in flight.
 fn check(live: &Live) {
-    let Some(account) = live.reading.as_ref().and_then(|reading| live.end.account(reading.slot)) else {
-        return;
-    };
-    let outcome = account.delivered + account.missing + account.given_up + account.in_flight;
-    assert_eq!(account.next - account.first, outcome, "the near end's law: {account:?}");
+    for account in live.reading.iter().filter_map(|reading| live.end.account(reading.slot)) {
+        let outcome = account.delivered + account.missing + account.given_up + account.in_flight;
+        assert_eq!(account.next - account.first, outcome, "the near end's law: {account:?}");
+    }
 }
 
-/// Hands over what the ring has.
+/// Hands over what the rings have.
 fn read_feeds(live: &mut Live, feeds: &mut [Feed], now: Instant) {
-    let Live { end, reading, next_feed, .. } = live;
-    if reading.is_none()
-        && let Some(feed) = feeds.get(*next_feed).filter(|feed| feed.end() > 0)
-    {
-        let (slot, first) = (u16::try_from(*next_feed).expect("a few feeds"), feed.join());
-        end.handle(
-            now,
-            NearInput::Began(Began {
-                slot,
-                description: feed.shape.description().encode().expect("a description"),
-                origin: feed.origin,
-                stations: Vec::new(),
-                first_position: first,
-            }),
-        );
-        *reading = Some(Reading { feed: *next_feed, slot, first, next: first });
-        *next_feed += 1;
+    let Live { end, reading, known, .. } = live;
+    for place in 0..feeds.len() {
+        let name = &feeds[place].shape.name;
+        // A publisher has one epoch at a time.
+        let is_next = !known[place] && reading.iter().all(|reading| feeds[reading.feed].shape.name != *name);
+        if is_next && feeds[place].end() > 0 {
+            known[place] = true;
+            let feed = &mut feeds[place];
+            let (slot, first) = (u16::try_from(place).expect("a few feeds"), feed.join());
+            feed.diary.starts.push(first);
+            end.handle(
+                now,
+                NearInput::Began(Began {
+                    slot,
+                    description: feed.shape.description().encode().expect("a description"),
+                    origin: feed.diary.origin,
+                    stations: Vec::new(),
+                    first_position: first,
+                }),
+            );
+            reading.push(Reading { feed: place, slot, first, next: first });
+        }
     }
-    let Some(Reading { feed, slot, first, next }) = reading else { return };
-    let feed = &mut feeds[*feed];
+    reading.retain_mut(|reading| read_feed(end, reading, &mut feeds[reading.feed], now));
+}
+
+/// Hands over what a ring has; returns whether there will be more.
+fn read_feed(end: &mut NearEnd, reading: &mut Reading, feed: &mut Feed, now: Instant) -> bool {
+    let Reading { slot, first, next, .. } = reading;
     let slot = *slot;
     for record in feed.records_from(*next) {
         let positions = record.positions;
         if positions.start > *next {
             // The ring has lapped its reader.
             let missing = *next..positions.start;
+            feed.diary.lapped.insert(missing.clone());
             let shares = shares(Outcome::Lost(Stage::ReaderLag), missing.end - missing.start);
             end.handle(now, NearInput::Missing { slot, positions: missing, shares });
         }
@@ -256,8 +331,9 @@ fn read_feeds(live: &mut Live, feeds: &mut [Feed], now: Instant) {
             end.handle(now, NearInput::Settled { slot, positions, shares });
         }
     }
-    if feed.is_over() && feed.next_due().is_none() {
+    let is_over = feed.is_over() && feed.next_due().is_none();
+    if is_over {
         end.handle(now, NearInput::Ended { slot });
-        *reading = None;
     }
+    !is_over
 }

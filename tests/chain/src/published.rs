@@ -1,22 +1,26 @@
-//! A reader of the far bus, with a ledger of its own.
+//! What a far relay published of a stream, with a ledger of its own: the truth that readers' accounts are compared with.
 
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use ledger::{HopCounts, Stage};
+use ledger::{HopCounts, HopShare, Outcome, Stage};
 use relay::{FarTotals, Publish};
-use units::{Epoch, Instant};
-use wire::UpstreamHop;
+use units::{Epoch, Instant, RangeSet};
+use wire::{Origin, UpstreamHop};
 
-use crate::feed::{ElementOutcome, Feed, Shape, value};
+use crate::diary::Diary;
+use crate::feed::{Feed, Shape, value};
 
-/// A reader of one stream.
+/// What was published of one stream.
 #[derive(Debug)]
-pub struct Reader {
-    /// Epoch of the stream's publisher.
-    pub origin: Epoch,
-    first: u64,
+pub struct Published {
+    /// Epoch of its sender on the bus.
+    pub epoch: Epoch,
+    /// Epoch of the stream's publisher, and hop of the bus.
+    pub origin: Origin,
+    /// First position.
+    pub first: u64,
     next: u64,
     deadline: Duration,
     shape: Shape,
@@ -27,7 +31,7 @@ pub struct Reader {
     /// Missing elements, by hop and outcome.
     pub hops: HopCounts,
     upstream: Vec<UpstreamHop>,
-    got: Vec<Range<u64>>,
+    got: RangeSet,
     /// True once the stream has ended.
     pub has_ended: bool,
     /// Ages of what was published.
@@ -36,9 +40,10 @@ pub struct Reader {
     pub times: Vec<Instant>,
 }
 
-impl Reader {
-    pub(crate) fn new(origin: Epoch, first: u64, deadline: Duration, shape: Shape) -> Self {
+impl Published {
+    pub(crate) fn new(epoch: Epoch, origin: Origin, first: u64, deadline: Duration, shape: Shape) -> Self {
         Self {
+            epoch,
             origin,
             first,
             next: first,
@@ -48,11 +53,17 @@ impl Reader {
             gaps: BTreeMap::new(),
             hops: HopCounts::default(),
             upstream: Vec::new(),
-            got: Vec::new(),
+            got: RangeSet::new(),
             has_ended: false,
             ages: Vec::new(),
             times: Vec::new(),
         }
+    }
+
+    /// Returns one behind the last position that was published.
+    #[must_use]
+    pub const fn next(&self) -> u64 {
+        self.next
     }
 
     /// Takes what is published; positions ascend without a hole between them.
@@ -74,7 +85,7 @@ impl Reader {
                 self.times.push(now);
                 self.delivered += positions.end - positions.start;
                 self.next = positions.end;
-                self.got.push(positions);
+                self.got.insert(positions);
             }
             Publish::Inherited { positions, shares } => {
                 assert_eq!(positions.start, self.next, "each position once, ascending");
@@ -101,50 +112,85 @@ impl Reader {
             Publish::End => {
                 self.has_ended = true;
                 self.hops.give_up();
+                self.gaps.values_mut().for_each(|(_, shares)| shares.give_up());
             }
         }
     }
 
     /// Checks the law, and the far end's account.
     pub(crate) fn check(&self, totals: &FarTotals) {
-        assert_eq!(self.next - self.first, self.delivered + self.hops.total(), "the law at the reader");
+        assert_eq!(self.next - self.first, self.delivered + self.hops.total(), "the law behind the link");
         let accounted = (totals.first, totals.next, totals.delivered, &totals.hops);
         assert_eq!(accounted, (self.first, self.next, self.delivered, &self.hops), "the far end's account");
     }
 
-    /// Compares the ledger of an ended stream with the diary of the feed. Returns the elements that the link lost.
+    /// Returns how many of these positions were published with their elements.
+    #[must_use]
+    pub fn delivered_in(&self, positions: &Range<u64>) -> u64 {
+        self.got.count_in(positions.clone())
+    }
+
+    /// Returns what is missing of these positions; `None` if they divide a gap of several outcomes.
+    #[must_use]
+    pub fn hops_in(&self, positions: &Range<u64>) -> Option<HopCounts> {
+        let mut hops = HopCounts::default();
+        for (range, shares) in self.gaps.values() {
+            let (start, end) = (range.start.max(positions.start), range.end.min(positions.end));
+            if start >= end {
+                continue;
+            }
+            if end - start == range.end - range.start {
+                hops.add_all(shares);
+                continue;
+            }
+            let mut outcomes = shares.shares();
+            let HopShare { hop, outcome, .. } = outcomes.next().expect("a gap is missing");
+            if outcomes.next().is_some() {
+                return None;
+            }
+            hops.add(HopShare { hop, outcome, count: end - start });
+        }
+        Some(hops)
+    }
+
+    /// Compares with the diary of who read the bus before the link. Returns the elements that the link lost.
     ///
     /// # Panics
     /// If they differ.
-    pub fn verify(&self, feed: &Feed, extra_lag: bool) -> u64 {
-        assert!(self.has_ended, "the stream has ended");
-        if self.first >= feed.end() {
-            // Its first whole sample would have come behind the last.
-            assert_eq!((self.delivered, self.hops.total()), (0, 0));
-            return 0;
+    pub fn verify(&self, diary: &Diary) -> u64 {
+        let link = self.origin.hop.get() - 1;
+        if let Some(end) = diary.end.filter(|_| self.has_ended) {
+            if self.first >= end {
+                // Its first whole sample would have come behind the last.
+                assert_eq!((self.delivered, self.hops.total()), (0, 0));
+                return 0;
+            }
+            assert_eq!(self.next, end, "up to its last position");
         }
-        assert_eq!(self.next, feed.end(), "up to its last position");
-        for positions in &self.got {
-            let is_read = |position: u64| {
-                feed.outcomes[usize::try_from(position).expect("few")] == ElementOutcome::Read
-            };
-            assert!(positions.clone().all(is_read), "{positions:?} were not read");
+        for positions in self.got.iter() {
+            assert_eq!(diary.missing.count_in(positions.clone()), 0, "{positions:?} were not all read");
         }
-        let begin = usize::try_from(self.first).expect("few");
-        let missing =
-            feed.outcomes[begin..].iter().filter(|outcome| **outcome == ElementOutcome::Missing).count()
-                as u64;
-        let (before, lag) = (self.hops.rows(0), self.hops.rows(0).lost[Stage::ReaderLag]);
-        assert!(lag == 0 || extra_lag, "only a relay that started again lags");
-        if lag == 0 {
-            assert_eq!(before.total(), missing, "missing before the link");
-        } else {
-            assert!((missing.saturating_sub(lag)..=missing + lag).contains(&before.total()));
+        for (positions, shares) in self.gaps.values() {
+            self.verify_gap(diary, link, positions, shares);
         }
-        let link = self.hops.rows(1);
-        assert_eq!(link.total(), link.lost[Stage::Deadline], "the link loses by the deadline only");
-        let offered = feed.end() - self.first;
-        assert_eq!(offered, self.delivered + before.total() + link.total(), "the law over the chain");
-        link.total()
+        let (offered, lost) = (self.next - self.first, self.hops.rows(link));
+        assert_eq!(lost.total(), lost.lost[Stage::Deadline], "the link loses by the deadline only");
+        assert_eq!(offered, self.delivered + self.hops.total(), "the law over the chain");
+        lost.total()
+    }
+
+    /// Compares a gap with the diary, element for element.
+    fn verify_gap(&self, diary: &Diary, link: u8, positions: &Range<u64>, shares: &HopCounts) {
+        let count = positions.end - positions.start;
+        let outcome = Outcome::Lost(Stage::ReaderLag);
+        let lag: HopCounts = [HopShare { hop: link - 1, outcome, count }].into_iter().collect();
+        if diary.starts.contains(&positions.end) && *shares == lag {
+            // What the near relay that started again did not read.
+            return;
+        }
+        let before: u64 = (0..link).map(|hop| shares.rows(hop).total()).sum();
+        let missing = diary.missing_in(positions);
+        assert_eq!(before, missing, "missing before the link at {positions:?}: {shares:?} of {diary:?}");
+        assert_eq!(shares.rows(link).total(), count - before, "lost by the link at {positions:?}");
     }
 }

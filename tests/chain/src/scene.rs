@@ -1,20 +1,22 @@
-//! A scene: what is on the way, who dies, and how it ends.
+//! A scene: what is on the ways and the buses, who dies, and how it ends.
 
-use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 use std::sync::Arc;
 
 use relay::{FarConfig, NearConfig};
-use sim::{Address, Arrival, Link, Network, Node, NodeId, Port, Socket};
-use udt::{Datagrams, Output, Repair, Silence, SocketConfig, SocketType};
+use sim::{Arrival, Group, Link, Network, Node, NodeId, Port, Socket, Trunk};
+use udt::{Repair, Silence, SocketConfig, SocketType};
 use units::Instant;
 
+use crate::far::FarSetting;
 use crate::feed::{Feed, Shape};
-use crate::{Far, MS, Near, address};
+use crate::near::{NearSetting, Source};
+use crate::publisher::Publisher;
+use crate::{Far, MS, Near, Reader};
 
-const NEAR: NodeId = NodeId(0);
-const FAR: NodeId = NodeId(1);
+/// Names of the stations that relay, pair for pair.
+const STATIONS: [[&str; 2]; 2] = [["gate-a", "gate-b"], ["gate-c", "gate-d"]];
 
 /// What a scene is made of.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub struct Plan {
     pub deadline: Duration,
     /// Form of the stream.
     pub shape: Shape,
+    /// Further streams, of which each has a publisher as long as the first stream's.
+    pub others: Vec<Shape>,
     /// When publishers of the stream live.
     pub publishers: Vec<Range<Instant>>,
     /// When the near relay is dead.
@@ -37,38 +41,66 @@ pub struct Plan {
     pub rate: String,
     /// Silence after which a connection is gone; `None`: that of UDT.
     pub silence: Option<Duration>,
+    /// The bus before the first link, down to the near relay; `None`: it reads the publishers' rings.
+    pub near_bus: Option<Link>,
+    /// Number of pairs of relays, one behind the other.
+    pub pairs: usize,
+    /// The last bus, down to each of its readers.
+    pub readers: Vec<Port>,
+    /// True if no reader's port loses anything.
+    pub is_clean: bool,
+    /// First sequence number and first message number of connections.
+    pub first_numbers: Option<[u32; 2]>,
 }
 
 /// A node.
 #[derive(Debug)]
 pub enum Part {
-    /// The near relay.
+    /// A near relay.
     Near(Box<Near>),
-    /// The far relay.
+    /// A far relay.
     Far(Box<Far>),
+    /// A publisher on the near bus.
+    Publisher(Box<Publisher>),
+    /// A reader on the last bus.
+    Reader(Box<Reader>),
 }
 
 /// A played scene.
 pub struct Scene {
     network: Network<Part>,
+    pairs: usize,
+    is_clean: bool,
 }
 
 impl Plan {
-    /// Returns a plan of a plain stream over a way of 20 ms.
+    /// Returns a plan of a plain stream over a way of 20 ms, and one reader that loses nothing.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let way = Link::ideal().delay(10 * MS);
-        let shape = Shape { elements: 4, hz: 2_000, record: 40, missing: 0.0, kept: Duration::from_secs(60) };
         Self {
             seed,
             ways: [way.clone(), way],
             deadline: 500 * MS,
-            shape,
+            shape: Shape {
+                name: "lab/x".to_owned(),
+                elements: 4,
+                hz: 2_000,
+                record: 40,
+                missing: 0.0,
+                kept: Duration::from_secs(60),
+            },
+            others: Vec::new(),
             publishers: vec![crate::at(0)..crate::at(3_000)],
             near_deaths: Vec::new(),
             far_deaths: Vec::new(),
             rate: "20m".to_owned(),
             silence: None,
+            near_bus: None,
+            pairs: 1,
+            readers: vec![Port::default()],
+            is_clean: true,
+            first_numbers: None,
         }
     }
 
@@ -78,6 +110,74 @@ impl Plan {
     /// If a law is broken.
     #[must_use]
     pub fn play(self) -> Scene {
+        let scene = self.play_on();
+        for pair in 0..scene.pairs {
+            let ignored = (scene.far_of(pair).ignored.first(), scene.near_of(pair).ignored.first());
+            assert_eq!(ignored, (None, None), "neither end of pair {pair} has anything to ignore");
+        }
+        scene
+    }
+
+    /// Plays the scene, whatever is ignored in it.
+    ///
+    /// # Panics
+    /// If a law is broken.
+    #[must_use]
+    pub fn play_on(self) -> Scene {
+        let mut network = Network::counting(self.seed);
+        let [up, down] = &self.ways;
+        let sites: Vec<_> = (0..self.pairs)
+            .map(|pair| {
+                let trunk = Trunk { up: down.clone(), down: up.clone() };
+                network.add_site(&format!("behind link {pair}"), trunk)
+            })
+            .collect();
+        for pair in 0..self.pairs {
+            let site = pair.checked_sub(1).map(|before| sites[before]);
+            let near = network.add(
+                STATIONS[pair][0],
+                Part::Near(Box::new(self.near(pair))),
+                Port { site, down: self.near_bus_of(pair), ..Port::default() },
+            );
+            network.add(
+                STATIONS[pair][1],
+                Part::Far(Box::new(self.far(pair))),
+                Port { site: Some(sites[pair]), ..Port::default() },
+            );
+            if self.is_on_bus(pair) {
+                network.join(near, Group(group_of(pair)));
+            }
+        }
+        if self.near_bus.is_some() {
+            let publisher =
+                Publisher::new(self.seed, self.shape.clone(), Group(group_of(0)), self.publishers.clone());
+            network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
+        }
+        let shapes = self.shapes();
+        for (id, port) in (1_000..).zip(&self.readers) {
+            let port = Port { site: sites.last().copied(), ..port.clone() };
+            let reader = network.add("reader", Part::Reader(Box::new(Reader::new(id, &shapes))), port);
+            network.join(reader, Group(group_of(self.pairs)));
+        }
+        let end = self.publishers.last().expect("a publisher").end;
+        network.run_until(end + self.deadline + Duration::from_secs(20));
+        Scene { network, pairs: self.pairs, is_clean: self.is_clean }
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        core::iter::once(&self.shape).chain(&self.others).cloned().collect()
+    }
+
+    const fn is_on_bus(&self, pair: usize) -> bool {
+        pair > 0 || self.near_bus.is_some()
+    }
+
+    /// Returns the cable of a near relay: its link is behind it, and its bus.
+    fn near_bus_of(&self, pair: usize) -> Link {
+        self.near_bus.clone().filter(|_| pair == 0).unwrap_or_else(Link::ideal)
+    }
+
+    fn socket_config(&self) -> SocketConfig {
         let control = congestion::named("fixed", &format!("rate={}", self.rate)).expect("it is built in");
         let mut config = SocketConfig::with(SocketType::Datagram, Arc::from(control));
         config.repair = Repair::Timely;
@@ -85,68 +185,130 @@ impl Plan {
         if let Some(silence) = self.silence {
             config.silence = Silence { attempts: 3, least_step: silence / 10, last_step: silence / 2 };
         }
-        let feeds = (0..).zip(&self.publishers);
-        let feeds = feeds
-            .map(|(incarnation, span)| Feed::new(self.shape.clone(), self.seed, incarnation, span.clone()));
-        let end = self.publishers.last().expect("a publisher").end;
-        let near = NearConfig { station: "gate-a".to_owned(), incarnation: 0, deadline: self.deadline };
-        let near = Near::new(self.seed, feeds.collect(), config.clone(), near, self.near_deaths, FAR);
-        let far = FarConfig { station: "gate-b".to_owned(), incarnation: 0 };
-        let far = Far::new(self.seed + 1, self.shape, config, far, self.far_deaths);
-        let [up, down] = self.ways;
-        let mut network = Network::counting(self.seed);
-        network.add("near", Part::Near(Box::new(near)), Port { up, down, ..Port::default() });
-        network.add("far", Part::Far(Box::new(far)), Port::default());
-        network.run_until(end + self.deadline + Duration::from_secs(20));
-        let scene = Scene { network };
-        let ignored = (scene.far().ignored.first(), scene.near().ignored.first());
-        assert_eq!(ignored, (None, None), "neither end has anything to ignore");
-        scene
+        if let Some([sequence, message]) = self.first_numbers {
+            (config.first_sequence, config.first_message) = (Some(sequence), Some(message));
+        }
+        config
+    }
+
+    fn near(&self, pair: usize) -> Near {
+        let source = if self.is_on_bus(pair) {
+            Source::Bus
+        } else {
+            let first = (0..).zip(&self.publishers).map(|(incarnation, span)| {
+                Feed::new(self.shape.clone(), self.seed, incarnation, span.clone())
+            });
+            let whole = self.publishers[0].start..self.publishers.last().expect("a publisher").end;
+            let others = (100..)
+                .zip(&self.others)
+                .map(|(incarnation, shape)| Feed::new(shape.clone(), self.seed, incarnation, whole.clone()));
+            Source::Rings(first.chain(others).collect())
+        };
+        let station = STATIONS[pair][0].to_owned();
+        let setting = NearSetting {
+            config: self.socket_config(),
+            relay: NearConfig { station, incarnation: 0, deadline: self.deadline },
+            peer: far_id(pair),
+            source,
+            deaths: if pair == 0 { self.near_deaths.clone() } else { Vec::new() },
+        };
+        Near::new(self.seed + 10 * pair as u64, setting)
+    }
+
+    fn far(&self, pair: usize) -> Far {
+        let passed = STATIONS.iter().take(pair).flatten().chain(&STATIONS[pair][..1]);
+        let setting = FarSetting {
+            config: self.socket_config(),
+            relay: FarConfig { station: STATIONS[pair][1].to_owned(), incarnation: 0 },
+            peer: near_id(pair),
+            group: Group(group_of(pair + 1)),
+            shapes: self.shapes(),
+            stations: core::iter::once(&"daq").chain(passed).map(|&station| station.to_owned()).collect(),
+            deaths: if pair == 0 { self.far_deaths.clone() } else { Vec::new() },
+        };
+        Far::new(self.seed + 10 * pair as u64 + 1, setting)
     }
 }
 
+fn near_id(pair: usize) -> NodeId {
+    NodeId(u32::try_from(2 * pair).expect("a few pairs"))
+}
+
+fn far_id(pair: usize) -> NodeId {
+    NodeId(near_id(pair).0 + 1)
+}
+
+/// Returns the number of the bus behind so many pairs of relays.
+fn group_of(pairs: usize) -> u32 {
+    u32::try_from(pairs).expect("a few pairs")
+}
+
 impl Scene {
-    /// Returns the near relay.
-    ///
-    /// # Panics
-    /// Never: it is there.
+    /// Returns the first near relay.
     #[must_use]
     pub fn near(&self) -> &Near {
-        match self.network.node(NEAR) {
-            Part::Near(near) => near,
-            Part::Far(_) => unreachable!("the near relay is the first"),
-        }
+        self.near_of(0)
     }
 
-    /// Returns the far relay.
-    ///
-    /// # Panics
-    /// Never: it is there.
+    /// Returns the first far relay.
     #[must_use]
     pub fn far(&self) -> &Far {
-        match self.network.node(FAR) {
-            Part::Far(far) => far,
-            Part::Near(_) => unreachable!("the far relay is the second"),
+        self.far_of(0)
+    }
+
+    /// Returns the near relay of a pair.
+    ///
+    /// # Panics
+    /// If the scene has fewer.
+    #[must_use]
+    pub fn near_of(&self, pair: usize) -> &Near {
+        match self.network.node(near_id(pair)) {
+            Part::Near(near) => near,
+            other => panic!("no near relay: {other:?}"),
         }
     }
 
-    /// Verifies the last account of each publisher against its diary; returns the elements delivered, and those that
-    /// the link lost.
+    /// Returns the far relay of a pair.
     ///
     /// # Panics
-    /// If a publisher has no account, or one differs from the diary.
+    /// If the scene has fewer.
     #[must_use]
-    pub fn verify(&self, extra_lag: bool) -> [u64; 2] {
+    pub fn far_of(&self, pair: usize) -> &Far {
+        match self.network.node(far_id(pair)) {
+            Part::Far(far) => far,
+            other => panic!("no far relay: {other:?}"),
+        }
+    }
+
+    /// Returns the readers of the last bus.
+    #[must_use]
+    pub fn readers(&self) -> Vec<&Reader> {
+        let reader = |(_, part)| match part {
+            &Part::Reader(ref reader) => Some(&**reader),
+            _ => None,
+        };
+        self.network.nodes().filter_map(reader).collect()
+    }
+
+    /// Verifies what was published of each publisher against its diary, and the readers' accounts against what was
+    /// published; returns the elements delivered, and those that the links lost.
+    ///
+    /// # Panics
+    /// If a publisher's stream was not published, or an account differs.
+    #[must_use]
+    pub fn verify(&self) -> [u64; 2] {
         let mut sums = [0; 2];
-        for feed in &self.near().feeds {
-            let reader = self.far().readers.iter().rfind(|reader| reader.origin == feed.origin);
-            let reader = reader.expect("an account of each publisher");
-            if extra_lag && !reader.has_ended {
-                // Its publisher was gone when the near relay came back: the far relay waits for a minute.
-                continue;
+        for pair in 0..self.pairs {
+            let far = self.far_of(pair);
+            for diary in self.near_of(pair).diaries() {
+                let published = far.published.iter().rfind(|it| it.origin.epoch == diary.origin);
+                let published = published.expect("every publisher's stream is published");
+                sums[1] += published.verify(diary);
+                sums[0] += if pair + 1 == self.pairs { published.delivered } else { 0 };
             }
-            sums[1] += reader.verify(feed, extra_lag);
-            sums[0] += reader.delivered;
+        }
+        for reader in self.readers() {
+            reader.verify(&self.far_of(self.pairs - 1).published, self.is_clean);
         }
         sums
     }
@@ -154,51 +316,20 @@ impl Scene {
 
 impl Node for Part {
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
-        let datagrams = Datagrams {
-            from: address(arrival.from),
-            bytes: arrival.bytes,
-            segment_bytes: arrival.bytes.len(),
-            arrived: arrival.arrived,
-        };
         match self {
-            Self::Near(near) if near.is_alive() => near.endpoint.handle(now, &datagrams),
-            Self::Far(far) if far.is_alive() => far.endpoint.handle(now, &datagrams),
-            Self::Near(_) | Self::Far(_) => {}
+            Self::Near(near) => near.receive(now, arrival),
+            Self::Far(far) => far.receive(now, arrival),
+            Self::Publisher(publisher) => publisher.receive(now, arrival),
+            Self::Reader(reader) => reader.receive(now, arrival),
         }
     }
 
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
-        let mut wants = self.act(now);
-        loop {
-            let endpoint = match self {
-                Self::Near(near) if near.is_alive() => &mut near.endpoint,
-                Self::Far(far) if far.is_alive() => &mut far.endpoint,
-                Self::Near(_) | Self::Far(_) => return wants,
-            };
-            match endpoint.poll(now) {
-                Output::Transmit(transmit) => {
-                    let SocketAddr::V4(to) = transmit.to else { panic!("scenes have IPv4") };
-                    let to = Address::Node(NodeId(u32::from(to.ip().octets()[3])));
-                    socket.send_train(to, transmit.bytes, transmit.segment_bytes);
-                }
-                Output::Event { socket, event } => {
-                    match self {
-                        Self::Near(near) => near.note(now, socket, event),
-                        Self::Far(far) => far.note(now, socket, event),
-                    }
-                    wants = self.act(now);
-                }
-                Output::Idle { deadline } => return Instant::earlier(deadline, wants),
-            }
-        }
-    }
-}
-
-impl Part {
-    fn act(&mut self, now: Instant) -> Option<Instant> {
         match self {
-            Self::Near(near) => near.act(now),
-            Self::Far(far) => far.act(now),
+            Self::Near(near) => near.poll(now, socket),
+            Self::Far(far) => far.poll(now, socket),
+            Self::Publisher(publisher) => publisher.poll(now, socket),
+            Self::Reader(reader) => reader.poll(now, socket),
         }
     }
 }

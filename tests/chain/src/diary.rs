@@ -1,0 +1,36 @@
+//! What became of a stream's elements before a link, by whoever reads the bus before it: the truth that what is
+//! published behind it is compared with.
+
+use core::ops::Range;
+
+use units::{Epoch, RangeSet};
+
+/// The diary of a stream's epoch.
+#[derive(Clone, Debug)]
+pub struct Diary {
+    /// Epoch of the stream's publisher.
+    pub origin: Epoch,
+    /// Positions that were missing when they were due.
+    pub missing: RangeSet,
+    /// Positions that the near relay did not read in time.
+    pub lapped: RangeSet,
+    /// First position that each incarnation of the near relay could read.
+    pub starts: Vec<u64>,
+    /// One behind the last position, once it is known.
+    pub end: Option<u64>,
+}
+
+impl Diary {
+    pub(crate) fn new(origin: Epoch) -> Self {
+        Self { origin, missing: RangeSet::new(), lapped: RangeSet::new(), starts: Vec::new(), end: None }
+    }
+
+    /// Returns the number of elements that the near relay did not have.
+    pub(crate) fn missing_in(&self, positions: &Range<u64>) -> u64 {
+        let mut all = self.missing.clone();
+        for range in self.lapped.intersection(positions.clone()) {
+            all.insert(range);
+        }
+        all.count_in(positions.clone())
+    }
+}
