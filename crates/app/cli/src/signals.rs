@@ -15,18 +15,25 @@ use units::text;
 /// Exit code that a shell reports for a process ended by SIGINT.
 const ENDED_BY_SIGNAL: i32 = 130;
 
-/// End of a reader among the processes of `demo`; a hidden option.
+/// End of a process of `demo` with it; a hidden option.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct AsChild {
+pub(crate) struct WithParent {
     /// End when standard input ends
     #[arg(long, hide = true)]
     with_parent: bool,
+}
+
+/// End of a reader among the processes of `demo`; hidden options.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct AsChild {
+    #[command(flatten)]
+    parent: WithParent,
     /// After a request to end, wait this long for the streams to end first
     #[arg(long, hide = true, value_parser = text::duration, default_value = "0s")]
     pub(crate) patience: Duration,
 }
 
-impl AsChild {
+impl WithParent {
     /// Returns a token that signals cancel, and the end of the parent if there is one.
     pub(crate) fn cancellation(self) -> io::Result<Cancellation> {
         let cancellation = cancellation()?;
@@ -34,6 +41,13 @@ impl AsChild {
             cancel_with_parent(&cancellation)?;
         }
         Ok(cancellation)
+    }
+}
+
+impl AsChild {
+    /// Returns a token that signals cancel, and the end of the parent if there is one.
+    pub(crate) fn cancellation(self) -> io::Result<Cancellation> {
+        self.parent.cancellation()
     }
 }
 

@@ -2,7 +2,8 @@
 //! multicast.
 //!
 //! The processes are in `children`, their command lines in `scene`, the check of their accounts in `verdict`. A secured
-//! demo has keys and sign-ins of its own (`laboratory`), an attacker (`outsider`), and more to check (`defence`).
+//! demo has keys and sign-ins of its own (`laboratory`), an attacker (`outsider`), and more to check (`defence`). One with
+//! `--wan` has a far site (`wan`).
 
 mod children;
 mod defence;
@@ -13,6 +14,7 @@ mod plaintext;
 mod proof;
 mod scene;
 mod verdict;
+mod wan;
 
 use std::fs::DirBuilder;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -27,6 +29,7 @@ use sys::Cancellation;
 use tallycast::Bus;
 use units::text;
 
+use self::wan::{FAR_READER, FarSite, Way};
 use crate::Outcome;
 use crate::deadline::Deadline;
 use crate::quantity::Probability;
@@ -44,6 +47,7 @@ Examples:
   tallycast demo                                          opens the web page; ends with Ctrl-C
   tallycast demo --loss 1%                                with planted loss; the page has a switch for it, too
   tallycast demo --headless --duration 20s --json         the final account of every reader, one object per line
+  tallycast demo --wan 100ms --loss 1%                    two sites, and two pages: relays over an emulated path
   tallycast demo --secure                                 with keys, rotations, sign-in, proof, and an attacker
 
 Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive lacks data that were read;
@@ -71,9 +75,14 @@ pub(crate) struct Arguments {
     /// Print the accounts as JSON, one object per line
     #[arg(long, short = 'J')]
     json: bool,
-    /// Plant loss from the start: withhold datagrams with this probability
+    /// Plant loss from the start: withhold datagrams with this probability; with --wan, lose them on the path instead, in
+    /// each direction
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     loss: Probability,
+    /// Show a far site as well, with a page of its own, to which relays carry the streams over an emulated path with this
+    /// delay in each direction
+    #[arg(long, value_name = "DELAY", value_parser = wan::delay, conflicts_with = "secure")]
+    wan: Option<Duration>,
     /// Secure streams and page with keys and passwords made for this demo, and let outsiders attack them
     #[arg(long)]
     secure: bool,
@@ -91,7 +100,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let cancellation = signals::cancellation()?;
     let folder = Folder::make(&arguments)?;
-    let named = sources.load()?.named_bus()?;
+    let way = arguments.way()?;
+    let (settings, asked_file) = (sources.load()?, sources.asked_file());
+    let named = settings.named_bus()?;
     let listen = free_page_address(arguments.listen)?;
     let is_private = named.is_none() && listen.ip().is_loopback();
     let bus = named.map_or_else(private_bus, Ok)?;
@@ -102,12 +113,18 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     };
     let tls = secured.as_ref().map(|secured| secured.laboratory.state());
     let control = folder.path().join("inject");
-    std::fs::write(&control, arguments.loss.to_string())?;
-    let settings = sources.asked_file();
+    let planted = if way.is_some() { Probability::default() } else { arguments.loss };
+    std::fs::write(&control, planted.to_string())?;
+    let far = way.map(|way| {
+        let access = access.clone().map_or_else(|| settings.access_in_force(None), |access| Ok(Some(access)));
+        FarSite::choose(way, &bus, far_page_address(listen)?, folder.path(), access?)
+    });
+    let far = far.transpose()?;
     let scene = Scene {
         publishers: secured.as_ref().map_or(&bus, |secured| &secured.publishers),
         readers: secured.as_ref().map_or(&bus, |secured| &secured.readers),
-        settings: settings.as_deref(),
+        settings: asked_file.as_deref(),
+        station: far.as_ref().map(|_| wan::NEAR),
         listen,
         folder: folder.path(),
         control: &control,
@@ -121,12 +138,17 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     if let Some(secured) = &secured {
         scene.start_outsiders([&bus, &secured.laboratory.outsiders()], &mut children)?;
     }
-    wait_for_page(listen, &mut children, &cancellation)?;
+    if let Some(far) = &far {
+        far.start(&bus, asked_file.as_deref(), &mut children, &cancellation)?;
+    }
+    for page in pages(&scene, far.as_ref()) {
+        wait_for_page(page, &mut children, &cancellation)?;
+    }
     scene.start_sources(&mut children)?;
     let mut attack = secured.as_ref().map(Attack::start).transpose()?;
-    tell(&scene, secured.as_ref(), &arguments)?;
+    tell(&scene, secured.as_ref(), far.as_ref(), &arguments)?;
     if !arguments.headless {
-        open_page(&scene);
+        pages(&scene, far.as_ref()).for_each(|page| open_page(&scene, page));
     }
 
     let default = arguments.headless.then_some(Duration::from_secs(20));
@@ -142,8 +164,11 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let of_members = |child: &str| !scene::OUTSIDERS.contains(&child);
     let (members, outsiders): (Vec<_>, Vec<_>) =
         children.lines().iter().cloned().partition(|line| of_members(&line.child));
-    let exits: Vec<_> = children.exits().iter().filter(|exit| of_members(&exit.child)).cloned().collect();
-    let verdict = verdict::judge(&members, &exits, &scene::READERS);
+    // An emulator that was late on a busy host has found something about itself only.
+    let is_judged = |child: &str| of_members(child) && child != wan::LINK;
+    let exits: Vec<_> = children.exits().iter().filter(|exit| is_judged(&exit.child)).cloned().collect();
+    let readers: Vec<&str> = scene::READERS.into_iter().chain(far.iter().map(|_| FAR_READER)).collect();
+    let verdict = verdict::judge(&members, &exits, &readers);
     verdict.print(arguments.json)?;
     let mut is_in_order = verdict.is_in_order();
     if let Some(secured) = &secured {
@@ -163,6 +188,18 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     }
     folder.say_where();
     Ok(if is_in_order { Outcome::Fine } else { Outcome::Found })
+}
+
+impl Arguments {
+    /// Returns the way to a far site, if there is one.
+    fn way(&self) -> anyhow::Result<Option<Way>> {
+        if self.wan.is_some() && !cfg!(feature = "instruments") {
+            bail!(
+                "this build cannot emulate a path\nbuild tallycast with its feature `instruments`, or omit --wan"
+            );
+        }
+        Ok(self.wan.map(|delay| Way { delay, loss: self.loss }))
+    }
 }
 
 /// What a secured demo has in addition: it is gone with its folder.
@@ -275,6 +312,16 @@ fn free_page_address(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
     Ok(free.local_addr()?)
 }
 
+/// Returns an address for the far page: that behind the near one, or one with the next free port.
+fn far_page_address(near: SocketAddr) -> anyhow::Result<SocketAddr> {
+    let next = near.port().checked_add(1).map(|port| SocketAddr::new(near.ip(), port));
+    if let Some(next) = next.filter(|next| TcpListener::bind(next).is_ok()) {
+        return Ok(next);
+    }
+    let free = TcpListener::bind(SocketAddr::new(near.ip(), 0)).context("no TCP port available")?;
+    Ok(free.local_addr()?)
+}
+
 /// Waits until the monitor server accepts connections.
 fn wait_for_page(
     listen: SocketAddr,
@@ -296,8 +343,17 @@ fn wait_for_page(
     Ok(())
 }
 
-fn tell(scene: &Scene<'_>, secured: Option<&Secured>, arguments: &Arguments) -> anyhow::Result<()> {
-    eprintln!("page      {}", page_of(scene));
+fn tell(
+    scene: &Scene<'_>,
+    secured: Option<&Secured>,
+    far: Option<&FarSite>,
+    arguments: &Arguments,
+) -> anyhow::Result<()> {
+    eprintln!("page      {}", page_of(scene, scene.listen));
+    if let Some(far) = far {
+        eprintln!("far page  {}", page_of(scene, far.listen()));
+        far.tell();
+    }
     if let Some(secured) = secured {
         let authority = Authority::open(&secured.laboratory.state().join("tallycast/tls"))?;
         eprintln!("authority SHA-256 {}", authority.fingerprint());
@@ -312,21 +368,26 @@ fn tell(scene: &Scene<'_>, secured: Option<&Secured>, arguments: &Arguments) -> 
     Ok(())
 }
 
-/// Returns the address of the page: the monitor server encrypts it on other addresses than loopback, and in a secured demo.
-fn page_of(scene: &Scene<'_>) -> String {
-    let is_clear = scene.listen.ip().is_loopback() && scene.tls.is_none();
-    let scheme = if is_clear { "http" } else { "https" };
-    format!("{scheme}://{}/", scene.listen)
+/// Returns where the pages are served.
+fn pages(scene: &Scene<'_>, far: Option<&FarSite>) -> impl Iterator<Item = SocketAddr> {
+    [scene.listen].into_iter().chain(far.map(FarSite::listen))
 }
 
-/// Opens the page if there is a desktop; the absence of one is not a failure.
-fn open_page(scene: &Scene<'_>) {
+/// Returns the address of a page: the monitor server encrypts it on other addresses than loopback, and in a secured demo.
+fn page_of(scene: &Scene<'_>, listen: SocketAddr) -> String {
+    let is_clear = listen.ip().is_loopback() && scene.tls.is_none();
+    let scheme = if is_clear { "http" } else { "https" };
+    format!("{scheme}://{listen}/")
+}
+
+/// Opens a page if there is a desktop; the absence of one is not a failure.
+fn open_page(scene: &Scene<'_>, listen: SocketAddr) {
     let desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|it| std::env::var_os(it).is_some());
     if !desktop {
         return;
     }
     let mut command = std::process::Command::new("xdg-open");
-    command.arg(page_of(scene));
+    command.arg(page_of(scene, listen));
     command
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())

@@ -18,7 +18,7 @@ use super::reliable::{Screen, TransportArguments};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::settings::Sources;
-use crate::signals;
+use crate::signals::WithParent;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +55,8 @@ pub(crate) struct Arguments {
     /// Print events and states as JSON, one object per line
     #[arg(long, short = 'J')]
     json: bool,
+    #[command(flatten)]
+    parent: WithParent,
 }
 
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -85,7 +87,7 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
     let peer = address.resolve()?;
     let screen = Screen::new(arguments.json);
     refuse_clear(arguments, &screen, &address, peer.ip())?;
-    let cancellation = signals::cancellation()?;
+    let cancellation = arguments.parent.cancellation()?;
     let builder = node.subscriber(first.as_str()).reader("relay");
     let builder = others.iter().map(StreamPattern::as_str).fold(builder, SubscriberBuilder::pattern);
     let tap = builder.tap()?;
@@ -119,7 +121,7 @@ fn listen(arguments: &Arguments, node: &Node, place: &str) -> anyhow::Result<Out
     let at = address.resolve()?;
     let screen = Screen::new(arguments.json);
     refuse_clear(arguments, &screen, &address, at.ip())?;
-    let cancellation = signals::cancellation()?;
+    let cancellation = arguments.parent.cancellation()?;
     let port = options.open_to_listen(at).with_context(|| format!("cannot listen at {address}"))?;
     let incarnation = wan::random_incarnation();
     let settings =

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,12 +23,17 @@ pub(super) enum Role {
     Source,
     Monitor,
     Recorder,
+    /// A reader at the far site.
+    FarReader,
+    /// A relay, or the path between the relays.
+    Carrier,
     /// A reader of a secured demo that must get nothing.
     Outsider,
 }
 
-/// Publishers end before their readers: the monitor server publishes derived streams.
-const ORDER_OF_ENDING: [Role; 4] = [Role::Source, Role::Monitor, Role::Recorder, Role::Outsider];
+/// Publishers end before their readers, and the way before none of them: the monitor server publishes derived streams.
+const ORDER_OF_ENDING: [Role; 6] =
+    [Role::Source, Role::Monitor, Role::Recorder, Role::FarReader, Role::Carrier, Role::Outsider];
 /// Lines of an outsider's messages that are kept.
 const KEPT_MESSAGES: usize = 20;
 
@@ -49,6 +55,9 @@ pub(super) struct Exit {
     pub(super) code: i32,
 }
 
+/// What a child has printed so far, except for states, which repeat for as long as it runs.
+type Heard = Arc<Mutex<Vec<Value>>>;
+
 /// All processes of a demo. Dropping ends those that still run.
 #[derive(Default)]
 pub(super) struct Children {
@@ -64,7 +73,8 @@ struct Running {
     process: Child,
     /// Dropping it asks the child to end.
     leash: Option<ChildStdin>,
-    output: Option<JoinHandle<Vec<Value>>>,
+    heard: Heard,
+    output: Option<JoinHandle<()>>,
     /// Messages of an outsider; others show theirs themselves.
     messages: Option<JoinHandle<Vec<String>>>,
 }
@@ -98,9 +108,13 @@ impl Children {
         command.process_group(0);
         let mut process = command.spawn().with_context(|| format!("{name} cannot be started"))?;
         let leash = process.stdin.take();
-        let output = process.stdout.take().map(|output| std::thread::spawn(move || objects_in(output)));
+        let heard = Heard::default();
+        let output = process.stdout.take().map(|output| {
+            let heard = Arc::clone(&heard);
+            std::thread::spawn(move || hear(output, &heard))
+        });
         let messages = process.stderr.take().map(|errors| std::thread::spawn(move || first_lines(errors)));
-        self.running.push(Running { role, name: name.to_owned(), process, leash, output, messages });
+        self.running.push(Running { role, name: name.to_owned(), process, leash, heard, output, messages });
         Ok(())
     }
 
@@ -112,6 +126,13 @@ impl Children {
             }
         }
         Ok(())
+    }
+
+    /// Returns the first event of a kind that a running child has printed.
+    pub(super) fn heard(&self, name: &str, event: &str) -> Option<Value> {
+        let child = self.running.iter().find(|child| child.name == name)?;
+        let heard = child.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.iter().find(|value| value["event"] == event).cloned()
     }
 
     /// Asks all of them to end, one role after the other, and waits for it.
@@ -144,8 +165,9 @@ impl Children {
         ending.iter_mut().for_each(|child| drop(child.leash.take()));
         for mut child in ending {
             let code = child.wait(patience.saturating_sub(began.elapsed()))?;
-            let output = child.output.take().map(JoinHandle::join);
-            let values = output.transpose().unwrap_or_default().unwrap_or_default();
+            // A thread that panicked has kept what came before.
+            let _ = child.output.take().map(JoinHandle::join);
+            let values = std::mem::take(&mut *child.heard.lock().unwrap_or_else(PoisonError::into_inner));
             let name = child.name.clone();
             let messages = child.messages.take().map(|messages| messages.join().unwrap_or_default());
             self.messages.extend(messages.map(|messages| (name.clone(), messages)));
@@ -189,9 +211,12 @@ impl Drop for Running {
     }
 }
 
-fn objects_in(output: impl std::io::Read) -> Vec<Value> {
+fn hear(output: impl std::io::Read, heard: &Mutex<Vec<Value>>) {
     let lines = BufReader::new(output).lines().map_while(Result::ok);
-    lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
+    let values = lines.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+    for value in values.filter(|value| value["event"] != "state") {
+        heard.lock().unwrap_or_else(PoisonError::into_inner).push(value);
+    }
 }
 
 /// Reads to the end, and keeps the first lines.

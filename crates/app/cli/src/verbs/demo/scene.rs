@@ -51,6 +51,8 @@ pub(super) struct Scene<'a> {
     pub(super) readers: &'a str,
     /// The file of settings that the demo was started with, if a flag named one.
     pub(super) settings: Option<&'a Path>,
+    /// Name of this site's station, if there is another site.
+    pub(super) station: Option<&'a str>,
     pub(super) listen: SocketAddr,
     pub(super) folder: &'a Path,
     pub(super) control: &'a Path,
@@ -116,6 +118,7 @@ impl Scene<'_> {
         if let Some(settings) = self.settings {
             shared.extend(["--config".to_owned(), settings.display().to_string()]);
         }
+        shared.extend(self.station.iter().flat_map(|name| ["--station", name]).map(str::to_owned));
         shared
     }
 }

@@ -57,7 +57,7 @@ fn missing<'a>(lines: &'a [Line], accounts: &[&'a Line], readers: &[&'a str]) ->
     }
     for reader in readers {
         let read: BTreeSet<_> =
-            accounts.iter().filter(|line| line.child == *reader).map(|line| epoch(line)).collect();
+            accounts.iter().filter(|line| line.child == *reader).map(|line| origin(line)).collect();
         let unread = published.difference(&read);
         complaints.extend(unread.map(|(stream, epoch)| Complaint {
             child: reader,
@@ -167,12 +167,23 @@ fn table(accounts: &[&Value]) -> Table<5> {
 }
 
 fn lost_text(account: &Value) -> String {
+    let hops = account["hops"].as_array();
     let lost = account["elements"]["lost"].as_object().into_iter().flatten();
-    let mut lost: Vec<String> = lost.map(|(stage, count)| format!("{stage} {count}")).collect();
+    // What hops before this one lost is at stage `source` here, and they say where.
+    let own = lost.filter(|(stage, _)| hops.is_none() || *stage != "source");
+    let mut lost: Vec<String> = hops.into_iter().flatten().flat_map(lost_on_hop).collect();
+    lost.extend(own.map(|(stage, count)| format!("{stage} {count}")));
     if archive_write(account) > 0 {
         lost.push(format!("archive_write {}", archive_write(account)));
     }
     if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") }
+}
+
+fn lost_on_hop(hop: &Value) -> impl Iterator<Item = String> + '_ {
+    let pending = ["unexplained", "unsettled"].map(|name| (name, &hop[name]));
+    let pending = pending.into_iter().filter(|(_, count)| count.as_u64().is_some_and(|count| count > 0));
+    let lost = hop["lost"].as_object().into_iter().flatten().map(|(stage, count)| (stage.as_str(), count));
+    lost.chain(pending).map(|(stage, count)| format!("{stage} {count} on hop {}", hop["hop"]))
 }
 
 fn archive_write(account: &Value) -> u64 {
@@ -185,6 +196,14 @@ fn name(line: &Line) -> String {
 
 fn epoch(line: &Line) -> (String, String) {
     (text(&line.value["stream"]), text(&line.value["epoch"]))
+}
+
+/// Returns the epoch that the publisher began: a relayed stream has another one on each hop.
+fn origin(line: &Line) -> (String, String) {
+    match &line.value["origin"]["epoch"] {
+        Value::String(origin) => (text(&line.value["stream"]), origin.clone()),
+        _ => epoch(line),
+    }
 }
 
 fn text(value: &Value) -> String {
@@ -254,6 +273,22 @@ mod tests {
     fn a_reader_without_a_word_is_missed() {
         let lines = [totals("a"), account("m", "a")];
         assert_eq!(complaints(&lines, &["m", "r"]), ["r has no account of a 1"]);
+    }
+
+    #[test]
+    fn a_relayed_account_is_that_of_its_origin_and_shows_where_samples_were_lost() {
+        let mut relayed = account("far", "a");
+        relayed.value["epoch"] = json!("9");
+        let complaint = ["far has no account of a 1"];
+        assert_eq!(complaints(&[totals("a"), relayed.clone()], &["far"]), complaint);
+        relayed.value["origin"] = json!({"epoch": "1", "hop": 2});
+        assert_eq!(complaints(&[totals("a"), relayed.clone()], &["far"]), [""; 0]);
+        relayed.value["elements"]["lost"] = json!({"network": 1, "source": 6});
+        relayed.value["hops"] = json!([
+            {"hop": 0, "lost": {"injected": 4}, "unexplained": 0, "unsettled": 0},
+            {"hop": 1, "lost": {}, "unexplained": 2, "unsettled": 0},
+        ]);
+        assert_eq!(lost_text(&relayed.value), "injected 4 on hop 0, unexplained 2 on hop 1, network 1");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use self::conditions::ConditionArguments;
 use crate::Outcome;
 use crate::deadline::Deadline;
 use crate::messages::print_line;
-use crate::signals;
+use crate::signals::WithParent;
 use crate::status_line::StatusLine;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -88,10 +88,12 @@ pub(crate) struct Arguments {
     /// Override conditions for the reverse direction
     #[arg(long, alias = "back", value_name = "CONDITIONS", help_heading = "Conditions, for each direction")]
     reverse: Option<String>,
+    #[command(flatten)]
+    parent: WithParent,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let cancellation = signals::cancellation()?;
+    let cancellation = arguments.parent.cancellation()?;
     let conditions =
         arguments.conditions.directions(arguments.forward.as_deref(), arguments.reverse.as_deref())?;
     match (&arguments.relay, &arguments.to, arguments.between.as_deref()) {
