@@ -26,8 +26,6 @@ pub(crate) struct Conditions {
     pub(crate) round_trip_ms: u32,
     /// In each direction.
     pub(crate) loss_percent: &'static str,
-    /// From the source to the reader.
-    pub(crate) deadline: Duration,
 }
 
 /// The emulator between the two sides; dropping it ends it.
@@ -54,7 +52,7 @@ struct Direction {
 impl Conditions {
     /// Returns the name of the case.
     pub(crate) fn name(&self) -> String {
-        let deadline_ms = self.deadline.as_millis();
+        let deadline_ms = self.deadline().as_millis();
         format!("rtt-{}ms/loss-{}%/deadline-{deadline_ms}ms", self.round_trip_ms, self.loss_percent)
     }
 
@@ -63,9 +61,14 @@ impl Conditions {
         Duration::from_millis(self.round_trip_ms.into()) / 2
     }
 
+    /// Returns the deadline from the source to the reader: time for two repairs, and a quarter of a round trip.
+    pub(crate) fn deadline(&self) -> Duration {
+        Duration::from_millis(self.round_trip_ms.into()) * 11 / 4
+    }
+
     /// Returns the time for which a system holds every datagram beyond the one-way delay. Units: milliseconds.
     pub(crate) fn reserve_ms(&self) -> String {
-        (self.deadline - self.one_way() - DELIVERING).as_millis().to_string()
+        (self.deadline() - self.one_way() - DELIVERING).as_millis().to_string()
     }
 }
 

@@ -32,7 +32,7 @@ impl System for Relay {
     }
 
     fn start(&mut self, place: &Place, conditions: &Conditions, ports: &Ports) -> Result<Programs> {
-        let deadline = format!("{}ms", conditions.deadline.as_millis());
+        let deadline = format!("{}ms", conditions.deadline().as_millis());
         let bus = bus(ports.accept);
         let mut far = place.command(Side::Reader, &self.0);
         far.args(["relay", "--listen", &format!("udt://0.0.0.0:{}?secure=off", ports.listen)]);
