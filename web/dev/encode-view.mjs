@@ -10,6 +10,7 @@
  * @property {number} lostElements
  * @property {number} code
  * @property {number} [flags]
+ * @property {{hop: number, code: number} | null} [inherited] the earlier hop that lost most
  * @property {bigint} firstIndex
  * @property {number} samples
  *
@@ -120,6 +121,8 @@ function encodeGap(out, at, gap) {
   out.setBigUint64(at + 16, BigInt(gap.lostElements), true);
   out.setUint8(at + 24, gap.code);
   out.setUint8(at + 25, gap.flags ?? 0);
+  out.setUint8(at + 26, gap.inherited ? gap.inherited.hop + 1 : 0);
+  out.setUint8(at + 27, gap.inherited?.code ?? 0);
   out.setBigUint64(at + 32, gap.firstIndex, true);
   out.setBigUint64(at + 40, BigInt(gap.samples), true);
   return at + GAP;

@@ -43,12 +43,18 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
   'receiver_checksum', 'receiver_no_socket', 'receiver_socket_filter', 'receiver_socket_buffer', 'receiver_udp_memory',
   'decode', 'late', 'reader_lag', 'deadline', 'browser', 'archive_write'];
 
+/** Stations before the last relay of this stream, where the server has a chain. */
+const RELAYED = 'test/injected';
+const STATIONS = ['daq-3', 'gate-lab', 'gate-campus', 'campus-core-relay-2', 'far-observatory.example', 'mirror', 'mirror-2', 'gate-home'];
+/** What is lost on a hop: on links by deadline, on buses in the network or by a relay that is too slow. @param {number} hop */
+const stageOn = (hop) => (hop % 2 === 1 ? 'deadline' : hop % 4 === 0 ? 'reader_lag' : 'network');
+
 /** Somebody forges this stream. */
 const FORGED = 'test/chirp';
 /** What of it was not authentic. @param {Signal} s @param {number} more */
 const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 }, unconfirmed_epochs: 1 } : {});
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -68,6 +74,7 @@ class Bus {
     this.insecure = options.insecure ?? false;
     this.attack = options.attack ?? false;
     this.silentKeys = options.silentKeys ?? false;
+    this.hops = options.hops ?? 0;
     // With users: nobody reads before `ada` has signed in, who may not derive.
     this.users = options.users ?? false;
     this.visitor = '';
@@ -79,6 +86,26 @@ class Bus {
   /** Forgeries since the server began, a thousand a second. */
   forged() {
     return this.attack ? Number((wallNow() - this.started) / (SECOND / 1000n)) : 0;
+  }
+
+  /** @param {Signal} s */
+  isRelayed(s) {
+    return this.hops > 0 && s.name === RELAYED;
+  }
+
+  /** Of a relayed stream: the earlier hop of a hole, null where the reader's own bus lost it. @param {Signal} s @param {import('./signals.mjs').Hole} h */
+  hopOf(s, h) {
+    if (!this.isRelayed(s) || h.code === 255) return null;
+    const hop = Number((h.firstIndex / 100n) % BigInt(this.hops + 1));
+    return hop < this.hops ? hop : null;
+  }
+
+  /** What earlier hops lost of these holes. @param {Signal} s @param {import('./signals.mjs').Hole[]} holes @param {boolean} named */
+  hopsOf(s, holes, named) {
+    return Array.from({ length: this.hops }, (_, hop) => {
+      const elements = holes.filter((h) => this.hopOf(s, h) === hop).reduce((sum, h) => sum + h.samples * s.channels.length, 0);
+      return { hop, ...(named ? { station: STATIONS[hop] } : {}), lost: elements > 0 ? { [stageOn(hop)]: elements } : {}, unexplained: 0, unsettled: 0 };
+    });
   }
 
   session() {
@@ -127,7 +154,7 @@ class Bus {
     const edge = this.edge(s, now);
     return {
       stream: s.name, epoch: `${this.joined}`, state: 'open', dtype: s.dtype, rate: { numerator: s.rate, denominator: 1 },
-      elements_per_sample: s.channels.length, station: s.station, level: s.name.startsWith('host/') ? 'clear' : 'group', labels: s.derived ? { derived: 'yes' } : {}, derived: s.derived === true,
+      elements_per_sample: s.channels.length, station: this.isRelayed(s) ? 'far-relay' : s.station, ...(this.isRelayed(s) ? { stations: STATIONS.slice(0, this.hops) } : {}), level: s.name.startsWith('host/') ? 'clear' : 'group', labels: s.derived ? { derived: 'yes' } : {}, derived: s.derived === true,
       channels: s.channels.map((c, i) => ({ ...c, shape: [], elements: 1, first_element: i })),
       first_index: 0, next_index: Number(indexAt(s, edge) - indexAt(s, this.joined)), newest_ns: edge, age_ns: now - edge,
       samples_per_s: s.silent ? 0 : s.rate, lost_elements: lost, lost_last_hour_elements: lost,
@@ -181,14 +208,17 @@ class Bus {
     for (const h of holes) {
       if (h.code === 255) unsettled += h.samples * per;
       else if (h.code === 254) unexplained += h.samples * per;
-      else lost[STAGES[h.code] ?? ''] = (lost[STAGES[h.code] ?? ''] ?? 0) + h.samples * per;
+      else {
+        const stage = this.hopOf(s, h) === null ? STAGES[h.code] ?? '' : 'source';
+        lost[stage] = (lost[stage] ?? 0) + h.samples * per;
+      }
     }
     const next = Number(indexAt(s, this.edge(s, now)) - indexAt(s, this.joined));
     const inFlight = s.silent ? 0 : per * 2;
     const gone = Object.values(lost).reduce((a, b) => a + b, 0) + unexplained + unsettled;
     const received = Math.round((next * per) / 340);
     return {
-      stream: s.name, epoch: `${this.joined}`, reader: 'monitor', leg: 'udp', state: 'open',
+      stream: s.name, epoch: `${this.joined}`, ...(this.isRelayed(s) ? { origin: { epoch: `${this.joined - 1n}`, hop: this.hops }, hops: this.hopsOf(s, holes, true) } : {}), reader: 'monitor', leg: 'udp', state: 'open',
       datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
       elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
       settled_early: 0, socket: this.socket(lost), ...unauthentic(s, this.forged()), ...this.keys(s), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),
@@ -209,10 +239,11 @@ class Bus {
     const now = wallNow();
     return this.holes(s, from, to, now).slice(-limit).map((h) => ({
       id: Number(h.firstIndex % 1_000_000n), from_ns: h.from, to_ns: h.to, first_index: h.firstIndex, samples: h.samples,
-      lost: h.code < 254 ? { [STAGES[h.code] ?? '']: h.samples * s.channels.length } : {},
+      ...(this.hopOf(s, h) === null ? {} : { hops: this.hopsOf(s, [h], false) }),
+      lost: h.code < 254 ? { [this.hopOf(s, h) === null ? STAGES[h.code] ?? '' : 'source']: h.samples * s.channels.length } : {},
       unexplained: h.code === 254 ? h.samples * s.channels.length : 0,
       unsettled: h.code === 255 ? h.samples * s.channels.length : 0,
-      settled: h.settled, apportioned: false, evidence: h.settled ? [h.evidence] : [],
+      settled: h.settled, apportioned: false, evidence: h.settled ? [(this.hopOf(s, h) ?? 0) % 2 === 1 ? 'given up on the link: lost too often' : h.evidence] : [],
     }));
   }
 }
@@ -328,9 +359,13 @@ class Viewer {
     const body = samplesPerColumn < 1
       ? this.points(s, channel, from, to < edge ? to : edge, holes)
       : { first: 0, pairs: this.bus.envelope(s, channel, { from, column, count: width }, holes, edge) };
-    const gaps = holes.map((h) => ({
-      from: h.from, to: h.to, lostElements: h.samples * s.channels.length, code: h.code, firstIndex: h.firstIndex, samples: h.samples,
-    }));
+    const gaps = holes.map((h) => {
+      const hop = this.bus.hopOf(s, h);
+      return {
+        from: h.from, to: h.to, lostElements: h.samples * s.channels.length, code: hop === null ? h.code : 0, firstIndex: h.firstIndex, samples: h.samples,
+        inherited: hop === null ? null : { hop, code: STAGES.indexOf(stageOn(hop)) },
+      };
+    });
     return {
       index, state: s.silent ? 2 : 0, body, samplesPerColumn, newest: edge, newestValue: s.value(seconds(edge), channel),
       liveMemoryFrom: now - LIVE_MEMORY, gaps,

@@ -22,6 +22,7 @@ const SCREENS = /** @type {const} */ ([
 ]);
 
 const GAPS = '?span=10s&plot=test/hole:sine&plot=test/injected:sine';
+const RELAYED = '?span=10s&plot=test/injected:sine';
 const CROWD = ['geo/grfo/seismogram:BHZ,geo/grfo/seismogram:BHN,geo/grfo/seismogram:BHE,hall/microphones/stereo:left,hall/microphones/stereo:right',
   'test/carrier:f', 'host/daq-3/cpu:user,host/daq-3/cpu:softirq', 'w7x/magnetics/mirnov:probe 7', 'lab/old/pump:pressure', 'host/daq-3/net:received'];
 
@@ -33,6 +34,10 @@ const STATES = {
   gap: { query: GAPS, act: (page) => page.keyboard.press('G') },
   past: { query: '?span=30s&plot=clinic/ward-2/ecg:MLII,clinic/ward-2/ecg:V5&plot=w7x/ecrh/power:gyrotron 1', act: back },
   account: { query: '?span=10s&plot=w7x/ecrh/power:gyrotron 1&plot=test/hole:sine', act: (page) => page.keyboard.press('a') },
+  relay: { options: { hops: 2 }, query: RELAYED, act: (page) => page.keyboard.press('a') },
+  chain: { options: { hops: 8 }, query: RELAYED, act: (page) => page.keyboard.press('a') },
+  chaingap: { options: { hops: 8 }, query: RELAYED, act: chainGap },
+  chainfind: { options: { hops: 8 }, query: RELAYED, act: findings },
   derive: { query: GAPS, act: unfold },
   keys: { act: (page) => page.keyboard.press('?') },
   disk: { options: { fullDisk: true } },
@@ -73,6 +78,17 @@ console.log(`pictures in ${folder}`);
 /** Into the past, over the line where live memory ends. @param {Page} page */
 async function back(page) {
   for (let i = 0; i < 6; i += 1) await page.keyboard.press('ArrowLeft');
+}
+
+/** A gap further back, which has settled. @param {Page} page */
+async function chainGap(page) {
+  for (let i = 0; i < 3; i += 1) await page.keyboard.press('G');
+}
+
+/** What the first link of a chain lost. @param {Page} page */
+async function findings(page) {
+  await page.keyboard.press('a');
+  await page.locator('.path-place[data-at=hop-1]').click();
 }
 
 /** The forms below the list. @param {Page} page */

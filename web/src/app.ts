@@ -7,6 +7,7 @@ import { fetchGaps, fetchInjection, fetchStreams, fetchVisitor, Refused, setInje
 import { LeadingStages } from './leading-stages';
 import { Live, type Connection } from './live';
 import { gapOfDetail } from './model/gaps';
+import { hopsOf, type Hop } from './model/hops';
 import { leftOut, readLayout, writeLayout } from './model/layout';
 import { connectionSentence, noticeOf, type Standing } from './model/notices';
 import { sentence, worstStream, type Alarms } from './model/sentence';
@@ -44,7 +45,7 @@ export class App {
   readonly #root = document.documentElement;
   readonly #notices = new NoticeBoard();
   readonly #keys = new KeySheet();
-  readonly #card = new GapCard(fetchGaps);
+  readonly #card = new GapCard(fetchGaps, (stream, hop) => this.#hopOf(stream, hop));
   readonly #live: Live;
   readonly #plots: Plots;
   readonly #list: StreamList;
@@ -233,6 +234,12 @@ export class App {
   #onFrame(frame: ViewFrame): void {
     this.#clockOffset = frame.now - BigInt(Date.now()) * 1_000_000n;
     this.#plots.onFrame(frame);
+  }
+
+  /** An earlier hop of a relayed stream by the names in the catalogue. */
+  #hopOf(stream: string, hop: number): Hop | null {
+    const known = this.#byName.get(stream);
+    return known === undefined ? null : hopsOf({ hop: known.stations.length, hops: [] }, known)[hop] ?? null;
   }
 
   #onAccount(account: Account): void {

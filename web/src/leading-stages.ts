@@ -5,6 +5,7 @@
  * streams that are mentioned.
  */
 import { fetchAccount } from './api';
+import { rowsOf } from './model/hops';
 import { leadingStage, type Stage } from './model/stage';
 
 /** An answer holds this long. */
@@ -24,7 +25,7 @@ export class LeadingStages {
     if (this.#known.size > KEPT) this.#known.clear();
     this.#keep(stream, stage);
     void fetchAccount(stream).then(
-      (account) => this.#keep(stream, leadingStage(account.lost, account.unexplained)),
+      (account) => this.#keep(stream, leadingStage(rowsOf(account))),
       () => undefined,
     );
     return stage;

@@ -7,6 +7,7 @@ import type { GapDetail } from '../wire/messages';
 import { lossRows } from './gaps';
 import type { PathPlace } from './path';
 import type { Rung } from './ladder';
+import { stageKey } from './stage';
 
 /** Gaps whose evidence is shown; the list below has them all. */
 export const SHOWN_GAPS = 3;
@@ -34,7 +35,7 @@ export interface Finding {
 export function findingsOf(place: PathPlace, gaps: readonly GapDetail[]): readonly Finding[] {
   return place.rungs.filter(({ elements }) => elements > 0).map((rung) => {
     const found = gaps.flatMap((gap) => {
-      const elements = lossRows(gap).find(([stage]) => stage.name === rung.stage.name)?.[1] ?? 0;
+      const elements = lossRows(gap).find(([stage]) => stageKey(stage) === stageKey(rung.stage))?.[1] ?? 0;
       return elements > 0 ? [{ gap, elements, lines: gap.evidence.slice(0, SHOWN_LINES) }] : [];
     });
     return { rung, gaps: found.slice(-SHOWN_GAPS).reverse(), furtherGaps: Math.max(0, found.length - SHOWN_GAPS) };

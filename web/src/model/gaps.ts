@@ -4,9 +4,10 @@
  */
 import { CODE_ABSENT, CODE_UNEXPLAINED, CODE_UNSETTLED, type GapRecord, type ViewFrame } from '../wire/frame';
 import type { GapDetail, SocketCounts, TraceRequest } from '../wire/messages';
+import { rowsOf, type LossRow } from './hops';
 import { count, duration } from './quantity';
 import { socketLine } from './socket';
-import { ABSENT, stageOfCode, stageOfName, STAGES, UNEXPLAINED, UNSETTLED, type Stage } from './stage';
+import { ABSENT, onHop, stageLabel, stageOfCode, STAGES, UNEXPLAINED, UNSETTLED, type Stage } from './stage';
 import { day, full, type Zone } from './time';
 
 /** A gap of one stream in a plot. */
@@ -23,9 +24,13 @@ export function plotGaps(frame: ViewFrame, traces: readonly TraceRequest[]): rea
     const stream = traces[trace.index]?.stream;
     if (stream === undefined || seen.has(stream)) continue;
     seen.add(stream);
-    for (const gap of trace.gaps) gaps.push({ ...gap, stream, stage: stageOfCode(gap.code) });
+    for (const gap of trace.gaps) gaps.push({ ...gap, stream, stage: stageOf(gap) });
   }
   return gaps.sort((a, b) => (a.from < b.from ? -1 : a.from > b.from ? 1 : 0));
+}
+
+function stageOf({ code, inherited }: GapRecord): Stage {
+  return inherited === null ? stageOfCode(code) : onHop(stageOfCode(inherited.code), inherited.hop);
 }
 
 /** Names a gap across frames: a gap that settles keeps its place and only changes its stage. */
@@ -79,8 +84,8 @@ export function neighbour(gaps: readonly PlotGap[], at: bigint, direction: Direc
 }
 
 /** Returns the stages of a gap with their elements, most first; what is unexplained or pending comes last. */
-export function lossRows(detail: GapDetail): readonly (readonly [Stage, number])[] {
-  const rows = [...detail.lost].filter(([, lost]) => lost > 0).map(([name, lost]) => [stageOfName(name), lost] as const);
+export function lossRows(detail: GapDetail): readonly LossRow[] {
+  const rows = [...rowsOf({ ...detail, unexplained: 0, unsettled: 0 })];
   rows.sort((a, b) => b[1] - a[1]);
   if (detail.unexplained > 0) rows.push([UNEXPLAINED, detail.unexplained]);
   if (detail.unsettled > 0) rows.push([UNSETTLED, detail.unsettled]);
@@ -99,10 +104,12 @@ export function detailOf(details: readonly GapDetail[], gap: PlotGap): GapDetail
 export function gapOfDetail(stream: string, detail: GapDetail): PlotGap {
   const rows = lossRows(detail);
   const stage = rows[0]?.[0] ?? UNEXPLAINED;
+  const code = codeOf(stage);
   return {
     stream,
     stage,
-    code: codeOf(stage),
+    code: stage.hop === undefined ? code : 0,
+    inherited: stage.hop === undefined ? null : { hop: stage.hop, code },
     from: detail.from,
     to: detail.to,
     firstIndex: BigInt(detail.firstIndex),
@@ -114,7 +121,7 @@ export function gapOfDetail(stream: string, detail: GapDetail): PlotGap {
 }
 
 function codeOf(stage: Stage): number {
-  if (stage === UNSETTLED) return CODE_UNSETTLED;
+  if (stage.name === UNSETTLED.name) return CODE_UNSETTLED;
   if (stage === ABSENT) return CODE_ABSENT;
   const known = STAGES.findIndex((each) => each.name === stage.name);
   return known < 0 ? CODE_UNEXPLAINED : known;
@@ -137,7 +144,7 @@ export function samples(value: number): string {
 export function gapsAsText(stream: string, gaps: readonly GapDetail[], socket: SocketCounts | null, zone: Zone): string {
   const head = `${stream}: ${gaps.length} ${gaps.length === 1 ? 'gap' : 'gaps'}${gaps[0] === undefined ? '' : `, ${day(gaps[0].from, zone)}`}`;
   const lines = gaps.map((gap) => {
-    const stages = lossRows(gap).map(([stage, lost]) => `${stage.name} ${lost}`).join(', ');
+    const stages = lossRows(gap).map(([stage, lost]) => `${stageLabel(stage)} ${lost}`).join(', ');
     const first = `${full(gap.from, zone)}  ${duration(Number(gap.to - gap.from))}  from index ${gap.firstIndex}  `
       + `${samples(gap.samples)}  [${stages} elements${gap.apportioned ? ', apportioned' : ''}]`;
     return [first, ...gap.evidence.map((line) => `    ${line}`)].join('\n');

@@ -1,10 +1,13 @@
 /**
  * The account of one stream as a ladder: sent, every stage in the order of the path, this browser.
  *
+ * Of a relayed stream the losses of earlier hops come first, each at its hop and stage.
+ *
  * The page computes no term of the law from the others: it adds up the server's counts and reports whether
  * the two sides agree.
  */
 import type { Account, BrowserLoss } from '../wire/messages';
+import { hopRows } from './hops';
 import { STAGES, UNEXPLAINED, UNSETTLED, type Stage } from './stage';
 
 /** One rung. */
@@ -43,7 +46,11 @@ export function ladderOf(account: Account, browser: BrowserLoss | null): Ladder 
   const lost = STAGES.reduce((sum, stage) => sum + (OUTSIDE.has(stage.name) ? 0 : elementsOf(stage)), 0);
   const { delivered, unexplained, unsettled, inFlight } = account;
   const balanced = sent === delivered + lost + unexplained + unsettled + inFlight;
-  const counted = [...STAGES.map((stage) => [stage, elementsOf(stage)] as const), [UNEXPLAINED, unexplained] as const, [UNSETTLED, unsettled] as const];
+  // Losses of earlier hops stand at their hop and stage, not at `source` once more.
+  const before = hopRows(account.hops);
+  const told = before.reduce((sum, [, elements]) => sum + elements, 0);
+  const ownOf = (stage: Stage): number => (stage.name === 'source' ? Math.max(0, elementsOf(stage) - told) : elementsOf(stage));
+  const counted = [...before, ...STAGES.map((stage) => [stage, ownOf(stage)] as const), [UNEXPLAINED, unexplained] as const, [UNSETTLED, unsettled] as const];
   const all = counted.reduce((sum, [, elements]) => sum + elements, 0);
   return {
     perSample: account.perSample,

@@ -64,7 +64,7 @@ function ofStreams(streams: readonly Stream[], stageOf: (stream: string) => Stag
 function lossText(stream: Stream, stage: Stage | null): string {
   const lost = short(Math.ceil(inSamples(stream, stream.lostElements)));
   const all = short(stream.nextIndex - stream.firstIndex, 'samples');
-  const where = stage === null ? '' : ` (${stage.words}${owner(stage.place, stream.station)})`;
+  const where = stage === null ? '' : ` (${stage.words}${stage.hop === undefined ? owner(stage.place, stream.station) : ''})`;
   return `${spoken(stream.name)} lost ${lost} of ${all}${where}`;
 }
 

@@ -28,6 +28,8 @@ export interface Stage {
   readonly words: string;
   /** Remedy, in one line of the guide; `sectionOfStage` has all of it. */
   readonly remedy: string;
+  /** Of a relayed stream: the earlier hop that lost it; absent on the reader's own. */
+  readonly hop?: number;
 }
 
 const stage = (name: string, place: Place, words: string): Stage => ({ name, place, words, remedy: shortRemedy(name) });
@@ -89,11 +91,27 @@ export function stageOfName(name: string): Stage {
   return BY_NAME.get(name) ?? { ...UNEXPLAINED, name, words: name.replaceAll('_', ' ') };
 }
 
-/** Returns the stage that lost most, `unexplained` among them, or null when nothing is lost. */
-export function leadingStage(lost: ReadonlyMap<string, number>, unexplained: number): Stage | null {
-  let most: readonly [string, number] | null = null;
-  for (const entry of [...lost, [UNEXPLAINED.name, unexplained] as const]) {
-    if (entry[1] > 0 && (most === null || entry[1] > most[1])) most = entry;
+const ON_HOPS = new Map<string, Stage>();
+
+/** Returns a stage on an earlier hop of a relayed stream, always the same object. */
+export function onHop(stage: Stage, hop: number): Stage {
+  const key = stageKey({ name: stage.name, hop });
+  const known = ON_HOPS.get(key) ?? { ...stage, words: `${stage.words} on hop ${hop}`, hop };
+  ON_HOPS.set(key, known);
+  return known;
+}
+
+/** Names a stage and its hop, to be compared. */
+export const stageKey = ({ name, hop }: Pick<Stage, 'name' | 'hop'>): string => (hop === undefined ? name : `${hop} ${name}`);
+
+/** Writes a stage's name with its hop, as in lists. */
+export const stageLabel = ({ name, hop }: Pick<Stage, 'name' | 'hop'>): string => (hop === undefined ? name : `${name} (hop ${hop})`);
+
+/** Returns the stage of these counts that lost most, `unexplained` among them, or null when nothing is lost. */
+export function leadingStage(rows: readonly (readonly [Stage, number])[]): Stage | null {
+  let most: readonly [Stage, number] | null = null;
+  for (const row of rows) {
+    if (row[0].name !== UNSETTLED.name && row[1] > 0 && (most === null || row[1] > most[1])) most = row;
   }
-  return most === null ? null : stageOfName(most[0]);
+  return most === null ? null : most[0];
 }

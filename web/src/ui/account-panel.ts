@@ -4,10 +4,12 @@
  */
 import { gapsAsText, lossRows, samples } from '../model/gaps';
 import { ladderOf, percent, type Ladder, type Rung } from '../model/ladder';
+import { hopsOf, hopWords, type Hop } from '../model/hops';
 import { keyFact } from '../model/key-facts';
 import { levelText } from '../model/level';
 import { count, duration } from '../model/quantity';
 import { SEPARATOR, socketFacts, socketLine } from '../model/socket';
+import { stageKey, stageLabel, stageOfName } from '../model/stage';
 import { clock, full, type Zone } from '../model/time';
 import { unauthenticFacts, unauthenticLine, unconfirmedText } from '../model/unauthentic';
 import type { Account, BrowserLoss, GapDetail, KeyState, SocketCounts, Stream } from '../wire/messages';
@@ -60,6 +62,8 @@ export class AccountPanel {
   #gaps: readonly GapDetail[] = [];
   #socket: SocketCounts | null = null;
   #stream = '';
+  /** The selected stream as the catalogue has it. */
+  #known: Stream | null = null;
   #zone: Zone = 'local';
 
   constructor(readonly listener: AccountListener) {
@@ -73,6 +77,7 @@ export class AccountPanel {
   showStream(stream: Stream | null): void {
     const name = stream?.name ?? '';
     if (name !== this.#stream) this.#clear(name);
+    this.#known = stream;
     if (stream === null) return;
     const labels = stream.labels.map((pair) => pair.join('=')).join(' ');
     const facts = [stream.station, stream.dtype, `${stream.channels.length} ch`, labels].filter((part) => part !== '').join(' · ');
@@ -92,11 +97,11 @@ export class AccountPanel {
   showAccount(account: Account, { browser, archive, now }: AccountSurroundings): void {
     if (account.stream !== this.#stream || this.#panel.hidden) return;
     const ladder = ladderOf(account, browser);
-    this.#path.show(ladder, { archive, now });
+    this.#path.show(ladder, { archive, hops: this.#hops(account), now });
     this.#end('sent', 'sent', ladder.sent, 'since joining');
     for (const rung of ladder.rungs) this.#rung(rung);
     this.#end('delivered', 'delivered', ladder.delivered, ladder.sent === 0 ? '' : `${percent(ladder.delivered, ladder.sent)} of sent`);
-    this.#order(ladder);
+    this.#order(ladder, this.#hops(account));
     this.#tellSpared();
     this.#showLaw(ladder, account);
     this.#showSocket(account.socket);
@@ -146,8 +151,12 @@ export class AccountPanel {
     setText(parts.share, share);
   }
 
+  #hops(account: Account): readonly Hop[] {
+    return this.#known === null ? [] : hopsOf(account, this.#known);
+  }
+
   #rung({ stage, elements, share }: Rung): void {
-    const parts = this.#parts(stage.name, () => rungElement(stage.words, stage.place));
+    const parts = this.#parts(stageKey(stage), () => rungElement(stage.hop === undefined ? stage.words : stageOfName(stage.name).words, stage.place));
     setAttribute(parts.element, 'data-zero', elements === 0 ? '' : null);
     setAttribute(parts.element, 'title', `${stage.name}${stage.remedy === '' ? '' : `\n${stage.remedy}`}`);
     setText(parts.count, count(elements));
@@ -162,15 +171,25 @@ export class AccountPanel {
   }
 
   /** The ladder in the order of the path; delivery comes before the stages behind this reader's account. */
-  #order(ladder: Ladder): void {
-    if (this.#ladder.childElementCount > 0) return;
-    const names = ladder.rungs.map((rung) => rung.stage.name);
+  #order(ladder: Ladder, hops: readonly Hop[]): void {
+    const keys = ladder.rungs.map((rung) => stageKey(rung.stage));
+    const told = [...keys, ...hops.map(({ from, to }) => `${from} ${to}`)].join();
+    // Earlier hops come in as they lose something.
+    if (this.#ladder.childElementCount > 0 && this.#ladder.dataset['told'] === told) return;
+    this.#ladder.dataset['told'] = told;
     const after = ['browser', 'archive_write'];
-    const way = [...names.filter((name) => !after.includes(name)), 'delivered', ...after];
+    const own = ladder.rungs.filter(({ stage }) => stage.hop === undefined).map(({ stage }) => stage.name);
+    const groups = hops.flatMap((hop) => {
+      const rungs = ladder.rungs.filter(({ stage }) => stage.hop === hop.number).map(({ stage }) => stageKey(stage));
+      return rungs.length === 0 ? [] : [hopHead(`hop ${hop.number}, ${hopWords(hop)}`), ...rungs.map((key) => this.#rungs.get(key)?.element ?? '')];
+    });
+    const relay = hops.at(-1)?.to ?? '';
+    const here = groups.length === 0 ? [] : [hopHead(`hop ${hops.length}, the bus from ${relay === '' ? 'the last relay' : relay} to this monitor`)];
+    const way = [...own.filter((name) => !after.includes(name)), 'delivered', ...after];
     const head = el('div', { class: 'ladder-head' },
       el('span', { text: 'stage' }), el('span', { text: 'share of missing' }), el('span', { text: 'elements' }));
     const elementOf = (name: string): HTMLElement | string => this.#rungs.get(name)?.element ?? '';
-    this.#ladder.replaceChildren(elementOf('sent'), head, ...way.map(elementOf));
+    this.#ladder.replaceChildren(elementOf('sent'), head, ...groups, ...here, ...way.map(elementOf));
   }
 
   #toggleSpared(): void {
@@ -250,14 +269,14 @@ export class AccountPanel {
   /** One gap; the remedy of a stage stands at its newest gap only. */
   #item(gap: GapDetail, advised: Set<string>): HTMLElement {
     const [leading] = lossRows(gap);
-    const remedy = leading === undefined || advised.has(leading[0].name) ? '' : leading[0].remedy;
-    if (leading !== undefined) advised.add(leading[0].name);
+    const remedy = leading === undefined || advised.has(stageKey(leading[0])) ? '' : leading[0].remedy;
+    if (leading !== undefined) advised.add(stageKey(leading[0]));
     const place = leading?.[0].place ?? 'unexplained';
     const button = el('button', { type: 'button', class: 'gap-item', title: full(gap.from, this.#zone), on: { click: () => this.listener.onGap(gap) } },
       el('span', { class: 'stage-chip', 'data-place': place, 'aria-hidden': 'true' }),
       el('span', { class: 'gap-time', text: clock(gap.from, this.#zone, 3) }),
       el('span', { class: 'gap-what', text: `${samples(gap.samples)} · ${duration(Number(gap.to - gap.from))}` }),
-      el('span', { class: 'gap-stage', text: lossRows(gap).map(([stage]) => stage.name).join(', ') }));
+      el('span', { class: 'gap-stage', text: lossRows(gap).map(([stage]) => stageLabel(stage)).join(', ') }));
     const evidence = gap.evidence.map((line) => el('p', { class: 'gap-evidence', text: line }));
     return el('li', {}, button, ...evidence, ...(remedy === '' ? [] : [el('p', { class: 'gap-remedy' }, ...unbroken(remedy))]));
   }
@@ -274,6 +293,9 @@ export class AccountPanel {
     setTimeout(() => label !== null && setText(label, 'Copy as text'), 2_000);
   }
 }
+
+/** Heads the stages of one hop of a relayed stream. */
+const hopHead = (words: string): HTMLElement => el('div', { class: 'ladder-hop', text: words });
 
 function rungElement(words: string, place: string | null): RungParts {
   const figure = el('span', { class: 'figure', text: '0' });

@@ -6,8 +6,10 @@ import { guideAddress, sectionOfStage } from '../guide/guide';
 import type { Line } from '../guide/markdown';
 import { samples } from '../model/gaps';
 import type { PathPlace } from '../model/path';
+import { stageKey } from '../model/stage';
 import { count, duration } from '../model/quantity';
 import { clock, full, type Zone } from '../model/time';
+import type { Rung } from '../model/ladder';
 import { findingsOf, spared, type Finding, type GapEvidence } from '../model/finding';
 import type { GapDetail } from '../wire/messages';
 import { el, setAttribute, setText } from './dom';
@@ -29,12 +31,12 @@ export class Findings {
   /** Shows a place's findings; unchanged ones are kept, because the user may be reading or copying them. */
   show(place: PathPlace, gaps: readonly GapDetail[], zone: Zone): void {
     const findings = findingsOf(place, gaps);
-    const shown = `${place.name} ${findings.map(({ rung }) => rung.stage.name).join()}`;
+    const shown = `${place.name} ${findings.map(({ rung }) => stageKey(rung.stage)).join()}`;
     for (const finding of findings) this.#fill(finding, zone);
     setText(this.#spared, restOf(place));
     if (shown !== this.#shown) {
       this.#shown = shown;
-      this.root.replaceChildren(...findings.map(({ rung }) => this.#partsOf(rung.stage.name, rung.stage.words, rung.stage.place).element), this.#spared);
+      this.root.replaceChildren(...findings.map(({ rung }) => this.#partsOf(rung).element), this.#spared);
       setAttribute(this.root, 'aria-label', `Findings: ${place.words}`);
     }
     this.root.hidden = false;
@@ -53,15 +55,14 @@ export class Findings {
     return this.root.contains(document.activeElement);
   }
 
-  #partsOf(name: string, words: string, place: string): Parts {
-    const parts = this.#parts.get(name) ?? makeFinding(name, words, place);
-    this.#parts.set(name, parts);
+  #partsOf({ stage }: Rung): Parts {
+    const parts = this.#parts.get(stageKey(stage)) ?? makeFinding(stage.name, stage.words, stage.place);
+    this.#parts.set(stageKey(stage), parts);
     return parts;
   }
 
   #fill({ rung, gaps, furtherGaps }: Finding, zone: Zone): void {
-    const { name, words, place } = rung.stage;
-    const parts = this.#partsOf(name, words, place);
+    const parts = this.#partsOf(rung);
     setText(parts.count, `${count(rung.elements)} ${rung.elements === 1 ? 'element' : 'elements'}`);
     const key = `${zone} ${furtherGaps} ${gaps.map(({ gap, elements }) => `${gap.id} ${gap.from} ${elements} ${gap.evidence.length}`).join()}`;
     if (parts.evidence.dataset['key'] === key) return;
@@ -73,6 +74,7 @@ export class Findings {
 
 /** Text for stages without losses, or the reason why that is unknown. */
 function restOf(place: PathPlace): string {
+  if (place.hop !== null) return place.elements === 0 ? `Nothing was lost on ${place.words}.` : `Lost on ${place.words}; its relays tell more: tallycast relay --list.`;
   const rest = spared(place).map(({ stage }) => stage.words).join(', ');
   if (!place.counted) return 'Samples that could not be written are in the account of the recorder; a plot of the past shows them as holes.';
   return rest === '' ? '' : `${place.elements === 0 ? 'Nothing was lost here' : 'Nothing else here'}: ${rest}.`;

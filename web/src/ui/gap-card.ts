@@ -1,6 +1,7 @@
 /**
  * The card beside a gap: stage, samples, times, and the evidence, which is fetched on first use.
  */
+import { hopWords, type Hop } from '../model/hops';
 import { detailOf, gapKey, lossRows, samples, type PlotGap } from '../model/gaps';
 import { count, duration } from '../model/quantity';
 import type { Stage } from '../model/stage';
@@ -10,6 +11,9 @@ import { byId, el, setAttribute, unbroken } from './dom';
 
 /** Looks the details of gaps up. */
 export type FetchGaps = (stream: string, from: bigint, to: bigint, limit: number) => Promise<readonly GapDetail[]>;
+
+/** Returns an earlier hop of a relayed stream, as far as the catalogue knows it. */
+export type HopOf = (stream: string, hop: number) => Hop | null;
 
 /** Details kept; a page left open for a week keeps no more. */
 const KEPT = 128;
@@ -24,7 +28,7 @@ export class GapCard {
   /** Set by the keyboard: then leaving with the pointer does not close the card. */
   #pinned = false;
 
-  constructor(readonly fetchGaps: FetchGaps) {}
+  constructor(readonly fetchGaps: FetchGaps, readonly hopOf: HopOf) {}
 
   /** Shows the card for a gap at a place on the page. */
   show(gap: PlotGap, at: { readonly x: number; readonly y: number }, zone: Zone, pinned = false): void {
@@ -68,9 +72,11 @@ export class GapCard {
 
   #fill(gap: PlotGap, zone: Zone, note = 'Looking the evidence up …'): void {
     const detail = this.#known.get(`${gapKey(gap)} ${gap.code}`);
+    const hop = gap.stage.hop === undefined ? null : this.hopOf(gap.stream, gap.stage.hop);
     setAttribute(this.#element, 'data-place', gap.stage.place);
     this.#element.replaceChildren(
       heading(gap.stage, gap.severalStages),
+      ...(hop === null ? [] : [el('p', { class: 'card-facts', text: `Lost before it came here: on ${hopWords(hop)}` })]),
       el('p', { class: 'card-count', text: `${samples(gap.samples)} missing · ${duration(Number(gap.to - gap.from))}` }),
       el('p', { class: 'card-facts', text: `${gap.stream} from index ${count(Number(gap.firstIndex))}` }),
       el('p', { class: 'card-facts', title: `${full(gap.from, zone)} to ${full(gap.to, zone)}`, text: `${clock(gap.from, zone, 6)} – ${clock(gap.to, zone, 6)}` }),

@@ -1,11 +1,12 @@
 /**
  * The way of the selected stream as a drawing: every place a button with what was lost there, between them what flows.
- * A place that is pressed shows its findings below.
+ * A place that is pressed shows its findings below. Above it stand the hops of a relayed stream, station by station.
  */
 import { flowOf, pathOf, stepTo, type Path, type PathPlace, type PlaceName, type Surroundings } from '../model/path';
-import type { Ladder } from '../model/ladder';
+import type { Ladder, Rung } from '../model/ladder';
 import { samples } from '../model/gaps';
 import { LossTimes } from '../model/loss-times';
+import type { Hop } from '../model/hops';
 import { count, short } from '../model/quantity';
 import type { Zone } from '../model/time';
 import type { GapDetail, Stream } from '../wire/messages';
@@ -14,10 +15,13 @@ import { Findings } from './findings';
 
 interface Parts {
   readonly button: HTMLButtonElement;
+  readonly name: HTMLElement;
   readonly count: HTMLElement;
   readonly mark: HTMLElement;
   /** One for each stage, where there are several. */
   readonly cells: readonly HTMLElement[];
+  /** Of an earlier hop: the stage that lost most there. */
+  readonly why: HTMLElement | null;
 }
 
 /** Lines between places; their positions are in the style sheet. */
@@ -36,6 +40,8 @@ export class PathPicture {
   #gaps: readonly GapDetail[] = [];
   #zone: Zone = 'local';
   #open: PlaceName | null = null;
+  /** The stations of the picture, to be noticed when they change. */
+  #way = '';
 
   constructor() {
     this.#root.addEventListener('keydown', (event) => this.#onKey(event));
@@ -48,6 +54,7 @@ export class PathPicture {
     this.#path = null;
     this.#gaps = [];
     this.#parts.clear();
+    this.#way = '';
     this.#root.replaceChildren();
   }
 
@@ -59,11 +66,13 @@ export class PathPicture {
   }
 
   /** Shows what was lost where. */
-  show(ladder: Ladder, { archive, now }: Pick<Surroundings, 'archive'> & { readonly now: bigint }): void {
+  show(ladder: Ladder, { archive, hops, now }: Pick<Surroundings, 'archive'> & { readonly hops: readonly Hop[]; readonly now: bigint }): void {
     this.#times.onRungs(ladder.rungs, now);
-    this.#path = pathOf(ladder, { archive, isRecent: (rung) => this.#times.isRecent(rung, now) });
+    this.#path = pathOf(ladder, { archive, hops, isRecent: (rung) => this.#times.isRecent(rung, now) });
     const { places, missing } = this.#path;
-    if (places.some(({ name }) => !this.#parts.has(name))) this.#build(places);
+    const way = hops.map(({ from, to }) => `${from} ${to}`).join();
+    if (way !== this.#way || places.some(({ name }) => !this.#parts.has(name))) this.#build(places);
+    this.#way = way;
     for (const place of places) this.#showPlace(place);
     const words = missing === 0 ? ['Nothing is missing'] : missingWords(missing, ladder.perSample);
     [...this.#sum.children].forEach((line, i) => setText(line, words[i] ?? ''));
@@ -91,26 +100,47 @@ export class PathPicture {
   }
 
   #build(places: readonly PathPlace[]): void {
-    for (const place of places) if (!this.#parts.has(place.name)) this.#parts.set(place.name, this.#place(place));
+    for (const place of places) if (!this.#parts.has(place.name)) this.#parts.set(place.name, place.hop === null ? this.#place(place) : this.#hop(place, place.hop));
+    const before = places.flatMap(({ hop }) => (hop === null ? [] : [hop]));
+    const buttonOf = (name: PlaceName): HTMLElement | string => this.#parts.get(name)?.button ?? '';
+    const relay = this.#parts.get('publisher');
+    if (relay !== undefined) setText(relay.name, before.length > 0 ? 'relay' : 'publisher');
     const archive = this.#parts.has('archive');
-    setAttribute(this.#root, 'data-archive', archive ? '' : null);
+    setAttribute(this.#root, 'data-relayed', before.length > 0 ? '' : null);
     const lines = LINES.filter((line) => archive || line !== 'reader-archive').map((line) => el('span', { class: 'path-line', 'data-at': line, 'aria-hidden': 'true' }));
-    this.#root.replaceChildren(...lines, ...places.map(({ name }) => this.#parts.get(name)?.button ?? ''), this.#stated, this.#arriving, this.#sum);
+    const own = places.filter(({ hop }) => hop === null).map(({ name }) => buttonOf(name));
+    const grid = el('div', { class: 'path-own' }, ...lines, ...own, this.#stated, this.#arriving, this.#sum);
+    setAttribute(grid, 'data-archive', archive ? '' : null);
+    this.#root.replaceChildren(...(before.length === 0 ? [] : [chain(before, (hop) => buttonOf(`hop-${hop.number}`))]), grid);
+  }
+
+  #hop({ name, words }: PathPlace, { number, kind }: Hop): Parts {
+    const amount = el('span', { class: 'path-count' });
+    const why = el('span', { class: 'path-why' });
+    const mark = el('span', { class: 'path-mark', text: '▲ now' });
+    const title = el('span', { class: 'path-name', text: `${kind} · hop ${number}` });
+    const button = el('button', {
+      type: 'button', class: 'path-place path-hop', 'data-at': name, 'aria-expanded': 'false', 'aria-controls': 'findings', title: `Hop ${number}: ${words}`,
+      on: { click: () => this.#toggle(name) },
+    }, title, el('span', { class: 'path-figures' }, amount, why, mark));
+    button.style.gridRow = `${2 * number + 2} / span 2`;
+    return { button, name: title, count: amount, mark, cells: [], why };
   }
 
   #place({ name, words, colour, rungs }: PathPlace): Parts {
     const amount = el('span', { class: 'path-count' });
     const mark = el('span', { class: 'path-mark', text: '▲ now' });
     const cells = rungs.length < 2 ? [] : rungs.map(({ stage }) => el('span', { class: 'path-cell', title: stage.words, 'data-place': stage.place }));
+    const title = el('span', { class: 'path-name', text: words });
     const button = el('button', {
       type: 'button', class: 'path-place', 'data-at': name, 'data-place': colour, 'aria-expanded': 'false', 'aria-controls': 'findings',
       on: { click: () => this.#toggle(name) },
-    }, el('span', { class: 'path-name', text: words }), el('span', { class: 'path-figures' }, amount, mark),
+    }, title, el('span', { class: 'path-figures' }, amount, mark),
     ...(cells.length === 0 ? [] : [el('span', { class: 'path-cells' }, ...cells)]));
-    return { button, count: amount, mark, cells };
+    return { button, name: title, count: amount, mark, cells, why: null };
   }
 
-  #showPlace({ name, words, rungs, elements, counted, recent }: PathPlace): void {
+  #showPlace({ name, words, colour, rungs, elements, counted, recent, hop }: PathPlace): void {
     const parts = this.#parts.get(name);
     if (parts === undefined) return;
     setText(parts.count, counted ? short(elements) : '–');
@@ -118,7 +148,10 @@ export class PathPicture {
     setAttribute(parts.button, 'data-recent', recent ? '' : null);
     parts.mark.hidden = !recent;
     const lost = elements === 0 ? 'nothing lost' : `${count(elements)} elements lost${recent ? ', some of them now' : ''}`;
-    setAttribute(parts.button, 'aria-label', `${words}: ${counted ? lost : 'counted by its recorder'}`);
+    setAttribute(parts.button, 'data-place', colour);
+    if (parts.why !== null) setText(parts.why, whyOf(rungs));
+    const said = hop === null ? words : `hop ${hop.number}, ${words}`;
+    setAttribute(parts.button, 'aria-label', `${said}: ${counted ? lost : 'counted by its recorder'}`);
     parts.cells.forEach((cell, i) => setAttribute(cell, 'data-zero', rungs[i]?.elements === 0 ? '' : null));
   }
 
@@ -149,6 +182,31 @@ export class PathPicture {
     event.stopPropagation();
     this.#parts.get(next.name)?.button.focus();
   }
+}
+
+/** Draws the hops before the last relay from station to station, downwards. */
+function chain(hops: readonly Hop[], buttonOf: (hop: Hop) => HTMLElement | string): HTMLElement {
+  const stations = [...hops.map(({ from }) => from), hops.at(-1)?.to ?? ''];
+  const items = stations.flatMap((name, i): readonly (HTMLElement | string)[] => {
+    const row = (element: HTMLElement, from: number, span: number): HTMLElement => {
+      element.style.gridRow = `${from} / span ${span}`;
+      return element;
+    };
+    const role = i === 0 ? 'publisher' : 'relay';
+    const station = el('span', { class: 'path-station', 'data-role': role, title: `${role}${name === '' ? ', not named yet' : ` ${name}`}` }, el('span', { text: name === '' ? role : name }));
+    const hop = hops[i];
+    const rail = el('span', { class: 'path-rail', 'data-kind': hop?.kind ?? 'into', 'aria-hidden': 'true' });
+    return [row(rail, 2 * i + 2, hop === undefined ? 1 : 2), row(station, 2 * i + 1, 2), hop === undefined ? '' : buttonOf(hop)];
+  });
+  return el('div', { class: 'path-chain' }, ...items);
+}
+
+/** The stage that lost most on a hop, and that there are others. */
+function whyOf(rungs: readonly Rung[]): string {
+  const [most, ...others] = rungs.toSorted((a, b) => b.elements - a.elements);
+  if (most === undefined) return '';
+  const words = most.stage.words.replace(/ on hop \d+$/, '');
+  return others.length === 0 ? words : `${words} and others`;
 }
 
 /** The list of streams counts samples, the account elements: of several in a sample both are said. */

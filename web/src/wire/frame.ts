@@ -45,6 +45,9 @@ const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW;
 const GAP_APPORTIONED = 1;
 const GAP_SEVERAL_STAGES = 2;
 const GAP_FLAGS_KNOWN = GAP_APPORTIONED | GAP_SEVERAL_STAGES;
+/** Hops before the last of a chain of relays. */
+const MAX_HOPS = 8;
+const CODE_SOURCE = 0;
 /** The ledger's highest stage code. */
 const LAST_STAGE = 24;
 
@@ -91,6 +94,8 @@ export interface GapRecord {
   readonly code: number;
   readonly apportioned: boolean;
   readonly severalStages: boolean;
+  /** Of stage `source` in a relayed stream: the earlier hop that lost most, and its code there; null: none is told. */
+  readonly inherited: { readonly hop: number; readonly code: number } | null;
 }
 
 /** One trace of a view. */
@@ -145,6 +150,7 @@ export type Reason =
   | 'gap range'
   | 'gap flags'
   | 'stage'
+  | 'hop'
   | 'trailing bytes';
 
 /** Error for a malformed frame, with its position. */
@@ -356,10 +362,19 @@ function decodeGap(reader: Reader): GapRecord {
   const flags = reader.u8();
   if (code > LAST_STAGE && code < CODE_ABSENT) reader.refuse('stage');
   if ((flags & ~GAP_FLAGS_KNOWN) !== 0) reader.refuse('gap flags');
-  reader.skip(6);
+  const inherited = decodeInherited(reader, code);
+  reader.skip(4);
   const firstIndex = reader.u64();
   const samples = Number(reader.u64());
   const apportioned = (flags & GAP_APPORTIONED) !== 0;
   const severalStages = (flags & GAP_SEVERAL_STAGES) !== 0;
-  return { from, to, firstIndex, samples, lostElements, code, apportioned, severalStages };
+  return { from, to, firstIndex, samples, lostElements, code, apportioned, severalStages, inherited };
+}
+
+/** The earlier hop of a gap: one that there can be, and only of stage `source`. */
+function decodeInherited(reader: Reader, stage: number): GapRecord['inherited'] {
+  const [hop, code] = [reader.u8(), reader.u8()];
+  if (hop > MAX_HOPS || (hop > 0 && stage !== CODE_SOURCE) || (hop === 0 && code !== 0)) reader.refuse('hop');
+  if (code > LAST_STAGE && code < CODE_UNEXPLAINED) reader.refuse('stage');
+  return hop === 0 ? null : { hop: hop - 1, code };
 }

@@ -37,6 +37,8 @@ export interface Stream {
   readonly nominalRate: number;
   readonly elementsPerSample: number;
   readonly station: string;
+  /** Of a relayed stream: the stations that sent it on the hops before, from hop 0 on; `station` is the last relay. */
+  readonly stations: readonly string[];
   /** Protection of its datagrams: `group`, `clear`, or empty when unknown. */
   readonly level: string;
   readonly labels: readonly (readonly [string, string])[];
@@ -71,6 +73,7 @@ export function readStream(value: unknown): Stream | null {
     nominalRate: denominator > 0 ? number(rate, 'numerator') / denominator : 0,
     elementsPerSample: Math.max(1, number(from, 'elements_per_sample', 1)),
     station: text(from, 'station'),
+    stations: list(from, 'stations').map((name) => (typeof name === 'string' ? name : '')).slice(0, MAX_HOPS),
     level: text(from, 'level'),
     labels: Object.entries(fields(from['labels'])).map(([key, label]) => [key, String(label)] as const),
     derived: flag(from, 'derived'),
@@ -143,6 +146,31 @@ function readDisk(from: Fields): DiskLevel {
   return { freeBytes: number(from, 'free_bytes'), sizeBytes: number(from, 'size_bytes'), alarm: flag(from, 'alarm') };
 }
 
+/** Losses on one hop of a relayed stream before the account's own, in elements. */
+export interface HopLoss {
+  readonly hop: number;
+  /** Station that sent on it; empty where it was not told. */
+  readonly station: string;
+  readonly lost: ReadonlyMap<string, number>;
+  readonly unexplained: number;
+  readonly unsettled: number;
+}
+
+/** Hops before the last of a chain. */
+const MAX_HOPS = 8;
+
+function readHops(from: Fields): readonly HopLoss[] {
+  const hops = list(from, 'hops').map(fields).map((hop): HopLoss => ({
+    hop: number(hop, 'hop'),
+    station: text(hop, 'station'),
+    lost: counts(hop, 'lost'),
+    unexplained: number(hop, 'unexplained'),
+    unsettled: number(hop, 'unsettled'),
+  }));
+  // Each hop stands at its place.
+  return hops.slice(0, MAX_HOPS).filter(({ hop }, place) => hop === place);
+}
+
 /** The elements of a reader's account, and the datagrams when it came over a network. */
 export interface Account {
   readonly stream: string;
@@ -157,6 +185,10 @@ export interface Account {
   readonly unexplained: number;
   readonly unsettled: number;
   readonly inFlight: number;
+  /** Of a relayed stream: the hop on which this account is; 0 for others. */
+  readonly hop: number;
+  /** The hops before it. */
+  readonly hops: readonly HopLoss[];
   readonly datagrams: DatagramRows | null;
   /** Gaps settled before their time for evidence was over, because too many were waiting. */
   readonly settledEarly: number;
@@ -233,6 +265,8 @@ export function readAccount(value: unknown): Account {
     unexplained: number(elements, 'unexplained'),
     unsettled: number(elements, 'unsettled'),
     inFlight: number(elements, 'in_flight'),
+    hop: Math.max(0, Math.min(MAX_HOPS, Math.trunc(number(fields(from['origin']), 'hop')))),
+    hops: readHops(from),
     datagrams: 'received' in datagrams ? readDatagrams(datagrams) : null,
     settledEarly: number(from, 'settled_early'),
     socket: isFields(from['socket']) ? readSocket(from['socket']) : null,
@@ -287,6 +321,8 @@ export interface GapDetail {
   readonly lost: ReadonlyMap<string, number>;
   readonly unexplained: number;
   readonly unsettled: number;
+  /** Of a relayed stream: the hops before the last relay, of which `lost` has the sum at `source`. */
+  readonly hops: readonly HopLoss[];
   /** True if there was no recorder or publisher the whole time, for any number of elements. */
   readonly isAbsence: boolean;
   /** Elements of a time without recorder or publisher: not lost. */
@@ -307,6 +343,7 @@ export function readGapDetail(value: unknown): GapDetail {
     lost: counts(from, 'lost'),
     unexplained: number(from, 'unexplained'),
     unsettled: number(from, 'unsettled'),
+    hops: readHops(from),
     absent: number(from, 'reader_absent'),
     isAbsence: ['reader_absent', 'publisher_absent'].includes(text(from, 'kind')),
     apportioned: flag(from, 'apportioned'),

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { encodeView } from '../../dev/encode-view.mjs';
 import { bandAt, bands, detailOf, gapOfDetail, gapsAsText, gapSentence, lossRows, neighbour, plotGaps } from '../../src/model/gaps';
+import { rowsOf } from '../../src/model/hops';
 import { ladderOf, percent } from '../../src/model/ladder';
-import { leadingStage, stageOfCode, UNEXPLAINED, UNSETTLED } from '../../src/model/stage';
+import { leadingStage, stageOfCode, UNEXPLAINED, UNSETTLED, type Stage } from '../../src/model/stage';
 import { decodeViewFrame, type ViewFrame } from '../../src/wire/frame';
-import { readAccount, readGapDetail } from '../../src/wire/messages';
+import { readAccount, readGapDetail, type HopLoss } from '../../src/wire/messages';
 
 const gap = (from: bigint, to: bigint, code = 17, flags = 0): { from: bigint; to: bigint; lostElements: number; code: number; flags: number; firstIndex: bigint; samples: number } =>
   ({ from, to, lostElements: 2, code, flags, firstIndex: from, samples: Number(to - from) });
@@ -106,9 +107,13 @@ describe('stages', () => {
   });
 
   test('lead when they lost most', () => {
-    expect(leadingStage(new Map([['late', 1], ['network', 5]]), 0)?.name).toBe('network');
-    expect(leadingStage(new Map([['late', 1]]), 9)).toBe(UNEXPLAINED);
-    expect(leadingStage(new Map([['late', 0]]), 0)).toBeNull();
+    const leading = (lost: readonly (readonly [string, number])[], unexplained = 0, hops: readonly HopLoss[] = []): Stage | null =>
+      leadingStage(rowsOf({ lost: new Map(lost), unexplained, unsettled: 99, hops }));
+    expect(leading([['late', 1], ['network', 5]])?.name).toBe('network');
+    expect(leading([['late', 1]], 9)).toBe(UNEXPLAINED);
+    expect(leading([['late', 0]])).toBeNull();
+    const link: HopLoss = { hop: 1, station: 'gate', lost: new Map([['deadline', 4]]), unexplained: 0, unsettled: 0 };
+    expect(leading([['source', 6], ['network', 3]], 0, [link])?.words).toBe('deadline on hop 1');
   });
 });
 

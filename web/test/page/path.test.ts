@@ -209,6 +209,72 @@ describe('the picture of the way', () => {
   });
 });
 
+describe('the picture of a relayed stream', () => {
+  const HOPS = 8;
+  let relayed: typeof fake;
+  beforeAll(async () => { relayed = await startFakeServer({ hops: HOPS }); });
+  afterAll(() => relayed.close());
+
+  async function showChain(options: BrowserContextOptions = {}): Promise<Page> {
+    const page = await pages.show(relayed.url, INJECTED, options);
+    await drawn(page);
+    await page.keyboard.press('a');
+    await until('a chain', async () => (await page.locator('.path-hop').count()) === HOPS);
+    return page;
+  }
+
+  test('has every station in order, every hop as a button between two of them, and the relay where the publisher was', async () => {
+    const page = await showChain();
+    const stations = await page.locator('.path-station').allInnerTexts();
+    expect([stations[0], stations[1], stations.at(-2), stations.at(-1)]).toEqual(['daq-3', 'gate-lab', 'gate-home', 'far-relay']);
+    expect(stations).toHaveLength(HOPS + 1);
+    expect((await page.locator('.path-name').allInnerTexts()).slice(0, HOPS + 1)).toEqual([...Array.from({ length: HOPS }, (_, hop) => `${hop % 2 === 0 ? 'bus' : 'link'} · hop ${hop}`), 'relay']);
+    await until('a loss on a link', async () => (await place(page, 'hop-1').getAttribute('data-zero')) === null);
+    expect(plain(await place(page, 'hop-1').getAttribute('aria-label') ?? '')).toMatch(/^hop 1, the link from gate-lab to gate-campus: [\d ]+ elements lost/);
+    expect(await place(page, 'hop-1').locator('.path-why').innerText()).toBe('deadline');
+    expect(await page.locator('.ladder-hop').last().innerText()).toBe('hop 8, the bus from far-relay to this monitor');
+  });
+
+  test('tells the findings of a hop, by mouse and by keyboard', async () => {
+    const page = await showChain();
+    await until('a loss on a link', async () => (await place(page, 'hop-1').getAttribute('data-zero')) === null);
+    await place(page, 'hop-0').focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('Enter');
+    await until('the evidence', async () => (await findings(page).innerText()).includes('given up on the link: lost too often'));
+    expect(await findings(page).innerText()).toContain('Deadline on hop 1');
+    await page.keyboard.press('End');
+    await page.keyboard.press('Home');
+    expect(await page.evaluate(() => document.activeElement?.getAttribute('data-at'))).toBe('hop-0');
+  });
+
+  test('names hop, stage and stations at a gap', async () => {
+    const page = await showChain();
+    await page.keyboard.press('a');
+    const card = page.locator('#gap-card');
+    await until('a gap of an earlier hop', async () => {
+      await page.keyboard.press('G');
+      return /^(Deadline|Network|Reader too slow) on hop \d/.test(await card.innerText());
+    });
+    expect(await card.innerText()).toMatch(/Lost before it came here: on the (link|bus|publisher's bus) from [\w.-]+ to [\w.-]+/);
+  });
+
+  test.each([['narrow', 390, ''], ['upright', 820, ''], ['wide', 1200, ''], ['on the wall', 1600, 'w']])('fits: %s', async (_, width, key) => {
+    const page = await showChain({ viewport: { width, height: 900 } });
+    if (key !== '') await page.keyboard.press(key);
+    const cut = await page.locator('.path-place, .path-name, .path-figures, .path-chain, .ladder-hop').evaluateAll((all) => all
+      .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0).map((element) => `${element.className} ${element.textContent}`));
+    expect(cut).toEqual([]);
+    // Each hop stands level with the line between its stations.
+    const middles = (selector: string): Promise<readonly number[]> => page.locator(selector).evaluateAll((all) => all.map((element) => {
+      const { top, bottom } = element.getBoundingClientRect();
+      return (top + bottom) / 2;
+    }));
+    const [stations, hops] = await Promise.all([middles('.path-station'), middles('.path-hop')]);
+    hops.forEach((middle, hop) => expect(Math.abs(middle - ((stations[hop] ?? NaN) + (stations[hop + 1] ?? NaN)) / 2), `hop ${hop}`).toBeLessThan(1.5));
+  });
+});
+
 describe('the guide', () => {
   test('is a page of the monitor, in the theme that was chosen, and leads from what one sees to the stage', async () => {
     const page = await showPath(CHIRP);

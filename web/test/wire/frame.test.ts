@@ -62,9 +62,25 @@ describe('view frames', () => {
     const [gap, other] = decodeViewFrame(sample()).traces[0]?.gaps ?? [];
     expect(gap).toEqual({
       from: FROM + 3_000n, to: FROM + 4_000n, firstIndex: 2n ** 53n + 1n, samples: 12, lostElements: 24, code: 17,
-      apportioned: true, severalStages: true,
+      apportioned: true, severalStages: true, inherited: null,
     });
     expect(other).toMatchObject({ code: CODE_UNEXPLAINED, apportioned: false, severalStages: false });
+  });
+
+  test('tell the earlier hop of a gap, one that there can be and of stage source', () => {
+    const of = (code: number, hop: number, outcome: number): Reason | number | null => {
+      const buffer = encodeView({
+        frame: 0, view: 0, now: FROM, from: FROM, column: 1n, columnCount: 1,
+        traces: [{ index: 0, body: { first: 0, pairs: [] }, gaps: [{ from: FROM, to: FROM, lostElements: 1, code, firstIndex: 0n, samples: 1 }] }],
+      });
+      const view = new DataView(buffer);
+      view.setUint8(buffer.byteLength - 22, hop);
+      view.setUint8(buffer.byteLength - 21, outcome);
+      return refusal(buffer) ?? decodeViewFrame(buffer).traces[0]?.gaps[0]?.inherited?.code ?? null;
+    };
+    expect([of(0, 0, 0), of(0, 1, 22), of(0, 8, 255), of(0, 2, 254)]).toEqual([null, 22, 255, 254]);
+    expect([of(0, 9, 22), of(8, 1, 22), of(0, 0, 22)]).toEqual(['hop', 'hop', 'hop']);
+    expect([of(0, 1, 25), of(0, 1, 253)]).toEqual(['stage', 'stage']);
   });
 
   test('are refused when cut at any length', () => {

@@ -109,6 +109,8 @@ struct StreamJson {
     rate: SampleRate,
     elements_per_sample: u32,
     station: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stations: Vec<String>,
     level: &'static str,
     labels: BTreeMap<String, String>,
     derived: bool,
@@ -150,6 +152,7 @@ fn describe(slot: &StreamSlot, level: Level, now: Moment) -> StreamJson {
         }
     });
     let rows = memory.account.as_ref().map(|account| account.account.elements).unwrap_or_default();
+    let upstream = memory.account.as_ref().map(|account| &account.upstream[..]).unwrap_or_default();
     StreamJson {
         stream: info.name.as_str().to_owned(),
         epoch: info.epoch.to_string(),
@@ -158,6 +161,7 @@ fn describe(slot: &StreamSlot, level: Level, now: Moment) -> StreamJson {
         rate: schema.rate,
         elements_per_sample: schema.elements_per_sample(),
         station: info.station.clone(),
+        stations: upstream.iter().map(|hop| hop.station.clone()).collect(),
         level: level.name(),
         labels: schema.labels.clone(),
         derived: DERIVED_LABELS.iter().any(|label| schema.labels.contains_key(*label)),
@@ -233,6 +237,27 @@ mod tests {
             UnauthenticCounts { bad_tag: 2, clear: 1, ..UnauthenticCounts::default() },
         );
         assert_eq!(listed()[0]["unauthentic_datagrams"], 3);
+    }
+
+    #[test]
+    fn a_relayed_stream_is_listed_with_the_stations_before() {
+        let history = History::default();
+        let info = Arc::new(scene::info("lab/x", 10));
+        history.begin(&info, clock::now());
+        let listed = || {
+            serde_json::from_str::<serde_json::Value>(&Catalogue::new(Level::Group).listed(&history).whole)
+                .unwrap()
+        };
+        assert_eq!(listed()[0].get("stations"), None);
+        let hop = |station: &str| tallycast::UpstreamHop {
+            station: station.to_owned(),
+            lost: ledger::StageCounts::default(),
+            unexplained: 0,
+        };
+        let upstream = vec![hop("daq"), hop("gate")];
+        let account = scene::account(&info, tallycast::AccountState::Open);
+        history.accounts_are(vec![tallycast::StreamAccount { upstream, ..account }]);
+        assert_eq!(listed()[0]["stations"], serde_json::json!(["daq", "gate"]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use ledger::{GapKind, HopCounts, Stage, StageCounts};
 use serde_json::{Value, json};
 use tallycast::{Schema, StreamGap};
 use units::{Epoch, WallTime};
-use wire::{GapCause, PageGap};
+use wire::{GapCause, Inherited, PageGap};
 
 /// The newest gaps kept of a stream: two hours of one a second, at about 300 bytes each.
 const MAX_GAPS: usize = 8_192;
@@ -151,13 +151,17 @@ impl KnownGap {
     pub fn page_gap(&self) -> PageGap {
         let unknown =
             [self.unexplained, self.unsettled, self.absent].into_iter().filter(|count| *count > 0).count();
+        let cause = self.cause();
+        let leading = || self.hops.shares().max_by(|a, b| a.count.cmp(&b.count).then(b.hop.cmp(&a.hop)));
+        let inherited = leading().filter(|_| cause == GapCause::Stage(Stage::Source));
         PageGap {
             from: self.from,
             to: self.to,
             lost_elements: self.missing() + self.absent,
-            cause: self.cause(),
+            cause,
             apportioned: self.apportioned,
-            several_stages: self.lost.nonzero().count() + unknown > 1,
+            several_stages: self.lost.nonzero().count() + unknown > 1 || self.hops.shares().count() > 1,
+            inherited: inherited.map(|share| Inherited { hop: share.hop, outcome: share.outcome }),
             first_index: self.first_index,
             samples: self.samples,
         }
@@ -201,6 +205,7 @@ impl KnownGap {
         self.to = self.to.max(later.to);
         self.samples += later.samples;
         self.lost.add(&later.lost);
+        self.hops.add_all(&later.hops);
         self.unexplained += later.unexplained;
         self.unsettled += later.unsettled;
         self.absent += later.absent;
@@ -319,6 +324,7 @@ impl GapMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ledger::{HopShare, Outcome};
 
     fn gap(id: u64, from_s: i64, lost: StageCounts, unsettled: u64) -> KnownGap {
         let time = |seconds: i64| WallTime::from_nanos(seconds * 1_000_000_000);
@@ -414,6 +420,25 @@ mod tests {
         assert_eq!(few.len(), 4);
         assert_eq!(few.iter().map(|gap| gap.lost_elements).sum::<u64>(), 30);
         assert_eq!(few.iter().map(|gap| gap.samples).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn a_gap_of_a_relayed_stream_names_the_hop_that_lost_most_of_it_also_when_joined() {
+        let share = |hop, outcome, count| HopShare { hop, outcome, count };
+        let hops: HopCounts =
+            [share(0, Outcome::Unexplained, 2), share(1, Outcome::Lost(Stage::Deadline), 4)]
+                .into_iter()
+                .collect();
+        let relayed = KnownGap { hops, ..gap(1, 1, StageCounts::of(Stage::Source, 6), 0) };
+        let link = Some(Inherited { hop: 1, outcome: Outcome::Lost(Stage::Deadline) });
+        assert_eq!((relayed.page_gap().inherited, relayed.page_gap().several_stages), (link, true));
+        let mut here = relayed.clone();
+        here.lost[Stage::Network] = 7;
+        assert_eq!(here.page_gap().inherited, None, "most was lost on the reader's own hop");
+        let hops: HopCounts = [share(0, Outcome::Lost(Stage::ReaderLag), 9)].into_iter().collect();
+        let other = KnownGap { hops, ..gap(2, 3, StageCounts::of(Stage::Source, 9), 0) };
+        let [both] = joined(&[Arc::new(relayed), Arc::new(other)], 1)[..] else { panic!("one is left") };
+        assert_eq!(both.inherited, Some(Inherited { hop: 0, outcome: Outcome::Lost(Stage::ReaderLag) }));
     }
 
     #[test]

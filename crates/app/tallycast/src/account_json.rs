@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::PortStatus;
-use ledger::{Account, AccountState, Gap, HopCounts};
+use ledger::{Account, AccountState, Gap, HopCounts, HopRows};
 use serde_json::{Map, Value, json};
 use units::Epoch;
 use wire::UpstreamHop;
@@ -40,9 +40,7 @@ pub fn account_json(account: &StreamAccount) -> Value {
     });
     if let Some(origin) = account.origin {
         json["origin"] = json!({"epoch": origin.epoch, "hop": origin.hop});
-    }
-    if !rows.hops.is_empty() {
-        json["hops"] = hops_json(&rows.hops, &account.upstream);
+        json["hops"] = hops_json(&rows.hops, origin.hop.get(), &account.upstream);
     }
     if !account.unauthentic.is_empty() {
         json["unauthentic"] = json!(account.unauthentic);
@@ -53,16 +51,17 @@ pub fn account_json(account: &StreamAccount) -> Value {
     json
 }
 
-/// Returns the losses before a relayed stream's own hop, with the station that sent on each where it is known.
-fn hops_json(hops: &HopCounts, upstream: &[UpstreamHop]) -> Value {
-    let mut json = json!(hops);
-    for hop in json.as_array_mut().into_iter().flatten() {
-        let number = hop["hop"].as_u64().and_then(|number| usize::try_from(number).ok());
-        if let Some(it) = number.and_then(|number| upstream.get(number)) {
-            hop["station"] = json!(it.station);
+/// Returns the losses on all hops before a relayed stream's own, with the station that sent on each where it is known.
+fn hops_json(hops: &HopCounts, own: u8, upstream: &[UpstreamHop]) -> Value {
+    let hop_json = |hop: u8| {
+        let HopRows { lost, unexplained, unsettled } = hops.rows(hop);
+        let mut json = json!({"hop": hop, "lost": lost, "unexplained": unexplained, "unsettled": unsettled});
+        if let Some(it) = upstream.get(usize::from(hop)) {
+            json["station"] = json!(it.station);
         }
-    }
-    json
+        json
+    };
+    (0..own).map(hop_json).collect()
 }
 
 /// Returns the id of an account of this account's reader: reader, epoch, and number of the account in the
@@ -177,6 +176,19 @@ mod tests {
             {"hop": 1, "lost": {"deadline": 3}, "unexplained": 0, "unsettled": 0},
         ]);
         assert_eq!(gap_json(&gap, 2)["hops"], hops);
+    }
+
+    #[test]
+    fn an_account_tells_every_hop_before_its_own_and_the_stations_that_are_known() {
+        let mut hops = HopCounts::default();
+        hops.add(HopShare { hop: 1, outcome: Outcome::Lost(Stage::Deadline), count: 3 });
+        let rig = UpstreamHop { station: "rig".to_owned(), lost: StageCounts::default(), unexplained: 0 };
+        let told = json!([
+            {"hop": 0, "station": "rig", "lost": {}, "unexplained": 0, "unsettled": 0},
+            {"hop": 1, "lost": {"deadline": 3}, "unexplained": 0, "unsettled": 0},
+            {"hop": 2, "lost": {}, "unexplained": 0, "unsettled": 0},
+        ]);
+        assert_eq!(hops_json(&hops, 3, &[rig]), told);
     }
 
     #[test]

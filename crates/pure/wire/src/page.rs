@@ -11,9 +11,11 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-use ledger::Stage;
+use ledger::{Outcome, Stage};
 use units::WallTime;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::relayed::{Inherited, MAX_HOPS};
 
 pub use extremes::Extremes;
 
@@ -143,6 +145,8 @@ pub struct PageGap {
     pub apportioned: bool,
     /// True if other stages lost some of them, too; `GET /api/gaps` lists them.
     pub several_stages: bool,
+    /// Of stage `source` in a relayed stream: the earlier hop that lost most of them, and their outcome there.
+    pub inherited: Option<Inherited>,
     /// Index of its first sample.
     pub first_index: u64,
     /// Number of its samples.
@@ -415,7 +419,9 @@ impl PageGap {
             lost_elements: self.lost_elements.into(),
             stage: self.cause.code(),
             gap_flags: if self.apportioned { GAP_APPORTIONED | several } else { several },
-            gap_reserved: [0; 6],
+            inherited_hop: self.inherited.map_or(0, |it| it.hop + 1),
+            inherited_outcome: self.inherited.map_or(0, |it| outcome_code(it.outcome)),
+            gap_reserved: [0; 4],
             first_index: self.first_index.into(),
             samples: self.samples.into(),
         }
@@ -424,7 +430,8 @@ impl PageGap {
     fn read(gap: &layout::Gap) -> Result<Self, PageFrameError> {
         let cause = GapCause::from_code(gap.stage);
         known("gap_flags", gap.gap_flags, gap.gap_flags & !(GAP_APPORTIONED | GAP_SEVERAL_STAGES) == 0)?;
-        known("gap_reserved", u64::from(gap.gap_reserved != [0; 6]), gap.gap_reserved == [0; 6])?;
+        known("gap_reserved", u64::from(gap.gap_reserved != [0; 4]), gap.gap_reserved == [0; 4])?;
+        let inherited = read_inherited(gap)?;
         Ok(Self {
             from: WallTime::from_nanos(gap.from_ns.get()),
             to: WallTime::from_nanos(gap.to_ns.get()),
@@ -432,10 +439,38 @@ impl PageGap {
             cause: cause.ok_or(PageFrameError::Unknown { field: "stage", value: gap.stage.into() })?,
             apportioned: gap.gap_flags & GAP_APPORTIONED != 0,
             several_stages: gap.gap_flags & GAP_SEVERAL_STAGES != 0,
+            inherited,
             first_index: gap.first_index.get(),
             samples: gap.samples.get(),
         })
     }
+}
+
+/// Returns the code of an outcome, the same as that of a gap's cause.
+const fn outcome_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Lost(stage) => stage.code(),
+        Outcome::Unexplained => CAUSE_UNEXPLAINED,
+        Outcome::Unsettled => CAUSE_UNSETTLED,
+    }
+}
+
+/// Reads the earlier hop of a gap: one that there can be, and only of stage `source`.
+fn read_inherited(gap: &layout::Gap) -> Result<Option<Inherited>, PageFrameError> {
+    let (hop, code) = (gap.inherited_hop, gap.inherited_outcome);
+    let is_hop = hop == 0 || usize::from(hop) <= MAX_HOPS && gap.stage == Stage::Source.code();
+    known("inherited_hop", hop, is_hop)?;
+    let Some(hop) = hop.checked_sub(1) else {
+        known("inherited_outcome", code, code == 0)?;
+        return Ok(None);
+    };
+    let outcome = match code {
+        CAUSE_UNSETTLED => Some(Outcome::Unsettled),
+        CAUSE_UNEXPLAINED => Some(Outcome::Unexplained),
+        code => Stage::from_code(code).map(Outcome::Lost),
+    };
+    let unknown = PageFrameError::Unknown { field: "inherited_outcome", value: code.into() };
+    Ok(Some(Inherited { hop, outcome: outcome.ok_or(unknown)? }))
 }
 
 /// The unread rest of a frame.

@@ -91,7 +91,9 @@ layout! {
         lost_elements: U64,
         stage: u8,
         gap_flags: u8,
-        gap_reserved: [u8; 6],
+        inherited_hop: u8,
+        inherited_outcome: u8,
+        gap_reserved: [u8; 4],
         first_index: U64,
         samples: U64,
     }

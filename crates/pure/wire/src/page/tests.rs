@@ -7,6 +7,7 @@ const PAGE: &str = include_str!("../../../../../docs/protocol/page.md");
 const COLUMNS: &str = include_str!("../../../../../docs/protocol/golden/page-columns.hex");
 const POINTS: &str = include_str!("../../../../../docs/protocol/golden/page-points.hex");
 const EXACT: &str = include_str!("../../../../../docs/protocol/golden/page-exact.hex");
+const RELAYED: &str = include_str!("../../../../../docs/protocol/golden/page-relayed.hex");
 const UNKNOWN: &str = include_str!("../../../../../docs/protocol/golden/page-unknown.hex");
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -41,6 +42,7 @@ fn columns() -> ViewFrame {
         cause: GapCause::Stage(Stage::Injected),
         apportioned: false,
         several_stages: false,
+        inherited: None,
         first_index: 62,
         samples: 25,
     };
@@ -77,6 +79,7 @@ fn points() -> ViewFrame {
         cause: GapCause::Unsettled,
         apportioned: true,
         several_stages: true,
+        inherited: None,
         first_index: 1_001,
         samples: 1,
     };
@@ -115,6 +118,18 @@ fn exact() -> ViewFrame {
     ViewFrame { frame: 42, from: NOON.offset(1_000_000), now: NOON.offset(11_000_000), ..frame }
 }
 
+/// The live view of a relayed stream: the hole was given up on the link, with others before it on the first bus.
+fn relayed() -> ViewFrame {
+    let mut frame = columns();
+    let gap = &mut frame.traces[0].gaps[0];
+    gap.cause = GapCause::Stage(Stage::Source);
+    gap.inherited = Some(Inherited { hop: 1, outcome: Outcome::Lost(Stage::Deadline) });
+    let unexplained = Some(Inherited { hop: 0, outcome: Outcome::Unexplained });
+    let earlier = PageGap { from: NOON, to: NOON.offset(1_000_000), inherited: unexplained, ..*gap };
+    frame.traces[0].gaps.insert(0, earlier);
+    frame
+}
+
 /// A view of an unknown stream.
 fn unknown() -> ViewFrame {
     let trace = TraceFrame {
@@ -131,8 +146,14 @@ fn unknown() -> ViewFrame {
 
 #[test]
 fn golden_frames_are_written_and_read_byte_for_byte() {
-    for (frame, golden) in [(columns(), COLUMNS), (points(), POINTS), (exact(), EXACT), (unknown(), UNKNOWN)]
-    {
+    let all = [
+        (columns(), COLUMNS),
+        (points(), POINTS),
+        (exact(), EXACT),
+        (relayed(), RELAYED),
+        (unknown(), UNKNOWN),
+    ];
+    for (frame, golden) in all {
         let golden = bytes(golden);
         assert_eq!(encoded(&frame), golden, "wrote {:02x?}", encoded(&frame));
         assert_eq!(frame.encoded_bytes(), golden.len());
@@ -143,7 +164,7 @@ fn golden_frames_are_written_and_read_byte_for_byte() {
 
 #[test]
 fn a_frame_cut_anywhere_is_refused() {
-    for frame in [columns(), points(), exact(), unknown()] {
+    for frame in [columns(), points(), exact(), relayed(), unknown()] {
         let whole = encoded(&frame);
         for len in 0..whole.len() {
             let error = ViewFrame::decode(&whole[..len]).unwrap_err();
@@ -155,9 +176,9 @@ fn a_frame_cut_anywhere_is_refused() {
 
 #[test]
 fn any_byte_may_be_wrong_without_harm() {
-    let mut random = Random::new(1);
+    let (mut random, points, relayed) = (Random::new(1), points(), relayed());
     for _ in 0..20_000 {
-        let mut bytes = encoded(&points());
+        let mut bytes = encoded(if random.below(2) == 0 { &points } else { &relayed });
         for _ in 0..1 + random.below(3) {
             let place = random.below(bytes.len() as u64) as usize;
             bytes[place] = random.next_u64() as u8;
@@ -201,14 +222,32 @@ fn a_frame_holds_what_it_may_and_not_one_more() {
 #[test]
 fn what_this_version_does_not_know_is_refused() {
     let whole = encoded(&columns());
-    // Magic, version, kind, flags; the trace's state and mode; the gap's stage and flags.
+    // Magic, version, kind, flags; the trace's state and mode; the gap's stage, flags, hop and outcome.
     let gap = whole.len() - size_of::<layout::Gap>();
-    for place in [0, 2, 3, 15, 50, 51, gap + 24, gap + 25, gap + 26] {
+    for place in [0, 2, 3, 15, 50, 51, gap + 24, gap + 25, gap + 26, gap + 27, gap + 28] {
         let mut bytes = whole.clone();
         bytes[place] = 0x7e;
         let error = ViewFrame::decode(&bytes).unwrap_err();
         assert!(matches!(error, PageFrameError::Unknown { .. }), "{place}: {error}");
     }
+}
+
+#[test]
+fn an_earlier_hop_is_one_that_there_can_be_and_of_stage_source() {
+    let whole = encoded(&relayed());
+    let gap = whole.len() - size_of::<layout::Gap>();
+    let with = |place: usize, value: u8| {
+        let mut bytes = whole.clone();
+        bytes[gap + place] = value;
+        ViewFrame::decode(&bytes).map(|frame| frame.traces[0].gaps[1].inherited)
+    };
+    let last = u8::try_from(MAX_HOPS).unwrap();
+    assert_eq!(with(26, last).unwrap().unwrap().hop, last - 1);
+    assert!(with(26, last + 1).is_err(), "there is none so late");
+    assert!(with(26, 0).is_err(), "an outcome without a hop");
+    assert!(with(24, Stage::Network.code()).is_err(), "lost on the reader's own hop");
+    assert_eq!(with(27, 255).unwrap().unwrap().outcome, Outcome::Unsettled);
+    assert!(with(27, 253).is_err(), "an absence is no loss");
 }
 
 #[test]
