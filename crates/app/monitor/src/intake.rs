@@ -66,6 +66,7 @@ impl Intake {
                 self.shared.reception.set_ports(self.subscriber.ports());
                 self.shared.reception.set_rings_distrusted(self.derivations.node().rings_distrusted());
                 self.shared.reception.set_unjoined(self.derivations.node().unjoined());
+                self.shared.reception.set_relays(self.derivations.node().relays_on_host());
                 self.shared.reception.set_keys(self.derivations.node().key_state());
             }
         }

@@ -2,10 +2,12 @@
 //!
 //! Each scrape takes one snapshot of the accounts and writes it. Start with [`Picture::take`].
 
+mod relayed;
+
 use std::fmt;
 use std::time::Duration;
 
-use ledger::Stage;
+use ledger::{Outcome, Stage};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -55,6 +57,7 @@ struct StreamCounts {
     counts: [Counts; 2],
     unsettled: [u64; 2],
     moves: Vec<(String, &'static str, u64)>,
+    hops: Vec<((u8, Outcome), u64)>,
     lost_in_browsers: u64,
     unauthentic: UnauthenticCounts,
     unconfirmed_epochs: u64,
@@ -81,6 +84,7 @@ impl Picture {
                 counts: totals.counts(),
                 unsettled: totals.unsettled(),
                 moves: moves.iter().map(|((before, to), count)| (from(*before), to.name(), *count)).collect(),
+                hops: totals.hops().into_iter().collect(),
                 lost_in_browsers: slot.lost_in_browsers(),
                 unauthentic: slot.unauthentic(),
                 unconfirmed_epochs: slot.unconfirmed_epochs(),
@@ -89,6 +93,7 @@ impl Picture {
         });
         let mut picture = Self { families: Vec::new() };
         picture.add_streams(&streams.collect::<Vec<_>>());
+        picture.add_relays(&shared.reception.relays(), |stream| visitor.reads(stream));
         picture.add_sockets(&shared.reception.ports());
         let mut operators = shared.operators();
         operators.retain(|operator| visitor.reads(&operator.name));
@@ -138,6 +143,7 @@ impl Picture {
             Kind::Counter,
             moves.collect(),
         );
+        self.add_hops(streams);
         let unauthentic = streams.iter().flat_map(|stream| {
             let reasons = stream.unauthentic.by_reason().into_iter().filter(|(_, count)| *count > 0);
             reasons.map(|(reason, count)| {
@@ -628,6 +634,7 @@ mod tests {
             counts: [counts; 2],
             unsettled: [2, 20],
             moves: vec![("unexplained".to_owned(), "late", 1)],
+            hops: Vec::new(),
             lost_in_browsers: 5,
             unauthentic: UnauthenticCounts { bad_tag: 6, ..UnauthenticCounts::default() },
             unconfirmed_epochs: 4,

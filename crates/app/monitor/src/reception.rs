@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tallycast::{KeyState, PortStatus, UnjoinedStreams};
+use tallycast::{KeyState, PortStatus, RelayOnHost, UnjoinedStreams};
 
 use crate::clock;
 use crate::derived::DerivedStatus;
@@ -15,6 +15,7 @@ pub(crate) struct Reception {
     derived: Mutex<Vec<DerivedStatus>>,
     ports: Mutex<Vec<PortStatus>>,
     rings_distrusted: AtomicU64,
+    relays: Mutex<Vec<RelayOnHost>>,
     unjoined: Mutex<UnjoinedStreams>,
     keys: Mutex<Option<KeyState>>,
     listening: AtomicBool,
@@ -45,6 +46,15 @@ impl Reception {
 
     pub(crate) fn set_rings_distrusted(&self, count: u64) {
         self.rings_distrusted.store(count, Ordering::Relaxed);
+    }
+
+    /// Returns the relays of this host as their boards showed them a moment ago.
+    pub(crate) fn relays(&self) -> Vec<RelayOnHost> {
+        self.relays.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_relays(&self, relays: Vec<RelayOnHost>) {
+        *self.relays.lock().unwrap_or_else(PoisonError::into_inner) = relays;
     }
 
     /// Returns the streams that could not be joined, and what became of announcements that were not followed, as of a moment ago.

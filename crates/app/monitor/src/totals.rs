@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{NetworkRows, Stage, StageCounts};
+use ledger::{NetworkRows, Outcome, Stage, StageCounts};
 use tallycast::StreamAccount;
 use units::Epoch;
 
@@ -37,6 +37,8 @@ struct EpochTotals {
     counts: [Counts; 2],
     moved: BTreeMap<Move, u64>,
     unsettled: [u64; 2],
+    /// Elements lost on the hops before, as they were first settled, and those that wait for evidence there.
+    hops: BTreeMap<(u8, Outcome), u64>,
 }
 
 /// From which class to which; `None` is unexplained.
@@ -71,6 +73,11 @@ impl Totals {
         let rows = &account.account.elements;
         elements.rise(&Counts { arrived: rows.delivered, lost: rows.lost, unexplained: rows.unexplained });
         epoch.unsettled[1] = rows.unsettled;
+        epoch.hops.retain(|(_, outcome), _| *outcome != Outcome::Unsettled);
+        for share in account.account.hops.shares() {
+            let most = epoch.hops.entry((share.hop, share.outcome)).or_default();
+            *most = (*most).max(share.count);
+        }
     }
 
     /// Returns the counts of datagrams and of elements.
@@ -89,6 +96,18 @@ impl Totals {
         open.fold([0; 2], |sum, epoch| [sum[0] + epoch[0], sum[1] + epoch[1]])
     }
 
+    /// Returns the elements that relayed streams lost on earlier hops, by hop and outcome.
+    pub(crate) fn hops(&self) -> BTreeMap<(u8, Outcome), u64> {
+        let mut hops = self.whole().hops;
+        hops.retain(|(_, outcome), _| *outcome != Outcome::Unsettled);
+        for ((hop, outcome), count) in self.epochs.values().flat_map(|epoch| &epoch.hops) {
+            if *outcome == Outcome::Unsettled {
+                *hops.entry((*hop, *outcome)).or_default() += count;
+            }
+        }
+        hops
+    }
+
     fn whole(&self) -> EpochTotals {
         let mut whole = self.past.clone();
         self.epochs.values().for_each(|epoch| whole.add(epoch));
@@ -99,6 +118,7 @@ impl Totals {
 impl EpochTotals {
     fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(counts, more)| counts.add(more));
+        other.hops.iter().for_each(|(which, count)| *self.hops.entry(*which).or_default() += count);
         other.moved.iter().for_each(|(which, count)| *self.moved.entry(*which).or_default() += count);
     }
 }
@@ -160,6 +180,28 @@ mod tests {
         totals.take(&account(Stage::Injected, 2, 0));
         assert_eq!(totals.counts()[0].lost[Stage::Injected], 5);
         assert_eq!(totals.counts()[1].lost[Stage::Injected], 50);
+    }
+
+    #[test]
+    fn losses_on_earlier_hops_go_on_over_epochs_and_what_waits_there_is_that_of_now() {
+        let share = |hop, outcome, count| ledger::HopShare { hop, outcome, count };
+        let (link, waiting) = (Outcome::Lost(Stage::Deadline), Outcome::Unsettled);
+        let take = |totals: &mut Totals, shares: &[ledger::HopShare]| {
+            let mut account = account(Stage::Source, 1, 0);
+            account.account.hops = shares.iter().copied().collect();
+            totals.take(&account);
+        };
+        let epoch = account(Stage::Source, 0, 0).epoch;
+        let mut totals = Totals::default();
+        totals.begin(epoch);
+        take(&mut totals, &[share(1, waiting, 10)]);
+        assert_eq!(totals.hops(), [((1, waiting), 10)].into());
+        take(&mut totals, &[share(1, link, 7), share(1, waiting, 3)]);
+        assert_eq!(totals.hops(), [((1, link), 7), ((1, waiting), 3)].into());
+        totals.begin(epoch);
+        assert_eq!(totals.hops(), [((1, link), 7)].into(), "nothing of an epoch before waits");
+        take(&mut totals, &[share(1, link, 2)]);
+        assert_eq!(totals.hops(), [((1, link), 9)].into());
     }
 
     #[test]

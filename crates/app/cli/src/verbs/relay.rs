@@ -2,6 +2,8 @@
 
 mod listing;
 
+pub(crate) use listing::{because, millis};
+
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 use tallycast::udt::Address;
-use tallycast::{Node, StreamPattern, SubscriberBuilder};
+use tallycast::{Node, RelayState, StreamPattern, SubscriberBuilder};
 use units::text;
 use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, State, check_deadline};
 
@@ -216,10 +218,11 @@ fn list(node: &Node, is_json: bool) -> anyhow::Result<Outcome> {
     let relays = node.relays_on_host();
     for relay in &relays {
         // Boards are those of this user or trusted ones, and may be of a later version.
-        let Ok(mut state) = serde_json::from_slice::<serde_json::Value>(&relay.state) else { continue };
+        let Some(state) = RelayState::read(relay) else { continue };
         if is_json {
-            state["pid"] = relay.pid.into();
-            print_line(&state)?;
+            let mut whole: serde_json::Value = serde_json::from_slice(&relay.state)?;
+            whole["pid"] = relay.pid.into();
+            print_line(&whole)?;
         } else {
             listing::print(relay.pid, &state)?;
         }

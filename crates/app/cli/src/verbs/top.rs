@@ -2,6 +2,7 @@
 
 mod flows;
 mod readers;
+mod relays;
 mod snapshots;
 mod state;
 mod view;
@@ -15,7 +16,8 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
 use sys::{Cancellation, Interest, Poller, clock};
 use tallycast::{
-    HeardReports, Level, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
+    HeardReports, HopShare, Level, Node, Reach, ReaderRows, Stage, StreamAccount, StreamId, StreamPattern,
+    Subscriber, account_json,
 };
 use units::text;
 
@@ -27,6 +29,7 @@ use crate::settings::Sources;
 use crate::signals;
 use flows::Flows;
 use readers::OtherReader;
+use relays::HostRelay;
 use snapshots::Snapshots;
 use state::{Next, State};
 
@@ -36,9 +39,9 @@ Examples:
   tallycast top 'lab/**' --interval 5s
   tallycast top --snapshots 1 --json   one snapshot, one object per stream
 
-In a terminal the view has five panels: streams, stages, sockets, processors and readers; `?` lists the keys. The streams panel
+In a terminal the view has six panels: streams, stages, sockets, processors, readers and relays; `?` lists the keys. The streams panel
 shows this reader's own accounts: it reads every stream that it shows. The readers panel shows those, also of other hosts, that report
-to publishers of this host. The other panels cover the whole host.";
+to publishers of this host, and the relays panel the relays of this host. The other panels cover the whole host.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -86,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let cancellation = signals::cancellation()?;
     let is_view = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if is_view && !arguments.json && !arguments.plain && arguments.snapshots.is_none() {
-        view_until_ended((&mut subscriber, level), &mut heard, arguments, &cancellation)?;
+        view_until_ended((&mut subscriber, level), &mut heard, &node, arguments, &cancellation)?;
         return Ok(Outcome::Fine);
     }
     let (mut seen_any, mut flows) = (false, Flows::default());
@@ -97,10 +100,12 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         let lines = lines((&subscriber, level), &mut heard, &flows, now);
         flows.begin(now);
         seen_any |= !lines.is_empty();
+        let relays = relays::of_host(&node);
         if arguments.json {
             lines.iter().try_for_each(|line| print_line(&object(line)))?;
+            relays::objects(&relays).iter().try_for_each(print_line)?;
         } else {
-            print_table(&lines)?;
+            print_table(&lines, &relays)?;
         }
         let is_last = arguments.snapshots.is_some_and(|snapshots| snapshot >= snapshots);
         // A rest too short for a rate is left out.
@@ -160,6 +165,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 fn view_until_ended(
     (subscriber, level): (&mut Subscriber, Level),
     heard: &mut HeardReports,
+    node: &Node,
     arguments: &Arguments,
     cancellation: &Cancellation,
 ) -> anyhow::Result<()> {
@@ -179,7 +185,7 @@ fn view_until_ended(
             let lines = lines((subscriber, level), heard, &flows, now);
             flows.begin(now);
             began = now;
-            state.see(snapshots.take(&lines, took));
+            state.see(snapshots.take(&lines, &relays::of_host(node), took));
         }
     }
     Ok(())
@@ -229,11 +235,15 @@ fn object(line: &Line) -> Value {
     object
 }
 
-fn print_table(lines: &[Line]) -> std::io::Result<()> {
+fn print_table(lines: &[Line], relays: &[HostRelay]) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
     table(lines).lines(layout::width()).iter().try_for_each(|line| writeln!(output, "{line}"))?;
     if lines.is_empty() {
         writeln!(output, "no data yet")?;
+    }
+    if !relays.is_empty() {
+        let table = relays::plain_table(relays).lines(layout::width());
+        table.iter().try_for_each(|line| writeln!(output, "{line}"))?;
     }
     output.flush()
 }
@@ -258,16 +268,37 @@ fn table(lines: &[Line]) -> Table<7> {
             line.account.account.elements.delivered.to_string(),
             layout::wrapped(&lost_text(&line.account), LOST_WIDTH).join("\n"),
             line.level.to_string(),
-            format!("{} ({})", line.reach.hop(), line.reach.why()),
+            reach_text(line),
         ]);
     }
     table
 }
 
-/// Returns the losses and their stages, in elements.
-fn lost_text(account: &StreamAccount) -> String {
-    lost_of(&account.account.elements)
+/// Returns how the data came here; of a relayed stream also the number of its hop.
+fn reach_text(line: &Line) -> String {
+    let relayed = line.account.origin.map_or_else(String::new, |origin| format!(", hop {}", origin.hop));
+    format!("{} ({}){relayed}", line.reach.hop(), line.reach.why())
 }
+
+/// Returns the losses and their stages, in elements; those of earlier hops with their hop.
+fn lost_text(account: &StreamAccount) -> String {
+    let hops = &account.account.hops;
+    let before = hops.shares().map(|HopShare { hop, outcome, count }| {
+        let stage = match outcome {
+            tallycast::Outcome::Lost(stage) => stage.name(),
+            tallycast::Outcome::Unexplained => "unexplained",
+            tallycast::Outcome::Unsettled => "unsettled",
+        };
+        format!("{count} {stage} on hop {hop}")
+    });
+    let mut own = account.account.elements;
+    own.lost[Stage::Source] = own.lost[Stage::Source].saturating_sub(hops.total());
+    let own = Some(lost_of(&own)).filter(|text| hops.is_empty() || text != NOTHING);
+    before.chain(own).collect::<Vec<_>>().join(", ")
+}
+
+/// What is lost where nothing is.
+const NOTHING: &str = "nothing";
 
 fn lost_of(rows: &ReaderRows) -> String {
     let mut parts: Vec<String> =
@@ -278,5 +309,5 @@ fn lost_of(rows: &ReaderRows) -> String {
     if rows.unsettled > 0 {
         parts.push(format!("{} unsettled", rows.unsettled));
     }
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { NOTHING.to_owned() } else { parts.join(", ") }
 }

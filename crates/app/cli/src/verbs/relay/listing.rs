@@ -1,51 +1,75 @@
 //! The relays of a host as text: a line for each link, and one for each stream.
 
 use std::io::Write;
+use std::time::Duration;
 
-use serde_json::Value;
+use tallycast::{RelayLink, RelayState, RelayStream};
 
-/// Prints a relay's state as its board has it.
-pub(super) fn print(pid: u32, state: &Value) -> std::io::Result<()> {
+/// Prints a relay's state.
+pub(super) fn print(pid: u32, state: &RelayState) -> std::io::Result<()> {
     let text = rows(pid, state);
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes())
 }
 
-fn rows(pid: u32, state: &Value) -> String {
+fn rows(pid: u32, state: &RelayState) -> String {
     let mut text = String::new();
-    for link in state["links"].as_array().into_iter().flatten() {
-        let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
-        let is_up = if link["is_up"] == true { "up" } else { "down" };
-        let round_trip = link["round_trip_ns"]
-            .as_u64()
-            .map_or_else(|| "not measured".to_owned(), |nanos| format!("{:.1} ms", nanos as f64 / 1e6));
-        let count = |value: &Value| value.as_u64().unwrap_or(0);
-        text += &format!(
-            "{} relay, process {pid}, with udt://{} ({}): {is_up}, round trip {round_trip}, {} packets sent, {} repaired, \
-             {} ignored\n",
-            word(&state["role"]),
-            word(&link["peer"]),
-            link["station"].as_str().unwrap_or("not heard yet"),
-            count(&link["sent_packets"]),
-            count(&link["repaired_packets"]),
-            count(&link["ignored"]),
-        );
-        for stream in link["streams"].as_array().into_iter().flatten() {
-            let causes = stream["causes"].as_array().into_iter().flatten();
-            let causes: Vec<String> =
-                causes.map(|cause| format!("{} {}", word(&cause[0]), count(&cause[1]))).collect();
-            let because = if causes.is_empty() { String::new() } else { format!(" ({})", causes.join(", ")) };
-            text += &format!(
-                "  {}: {} delivered, {} missing before, {} given up{because}, {} on the way\n",
-                word(&stream["name"]),
-                count(&stream["delivered"]),
-                count(&stream["missing"]),
-                count(&stream["given_up"]),
-                count(&stream["in_flight"]),
-            );
-        }
+    for link in &state.links {
+        text += &of_link(pid, &state.role, link);
+        link.streams.iter().for_each(|stream| text += &of_stream(&state.role, stream));
     }
     text
+}
+
+fn of_link(pid: u32, role: &str, link: &RelayLink) -> String {
+    let is_up = if link.is_up { "up" } else { "down" };
+    let round_trip = link.round_trip_ns.map_or_else(|| "not measured".to_owned(), millis);
+    let (sent, again) = if role == "far" { ("received", "duplicates") } else { ("sent", "repaired") };
+    format!(
+        "{role} relay, process {pid}, with udt://{} ({}): {is_up}, round trip {round_trip}, {} packets {sent}, {} {again}, \
+         {} ignored\n",
+        link.peer,
+        link.station.as_deref().unwrap_or("not heard yet"),
+        link.sent_packets,
+        link.repaired_packets,
+        link.ignored,
+    )
+}
+
+fn of_stream(role: &str, stream: &RelayStream) -> String {
+    let at = if role == "far" { "published" } else { "sent" };
+    let age = stream.age.map_or_else(String::new, |age| {
+        let [p50, p99, largest] = [age.p50_ns, age.p99_ns, age.largest_ns].map(millis);
+        format!(", {at} at an age of {p50} (99 % within {p99}, at most {largest})")
+    });
+    let deadline = stream
+        .deadline_ns
+        .map_or_else(String::new, |it| format!(", deadline {:?}", Duration::from_nanos(it)));
+    let degraded = stream
+        .degraded
+        .as_deref()
+        .map_or_else(String::new, |why| format!("; degraded: {}", why.replace('_', " ")));
+    format!(
+        "  {}: {} delivered, {} missing before, {} given up{}, {} on the way{age}{deadline}{degraded}\n",
+        stream.name,
+        stream.delivered,
+        stream.missing,
+        stream.given_up,
+        because(&stream.causes),
+        stream.in_flight,
+    )
+}
+
+/// Returns the causes for which elements were given up.
+pub(crate) fn because(causes: &[(String, u64)]) -> String {
+    let causes: Vec<String> =
+        causes.iter().map(|(cause, count)| format!("{} {count}", cause.replace('_', " "))).collect();
+    if causes.is_empty() { String::new() } else { format!(" ({})", causes.join(", ")) }
+}
+
+/// Returns a time in milliseconds.
+pub(crate) fn millis(nanos: u64) -> String {
+    format!("{:.1} ms", nanos as f64 / 1e6)
 }
 
 #[cfg(test)]
@@ -55,17 +79,26 @@ mod tests {
 
     #[test]
     fn a_line_tells_of_each_link_and_each_stream() {
-        let state = json!({"role": "near", "station": "home", "links": [{
+        let mut state = json!({"role": "near", "station": "home", "links": [{
             "peer": "10.0.0.1:7400", "station": "far", "is_up": true, "round_trip_ns": 100_200_000,
             "sent_packets": 9, "repaired_packets": 2, "ignored": 0,
             "streams": [{"name": "lab/a", "delivered": 90, "missing": 4, "given_up": 5, "in_flight": 1,
-                         "causes": [["repair", 5]]}],
+                         "causes": [["link_down", 5]]}],
         }]});
+        let told = |state: &serde_json::Value| rows(7, &serde_json::from_value(state.clone()).unwrap());
         assert_eq!(
-            rows(7, &state),
+            told(&state),
             "near relay, process 7, with udt://10.0.0.1:7400 (far): up, round trip 100.2 ms, 9 packets sent, 2 repaired, \
-             0 ignored\n  lab/a: 90 delivered, 4 missing before, 5 given up (repair 5), 1 on the way\n"
+             0 ignored\n  lab/a: 90 delivered, 4 missing before, 5 given up (link down 5), 1 on the way\n"
         );
-        assert_eq!(rows(7, &json!({"role": 5})), "", "anything may be in it");
+        let stream = &mut state["links"][0]["streams"][0];
+        stream["age"] = json!({"p50_ns": 50_100_000, "p99_ns": 151_000_000, "largest_ns": 160_000_000});
+        stream["deadline_ns"] = json!(300_000_000);
+        stream["degraded"] = json!("bandwidth");
+        state["role"] = json!("far");
+        let line = "1 on the way, published at an age of 50.1 ms (99 % within 151.0 ms, at most 160.0 ms), deadline 300ms; \
+                    degraded: bandwidth\n";
+        assert!(told(&state).ends_with(line), "{}", told(&state));
+        assert!(told(&state).contains("9 packets received, 2 duplicates"), "{}", told(&state));
     }
 }

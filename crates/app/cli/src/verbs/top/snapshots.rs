@@ -8,8 +8,9 @@ use sys::processor_time::{Ticks, net_rx_of_each};
 use units::text::decimal_size;
 
 use super::readers;
+use super::relays::{self, HostRelay};
 use super::state::{Field, Seen, Table};
-use super::{Line, lost_text};
+use super::{Line, lost_text, reach_text};
 
 /// Takes snapshots of the host.
 pub(super) struct Snapshots {
@@ -34,8 +35,8 @@ impl Snapshots {
         }
     }
 
-    /// Takes a snapshot; `lines` are the streams, `took` is the time since the last one.
-    pub(super) fn take(&mut self, lines: &[Line], took: Duration) -> Seen {
+    /// Takes a snapshot; `lines` are the streams, `relays` those of this host, `took` is the time since the last one.
+    pub(super) fn take(&mut self, lines: &[Line], relays: &[HostRelay], took: Duration) -> Seen {
         self.lost.values_mut().for_each(|(_, now)| *now = 0);
         let losses =
             self.watcher.as_mut().and_then(|watcher| watcher.take_snapshot().ok()).map(|seen| seen.losses);
@@ -54,6 +55,7 @@ impl Snapshots {
                 self.sockets(seconds),
                 self.processors(seconds),
                 readers::table(lines),
+                relays::table(relays),
             ],
         }
     }
@@ -153,7 +155,7 @@ fn streams(lines: &[Line]) -> Table {
             count(rows.delivered),
             Field::number(lost_text(&line.account), rows.missing() as f64),
             Field::text(line.level.to_string()),
-            Field::text(format!("{} ({})", line.reach.hop(), line.reach.why())),
+            Field::text(reach_text(line)),
         ]
     };
     Table {

@@ -15,11 +15,13 @@ pub(super) enum Panel {
     Processors,
     /// Readers of this host's streams, wherever they are.
     Readers,
+    /// Relays of this host.
+    Relays,
 }
 
 impl Panel {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Streams, Self::Stages, Self::Sockets, Self::Processors, Self::Readers];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Streams, Self::Stages, Self::Sockets, Self::Processors, Self::Readers, Self::Relays];
 
     pub(super) const fn title(self) -> &'static str {
         match self {
@@ -28,6 +30,7 @@ impl Panel {
             Self::Sockets => "sockets",
             Self::Processors => "processors",
             Self::Readers => "readers",
+            Self::Relays => "relays",
         }
     }
 }
@@ -62,7 +65,7 @@ pub(super) struct Seen {
     /// The line above all.
     pub(super) head: String,
     /// In the order of [`Panel::ALL`].
-    pub(super) tables: [Table; 5],
+    pub(super) tables: [Table; 6],
 }
 
 /// Displayed part of the snapshot.
@@ -71,7 +74,7 @@ pub(super) struct State {
     pub(super) seen: Seen,
     pub(super) panel: Panel,
     /// By which column each panel is sorted, and whether backwards.
-    sorting: [(usize, bool); 5],
+    sorting: [(usize, bool); 6],
     pub(super) filter: String,
     pub(super) is_filtering: bool,
     pub(super) is_paused: bool,
@@ -94,7 +97,7 @@ impl State {
         Self {
             seen: Seen::default(),
             panel: Panel::Streams,
-            sorting: [(0, false); 5],
+            sorting: [(0, false); 6],
             filter: String::new(),
             is_filtering: false,
             is_paused: false,
@@ -136,7 +139,7 @@ impl State {
                 let sorting = &mut self.sorting[self.panel as usize];
                 sorting.1 = !sorting.1;
             }
-            KeyCode::Char(digit @ '1'..='5') => self.choose(digit as usize - '1' as usize),
+            KeyCode::Char(digit @ '1'..='6') => self.choose(digit as usize - '1' as usize),
             KeyCode::Tab => self.choose((self.panel as usize + 1) % Panel::ALL.len()),
             KeyCode::Down => self.offset = self.offset.saturating_add(1),
             KeyCode::Up => self.offset = self.offset.saturating_sub(1),
@@ -210,8 +213,8 @@ pub(super) mod tests {
             heads: &["STREAM", "SAMPLES/S", "LOST"],
             rows: vec![row("lab/b", 30.0), row("lab/a", 100.0), row("w7x/c", 9.0)],
         };
-        let [stages, sockets, processors, readers] = Default::default();
-        Seen { head: "3 streams".to_owned(), tables: [streams, stages, sockets, processors, readers] }
+        let [stages, sockets, processors, readers, relays] = Default::default();
+        Seen { head: "3 streams".to_owned(), tables: [streams, stages, sockets, processors, readers, relays] }
     }
 
     fn press(state: &mut State, keys: &str) -> Next {
@@ -285,9 +288,9 @@ pub(super) mod tests {
         assert_eq!(state.panel, Panel::Sockets);
         press(&mut state, "\t\t");
         assert_eq!(state.panel, Panel::Readers);
-        press(&mut state, "\t");
+        press(&mut state, "\t\t");
         assert_eq!(state.panel, Panel::Streams);
-        assert_eq!((press(&mut state, "5"), state.panel), (Next::GoOn, Panel::Readers));
+        assert_eq!((press(&mut state, "6"), state.panel), (Next::GoOn, Panel::Relays));
         assert_eq!(press(&mut state, "q"), Next::End);
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         press(&mut state, "/");

@@ -9,10 +9,10 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 use super::state::{Field, Panel, State};
 use crate::layout;
 
-const KEYS: &str = "1-5 panel  s sort  r reverse  / filter  space pause  ? help  q end";
+const KEYS: &str = "1-6 panel  s sort  r reverse  / filter  space pause  ? help  q end";
 
-const HELP: [&str; 11] = [
-    "1 streams  2 stages  3 sockets  4 processors  5 readers; Tab the next",
+const HELP: [&str; 12] = [
+    "1 streams  2 stages  3 sockets  4 processors  5 readers  6 relays; Tab: next",
     "s          sort by the next column, numbers from the largest",
     "r          reverse the order",
     "/          show only rows with these letters; Enter keeps, Esc leaves",
@@ -23,6 +23,7 @@ const HELP: [&str; 11] = [
     "The streams show this reader's own account.",
     "Stages, sockets and processors are of the whole host.",
     "Readers, also of other hosts, report to publishers of this host.",
+    "Relays are those of this host, with the streams of each link.",
 ];
 
 /// Draws everything; only weight and reverse video carry meaning, so that it reads the same without colours.
@@ -127,7 +128,7 @@ mod tests {
         let text = drawn(&state, 80, 24);
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         assert_eq!(lines[0], "3 streams");
-        assert_eq!(lines[1], " 1 streams   2 stages   3 sockets   4 processors   5 readers");
+        assert_eq!(lines[1], " 1 streams   2 stages   3 sockets   4 processors   5 readers   6 relays");
         assert_eq!(lines[2], "STREAM▾  SAMPLES/S  LOST");
         assert_eq!(lines[3], "lab/a          100  nothing");
         assert_eq!(lines[23], KEYS);

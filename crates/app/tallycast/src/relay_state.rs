@@ -1,0 +1,111 @@
+//! The state that a relay of this host shows on its board, for `relay --list`, `top` and `/metrics`.
+//!
+//! A board may be that of another version: what is not known is passed over, what is missing has its default. The
+//! writer is crate `wan`, whose tests compare the two.
+
+use engine::RelayOnHost;
+use serde::Deserialize;
+
+/// State of a relay.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RelayState {
+    /// `near` if it reads its bus and dials, `far` if it listens and publishes.
+    pub role: String,
+    /// Its station.
+    pub station: String,
+    /// Its links.
+    pub links: Vec<RelayLink>,
+}
+
+/// State of a link.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RelayLink {
+    /// Address of the other relay.
+    pub peer: String,
+    /// Station of the other relay, once it is known.
+    pub station: Option<String>,
+    /// Whether there is a connection whose peer answers.
+    pub is_up: bool,
+    /// Smoothed round trip. Units: nanoseconds.
+    pub round_trip_ns: Option<u64>,
+    /// Packets sent again; at a far end those that came more than once.
+    pub repaired_packets: u64,
+    /// Packets sent for the first time; at a far end those received.
+    pub sent_packets: u64,
+    /// Messages and records that were not as they must be, and were ignored.
+    pub ignored: u64,
+    /// Its streams.
+    pub streams: Vec<RelayStream>,
+}
+
+/// State of a stream on a link. Units: elements.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RelayStream {
+    /// Name of the stream.
+    pub name: String,
+    /// Elements published on the other bus.
+    pub delivered: u64,
+    /// Elements that were missing before the link.
+    pub missing: u64,
+    /// Elements that the link lost.
+    pub given_up: u64,
+    /// Elements that wait or are on the way.
+    pub in_flight: u64,
+    /// Elements given up by this end, by cause.
+    pub causes: Vec<(String, u64)>,
+    /// Deadline from end to end. Units: nanoseconds.
+    pub deadline_ns: Option<u64>,
+    /// Ages in the second before the state; none where nothing was sent or published.
+    pub age: Option<RelayAge>,
+    /// Reason why it is not relayed as it should be.
+    pub degraded: Option<String>,
+}
+
+/// Ages of samples since their publisher had them, by estimate: when a near end sent them, or a far end published them.
+/// Units: nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RelayAge {
+    /// Median.
+    pub p50_ns: u64,
+    /// Not exceeded by 99 of 100 messages.
+    pub p99_ns: u64,
+    /// The largest.
+    pub largest_ns: u64,
+}
+
+impl RelayState {
+    /// Reads the state of a relay of this host; `None` if it is none.
+    #[must_use]
+    pub fn read(relay: &RelayOnHost) -> Option<Self> {
+        serde_json::from_slice(&relay.state).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(state: &str) -> Option<RelayState> {
+        RelayState::read(&RelayOnHost { pid: 7, state: state.as_bytes().to_vec() })
+    }
+
+    #[test]
+    fn a_state_of_another_version_is_read_as_far_as_it_is_known_and_anything_else_is_none() {
+        let state = read(
+            r#"{"role":"far","novel":1,"links":[{"peer":"10.0.0.1:7400","round_trip_ns":5,"streams":[
+                {"name":"lab/a","causes":[["repair",5]],"age":{"p50_ns":1,"p99_ns":2,"largest_ns":3}}]}]}"#,
+        );
+        let link = &state.unwrap().links[0];
+        assert_eq!((link.round_trip_ns, link.station.as_deref(), link.is_up), (Some(5), None, false));
+        let stream = &link.streams[0];
+        assert_eq!((stream.causes[0].clone(), stream.given_up), (("repair".to_owned(), 5), 0));
+        assert_eq!(stream.age, Some(RelayAge { p50_ns: 1, p99_ns: 2, largest_ns: 3 }));
+        for no_state in ["", "[]x", r#"{"role":5}"#, r#"{"links":[{"streams":{}}]}"#] {
+            assert_eq!(read(no_state), None, "{no_state}");
+        }
+    }
+}
