@@ -120,7 +120,10 @@ impl Bus {
             match &publish {
                 Publish::Begin { .. } => panic!("a stream begins once"),
                 Publish::Elements { positions, t0, bytes, .. } => {
-                    sender.handle(now, Input::Elements { position: positions.start, t0: *t0, bytes });
+                    sender.handle(
+                        now,
+                        Input::Elements { position: positions.start, t0: *t0, born: None, bytes },
+                    );
                 }
                 Publish::Inherited { positions, shares } => {
                     sender.handle(now, Input::Inherited { positions: positions.clone(), shares });

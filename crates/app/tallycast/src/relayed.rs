@@ -4,13 +4,14 @@
 //! at the positions of the stream's publisher, under an epoch of its own. Not here: the connection between the two.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cast::send::{Beginning, Relayed};
-use engine::{PublicationConfig, PublicationStatus, RelayedPublication, SocketFull};
+use engine::{Announced, PublicationConfig, PublicationStatus, ReceiveAgent, RelayedPublication, SocketFull};
 use ledger::HopCounts;
 use sample::UnknownEntries;
-use units::{Epoch, WallTime};
+use units::{Epoch, Instant, WallTime};
 use wire::{Clock, Deadline, Description, Origin, Security, UpstreamHop};
 
 pub use engine::RelayedError;
@@ -41,7 +42,32 @@ pub struct RelayPublisher {
     _node: Node,
 }
 
+/// Announcements on a bus, which are heard from the first call on.
+pub struct Announcements(Arc<ReceiveAgent>);
+
+impl Announcements {
+    /// Returns the streams that are announced, each once for every address.
+    #[must_use]
+    pub fn list(&self) -> Vec<Announced> {
+        self.0.announced()
+    }
+}
+
 impl Node {
+    /// Begins to hear announcements; `None` without a network.
+    ///
+    /// # Errors
+    /// [`NodeError`] if they cannot be received.
+    #[doc(hidden)]
+    pub fn announcements(&self) -> Result<Option<Announcements>, NodeError> {
+        if !self.bus().has_network() {
+            return Ok(None);
+        }
+        let agent = self.receive_agent(None)?;
+        agent.hear_announcements()?;
+        Ok(Some(Announcements(agent)))
+    }
+
     /// Publishes a stream that another station publishes elsewhere.
     ///
     /// # Errors
@@ -106,12 +132,18 @@ impl RelayPublisher {
         self.publication.next_position()
     }
 
-    /// Publishes elements, the first of which is of a sample taken at `t0`.
+    /// Publishes elements, with the time at which the sample of the first was taken, and the instant at which the origin
+    /// published them, by their age.
     ///
     /// # Errors
     /// [`RelayedError`] if they do not follow those before.
-    pub fn elements(&mut self, position: u64, t0: WallTime, bytes: &[u8]) -> Result<(), RelayedError> {
-        self.publication.write(position, t0, bytes)
+    pub fn elements(
+        &mut self,
+        position: u64,
+        (t0, born): (WallTime, Instant),
+        bytes: &[u8],
+    ) -> Result<(), RelayedError> {
+        self.publication.write(position, (t0, Some(born)), bytes)
     }
 
     /// Tells of elements that were missing when they arrived, with their outcomes on the hops before.

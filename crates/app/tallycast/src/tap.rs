@@ -76,6 +76,9 @@ pub struct Elements {
     pub t0: WallTime,
     /// Clock of that time.
     pub clock: Clock,
+    /// When the origin published them, by their age on arrival; `None` of a stream that is not relayed, and of unknown
+    /// age.
+    pub born: Option<units::Instant>,
     /// The elements, little-endian.
     pub bytes: Vec<u8>,
     /// Time since this reader, which had read everything, noticed a new record: about the longest that this one can

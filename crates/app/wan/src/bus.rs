@@ -5,6 +5,7 @@ use std::num::NonZeroU8;
 use std::time::Duration;
 
 use relay::Publish;
+use sys::clock;
 use tallycast::relayed::{RelayPublisher, RelayedStream};
 use tallycast::{Clock, Node};
 use wire::{Deadline, Description, Origin};
@@ -57,7 +58,9 @@ impl Publication for BusPublication {
         let publisher = self.streams.get_mut(&key)?;
         let outcome = match publish {
             Publish::Begin { .. } => unreachable!("it was taken above"),
-            Publish::Elements { positions, t0, bytes, .. } => publisher.elements(positions.start, t0, &bytes),
+            Publish::Elements { positions, t0, bytes, age, .. } => {
+                publisher.elements(positions.start, (t0, clock::monotonic() - age), &bytes)
+            }
             Publish::Inherited { positions, shares } => publisher.inherited(positions, &shares),
             Publish::Settled { positions, shares } => publisher.settled(&positions, &shares),
             Publish::Statement(bytes) => publisher.statement(&bytes),

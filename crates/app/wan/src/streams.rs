@@ -83,7 +83,8 @@ impl Streams {
                 stream.catch_up(positions.start, hand);
                 stream.next_position = positions.end;
                 // Records are read in bulk and handed over one by one: no later one is older.
-                stream.last_born = stream.last_born.max(now - elements.residence);
+                let born = elements.born.unwrap_or_else(|| now - elements.residence);
+                stream.last_born = stream.last_born.max(born.min(now));
                 let (slot, t0, clock) = (stream.slot, elements.t0, elements.clock);
                 let (bytes, age) = (&elements.bytes[..], now.since(stream.last_born));
                 hand(NearInput::Elements { slot, elements: Elements { positions, t0, clock, bytes, age } });

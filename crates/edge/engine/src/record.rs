@@ -18,7 +18,7 @@ use ledger::{
     NetworkRows, Stage, StageCounts, Unit, UnsoundGap,
 };
 use sample::Schema;
-use units::{Epoch, WallTime};
+use units::{Epoch, Instant, WallTime};
 use wire::{Clock, MAX_TALLY_STATEMENT_BYTES, Origin, UpstreamHop};
 
 use crate::bytes::{Cursor, Put};
@@ -158,7 +158,26 @@ pub fn block_head<P>(block: &Block<P>) -> [u8; BLOCK_HEAD_BYTES] {
     head[16..24].copy_from_slice(&block.position.to_le_bytes());
     head[24..32].copy_from_slice(&block.t0.as_nanos().to_le_bytes());
     head[32] = block.clock.code();
+    head[33..40].copy_from_slice(&born_bytes(block.born));
     head
+}
+
+/// Returns a birth as the rest of a block's head has it: in microseconds of the host's monotonic clock, 0 if it is not
+/// known. Earlier versions leave it 0, and do not read it.
+fn born_bytes(born: Option<Instant>) -> [u8; 7] {
+    // Rounded down: samples are never taken for younger than they are.
+    let born_us = born.map_or(0, |born| born.as_nanos() / 1_000);
+    let [bytes @ .., _] = born_us.to_le_bytes();
+    bytes
+}
+
+fn born_of(bytes: &[u8]) -> Option<Instant> {
+    let mut born_us = [0; 8];
+    born_us[..7].copy_from_slice(bytes.get(..7)?);
+    match u64::from_le_bytes(born_us) {
+        0 => None,
+        born_us => Some(Instant::from_nanos(born_us.saturating_mul(1_000))),
+    }
 }
 
 /// Reads the head of a block of whole samples whose payload of `payload_bytes` bytes stays in
@@ -186,6 +205,7 @@ fn read_block(bytes: &[u8]) -> Option<BlockRecord<'_>> {
         position: cursor.u64()?,
         t0: WallTime::from_nanos(cursor.u64()?.cast_signed()),
         clock: Clock::from_code(cursor.u8()?),
+        born: born_of(&head[33..]),
         payload,
     })
 }
@@ -618,7 +638,14 @@ mod tests {
         vec![
             Record::Began { epoch: EPOCH, first_index: 12, origin: None },
             Record::Began { epoch: EPOCH, first_index: 12, origin: Some(origin()) },
-            Record::Block(BlockRecord { epoch: EPOCH, position: 99, t0, clock, payload }),
+            Record::Block(BlockRecord {
+                epoch: EPOCH,
+                position: 99,
+                t0,
+                clock,
+                born: Some(Instant::from_nanos(7_000)),
+                payload,
+            }),
             Record::Gap(EPOCH, gap()),
             Record::Settled(EPOCH, gap()),
             Record::Gap(EPOCH, inherited()),
@@ -730,7 +757,7 @@ mod tests {
 
     const fn block(position: u64, payload: &[u8]) -> Record<'_> {
         let (t0, clock) = (WallTime::from_nanos(0), Clock::System);
-        Record::Block(BlockRecord { epoch: EPOCH, position, t0, clock, payload })
+        Record::Block(BlockRecord { epoch: EPOCH, position, t0, clock, born: None, payload })
     }
 
     #[test]

@@ -259,7 +259,9 @@ impl Sender {
                 self.on_span(first_index, samples);
                 self.queue.push_hole(first_index, samples, stage);
             }
-            Input::Elements { position, t0, bytes } => self.on_elements(now, position, t0, bytes),
+            Input::Elements { position, t0, born, bytes } => {
+                self.on_elements(now, position, (t0, born), bytes);
+            }
             Input::SkippedElements { positions, stage } => self.on_skipped_elements(positions, stage),
             Input::Inherited { positions, shares } => self.on_inherited(&positions, shares),
             Input::Settled { positions, shares } => self.on_settled(&positions, shares),
@@ -701,7 +703,7 @@ impl Sender {
                 }
                 break;
             }
-            size_bytes += self.encode_data::<RELAYED>(number, &slice, &mut buffer[size_bytes..]);
+            size_bytes += self.encode_data::<RELAYED>(now, number, &slice, &mut buffer[size_bytes..]);
             self.take_slice::<RELAYED>(&slice);
             let is_full = size_bytes % segment_bytes == 0 && size_bytes / segment_bytes < room;
             match self.next_slice::<RELAYED>(now, flush) {
@@ -740,12 +742,18 @@ impl Sender {
         *probability > 0.0 && random.chance(*probability)
     }
 
-    fn encode_data<const RELAYED: bool>(&mut self, number: u64, slice: &Slice, buffer: &mut [u8]) -> usize {
+    fn encode_data<const RELAYED: bool>(
+        &mut self,
+        now: Instant,
+        number: u64,
+        slice: &Slice,
+        buffer: &mut [u8],
+    ) -> usize {
         let Slice { first_index, element_offset, element_count, t0 } = *slice;
         let head = Numbered { number, first_index, element_offset, ..self.head };
         let (dtype, clock) = (self.config.description.schema.dtype, self.config.clock);
         let (origin, payload) = match &mut self.relaying {
-            Some(relaying) if RELAYED => (Some(relaying.data_origin()), relaying.payload(slice)),
+            Some(relaying) if RELAYED => (Some(relaying.data_origin(now)), relaying.payload(slice)),
             _ => (None, self.queue.payload(slice)),
         };
         let data = Data { head, t0, clock, dtype, element_count, origin: origin.as_ref(), payload };

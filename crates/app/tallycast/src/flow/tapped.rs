@@ -79,7 +79,8 @@ impl Flow {
         let bytes = block.payload[block.payload.len() - piece.size_bytes..].to_vec();
         records.size_bytes += bytes.len();
         let Piece { position, t0, .. } = piece;
-        let elements = Elements { position, t0, clock: block.clock, bytes, residence: now - since };
+        let elements =
+            Elements { position, t0, clock: block.clock, born: block.born, bytes, residence: now - since };
         records.list.push(Tapped { stream, epoch: block.epoch, record: TapRecord::Elements(elements) });
     }
 

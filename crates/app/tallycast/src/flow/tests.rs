@@ -82,6 +82,7 @@ impl Scene {
                 position: at,
                 t0: time_in(epoch, at / E).offset(late_ms * 1_000_000),
                 clock: Clock::System,
+                born: None,
                 payload: &payload,
             };
             self.put(&Record::Block(block), [end - at, 0]);

@@ -2,12 +2,15 @@
 
 use std::num::NonZeroU8;
 use std::ops::Range;
+use std::time::Duration;
 
+use support::Watchdog;
 use tallycast::relayed::{RelayPublisher, RelayedStream};
 use tallycast::{
     Block, Bus, Channel, Clock, Dtype, Epoch, Event, HopCounts, HopShare, Node, Origin, Outcome, SampleRate,
-    Schema, Stage, StageCounts, StreamAccount, Subscriber, UpstreamHop, WallTime, account_json,
+    Schema, Stage, StageCounts, StreamAccount, Subscriber, TapRecord, UpstreamHop, WallTime, account_json,
 };
+use units::Instant;
 use wire::Description;
 
 use crate::scene::{bus, bus_from_now, node, wait_until_joined, watch};
@@ -42,10 +45,15 @@ fn t0(position: u64) -> WallTime {
     WallTime::from_nanos(1_763_756_051_000_000_000 + ms * 1_000_000)
 }
 
+/// The origin publishes seven milliseconds earlier.
+fn born() -> Instant {
+    sys::clock::monotonic() - Duration::from_millis(7)
+}
+
 fn elements(relay: &mut RelayPublisher, positions: Range<u64>) {
     let bytes: Vec<u8> =
         positions.clone().flat_map(|position| i32::try_from(position).unwrap().to_le_bytes()).collect();
-    relay.elements(positions.start, t0(positions.start), &bytes).unwrap();
+    relay.elements(positions.start, (t0(positions.start), born()), &bytes).unwrap();
 }
 
 /// Publishes with holes: 30 elements before the relay, and 23 between the relays, of which 20 wait for their
@@ -154,4 +162,29 @@ fn losses_of_the_far_network_are_told_beside_those_of_the_hops_before() {
     assert!(account.elements.lost[Stage::Injected] > 0, "{account:?}");
     assert_eq!(account.hops.total(), account.elements.lost[Stage::Source]);
     assert_eq!(account.hops.rows(1).lost[Stage::Deadline], account.hops.total());
+}
+
+/// Reads elements by a tap, and checks that their age is counted from their origin.
+fn check_age(bus: &Bus) {
+    let mut tap = node(bus).tap("lab/**").unwrap();
+    let mut relay = relay_on(&node(bus));
+    let watchdog = Watchdog::new("elements");
+    let mut next = 300;
+    let (tapped, now) = loop {
+        elements(&mut relay, next..next + 3);
+        next += 3;
+        if let Some(TapRecord::Elements(tapped)) = tap.next(Duration::from_millis(20)).map(|it| it.record) {
+            break (tapped, sys::clock::monotonic());
+        }
+        watchdog.check();
+    };
+    let age = now.since(tapped.born.expect("it came by a relay"));
+    assert!(age >= Duration::from_millis(7), "{age:?}");
+}
+
+#[test]
+fn the_next_relay_knows_the_age_since_the_origin_in_shared_memory_and_over_the_network() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    check_age(&format!("shm://relayed?dir={}", directory.path().display()).parse().unwrap());
+    check_age(&bus());
 }

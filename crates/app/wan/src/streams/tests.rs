@@ -33,6 +33,7 @@ fn elements(epoch: Epoch, position: u64, count: usize) -> Tapped {
         position,
         t0: WallTime::from_nanos(5),
         clock: Clock::default(),
+        born: None,
         bytes: vec![7; 4 * count],
         residence: Duration::from_millis(3),
     };
@@ -196,4 +197,26 @@ fn a_relayed_stream_waits_for_the_list_of_its_stations_and_keeps_its_origin() {
         other => said.push(short(&other)),
     });
     assert_eq!(said, ["0 has 3..5 of age 3ms"]);
+}
+
+#[test]
+fn elements_of_an_earlier_relay_have_their_age_since_the_origin_published_them() {
+    let mut streams = Streams::default();
+    said(&mut streams, &began(FIRST, 0));
+    let with_age = |position, age_ms: u64| {
+        let mut tapped = elements(FIRST, position, 2);
+        if let TapRecord::Elements(elements) = &mut tapped.record {
+            elements.born = Some(at(1) - Duration::from_millis(age_ms));
+        }
+        tapped
+    };
+    assert_eq!(said(&mut streams, &with_age(0, 40)), ["0 has 0..2 of age 40ms"]);
+    // Behind a younger one nothing is older, and nothing is born after now.
+    assert_eq!(said(&mut streams, &with_age(2, 30)), ["0 has 2..4 of age 30ms"]);
+    assert_eq!(said(&mut streams, &with_age(4, 35)), ["0 has 4..6 of age 30ms"]);
+    assert_eq!(
+        said(&mut streams, &elements(FIRST, 6, 2)),
+        ["0 has 6..8 of age 3ms"],
+        "unknown: since this bus"
+    );
 }

@@ -493,7 +493,7 @@ mod tests {
     fn block(subscriptions: &mut Subscriptions, epoch: Epoch, positions: std::ops::Range<u64>) {
         let payload = vec![0; usize::try_from(positions.end - positions.start).unwrap()];
         let (t0, clock, payload) = (WallTime::default(), Clock::System, Payload::whole(&payload));
-        let block = Block { epoch, position: positions.start, t0, clock, payload };
+        let block = Block { epoch, position: positions.start, t0, clock, born: None, payload };
         subscriptions.write(PORT, Event::Block { stream: StreamId(1), dtype: Dtype::U8, block });
     }
 

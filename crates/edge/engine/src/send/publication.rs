@@ -226,7 +226,8 @@ impl Publication {
         for payload in left.chunks(self.record_bytes) {
             let t0 = rate.time_of(self.next_index, first_index, t0);
             let position = self.next_index * self.elements_per_sample;
-            let block = BlockRecord { epoch: self.epoch, position, t0, clock: self.clock, payload };
+            let block =
+                BlockRecord { epoch: self.epoch, position, t0, clock: self.clock, born: None, payload };
             self.put(kind::BLOCK, &[&block_head(&block), payload])?;
             self.count(payload.len());
         }

@@ -194,7 +194,7 @@ impl ReceiverEpoch {
         }
         let taken = self.accept(now, &data.head, data.positions(), brackets);
         if taken == Taken::Accepted {
-            self.queue(data, out);
+            self.queue(now, data, out);
         }
         self.tell(now, out);
         taken
@@ -223,7 +223,7 @@ impl ReceiverEpoch {
         self.ledger.resume();
         self.take_changes(out);
         self.ledger.deliver(positions.end - positions.start);
-        out.run(self.elements(), run);
+        out.run(now, self.elements(), run);
         self.tell(now, out);
         true
     }
@@ -532,18 +532,18 @@ impl ReceiverEpoch {
     }
 
     /// Delivers data at once if nothing below is in flight, otherwise holds them.
-    fn queue(&mut self, data: &Data<'_>, out: &mut Outbox) {
+    fn queue(&mut self, now: Instant, data: &Data<'_>, out: &mut Outbox) {
         let number = data.head.number;
         self.take_changes(out);
         let in_turn = self.waiting.is_empty() && self.declared.is_empty();
         if in_turn && number < self.ledger.deliverable_below() {
             self.ledger.deliver(u64::from(data.element_count));
-            out.block(self.elements(), Block::of(data));
+            out.block(self.elements(), Block::of(data, now));
             return;
         }
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.extend_from_slice(data.payload);
-        self.waiting.insert(number, Block::of(data).with(payload));
+        self.waiting.insert(number, Block::of(data, now).with(payload));
     }
 
     /// Emits everything that has become certain, in the order of the stream; ends the account once it is complete.

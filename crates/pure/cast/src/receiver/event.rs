@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ledger::{Account, Gap};
 use sample::Dtype;
-use units::{Epoch, StreamId, WallTime};
-use wire::{Clock, Data, Description, Origin, UpstreamHop};
+use units::{Epoch, Instant, StreamId, WallTime};
+use wire::{Clock, Data, DataOrigin, Description, Origin, UpstreamHop};
 
 /// An output of the receiver.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub enum Output<'a> {
     /// Nothing to do before the deadline, if there is one.
     Idle {
         /// Latest time of the next call.
-        deadline: Option<units::Instant>,
+        deadline: Option<Instant>,
     },
 }
 
@@ -142,23 +142,27 @@ pub struct Block<P> {
     pub t0: WallTime,
     /// Clock of `t0`.
     pub clock: Clock,
+    /// When the origin published the first element, by its age on arrival; `None` of a stream that is not relayed, and
+    /// of unknown age.
+    pub born: Option<Instant>,
     /// The elements, little-endian.
     pub payload: P,
 }
 
 impl<'a> Block<&'a [u8]> {
-    /// Returns the block of a datagram.
-    pub(super) const fn of(data: &Data<'a>) -> Self {
+    /// Returns the block of a datagram that has arrived now.
+    pub(super) fn of(data: &Data<'a>, now: Instant) -> Self {
         let Data { t0, clock, payload, .. } = *data;
-        Self { epoch: data.head.epoch, position: data.head.position(), t0, clock, payload }
+        let born = data.origin.and_then(DataOrigin::age).map(|age| now - age);
+        Self { epoch: data.head.epoch, position: data.head.position(), t0, clock, born, payload }
     }
 }
 
 impl<P> Block<P> {
     /// Returns the block with its elements in another memory.
     pub(super) fn with<Q>(self, payload: Q) -> Block<Q> {
-        let Self { epoch, position, t0, clock, .. } = self;
-        Block { epoch, position, t0, clock, payload }
+        let Self { epoch, position, t0, clock, born, .. } = self;
+        Block { epoch, position, t0, clock, born, payload }
     }
 }
 

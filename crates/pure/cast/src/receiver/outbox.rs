@@ -5,7 +5,7 @@ use core::ops::Range;
 use std::collections::VecDeque;
 
 use sample::Dtype;
-use units::StreamId;
+use units::{Instant, StreamId};
 use wire::{Report, Request};
 
 use super::event::{Block, Event, Output, Payload};
@@ -63,10 +63,10 @@ impl Outbox {
     }
 
     /// Adds a block whose payload stays in the current train until [`leave_train`](Self::leave_train).
-    pub(super) fn run(&mut self, elements: Elements, run: &Run<'_>) {
+    pub(super) fn run(&mut self, now: Instant, elements: Elements, run: &Run<'_>) {
         let (bytes, segment_bytes, header_bytes) = (run.place(), run.segment_bytes(), run.header_bytes());
         let payload = Place::InTrain { bytes, segment_bytes, header_bytes };
-        self.items.push_back(Item::Block(elements, Block::of(&run.first).with(payload)));
+        self.items.push_back(Item::Block(elements, Block::of(&run.first, now).with(payload)));
     }
 
     /// Copies payloads that are still in a train.
@@ -158,6 +158,7 @@ mod tests {
         position: 0,
         t0: WallTime::from_nanos(0),
         clock: Clock::System,
+        born: None,
         payload: &[7; 1_000],
     };
 

@@ -84,6 +84,8 @@ pub enum Input<'a> {
         position: u64,
         /// Time of the sample of the first element.
         t0: WallTime,
+        /// When the origin published them; `None` if that is not known.
+        born: Option<Instant>,
         /// Shape: `[elements]`.
         bytes: &'a [u8],
     },

@@ -104,9 +104,9 @@ impl Relaying {
         }
     }
 
-    /// Returns what data say of their origin.
-    pub(super) fn data_origin(&self) -> DataOrigin {
-        DataOrigin::new(self.origin, None)
+    /// Returns what data that leave now say of their origin.
+    pub(super) fn data_origin(&self, now: Instant) -> DataOrigin {
+        DataOrigin::new(self.origin, self.queue.born().map(|born| now.since(born)))
     }
 
     pub(super) fn payload(&mut self, slice: &Slice) -> &[u8] {
@@ -182,7 +182,13 @@ impl Sender {
         self.relaying.as_mut().expect("only a relay passes on positions")
     }
 
-    pub(super) fn on_elements(&mut self, now: Instant, position: u64, t0: WallTime, bytes: &[u8]) {
+    pub(super) fn on_elements(
+        &mut self,
+        now: Instant,
+        position: u64,
+        times: (WallTime, Option<Instant>),
+        bytes: &[u8],
+    ) {
         let is_paused = self.is_paused(now) || self.withholds(now);
         let relaying = self.relaying();
         let element_bytes = relaying.queue.element_bytes();
@@ -193,7 +199,7 @@ impl Sender {
             let stage = Stage::PublisherPaused;
             relaying.queue.push_hole(Skipped { positions, stage, inherited: None });
         } else {
-            relaying.queue.push(now, position, t0, bytes);
+            relaying.queue.push(now, position, times, bytes);
         }
     }
 

@@ -66,7 +66,7 @@ impl Passed {
         self.payload.resize(count as usize * size, 0);
         fill(self.salt, position, size, &mut self.payload);
         let t0 = self.time_at(position);
-        sender.handle(now, Input::Elements { position, t0, bytes: &self.payload });
+        sender.handle(now, Input::Elements { position, t0, born: None, bytes: &self.payload });
         self.outcomes.extend((0..count).map(|_| ElementOutcome::Came));
     }
 

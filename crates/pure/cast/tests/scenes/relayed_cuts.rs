@@ -232,9 +232,9 @@ fn refuses(input: Input<'_>) -> bool {
 #[test]
 fn what_a_caller_must_not_pass_is_refused() {
     let t0 = units::WallTime::from_nanos(0);
-    let elements = |position| Input::Elements { position, t0, bytes: &[0; 8] };
+    let elements = |position| Input::Elements { position, t0, born: None, bytes: &[0; 8] };
     assert!(!refuses(elements(20)) && refuses(elements(19)) && refuses(elements(21)), "out of turn");
-    assert!(refuses(Input::Elements { position: 20, t0, bytes: &[0; 7] }), "elements are whole");
+    assert!(refuses(Input::Elements { position: 20, t0, born: None, bytes: &[0; 7] }), "elements are whole");
     let (two, three, elsewhere) = (network(1, 2), network(1, 3), network(2, 2));
     let inherited = |positions, shares| Input::Inherited { positions, shares };
     assert!(!refuses(inherited(20..22, &two)));

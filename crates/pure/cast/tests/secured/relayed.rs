@@ -27,7 +27,7 @@ fn elements(source: &mut Source, millis: u64, position: u64) {
     let values = (position..position + STEP).flat_map(|it| u32::try_from(it).unwrap().to_le_bytes());
     let t0 = WallTime::from_nanos(i64::try_from(position * 100_000).unwrap());
     let bytes: Vec<u8> = values.collect();
-    source.sender.handle(at(millis), Input::Elements { position, t0, bytes: &bytes });
+    source.sender.handle(at(millis), Input::Elements { position, t0, born: None, bytes: &bytes });
 }
 
 fn shares(outcome: Outcome, count: u64) -> HopCounts {

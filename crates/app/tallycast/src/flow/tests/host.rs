@@ -196,7 +196,7 @@ impl Dice {
             1 => {
                 let (position, t0) = (self.number(), time_in(A, self.roll(&[0, 1, 1 << 40])));
                 let payload = &payload[..self.roll(&[0, 1, 2, 10, 20])];
-                Record::Block(BlockRecord { epoch, position, t0, clock: Clock::System, payload })
+                Record::Block(BlockRecord { epoch, position, t0, clock: Clock::System, born: None, payload })
             }
             2 => Record::Gap(epoch, self.gap()),
             3 => Record::Settled(epoch, self.gap()),

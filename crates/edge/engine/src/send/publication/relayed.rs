@@ -14,7 +14,7 @@ use ledger::{
     Evidence, EvidenceSource, Gap, HopCounts, HopShare, MAX_POSITION, Outcome, Stage, StageCounts, Unit,
 };
 use ring::RecordTooLarge;
-use units::{SampleRate, WallTime};
+use units::{Instant, SampleRate, WallTime};
 use wire::{MAX_TALLY_STATEMENT_BYTES, Origin, UpstreamHop};
 
 use super::{MAX_RECORD_BYTES, Publication, RECORD_SHARE};
@@ -146,11 +146,17 @@ impl RelayedPublication {
         self.relaying().next_position
     }
 
-    /// Writes elements, the first of which is of a sample taken at `t0`.
+    /// Writes elements, with the time at which the sample of the first was taken, and the instant at which the origin
+    /// published them if that is known.
     ///
     /// # Errors
     /// [`RelayedError`] if they do not follow those before; nothing is written then.
-    pub fn write(&mut self, position: u64, t0: WallTime, bytes: &[u8]) -> Result<(), RelayedError> {
+    pub fn write(
+        &mut self,
+        position: u64,
+        (t0, born): (WallTime, Option<Instant>),
+        bytes: &[u8],
+    ) -> Result<(), RelayedError> {
         let Relaying { element_bytes, piece_bytes, rate, .. } = *self.relaying();
         if bytes.is_empty() || !bytes.len().is_multiple_of(element_bytes) {
             return Err(RelayedError::Ragged { bytes: bytes.len(), element_bytes });
@@ -173,7 +179,7 @@ impl RelayedPublication {
             let (payload, behind) = rest.split_at(size_bytes);
             let t0 = rate.time_of(at / per_sample, position / per_sample, t0);
             let (epoch, clock) = (self.publication.epoch, self.publication.clock);
-            let block = BlockRecord { epoch, position: at, t0, clock, payload };
+            let block = BlockRecord { epoch, position: at, t0, clock, born, payload };
             self.publication.put(kind::BLOCK, &[&block_head(&block), payload])?;
             (at, rest) = (at + (size_bytes / element_bytes) as u64, behind);
             self.publication.pass_to(at, 0);

@@ -151,11 +151,13 @@ impl Intake {
     fn take_record(&mut self, now: Instant, record_kind: u16, totals: [u64; 2], machine: &mut Sender) {
         self.totals = totals;
         match Record::decode(record_kind, &self.record) {
-            Ok(Record::Block(BlockRecord { position, t0, payload, .. })) if self.hop_before.is_some() => {
+            Ok(Record::Block(BlockRecord { position, t0, born, payload, .. }))
+                if self.hop_before.is_some() =>
+            {
                 let elements = payload.len() as u64 * self.elements_per_sample / self.sample_bytes as u64;
                 self.totals[0] += elements;
                 self.next_position = position + elements;
-                machine.handle(now, Input::Elements { position, t0, bytes: payload });
+                machine.handle(now, Input::Elements { position, t0, born, bytes: payload });
             }
             Ok(Record::Block(BlockRecord { t0, payload, .. })) => {
                 let (size_bytes, start) = (payload.len(), self.record.len() - payload.len());

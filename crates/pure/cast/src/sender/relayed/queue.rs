@@ -32,6 +32,8 @@ pub(super) struct ElementQueue {
     /// Position of the front: everything below has left or was skipped.
     position: u64,
     items: VecDeque<Item>,
+    /// Births of the elements, each from a position on to the next.
+    births: VecDeque<(u64, Option<Instant>)>,
     /// Bytes of elements in `items` that have not left yet.
     waiting_bytes: usize,
     spare: Vec<Vec<u8>>,
@@ -95,16 +97,26 @@ impl ElementQueue {
             linger,
             position: first_position,
             items: VecDeque::new(),
+            births: VecDeque::new(),
             waiting_bytes: 0,
             spare: Vec::new(),
             joined: Vec::new(),
         }
     }
 
-    /// Adds elements behind the last; `t0` is the time of the sample of the first.
-    pub(super) fn push(&mut self, now: Instant, position: u64, t0: WallTime, bytes: &[u8]) {
+    /// Adds elements behind the last, with the time of the sample of the first, and when they were born if that is known.
+    pub(super) fn push(
+        &mut self,
+        now: Instant,
+        position: u64,
+        (t0, born): (WallTime, Option<Instant>),
+        bytes: &[u8],
+    ) {
         if bytes.is_empty() {
             return;
+        }
+        if self.births.back().map_or(born.is_some(), |(_, last)| *last != born) {
+            self.births.push_back((position, born));
         }
         self.waiting_bytes += bytes.len();
         let index = position / self.per_sample;
@@ -160,6 +172,19 @@ impl ElementQueue {
             let [below, above] = without(hole, &settled.positions);
             let within = Skipped { positions: within, ..settled.clone() };
             [below, within, above].into_iter().for_each(|hole| self.push_hole(hole));
+        }
+    }
+
+    /// Returns when the element at the front was born.
+    pub(super) fn born(&self) -> Option<Instant> {
+        self.births.front().filter(|(start, _)| *start <= self.position).and_then(|(_, born)| *born)
+    }
+
+    /// Sets the position of the front.
+    fn reach(&mut self, position: u64) {
+        self.position = position;
+        while self.births.get(1).is_some_and(|(start, _)| *start <= position) {
+            self.births.pop_front();
         }
     }
 
@@ -274,7 +299,7 @@ impl ElementQueue {
     pub(super) fn take_slice(&mut self, slice: &Slice) -> u64 {
         let mut left = slice.element_count as usize;
         self.waiting_bytes -= left * self.element_bytes;
-        self.position += u64::from(slice.element_count);
+        self.reach(self.position + u64::from(slice.element_count));
         while left > 0 {
             let Some(Item::Elements(run)) = self.items.front_mut() else { break };
             let part = left.min(run.left(self.element_bytes));
@@ -292,7 +317,7 @@ impl ElementQueue {
 
     /// Removes the hole at the front, or its beginning.
     pub(super) fn take_hole(&mut self, taken: &Skipped) {
-        self.position = taken.positions.end;
+        self.reach(taken.positions.end);
         if let Some(Item::Hole(hole)) = self.items.front_mut() {
             hole.positions.start = self.position;
             if hole.positions.is_empty() {
@@ -378,7 +403,7 @@ mod tests {
     fn what_begins_and_ends_inside_samples_leaves_as_pieces_and_what_is_between_as_whole_samples() {
         let mut queue = queue(4, Fit::Samples(2), 2, Duration::ZERO);
         let bytes: Vec<u8> = (2..23).collect();
-        queue.push(Instant::ORIGIN, 2, time(0), &bytes);
+        queue.push(Instant::ORIGIN, 2, (time(0), None), &bytes);
         let (slices, _) = left(&mut queue, Instant::ORIGIN);
         let cut =
             |index: u64, offset: u32, positions: Range<u8>| (index, offset, positions.collect::<Vec<_>>());
@@ -390,19 +415,44 @@ mod tests {
     #[test]
     fn pieces_end_with_their_sample_and_go_on_where_a_hole_inside_it_ends() {
         let mut queue = queue(10, Fit::Pieces(4), 0, Duration::ZERO);
-        queue.push(Instant::ORIGIN, 0, time(0), &[0, 1, 2]);
-        queue.push(Instant::ORIGIN, 3, time(0), &[3, 4]);
+        queue.push(Instant::ORIGIN, 0, (time(0), None), &[0, 1, 2]);
+        queue.push(Instant::ORIGIN, 3, (time(0), None), &[3, 4]);
         queue.push_hole(inherited(5..7, NETWORK));
-        queue.push(Instant::ORIGIN, 7, time(0), &[7, 8, 9, 10, 11]);
+        queue.push(Instant::ORIGIN, 7, (time(0), None), &[7, 8, 9, 10, 11]);
         let (slices, holes) = left(&mut queue, Instant::ORIGIN);
         let cuts = [(0, 0, vec![0, 1, 2, 3]), (0, 4, vec![4]), (0, 7, vec![7, 8, 9]), (1, 0, vec![10, 11])];
         assert_eq!((slices, holes), (cuts.to_vec(), vec![inherited(5..7, NETWORK)]));
     }
 
     #[test]
+    fn each_datagram_has_the_birth_of_its_first_element_whatever_it_was_joined_from() {
+        let at = |ms| Some(Instant::ORIGIN + Duration::from_millis(ms));
+        let mut queue = queue(1, Fit::Samples(2), 0, Duration::ZERO);
+        let births = [None, at(3), at(3), at(5), None, at(9)];
+        for (position, born) in (0..).zip(births) {
+            queue.push(Instant::ORIGIN, position, (time(position), born), &[0]);
+        }
+        queue.push_hole(inherited(6..7, NETWORK));
+        queue.push(Instant::ORIGIN, 7, (time(7), at(11)), &[0]);
+        let mut told = Vec::new();
+        loop {
+            match queue.next(Instant::ORIGIN, false) {
+                Next::Slice(slice) => {
+                    told.push((slice.first_index, queue.born()));
+                    queue.take_slice(&slice);
+                }
+                Next::Hole(hole) => queue.take_hole(&hole),
+                Next::Wait(_) | Next::Empty => break,
+            }
+        }
+        assert_eq!(told, [(0, None), (2, at(3)), (4, None), (7, at(11))]);
+        assert!(queue.births.len() <= 1, "those of what has left are forgotten");
+    }
+
+    #[test]
     fn elements_linger_for_the_rest_of_a_datagram_but_not_before_a_hole() {
         let mut queue = queue(1, Fit::Samples(4), 9, LINGER);
-        queue.push(Instant::ORIGIN, 9, time(9), &[9]);
+        queue.push(Instant::ORIGIN, 9, (time(9), None), &[9]);
         assert_eq!(queue.next(Instant::ORIGIN, false), Next::Wait(Instant::ORIGIN + LINGER));
         assert!(matches!(queue.next(Instant::ORIGIN, true), Next::Slice(_)), "nothing lingers at the end");
         queue.push_hole(inherited(10..11, NETWORK));
@@ -412,8 +462,8 @@ mod tests {
     #[test]
     fn nothing_is_joined_across_a_jump_in_time() {
         let mut queue = queue(1, Fit::Samples(4), 0, Duration::ZERO);
-        queue.push(Instant::ORIGIN, 0, time(0), &[0]);
-        queue.push(Instant::ORIGIN, 1, time(7), &[1]);
+        queue.push(Instant::ORIGIN, 0, (time(0), None), &[0]);
+        queue.push(Instant::ORIGIN, 1, (time(7), None), &[1]);
         let Next::Slice(first) = queue.next(Instant::ORIGIN, false) else { panic!("a slice") };
         assert_eq!((first.element_count, queue.payload(&first)), (1, &[0][..]));
         queue.take_slice(&first);
@@ -426,7 +476,7 @@ mod tests {
         let mut queue = queue(1, Fit::Samples(4), 0, Duration::ZERO);
         queue.push_hole(inherited(0..3, UNSETTLED));
         queue.push_hole(inherited(3..9, UNSETTLED));
-        queue.push(Instant::ORIGIN, 9, time(9), &[9]);
+        queue.push(Instant::ORIGIN, 9, (time(9), None), &[9]);
         queue.push_hole(inherited(10..12, UNSETTLED));
         queue.push_hole(inherited(12..12, NETWORK));
         queue.settle(&inherited(4..6, NETWORK));
@@ -447,7 +497,7 @@ mod tests {
         assert_eq!(queue.next(Instant::ORIGIN, true), Next::Hole(paused(7..9)), "nothing stays at the end");
         queue.push_hole(paused(9..25));
         assert_eq!(left(&mut queue, Instant::ORIGIN).1, [paused(7..20)]);
-        queue.push(Instant::ORIGIN, 25, time(2), &[25]);
+        queue.push(Instant::ORIGIN, 25, (time(2), None), &[25]);
         assert_eq!(left(&mut queue, Instant::ORIGIN), (vec![(2, 5, vec![25])], vec![paused(20..25)]));
         assert_eq!(queue.position(), 26);
     }
@@ -456,8 +506,8 @@ mod tests {
     fn long_runs_give_their_memory_to_what_comes() {
         let mut queue = queue(1, Fit::Samples(1_000), 0, Duration::ZERO);
         let block = vec![7; MAX_RUN_BYTES - 1];
-        queue.push(Instant::ORIGIN, 0, time(0), &block);
-        queue.push(Instant::ORIGIN, block.len() as u64, time(block.len() as u64), &[1, 2]);
+        queue.push(Instant::ORIGIN, 0, (time(0), None), &block);
+        queue.push(Instant::ORIGIN, block.len() as u64, (time(block.len() as u64), None), &[1, 2]);
         assert_eq!((queue.items.len(), queue.waiting_bytes()), (2, MAX_RUN_BYTES + 1));
         let (slices, _) = left(&mut queue, Instant::ORIGIN);
         assert!(slices[..131].iter().all(|(_, _, bytes)| bytes.len() == 1_000), "joined over the runs");
