@@ -17,6 +17,7 @@ use units::Instant;
 
 use crate::near::tell_of_end;
 use crate::notice::{Notice, State};
+use crate::peers::{ListedPeers, Peers, turned_away};
 use crate::{Publication, RelayError};
 use lobby::{Lobby, Newcomer};
 use visitor::Visitor;
@@ -52,6 +53,7 @@ pub struct Far<O> {
     /// Number of the next visitor.
     next_number: u64,
     next_state: Instant,
+    peers: Peers,
 }
 
 impl<O: Publication> Far<O> {
@@ -63,8 +65,15 @@ impl<O: Publication> Far<O> {
         let is_only = port.listen(settings.socket.clone(), BACKLOG).is_some();
         debug_assert!(is_only, "the port is new");
         let next_state = clock::monotonic();
-        let (lobby, visitors) = (Lobby::default(), Vec::new());
-        Self { port, news, settings, publication, lobby, visitors, next_number: 0, next_state }
+        let (lobby, visitors, peers) = (Lobby::default(), Vec::new(), Peers::default());
+        Self { port, news, settings, publication, lobby, visitors, next_number: 0, next_state, peers }
+    }
+
+    /// Follows a list of peers: the connections of those who are no longer in it end.
+    #[must_use]
+    pub fn with_peers(mut self, list: ListedPeers) -> Self {
+        self.peers.follow(list);
+        self
     }
 
     /// Returns the address it listens at, with the port that the kernel chose.
@@ -111,6 +120,12 @@ impl<O: Publication> Far<O> {
             return Err(RelayError::Port(kind));
         }
         let now = clock::monotonic();
+        if let Some(listed) = self.peers.look(now, &self.port, take) {
+            let is_gone = |visitor: &&mut Visitor| visitor.key().is_some_and(|key| !listed.contains(&key));
+            for visitor in self.visitors.iter_mut().filter(is_gone) {
+                visitor.dismiss(&self.port, "its key is no longer listed", take);
+            }
+        }
         while let Some(socket) = self.port.try_accept() {
             self.lobby.enter(now, socket, &self.port);
         }
@@ -122,7 +137,9 @@ impl<O: Publication> Far<O> {
         for visitor in &mut self.visitors {
             let deadline = visitor.go_round(&self.port, &mut self.publication, take);
             until = Instant::earlier(Some(until), deadline).unwrap_or(until);
+            self.publication.link(visitor.number(), visitor.is_up(&self.port));
         }
+        self.publication.look(now).into_iter().for_each(&mut *take);
         self.visitors.retain(|visitor| !visitor.is_gone());
         Ok(until)
     }
@@ -150,7 +167,8 @@ impl<O: Publication> Far<O> {
 
     fn state(&self) -> State {
         let links = self.visitors.iter().filter_map(|visitor| visitor.state(&self.port)).collect();
-        State { role: "far", station: self.settings.station.clone(), links }
+        let turned_away = turned_away(&self.port);
+        State { role: "far", station: self.settings.station.clone(), turned_away, links }
     }
 }
 

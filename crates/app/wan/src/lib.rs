@@ -7,19 +7,25 @@
 
 mod bus;
 mod deadline;
+mod driver;
 mod far;
 mod link;
+mod look_up;
 mod near;
 mod notice;
 mod pauses;
+mod peers;
 mod publication;
+mod standby;
 mod streams;
 
 pub use bus::BusPublication;
 pub use deadline::{DeadlineError, HAND_OVER, LONGEST_DEADLINE, check_deadline, check_way};
 pub use far::{Far, FarSettings};
+pub use look_up::LookUp;
 pub use near::{Near, NearSettings, RelayError};
 pub use notice::{LinkState, Notice, State, StreamState};
+pub use peers::ListedPeers;
 pub use publication::{Publication, PublicationKey};
 
 /// Returns a random number that no other process has.

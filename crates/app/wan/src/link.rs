@@ -1,18 +1,20 @@
 //! The end of a link that dials: one connection after the other, for ever.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{ReliablePort, Standing};
+use engine::{News, ReliablePort, Standing};
 use udt::{CloseReason, SocketConfig, SocketId};
 use units::Instant;
 
+use crate::look_up::{LookUp, PeerAddress};
 use crate::pauses::Pauses;
 
 /// A connection to the other relay that is made again whenever it ends.
 pub(crate) struct Link {
     port: ReliablePort,
-    peer: SocketAddr,
+    peer: PeerAddress,
     config: SocketConfig,
     state: State,
     pauses: Pauses,
@@ -24,6 +26,10 @@ enum State {
     Pausing {
         until: Instant,
     },
+    /// The peer is not one of those that are listed.
+    Barred,
+    /// The address of the peer is looked up.
+    LookingUp,
     Connecting(SocketId),
     Up(SocketId),
 }
@@ -33,6 +39,8 @@ enum State {
 pub(crate) enum Change {
     /// It is connected.
     Up(SocketId),
+    /// The peer's address cannot be found; the last one is tried again.
+    Unresolved,
     /// Its connection has ended, or could not be made.
     Down {
         /// True if it was connected before.
@@ -45,7 +53,38 @@ pub(crate) enum Change {
 impl Link {
     /// Begins to connect with the first [`poll`](Self::poll).
     pub(crate) fn new(now: Instant, port: ReliablePort, peer: SocketAddr, config: SocketConfig) -> Self {
-        Self { port, peer, config, state: State::Pausing { until: now }, pauses: Pauses::new() }
+        let (peer, pauses) = (PeerAddress::fixed(peer), Pauses::new());
+        Self { port, peer, config, state: State::Pausing { until: now }, pauses }
+    }
+
+    /// Looks the peer's address up before each attempt.
+    pub(crate) fn follow(&mut self, look_up: LookUp, news: Arc<News>) {
+        self.peer.follow(look_up, news);
+    }
+
+    /// Returns the peer's address as it was found last.
+    pub(crate) const fn peer(&self) -> SocketAddr {
+        self.peer.last()
+    }
+
+    /// Returns why the peer's address was not found.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.peer.trouble()
+    }
+
+    /// Ends the connection and begins none while `is_barred`.
+    pub(crate) fn bar(&mut self, now: Instant, is_barred: bool) -> Option<Change> {
+        match (self.state, is_barred) {
+            (State::Barred, false) => self.state = State::Pausing { until: now },
+            (State::Connecting(socket) | State::Up(socket), true) => {
+                let change = self.ended(now, socket, CloseReason::Local);
+                self.state = State::Barred;
+                return Some(change);
+            }
+            (State::Pausing { .. } | State::LookingUp, true) => self.state = State::Barred,
+            _ => {}
+        }
+        None
     }
 
     pub(crate) const fn port(&self) -> &ReliablePort {
@@ -56,7 +95,7 @@ impl Link {
     pub(crate) const fn socket(&self) -> Option<SocketId> {
         match self.state {
             State::Up(socket) => Some(socket),
-            State::Connecting(_) | State::Pausing { .. } => None,
+            State::Connecting(_) | State::LookingUp | State::Barred | State::Pausing { .. } => None,
         }
     }
 
@@ -64,7 +103,7 @@ impl Link {
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Pausing { until } => Some(until),
-            State::Connecting(_) | State::Up(_) => None,
+            State::Connecting(_) | State::LookingUp | State::Barred | State::Up(_) => None,
         }
     }
 
@@ -73,9 +112,20 @@ impl Link {
         match self.state {
             State::Pausing { until } if now < until => None,
             State::Pausing { .. } => {
-                self.state = State::Connecting(self.port.begin_to_connect(self.peer, self.config.clone()));
-                None
+                self.peer.ask();
+                self.state = State::LookingUp;
+                self.poll(now)
             }
+            State::LookingUp => {
+                let had_trouble = self.peer.trouble().is_some();
+                if !self.peer.is_answered() {
+                    return None;
+                }
+                let socket = self.port.begin_to_connect(self.peer.last(), self.config.clone());
+                self.state = State::Connecting(socket);
+                (!had_trouble && self.peer.trouble().is_some()).then_some(Change::Unresolved)
+            }
+            State::Barred => None,
             State::Connecting(socket) => match self.port.standing(socket) {
                 Some(Standing::Connecting) => None,
                 Some(Standing::Connected) => {
@@ -100,7 +150,7 @@ impl Link {
             State::Connecting(socket) | State::Up(socket) => {
                 self.ended(now, socket, CloseReason::Local);
             }
-            State::Pausing { .. } => {}
+            State::Pausing { .. } | State::LookingUp | State::Barred => {}
         }
     }
 

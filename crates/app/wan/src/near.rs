@@ -3,21 +3,24 @@
 //! One thread does everything: it reads records, takes messages, hands both to the machine, and does what the machine
 //! says. It sleeps at the doorbells of the rings and for the news of the port.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{News, ReliablePort, Way};
-use relay::{Cause, NearConfig, NearEnd, NearEvent, NearInput, NearOutput, Path};
+use engine::{News, ReliablePort};
+use relay::{Cause, NearConfig, NearEnd, NearEvent, NearInput};
 use sys::{Cancellation, clock};
 use tallycast::Tap;
-use udt::{Sent, SocketConfig, SocketId, Terms};
+use tallycast::udt::PublicKey;
+use udt::{SocketConfig, SocketId};
 use units::Instant;
 
 use crate::deadline::{DeadlineError, check_way};
+use crate::driver::{Driver, Turn, near_tag};
 use crate::link::{Change, Link};
+use crate::look_up::LookUp;
 use crate::notice::{LinkState, Notice, State, StreamState, nanos, seconds};
+use crate::peers::{ListedPeers, Peers, turned_away};
 use crate::streams::Streams;
 
 /// Maximum number of records that are read before messages are looked at again.
@@ -63,16 +66,20 @@ pub struct Near {
     news: Arc<News>,
     link: Link,
     machine: NearEnd,
+    driver: Driver,
     streams: Streams,
     settings: NearSettings,
     /// When the way's round trip must be within the deadline; none once it was.
     trial: Option<Option<Instant>>,
     far_station: Option<String>,
+    peers: Peers,
+    /// Key of the far relay.
+    responder: Option<PublicKey>,
     is_late_told: bool,
+    /// Whether it was told that there is no connection.
+    is_down_told: bool,
     next_state: Instant,
     message: Vec<u8>,
-    /// Messages that found no room.
-    stalled: VecDeque<(u64, Vec<u8>, Option<Instant>)>,
 }
 
 impl Near {
@@ -94,10 +101,28 @@ impl Near {
             trial: Some(None),
             far_station: None,
             is_late_told: false,
+            is_down_told: false,
             next_state: now,
             message: Vec::new(),
-            stalled: VecDeque::new(),
+            driver: Driver::default(),
+            peers: Peers::default(),
+            responder: None,
         }
+    }
+
+    /// Looks the far relay's address up before each attempt to connect.
+    #[must_use]
+    pub fn with_look_up(mut self, look_up: LookUp) -> Self {
+        self.link.follow(look_up, Arc::clone(&self.news));
+        self
+    }
+
+    /// Follows a list of peers: while the far relay's key is not in it there is no connection.
+    #[must_use]
+    pub fn with_peers(mut self, responder: Option<PublicKey>, list: ListedPeers) -> Self {
+        self.peers.follow(list);
+        self.responder = responder;
+        self
     }
 
     /// Relays until the end is requested, and tells `take` what happens and `show` its state once a second.
@@ -153,6 +178,18 @@ impl Near {
         if let Some(kind) = self.link.port().failed() {
             return Err(RelayError::Port(kind));
         }
+        let listed = self.peers.look(now, self.link.port(), take);
+        if let (Some(listed), Some(responder)) = (listed, self.responder) {
+            let is_barred = !listed.contains(&responder);
+            if let Some(change) = self.link.bar(now, is_barred) {
+                self.on_change(now, change, take);
+            }
+            if is_barred {
+                let what =
+                    "the far relay is not among the listed peers any more: no connection until it is listed";
+                take(Notice::Warning { what: what.to_owned() });
+            }
+        }
         while let Some(change) = self.link.poll(now) {
             self.on_change(now, change, take);
         }
@@ -170,18 +207,28 @@ impl Near {
     }
 
     fn on_change(&mut self, now: Instant, change: Change, take: &mut dyn FnMut(Notice)) {
-        let peer = self.settings.peer;
+        let peer = self.link.peer();
         match change {
             Change::Up(_) => {
-                self.stalled.clear();
+                self.driver.restart();
                 if let Some(trial) = &mut self.trial {
                     *trial = Some(now + TRIAL);
                 }
+                self.is_down_told = false;
                 self.machine.handle(now, NearInput::Connected);
                 take(Notice::Connected { peer });
             }
+            Change::Unresolved => {
+                let trouble = self.link.trouble().unwrap_or_default();
+                take(Notice::Warning {
+                    what: format!("{trouble}\n{peer}, its address before, is tried again"),
+                });
+            }
             Change::Down { reason, retry_in, .. } => {
                 self.machine.handle(now, NearInput::Disconnected);
+                if std::mem::replace(&mut self.is_down_told, true) {
+                    return;
+                }
                 let retry_in_s = Some(seconds(retry_in));
                 take(Notice::Disconnected { peer, reason: reason.to_string(), retry_in_s });
             }
@@ -191,7 +238,7 @@ impl Near {
     /// Takes what the port has from the far end.
     fn hear(&mut self, now: Instant, socket: SocketId) {
         for (tag, was_sent) in self.link.port().take_expired(socket) {
-            self.machine.handle(now, NearInput::Expired { tag: tag - 1, was_sent });
+            self.machine.handle(now, NearInput::Expired { tag: near_tag(tag), was_sent });
         }
         // The end of the connection is told by the link.
         while let Ok(Some(_)) = self.link.port().try_receive_message(socket, &mut self.message) {
@@ -216,52 +263,11 @@ impl Near {
     /// Does what the machine says; returns when it must be asked again.
     fn obey(&mut self, take: &mut dyn FnMut(Notice)) -> Option<Instant> {
         loop {
-            self.look_at_way();
-            self.send(clock::monotonic());
-            let mut has_sent = false;
-            let deadline = loop {
-                let now = clock::monotonic();
-                match self.machine.poll(now) {
-                    NearOutput::Send { tag, bytes, deadline } => {
-                        self.stalled.push_back((tag, bytes, deadline));
-                        self.send(now);
-                        has_sent = true;
-                    }
-                    NearOutput::Event(event) => self.on_event(event, take),
-                    NearOutput::Idle { deadline } => break deadline,
-                }
-            };
-            // Meanwhile the port may have made room, of which it does not tell.
-            if !has_sent {
-                return deadline;
+            let connection = self.link.socket().map(|socket| (self.link.port(), socket));
+            match self.driver.turn(&mut self.machine, connection) {
+                Turn::Act(event) => self.on_event(event, take),
+                Turn::Idle(until) => return until,
             }
-        }
-    }
-
-    fn look_at_way(&mut self) {
-        let way = self.link.socket().and_then(|socket| self.link.port().way(socket));
-        match way {
-            Some(way) => self.machine.handle(way.at, NearInput::Path(path_of(&way))),
-            None => self.machine.handle(clock::monotonic(), NearInput::Advance),
-        }
-    }
-
-    /// Sends what the machine has handed out: at once, but for a message of more packets than there is room for.
-    fn send(&mut self, now: Instant) {
-        let Some(socket) = self.link.socket() else {
-            // What is gone with its connection, the machine sends again or gives up.
-            return self.stalled.clear();
-        };
-        while let Some((tag, bytes, deadline)) = self.stalled.front() {
-            let terms = Terms { is_ordered: false, deadline: *deadline, tag: tag + 1 };
-            match self.link.port().try_send_message(socket, bytes, terms) {
-                Ok(Sent::NoRoom) => return,
-                Ok(Sent::Queued) | Err(_) => {}
-                Ok(Sent::TooLate) => {
-                    self.machine.handle(now, NearInput::Expired { tag: *tag, was_sent: false });
-                }
-            }
-            self.stalled.pop_front();
         }
     }
 
@@ -272,7 +278,7 @@ impl Near {
         match event {
             NearEvent::Met { station } => {
                 self.far_station = Some(station.clone());
-                take(Notice::Met { peer: self.settings.peer, station });
+                take(Notice::Met { peer: self.link.peer(), station });
             }
             NearEvent::Opened { slot, position } => {
                 take(Notice::Opened { stream: name(&self.streams, slot), position });
@@ -330,16 +336,18 @@ impl Near {
             })
         });
         let link = LinkState {
-            peer: self.settings.peer,
+            peer: self.link.peer(),
             station: self.far_station.clone(),
             is_up: way.is_some_and(|way| way.is_up),
             round_trip_ns: way.and_then(|way| way.round_trip).map(nanos),
             repaired_packets: stats.map_or(0, |stats| stats.retransmitted_packets),
             sent_packets: stats.map_or(0, |stats| stats.sent_packets - stats.retransmitted_packets),
             ignored: self.machine.ignored() + self.streams.turned_away(),
+            waiting_bytes: self.machine.queued_bytes() as u64,
             streams: streams.collect(),
         };
-        State { role: "near", station: self.settings.station.clone(), links: vec![link] }
+        let turned_away = turned_away(self.link.port());
+        State { role: "near", station: self.settings.station.clone(), turned_away, links: vec![link] }
     }
 }
 
@@ -353,10 +361,4 @@ pub(crate) fn tell_of_end(cancellation: &Cancellation, news: &Arc<News>) {
     if let Err(error) = std::thread::Builder::new().name("relay-end".to_owned()).spawn(wait) {
         tracing::warn!("a request to end is heeded within a second: {error}");
     }
-}
-
-/// Returns what the machines want to know of a way. Before it is measured it takes no time.
-pub(crate) fn path_of(way: &Way) -> Path {
-    let Way { round_trip, clock_us, room, message_bytes, is_up, .. } = *way;
-    Path { round_trip: round_trip.unwrap_or_default(), clock_us, room, message_bytes, is_up }
 }

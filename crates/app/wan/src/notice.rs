@@ -20,7 +20,7 @@ pub enum Notice {
         /// Address of the other relay.
         peer: SocketAddr,
     },
-    /// The link is gone, or could not be made; it is tried again for ever.
+    /// The link is gone, or could not be made; it is tried again for ever. Said once until it is there.
     Disconnected {
         /// Address of the other relay.
         peer: SocketAddr,
@@ -65,6 +65,25 @@ pub enum Notice {
         /// Name of the stream.
         stream: String,
     },
+    /// A stream is not published, because another station publishes it on the bus.
+    StandingBy {
+        /// Name of the stream.
+        stream: String,
+        /// The other station.
+        station: String,
+    },
+    /// A stream is published here from this position on, because the other publication is silent.
+    TookOver {
+        /// Name of the stream.
+        stream: String,
+        /// The position.
+        position: u64,
+    },
+    /// The list of peers has changed.
+    Relisted {
+        /// Number of listed peers.
+        peers: usize,
+    },
     /// Something is worse than it should be; said once until it is better.
     Warning {
         /// What it is, and what can be done.
@@ -79,6 +98,8 @@ pub struct State {
     pub role: &'static str,
     /// Its station.
     pub station: String,
+    /// Handshakes and datagrams of others than listed peers: they got no answer.
+    pub turned_away: u64,
     /// The links.
     pub links: Vec<LinkState>,
 }
@@ -101,6 +122,8 @@ pub struct LinkState {
     pub sent_packets: u64,
     /// Messages and records that were not as they must be, and were ignored.
     pub ignored: u64,
+    /// Bytes that wait: at the near end to be sent, at the far end behind holes. Both are bounded by the deadline.
+    pub waiting_bytes: u64,
     /// The streams.
     pub streams: Vec<StreamState>,
 }

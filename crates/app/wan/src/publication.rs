@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use relay::Publish;
+use units::Instant;
+
+use crate::notice::Notice;
 
 /// A stream of a far end: the number of its near relay, and the relay's number of the stream.
 pub type PublicationKey = (u64, u16);
@@ -15,6 +18,14 @@ pub trait Publication {
     /// Returns what the readers of a near relay's streams want, where that has changed: number of the stream, deadline
     /// and priority.
     fn wanted(&mut self, number: u64) -> Vec<(u16, Duration, u8)>;
+
+    /// Learns whether a near relay answers: streams of one that does not may go on by another link.
+    fn link(&mut self, _number: u64, _is_up: bool) {}
+
+    /// Looks at what else is on the bus, and acts on it; returns what has happened. To be called a few times a second.
+    fn look(&mut self, _: Instant) -> Vec<Notice> {
+        Vec::new()
+    }
 
     /// Waits until readers know the end of all streams, at most this long.
     fn close(&mut self, at_most: Duration);

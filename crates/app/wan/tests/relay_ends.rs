@@ -136,11 +136,15 @@ fn far_at(memory: &Memory, address: std::net::SocketAddr) -> (Running, std::net:
 
 /// Starts a near relay of a bus.
 fn near(bus: &Bus, peer: std::net::SocketAddr, incarnation: u64) -> (Running, Memory) {
+    near_at("home", bus, peer, incarnation)
+}
+
+fn near_at(station: &str, bus: &Bus, peer: std::net::SocketAddr, incarnation: u64) -> (Running, Memory) {
     let memory = Memory::default();
     let notices = memory.clone();
-    let tap = node(bus, "home").tap("lab/**").unwrap();
+    let tap = node(bus, station).tap("lab/**").unwrap();
     let port = options().open_to_connect("127.0.0.1:0".parse().unwrap()).unwrap();
-    let (station, deadline) = ("home".to_owned(), Duration::from_secs(10));
+    let (station, deadline) = (station.to_owned(), Duration::from_secs(10));
     let near =
         Near::new(tap, port, NearSettings { station, incarnation, deadline, peer, socket: options().socket });
     let cancellation = Cancellation::new().unwrap();
@@ -270,4 +274,75 @@ fn a_reader_on_the_far_bus_has_the_samples_of_the_publisher_at_their_indices_and
     assert_eq!(gaps[0].inherited.rows(0).lost[Stage::Source], 15, "{gaps:?}");
     account.account.check().unwrap();
     assert_eq!((account.account.state, account.account.elements.delivered), (AccountState::Closed, 2_985));
+}
+
+#[test]
+fn of_two_links_with_one_stream_one_publishes_and_the_other_goes_on_when_the_first_is_gone() {
+    let ((_home, home), (_away, away)) = (bus(), bus());
+    let port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let settings = FarSettings { station: "far".to_owned(), incarnation: 2, socket: options().socket };
+    let far = Far::new(port, BusPublication::new(node(&away, "far")), settings);
+    let (address, cancellation) = (far.local_address(), Cancellation::new().unwrap());
+    let (asked, at_far) = (cancellation.clone(), Memory::default());
+    let notices = at_far.clone();
+    let thread = std::thread::spawn(move || {
+        drop(
+            far.run(&asked, &mut |notice| notices.change(|log| log.notices.push(notice)), &mut |_| {})
+                .unwrap(),
+        );
+    });
+    let _far = Running { cancellation, thread: Some(thread) };
+    let mut subscriber = node(&away, "desk").subscriber("lab/**").open().unwrap();
+    let (first, told) = near_at("home", &home, address, 1);
+    let mut publisher = publisher(&home, "lab/probe");
+    told.wait("the stream is accepted", is_opened);
+    let (_second, told) = near_at("other", &home, address, 3);
+    told.wait("the stream is accepted", is_opened);
+    publisher.send(&values(0..30)).unwrap();
+    let happened =
+        |wanted: fn(&Notice) -> bool| move |log: &Log| log.notices.iter().any(wanted).then_some(());
+    at_far.wait("the second stands by", happened(|notice| matches!(notice, Notice::StandingBy { .. })));
+    drop(first);
+    let mut next = 30;
+    // A sample each millisecond, as long as it takes.
+    let watchdog = support::Watchdog::new("the second link takes over");
+    let mut log = at_far.0.0.lock().unwrap();
+    while !log.notices.iter().any(|it| matches!(it, Notice::TookOver { .. })) {
+        publisher.send(&values(next..next + 3)).unwrap();
+        next += 3;
+        log = at_far.0.1.wait_timeout(log, Duration::from_millis(1)).unwrap().0;
+        watchdog.check();
+    }
+    drop(log);
+    publisher.send(&values(next..next + 300)).unwrap();
+    next += 300;
+    drop(publisher);
+    let watchdog = support::Watchdog::new("the end of the stream");
+    let (mut accounts, mut read) = (Vec::new(), BTreeMap::new());
+    while accounts.len() < 2 {
+        watchdog.check();
+        match subscriber.next(Duration::from_secs(1)) {
+            Some(Event::Block(block)) => {
+                let values = block.elements::<i32>().unwrap().iter();
+                for (position, value) in (block.first_index * ELEMENTS..).zip(values) {
+                    assert_eq!(u64::try_from(*value).unwrap(), position);
+                    read.insert((block.epoch, position), *value);
+                }
+            }
+            Some(Event::Ended(account)) => accounts.push(account),
+            _ => {}
+        }
+    }
+    let [before, after] = &accounts[..] else { unreachable!("two were waited for") };
+    assert!(before.epoch != after.epoch && before.origin.unwrap().epoch == after.origin.unwrap().epoch);
+    for account in &accounts {
+        account.account.check().unwrap();
+        assert!(account.account.explained(), "{account:?}");
+    }
+    let of = |epoch, position| read.contains_key(&(epoch, position));
+    assert!(
+        (0..next).all(|position| of(before.epoch, position) || of(after.epoch, position)),
+        "nothing is lost"
+    );
+    assert_eq!((after.account.state, after.account.elements.next * ELEMENTS), (AccountState::Closed, next));
 }

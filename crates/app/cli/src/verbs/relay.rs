@@ -6,6 +6,7 @@ pub(crate) use listing::{because, millis};
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -14,7 +15,7 @@ use serde_json::json;
 use tallycast::udt::Address;
 use tallycast::{Node, RelayState, StreamPattern, SubscriberBuilder};
 use units::text;
-use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, State, check_deadline};
+use wan::{BusPublication, Far, FarSettings, ListedPeers, Near, NearSettings, Notice, State, check_deadline};
 
 use super::reliable::{Screen, TransportArguments};
 use crate::Outcome;
@@ -86,6 +87,8 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
     };
     let deadline = check_deadline(arguments.deadline)?;
     let options = arguments.transport.for_streams(&address)?;
+    let (followed, responder) = (follow(&arguments.transport, &address)?, options.keys.as_ref());
+    let responder = responder.and_then(|keys| keys.responder.or_else(|| keys.peers.first().copied()));
     let peer = address.resolve()?;
     let screen = Screen::new(arguments.json);
     refuse_clear(arguments, &screen, &address, peer.ip())?;
@@ -105,7 +108,15 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
         socket: options.socket.clone(),
     };
     let output = RefCell::new(Output::new(screen, node, incarnation, arguments.json));
-    let near = Near::new(tap, port, settings);
+    let mut near = Near::new(tap, port, settings);
+    if address.host().parse::<IpAddr>().is_err() {
+        let is_v4 = peer.is_ipv4();
+        near =
+            near.with_look_up(Arc::new(move || address.resolve_as(is_v4).map_err(|error| error.to_string())));
+    }
+    if let Some(list) = followed {
+        near = near.with_peers(responder, list);
+    }
     near.run(&cancellation, &mut |notice| output.borrow_mut().tell(&notice), &mut |state| {
         output.borrow_mut().show(state);
     })?;
@@ -129,11 +140,20 @@ fn listen(arguments: &Arguments, node: &Node, place: &str) -> anyhow::Result<Out
     let settings =
         FarSettings { station: node.station().to_owned(), incarnation, socket: options.socket.clone() };
     let output = RefCell::new(Output::new(screen, node, incarnation, arguments.json));
-    let far = Far::new(port, BusPublication::new(node.clone()), settings);
+    let mut far = Far::new(port, BusPublication::new(node.clone()), settings);
+    if let Some(list) = follow(&arguments.transport, &address)? {
+        far = far.with_peers(list);
+    }
     far.run(&cancellation, &mut |notice| output.borrow_mut().tell(&notice), &mut |state| {
         output.borrow_mut().show(state);
     })?;
     Ok(Outcome::Fine)
+}
+
+/// Returns the list of peers that follows the station's file, if the keys are from there.
+fn follow(transport: &TransportArguments, address: &Address) -> anyhow::Result<Option<ListedPeers>> {
+    let Some((mut followed, _)) = transport.follow(address)? else { return Ok(None) };
+    Ok(Some(Box::new(move || followed.refresh().map_err(|error| error.to_string()).transpose())))
 }
 
 /// Refuses a link in the clear beyond this host, unless the address asks for it.
@@ -198,7 +218,7 @@ fn in_words(notice: &Notice) -> String {
         }
         Notice::Connected { peer } => format!("connected with udt://{peer}"),
         Notice::Disconnected { peer, reason, retry_in_s } => {
-            let retry = retry_in_s.map_or_else(String::new, |pause| format!("; trying again in {pause} s"));
+            let retry = if retry_in_s.is_some() { "; trying again until it is there" } else { "" };
             format!("udt://{peer}: {reason}{retry}")
         }
         Notice::Met { peer, station } => format!("udt://{peer} is station {station}"),
@@ -208,6 +228,13 @@ fn in_words(notice: &Notice) -> String {
             format!("{stream}: readers want a deadline of {:?}", Duration::from_nanos(*deadline_ns))
         }
         Notice::Closed { stream } => format!("{stream}: ended, and everything of it is accounted for"),
+        Notice::StandingBy { stream, station } => {
+            format!("{stream}: station {station} publishes it on this bus; standing by until it is silent")
+        }
+        Notice::TookOver { stream, position } => {
+            format!("{stream}: published here from element {position} on, as the other publication is silent")
+        }
+        Notice::Relisted { peers } => format!("{peers} peers are listed"),
         Notice::Warning { what } => format!("warning: {what}"),
         _ => String::new(),
     }

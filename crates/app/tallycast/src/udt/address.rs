@@ -79,6 +79,20 @@ impl Address {
         addresses.next().ok_or_else(|| unresolved(none()))
     }
 
+    /// Resolves the host again, for a socket of one IP version.
+    ///
+    /// # Errors
+    /// [`AddressError::Unresolved`] if it has no address of that version.
+    pub fn resolve_as(&self, is_v4: bool) -> Result<SocketAddr, AddressError> {
+        let unresolved = |error| AddressError::Unresolved { host: self.host.clone(), error };
+        let version = if is_v4 { "IPv4" } else { "IPv6" };
+        let none = || {
+            std::io::Error::new(std::io::ErrorKind::NotFound, format!("it has no {version} address any more"))
+        };
+        let mut addresses = (self.host.as_str(), self.port).to_socket_addrs().map_err(unresolved)?;
+        addresses.find(|address| address.is_ipv4() == is_v4).ok_or_else(|| unresolved(none()))
+    }
+
     /// Returns the settings of a connection with this address.
     ///
     /// # Errors

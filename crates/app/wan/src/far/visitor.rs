@@ -1,20 +1,20 @@
 //! A near relay at the far end: its machine, and its connection of the moment.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use engine::ReliablePort;
-use relay::{Cause, FarConfig, FarEnd, FarEvent, FarInput, FarOutput, Publish};
+use relay::{Cause, FarConfig, FarEnd, FarEvent, FarInput, Publish};
 use sys::clock;
 use tallycast::udt::PublicKey;
-use udt::{Sent, SocketId, Terms};
+use udt::SocketId;
 use units::Instant;
 use wire::Description;
 
 use super::{FarSettings, Newcomer};
 use crate::Publication;
-use crate::near::path_of;
+use crate::driver::{self, Driver, FarAct, Turn};
 use crate::notice::{LinkState, Notice, StreamState};
 
 /// Silence after which a connection may belong to a relay that was killed: a near end speaks ten times a second.
@@ -24,11 +24,14 @@ const QUIET: Duration = Duration::from_millis(350);
 pub(super) struct Visitor {
     number: u64,
     machine: FarEnd,
+    driver: Driver,
     /// Who it is, from its first connection on.
     who: Option<Who>,
     connection: Option<Connection>,
     /// Names of the streams that are published.
     names: BTreeMap<u16, String>,
+    /// Streams that were refused by the bus.
+    refused: u64,
     is_fault_told: bool,
     message: Vec<u8>,
 }
@@ -43,8 +46,6 @@ struct Who {
 struct Connection {
     socket: SocketId,
     heard: Instant,
-    /// Messages that found no room.
-    stalled: VecDeque<(Vec<u8>, Option<Instant>)>,
 }
 
 impl Visitor {
@@ -53,9 +54,11 @@ impl Visitor {
         Self {
             number,
             machine: FarEnd::new(config, now),
+            driver: Driver::default(),
             who: None,
             connection: None,
             names: BTreeMap::new(),
+            refused: 0,
             is_fault_told: false,
             message: Vec::new(),
         }
@@ -67,6 +70,11 @@ impl Visitor {
 
     pub(super) const fn is_connected(&self) -> bool {
         self.connection.is_some()
+    }
+
+    /// Returns whether its near relay answers.
+    pub(super) fn is_up(&self, port: &ReliablePort) -> bool {
+        self.connection.as_ref().and_then(|it| port.way(it.socket)).is_some_and(|way| way.is_up)
     }
 
     /// Returns whether nothing of it is left.
@@ -115,10 +123,11 @@ impl Visitor {
         self.hang_up(port);
         let Newcomer { socket, peer, key, hello, messages, .. } = newcomer;
         self.who = Some(Who { peer, key, station: hello.station, incarnation: hello.incarnation });
-        self.connection = Some(Connection { socket, heard: now, stalled: VecDeque::new() });
+        self.connection = Some(Connection { socket, heard: now });
+        self.driver.restart();
         self.machine.handle(now, FarInput::Connected);
         take(Notice::Connected { peer });
-        self.look_at_way(port);
+        driver::look(&mut self.machine, self.connection.as_ref().map(|it| (port, it.socket)));
         for (bytes, arrival) in messages {
             let (sent_us, arrived) = (arrival.sent_us, arrival.arrived);
             self.machine.handle(clock::monotonic(), FarInput::Message { bytes: &bytes, sent_us, arrived });
@@ -145,41 +154,18 @@ impl Visitor {
         publication: &mut impl Publication,
         take: &mut dyn FnMut(Notice),
     ) -> Option<Instant> {
-        self.look_at_way(port);
+        driver::look(&mut self.machine, self.connection.as_ref().map(|it| (port, it.socket)));
         self.hear(port, take);
         for (slot, deadline, priority) in publication.wanted(self.number) {
             self.machine.handle(clock::monotonic(), FarInput::Wanted { slot, deadline, priority });
         }
         loop {
-            self.machine.handle(clock::monotonic(), FarInput::Advance);
-            self.send(port);
-            let mut has_sent = false;
-            let deadline = loop {
-                match self.machine.poll(clock::monotonic()) {
-                    FarOutput::Publish { slot, publish } => self.publish(slot, publish, publication, take),
-                    FarOutput::Send { bytes, deadline } => {
-                        if let Some(connection) = &mut self.connection {
-                            connection.stalled.push_back((bytes, deadline));
-                        }
-                        self.send(port);
-                        has_sent = true;
-                    }
-                    FarOutput::Event(event) => self.on_event(event, take),
-                    FarOutput::Idle { deadline } => break deadline,
-                }
-            };
-            // Meanwhile the port may have made room, of which it does not tell.
-            if !has_sent {
-                return deadline;
+            let connection = self.connection.as_ref().map(|it| (port, it.socket));
+            match self.driver.turn(&mut self.machine, connection) {
+                Turn::Act(FarAct::Publish(slot, publish)) => self.publish(slot, publish, publication, take),
+                Turn::Act(FarAct::Tell(event)) => self.on_event(event, take),
+                Turn::Idle(until) => return until,
             }
-            self.look_at_way(port);
-        }
-    }
-
-    fn look_at_way(&mut self, port: &ReliablePort) {
-        let way = self.connection.as_ref().and_then(|it| port.way(it.socket));
-        if let Some(way) = way {
-            self.machine.handle(way.at, FarInput::Path(path_of(&way)));
         }
     }
 
@@ -200,24 +186,24 @@ impl Visitor {
             }
         };
         if let Some(error) = end {
-            self.hang_up(port);
-            if let Some(who) = &self.who {
-                take(Notice::Disconnected { peer: who.peer, reason: error.to_string(), retry_in_s: None });
-            }
+            self.dismiss(port, &error.to_string(), take);
         }
     }
 
-    /// Sends what the machine has handed out: at once, but for a message of more packets than there is room for.
-    fn send(&mut self, port: &ReliablePort) {
-        let Some(connection) = &mut self.connection else { return };
-        while let Some((bytes, deadline)) = connection.stalled.front() {
-            let terms = Terms { is_ordered: false, deadline: *deadline, tag: 0 };
-            match port.try_send_message(connection.socket, bytes, terms) {
-                Ok(Sent::NoRoom) => return,
-                Ok(Sent::Queued | Sent::TooLate) | Err(_) => {}
-            }
-            connection.stalled.pop_front();
+    /// Ends its connection, if there is one, and says why.
+    pub(super) fn dismiss(&mut self, port: &ReliablePort, reason: &str, take: &mut dyn FnMut(Notice)) {
+        if self.connection.is_none() {
+            return;
         }
+        self.hang_up(port);
+        if let Some(who) = &self.who {
+            take(Notice::Disconnected { peer: who.peer, reason: reason.to_owned(), retry_in_s: None });
+        }
+    }
+
+    /// Returns the key by which it identified itself.
+    pub(super) fn key(&self) -> Option<PublicKey> {
+        self.who.as_ref().and_then(|who| who.key)
     }
 
     fn publish(
@@ -242,6 +228,7 @@ impl Visitor {
             _ => {}
         }
         if let Some(reason) = publication.publish((self.number, slot), publish) {
+            self.refused += 1;
             let stream = self.names.get(&slot).cloned().unwrap_or_else(|| format!("stream {slot}"));
             take(Notice::Refused { stream, reason });
         }
@@ -296,7 +283,8 @@ impl Visitor {
             round_trip_ns: way.and_then(|way| way.round_trip).map(crate::notice::nanos),
             repaired_packets: stats.map_or(0, |stats| stats.duplicate_packets),
             sent_packets: stats.map_or(0, |stats| stats.received_packets),
-            ignored: self.machine.ignored(),
+            ignored: self.machine.ignored() + self.refused,
+            waiting_bytes: self.machine.held_bytes() as u64,
             streams: streams.collect(),
         })
     }

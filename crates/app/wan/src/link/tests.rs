@@ -1,6 +1,6 @@
 //! A link is made again over real ports on loopback.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use engine::{News, PortOptions};
 use support::WATCHDOG;
@@ -53,6 +53,7 @@ fn up(link: &mut Link, news: &News) -> SocketId {
         match change(link, news) {
             Change::Up(socket) => return socket,
             Change::Down { reason, .. } => assert_eq!(reason, CloseReason::NoAnswer),
+            Change::Unresolved => {}
         }
     }
 }
@@ -85,4 +86,46 @@ fn a_link_is_made_again_after_silence_after_an_end_and_after_hanging_up() {
     assert_eq!(link.socket(), None);
     up(&mut link, &news);
     assert_eq!(far.port.standing(accepted), None);
+}
+
+#[test]
+fn a_host_that_has_moved_is_found_at_its_new_address_and_without_one_at_its_last() {
+    let (near, before, after) = (end(3), end(4), end(5));
+    before.port.listen(config(), 4).expect("the only listener");
+    let mut answers = vec![Err("the name server is away".to_owned()), Ok(before.port.local_address())];
+    let moved = after.port.local_address();
+    let answers = Mutex::new(std::iter::from_fn(move || Some(answers.pop().unwrap_or(Ok(moved)))));
+    let nowhere = "127.0.0.1:9".parse().unwrap();
+    let mut link = Link::new(clock::monotonic(), near.port, nowhere, config());
+    let look_up: LookUp = Arc::new(move || answers.lock().unwrap().next().unwrap());
+    link.follow(look_up, Arc::clone(&near.news));
+    up(&mut link, &near.news);
+    assert_eq!(link.peer(), before.port.local_address());
+    let end_it = |link: &mut Link| {
+        before.port.leave(before.port.accept(Some(WATCHDOG)).expect("the link came"));
+        let down = change(link, &near.news);
+        assert!(matches!(down, Change::Down { was_up: true, .. }), "{down:?}");
+    };
+    end_it(&mut link);
+    assert_eq!(change(&mut link, &near.news), Change::Unresolved, "told once");
+    up(&mut link, &near.news);
+    assert_eq!((link.peer(), link.trouble()), (before.port.local_address(), Some("the name server is away")));
+    after.port.listen(config(), 4).expect("the only listener");
+    end_it(&mut link);
+    up(&mut link, &near.news);
+    assert_eq!((link.peer(), link.trouble()), (moved, None));
+}
+
+#[test]
+fn a_barred_link_is_not_made_before_its_peer_is_listed_again() {
+    let (near, far) = (end(6), end(7));
+    far.port.listen(config(), 4).expect("the only listener");
+    let mut link = Link::new(clock::monotonic(), near.port, far.port.local_address(), config());
+    up(&mut link, &near.news);
+    let now = clock::monotonic();
+    assert!(matches!(link.bar(now, true), Some(Change::Down { was_up: true, .. })));
+    assert_eq!((link.poll(now + Duration::from_secs(9)), link.socket(), link.deadline()), (None, None, None));
+    assert_eq!(link.bar(now, true), None);
+    assert_eq!(link.bar(now, false), None);
+    up(&mut link, &near.news);
 }

@@ -1,0 +1,72 @@
+//! The address of the other relay, looked up again for each attempt to connect: hosts move.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::News;
+
+/// Returns the address that a host has now, or why it has none. It may wait.
+pub type LookUp = Arc<dyn Fn() -> Result<SocketAddr, String> + Send + Sync>;
+
+type Answer = Result<SocketAddr, String>;
+
+/// An address that may change.
+pub(crate) struct PeerAddress {
+    address: SocketAddr,
+    named: Option<Named>,
+}
+
+struct Named {
+    look_up: LookUp,
+    news: Arc<News>,
+    answer: Arc<Mutex<Option<Answer>>>,
+    /// Why the last question had no answer.
+    trouble: Option<String>,
+}
+
+impl PeerAddress {
+    /// Returns an address that stays.
+    pub(crate) const fn fixed(address: SocketAddr) -> Self {
+        Self { address, named: None }
+    }
+
+    /// Looks it up from now on; `news` tell of the answers.
+    pub(crate) fn follow(&mut self, look_up: LookUp, news: Arc<News>) {
+        self.named = Some(Named { look_up, news, answer: Arc::default(), trouble: None });
+    }
+
+    /// Returns the address as it was found last.
+    pub(crate) const fn last(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Asks for the address as it is now, on a thread of its own.
+    pub(crate) fn ask(&self) {
+        let Some(Named { look_up, news, answer, .. }) = &self.named else { return };
+        let (look_up, news, put) = (Arc::clone(look_up), Arc::clone(news), Arc::clone(answer));
+        let ask = move || {
+            let found = look_up();
+            *put.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+            news.tell();
+        };
+        if let Err(error) = std::thread::Builder::new().name("relay-look-up".to_owned()).spawn(ask) {
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Err(error.to_string()));
+        }
+    }
+
+    /// Returns whether the answer is there, and takes it up: without an address the last one is used again.
+    pub(crate) fn is_answered(&mut self) -> bool {
+        let Some(named) = &mut self.named else { return true };
+        match named.answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            None => return false,
+            Some(Ok(address)) => (self.address, named.trouble) = (address, None),
+            Some(Err(trouble)) => named.trouble = Some(trouble),
+        }
+        true
+    }
+
+    /// Returns why the last question had no answer.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.named.as_ref()?.trouble.as_deref()
+    }
+}
