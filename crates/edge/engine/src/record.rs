@@ -176,7 +176,8 @@ fn born_of(bytes: &[u8]) -> Option<Instant> {
     born_us[..7].copy_from_slice(bytes.get(..7)?);
     match u64::from_le_bytes(born_us) {
         0 => None,
-        born_us => Some(Instant::from_nanos(born_us.saturating_mul(1_000))),
+        // One beyond the clock's range was not written by a clock.
+        born_us => born_us.checked_mul(1_000).map(Instant::from_nanos),
     }
 }
 
