@@ -163,6 +163,8 @@ export class PathPicture {
     const parts = this.#parts.get(name);
     if (parts !== undefined) setAttribute(parts.button, 'aria-expanded', 'true');
     this.#tell();
+    // Below a long chain they would be out of sight.
+    if (name.startsWith('hop-')) this.#findings.root.scrollIntoView({ block: 'nearest' });
   }
 
   #tell(): void {

@@ -243,6 +243,8 @@ describe('the picture of a relayed stream', () => {
     await page.keyboard.press('Enter');
     await until('the evidence', async () => (await findings(page).innerText()).includes('given up on the link: lost too often'));
     expect(await findings(page).innerText()).toContain('Deadline on hop 1');
+    // On a page of the usual height they are below the panel's edge before.
+    await until('findings in sight', () => findings(page).evaluate((element) => element.getBoundingClientRect().top < innerHeight));
     await page.keyboard.press('End');
     await page.keyboard.press('Home');
     expect(await page.evaluate(() => document.activeElement?.getAttribute('data-at'))).toBe('hop-0');

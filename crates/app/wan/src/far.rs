@@ -99,7 +99,8 @@ impl<O: Publication> Far<O> {
             let until = self.go_round(take)?;
             if clock::monotonic() >= self.next_state {
                 self.next_state = clock::monotonic() + STATES;
-                show(&self.state());
+                let state = self.state();
+                show(&state);
             }
             self.news.wait(until.min(self.next_state).since(clock::monotonic()));
         }
@@ -165,8 +166,8 @@ impl<O: Publication> Far<O> {
         visitor.connect(now, newcomer, &self.port, take);
     }
 
-    fn state(&self) -> State {
-        let links = self.visitors.iter().filter_map(|visitor| visitor.state(&self.port)).collect();
+    fn state(&mut self) -> State {
+        let links = self.visitors.iter_mut().filter_map(|visitor| visitor.state(&self.port)).collect();
         let turned_away = turned_away(&self.port);
         State { role: "far", station: self.settings.station.clone(), turned_away, links }
     }

@@ -24,7 +24,7 @@ pub use deadline::{DeadlineError, HAND_OVER, LONGEST_DEADLINE, check_deadline, c
 pub use far::{Far, FarSettings};
 pub use look_up::LookUp;
 pub use near::{Near, NearSettings, RelayError};
-pub use notice::{LinkState, Notice, State, StreamState};
+pub use notice::{AgeState, LinkState, Notice, State, StreamState};
 pub use peers::ListedPeers;
 pub use publication::{Publication, PublicationKey};
 

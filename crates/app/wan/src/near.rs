@@ -19,7 +19,7 @@ use crate::deadline::{DeadlineError, check_way};
 use crate::driver::{Driver, Turn, near_tag};
 use crate::link::{Change, Link};
 use crate::look_up::LookUp;
-use crate::notice::{LinkState, Notice, State, StreamState, nanos, seconds};
+use crate::notice::{AgeState, LinkState, Notice, State, StreamState, degraded_name, nanos, seconds};
 use crate::peers::{ListedPeers, Peers, turned_away};
 use crate::streams::Streams;
 
@@ -200,7 +200,8 @@ impl Near {
         let deadline = self.obey(take);
         if now >= self.next_state {
             self.next_state = now + STATES;
-            show(&self.state());
+            let state = self.state();
+            show(&state);
         }
         let until = Instant::earlier(deadline, self.link.deadline());
         Ok(until.map_or(self.next_state, |until| until.min(self.next_state)))
@@ -317,12 +318,13 @@ impl Near {
         }
     }
 
-    fn state(&self) -> State {
+    fn state(&mut self) -> State {
         let socket = self.link.socket();
         let way = socket.and_then(|socket| self.link.port().way(socket));
         let stats = socket.and_then(|socket| self.link.port().stats(socket));
+        let machine = &mut self.machine;
         let streams = self.streams.names().iter().filter_map(|(slot, name)| {
-            let it = self.machine.account(*slot)?;
+            let it = machine.account(*slot)?;
             let causes = Cause::ALL.iter().zip(it.causes).filter(|(_, count)| *count > 0);
             Some(StreamState {
                 name: name.clone(),
@@ -333,8 +335,11 @@ impl Near {
                 given_up: it.given_up,
                 in_flight: it.in_flight,
                 causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
+                age: machine.take_ages(*slot).map(AgeState::from),
+                degraded: machine.degraded(*slot).map(degraded_name),
             })
         });
+        let streams = streams.collect();
         let link = LinkState {
             peer: self.link.peer(),
             station: self.far_station.clone(),
@@ -344,7 +349,7 @@ impl Near {
             sent_packets: stats.map_or(0, |stats| stats.sent_packets - stats.retransmitted_packets),
             ignored: self.machine.ignored() + self.streams.turned_away(),
             waiting_bytes: self.machine.queued_bytes() as u64,
-            streams: streams.collect(),
+            streams,
         };
         let turned_away = turned_away(self.link.port());
         State { role: "near", station: self.settings.station.clone(), turned_away, links: vec![link] }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use relay::{Ages, Degraded};
 use serde::Serialize;
 
 /// Event of a relay.
@@ -148,6 +149,38 @@ pub struct StreamState {
     /// Elements given up by this end, by cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<(&'static str, u64)>,
+    /// Ages since the last state: of what a near end sent, or a far end published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age: Option<AgeState>,
+    /// Why it is not relayed as it should be now; told by the near end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<&'static str>,
+}
+
+/// Ages of samples since their publisher had them, by estimate. Units: nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct AgeState {
+    /// Median.
+    pub p50_ns: u64,
+    /// Not exceeded by 99 of 100.
+    pub p99_ns: u64,
+    /// The largest.
+    pub largest_ns: u64,
+}
+
+impl From<Ages> for AgeState {
+    fn from(ages: Ages) -> Self {
+        let Ages { median, percentile_99, largest } = ages;
+        Self { p50_ns: nanos(median), p99_ns: nanos(percentile_99), largest_ns: nanos(largest) }
+    }
+}
+
+/// Names a degraded mode in a state.
+pub(crate) const fn degraded_name(degraded: Degraded) -> &'static str {
+    match degraded {
+        Degraded::TooFar => "too_far",
+        Degraded::Bandwidth => "bandwidth",
+    }
 }
 
 /// Returns a time for a notice.
@@ -158,4 +191,51 @@ pub(crate) fn seconds(time: Duration) -> f64 {
 /// Returns a time as whole nanoseconds.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_from_a_board_as_it_was_shown() {
+        let stream = StreamState {
+            name: "lab/a".to_owned(),
+            first: 1,
+            next: 101,
+            delivered: 90,
+            missing: 4,
+            given_up: 5,
+            in_flight: 1,
+            causes: vec![("repair", 5)],
+            age: Some(AgeState { p50_ns: 1, p99_ns: 2, largest_ns: 3 }),
+            degraded: Some(degraded_name(Degraded::TooFar)),
+        };
+        let link = LinkState {
+            peer: "10.0.0.1:7400".parse().unwrap(),
+            station: Some("far".to_owned()),
+            is_up: true,
+            round_trip_ns: Some(7),
+            repaired_packets: 2,
+            sent_packets: 9,
+            ignored: 3,
+            streams: vec![stream],
+        };
+        let state = State { role: "near", station: "home".to_owned(), links: vec![link] };
+        let shown = serde_json::to_vec(&state).unwrap();
+        let read = tallycast::RelayState::read(&tallycast::RelayOnHost { pid: 1, state: shown }).unwrap();
+        assert_eq!((read.role.as_str(), read.station.as_str()), ("near", "home"));
+        let link = &read.links[0];
+        assert_eq!(
+            (link.peer.as_str(), link.station.as_deref(), link.is_up),
+            ("10.0.0.1:7400", Some("far"), true)
+        );
+        let packets = (link.round_trip_ns, link.repaired_packets, link.sent_packets, link.ignored);
+        assert_eq!(packets, (Some(7), 2, 9, 3));
+        let stream = &link.streams[0];
+        assert_eq!((stream.delivered, stream.missing, stream.given_up, stream.in_flight), (90, 4, 5, 1));
+        assert_eq!((stream.causes[0].0.as_str(), stream.causes[0].1), ("repair", 5));
+        assert_eq!(stream.age.map(|age| [age.p50_ns, age.p99_ns, age.largest_ns]), Some([1, 2, 3]));
+        assert_eq!(stream.degraded.as_deref(), Some("too_far"));
+    }
 }

@@ -24,6 +24,7 @@ use wire::{Clock, UpstreamHop};
 pub use counters::FarTotals;
 use stream::Stream;
 
+use crate::ages::Ages;
 use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION, Want};
 use crate::{Cause, MAX_DEADLINE, MAX_STREAMS, Path, least_deadline};
 
@@ -349,6 +350,11 @@ impl FarEnd {
     #[must_use]
     pub const fn ignored(&self) -> u64 {
         self.ignored
+    }
+
+    /// Returns the ages at which samples of a stream were published since the last call; `None` if there were none.
+    pub fn take_ages(&mut self, slot: u16) -> Option<Ages> {
+        self.streams.get_mut(&slot)?.take_ages()
     }
 
     /// Returns the bytes that wait behind holes.

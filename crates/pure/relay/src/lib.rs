@@ -10,15 +10,19 @@
 //!
 //! Source: `docs/protocol/relay.md`.
 
+mod ages;
 mod far;
 pub mod frame;
 mod near;
 mod path;
 
+pub use ages::Ages;
 pub use far::{FarConfig, FarEnd, FarEvent, FarFault, FarInput, FarOutput, FarTotals, Publish};
 pub use frame::Refusal;
 pub use ledger::Cause;
-pub use near::{Began, Elements, Fault, NearAccount, NearConfig, NearEnd, NearEvent, NearInput, NearOutput};
+pub use near::{
+    Began, Degraded, Elements, Fault, NearAccount, NearConfig, NearEnd, NearEvent, NearInput, NearOutput,
+};
 pub use path::{DEFAULT_DEADLINE, HANDOVER, MAX_DEADLINE, Path, least_deadline};
 
 /// Largest number of a hop: that of the bus behind the last relay of a chain.

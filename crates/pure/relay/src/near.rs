@@ -22,6 +22,7 @@ use wire::Clock;
 pub use counters::NearAccount;
 use stream::Stream;
 
+use crate::ages::Ages;
 use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION};
 use crate::{Cause, DEFAULT_DEADLINE, HANDOVER, MAX_STREAMS, Path, least_deadline};
 
@@ -210,6 +211,15 @@ pub enum NearEvent {
     Ignored(Fault),
 }
 
+/// Reason why a stream is not relayed as it should be, until it is better.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Degraded {
+    /// The way is too long for the deadline: everything comes too late.
+    TooFar,
+    /// The way is too narrow: not all can arrive in time, and the newest goes first.
+    Bandwidth,
+}
+
 /// Reason why a near end ignored a message or an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -383,6 +393,17 @@ impl NearEnd {
     #[must_use]
     pub const fn ignored(&self) -> u64 {
         self.ignored
+    }
+
+    /// Returns the ages at which samples of a stream were sent since the last call; `None` if there were none.
+    pub fn take_ages(&mut self, slot: u16) -> Option<Ages> {
+        self.streams.values_mut().find(|stream| stream.driver_slot() == slot)?.take_ages()
+    }
+
+    /// Returns why a stream is not relayed as it should be now; `None` if it is.
+    #[must_use]
+    pub fn degraded(&self, slot: u16) -> Option<Degraded> {
+        self.streams.values().find(|stream| stream.driver_slot() == slot)?.degraded()
     }
 
     /// Returns the bytes that wait to be sent.

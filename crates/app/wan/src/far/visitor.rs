@@ -15,7 +15,7 @@ use wire::Description;
 use super::{FarSettings, Newcomer};
 use crate::Publication;
 use crate::driver::{self, Driver, FarAct, Turn};
-use crate::notice::{LinkState, Notice, StreamState};
+use crate::notice::{AgeState, LinkState, Notice, StreamState};
 
 /// Silence after which a connection may belong to a relay that was killed: a near end speaks ten times a second.
 const QUIET: Duration = Duration::from_millis(350);
@@ -256,13 +256,14 @@ impl Visitor {
         }
     }
 
-    pub(super) fn state(&self, port: &ReliablePort) -> Option<LinkState> {
+    pub(super) fn state(&mut self, port: &ReliablePort) -> Option<LinkState> {
         let who = self.who.as_ref()?;
         let socket = self.connection.as_ref().map(|it| it.socket);
         let way = socket.and_then(|socket| port.way(socket));
         let stats = socket.and_then(|socket| port.stats(socket));
+        let machine = &mut self.machine;
         let streams = self.names.iter().filter_map(|(slot, name)| {
-            let it = self.machine.totals(*slot)?;
+            let it = machine.totals(*slot)?;
             let given_up = it.causes.iter().sum();
             let causes = Cause::ALL.iter().zip(it.causes).filter(|(_, count)| *count > 0);
             Some(StreamState {
@@ -274,8 +275,11 @@ impl Visitor {
                 given_up,
                 in_flight: 0,
                 causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
+                age: machine.take_ages(*slot).map(AgeState::from),
+                degraded: None,
             })
         });
+        let streams = streams.collect();
         Some(LinkState {
             peer: who.peer,
             station: Some(who.station.clone()),
@@ -285,7 +289,7 @@ impl Visitor {
             sent_packets: stats.map_or(0, |stats| stats.received_packets),
             ignored: self.machine.ignored() + self.refused,
             waiting_bytes: self.machine.held_bytes() as u64,
-            streams: streams.collect(),
+            streams,
         })
     }
 }

@@ -13,6 +13,7 @@ use super::counters::{Counters, FarTotals};
 use super::inbox::{Arrived, Inbox};
 use super::resequencer::{Known, KnownOutcome, Place, Resequencer};
 use super::{FarEvent, FarFault, FarOutput, Publish, Times};
+use crate::ages::{AgeWindow, Ages};
 use crate::frame::{Begin, Content, Control, Message, Refusal, Resume, Standing, Want};
 use crate::{Cause, HANDOVER, MAX_DEADLINE};
 
@@ -46,6 +47,7 @@ pub(super) struct Stream {
     end: Option<u64>,
     is_forgotten: bool,
     told: Vec<UpstreamHop>,
+    ages: AgeWindow,
     outputs: VecDeque<Output>,
 }
 
@@ -125,6 +127,7 @@ impl Stream {
             end: None,
             is_forgotten: false,
             told: Vec::new(),
+            ages: AgeWindow::default(),
             outputs: VecDeque::new(),
         })
     }
@@ -165,6 +168,10 @@ impl Stream {
     /// Sets what the readers want; returns whether that is new.
     pub(super) fn set_want(&mut self, want: Want) -> bool {
         self.want.replace(want) != Some(want)
+    }
+
+    pub(super) fn take_ages(&mut self) -> Option<Ages> {
+        self.ages.take()
     }
 
     pub(super) fn totals(&self) -> Option<FarTotals> {
@@ -556,6 +563,7 @@ impl Stream {
                 open.released_us = born_us;
                 open.counters.delivered(positions.clone());
                 let age = now.since(born);
+                self.ages.record(age);
                 let elements = Publish::Elements { positions, t0, clock, bytes, age };
                 self.outputs.push_back(Output::Publish(elements));
             }

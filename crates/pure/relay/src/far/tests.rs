@@ -216,6 +216,10 @@ fn the_age_is_that_at_the_near_end_half_the_round_trip_and_the_wait_here() {
         })
         .collect();
     assert_eq!(age_ms, [51 + 10, 20 + 10 + 30]);
+    let ages = bench.far.take_ages(0).unwrap();
+    assert!((60..=61).contains(&ages.median.as_millis()), "{ages:?}");
+    assert_eq!(ages.largest.as_millis(), 61);
+    assert_eq!((bench.far.take_ages(0), bench.far.take_ages(9)), (None, None));
 }
 
 #[test]

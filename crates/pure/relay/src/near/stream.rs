@@ -11,7 +11,8 @@ use wire::{DATA_HEADER_BYTES, Data, Description, MAX_HOPS};
 use super::counters::{Counters, NearAccount};
 use super::journal::{Entry, Journal, without_first};
 use super::queue::{Form, From, LinkQueue, Piece, Slice};
-use super::{Began, Elements, Fault, NearConfig, NearEvent, due};
+use super::{Began, Degraded, Elements, Fault, NearConfig, NearEvent, due};
+use crate::ages::{AgeWindow, Ages};
 use crate::frame::{
     self, Begin, Content, Control, HEAD_BYTES, Horizon, Message, Numbered, Refusal, Resume, Standing, Totals,
     Want,
@@ -56,6 +57,7 @@ pub(super) struct Stream {
     /// Samples that the connection has, by the tag of their message.
     in_flight: BTreeMap<u64, (Range<u64>, u64)>,
     last_born: Instant,
+    ages: AgeWindow,
     next_number: u64,
     is_horizon_due: bool,
     events: VecDeque<NearEvent>,
@@ -121,6 +123,7 @@ impl Stream {
             given_up: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             last_born: now,
+            ages: AgeWindow::default(),
             next_number: 0,
             is_horizon_due: false,
             events: VecDeque::new(),
@@ -145,6 +148,18 @@ impl Stream {
 
     pub(super) const fn account(&self) -> NearAccount {
         self.counters.account()
+    }
+
+    pub(super) fn take_ages(&mut self) -> Option<Ages> {
+        self.ages.take()
+    }
+
+    pub(super) const fn degraded(&self) -> Option<Degraded> {
+        match (self.is_too_short, self.is_behind) {
+            (true, _) => Some(Degraded::TooFar),
+            (false, true) => Some(Degraded::Bandwidth),
+            (false, false) => None,
+        }
     }
 
     pub(super) const fn queued_bytes(&self) -> usize {
@@ -438,6 +453,7 @@ impl Stream {
             (message.encode(), slice.positions.clone(), slice.born, slice.missing_before)
         })?;
         self.next_number += 1;
+        self.ages.record(at.since(born));
         self.in_flight.insert(tag, (positions, missing_before));
         Some((bytes, Some(due(born, self.deadline))))
     }

@@ -229,10 +229,26 @@ fn the_newest_samples_go_first_while_not_all_arrive_in_time() {
     bench.push(760, 0, 20..30);
     // One of the messages is a horizon.
     assert_eq!(samples(&bench.send_with(760, 3, true)), [20..30, 10..20]);
+    assert_eq!(bench.near.degraded(0), Some(Degraded::Bandwidth));
     assert_eq!(samples(&bench.send_with(761, 2, true)), [0..10]);
     bench.push(800, 0, 30..40);
     bench.push(801, 0, 40..50);
     assert_eq!(samples(&bench.send_with(801, 9, true)), [30..40, 40..50], "all arrive in time again");
+    assert_eq!(bench.near.degraded(0), None);
+}
+
+#[test]
+fn the_ages_are_those_with_which_samples_were_sent_since_they_were_asked_for() {
+    let mut bench = Bench::open(1);
+    assert_eq!(bench.near.take_ages(0), None);
+    bench.push(1, 0, 0..5);
+    bench.push(31, 0, 5..10);
+    bench.send_with(41, 0, true);
+    assert_eq!(bench.near.take_ages(0), None, "what waits was not sent");
+    assert_eq!(samples(&bench.send(51)), [0..5, 5..10]);
+    let ages = bench.near.take_ages(0).unwrap();
+    assert_eq!((ages.median.as_millis(), ages.largest), (20, 50 * MS));
+    assert_eq!((bench.near.take_ages(0), bench.near.take_ages(9)), (None, None));
 }
 
 #[test]
@@ -345,6 +361,9 @@ fn a_deadline_that_the_path_cannot_keep_is_said_once() {
     for round_trip in [1_996, 1_997, 1_998, 1_996, 1_997] {
         bench.near.handle(at(1), slow(round_trip * MS));
     }
+    assert_eq!(bench.near.degraded(0), Some(Degraded::TooFar));
+    bench.near.handle(at(1), slow(1_996 * MS));
+    assert_eq!((bench.near.degraded(0), bench.near.degraded(1)), (None, None));
     bench.send(1);
     let said = |micros| NearEvent::DeadlineTooShort {
         slot: 0,
