@@ -219,9 +219,10 @@ mod tests {
             repaired_packets: 2,
             sent_packets: 9,
             ignored: 3,
+            waiting_bytes: 4_096,
             streams: vec![stream],
         };
-        let state = State { role: "near", station: "home".to_owned(), links: vec![link] };
+        let state = State { role: "near", station: "home".to_owned(), turned_away: 2, links: vec![link] };
         let shown = serde_json::to_vec(&state).unwrap();
         let read = tallycast::RelayState::read(&tallycast::RelayOnHost { pid: 1, state: shown }).unwrap();
         assert_eq!((read.role.as_str(), read.station.as_str()), ("near", "home"));
