@@ -22,7 +22,8 @@ use crate::folders::{
     DESCRIPTION, LOCK, RunName, earlier_account, earlier_account_of, epoch_folders, run_folder, run_of,
     stream_folder,
 };
-use crate::gaps::GapRecord;
+use crate::gaps::{GapKey, GapRecord};
+use crate::refill::Refilled;
 use crate::salvage::Tail;
 use crate::stamped;
 use crate::store::{FileStore, Store, StoreError, draft_of, read_whole, replace_from};
@@ -73,6 +74,8 @@ pub struct Recording {
     pub attended: bool,
     /// Known gaps in the order of the stream.
     pub gaps: Arc<[GapRecord]>,
+    /// Refills: what came later from the archives of other stations, in the order in which it came.
+    pub refills: Arc<[Refilled]>,
     /// Damaged files, each with its fault. Samples that cannot be read are in the gaps.
     pub damaged: Vec<String>,
     /// Account of the reader and of the archive, as last written by the last recorder.
@@ -412,7 +415,11 @@ pub(crate) fn recording_in(
     // The line of a session may be damaged: its account has the same.
     let accounts = core::iter::once(&account).chain(&earlier_accounts);
     let counted = accounts.filter_map(|account| account["first_index"].as_u64());
-    let first_index = joined.into_iter().chain(first_stored).chain(counted).min().unwrap_or(0);
+    let joined = joined.into_iter().chain(first_stored).chain(counted).min();
+    let reaches =
+        contents.refills.iter().map(|refill| refill.note.reaches.clone()).filter(|it| !it.is_empty());
+    let begun = reaches.clone().map(|reach| reach.start).chain(joined).min();
+    let first_index = joined.or(begun).unwrap_or(0);
     let mut gaps: Vec<GapRecord> = map.gaps.into_values().collect();
     gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
     let begin = begin_of(&description, segments, &gaps);
@@ -443,16 +450,27 @@ pub(crate) fn recording_in(
         }
         gaps.extend(lost);
     }
+    let stored_index = found.max(told_index);
+    // Another station has samples of before the first recorder, or of behind the last.
+    let end = reaches.map(|reach| reach.end).max().filter(|_| !attended || state != RecordingState::Open);
+    let anchor = anchor_at(&contents, stored_index).unwrap_or((first_index, begin));
+    let beyond =
+        Beyond { before: begun.unwrap_or(first_index)..first_index, behind: stored_index..end.unwrap_or(0) };
+    gaps.extend(beyond.gaps(&description, anchor, &gaps));
     gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
     damaged.extend(account_faults);
+    let refills = contents.refills.iter().map(|refill| refill.note.clone()).collect();
+    let refilled = || contents.refills.iter().filter_map(|refill| refill.segment.as_ref());
+    let stored = || segments.iter().chain(refilled());
     Ok(Some(Recording {
         description,
-        first_index,
-        stored_index: found.max(told_index),
-        t0: segments.first().map_or(begin, |segment| segment.t0),
-        t1: segments.last().map_or(begin, |segment| segment.t1),
-        samples: segments.iter().map(|segment| segment.samples).sum(),
-        size_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
+        first_index: begun.unwrap_or(first_index),
+        stored_index: stored_index.max(end.unwrap_or(0)),
+        t0: stored().map(|segment| segment.t0).min().unwrap_or(begin),
+        t1: stored().map(|segment| segment.t1).max().unwrap_or(begin),
+        samples: stored().map(|segment| segment.samples).sum(),
+        size_bytes: stored().map(|segment| segment.size_bytes).sum(),
+        refills,
         state,
         attended,
         gaps: gaps.into(),
@@ -461,6 +479,37 @@ pub(crate) fn recording_in(
         earlier_accounts,
         contents: Arc::new(contents),
     }))
+}
+
+/// Samples that another station has, before the first recorder's and behind the last's.
+struct Beyond {
+    before: Range<u64>,
+    behind: Range<u64>,
+}
+
+impl Beyond {
+    /// Returns them as gaps, as far as none tells of them.
+    fn gaps(
+        &self,
+        description: &Description,
+        anchor: (u64, WallTime),
+        known: &[GapRecord],
+    ) -> Vec<GapRecord> {
+        let mut gaps = Vec::new();
+        for (id, samples) in [self.before.clone(), self.behind.clone()].into_iter().enumerate() {
+            let cause = "another station has recorded it, this one has not";
+            let id = u64::from(u32::MAX) << 32 | 1 << 31 | id as u64;
+            let damage = Damage { description, samples, anchor, id, cause };
+            gaps.extend(damage::records(&damage, known).into_iter().map(|gap| GapRecord {
+                // Not of session 0: it is no damage.
+                key: GapKey { session: u32::MAX, ..gap.key },
+                kind: GapKind::ReaderAbsent,
+                lost: StageCounts::default(),
+                ..gap
+            }));
+        }
+        gaps
+    }
 }
 
 /// Returns the accounts of the recorders before the last, and their faults.

@@ -18,6 +18,7 @@ use crate::gaps::{GapMap, GapMapError};
 use crate::index::layout::HEADER_BYTES;
 use crate::index::{Entry, Index};
 use crate::parquet_file::{ParquetSegment, SegmentSpan};
+use crate::refill::{self, Refill};
 use crate::salvage::{Look, Tail};
 use crate::segment::describing_schema;
 use crate::store::{Store, StoreError, read_whole};
@@ -39,6 +40,8 @@ pub(crate) struct EpochContents {
     pub(crate) told: Told,
     /// First segment number that was never used.
     pub(crate) next_segment: u32,
+    /// Samples that were fetched later from another station's archive, in the order in which they came.
+    pub(crate) refills: Vec<Refill>,
 }
 
 /// Segment damaged by the disk or by a change to its files.
@@ -200,17 +203,20 @@ impl EpochContents {
         if tail == Tail::Take && told.account.is_null() && told.fault.is_none() && !segments.is_empty() {
             faults.push(format!("{} is missing", folder.join(ACCOUNT).display()));
         }
+        let (refills, refill_faults) = refill::read(&look)?;
+        faults.extend(refill_faults);
         damaged.sort_by_key(|segment| segment.number);
         segments.sort_by_key(|segment| segment.first_index);
         let folder = folder.to_owned();
-        Ok(Self { folder, description, segments, damaged, faults, told, next_segment: last + 1 })
+        Ok(Self { folder, description, segments, damaged, faults, told, next_segment: last + 1, refills })
     }
 
     /// Returns the closed segments that are not Parquet yet.
     pub(crate) fn uncompacted(&self) -> impl Iterator<Item = ClosedSegment> + '_ {
         let closed = |segment: &&Segment| matches!(&segment.content, SegmentContent::Arrow(it) if it.ended);
         let folder = &self.folder;
-        let segments = self.segments.iter().filter(closed);
+        let refills = self.refills.iter().filter_map(|refill| refill.segment.as_ref());
+        let segments = self.segments.iter().chain(refills).filter(closed);
         segments.map(|segment| ClosedSegment { folder: folder.clone(), number: segment.number })
     }
 
@@ -297,7 +303,11 @@ impl Segment {
     /// Reads the content of a segment, in either form, and the faults of its files; `None` if nothing of it was
     /// acknowledged. The remains of a crash are expected only in a segment that no other follows (`is_followed` is
     /// false).
-    fn read(look: &Look<'_>, number: u32, is_followed: bool) -> Result<Option<(Self, Vec<String>)>, Unread> {
+    pub(crate) fn read(
+        look: &Look<'_>,
+        number: u32,
+        is_followed: bool,
+    ) -> Result<Option<(Self, Vec<String>)>, Unread> {
         let damaged = |error: &ArchiveError, span| {
             Unread::Damaged(DamagedSegment { number, cause: error.first_line(), span, is_missing: false })
         };

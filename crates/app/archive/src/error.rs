@@ -45,6 +45,9 @@ pub enum ArchiveError {
          restart its publisher, which begins a new epoch"
     )]
     SchemaChanged(String),
+    /// Another process refills the archive.
+    #[error("{} is locked: another relay refills this archive\nstop that relay, or give this one another folder with --archive DIR", .0.display())]
+    Refilled(PathBuf),
     /// Too many streams that began while the disk refused writes are waiting for it.
     #[error(
         "{0} new streams already wait for the archive\n\

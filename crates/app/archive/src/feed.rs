@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use ledger::{GapKind, HopCounts, Stage, StageCounts};
 use sample::Block;
-use units::WallTime;
+use units::{RangeSet, WallTime};
 
 use crate::catalogue::{Recording, StreamEntry};
 use crate::columns::arrow_schema;
@@ -23,6 +23,7 @@ use crate::gaps::{GapKey, GapRecord, Origin};
 use crate::index::Entry;
 use crate::parquet_file::{Batches, ParquetSegment};
 use crate::reasons::Reasons;
+use crate::refilled_rows::{Part, RefilledRows};
 use crate::rows::Rows;
 use crate::segment::SegmentReader;
 use crate::store::{Store, StoreError};
@@ -111,7 +112,7 @@ impl Iterator for Feed {
             match feed.next() {
                 // An epoch without samples in the range is not announced.
                 None => continue,
-                Some(Ok(first)) => feed.queue.push_front(first),
+                Some(Ok(first)) => feed.queue.push_front(Queued::Piece(first)),
                 Some(Err(error)) => return Some(Err(error)),
             }
             self.current = Some(feed);
@@ -162,6 +163,13 @@ impl RowGroups {
     }
 }
 
+/// What is to be handed out next.
+enum Queued {
+    Piece(Piece),
+    /// Samples that no segment has, with the time of the first and of the next one behind them: refills may have some.
+    Missing(Range<u64>, WallTime, WallTime),
+}
+
 /// Content of one epoch in a range of time and of indices.
 pub struct EpochFeed {
     store: Arc<dyn Store>,
@@ -170,7 +178,9 @@ pub struct EpochFeed {
     segments: VecDeque<Segment>,
     source: Option<Source>,
     gaps: VecDeque<GapRecord>,
-    queue: VecDeque<Piece>,
+    queue: VecDeque<Queued>,
+    /// Samples that came later, put where there are holes.
+    refills: RefilledRows,
     /// Expected index and time of the next sample.
     expected: (u64, Option<WallTime>),
     /// Index one behind the last sample acknowledged when the catalogue was read. Samples that a recorder has added
@@ -187,7 +197,26 @@ impl EpochFeed {
         let (source, queue, finished) = (None, VecDeque::new(), false);
         let wanted = Wanted { times, ..Wanted::ALL };
         let known_end = recording.contents.segments.last().map_or(0, |segment| segment.next_index);
-        Self { known_end, store, recording, wanted, segments, source, gaps, queue, expected, finished }
+        let refills = RefilledRows::new(Arc::clone(&store), &recording);
+        Self {
+            known_end,
+            store,
+            recording,
+            wanted,
+            segments,
+            source,
+            gaps,
+            queue,
+            refills,
+            expected,
+            finished,
+        }
+    }
+
+    /// Returns the positions of elements that were handed out so far and came later, from another station's archive.
+    #[must_use]
+    pub fn refilled(&self) -> RangeSet {
+        self.refills.given().clone()
     }
 
     /// Restricts the feed to a range of indices. As with times, a hole that reaches into the range is reported whole.
@@ -204,7 +233,7 @@ impl EpochFeed {
             None => return self.open_next(),
             Some(Source::Parquet(groups)) => match groups.next(description.schema.sample_bytes()) {
                 Some(Ok(batch)) => match Rows::new(&batch, &description, &arrow_schema(&description)) {
-                    Some(rows) => return Ok(self.take(&rows)),
+                    Some(rows) => return self.take(&rows),
                     None => {
                         let (number, end) = (groups.number, groups.file.span().next_index);
                         self.source = None;
@@ -226,7 +255,7 @@ impl EpochFeed {
                     return Ok(self.reach(entry.first_index, entry.t0));
                 }
                 Some(entry) => match reader.rows(&entry) {
-                    Ok(rows) => return Ok(self.take(&rows)),
+                    Ok(rows) => return self.take(&rows),
                     Err(error) => self.note_damage(&entry, &error),
                 },
                 None => self.source = None,
@@ -291,7 +320,7 @@ impl EpochFeed {
     }
 
     /// Queues the samples of a batch and the holes before them. Returns whether more may be in the range.
-    fn take(&mut self, rows: &Rows) -> bool {
+    fn take(&mut self, rows: &Rows) -> Result<bool, ArchiveError> {
         let indices = self.wanted.indices.start..self.wanted.indices.end.min(self.known_end);
         let wanted = Wanted { indices, ..self.wanted.clone() };
         for run in rows.runs() {
@@ -299,16 +328,18 @@ impl EpochFeed {
                 break;
             }
             if !self.reach(run.first_index, run.t0) {
-                return false;
+                return Ok(false);
             }
             let end = (run.first_index + run.rows.len() as u64).min(self.known_end);
             if let Some(run) = rows.clip(&run, &wanted) {
-                self.queue.push_back(Piece::Block(rows.block(&run)));
+                let mut block = rows.block(&run);
+                self.refills.heal(&mut block)?;
+                self.queue.push_back(Queued::Piece(Piece::Block(block)));
             }
             let rate = self.recording.description.schema.rate;
             self.expected = (end, Some(rate.time_of(end, run.first_index, run.t0)));
         }
-        true
+        Ok(true)
     }
 
     /// Advances to the next samples; everything up to them is a hole. Returns whether they are in the range.
@@ -318,8 +349,7 @@ impl EpochFeed {
             let rate = self.recording.description.schema.rate;
             let since = since.unwrap_or_else(|| rate.time_of(expected, first_index, t0));
             if !self.wanted.begins_behind(expected, since) && !self.wanted.ends_before(first_index, t0) {
-                let hole = self.hole(expected..first_index, since, t0);
-                self.queue.push_back(Piece::Hole(hole));
+                self.queue.push_back(Queued::Missing(expected..first_index, since, t0));
             }
             self.expected = (first_index, Some(t0));
         }
@@ -330,9 +360,14 @@ impl EpochFeed {
     fn reach_end(&mut self) {
         let per_sample = self.per_sample();
         let end = self.gaps.iter().map(|gap| gap.positions.end / per_sample).max().unwrap_or(0);
+        let end = end.max(self.refills.end());
         let (expected, since) = self.expected;
-        // With nothing stored only the gaps have a time.
-        let since = since.or_else(|| {
+        // With nothing recorded only refills and gaps have a time.
+        let refilled = || {
+            let (index, time) = self.refills.first()?;
+            Some(self.recording.description.schema.rate.time_of(expected, index, time))
+        };
+        let since = since.or_else(refilled).or_else(|| {
             let gap = self.gaps.front()?;
             let rate = self.recording.description.schema.rate;
             Some(rate.time_of(expected, gap.positions.start / per_sample, gap.t0))
@@ -342,6 +377,45 @@ impl EpochFeed {
         {
             let t1 = self.recording.description.schema.rate.time_of(end, expected, since);
             self.reach(end, t1);
+        }
+    }
+
+    /// Puts the samples of refills in the place of missing ones; the rest are holes. Returns the first piece of them, if
+    /// any is wanted, and queues the rest.
+    fn refill(
+        &mut self,
+        missing: Range<u64>,
+        since: WallTime,
+        until: WallTime,
+    ) -> Result<Option<Piece>, ArchiveError> {
+        let is_wanted = |wanted: &Wanted, samples: &Range<u64>, t0, t1| {
+            !wanted.begins_behind(samples.start, t0) && !wanted.ends_before(samples.end, t1)
+        };
+        let rest = |feed: &mut Self, samples: Range<u64>, since| {
+            if !samples.is_empty() && is_wanted(&feed.wanted, &samples, since, until) {
+                feed.queue.push_front(Queued::Missing(samples, since, until));
+            }
+        };
+        match self.refills.first_within(&missing) {
+            None => Ok(Some(Piece::Hole(self.hole(missing, since, until)))),
+            Some(first) if first > missing.start => {
+                let rate = self.recording.description.schema.rate;
+                let time = rate.time_of(first, missing.start, since);
+                rest(self, first..missing.end, time);
+                let before = missing.start..first;
+                let is_wanted = is_wanted(&self.wanted, &before, since, time);
+                Ok(is_wanted.then(|| Piece::Hole(self.hole(before, since, time))))
+            }
+            Some(_) => {
+                let Some(part) = self.refills.part(&missing, &self.wanted)? else {
+                    // That refill is damaged: another may have some of it.
+                    rest(self, missing, since);
+                    return Ok(None);
+                };
+                let Part { next_index, t1, block } = part;
+                rest(self, next_index..missing.end, t1);
+                Ok(block.map(Piece::Block))
+            }
         }
     }
 
@@ -360,6 +434,7 @@ impl EpochFeed {
             .cloned()
             .collect();
         let Reasons { lost, unexplained, unsettled, reader_absent } = Reasons::of(&positions, &touching);
+        let touching = touching.into_iter().chain(self.refills.damaged_in(&positions).cloned()).collect();
         Hole {
             first_index: samples.start,
             samples: samples.end - samples.start,
@@ -424,8 +499,17 @@ impl Iterator for EpochFeed {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(piece) = self.queue.pop_front() {
-                return Some(Ok(piece));
+            match self.queue.pop_front() {
+                Some(Queued::Piece(piece)) => return Some(Ok(piece)),
+                Some(Queued::Missing(samples, since, until)) => match self.refill(samples, since, until) {
+                    Ok(Some(piece)) => return Some(Ok(piece)),
+                    Ok(None) => continue,
+                    Err(error) => {
+                        (self.finished, self.queue) = (true, VecDeque::new());
+                        return Some(Err(error));
+                    }
+                },
+                None => {}
             }
             if self.finished {
                 return None;

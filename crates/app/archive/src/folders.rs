@@ -101,7 +101,30 @@ pub(crate) fn epoch_folder(run: &RunName, stream: &StreamName, epoch: Epoch) -> 
 /// Returns the path of a segment's file.
 pub(crate) fn segment_path(folder: &Path, number: u32, file: SegmentFile) -> PathBuf {
     let suffix = SUFFIXES.iter().find(|(kind, _)| *kind == file).map_or("", |(_, suffix)| suffix);
-    folder.join(format!("segment-{number:06}.{suffix}"))
+    match number.checked_sub(REFILLS) {
+        Some(number) => folder.join(format!("refill-{number:06}.{suffix}")),
+        None => folder.join(format!("segment-{number:06}.{suffix}")),
+    }
+}
+
+/// Number from which the segments of refills count: their batches are bound to it, so that a refill is not taken for
+/// another segment under whatever name.
+pub(crate) const REFILLS: u32 = 1 << 31;
+
+/// Returns the file that makes a refill valid.
+pub(crate) fn refill_note(number: u32) -> String {
+    format!("refill-{:06}.json", number.saturating_sub(REFILLS))
+}
+
+/// Parses the name of a refill's file: `None` in place of the kind for its note.
+pub(crate) fn refill_of(name: &str) -> Option<(u32, Option<SegmentFile>)> {
+    let (number, suffix) = name.strip_prefix("refill-")?.split_once('.')?;
+    let number = number.parse::<u32>().ok()?.checked_add(REFILLS)?;
+    if suffix == "json" {
+        return Some((number, None));
+    }
+    let file = SUFFIXES.iter().find(|(_, known)| *known == suffix)?.0;
+    Some((number, Some(file)))
 }
 
 /// Returns the path of a segment's Arrow stream and index.
@@ -134,6 +157,8 @@ pub(crate) fn earlier_account_of(name: &str) -> Option<u32> {
     name.strip_prefix("account-")?.strip_suffix(".json")?.parse().ok()
 }
 
+/// Lock file, in the root, held by the process that refills holes.
+pub(crate) const REFILL_LOCK: &str = "refill.lock";
 /// Lock file held by the run's recorder.
 pub(crate) const LOCK: &str = "recorder.lock";
 
@@ -181,6 +206,16 @@ mod tests {
             let path = segment_path(Path::new("x"), 31, file);
             assert_eq!(segment_of(path.file_name().unwrap().to_str().unwrap()), Some((31, file)));
         }
+        for (file, _) in SUFFIXES {
+            let path = segment_path(Path::new("x"), REFILLS + 31, file);
+            assert_eq!(path.extension(), segment_path(Path::new("x"), 31, file).extension());
+            assert_eq!(
+                refill_of(path.file_name().unwrap().to_str().unwrap()),
+                Some((REFILLS + 31, Some(file)))
+            );
+        }
+        assert_eq!(refill_of(&refill_note(REFILLS + 31)), Some((REFILLS + 31, None)));
+        assert_eq!(refill_of("refill-4000000000.json"), None);
         assert_eq!(segment_of("segment-1.arrows.draft"), None);
         assert_eq!(earlier_account_of(&earlier_account(12)), Some(12));
         assert_eq!(earlier_account_of(ACCOUNT), None);

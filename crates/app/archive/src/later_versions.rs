@@ -12,9 +12,10 @@ use std::sync::Arc;
 use crate::Description;
 use crate::contents::EpochContents;
 use crate::error::ArchiveError;
-use crate::folders::{SegmentFile, earlier_account_of, segment_of, segment_path};
+use crate::folders::{SegmentFile, earlier_account_of, refill_of, segment_of, segment_path};
 use crate::index::{Header, IndexError};
 use crate::parquet_file::ParquetSegment;
+use crate::refill::read_note;
 use crate::segment::Schema;
 use crate::statements::Statements;
 use crate::store::{Store, read_whole};
@@ -37,7 +38,11 @@ pub(crate) fn check_folder(
         let looked = match segment_of(&name) {
             Some((number, file)) => check_segment(store, folder, description, (number, file)),
             None if earlier_account_of(&name).is_some() => read_account(store, &path, description).map(drop),
-            None => Ok(()),
+            None => match refill_of(&name) {
+                Some((_, None)) => read_note(store, &path, description).map(drop),
+                Some((number, Some(file))) => check_segment(store, folder, description, (number, file)),
+                None => Ok(()),
+            },
         };
         // Damage is left to the recovery.
         looked.or_else(|error| if error.is_later_version() { Err(error) } else { Ok(()) })?;

@@ -116,7 +116,9 @@ impl Recording {
     /// Returns the maximum size of the samples in a range, in bytes.
     fn most_bytes_in(&self, range: &Range<WallTime>, indices: &Range<u64>) -> usize {
         let apart = |first: u64, next: u64| next.min(indices.end).saturating_sub(first.max(indices.start));
-        let segments = self.segments().filter(|it| it.t0 < range.end && it.t1 > range.start);
+        let refills = self.contents.refills.iter().filter_map(|refill| refill.segment.as_ref());
+        let segments = self.contents.segments.iter().chain(refills);
+        let segments = segments.filter(|it| it.t0 < range.end && it.t1 > range.start);
         let samples: u64 = segments.map(|it| it.samples.min(apart(it.first_index, it.next_index))).sum();
         usize::try_from(samples).unwrap_or(usize::MAX).saturating_mul(self.description.schema.sample_bytes())
     }

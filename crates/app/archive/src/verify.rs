@@ -14,8 +14,8 @@ use crate::catalogue::{Archive, Recording, RecordingState};
 use crate::error::ArchiveError;
 use crate::feed::Piece;
 use crate::folders::{
-    ACCOUNT, DESCRIPTION, GAPS, LOCK, RunName, STATEMENTS, earlier_account_of, epoch_folders, run_folder,
-    run_of, segment_of,
+    ACCOUNT, DESCRIPTION, GAPS, LOCK, REFILL_LOCK, RunName, STATEMENTS, earlier_account_of, epoch_folders,
+    refill_of, run_folder, run_of, segment_of,
 };
 use crate::statements::Statements;
 use crate::store::{ASIDE, Store};
@@ -55,6 +55,12 @@ pub struct Verification {
     pub samples: u64,
     /// Number of missing samples, for any reason.
     pub missing_samples: u64,
+    /// Number of missing elements, those of incomplete samples included.
+    pub missing_elements: u64,
+    /// Number of elements that were fetched later from another station's archive.
+    pub refilled_elements: u64,
+    /// Number of epochs that have not ended, or whose recorder left before their end.
+    pub unended_epochs: u64,
     /// Contradictions between files.
     pub contradictions: Vec<Finding>,
     /// Files that contradict nothing and may be worth a check: foreign ones, or ones set aside.
@@ -77,6 +83,12 @@ impl Verification {
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.contradictions.is_empty()
+    }
+
+    /// Returns whether everything is there from the first sample of every epoch to its end, and without contradictions.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.is_whole() && self.missing_elements == 0 && self.unended_epochs == 0
     }
 
     fn contradict(&mut self, path: &Path, what: impl Into<String>) {
@@ -174,7 +186,8 @@ impl Archive {
         found.segments += recording.segments().count() as u64;
         let per_sample = u64::from(recording.description.schema.elements_per_sample());
         let (mut present, mut damaged) = (RangeSet::new(), RangeSet::new());
-        for piece in self.epoch(recording, Wanted::ALL.times) {
+        let mut feed = self.epoch(recording, Wanted::ALL.times);
+        for piece in feed.by_ref() {
             match piece {
                 Ok(Piece::Epoch(_)) => {}
                 Ok(Piece::Block(block)) => {
@@ -182,12 +195,14 @@ impl Archive {
                     present.insert(base..base + block.samples * per_sample);
                     for missing in block.missing.iter() {
                         present.remove(base + missing.start..base + missing.end);
+                        found.missing_elements += missing.end - missing.start;
                     }
                     found.samples += block.samples;
                     progress(Verifying { epochs: found.epochs, samples: found.samples });
                 }
                 Ok(Piece::Hole(hole)) => {
                     found.missing_samples += hole.samples;
+                    found.missing_elements += hole.samples * per_sample;
                     for gap in hole.gaps.iter().filter(|gap| gap.is_damage()) {
                         damaged.insert(gap.positions.clone());
                         let evidence =
@@ -201,8 +216,13 @@ impl Archive {
                 Err(error) => found.contradict(&folder, error.in_one_line()),
             }
         }
-        compare_gaps(recording, &folder, (&present, &damaged), found);
-        compare_accounts(recording, &folder, present.len(), found);
+        let refilled = feed.refilled();
+        found.refilled_elements += refilled.len();
+        found.unended_epochs += u64::from(recording.state != RecordingState::Closed);
+        let mut recorded = present.clone();
+        recorded.remove_all(refilled.iter());
+        compare_gaps(recording, &folder, (&present, &recorded, &damaged), found);
+        compare_accounts(recording, &folder, recorded.len(), found);
     }
 }
 
@@ -232,7 +252,7 @@ impl Archive {
 fn compare_gaps(
     recording: &Recording,
     folder: &Path,
-    (present, damaged): (&RangeSet, &RangeSet),
+    (present, recorded, damaged): (&RangeSet, &RangeSet, &RangeSet),
     found: &mut Verification,
 ) {
     let per_sample = u64::from(recording.description.schema.elements_per_sample());
@@ -247,7 +267,8 @@ fn compare_gaps(
     }
     for gap in recording.gaps.iter() {
         untold.remove(gap.positions.clone());
-        let there = present.count_in(gap.positions.clone());
+        // What came later does not contradict that it was missing.
+        let there = recorded.count_in(gap.positions.clone());
         // Of an apportioned gap only the counts are exact: other elements may be in its span.
         if there > 0 && !gap.apportioned && !gap.is_damage() {
             let first = gap.positions.start / per_sample;
@@ -312,13 +333,14 @@ fn compare_accounts(recording: &Recording, folder: &Path, elements: u64, found: 
 }
 
 fn is_known_in_root(name: &str) -> bool {
-    name == crate::catalogue::ROOT_MARK || run_of(name).is_some()
+    [crate::catalogue::ROOT_MARK, REFILL_LOCK].contains(&name) || run_of(name).is_some()
 }
 
 fn is_known_in_epoch(name: &str) -> bool {
     [DESCRIPTION, GAPS, ACCOUNT, STATEMENTS].contains(&name)
         || earlier_account_of(name).is_some()
         || segment_of(name).is_some()
+        || refill_of(name).is_some()
 }
 
 /// Adds a remark for every foreign file in a folder.

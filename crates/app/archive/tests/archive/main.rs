@@ -11,6 +11,7 @@ mod mends;
 mod mutation;
 mod outage;
 mod proof;
+mod refill;
 mod relayed;
 mod retrieval;
 mod round_trip;

@@ -91,11 +91,14 @@ fn summary(found: &Verification) -> Value {
     json!({
         "kind": "summary",
         "whole": found.is_whole(),
+        "complete": found.is_complete(),
         "runs": found.runs,
         "epochs": found.epochs,
         "segments": found.segments,
         "samples": found.samples,
         "missing_samples": found.missing_samples,
+        "missing_elements": found.missing_elements,
+        "refilled_elements": found.refilled_elements,
         "contradictions": found.contradictions.len(),
         "remarks": found.remarks.len(),
         "untold": found.untold,
@@ -119,8 +122,14 @@ fn print(found: &Verification) -> anyhow::Result<()> {
         count => format!("{count} contradictions"),
     };
     let Verification { runs, epochs, segments, samples, missing_samples, .. } = found;
-    let read = format!("{samples} samples read, {missing_samples} missing; {verdict}");
+    let complete = if found.is_complete() { "; complete" } else { "" };
+    let read = format!("{samples} samples read, {missing_samples} missing; {verdict}{complete}");
     let sum = format!("{runs} runs, {epochs} epochs, {segments} segments: {read}");
     writeln!(output, "{}", layout::wrapped(&sum, layout::width()).join("\n"))?;
+    if found.refilled_elements > 0 {
+        let text =
+            format!("{} elements came later, from the archives of other stations", found.refilled_elements);
+        writeln!(output, "{}", layout::wrapped(&text, layout::width()).join("\n"))?;
+    }
     Ok(())
 }

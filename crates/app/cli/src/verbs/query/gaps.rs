@@ -42,6 +42,7 @@ pub(super) fn show(
         }
     }
     for recording in &entry.epochs {
+        refills(recording, range.clone(), as_json)?;
         if as_json {
             recording.untold_absences(range.clone()).try_for_each(|absence| print_line(&absence))?;
             continue;
@@ -60,6 +61,31 @@ pub(super) fn show(
         eprintln!("nothing is missing");
     }
     Ok(damaged)
+}
+
+/// Prints what was missing and has come later from the archive of another station.
+fn refills(recording: &Recording, range: Range<WallTime>, as_json: bool) -> anyhow::Result<()> {
+    for refill in recording.refills.iter().filter(|refill| !refill.samples.is_empty()) {
+        let (Some(first), samples) = (refill.samples.first(), refill.samples.len()) else { continue };
+        let rate = recording.description.schema.rate;
+        let time = rate.time_of(first.start, recording.first_index, recording.t0);
+        if !range.contains(&time) {
+            continue;
+        }
+        if as_json {
+            print_line(&json!({"refilled": refill.to_json(&recording.description)}))?;
+            continue;
+        }
+        let text = format!(
+            "{samples} samples from {} on were missing, and came at {} from {}",
+            first.start,
+            utc(refill.at),
+            refill.station
+        );
+        let mut output = std::io::stdout();
+        writeln!(output, "{}", layout::hanging(&format!("{}  ", utc(time)), &text, layout::width()))?;
+    }
+    Ok(())
 }
 
 fn line(hole: &Hole, width: usize) -> String {
