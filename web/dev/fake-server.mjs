@@ -46,6 +46,8 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
 /** Stations before the last relay of this stream, where the server has a chain. */
 const RELAYED = 'test/injected';
 const STATIONS = ['daq-3', 'gate-lab', 'gate-campus', 'campus-core-relay-2', 'far-observatory.example', 'mirror', 'mirror-2', 'gate-home'];
+/** What the far relay of the monitor's host tells of its link. */
+const RELAY = { is_up: true, round_trip_ns: 100_200_000, deadline_ns: 300_000_000, age_p50_ns: 52_300_000, age_p99_ns: 161_000_000, causes: { repair: 1_640 } };
 /** What is lost on a hop: on links by deadline, on buses in the network or by a relay that is too slow. @param {number} hop */
 const stageOn = (hop) => (hop % 2 === 1 ? 'deadline' : hop % 4 === 0 ? 'reader_lag' : 'network');
 
@@ -218,7 +220,7 @@ class Bus {
     const gone = Object.values(lost).reduce((a, b) => a + b, 0) + unexplained + unsettled;
     const received = Math.round((next * per) / 340);
     return {
-      stream: s.name, epoch: `${this.joined}`, ...(this.isRelayed(s) ? { origin: { epoch: `${this.joined - 1n}`, hop: this.hops }, hops: this.hopsOf(s, holes, true) } : {}), reader: 'monitor', leg: 'udp', state: 'open',
+      stream: s.name, epoch: `${this.joined}`, ...(this.isRelayed(s) ? { origin: { epoch: `${this.joined - 1n}`, hop: this.hops }, hops: this.hopsOf(s, holes, true), relay: RELAY } : {}), reader: 'monitor', leg: 'udp', state: 'open',
       datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
       elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
       settled_early: 0, socket: this.socket(lost), ...unauthentic(s, this.forged()), ...this.keys(s), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),

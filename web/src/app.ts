@@ -239,7 +239,7 @@ export class App {
   /** An earlier hop of a relayed stream by the names in the catalogue. */
   #hopOf(stream: string, hop: number): Hop | null {
     const known = this.#byName.get(stream);
-    return known === undefined ? null : hopsOf({ hop: known.stations.length, hops: [] }, known)[hop] ?? null;
+    return known === undefined ? null : hopsOf({ hop: known.stations.length, hops: [], relay: null }, known)[hop] ?? null;
   }
 
   #onAccount(account: Account): void {

@@ -9,6 +9,7 @@ import type { PathPlace } from '../model/path';
 import { stageKey } from '../model/stage';
 import { count, duration } from '../model/quantity';
 import { clock, full, type Zone } from '../model/time';
+import { relayWords } from '../model/hops';
 import type { Rung } from '../model/ladder';
 import { findingsOf, spared, type Finding, type GapEvidence } from '../model/finding';
 import type { GapDetail } from '../wire/messages';
@@ -74,7 +75,11 @@ export class Findings {
 
 /** Text for stages without losses, or the reason why that is unknown. */
 function restOf(place: PathPlace): string {
-  if (place.hop !== null) return place.elements === 0 ? `Nothing was lost on ${place.words}.` : `Lost on ${place.words}; its relays tell more: tallycast relay --list.`;
+  if (place.hop !== null) {
+    const told = relayWords(place.hop.relay);
+    const said = place.elements === 0 ? `Nothing was lost on ${place.words}.` : `Lost on ${place.words}${told === '' ? '; its relays tell more: tallycast relay --list' : ''}.`;
+    return `${said} ${told}`.trimEnd();
+  }
   const rest = spared(place).map(({ stage }) => stage.words).join(', ');
   if (!place.counted) return 'Samples that could not be written are in the account of the recorder; a plot of the past shows them as holes.';
   return rest === '' ? '' : `${place.elements === 0 ? 'Nothing was lost here' : 'Nothing else here'}: ${rest}.`;

@@ -6,7 +6,7 @@ import { flowOf, pathOf, stepTo, type Path, type PathPlace, type PlaceName, type
 import type { Ladder, Rung } from '../model/ladder';
 import { samples } from '../model/gaps';
 import { LossTimes } from '../model/loss-times';
-import type { Hop } from '../model/hops';
+import { hopTitle, type Hop } from '../model/hops';
 import { count, short } from '../model/quantity';
 import type { Zone } from '../model/time';
 import type { GapDetail, Stream } from '../wire/messages';
@@ -114,11 +114,12 @@ export class PathPicture {
     this.#root.replaceChildren(...(before.length === 0 ? [] : [chain(before, (hop) => buttonOf(`hop-${hop.number}`))]), grid);
   }
 
-  #hop({ name, words }: PathPlace, { number, kind }: Hop): Parts {
+  #hop({ name, words }: PathPlace, hop: Hop): Parts {
+    const { number } = hop;
     const amount = el('span', { class: 'path-count' });
     const why = el('span', { class: 'path-why' });
     const mark = el('span', { class: 'path-mark', text: '▲ now' });
-    const title = el('span', { class: 'path-name', text: `${kind} · hop ${number}` });
+    const title = el('span', { class: 'path-name', text: hopTitle(hop) });
     const button = el('button', {
       type: 'button', class: 'path-place path-hop', 'data-at': name, 'aria-expanded': 'false', 'aria-controls': 'findings', title: `Hop ${number}: ${words}`,
       on: { click: () => this.#toggle(name) },
@@ -150,6 +151,7 @@ export class PathPicture {
     const lost = elements === 0 ? 'nothing lost' : `${count(elements)} elements lost${recent ? ', some of them now' : ''}`;
     setAttribute(parts.button, 'data-place', colour);
     if (parts.why !== null) setText(parts.why, whyOf(rungs));
+    if (hop !== null) setText(parts.name, hopTitle(hop));
     const said = hop === null ? words : `hop ${hop.number}, ${words}`;
     setAttribute(parts.button, 'aria-label', `${said}: ${counted ? lost : 'counted by its recorder'}`);
     parts.cells.forEach((cell, i) => setAttribute(cell, 'data-zero', rungs[i]?.elements === 0 ? '' : null));

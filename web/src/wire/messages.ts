@@ -156,6 +156,27 @@ export interface HopLoss {
   readonly unsettled: number;
 }
 
+/** What the far relay of the monitor's host tells of the link before it, since it began. */
+export interface RelayFact {
+  readonly isUp: boolean;
+  /** Times are null until they are known. */
+  readonly roundTripNs: number | null;
+  readonly deadlineNs: number | null;
+  /** Age of samples when they were published here, over the last second. */
+  readonly ageP50Ns: number | null;
+  readonly ageP99Ns: number | null;
+  /** Cause → elements given up. */
+  readonly causes: ReadonlyMap<string, number>;
+}
+
+function readRelay(from: Fields): RelayFact {
+  const time = (name: string): number | null => (typeof from[name] === 'number' || typeof from[name] === 'string' ? Number(nanoseconds(from, name)) : null);
+  return {
+    isUp: flag(from, 'is_up'), roundTripNs: time('round_trip_ns'), deadlineNs: time('deadline_ns'), ageP50Ns: time('age_p50_ns'),
+    ageP99Ns: time('age_p99_ns'), causes: counts(from, 'causes'),
+  };
+}
+
 /** Hops before the last of a chain. */
 const MAX_HOPS = 8;
 
@@ -189,6 +210,8 @@ export interface Account {
   readonly hop: number;
   /** The hops before it. */
   readonly hops: readonly HopLoss[];
+  /** Of a stream that a relay of the monitor's host publishes: its link. */
+  readonly relay: RelayFact | null;
   readonly datagrams: DatagramRows | null;
   /** Gaps settled before their time for evidence was over, because too many were waiting. */
   readonly settledEarly: number;
@@ -267,6 +290,7 @@ export function readAccount(value: unknown): Account {
     inFlight: number(elements, 'in_flight'),
     hop: Math.max(0, Math.min(MAX_HOPS, Math.trunc(number(fields(from['origin']), 'hop')))),
     hops: readHops(from),
+    relay: isFields(from['relay']) ? readRelay(from['relay']) : null,
     datagrams: 'received' in datagrams ? readDatagrams(datagrams) : null,
     settledEarly: number(from, 'settled_early'),
     socket: isFields(from['socket']) ? readSocket(from['socket']) : null,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { findingsOf } from '../../src/model/finding';
 import { gapOfDetail, gapsAsText, gapSentence, lossRows } from '../../src/model/gaps';
-import { hopsOf, hopWords } from '../../src/model/hops';
+import { hopsOf, hopTitle, hopWords, relayWords } from '../../src/model/hops';
 import { ladderOf } from '../../src/model/ladder';
 import { LossTimes } from '../../src/model/loss-times';
 import { pathOf } from '../../src/model/path';
@@ -26,8 +26,8 @@ const gap = (more: Readonly<Record<string, unknown>> = {}): ReturnType<typeof re
 describe('the hops of a relayed stream', () => {
   test('go from the publisher to the last relay, buses and links in turn', () => {
     expect(hopsOf(account(), stream())).toEqual([
-      { number: 0, kind: 'bus', from: 'daq', to: 'gate' },
-      { number: 1, kind: 'link', from: 'gate', to: 'far' },
+      { number: 0, kind: 'bus', from: 'daq', to: 'gate', relay: null },
+      { number: 1, kind: 'link', from: 'gate', to: 'far', relay: null },
     ]);
     expect(hopsOf(account(), stream()).map(hopWords)).toEqual(["the publisher's bus from daq to gate", 'the link from gate to far']);
     expect(hopsOf(readAccount({ stream: 'lab/y' }), stream({ stations: [] }))).toEqual([]);
@@ -45,6 +45,22 @@ describe('the hops of a relayed stream', () => {
     expect(account({ hops: many }).hops).toHaveLength(8);
     expect(account({ hops: [{ hop: 1, lost: { deadline: 1 } }] }).hops).toEqual([]);
     expect(account({ hops: 'none', origin: 7 })).toMatchObject({ hop: 0, hops: [] });
+  });
+});
+
+describe('the link whose far relay is here', () => {
+  const told = (relay: unknown): readonly string[] => {
+    const hops = hopsOf(account({ relay }), stream());
+    expect(hops[0]?.relay).toBeNull();
+    return hops.slice(1).flatMap((hop) => [hopTitle(hop), relayWords(hop.relay)]).map((words) => words.replaceAll('\u202f', ' '));
+  };
+
+  test('is told with its times, and why it gave up what it did', () => {
+    const relay = { is_up: true, round_trip_ns: 100_200_000, deadline_ns: 300_000_000, age_p50_ns: 52_000_000, age_p99_ns: 160_000_000, causes: { repair: 5, link_down: 2900 } };
+    expect(told(relay)).toEqual(['link · hop 1 · 100 ms', 'The relay here gave up 5 as repairs came too late, 2900 while the link was down since it began. Now: round trip 100 ms, age here 52 ms, 99 % within 160 ms, deadline 300 ms.']);
+    expect(told({ ...relay, is_up: false, causes: {}, age_p50_ns: null, age_p99_ns: null })).toEqual(['link · hop 1 · down', 'The relay here has given up nothing since it began; the link is down. Now: round trip 100 ms, deadline 300 ms.']);
+    expect(told({ is_up: true })).toEqual(['link · hop 1', 'The relay here has given up nothing since it began.']);
+    expect(told('none')).toEqual(['link · hop 1', '']);
   });
 });
 

@@ -50,6 +50,10 @@ describe('a relayed stream', () => {
     expect(await place('hop-0').locator('.path-why').innerText()).toBe('injected loss');
     expect(await place('hop-1').getAttribute('data-zero')).toBe('');
     expect(await place('publisher').getAttribute('data-zero')).toBe('');
+    // The far relay is at this monitor's host, and tells of its link.
+    await until('the round trip', async () => /^link · hop 1 · [\d.]+.[µm]?s$/.test(await place('hop-1').locator('.path-name').innerText()));
+    await place('hop-1').click();
+    expect(await page.locator('#findings').innerText()).toContain('The relay here has given up nothing since it began.');
     await place('hop-0').click();
     await until('the finding', async () => (await page.locator('#findings').innerText()).includes('Injected loss on hop 0'));
     await page.keyboard.press('Escape');

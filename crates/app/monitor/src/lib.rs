@@ -30,6 +30,7 @@ mod range;
 mod reception;
 mod refusals;
 mod refused;
+mod relay_status;
 mod requests;
 mod revocation;
 #[cfg(test)]

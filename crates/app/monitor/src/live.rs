@@ -19,6 +19,7 @@ use crate::clock;
 use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::{Closed, Due, Liveness};
 use crate::refused::Reason;
+use crate::relay_status::add_relay;
 use crate::revocation::{CLOSE_PATIENCE, CloseReason, revoked};
 use crate::server_info::ServerInfo;
 use crate::shared::Shared;
@@ -252,6 +253,7 @@ impl Connection {
         if let Some(slot) = slot {
             let keys = self.shared.reception.key_status();
             let mut account = account_of(&slot, &self.shared.history, &self.visitor, keys.as_ref());
+            add_relay(&mut account, &self.shared.reception.relays());
             account["type"] = "account".into();
             self.say(account.to_string()).await?;
         }

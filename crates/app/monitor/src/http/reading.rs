@@ -22,6 +22,7 @@ use crate::metrics::{OPENMETRICS, Picture};
 use crate::preview::{self, MAX_SIDE};
 use crate::range::{self, ARROW_STREAM, MAX_GAPS, MAX_POINTS, RangeRequest, Span};
 use crate::refused::Refused;
+use crate::relay_status::add_relay;
 use crate::server_info::ServerInfo;
 use crate::shared::Shared;
 use crate::viewers::ViewerSlot;
@@ -58,7 +59,8 @@ pub(super) async fn account(
 ) -> Result<Response, Refused> {
     let name = readable(&visitor, &query)?;
     let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
-    let account = account_of(&slot, &shared.history, &visitor, shared.reception.key_status().as_ref());
+    let mut account = account_of(&slot, &shared.history, &visitor, shared.reception.key_status().as_ref());
+    add_relay(&mut account, &shared.reception.relays());
     Ok(typed(JSON, account.to_string()))
 }
 

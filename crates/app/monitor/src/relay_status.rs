@@ -1,0 +1,53 @@
+//! What the relay of this host that publishes a stream tells of the link before: beside the stream's account.
+
+use serde_json::{Value, json};
+use tallycast::{RelayOnHost, RelayState};
+
+/// Adds to the account of a relayed stream the state of its link; nothing if a relay of another host publishes it.
+pub(crate) fn add_relay(account: &mut Value, relays: &[RelayOnHost]) {
+    let is_relayed = account.get("origin").is_some();
+    let Some(name) = account["stream"].as_str().filter(|_| is_relayed) else { return };
+    let far = relays.iter().filter_map(RelayState::read).filter(|state| state.role == "far");
+    let found = far.flat_map(|state| state.links).find_map(|link| {
+        let stream = link.streams.iter().find(|stream| stream.name == name)?.clone();
+        Some((link, stream))
+    });
+    let Some((link, stream)) = found else { return };
+    account["relay"] = json!({
+        "is_up": link.is_up,
+        "round_trip_ns": link.round_trip_ns,
+        "deadline_ns": stream.deadline_ns,
+        "age_p50_ns": stream.age.map(|age| age.p50_ns),
+        "age_p99_ns": stream.age.map(|age| age.p99_ns),
+        "causes": stream.causes.into_iter().map(|(cause, count)| (cause, json!(count))).collect::<serde_json::Map<_, _>>(),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(role: &str, stream: &str) -> RelayOnHost {
+        let state = json!({"role": role, "links": [{"is_up": true, "round_trip_ns": 100, "streams": [
+            {"name": stream, "causes": [["repair", 5]], "age": {"p50_ns": 50, "p99_ns": 150, "largest_ns": 160}}]}]});
+        RelayOnHost { pid: 7, state: state.to_string().into_bytes() }
+    }
+
+    #[test]
+    fn the_link_is_told_by_the_far_relay_of_this_host_that_publishes_the_stream() {
+        let account = json!({"stream": "lab/x", "origin": {"hop": 2}});
+        let told = |account: &Value, boards: &[RelayOnHost]| {
+            let mut account = account.clone();
+            add_relay(&mut account, boards);
+            account.get("relay").cloned()
+        };
+        let relay = told(&account, &[board("far", "lab/y"), board("far", "lab/x")]).unwrap();
+        assert_eq!(
+            relay,
+            json!({"is_up": true, "round_trip_ns": 100, "deadline_ns": null, "age_p50_ns": 50, "age_p99_ns": 150,
+                   "causes": {"repair": 5}})
+        );
+        assert_eq!(told(&account, &[board("near", "lab/x"), board("far", "lab/y")]), None);
+        assert_eq!(told(&json!({"stream": "lab/x"}), &[board("far", "lab/x")]), None, "it is not relayed");
+    }
+}
