@@ -14,6 +14,8 @@ pub struct RelayState {
     pub role: String,
     /// Its station.
     pub station: String,
+    /// Handshakes and datagrams of others than listed peers, which got no answer.
+    pub turned_away: u64,
     /// Its links.
     pub links: Vec<RelayLink>,
 }
@@ -36,6 +38,8 @@ pub struct RelayLink {
     pub sent_packets: u64,
     /// Messages and records that were not as they must be, and were ignored.
     pub ignored: u64,
+    /// Bytes of samples that wait at this end: to be sent, or behind holes.
+    pub waiting_bytes: u64,
     /// Its streams.
     pub streams: Vec<RelayStream>,
 }

@@ -219,20 +219,20 @@ mod tests {
             repaired_packets: 2,
             sent_packets: 9,
             ignored: 3,
-            waiting_bytes: 4_096,
+            waiting_bytes: 11,
             streams: vec![stream],
         };
-        let state = State { role: "near", station: "home".to_owned(), turned_away: 2, links: vec![link] };
+        let state = State { role: "near", station: "home".to_owned(), turned_away: 4, links: vec![link] };
         let shown = serde_json::to_vec(&state).unwrap();
         let read = tallycast::RelayState::read(&tallycast::RelayOnHost { pid: 1, state: shown }).unwrap();
-        assert_eq!((read.role.as_str(), read.station.as_str()), ("near", "home"));
+        assert_eq!((read.role.as_str(), read.station.as_str(), read.turned_away), ("near", "home", 4));
         let link = &read.links[0];
         assert_eq!(
             (link.peer.as_str(), link.station.as_deref(), link.is_up),
             ("10.0.0.1:7400", Some("far"), true)
         );
         let packets = (link.round_trip_ns, link.repaired_packets, link.sent_packets, link.ignored);
-        assert_eq!(packets, (Some(7), 2, 9, 3));
+        assert_eq!((packets, link.waiting_bytes), ((Some(7), 2, 9, 3), 11));
         let stream = &link.streams[0];
         assert_eq!((stream.delivered, stream.missing, stream.given_up, stream.in_flight), (90, 4, 5, 1));
         assert_eq!((stream.causes[0].0.as_str(), stream.causes[0].1), ("repair", 5));

@@ -97,6 +97,12 @@ impl Picture {
                 Kind::Counter,
                 of_link(|it| Some(it.repaired_packets as f64)),
             ),
+            (
+                "waiting_bytes",
+                "samples that wait at this end of a link, to be sent or behind holes",
+                Kind::Gauge,
+                of_link(|it| Some(it.waiting_bytes as f64)),
+            ),
         ];
         for (name, help, kind, values) in families {
             self.add(format!("tallycast_relay_{name}"), help.to_owned(), kind, values);
@@ -239,6 +245,7 @@ mod tests {
             ("round_trip_seconds", "", "0.1"),
             ("packets_sent_total", "", "9"),
             ("packets_repaired_total", "", "2"),
+            ("waiting_bytes", "", "0"),
             ("elements_delivered_total", r#",stream="lab/a""#, "90"),
             ("elements_missing_before_total", r#",stream="lab/a""#, "4"),
             ("elements_lost_total", r#",stream="lab/a""#, "5"),

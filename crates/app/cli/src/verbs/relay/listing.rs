@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use tallycast::{RelayLink, RelayState, RelayStream};
+use units::text::decimal_size;
 
 /// Prints a relay's state.
 pub(super) fn print(pid: u32, state: &RelayState) -> std::io::Result<()> {
@@ -14,6 +15,12 @@ pub(super) fn print(pid: u32, state: &RelayState) -> std::io::Result<()> {
 
 fn rows(pid: u32, state: &RelayState) -> String {
     let mut text = String::new();
+    if state.turned_away > 0 {
+        let (role, count) = (&state.role, state.turned_away);
+        text += &format!(
+            "{role} relay, process {pid}: {count} datagrams of others than listed peers got no answer\n"
+        );
+    }
     for link in &state.links {
         text += &of_link(pid, &state.role, link);
         link.streams.iter().for_each(|stream| text += &of_stream(&state.role, stream));
@@ -24,10 +31,12 @@ fn rows(pid: u32, state: &RelayState) -> String {
 fn of_link(pid: u32, role: &str, link: &RelayLink) -> String {
     let is_up = if link.is_up { "up" } else { "down" };
     let round_trip = link.round_trip_ns.map_or_else(|| "not measured".to_owned(), millis);
+    let waiting = Some(link.waiting_bytes).filter(|bytes| *bytes > 0);
+    let waiting = waiting.map_or_else(String::new, |bytes| format!(", {} waiting", decimal_size(bytes)));
     let (sent, again) = if role == "far" { ("received", "duplicates") } else { ("sent", "repaired") };
     format!(
         "{role} relay, process {pid}, with udt://{} ({}): {is_up}, round trip {round_trip}, {} packets {sent}, {} {again}, \
-         {} ignored\n",
+         {} ignored{waiting}\n",
         link.peer,
         link.station.as_deref().unwrap_or("not heard yet"),
         link.sent_packets,
@@ -96,9 +105,16 @@ mod tests {
         stream["deadline_ns"] = json!(300_000_000);
         stream["degraded"] = json!("bandwidth");
         state["role"] = json!("far");
+        state["links"][0]["waiting_bytes"] = json!(1_500_000);
+        state["turned_away"] = json!(3);
         let line = "1 on the way, published at an age of 50.1 ms (99 % within 151.0 ms, at most 160.0 ms), deadline 300ms; \
                     degraded: bandwidth\n";
         assert!(told(&state).ends_with(line), "{}", told(&state));
-        assert!(told(&state).contains("9 packets received, 2 duplicates"), "{}", told(&state));
+        assert!(
+            told(&state).contains("9 packets received, 2 duplicates, 0 ignored, 1.50 MB waiting\n"),
+            "{}",
+            told(&state)
+        );
+        assert!(told(&state).starts_with("far relay, process 7: 3 datagrams of others than listed peers"));
     }
 }
