@@ -116,8 +116,10 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let planted = if way.is_some() { Probability::default() } else { arguments.loss };
     std::fs::write(&control, planted.to_string())?;
     let far = way.map(|way| {
-        let access = access.clone().map_or_else(|| settings.access_in_force(None), |access| Ok(Some(access)));
-        FarSite::choose(way, &bus, far_page_address(listen)?, folder.path(), access?)
+        // The far site obeys the same rules; the user's own folder need not exist.
+        let in_force = || settings.access_in_force(None).map(|usual| usual.filter(|folder| folder.is_dir()));
+        let access = access.clone().map_or_else(in_force, |access| Ok(Some(access)))?;
+        FarSite::choose(way, &bus, far_page_address(listen)?, folder.path(), access)
     });
     let far = far.transpose()?;
     let scene = Scene {

@@ -173,6 +173,48 @@ fn the_users_own_rules_do_not_bind_a_demo_of_this_host_alone_but_one_on_a_bus_of
     assert_eq!(status_under_own_rules(&["--bus", &private_bus_from_now()]), 401);
 }
 
+/// Returns an address for the near page; the far one is at the next port.
+fn address_before_a_free_one() -> SocketAddr {
+    let mut pairs = std::iter::repeat_with(|| [(); 2].map(|()| support::ports::free_address()));
+    let [near, _] = pairs.find(|[near, far]| far.port() == near.port() + 1).expect("there is no end");
+    near
+}
+
+#[test]
+fn a_demo_of_two_sites_ends_with_every_account_in_order_at_both() {
+    let (folder, listen) = (tempfile::tempdir().unwrap(), address_before_a_free_one().to_string());
+    let (bus, archive) = (private_bus_from_now(), folder.path().join("archive"));
+    let demo = ["demo", "--wan", "20ms", "--loss", "1%", "--headless", "--duration", "1h", "--json"];
+    let place = ["--bus", &bus, "--listen", &listen, "--dir", archive.to_str().unwrap()];
+    let arguments = [&demo[..], &place].concat();
+    let mut running = Running::of(command(&arguments).stderr(Stdio::piped()), &arguments);
+    let mut errors = running.take_errors().lines().map_while(Result::ok);
+    let far = errors.find_map(|line| line.strip_prefix("far page  http://")?.strip_suffix('/')?.parse().ok());
+    let far: SocketAddr = far.expect("the address of the far page");
+    let streams = ["signal/ecg", "signal/chime", "test/sine", "test/chirp", "host/cpu"];
+    for stream in streams {
+        wait_until("every stream at the far page", || {
+            let all: Value = serde_json::from_slice(&ask(far, "GET /api/streams", "").body).ok()?;
+            let listed = all["streams"].as_array()?.iter().find(|it| it["stream"] == stream)?;
+            listed["next_index"].as_u64().filter(|next| *next > 0)
+        });
+    }
+    running.signal(Signal::INT);
+    let (status, lines) = running.wait();
+    assert!(status.success(), "{status}: {lines:?}");
+    let accounts = accounts(&lines);
+    for reader in ["monitor", "recorder", "far"] {
+        for stream in streams {
+            assert!(accounts.contains(&(reader, stream)), "{reader} {stream}: {accounts:?}");
+        }
+    }
+    for account in &lines {
+        let hop = if account["reader"] == "far" { json!(2) } else { Value::Null };
+        assert_eq!(account["origin"]["hop"], hop, "{account}");
+    }
+    drop(errors);
+}
+
 #[test]
 fn a_demo_that_is_killed_leaves_no_process_behind() {
     let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
@@ -256,6 +298,14 @@ fn a_secured_demo_refuses_forgeries_rotates_its_secret_and_shows_outsiders_nothi
     for reader in ["monitor", "recorder"] {
         assert!(accounts.contains(&(reader, "signal/ecg")) && accounts.contains(&(reader, "test/chirp")));
     }
+}
+
+#[test]
+fn a_far_site_for_a_bus_that_has_keys_is_refused_with_the_remedy() {
+    let bus = format!("{}&keys=/nowhere.keys", private_bus());
+    let output = run(&["demo", "--wan", "20ms", "--headless", "--bus", &bus]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("omit keys= from the bus"), "{said}");
 }
 
 #[test]

@@ -121,9 +121,10 @@ impl FarSite {
         self.listen
     }
 
-    /// Says where its bus is.
+    /// Says what lies between the sites, and where its bus is.
     pub(super) fn tell(&self) {
         eprintln!("path      {}", self.way.text());
+        eprintln!("relays    tallycast relay --list");
         eprintln!("far bus   {}", self.bus);
     }
 }
