@@ -14,10 +14,11 @@ use serde::Deserialize;
 /// of the cases is a tenth of a millisecond, which a shared machine does not keep; this is what its figures can bear.
 const LATE: &str = "1ms";
 
-/// Time that programs which hold every datagram until a set time take beyond it to deliver: SRT 6 ms, RIST 1 ms.
+/// Time that programs which hold every datagram until a set time take beyond it to deliver: of a hundred datagrams one takes
+/// SRT 12 ms, RIST 5 ms.
 ///
-/// Source: measured with both.
-const DELIVERING: Duration = Duration::from_millis(10);
+/// Source: measured with both, on a busy host.
+const DELIVERING: Duration = Duration::from_millis(15);
 
 /// Conditions of a case.
 #[derive(Clone, Copy, Debug)]
