@@ -128,7 +128,12 @@ mod tests {
             ..RelayLink::default()
         };
         let down = RelayLink { peer: "10.0.0.9:7400".to_owned(), ..RelayLink::default() };
-        let state = RelayState { role: "near".to_owned(), station: "home".to_owned(), links: vec![up, down] };
+        let state = RelayState {
+            turned_away: 0,
+            role: "near".to_owned(),
+            station: "home".to_owned(),
+            links: vec![up, down],
+        };
         vec![HostRelay { pid: 7, state }]
     }
 
