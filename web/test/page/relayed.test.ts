@@ -47,7 +47,8 @@ describe('a relayed stream', () => {
     const { station, stations } = await streamOf(monitor.url, STREAM, (stream) => stream.stations.length === 2);
     expect(await page.locator('.path-station').allInnerTexts()).toEqual([...stations, station]);
     await until('the loss', async () => (await place('hop-0').getAttribute('data-zero')) === null);
-    expect(await place('hop-0').locator('.path-why').innerText()).toBe('injected loss');
+    // Newer ones may not be settled yet.
+    expect(await place('hop-0').locator('.path-why').innerText()).toMatch(/^injected loss( and others)?$/);
     expect(await place('hop-1').getAttribute('data-zero')).toBe('');
     expect(await place('publisher').getAttribute('data-zero')).toBe('');
     // The far relay is at this monitor's host, and tells of its link.
