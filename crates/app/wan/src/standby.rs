@@ -55,13 +55,13 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    fn start(&self) -> u64 {
+    const fn start(&self) -> u64 {
         match self {
             Self::Elements { positions, .. } | Self::Missing { positions, .. } => positions.start,
         }
     }
 
-    fn bytes(&self) -> usize {
+    const fn bytes(&self) -> usize {
         match self {
             Self::Elements { bytes, .. } => bytes.len(),
             Self::Missing { .. } => 0,
