@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// Rate of [`publish`], and nanoseconds between two of its samples.
 const RATE_HZ: u64 = 1_000;
-const PERIOD_NS: i64 = 1_000_000;
+const PERIOD_NS: usize = 1_000_000;
 
 /// Ports of the buses: only the port tells the bus of a laboratory from that of another.
 const HOME: u16 = 7_500;
@@ -97,7 +97,7 @@ fn samples(lines: &[Value]) -> Samples {
     for block in lines.iter().filter(|line| line["event"] == "block") {
         let (first, t0) = (block["first_index"].as_u64().unwrap(), block["t0_ns"].as_i64().unwrap());
         for ((index, t_ns), value) in
-            (first..).zip((t0..).step_by(PERIOD_NS as usize)).zip(block["values"].as_array().unwrap())
+            (first..).zip((t0..).step_by(PERIOD_NS)).zip(block["values"].as_array().unwrap())
         {
             assert_eq!(samples.insert(index, (t_ns, value.clone())), None, "index {index} came twice");
         }
