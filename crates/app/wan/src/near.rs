@@ -301,6 +301,9 @@ impl Near {
                 );
                 take(Notice::Warning { what });
             }
+            NearEvent::DeadlineKept { slot } => {
+                take(Notice::DeadlineKept { stream: name(&self.streams, slot) });
+            }
             // Summed up in the state.
             NearEvent::GaveUp { .. } => {}
             NearEvent::Closed { slot } => {

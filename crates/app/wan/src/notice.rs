@@ -80,6 +80,11 @@ pub enum Notice {
         /// The position.
         position: u64,
     },
+    /// The way is short enough for the deadline again, after a warning.
+    DeadlineKept {
+        /// Name of the stream.
+        stream: String,
+    },
     /// The list of peers has changed.
     Relisted {
         /// Number of listed peers.

@@ -193,6 +193,11 @@ pub enum NearEvent {
         /// The least that the path can keep.
         least: Duration,
     },
+    /// The deadline can be kept again.
+    DeadlineKept {
+        /// The stream.
+        slot: u16,
+    },
     /// Elements were given up.
     GaveUp {
         /// The stream.

@@ -234,6 +234,7 @@ fn in_words(notice: &Notice) -> String {
         Notice::TookOver { stream, position } => {
             format!("{stream}: published here from element {position} on, as the other publication is silent")
         }
+        Notice::DeadlineKept { stream } => format!("{stream}: the deadline can be kept again"),
         Notice::Relisted { peers } => format!("{peers} peers are listed"),
         Notice::Warning { what } => format!("warning: {what}"),
         _ => String::new(),

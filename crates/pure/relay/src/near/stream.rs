@@ -332,6 +332,8 @@ impl Stream {
         if is_too_short && !self.is_too_short {
             let (slot, deadline) = (self.driver_slot, self.deadline);
             self.events.push_back(NearEvent::DeadlineTooShort { slot, deadline, least });
+        } else if self.is_too_short && !is_too_short {
+            self.events.push_back(NearEvent::DeadlineKept { slot: self.driver_slot });
         }
         self.is_too_short = is_too_short;
     }

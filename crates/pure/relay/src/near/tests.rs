@@ -353,7 +353,7 @@ fn streams_that_have_passed_here_or_too_many_hops_are_refused() {
 }
 
 #[test]
-fn a_deadline_that_the_path_cannot_keep_is_said_once() {
+fn a_deadline_that_the_path_cannot_keep_is_said_once_and_so_is_that_it_is_kept_again() {
     let mut bench = Bench::open(1);
     let slow = |round_trip| {
         NearInput::Path(Path { round_trip, clock_us: 0, room: 9, message_bytes: 100, is_up: true })
@@ -370,7 +370,8 @@ fn a_deadline_that_the_path_cannot_keep_is_said_once() {
         deadline: Duration::from_secs(1),
         least: Duration::from_micros(micros),
     };
-    assert_eq!(bench.events, [said(1_000_500), said(1_000_500)]);
+    let kept = || NearEvent::DeadlineKept { slot: 0 };
+    assert_eq!(bench.events, [said(1_000_500), kept(), said(1_000_500), kept()]);
 }
 
 #[test]
