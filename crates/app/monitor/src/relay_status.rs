@@ -1,5 +1,7 @@
 //! What the relay of this host that publishes a stream tells of the link before: beside the stream's account.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use tallycast::{RelayOnHost, RelayState};
 
@@ -19,7 +21,7 @@ pub(crate) fn add_relay(account: &mut Value, relays: &[RelayOnHost]) {
         "deadline_ns": stream.deadline_ns,
         "age_p50_ns": stream.age.map(|age| age.p50_ns),
         "age_p99_ns": stream.age.map(|age| age.p99_ns),
-        "causes": stream.causes.into_iter().map(|(cause, count)| (cause, json!(count))).collect::<serde_json::Map<_, _>>(),
+        "causes": stream.causes.into_iter().collect::<BTreeMap<_, _>>(),
     });
 }
 

@@ -62,6 +62,8 @@ pub struct RelayStream {
     pub causes: Vec<(String, u64)>,
     /// Deadline from end to end. Units: nanoseconds.
     pub deadline_ns: Option<u64>,
+    /// Precedence where not all streams fit: the higher goes first.
+    pub priority: u8,
     /// Ages in the second before the state; none where nothing was sent or published.
     pub age: Option<RelayAge>,
     /// Reason why it is not relayed as it should be.

@@ -35,8 +35,8 @@ impl Picture {
         }
         self.add(
             "tallycast_hop_elements_lost".to_owned(),
-            "elements of a relayed stream lost on an earlier hop, by the stage they were first settled in: among those lost at \
-             stage `source`"
+            "elements of a relayed stream lost on an earlier hop, by the stage they were first settled in: \
+             among those lost at stage `source`"
                 .to_owned(),
             Kind::Counter,
             lost,

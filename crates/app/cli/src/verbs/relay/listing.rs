@@ -35,8 +35,8 @@ fn of_link(pid: u32, role: &str, link: &RelayLink) -> String {
     let waiting = waiting.map_or_else(String::new, |bytes| format!(", {} waiting", decimal_size(bytes)));
     let (sent, again) = if role == "far" { ("received", "duplicates") } else { ("sent", "repaired") };
     format!(
-        "{role} relay, process {pid}, with udt://{} ({}): {is_up}, round trip {round_trip}, {} packets {sent}, {} {again}, \
-         {} ignored{waiting}\n",
+        "{role} relay, process {pid}, with udt://{} ({}): {is_up}, round trip {round_trip}, {} packets {sent}, \
+         {} {again}, {} ignored{waiting}\n",
         link.peer,
         link.station.as_deref().unwrap_or("not heard yet"),
         link.sent_packets,
@@ -54,12 +54,14 @@ fn of_stream(role: &str, stream: &RelayStream) -> String {
     let deadline = stream
         .deadline_ns
         .map_or_else(String::new, |it| format!(", deadline {:?}", Duration::from_nanos(it)));
+    let priority = Some(stream.priority).filter(|it| *it > 0);
+    let priority = priority.map_or_else(String::new, |it| format!(", priority {it}"));
     let degraded = stream
         .degraded
         .as_deref()
         .map_or_else(String::new, |why| format!("; degraded: {}", why.replace('_', " ")));
     format!(
-        "  {}: {} delivered, {} missing before, {} given up{}, {} on the way{age}{deadline}{degraded}\n",
+        "  {}: {} delivered, {} missing before, {} given up{}, {} on the way{age}{deadline}{priority}{degraded}\n",
         stream.name,
         stream.delivered,
         stream.missing,
@@ -97,18 +99,19 @@ mod tests {
         let told = |state: &serde_json::Value| rows(7, &serde_json::from_value(state.clone()).unwrap());
         assert_eq!(
             told(&state),
-            "near relay, process 7, with udt://10.0.0.1:7400 (far): up, round trip 100.2 ms, 9 packets sent, 2 repaired, \
-             0 ignored\n  lab/a: 90 delivered, 4 missing before, 5 given up (link down 5), 1 on the way\n"
+            "near relay, process 7, with udt://10.0.0.1:7400 (far): up, round trip 100.2 ms, 9 packets sent, \
+             2 repaired, 0 ignored\n  lab/a: 90 delivered, 4 missing before, 5 given up (link down 5), 1 on the way\n"
         );
         let stream = &mut state["links"][0]["streams"][0];
         stream["age"] = json!({"p50_ns": 50_100_000, "p99_ns": 151_000_000, "largest_ns": 160_000_000});
         stream["deadline_ns"] = json!(300_000_000);
+        stream["priority"] = json!(2);
         stream["degraded"] = json!("bandwidth");
         state["role"] = json!("far");
         state["links"][0]["waiting_bytes"] = json!(1_500_000);
         state["turned_away"] = json!(3);
-        let line = "1 on the way, published at an age of 50.1 ms (99 % within 151.0 ms, at most 160.0 ms), deadline 300ms; \
-                    degraded: bandwidth\n";
+        let line = "1 on the way, published at an age of 50.1 ms (99 % within 151.0 ms, at most 160.0 ms), \
+                    deadline 300ms, priority 2; degraded: bandwidth\n";
         assert!(told(&state).ends_with(line), "{}", told(&state));
         assert!(
             told(&state).contains("9 packets received, 2 duplicates, 0 ignored, 1.50 MB waiting\n"),

@@ -73,7 +73,7 @@ pub(super) fn objects(relays: &[HostRelay]) -> Vec<Value> {
         let streams = link.streams.iter().map(|it| {
             json!({
                 "stream": it.name, "age_p50_ns": it.age.map(|age| age.p50_ns),
-                "age_p99_ns": it.age.map(|age| age.p99_ns), "deadline_ns": it.deadline_ns,
+                "age_p99_ns": it.age.map(|age| age.p99_ns), "deadline_ns": it.deadline_ns, "priority": it.priority,
                 "delivered": it.delivered, "missing": it.missing, "given_up": it.given_up,
                 "in_flight": it.in_flight, "causes": it.causes, "degraded": it.degraded,
             })
