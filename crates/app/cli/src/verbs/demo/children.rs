@@ -31,7 +31,8 @@ pub(super) enum Role {
     Outsider,
 }
 
-/// Publishers end before their readers, and the way before none of them: the monitor server publishes derived streams.
+/// Publishers end before their readers, since the monitor server publishes derived streams; what carries streams to the far
+/// site ends after its readers.
 const ORDER_OF_ENDING: [Role; 6] =
     [Role::Source, Role::Monitor, Role::Recorder, Role::FarReader, Role::Carrier, Role::Outsider];
 /// Lines of an outsider's messages that are kept.
