@@ -18,7 +18,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ledger::HopCounts;
-use units::{Epoch, Instant, WallTime};
+use units::{Epoch, Instant, StreamId, WallTime};
 use wire::{Clock, UpstreamHop};
 
 pub use counters::FarTotals;
@@ -475,13 +475,25 @@ impl FarEnd {
                 slot
             }
             None if is_full => return Err(Refusal::TooManyStreams),
-            None => self.add(fresh),
+            None => {
+                self.end_before(fresh.id(), begin.origin);
+                self.add(fresh)
+            }
         };
         self.on_link.insert(number, slot);
         self.ended.remove(&number);
         self.totals_due = self.totals_due.min(now + TOTALS_INTERVAL);
         let stream = self.streams.get_mut(&slot).expect("it is there");
         Ok(stream.resume(number, incarnation, begin))
+    }
+
+    /// Ends the streams that wait for their near end while a later epoch of their publisher begins: it will not come
+    /// back to them, and on the bus two epochs of one stream would seem to be two publishers.
+    fn end_before(&mut self, id: StreamId, origin: Epoch) {
+        let is_before = |known: &&mut Stream| {
+            known.id() == id && known.origin() < origin && known.suspended_since().is_some()
+        };
+        self.streams.values_mut().filter(is_before).for_each(Stream::forget);
     }
 
     /// Gives a stream a number of this end.

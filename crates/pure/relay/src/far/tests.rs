@@ -384,6 +384,22 @@ fn a_near_end_that_does_not_come_back_ends_its_streams() {
 }
 
 #[test]
+fn a_stream_that_waits_ends_when_a_later_epoch_of_its_publisher_begins() {
+    let later = Epoch { start_ns: ORIGIN.start_ns + 1, incarnation: 1 };
+    let mut bench = Bench::open();
+    bench.far.handle(at(20), FarInput::Disconnected);
+    bench.connect(500, 6);
+    bench.begin(510, 0, "lab/y", Epoch { incarnation: 2, ..later }, &["daq", "gate-a"]);
+    assert!(!bench.published.contains(&Publish::End), "that is another stream");
+    bench.begin(510, 1, "lab/x", later, &["daq", "gate-a"]);
+    assert_eq!(bench.published.last(), Some(&Publish::End));
+    assert_eq!(bench.events.iter().filter(|event| matches!(event, FarEvent::Refused { .. })).count(), 0);
+    let mut both = Bench::open();
+    both.begin(510, 1, "lab/x", later, &["daq", "gate-a"]);
+    assert!(!both.published.contains(&Publish::End), "its near end is there, and says itself when it ends");
+}
+
+#[test]
 fn streams_that_cannot_be_published_are_refused_in_words() {
     let mut bench = Bench::open();
     bench.begin(1, 1, "lab/y", ORIGIN, &["daq", "gate-a"]);
