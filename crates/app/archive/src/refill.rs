@@ -78,12 +78,17 @@ impl Refilled {
         let is_ours = value["format"] == FORMAT
             && value["stream"] == description.name.as_str()
             && value["epoch"] == description.epoch.to_string();
+        let samples = ranges(&value["samples"])?;
+        let reaches = value["reaches"][0].as_u64()?..value["reaches"][1].as_u64()?;
+        // Positions are counted in 64 bits, too.
+        let end = samples.iter().last().map_or(0, |range| range.end).max(reaches.end);
+        end.checked_mul(u64::from(description.schema.elements_per_sample()))?;
         is_ours.then_some(Self {
             number: u32::try_from(value["refill"].as_u64()?).ok().filter(|number| *number < REFILLS)?,
             at: WallTime::from_nanos(value["at_ns"].as_i64()?),
             station: value["station"].as_str()?.to_owned(),
-            reaches: value["reaches"][0].as_u64()?..value["reaches"][1].as_u64()?,
-            samples: ranges(&value["samples"])?,
+            reaches,
+            samples,
             lacking: ranges(&value["lacking"])?,
         })
     }

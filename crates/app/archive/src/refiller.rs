@@ -282,8 +282,10 @@ impl Archive {
         }
         blocks.sort_by_key(|block| block.first_index);
         let per_sample = u64::from(description.schema.elements_per_sample());
-        let mut lacking: RangeSet =
-            remaining.iter().map(|it| it.start * per_sample..it.end.saturating_mul(per_sample)).collect();
+        let mut lacking: RangeSet = remaining
+            .iter()
+            .map(|it| it.start.saturating_mul(per_sample)..it.end.saturating_mul(per_sample))
+            .collect();
         for block in incomplete {
             let base = block.first_index * per_sample;
             for missing in block.missing.iter() {

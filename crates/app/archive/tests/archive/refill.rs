@@ -260,6 +260,9 @@ fn a_second_refiller_and_samples_of_another_schema_are_refused_and_a_recorder_go
     let read = read_back(&store);
     assert_eq!(read.samples.iter().collect::<Vec<_>>(), [0..150, 160..300]);
     assert!(verified(&far).is_whole());
+    let beyond: RangeSet = std::iter::once(u64::MAX - 9..u64::MAX).collect();
+    let found = archive.supply((&name(), EPOCH), &beyond, 1 << 20).unwrap().unwrap();
+    assert!(found.blocks.is_empty() && found.answered == beyond, "{found:?}");
     let unknown = units::Epoch { start_ns: 1, incarnation: 1 };
     assert!(archive.supply((&name(), unknown), &want.missing, 1).unwrap().is_none());
 }
