@@ -15,6 +15,7 @@ use sys::{Cancellation, clock};
 use udt::SocketConfig;
 use units::Instant;
 
+use crate::backfill::Fetchers;
 use crate::near::tell_of_end;
 use crate::notice::{Notice, State};
 use crate::peers::{ListedPeers, Peers, turned_away};
@@ -44,12 +45,13 @@ pub struct FarSettings {
 
 /// A relay that listens and publishes.
 pub struct Far<O> {
-    port: ReliablePort,
+    port: Arc<ReliablePort>,
     news: Arc<News>,
     settings: FarSettings,
     publication: O,
     lobby: Lobby,
     visitors: Vec<Visitor>,
+    fetchers: Option<Fetchers>,
     /// Number of the next visitor.
     next_number: u64,
     next_state: Instant,
@@ -66,7 +68,19 @@ impl<O: Publication> Far<O> {
         debug_assert!(is_only, "the port is new");
         let next_state = clock::monotonic();
         let (lobby, visitors, peers) = (Lobby::default(), Vec::new(), Peers::default());
-        Self { port, news, settings, publication, lobby, visitors, next_number: 0, next_state, peers }
+        let (port, fetchers) = (Arc::new(port), None);
+        Self {
+            port,
+            news,
+            settings,
+            publication,
+            lobby,
+            visitors,
+            fetchers,
+            next_number: 0,
+            next_state,
+            peers,
+        }
     }
 
     /// Follows a list of peers: the connections of those who are no longer in it end.
@@ -76,9 +90,17 @@ impl<O: Publication> Far<O> {
         self
     }
 
+    /// Fills holes of the archive in a folder from those of the near relays, also while it is recorded; it need not
+    /// exist yet.
+    #[must_use]
+    pub fn with_archive(mut self, root: std::path::PathBuf) -> Self {
+        self.fetchers = Some(Fetchers::new(Arc::clone(&self.port), root));
+        self
+    }
+
     /// Returns the address it listens at, with the port that the kernel chose.
     #[must_use]
-    pub const fn local_address(&self) -> std::net::SocketAddr {
+    pub fn local_address(&self) -> std::net::SocketAddr {
         self.port.local_address()
     }
 
@@ -131,6 +153,13 @@ impl<O: Publication> Far<O> {
             self.lobby.enter(now, socket, &self.port);
         }
         self.lobby.hear(now, &self.port);
+        for socket in self.lobby.take_backfills() {
+            match &mut self.fetchers {
+                Some(fetchers) => fetchers.welcome(socket),
+                None => self.port.leave(socket),
+            }
+        }
+        self.fetchers.iter().flat_map(Fetchers::notices).for_each(&mut *take);
         for newcomer in self.lobby.take_known(|newcomer| must_wait(&self.visitors, now, newcomer)) {
             self.welcome(now, newcomer, take);
         }
@@ -169,7 +198,13 @@ impl<O: Publication> Far<O> {
     fn state(&mut self) -> State {
         let links = self.visitors.iter_mut().filter_map(|visitor| visitor.state(&self.port)).collect();
         let turned_away = turned_away(&self.port);
-        State { role: "far", station: self.settings.station.clone(), turned_away, links }
+        State {
+            role: "far",
+            station: self.settings.station.clone(),
+            turned_away,
+            links,
+            backfill: self.fetchers.as_ref().map(Fetchers::state),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! `relay`, a pure crate; this one drives it. Start with [`Near`], which reads and dials, and [`Far`], which listens and
 //! publishes.
 
+mod backfill;
 mod bus;
 mod deadline;
 mod driver;
@@ -19,6 +20,7 @@ mod publication;
 mod standby;
 mod streams;
 
+pub use backfill::{BackfillState, Source};
 pub use bus::BusPublication;
 pub use deadline::{DeadlineError, HAND_OVER, LONGEST_DEADLINE, check_deadline, check_way};
 pub use far::{Far, FarSettings};

@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// A connection to the other relay that is made again whenever it ends.
 pub(crate) struct Link {
-    port: ReliablePort,
+    port: Arc<ReliablePort>,
     peer: PeerAddress,
     config: SocketConfig,
     state: State,
@@ -65,8 +65,13 @@ pub(crate) enum Change {
 
 impl Link {
     /// Begins to connect with the first [`poll`](Self::poll).
-    pub(crate) fn new(now: Instant, port: ReliablePort, peer: SocketAddr, config: SocketConfig) -> Self {
-        let (peer, pauses) = (PeerAddress::fixed(peer), Pauses::new());
+    pub(crate) fn new(
+        now: Instant,
+        port: impl Into<Arc<ReliablePort>>,
+        peer: SocketAddr,
+        config: SocketConfig,
+    ) -> Self {
+        let (port, peer, pauses) = (port.into(), PeerAddress::fixed(peer), Pauses::new());
         Self { port, peer, config, state: State::Pausing { until: now }, pauses, spare: Spare::default() }
     }
 
@@ -100,7 +105,7 @@ impl Link {
         None
     }
 
-    pub(crate) const fn port(&self) -> &ReliablePort {
+    pub(crate) fn port(&self) -> &ReliablePort {
         &self.port
     }
 

@@ -15,6 +15,7 @@ use tallycast::udt::PublicKey;
 use udt::{SocketConfig, SocketId};
 use units::Instant;
 
+use crate::backfill::{Source, Supplier};
 use crate::deadline::{DeadlineError, check_way};
 use crate::driver::{Driver, Turn, near_tag};
 use crate::link::{Change, Link};
@@ -80,6 +81,8 @@ pub struct Near {
     is_down_told: bool,
     next_state: Instant,
     message: Vec<u8>,
+    port: Arc<ReliablePort>,
+    supplier: Option<Supplier>,
 }
 
 impl Near {
@@ -87,10 +90,11 @@ impl Near {
     #[must_use]
     pub fn new(tap: Tap, port: ReliablePort, settings: NearSettings) -> Self {
         let (now, news) = (clock::monotonic(), Arc::new(News::default()));
+        let port = Arc::new(port);
         port.tell(Arc::clone(&news));
         let NearSettings { station, incarnation, deadline, .. } = settings.clone();
         let machine = NearEnd::new(NearConfig { station, incarnation, deadline }, now);
-        let link = Link::new(now, port, settings.peer, settings.socket.clone());
+        let link = Link::new(now, Arc::clone(&port), settings.peer, settings.socket.clone());
         Self {
             tap,
             news,
@@ -107,6 +111,8 @@ impl Near {
             driver: Driver::default(),
             peers: Peers::default(),
             responder: None,
+            port,
+            supplier: None,
         }
     }
 
@@ -122,6 +128,14 @@ impl Near {
     pub fn with_peers(mut self, responder: Option<PublicKey>, list: ListedPeers) -> Self {
         self.peers.follow(list);
         self.responder = responder;
+        self
+    }
+
+    /// Lets the far relay fetch what its archive misses from the one that is recorded here.
+    #[must_use]
+    pub fn with_archive(mut self, source: Source) -> Self {
+        let NearSettings { station, peer, socket, .. } = &self.settings;
+        self.supplier = Some(Supplier::begin(Arc::clone(&self.port), *peer, socket, station, source));
         self
     }
 
@@ -216,6 +230,9 @@ impl Near {
                     *trial = Some(now + TRIAL);
                 }
                 self.is_down_told = false;
+                if let Some(supplier) = &self.supplier {
+                    supplier.follow(peer);
+                }
                 self.machine.handle(now, NearInput::Connected);
                 take(Notice::Connected { peer });
             }
@@ -355,7 +372,13 @@ impl Near {
             streams,
         };
         let turned_away = turned_away(self.link.port());
-        State { role: "near", station: self.settings.station.clone(), turned_away, links: vec![link] }
+        State {
+            role: "near",
+            station: self.settings.station.clone(),
+            turned_away,
+            links: vec![link],
+            backfill: self.supplier.as_ref().map(Supplier::state),
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use relay::{Ages, Degraded};
 use serde::Serialize;
 
+use crate::backfill::BackfillState;
+
 /// Event of a relay.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -90,6 +92,19 @@ pub enum Notice {
         /// Number of listed peers.
         peers: usize,
     },
+    /// Samples that an archive missed have come from the other station's, and are stored.
+    Refilled {
+        /// Name of the stream.
+        stream: String,
+        /// Epoch of its origin.
+        epoch: String,
+        /// Samples that came.
+        samples: u64,
+        /// Samples that are still missing and may come.
+        missing: u64,
+        /// Samples that are missing in the other archive, too, in part or wholly.
+        lacking: u64,
+    },
     /// Something is worse than it should be; said once until it is better.
     Warning {
         /// What it is, and what can be done.
@@ -108,6 +123,9 @@ pub struct State {
     pub turned_away: u64,
     /// The links.
     pub links: Vec<LinkState>,
+    /// What is done to fill holes of archives, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<BackfillState>,
 }
 
 /// State of a link.
@@ -227,7 +245,13 @@ mod tests {
             waiting_bytes: 11,
             streams: vec![stream],
         };
-        let state = State { role: "near", station: "home".to_owned(), turned_away: 4, links: vec![link] };
+        let state = State {
+            role: "near",
+            station: "home".to_owned(),
+            turned_away: 4,
+            links: vec![link],
+            backfill: None,
+        };
         let shown = serde_json::to_vec(&state).unwrap();
         let read = tallycast::RelayState::read(&tallycast::RelayOnHost { pid: 1, state: shown }).unwrap();
         assert_eq!((read.role.as_str(), read.station.as_str(), read.turned_away), ("near", "home", 4));

@@ -6,6 +6,7 @@ pub(crate) use listing::{because, millis};
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,9 @@ use serde_json::json;
 use tallycast::udt::Address;
 use tallycast::{Node, RelayState, StreamPattern, SubscriberBuilder};
 use units::text;
-use wan::{BusPublication, Far, FarSettings, ListedPeers, Near, NearSettings, Notice, State, check_deadline};
+use wan::{
+    BusPublication, Far, FarSettings, ListedPeers, Near, NearSettings, Notice, Source, State, check_deadline,
+};
 
 use super::reliable::{Screen, TransportArguments};
 use crate::Outcome;
@@ -29,9 +32,11 @@ Examples:
   tallycast relay udt://far:7400 'lab/**'           at home: send these streams there
   tallycast relay udt://far:7400 'lab/**' --deadline 300ms --bitrate 50M
   tallycast relay udt://far:7400 'lab/**' --key home.keys --peer far
+  tallycast relay --listen 7400 --archive archive   fill holes of the far archive, from the near one
   tallycast relay --list                            the relays of this host
 
 The deadline is the age from which a sample is of no use, from its publisher to the far bus: what is lost on the way is sent again while it can come in time. It must be at least round trip / 2 + 2 ms; with round trip × (k + 1/2) + 2 ms there is time for k repairs. What comes too late is given up, and the accounts of far readers name the hop and the reason.
+With --archive at both ends the far archive becomes complete: `tallycast record` writes both archives, and the far relay fetches later what its archive misses, while live samples have precedence.
 A relay connects again for ever, after pauses of 0.25 s to 5 s. With --key listed peers alone are heard.
 Exit code 2: the deadline cannot be met, or the port cannot be used.";
 
@@ -50,6 +55,9 @@ pub(crate) struct Arguments {
     /// With an address: age from which samples are of no use at the far bus
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
     deadline: Duration,
+    /// Archive that is recorded here: a far relay fills its holes, a near one hands out what the far one misses
+    #[arg(long, value_name = "ROOT", conflicts_with = "list")]
+    archive: Option<PathBuf>,
     #[command(flatten)]
     transport: TransportArguments,
     /// List the relays of this host: round trip, repairs, and what was given up
@@ -117,6 +125,9 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
     if let Some(list) = followed {
         near = near.with_peers(responder, list);
     }
+    if let Some(archive) = arguments.archive.clone() {
+        near = near.with_archive(Source { archive, patterns });
+    }
     near.run(&cancellation, &mut |notice| output.borrow_mut().tell(&notice), &mut |state| {
         output.borrow_mut().show(state);
     })?;
@@ -143,6 +154,9 @@ fn listen(arguments: &Arguments, node: &Node, place: &str) -> anyhow::Result<Out
     let mut far = Far::new(port, BusPublication::new(node.clone()), settings);
     if let Some(list) = follow(&arguments.transport, &address)? {
         far = far.with_peers(list);
+    }
+    if let Some(root) = arguments.archive.clone() {
+        far = far.with_archive(root);
     }
     far.run(&cancellation, &mut |notice| output.borrow_mut().tell(&notice), &mut |state| {
         output.borrow_mut().show(state);
@@ -236,6 +250,15 @@ fn in_words(notice: &Notice) -> String {
         }
         Notice::DeadlineKept { stream } => format!("{stream}: the deadline can be kept again"),
         Notice::Relisted { peers } => format!("{peers} peers are listed"),
+        Notice::Refilled { stream, samples, missing, lacking, .. } => {
+            let lacking = match lacking {
+                0 => String::new(),
+                count => format!("; of {count} the other archive lacks some or all, too"),
+            };
+            format!(
+                "{stream}: {samples} missing samples came and are stored, {missing} are still missing{lacking}"
+            )
+        }
         Notice::Warning { what } => format!("warning: {what}"),
         _ => String::new(),
     }

@@ -10,6 +10,8 @@ use tallycast::udt::PublicKey;
 use udt::{Arrival, SocketId};
 use units::Instant;
 
+use crate::backfill::is_greeting;
+
 /// Time in which a peer has to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which those are looked at who wait for another to be gone.
@@ -24,6 +26,8 @@ const MAX_WAITING: usize = 64;
 pub(super) struct Lobby {
     waiting: BTreeMap<SocketId, Waiting>,
     known: Vec<Newcomer>,
+    /// Connections for holes of archives.
+    backfills: Vec<SocketId>,
 }
 
 struct Waiting {
@@ -53,7 +57,7 @@ impl Lobby {
 
     /// Takes what has arrived, and sends away who says nothing.
     pub(super) fn hear(&mut self, now: Instant, port: &ReliablePort) {
-        let Self { waiting, known } = self;
+        let Self { waiting, known, backfills } = self;
         waiting.retain(|socket, it| {
             let mut message = Vec::new();
             let over = loop {
@@ -63,6 +67,10 @@ impl Lobby {
                     Err(_) => break true,
                 }
             };
+            if !over && it.messages.iter().any(|(bytes, _)| is_greeting(bytes)) {
+                backfills.push(*socket);
+                return false;
+            }
             let hello = it.messages.iter().find_map(|(bytes, _)| hello_of(bytes));
             match (hello, port.peer(*socket)) {
                 (Some(hello), Some(peer)) if !over => {
@@ -85,6 +93,11 @@ impl Lobby {
         let (stay, go) = std::mem::take(&mut self.known).into_iter().partition(must_wait);
         self.known = stay;
         go
+    }
+
+    /// Takes the connections for holes of archives.
+    pub(super) fn take_backfills(&mut self) -> Vec<SocketId> {
+        std::mem::take(&mut self.backfills)
     }
 
     /// Returns when to look again, whatever the port tells.
