@@ -119,6 +119,7 @@ class Subscriber:
         newest: bool,
         until_end: bool,
         reader: str | None,
+        deadline: float | None,
         sources: list[str],
         max_sample_bytes: int | None,
         views: bool,

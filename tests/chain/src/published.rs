@@ -22,7 +22,8 @@ pub struct Published {
     /// First position.
     pub first: u64,
     next: u64,
-    deadline: Duration,
+    /// Deadline that is kept.
+    pub(crate) deadline: Duration,
     shape: Shape,
     /// Number of elements that were published.
     pub delivered: u64,

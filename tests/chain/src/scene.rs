@@ -47,6 +47,8 @@ pub struct Plan {
     pub pairs: usize,
     /// The last bus, down to each of its readers.
     pub readers: Vec<Port>,
+    /// Deadlines that the readers state, in their order.
+    pub stated: Vec<Duration>,
     /// True if no reader's port loses anything.
     pub is_clean: bool,
     /// First sequence number and first message number of connections.
@@ -99,6 +101,7 @@ impl Plan {
             near_bus: None,
             pairs: 1,
             readers: vec![Port::default()],
+            stated: Vec::new(),
             is_clean: true,
             first_numbers: None,
         }
@@ -154,9 +157,11 @@ impl Plan {
             network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
         }
         let shapes = self.shapes();
-        for (id, port) in (1_000..).zip(&self.readers) {
+        let stated = self.stated.iter().copied().map(Some).chain(core::iter::repeat(None));
+        for ((id, port), stated) in (1_000..).zip(&self.readers).zip(stated) {
             let port = Port { site: sites.last().copied(), ..port.clone() };
-            let reader = network.add("reader", Part::Reader(Box::new(Reader::new(id, &shapes))), port);
+            let reader =
+                network.add("reader", Part::Reader(Box::new(Reader::new(id, &shapes, stated))), port);
             network.join(reader, Group(group_of(self.pairs)));
         }
         let end = self.publishers.last().expect("a publisher").end;
@@ -207,7 +212,7 @@ impl Plan {
         let station = STATIONS[pair][0].to_owned();
         let setting = NearSetting {
             config: self.socket_config(),
-            relay: NearConfig { station, incarnation: 0, deadline: self.deadline },
+            relay: NearConfig { station, deadline: self.deadline, ..NearConfig::default() },
             peer: far_id(pair),
             source,
             deaths: if pair == 0 { self.near_deaths.clone() } else { Vec::new() },
@@ -219,7 +224,7 @@ impl Plan {
         let passed = STATIONS.iter().take(pair).flatten().chain(&STATIONS[pair][..1]);
         let setting = FarSetting {
             config: self.socket_config(),
-            relay: FarConfig { station: STATIONS[pair][1].to_owned(), incarnation: 0 },
+            relay: FarConfig { station: STATIONS[pair][1].to_owned(), ..FarConfig::default() },
             peer: near_id(pair),
             group: Group(group_of(pair + 1)),
             shapes: self.shapes(),

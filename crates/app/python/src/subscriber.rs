@@ -51,8 +51,8 @@ enum Came {
 #[pymethods]
 impl Subscriber {
     #[new]
-    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, sources, max_sample_bytes, views, spin, start,
-                        bus))]
+    #[pyo3(signature = (patterns, *, timeout, newest, until_end, reader, deadline, sources, max_sample_bytes, views,
+                        spin, start, bus))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
@@ -61,6 +61,7 @@ impl Subscriber {
         newest: bool,
         until_end: bool,
         reader: Option<String>,
+        deadline: Option<f64>,
         sources: Vec<String>,
         max_sample_bytes: Option<usize>,
         views: bool,
@@ -77,6 +78,9 @@ impl Subscriber {
         builder = more.iter().fold(builder, |builder, pattern| builder.pattern(pattern.as_str()));
         if let Some(reader) = reader {
             builder = builder.reader(reader);
+        }
+        if let Some(deadline) = deadline {
+            builder = builder.deadline(seconds(py, "deadline", deadline)?);
         }
         if let Some(bytes) = max_sample_bytes {
             builder = builder.max_sample_bytes(bytes);

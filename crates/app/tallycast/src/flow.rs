@@ -4,6 +4,7 @@
 //! delivered and missing before. So a reader that was lapped counts the difference at the next record of the
 //! epoch, and asks the bridge for the stages of what was missing there.
 
+mod aged;
 mod dated;
 mod end;
 mod host;
@@ -29,6 +30,7 @@ use crate::event::{Event, StreamAccount, StreamInfo, StreamStatement};
 use crate::host_view::Reach;
 use crate::reader_epoch::{ReaderEpoch, Times};
 use crate::tap::TapRecord;
+use aged::Ageing;
 use host::HostEnd;
 pub(crate) use resumed::Rest;
 pub(crate) use tapped::Handing;
@@ -87,6 +89,7 @@ pub(crate) struct Flow {
     ask_bridge: bool,
     /// True if large blocks are left in the ring.
     leaves_blocks: bool,
+    ageing: Ageing,
     /// Records for a tap, which gets no blocks.
     tapped: Option<Records>,
     pub(crate) closed: bool,
@@ -137,6 +140,7 @@ impl Flow {
             blocks: Vec::new(),
             ask_bridge: false,
             leaves_blocks: false,
+            ageing: Ageing::default(),
             tapped: None,
             closed: false,
             is_broken: false,
@@ -459,22 +463,29 @@ impl Flow {
             return None;
         }
         let piece = Piece { position: block.position, t0: block.t0, size_bytes: block.payload.len() };
+        let piece = self.leave_out_old(&block, at, piece, events)?;
         self.count_delivered(block.epoch, piece, events)?;
         Some(piece)
     }
 
     /// Counts elements as delivered, in the current account of their epoch.
     fn count_delivered(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) -> Option<()> {
-        let index = piece.position / u64::from(self.schema.elements_per_sample());
         let elements = (piece.size_bytes / self.schema.dtype.size_bytes()) as u64;
-        match self.epochs.get_mut(&epoch)?.is_at(index, piece.t0, self.schema.rate) {
+        self.note_time(epoch, piece, events);
+        let reader_epoch = self.epochs.get_mut(&epoch)?;
+        reader_epoch.hop.delivered(piece.position..piece.position + elements);
+        Some(())
+    }
+
+    /// Learns when samples were taken.
+    fn note_time(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) {
+        let index = piece.position / u64::from(self.schema.elements_per_sample());
+        let Some(reader_epoch) = self.epochs.get_mut(&epoch) else { return };
+        match reader_epoch.is_at(index, piece.t0, self.schema.rate) {
             Times::GoOn => {}
             Times::First => self.tell_untimed(epoch, events),
             Times::Changed => self.correct_end(epoch, piece.position, events),
         }
-        let reader_epoch = self.epochs.get_mut(&epoch)?;
-        reader_epoch.hop.delivered(piece.position..piece.position + elements);
-        Some(())
     }
 
     fn on_gap(&mut self, at: Place, gap: Gap, reader_name: &str, events: &mut Vec<Event>) {

@@ -34,7 +34,7 @@ impl HostAgent {
         let presence = node.host_rings().map(|rings| rings.show_agent(&patterns));
         let presence = presence.ok_or_else(|| NodeError::NothingToBridge(Box::new(node.bus().clone())))?;
         let presence = presence.map_err(NodeError::of_agent)?;
-        patterns.into_iter().for_each(|pattern| agent.select(pattern, node.bus().start.received()));
+        patterns.into_iter().for_each(|pattern| agent.select(pattern, node.bus().start.received(), None));
         Ok(Self { agent, node, _presence: presence })
     }
 

@@ -175,6 +175,7 @@ impl HostView {
         reader: &str,
         patterns: &[StreamPattern],
         reads: impl Iterator<Item = (StreamId, u64)>,
+        deadline: Option<Duration>,
     ) {
         if self.presence.is_none() && !self.presence_is_incomplete {
             match self.rings.show_reader(random(), reader) {
@@ -191,7 +192,9 @@ impl HostView {
         let Some(presence) = &mut self.presence else { return };
         let waits_for = if self.start == Start::Beginning { patterns } else { &[] };
         let reads: Vec<_> = reads.chain(self.lying.iter().map(|(file, stream)| (*stream, *file))).collect();
-        if !presence.show(waits_for, &reads) && !std::mem::replace(&mut self.presence_is_incomplete, true) {
+        if !presence.show(waits_for, &reads, deadline)
+            && !std::mem::replace(&mut self.presence_is_incomplete, true)
+        {
             tracing::warn!("this reader has more streams than publishers on this host can be told of");
         }
     }

@@ -85,6 +85,7 @@ pub struct SubscriberBuilder {
     handing: Handing,
     spin: Duration,
     start: Start,
+    deadline: Option<Duration>,
 }
 
 /// A stream that can be read from shared memory on this host.
@@ -136,6 +137,11 @@ pub struct KeyState {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
+    /// A reader's deadline is zero: no sample has that age.
+    #[error(
+        "a deadline of 0 leaves no time for the way\ngive the age up to which samples are of use, such as 300ms"
+    )]
+    NoTime,
     /// The bus is not valid.
     #[error(transparent)]
     Bus(#[from] BusError),
@@ -352,6 +358,7 @@ impl Node {
             handing: Handing::Blocks,
             spin: Duration::ZERO,
             start: self.bus().start,
+            deadline: None,
         }
     }
 
@@ -661,6 +668,19 @@ impl SubscriberBuilder {
         self
     }
 
+    /// Sets the age from which samples are of no use to this reader, counted from their publisher over all relays; by
+    /// default there is none.
+    ///
+    /// It is stated to publishers, so that relays of the stream serve it: what is lost on the way is sent again while it
+    /// can come in time. Samples that are older when they come, by the age that relays tell, are lost at stage
+    /// [`Deadline`](ledger::Stage::Deadline) in this reader's account. Samples of unknown age, which no relay has
+    /// passed on, are never too old.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
     /// Opens a tap instead, which gets the records of streams as they are, whatever the size of their samples.
     ///
     /// # Errors
@@ -678,8 +698,11 @@ impl SubscriberBuilder {
         let patterns = patterns?;
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
         check_name("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
-        let Self { max_sample_bytes, handing, spin, start, .. } = self;
-        let config = SubscriberConfig { reader, patterns, max_sample_bytes, handing, spin, start };
+        if self.deadline.is_some_and(|deadline| deadline.is_zero()) {
+            return Err(NodeError::NoTime);
+        }
+        let Self { max_sample_bytes, handing, spin, start, deadline, .. } = self;
+        let config = SubscriberConfig { reader, patterns, max_sample_bytes, handing, spin, start, deadline };
         // An explicit address means that data are received there, and an agent must not read its own rings.
         let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
         let host = self.node.host_rings().filter(|_| from_rings);

@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cast::send::{Beginning, Relayed};
+use cast::send::{Beginning, Relayed, Wishes};
 use engine::{Announced, PublicationConfig, PublicationStatus, ReceiveAgent, RelayedPublication, SocketFull};
 use ledger::HopCounts;
 use sample::UnknownEntries;
 use units::{Epoch, Instant, WallTime};
 use wire::{Clock, Deadline, Description, Origin, Security, UpstreamHop};
 
-pub use engine::RelayedError;
+pub use engine::{RelayedError, RingReader};
 
 use crate::node::{Node, NodeError};
 use crate::publisher::{HELD_PART_OF_RING, ring_bytes, with_ring_or_without};
@@ -187,6 +187,20 @@ impl RelayPublisher {
     #[must_use]
     pub fn status(&self) -> PublicationStatus {
         self.publication.status()
+    }
+
+    /// Returns up to which age samples are of use to readers on other hosts, by their own words.
+    #[must_use]
+    pub fn wishes(&self) -> Arc<Wishes> {
+        self.publication.status().wishes
+    }
+
+    /// Returns the readers in this host's shared memory.
+    ///
+    /// Cost: a few system calls for every reader of this host.
+    #[must_use]
+    pub fn ring_readers(&self) -> Vec<RingReader> {
+        self.publication.ring_readers()
     }
 
     /// Ends the stream's epoch: all elements are sent, then the final tally.

@@ -33,6 +33,8 @@ pub struct Subscriber {
     host: Option<HostView>,
     reader: String,
     start: Start,
+    /// Age up to which samples are of use.
+    deadline: Option<Duration>,
     patterns: Vec<StreamPattern>,
     /// Number of patterns, the first ones, for which this host was searched.
     waited_for: usize,
@@ -102,6 +104,7 @@ pub(crate) struct SubscriberConfig {
     pub(crate) handing: Handing,
     pub(crate) spin: Duration,
     pub(crate) start: Start,
+    pub(crate) deadline: Option<Duration>,
 }
 
 impl Subscriber {
@@ -111,7 +114,7 @@ impl Subscriber {
         host: Option<HostView>,
         pinned: Option<Pinned>,
     ) -> Self {
-        let SubscriberConfig { reader, patterns, max_sample_bytes, handing, spin, start } = config;
+        let SubscriberConfig { reader, patterns, max_sample_bytes, handing, spin, start, deadline } = config;
         let mut subscriber = Self {
             agent: agent.map(Attendance::new),
             host,
@@ -119,6 +122,7 @@ impl Subscriber {
             patterns,
             waited_for: 0,
             start,
+            deadline,
             _pinned: pinned,
             generation: None,
             flows: BTreeMap::new(),
@@ -140,7 +144,10 @@ impl Subscriber {
         // Streams on this host are found before the network is asked for any.
         subscriber.look_at_host();
         if let Some(agent) = &subscriber.agent {
-            subscriber.patterns.iter().for_each(|pattern| agent.select(pattern.clone(), start.received()));
+            subscriber
+                .patterns
+                .iter()
+                .for_each(|pattern| agent.select(pattern.clone(), start.received(), deadline));
         }
         subscriber
     }
@@ -231,7 +238,7 @@ impl Subscriber {
         }
         self.look_at_host();
         if let Some(agent) = &self.agent {
-            agent.select(pattern, self.start.received());
+            agent.select(pattern, self.start.received(), self.deadline);
         }
     }
 
@@ -241,7 +248,7 @@ impl Subscriber {
             self.patterns.remove(index);
             self.waited_for -= usize::from(index < self.waited_for);
             if let Some(agent) = &self.agent {
-                agent.deselect(pattern.clone());
+                agent.deselect(pattern.clone(), self.deadline);
             }
             self.leave_what_others_read();
         }
@@ -361,7 +368,7 @@ impl Subscriber {
         let patterns = std::mem::take(&mut self.patterns);
         self.waited_for = 0;
         if let Some(agent) = &self.agent {
-            patterns.into_iter().for_each(|pattern| agent.deselect(pattern));
+            patterns.into_iter().for_each(|pattern| agent.deselect(pattern, self.deadline));
         }
     }
 
@@ -452,6 +459,7 @@ impl Subscriber {
                 flow.resume(before);
             }
             flow.hand_over_as(self.handing);
+            flow.set_deadline(self.deadline);
             self.flows.insert(stream, flow);
         }
     }

@@ -12,8 +12,9 @@ use units::{Epoch, Instant, StreamId};
 use wire::{Deadline, Description, Origin, UpstreamHop};
 
 use crate::notice::Notice;
+use crate::readers::Readers;
 use crate::standby::{Held, Item, Rival, foremost};
-use crate::{Publication, PublicationKey};
+use crate::{Publication, PublicationKey, Wanted};
 
 /// Interval of looks at the bus's announcements.
 const LOOK: Duration = Duration::from_millis(200);
@@ -37,6 +38,7 @@ pub struct BusPublication {
     /// Near relays that do not answer, each since when.
     down: BTreeMap<u64, Instant>,
     notices: Vec<Notice>,
+    readers: Readers,
 }
 
 struct Stream {
@@ -49,7 +51,7 @@ struct Stream {
 
 enum State {
     /// It is published, since then.
-    Active(RelayPublisher, Instant),
+    Active(Box<RelayPublisher>, Instant),
     /// Another publication of the stream is on the bus.
     StandingBy(Held),
 }
@@ -59,7 +61,7 @@ struct Beginning {
     description: Description,
     origin: Origin,
     first_position: u64,
-    deadline: Duration,
+    deadline: Deadline,
 }
 
 impl BusPublication {
@@ -80,6 +82,7 @@ impl BusPublication {
             alike: BTreeMap::new(),
             down: BTreeMap::new(),
             notices: Vec::new(),
+            readers: Readers::default(),
         }
     }
 
@@ -145,7 +148,7 @@ impl BusPublication {
             first_position,
             // Times of the samples come with them, and so does their clock.
             clock: Clock::System,
-            deadline: Some(Deadline { end_to_end: deadline, priority: 0 }),
+            deadline: Some(deadline),
         };
         match self.node.relay_publisher(relayed) {
             Ok(publisher) => {
@@ -153,7 +156,7 @@ impl BusPublication {
                     self.own.pop_first();
                 }
                 self.own.insert(publisher.epoch());
-                stream.state = State::Active(publisher, clock::monotonic());
+                stream.state = State::Active(Box::new(publisher), clock::monotonic());
                 Ok(())
             }
             Err(error) => {
@@ -201,7 +204,7 @@ impl BusPublication {
                 Publish::Begin { .. } | Publish::End => Ok(()),
             },
             (State::StandingBy(held), publish) => {
-                let deadline = stream.beginning.deadline;
+                let deadline = stream.beginning.deadline.end_to_end;
                 match publish {
                     Publish::Elements { positions, t0, bytes, age, .. } => {
                         let item = Item::Elements { positions, t0, born: now - age, bytes };
@@ -259,7 +262,8 @@ fn into_publish(item: Item) -> Publish {
 impl Publication for BusPublication {
     fn publish(&mut self, key: PublicationKey, publish: Publish) -> Option<String> {
         match publish {
-            Publish::Begin { description, origin, hop, first_position, deadline, .. } => {
+            Publish::Begin { description, origin, hop, first_position, deadline, priority, .. } => {
+                let deadline = Deadline { end_to_end: deadline, priority };
                 let hop: NonZeroU8 = hop;
                 let origin = Origin { epoch: origin, hop };
                 let description = match Description::decode(&description) {
@@ -277,8 +281,13 @@ impl Publication for BusPublication {
         }
     }
 
-    fn wanted(&mut self, _: u64) -> Vec<(u16, Duration, u8)> {
-        Vec::new()
+    fn wanted(&mut self, number: u64) -> Vec<Wanted> {
+        let of_relay = self.streams.range((number, 0)..=(number, u16::MAX));
+        let published = of_relay.filter_map(|((_, slot), stream)| match &stream.state {
+            State::Active(publisher, _) => Some((*slot, &**publisher)),
+            State::StandingBy(_) => None,
+        });
+        self.readers.wanted(clock::monotonic(), number, published)
     }
 
     fn link(&mut self, number: u64, is_up: bool) {

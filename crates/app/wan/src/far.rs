@@ -39,6 +39,9 @@ pub struct FarSettings {
     pub station: String,
     /// A random number of this process.
     pub incarnation: u64,
+    /// The least deadline of the streams that it publishes, if it has one, as [`check_deadline`](crate::check_deadline)
+    /// allows it.
+    pub deadline: Option<Duration>,
     /// Settings of the connections.
     pub socket: SocketConfig,
 }

@@ -17,6 +17,7 @@ mod notice;
 mod pauses;
 mod peers;
 mod publication;
+mod readers;
 mod standby;
 mod streams;
 
@@ -28,7 +29,8 @@ pub use look_up::LookUp;
 pub use near::{Near, NearSettings, RelayError};
 pub use notice::{AgeState, LinkState, Notice, State, StreamState};
 pub use peers::ListedPeers;
-pub use publication::{Publication, PublicationKey};
+pub use publication::{Publication, PublicationKey, Wanted};
+pub use relay::DEFAULT_DEADLINE;
 
 /// Returns a random number that no other process has.
 #[must_use]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use engine::{News, ReliablePort};
 use relay::{Cause, NearConfig, NearEnd, NearEvent, NearInput};
 use sys::{Cancellation, clock};
-use tallycast::Tap;
 use tallycast::udt::PublicKey;
+use tallycast::{StreamPattern, Tap};
 use udt::{SocketConfig, SocketId};
 use units::Instant;
 
@@ -43,6 +43,10 @@ pub struct NearSettings {
     pub incarnation: u64,
     /// Deadline from end to end, as [`check_deadline`](crate::check_deadline) allows it.
     pub deadline: Duration,
+    /// True if readers may want a longer deadline, and no shorter one.
+    pub is_least: bool,
+    /// Precedence of streams by their names where not all fit; the last pattern that matches counts.
+    pub priorities: Vec<(StreamPattern, u8)>,
     /// Address of the far relay.
     pub peer: SocketAddr,
     /// Settings of the connections.
@@ -92,8 +96,9 @@ impl Near {
         let (now, news) = (clock::monotonic(), Arc::new(News::default()));
         let port = Arc::new(port);
         port.tell(Arc::clone(&news));
-        let NearSettings { station, incarnation, deadline, .. } = settings.clone();
-        let machine = NearEnd::new(NearConfig { station, incarnation, deadline }, now);
+        let NearSettings { station, incarnation, deadline, is_least, priorities, .. } = settings.clone();
+        let config = NearConfig { station, incarnation, deadline, is_least, priorities };
+        let machine = NearEnd::new(config, now);
         let link = Link::new(now, Arc::clone(&port), settings.peer, settings.socket.clone());
         Self {
             tap,
@@ -345,6 +350,7 @@ impl Near {
         let machine = &mut self.machine;
         let streams = self.streams.names().iter().filter_map(|(slot, name)| {
             let it = machine.account(*slot)?;
+            let (deadline, priority) = machine.terms(*slot)?;
             let causes = Cause::ALL.iter().zip(it.causes).filter(|(_, count)| *count > 0);
             Some(StreamState {
                 name: name.clone(),
@@ -354,6 +360,8 @@ impl Near {
                 missing: it.missing,
                 given_up: it.given_up,
                 in_flight: it.in_flight,
+                deadline_ns: nanos(deadline),
+                priority,
                 causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
                 age: machine.take_ages(*slot).map(AgeState::from),
                 degraded: machine.degraded(*slot).map(degraded_name),

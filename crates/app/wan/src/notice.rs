@@ -169,6 +169,10 @@ pub struct StreamState {
     pub given_up: u64,
     /// Elements that wait or are on the way.
     pub in_flight: u64,
+    /// Deadline that is kept. Units: nanoseconds.
+    pub deadline_ns: u64,
+    /// Precedence where not all streams fit: the higher goes first.
+    pub priority: u8,
     /// Elements given up by this end, by cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<(&'static str, u64)>,
@@ -230,6 +234,8 @@ mod tests {
             missing: 4,
             given_up: 5,
             in_flight: 1,
+            deadline_ns: 4,
+            priority: 6,
             causes: vec![("repair", 5)],
             age: Some(AgeState { p50_ns: 1, p99_ns: 2, largest_ns: 3 }),
             degraded: Some(degraded_name(Degraded::TooFar)),
@@ -266,6 +272,6 @@ mod tests {
         assert_eq!((stream.delivered, stream.missing, stream.given_up, stream.in_flight), (90, 4, 5, 1));
         assert_eq!((stream.causes[0].0.as_str(), stream.causes[0].1), ("repair", 5));
         assert_eq!(stream.age.map(|age| [age.p50_ns, age.p99_ns, age.largest_ns]), Some([1, 2, 3]));
-        assert_eq!(stream.degraded.as_deref(), Some("too_far"));
+        assert_eq!((stream.degraded.as_deref(), stream.deadline_ns), (Some("too_far"), Some(4)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::Publish;
+use relay::{Publish, WantedBy};
 use units::Instant;
 
 use crate::notice::Notice;
@@ -10,14 +10,24 @@ use crate::notice::Notice;
 /// A stream of a far end: the number of its near relay, and the relay's number of the stream.
 pub type PublicationKey = (u64, u16);
 
+/// What the readers of a stream want.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// The relay's number of the stream.
+    pub slot: u16,
+    /// Readers that state a deadline.
+    pub stated: Vec<WantedBy>,
+    /// True if there are others.
+    pub has_silent: bool,
+}
+
 /// Where a far end publishes: a bus, or what a test looks at.
 pub trait Publication {
     /// Takes what is published of a stream; returns why it cannot be published, once.
     fn publish(&mut self, key: PublicationKey, publish: Publish) -> Option<String>;
 
-    /// Returns what the readers of a near relay's streams want, where that has changed: number of the stream, deadline
-    /// and priority.
-    fn wanted(&mut self, number: u64) -> Vec<(u16, Duration, u8)>;
+    /// Returns what the readers of a near relay's streams want, where that has changed.
+    fn wanted(&mut self, number: u64) -> Vec<Wanted>;
 
     /// Learns whether a near relay answers: streams of one that does not may go on by another link.
     fn link(&mut self, _number: u64, _is_up: bool) {}

@@ -80,7 +80,8 @@ impl Drop for Running {
 fn far(bus: &Bus, place: SocketAddr, root: Option<&Path>) -> (Running, SocketAddr) {
     let port = wait_until("the port is free", || options().open_to_listen(place).ok());
     let incarnation = wan::random_incarnation();
-    let settings = FarSettings { station: "far".to_owned(), incarnation, socket: options().socket };
+    let (station, socket) = ("far".to_owned(), options().socket);
+    let settings = FarSettings { station, incarnation, socket, deadline: None };
     let mut far = Far::new(port, BusPublication::new(node(bus, "far")), settings);
     if let Some(root) = root {
         far = far.with_archive(root.to_owned());
@@ -103,7 +104,9 @@ fn near_with(options: Options, bus: &Bus, peer: SocketAddr, root: &Path, pattern
     let port = options.open_to_connect("127.0.0.1:0".parse().unwrap()).unwrap();
     let (station, deadline) = ("home".to_owned(), Duration::from_secs(1));
     let (incarnation, socket) = (wan::random_incarnation(), options.socket.clone());
-    let near = Near::new(tap, port, NearSettings { station, incarnation, deadline, peer, socket });
+    let (is_least, priorities) = (false, Vec::new());
+    let settings = NearSettings { station, incarnation, deadline, is_least, priorities, peer, socket };
+    let near = Near::new(tap, port, settings);
     let near =
         near.with_archive(Source { archive: root.to_owned(), patterns: vec![pattern.parse().unwrap()] });
     Running::begin(move |asked, told| {

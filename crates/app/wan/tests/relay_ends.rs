@@ -13,8 +13,11 @@ use relay::Publish;
 use support::WATCHDOG;
 use sys::Cancellation;
 use tallycast::udt::{Options, Repair};
-use tallycast::{AccountState, Bus, Dtype, Event, Node, Publisher, Stage};
-use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, Publication, PublicationKey};
+use tallycast::{Account, AccountState, Bus, Dtype, Event, Node, Publisher, Stage, Subscriber};
+use wan::{
+    BusPublication, DEFAULT_DEADLINE, Far, FarSettings, Near, NearSettings, Notice, Publication,
+    PublicationKey, State, Wanted,
+};
 
 const ELEMENTS: u64 = 3;
 
@@ -34,6 +37,8 @@ struct Published {
 struct Log {
     streams: BTreeMap<PublicationKey, Published>,
     notices: Vec<Notice>,
+    /// The last one that was shown.
+    state: Option<State>,
 }
 
 /// A bus that only remembers; clones share it.
@@ -90,7 +95,7 @@ impl Publication for Memory {
         None
     }
 
-    fn wanted(&mut self, _: u64) -> Vec<(u16, Duration, u8)> {
+    fn wanted(&mut self, _: u64) -> Vec<Wanted> {
         Vec::new()
     }
 
@@ -122,9 +127,13 @@ fn far(memory: &Memory) -> (Running, std::net::SocketAddr) {
     far_at(memory, "127.0.0.1:0".parse().unwrap())
 }
 
+fn far_settings() -> FarSettings {
+    FarSettings { station: "far".to_owned(), incarnation: 2, deadline: None, socket: options().socket }
+}
+
 fn far_at(memory: &Memory, address: std::net::SocketAddr) -> (Running, std::net::SocketAddr) {
     let port = options().open_to_listen(address).unwrap();
-    let settings = FarSettings { station: "far".to_owned(), incarnation: 2, socket: options().socket };
+    let settings = far_settings();
     let far = Far::new(port, memory.clone(), settings);
     let (address, cancellation, memory) = (far.local_address(), Cancellation::new().unwrap(), memory.clone());
     let asked = cancellation.clone();
@@ -134,23 +143,41 @@ fn far_at(memory: &Memory, address: std::net::SocketAddr) -> (Running, std::net:
     (Running { cancellation, thread: Some(thread) }, address)
 }
 
-/// Starts a near relay of a bus.
+/// Starts a near relay of a bus, which keeps what it has for long.
 fn near(bus: &Bus, peer: std::net::SocketAddr, incarnation: u64) -> (Running, Memory) {
     near_at("home", bus, peer, incarnation)
 }
 
 fn near_at(station: &str, bus: &Bus, peer: std::net::SocketAddr, incarnation: u64) -> (Running, Memory) {
+    let settings = NearSettings { station: station.to_owned(), ..near_settings(peer, incarnation) };
+    near_with(bus, NearSettings { deadline: Duration::from_secs(10), is_least: true, ..settings })
+}
+
+fn near_settings(peer: std::net::SocketAddr, incarnation: u64) -> NearSettings {
+    NearSettings {
+        station: "home".to_owned(),
+        incarnation,
+        deadline: DEFAULT_DEADLINE,
+        is_least: false,
+        priorities: Vec::new(),
+        peer,
+        socket: options().socket,
+    }
+}
+
+fn near_with(bus: &Bus, settings: NearSettings) -> (Running, Memory) {
     let memory = Memory::default();
     let notices = memory.clone();
-    let tap = node(bus, station).tap("lab/**").unwrap();
+    let tap = node(bus, &settings.station).tap("lab/**").unwrap();
     let port = options().open_to_connect("127.0.0.1:0".parse().unwrap()).unwrap();
-    let (station, deadline) = (station.to_owned(), Duration::from_secs(10));
-    let near =
-        Near::new(tap, port, NearSettings { station, incarnation, deadline, peer, socket: options().socket });
+    let near = Near::new(tap, port, settings);
     let cancellation = Cancellation::new().unwrap();
     let asked = cancellation.clone();
     let thread = std::thread::spawn(move || {
-        near.run(&asked, &mut |notice| notices.change(|log| log.notices.push(notice)), &mut |_| {}).unwrap();
+        near.run(&asked, &mut |notice| notices.change(|log| log.notices.push(notice)), &mut |state| {
+            notices.change(|log| log.state = Some(state.clone()));
+        })
+        .unwrap();
     });
     (Running { cancellation, thread: Some(thread) }, memory)
 }
@@ -234,16 +261,104 @@ fn streams_go_on_over_the_next_link_and_a_near_relay_that_starts_again_takes_its
     assert_eq!(counted, 600, "{stream:?}");
 }
 
+/// Starts a far relay that publishes on a bus.
+fn far_on(bus: &Bus) -> (Running, std::net::SocketAddr, Memory) {
+    let port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let far = Far::new(port, BusPublication::new(node(bus, "far")), far_settings());
+    let (address, cancellation, memory) =
+        (far.local_address(), Cancellation::new().unwrap(), Memory::default());
+    let (asked, notices) = (cancellation.clone(), memory.clone());
+    let thread = std::thread::spawn(move || {
+        let mut take = |notice| notices.change(|log| log.notices.push(notice));
+        drop(far.run(&asked, &mut take, &mut |_| {}).unwrap());
+    });
+    (Running { cancellation, thread: Some(thread) }, address, memory)
+}
+
+/// Reads until the stream ends; returns its account.
+fn account_of(mut subscriber: Subscriber) -> Account {
+    let watchdog = support::Watchdog::new("the end of the stream");
+    loop {
+        watchdog.check();
+        if let Some(Event::Ended(account)) = subscriber.next(Duration::from_secs(1)) {
+            account.account.check().unwrap();
+            return account.account;
+        }
+    }
+}
+
+/// Waits until the near relay serves a deadline.
+fn wait_until_served(near: &Memory, millis: u64) {
+    near.wait(&format!("{millis} ms are served"), |log| {
+        let state = log.state.as_ref()?;
+        let stream = state.links[0].streams.first()?;
+        (stream.deadline_ns == millis * 1_000_000).then_some(())
+    });
+}
+
+/// Readers come and go on a far bus: the near relay serves the longest deadline among them.
+fn the_longest_deadline_is_served(away: &Bus) {
+    let (_home, home) = bus();
+    let (_far, address, far) = far_on(away);
+    let priorities = vec![("lab/*".parse().unwrap(), 7)];
+    let (_near, near) = near_with(&home, NearSettings { priorities, ..near_settings(address, 1) });
+    let mut publisher = publisher(&home, "lab/probe");
+    near.wait("the stream is accepted", is_opened);
+    publisher.send(&values(0..30)).unwrap();
+    wait_until_served(&near, 1_000);
+    let ms = Duration::from_millis;
+    let reader = |name: &str, deadline: Option<Duration>| {
+        let builder = node(away, name).subscriber("lab/**").reader(name);
+        deadline
+            .map_or_else(|| builder.clone(), |deadline| builder.clone().deadline(deadline))
+            .open()
+            .unwrap()
+    };
+    let short = reader("short", Some(ms(400)));
+    wait_until_served(&near, 400);
+    // On this host nothing is sooner than two milliseconds.
+    let hopeless = reader("hopeless", Some(Duration::from_micros(1)));
+    let refusal = far.wait("the refusal", |log| {
+        log.notices.iter().find_map(|notice| match notice {
+            Notice::Warning { what } if what.contains("`hopeless`") => Some(what.clone()),
+            _ => None,
+        })
+    });
+    assert!(refusal.contains("must be at least round trip / 2 + 2 ms = "), "{refusal}");
+    let long = reader("long", Some(ms(3_000)));
+    wait_until_served(&near, 3_000);
+    drop(long);
+    wait_until_served(&near, 400);
+    let silent = reader("silent", None);
+    wait_until_served(&near, 1_000);
+    let priority = near.wait("a state", |log| Some(log.state.as_ref()?.links[0].streams.first()?.priority));
+    assert_eq!(priority, 7);
+    publisher.send(&values(30..300)).unwrap();
+    drop(publisher);
+    for subscriber in [short, hopeless, silent] {
+        let account = account_of(subscriber);
+        assert_eq!(account.state, AccountState::Closed);
+        let rows = account.elements;
+        assert_eq!(rows.delivered + rows.lost.total() + rows.unexplained, 300 - ELEMENTS * rows.first);
+    }
+}
+
+#[test]
+fn the_longest_deadline_of_readers_in_shared_memory_is_served_and_an_impossible_one_refused() {
+    let (_away, away) = bus();
+    the_longest_deadline_is_served(&away);
+}
+
+#[test]
+fn the_longest_deadline_of_readers_that_report_is_served_and_an_impossible_one_refused() {
+    let port = support::ports::free();
+    the_longest_deadline_is_served(&format!("udp://239.84.0.0:{port}?iface=lo&shm=off").parse().unwrap());
+}
+
 #[test]
 fn a_reader_on_the_far_bus_has_the_samples_of_the_publisher_at_their_indices_and_its_account_closes() {
     let ((_home, home), (_away, away)) = (bus(), bus());
-    let port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let settings = FarSettings { station: "far".to_owned(), incarnation: 2, socket: options().socket };
-    let far = Far::new(port, BusPublication::new(node(&away, "far")), settings);
-    let (address, cancellation) = (far.local_address(), Cancellation::new().unwrap());
-    let asked = cancellation.clone();
-    let thread = std::thread::spawn(move || drop(far.run(&asked, &mut |_| {}, &mut |_| {}).unwrap()));
-    let _far = Running { cancellation, thread: Some(thread) };
+    let (_far, address, _) = far_on(&away);
     let mut subscriber = node(&away, "desk").subscriber("lab/**").open().unwrap();
     let (_near, told) = near(&home, address, 1);
     let mut publisher = publisher(&home, "lab/probe");
@@ -280,7 +395,7 @@ fn a_reader_on_the_far_bus_has_the_samples_of_the_publisher_at_their_indices_and
 fn of_two_links_with_one_stream_one_publishes_and_the_other_goes_on_when_the_first_is_gone() {
     let ((_home, home), (_away, away)) = (bus(), bus());
     let port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let settings = FarSettings { station: "far".to_owned(), incarnation: 2, socket: options().socket };
+    let settings = far_settings();
     let far = Far::new(port, BusPublication::new(node(&away, "far")), settings);
     let (address, cancellation) = (far.local_address(), Cancellation::new().unwrap());
     let (asked, at_far) = (cancellation.clone(), Memory::default());

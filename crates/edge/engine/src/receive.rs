@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cast::receive::{AccountView, ReaderIdentity, WaitsSince};
+use cast::receive::{AccountView, ReaderIdentity};
 use cast::secure::UnauthenticCounts;
 use keyring::Keyring;
 use ledger::LedgerConfig;
@@ -37,6 +37,7 @@ use crate::waker::AgentWaker;
 pub use admission::AdmissionCounts;
 use agent::Agent;
 pub use directory::Announced;
+use directory::Selected;
 use inline_driver::SharedAgent;
 pub use port::{PortStatus, Waits};
 use subscription::Registry;
@@ -174,8 +175,8 @@ pub struct Attendance {
 }
 
 enum Command {
-    Select(StreamPattern, Option<WaitsSince>),
-    Deselect(StreamPattern),
+    Select(Selected),
+    Deselect(StreamPattern, Option<Duration>),
     HearAnnouncements(mpsc::Sender<Result<(), ReceiveError>>),
     Listen(SocketAddr, mpsc::Sender<Result<(), ReceiveError>>),
     Unlisten(SocketAddr),
@@ -218,16 +219,18 @@ impl ReceiveAgent {
     }
 
     /// Joins every stream whose name matches, now and later; `from` says where the accounts begin
-    /// of those that begin later.
-    pub fn select(&self, pattern: StreamPattern, from: ReceiveFrom) {
+    /// of those that begin later. Publishers are told of the longest `deadline` of the patterns that
+    /// match: the age up to which samples are of use.
+    pub fn select(&self, pattern: StreamPattern, from: ReceiveFrom, deadline: Option<Duration>) {
         // Counted from now, however late the agent's thread handles the command.
-        self.thread.tell(Command::Select(pattern, agent::waits_since(from)));
+        let since = agent::waits_since(from);
+        self.thread.tell(Command::Select(Selected { pattern, since, deadline }));
     }
 
-    /// Reverts one [`ReceiveAgent::select`]; streams that no pattern selects any more are left.
-    /// Losses that wait for evidence are settled at the publisher's next tally first.
-    pub fn deselect(&self, pattern: StreamPattern) {
-        self.thread.tell(Command::Deselect(pattern));
+    /// Reverts one [`ReceiveAgent::select`] with this deadline; streams that no pattern selects any
+    /// more are left. Losses that wait for evidence are settled at the publisher's next tally first.
+    pub fn deselect(&self, pattern: StreamPattern, deadline: Option<Duration>) {
+        self.thread.tell(Command::Deselect(pattern, deadline));
     }
 
     /// Receives at an address without waiting for an announcement: a group, or an address of this

@@ -155,6 +155,8 @@ pub enum EvidenceSource {
     RingTotals,
     /// The reliable reach gave the elements up on purpose.
     GivenUp(Cause),
+    /// The elements were older than the reader's deadline when they came.
+    TooOld,
 }
 
 /// Reason why the reliable reach gives elements up before it has brought them across.
@@ -325,6 +327,7 @@ impl fmt::Display for Evidence {
             EvidenceSource::LateArrival => write!(formatter, "arrived after the gap was declared"),
             EvidenceSource::SampleTotals => write!(formatter, "from the publisher's sample totals"),
             EvidenceSource::RingTotals => write!(formatter, "the ring lapped this reader"),
+            EvidenceSource::TooOld => write!(formatter, "older than this reader's deadline"),
             EvidenceSource::GivenUp(cause) => write!(formatter, "given up on the link: {cause}"),
         }
     }

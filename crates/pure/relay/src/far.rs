@@ -11,6 +11,7 @@ mod resequencer;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod wishes;
 
 use core::num::NonZeroU8;
 use core::ops::Range;
@@ -23,10 +24,12 @@ use wire::{Clock, UpstreamHop};
 
 pub use counters::FarTotals;
 use stream::Stream;
+pub use wishes::WantedBy;
+use wishes::{Floor, Wishes};
 
 use crate::ages::Ages;
-use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION, Want};
-use crate::{Cause, MAX_DEADLINE, MAX_STREAMS, Path, least_deadline};
+use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION};
+use crate::{Cause, MAX_STREAMS, Path, least_deadline};
 
 /// Interval of totals and of what is told of the hops before.
 const TOTALS_INTERVAL: Duration = Duration::from_millis(100);
@@ -40,6 +43,8 @@ pub struct FarConfig {
     pub station: String,
     /// A random number of this process.
     pub incarnation: u64,
+    /// The least deadline for streams of this end, if it has one; at most [`MAX_DEADLINE`](crate::MAX_DEADLINE).
+    pub deadline: Option<Duration>,
 }
 
 /// Input of a far end.
@@ -60,14 +65,14 @@ pub enum FarInput<'a> {
         /// When that packet arrived.
         arrived: Instant,
     },
-    /// What the readers of a stream want.
+    /// What the readers of a stream want from now on.
     Wanted {
         /// The stream.
         slot: u16,
-        /// The longest deadline among them.
-        deadline: Duration,
-        /// Precedence where not all streams fit: the higher goes first.
-        priority: u8,
+        /// All readers that state a deadline.
+        stated: Vec<WantedBy>,
+        /// True if there are others.
+        has_silent: bool,
     },
     /// Time has passed.
     Advance,
@@ -116,6 +121,8 @@ pub enum Publish {
         first_position: u64,
         /// Deadline from end to end.
         deadline: Duration,
+        /// Precedence where not all streams fit.
+        priority: u8,
     },
     /// Samples, or parts of them.
     Elements {
@@ -172,6 +179,22 @@ pub enum FarEvent {
         /// The stream.
         slot: u16,
     },
+    /// A stream has another deadline from now on, as its readers want it.
+    Deadline {
+        /// The stream.
+        slot: u16,
+        /// The deadline.
+        deadline: Duration,
+    },
+    /// A reader wants a deadline that the way cannot keep; the others have theirs.
+    DeadlineRefused {
+        /// The stream.
+        slot: u16,
+        /// The reader and its deadline.
+        wanted: WantedBy,
+        /// Smoothed round trip of the way.
+        round_trip: Duration,
+    },
     /// The link lost elements: they are published as missing.
     Lost {
         /// The stream.
@@ -218,16 +241,6 @@ pub enum FarFault {
     /// An input for a stream that is not there.
     #[error("input for slot {0}, which has no stream")]
     NoStream(u16),
-    /// A deadline that cannot be kept.
-    #[error(
-        "a deadline of {deadline:?} cannot be kept: it must be at least {least:?}, half the round trip and 2 ms"
-    )]
-    Deadline {
-        /// The deadline.
-        deadline: Duration,
-        /// The least.
-        least: Duration,
-    },
     /// Another version of the messages.
     #[error("the near end speaks version {0} of the link's messages, this one 1")]
     Version(u16),
@@ -310,7 +323,7 @@ impl FarEnd {
                 let round_trip = self.path().map_or(Duration::ZERO, |path| path.round_trip);
                 self.on_message(now, bytes, Times { sent_us, arrived, round_trip })
             }
-            FarInput::Wanted { slot, deadline, priority } => self.want(slot, Want { deadline, priority }),
+            FarInput::Wanted { slot, stated, has_silent } => self.want(slot, stated, has_silent),
             FarInput::Advance => Ok(()),
         };
         if let Err(fault) = outcome {
@@ -346,6 +359,12 @@ impl FarEnd {
         self.streams.get(&slot).and_then(Stream::totals)
     }
 
+    /// Returns the deadline and the priority of a stream, `None` if it is not there.
+    #[must_use]
+    pub fn terms(&self, slot: u16) -> Option<(Duration, u8)> {
+        self.streams.get(&slot).map(|stream| (stream.kept(), stream.priority()))
+    }
+
     /// Returns the number of messages and inputs that were ignored because they were not as they must be.
     #[must_use]
     pub const fn ignored(&self) -> u64 {
@@ -365,7 +384,7 @@ impl FarEnd {
 
     fn connect(&mut self, now: Instant) {
         self.disconnect(now);
-        let FarConfig { incarnation, station } = &self.config;
+        let FarConfig { incarnation, station, .. } = &self.config;
         let hello = Hello { version: VERSION, incarnation: *incarnation, station: station.clone() };
         let outbox = [(Message::plain(0, Content::Hello(hello)).encode(), None)].into();
         self.connection = Connection::Up { path: None, outbox };
@@ -440,9 +459,9 @@ impl FarEnd {
             Ok(resume) => {
                 let slot = self.on_link[&number];
                 self.send(&Message::plain(number, Content::Resume(resume)), None);
-                if let Some(want) = self.streams[&slot].want() {
-                    self.send(&Message::plain(number, Content::Want(want)), None);
-                }
+                // The near end may know another one from before.
+                let want = self.streams[&slot].want();
+                self.send(&Message::plain(number, Content::Want(want)), None);
             }
             Err(refusal) => {
                 self.ignored += 1;
@@ -461,7 +480,7 @@ impl FarEnd {
         begin: &Begin<'_>,
         incarnation: u64,
     ) -> Result<frame::Resume, Refusal> {
-        let fresh = Stream::new(begin, &self.config.station)?;
+        let fresh = Stream::new(begin, &self.config)?;
         let is_known = |known: &Stream| known.origin() == begin.origin && !known.has_ended();
         let known = self.streams.iter().find(|(_, known)| is_known(known));
         let is_full = self.streams.len() >= MAX_STREAMS || self.on_link.contains_key(&number);
@@ -507,22 +526,39 @@ impl FarEnd {
         slot
     }
 
-    fn want(&mut self, slot: u16, want: Want) -> Result<(), FarFault> {
+    fn want(&mut self, slot: u16, stated: Vec<WantedBy>, has_silent: bool) -> Result<(), FarFault> {
         let stream = self.streams.get_mut(&slot).ok_or(FarFault::NoStream(slot))?;
-        let round_trip = match self.connection {
-            Connection::Up { path: Some(path), .. } => path.round_trip,
-            _ => Duration::ZERO,
-        };
-        let (deadline, least) = (want.deadline, least_deadline(round_trip));
-        if deadline < least || deadline > MAX_DEADLINE {
-            return Err(FarFault::Deadline { deadline, least });
-        }
-        if stream.set_want(want)
-            && let Some(number) = stream.number()
-        {
-            self.send(&Message::plain(number, Content::Want(want)), None);
-        }
+        stream.wishes_mut().hear(stated, has_silent);
+        self.judge_wishes();
         Ok(())
+    }
+
+    /// Decides which deadline each stream has, and tells the near end where it is another one.
+    fn judge_wishes(&mut self) {
+        // Before it is measured a way takes no time.
+        let Some(round_trip) = self.path().map(|path| path.round_trip).filter(|it| !it.is_zero()) else {
+            return;
+        };
+        let mut messages = Vec::new();
+        for (&slot, stream) in &mut self.streams {
+            for wanted in stream.wishes_mut().judge(least_deadline(round_trip)) {
+                self.ignored += 1;
+                self.outputs.push_back(FarOutput::Event(FarEvent::DeadlineRefused {
+                    slot,
+                    wanted,
+                    round_trip,
+                }));
+            }
+            if stream.decide() {
+                let deadline = stream.kept();
+                self.outputs.push_back(FarOutput::Event(FarEvent::Deadline { slot, deadline }));
+                let want = Content::Want(stream.want());
+                messages.extend(stream.number().map(|number| Message::plain(number, want)));
+            }
+        }
+        for message in messages {
+            self.send(&message, None);
+        }
     }
 
     /// Publishes what is next, and gives up what is too old.
@@ -554,6 +590,7 @@ impl FarEnd {
             return;
         }
         self.totals_due = now + TOTALS_INTERVAL;
+        self.judge_wishes();
         let deadline = Some(now + 2 * TOTALS_INTERVAL);
         let mut messages = Vec::new();
         for (&slot, stream) in &mut self.streams {

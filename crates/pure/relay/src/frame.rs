@@ -118,6 +118,10 @@ pub struct Begin<'a> {
     pub origin: Epoch,
     /// Deadline from end to end; not zero.
     pub deadline: Duration,
+    /// True if readers may want a longer deadline, and no shorter one.
+    pub is_least: bool,
+    /// Precedence where not all streams fit: the higher goes first.
+    pub priority: u8,
     /// Stations that send on the hops so far, from the stream's publisher to the near end; at most [`MAX_HOPS`].
     pub stations: Vec<String>,
     /// The description as the near end read it.
@@ -375,6 +379,8 @@ impl<'a> Begin<'a> {
         out.u64(self.origin.start_ns);
         out.u64(self.origin.incarnation);
         out.duration(self.deadline);
+        out.u8(u8::from(self.is_least));
+        out.u8(self.priority);
         out.u8(u8::try_from(self.stations.len()).expect("at most eight stations"));
         self.stations.iter().for_each(|station| out.text(station));
         out.rest(self.description);
@@ -383,6 +389,9 @@ impl<'a> Begin<'a> {
     fn read(fields: &mut Reader<'a>) -> Result<Self, MalformedMessage> {
         let origin = Epoch { start_ns: fields.u64()?, incarnation: fields.u64()? };
         let deadline = fields.duration()?;
+        // Bits of later versions.
+        let is_least = fields.u8()? & 1 == 1;
+        let priority = fields.u8()?;
         let count = fields.u8()?;
         // One more can be said, so that the far end refuses it in words.
         if usize::from(count) > MAX_HOPS + 1 {
@@ -393,7 +402,7 @@ impl<'a> Begin<'a> {
         if description.len() > MAX_DESCRIPTION_BYTES {
             return Err(MalformedMessage::Field("description"));
         }
-        Ok(Self { origin, deadline, stations, description })
+        Ok(Self { origin, deadline, is_least, priority, stations, description })
     }
 }
 

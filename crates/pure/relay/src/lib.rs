@@ -17,7 +17,7 @@ mod near;
 mod path;
 
 pub use ages::Ages;
-pub use far::{FarConfig, FarEnd, FarEvent, FarFault, FarInput, FarOutput, FarTotals, Publish};
+pub use far::{FarConfig, FarEnd, FarEvent, FarFault, FarInput, FarOutput, FarTotals, Publish, WantedBy};
 pub use frame::Refusal;
 pub use ledger::Cause;
 pub use near::{

@@ -16,6 +16,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use ledger::HopCounts;
+use sample::StreamPattern;
 use units::{Epoch, Instant, WallTime};
 use wire::Clock;
 
@@ -36,8 +37,13 @@ pub struct NearConfig {
     pub station: String,
     /// A random number of this process: the far end knows by it a near end that started again.
     pub incarnation: u64,
-    /// Deadline from end to end that is kept at least; the far end's readers may want a longer one.
+    /// Deadline from end to end, unless the far end's readers want another one.
     pub deadline: Duration,
+    /// True if they may want a longer one only.
+    pub is_least: bool,
+    /// Precedence of streams by the pattern of their names where not all fit: the higher goes first. Of several
+    /// patterns that match the last counts; of none it is 0.
+    pub priorities: Vec<(StreamPattern, u8)>,
 }
 
 /// A stream that is to be sent.
@@ -394,6 +400,12 @@ impl NearEnd {
         self.streams.values().find(|stream| stream.driver_slot() == slot).map(Stream::account)
     }
 
+    /// Returns the deadline and the priority of a stream, `None` if it is not there.
+    #[must_use]
+    pub fn terms(&self, slot: u16) -> Option<(Duration, u8)> {
+        self.streams.values().find(|stream| stream.driver_slot() == slot).map(Stream::terms)
+    }
+
     /// Returns the number of messages and inputs that were ignored because they were not as they must be.
     #[must_use]
     pub const fn ignored(&self) -> u64 {
@@ -471,7 +483,8 @@ impl NearEnd {
         if let Connection::Up { outbox, .. } = &mut self.connection
             && let Some(begin) = stream.offer()
         {
-            let begin = Begin { deadline: self.config.deadline, ..begin };
+            let NearConfig { deadline, is_least, .. } = self.config;
+            let begin = Begin { deadline, is_least, ..begin };
             outbox.push_back(Message::plain(number, Content::Begin(begin)).encode());
         }
         self.streams.insert(number, stream);
@@ -497,7 +510,7 @@ impl NearEnd {
         match content {
             Content::Resume(resume) => stream.resume(now, resume),
             Content::Totals(totals) => stream.on_totals(totals),
-            Content::Want(want) => stream.want(want, self.config.deadline),
+            Content::Want(want) => stream.want(want, self.config.is_least.then_some(self.config.deadline)),
             Content::Refuse(refusal) => {
                 stream.refuse(refusal);
                 Ok(())
@@ -570,7 +583,11 @@ impl NearEnd {
             if let Some(bytes) = outbox.pop_front() {
                 return Some((bytes, None));
             }
-            for (&number, stream) in &mut self.streams {
+            // What is told of a stream takes no room from samples of a higher priority.
+            let waiting = self.streams.values().filter(|stream| stream.has_samples());
+            let highest = waiting.map(|stream| stream.terms().1).max().unwrap_or(0);
+            let told = self.streams.iter_mut().filter(|(_, stream)| stream.terms().1 >= highest);
+            for (&number, stream) in told {
                 if let Some(bytes) = stream.next_control(now, &path, at, number) {
                     return Some((bytes, None));
                 }
@@ -611,6 +628,12 @@ fn due(born: Instant, deadline: Duration) -> Instant {
 
 impl Default for NearConfig {
     fn default() -> Self {
-        Self { station: String::new(), incarnation: 0, deadline: DEFAULT_DEADLINE }
+        Self {
+            station: String::new(),
+            incarnation: 0,
+            deadline: DEFAULT_DEADLINE,
+            is_least: false,
+            priorities: Vec::new(),
+        }
     }
 }

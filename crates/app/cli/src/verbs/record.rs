@@ -71,6 +71,9 @@ pub(crate) struct Arguments {
     /// End once every joined stream has ended; a stream that falls silent counts as ended after a minute
     #[arg(long)]
     until_end: bool,
+    /// Age from which samples are of no use: relays serve it, and what is older when it comes is lost [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
+    deadline: Option<Duration>,
     /// Name of this reader in accounts
     #[arg(long, value_name = "NAME", default_value = "recorder")]
     reader: String,
@@ -93,6 +96,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str);
     let mut builder = node.subscriber(patterns.next().expect("clap asks for one")).reader(&arguments.reader);
     builder = patterns.fold(builder, tallycast::SubscriberBuilder::pattern);
+    if let Some(deadline) = arguments.deadline {
+        builder = builder.deadline(deadline);
+    }
     let subscriber = builder.open()?;
     if arguments.json {
         print_line(&json!({"event": "recording", "run": run.as_str(), "root": root}))?;

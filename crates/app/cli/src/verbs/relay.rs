@@ -52,9 +52,12 @@ pub(crate) struct Arguments {
     /// Publish here what relays send that connect to this port, or address
     #[arg(long, value_name = "PORT|ADDRESS", conflicts_with_all = ["list", "words"])]
     listen: Option<String>,
-    /// With an address: age from which samples are of no use at the far bus
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
-    deadline: Duration,
+    /// Age from which samples are of no use at the far bus; its readers may ask for more [default: what they ask for, else 1s]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
+    deadline: Option<Duration>,
+    /// With an address: streams with the higher number go first where not all fit; may be given several times [default: 0]
+    #[arg(long, value_name = "PATTERN=NUMBER", value_parser = priority, conflicts_with_all = ["listen", "list"])]
+    priority: Vec<(StreamPattern, u8)>,
     /// Archive that is recorded here: a far relay fills its holes, a near one hands out what the far one misses
     #[arg(long, value_name = "ROOT", conflicts_with = "list")]
     archive: Option<PathBuf>,
@@ -93,7 +96,7 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
     let Some((first, others)) = patterns.split_first() else {
         bail!("no stream to send is given\nwrite {USAGE}");
     };
-    let deadline = check_deadline(arguments.deadline)?;
+    let deadline = check_deadline(arguments.deadline.unwrap_or(wan::DEFAULT_DEADLINE))?;
     let options = arguments.transport.for_streams(&address)?;
     let (followed, responder) = (follow(&arguments.transport, &address)?, options.keys.as_ref());
     let responder = responder.and_then(|keys| keys.responder.or_else(|| keys.peers.first().copied()));
@@ -103,6 +106,11 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
     let cancellation = arguments.parent.cancellation()?;
     let builder = node.subscriber(first.as_str()).reader("relay");
     let builder = others.iter().map(StreamPattern::as_str).fold(builder, SubscriberBuilder::pattern);
+    // Relays before this one serve the same deadline, if there are any.
+    let builder = match arguments.deadline {
+        Some(deadline) => builder.deadline(deadline),
+        None => builder,
+    };
     let tap = builder.tap()?;
     let any: IpAddr =
         if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -112,6 +120,8 @@ fn dial(arguments: &Arguments, node: &Node) -> anyhow::Result<Outcome> {
         station: node.station().to_owned(),
         incarnation,
         deadline,
+        is_least: arguments.deadline.is_some(),
+        priorities: arguments.priority.clone(),
         peer,
         socket: options.socket.clone(),
     };
@@ -148,8 +158,9 @@ fn listen(arguments: &Arguments, node: &Node, place: &str) -> anyhow::Result<Out
     let cancellation = arguments.parent.cancellation()?;
     let port = options.open_to_listen(at).with_context(|| format!("cannot listen at {address}"))?;
     let incarnation = wan::random_incarnation();
-    let settings =
-        FarSettings { station: node.station().to_owned(), incarnation, socket: options.socket.clone() };
+    let deadline = arguments.deadline.map(check_deadline).transpose()?;
+    let (station, socket) = (node.station().to_owned(), options.socket.clone());
+    let settings = FarSettings { station, incarnation, deadline, socket };
     let output = RefCell::new(Output::new(screen, node, incarnation, arguments.json));
     let mut far = Far::new(port, BusPublication::new(node.clone()), settings);
     if let Some(list) = follow(&arguments.transport, &address)? {
@@ -168,6 +179,15 @@ fn listen(arguments: &Arguments, node: &Node, place: &str) -> anyhow::Result<Out
 fn follow(transport: &TransportArguments, address: &Address) -> anyhow::Result<Option<ListedPeers>> {
     let Some((mut followed, _)) = transport.follow(address)? else { return Ok(None) };
     Ok(Some(Box::new(move || followed.refresh().map_err(|error| error.to_string()).transpose())))
+}
+
+/// Reads a priority, such as `lab/probe=5`.
+fn priority(text: &str) -> Result<(StreamPattern, u8), String> {
+    let wanted =
+        || format!("`{text}` is no priority: write a pattern and a number up to 255, as 'lab/probe=5'");
+    let (pattern, number) = text.rsplit_once('=').ok_or_else(wanted)?;
+    let pattern = pattern.parse().map_err(|error| format!("{error}"))?;
+    Ok((pattern, number.parse().map_err(|_| wanted())?))
 }
 
 /// Refuses a link in the clear beyond this host, unless the address asks for it.
@@ -239,7 +259,10 @@ fn in_words(notice: &Notice) -> String {
         Notice::Opened { stream, position } => format!("{stream}: relayed from element {position}"),
         Notice::Refused { stream, reason } => format!("warning: {stream} is not relayed: {reason}"),
         Notice::Wanted { stream, deadline_ns, .. } => {
-            format!("{stream}: readers want a deadline of {:?}", Duration::from_nanos(*deadline_ns))
+            format!(
+                "{stream}: the deadline is {:?} now, as readers want it",
+                Duration::from_nanos(*deadline_ns)
+            )
         }
         Notice::Closed { stream } => format!("{stream}: ended, and everything of it is accounted for"),
         Notice::StandingBy { stream, station } => {

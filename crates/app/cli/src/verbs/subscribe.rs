@@ -63,6 +63,9 @@ pub(crate) struct Arguments {
     /// First sample of a stream that starts after this reader [default: start= of the bus]
     #[arg(long, value_enum, value_name = "WHERE")]
     start: Option<StartAt>,
+    /// Age from which samples are of no use: relays serve it, and what is older when it comes is lost [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
+    deadline: Option<Duration>,
     /// Name of this reader in accounts [default: the station's name]
     #[arg(long, value_name = "NAME")]
     reader: Option<String>,
@@ -103,6 +106,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     builder = arguments.from.iter().fold(builder, |builder, address| builder.from(address.socket));
     if let Some(start) = arguments.start {
         builder = builder.start(start.into());
+    }
+    if let Some(deadline) = arguments.deadline {
+        builder = builder.deadline(deadline);
     }
     if let Some(reader) = &arguments.reader {
         builder = builder.reader(reader.as_str());

@@ -1,5 +1,6 @@
 //! Flows read from a small ring that a test writes, with a bridge that the test controls.
 
+mod aged;
 mod host;
 mod relayed;
 mod resumed;

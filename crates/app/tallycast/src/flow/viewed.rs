@@ -37,6 +37,9 @@ impl Flow {
     /// Delivers the next record without a copy, if it is a block of whole samples and large enough to be a
     /// block alone; returns the result, `None` for a record that is to be read like any other.
     pub(super) fn leave_block(&mut self, reader_name: &str, events: &mut Vec<Event>) -> Option<Read> {
+        if self.is_aged() {
+            return None;
+        }
         let is_between_samples = self.assembly.as_ref().is_none_or(Assembly::is_whole);
         if self.resumed || !is_between_samples {
             return None;

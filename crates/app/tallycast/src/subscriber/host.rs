@@ -65,6 +65,7 @@ impl Subscriber {
                 flow.resume(before);
             }
             flow.hand_over_as(self.handing);
+            flow.set_deadline(self.deadline);
             match start {
                 Start::Beginning => flow.wait_for_beginning(),
                 Start::Now => flow.join(&mut self.scratch),
@@ -93,6 +94,6 @@ impl Subscriber {
     fn show_publishers(&mut self) {
         let Some(host) = &mut self.host else { return };
         let reads = |flow: &Flow| Some((flow.stream(), flow.file_number()?));
-        host.show(&self.reader, &self.patterns, self.flows.values().filter_map(reads));
+        host.show(&self.reader, &self.patterns, self.flows.values().filter_map(reads), self.deadline);
     }
 }

@@ -18,6 +18,7 @@ fn begin(unit: &str) -> Publish {
         stations: vec!["rig".to_owned(), "gate".to_owned()],
         first_position: 0,
         deadline: Duration::from_secs(60),
+        priority: 0,
     }
 }
 

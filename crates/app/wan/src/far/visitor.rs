@@ -13,9 +13,10 @@ use units::Instant;
 use wire::Description;
 
 use super::{FarSettings, Newcomer};
-use crate::Publication;
+use crate::deadline::DeadlineError;
 use crate::driver::{self, Driver, FarAct, Turn};
 use crate::notice::{AgeState, LinkState, Notice, StreamState};
+use crate::{Publication, Wanted};
 
 /// Silence after which a connection may belong to a relay that was killed: a near end speaks ten times a second.
 const QUIET: Duration = Duration::from_millis(350);
@@ -50,7 +51,8 @@ struct Connection {
 
 impl Visitor {
     pub(super) fn new(now: Instant, number: u64, settings: &FarSettings) -> Self {
-        let config = FarConfig { station: settings.station.clone(), incarnation: settings.incarnation };
+        let FarSettings { station, incarnation, deadline, .. } = settings.clone();
+        let config = FarConfig { station, incarnation, deadline };
         Self {
             number,
             machine: FarEnd::new(config, now),
@@ -156,8 +158,8 @@ impl Visitor {
     ) -> Option<Instant> {
         driver::look(&mut self.machine, self.connection.as_ref().map(|it| (port, it.socket)));
         self.hear(port, take);
-        for (slot, deadline, priority) in publication.wanted(self.number) {
-            self.machine.handle(clock::monotonic(), FarInput::Wanted { slot, deadline, priority });
+        for Wanted { slot, stated, has_silent } in publication.wanted(self.number) {
+            self.machine.handle(clock::monotonic(), FarInput::Wanted { slot, stated, has_silent });
         }
         loop {
             let connection = self.connection.as_ref().map(|it| (port, it.socket));
@@ -244,6 +246,17 @@ impl Visitor {
             FarEvent::Refused { origin, refusal } => {
                 take(Notice::Refused { stream: format!("epoch {origin}"), reason: refusal.to_string() });
             }
+            FarEvent::Deadline { slot, deadline } => {
+                let deadline_ns = crate::notice::nanos(deadline);
+                take(Notice::Wanted { stream: self.name(slot), deadline_ns, priority: 0 });
+            }
+            FarEvent::DeadlineRefused { slot, wanted, round_trip } => {
+                let (stream, reader, deadline) = (self.name(slot), wanted.name, wanted.deadline);
+                let reason = DeadlineError::TooShort { deadline, round_trip };
+                take(Notice::Warning {
+                    what: format!("{stream}: reader `{reader}` is not served: {reason}"),
+                });
+            }
             // The first is seen by its connection, the other is summed up in the state.
             FarEvent::Resumed { .. } | FarEvent::Lost { .. } => {}
             FarEvent::Ignored(fault) => {
@@ -256,6 +269,10 @@ impl Visitor {
         }
     }
 
+    fn name(&self, slot: u16) -> String {
+        self.names.get(&slot).cloned().unwrap_or_else(|| format!("stream {slot}"))
+    }
+
     pub(super) fn state(&mut self, port: &ReliablePort) -> Option<LinkState> {
         let who = self.who.as_ref()?;
         let socket = self.connection.as_ref().map(|it| it.socket);
@@ -264,6 +281,7 @@ impl Visitor {
         let machine = &mut self.machine;
         let streams = self.names.iter().filter_map(|(slot, name)| {
             let it = machine.totals(*slot)?;
+            let (deadline, priority) = machine.terms(*slot)?;
             let given_up = it.causes.iter().sum();
             let causes = Cause::ALL.iter().zip(it.causes).filter(|(_, count)| *count > 0);
             Some(StreamState {
@@ -274,6 +292,8 @@ impl Visitor {
                 missing: it.hops.total().saturating_sub(given_up),
                 given_up,
                 in_flight: 0,
+                deadline_ns: crate::notice::nanos(deadline),
+                priority,
                 causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
                 age: machine.take_ages(*slot).map(AgeState::from),
                 degraded: None,

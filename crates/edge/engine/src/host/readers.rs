@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ring::Writer;
 use ring::shared::{self, CreateError, OpenError, Trusted};
@@ -54,6 +55,19 @@ struct HostReader {
     ownership: (u32, u32),
     waits_for: Vec<StreamPattern>,
     reads: Vec<(StreamId, u64)>,
+    name: String,
+    deadline: Option<Duration>,
+}
+
+/// A reader of a ring, and the age up to which samples are of use to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RingReader {
+    /// Its own number.
+    pub number: u64,
+    /// Its name.
+    pub name: String,
+    /// The age, if it states one.
+    pub deadline: Option<Duration>,
 }
 
 /// Ring of a publisher that has ended, as it was left for a reader; a later one has a later name.
@@ -76,17 +90,26 @@ pub struct Waiting {
 }
 
 impl ReaderPresence {
-    /// Shows the patterns the reader waits for and the rings it reads; false if not all of it fits
-    /// on the page.
-    pub fn show(&mut self, waits_for: &[StreamPattern], reads: &[(StreamId, u64)]) -> bool {
+    /// Shows the patterns the reader waits for, the rings it reads, and the age up to which samples
+    /// are of use to it; false if not all of it fits on the page.
+    pub fn show(
+        &mut self,
+        waits_for: &[StreamPattern],
+        reads: &[(StreamId, u64)],
+        deadline: Option<Duration>,
+    ) -> bool {
         let mut page = Vec::new();
         let fits = waits_for.iter().filter(|pattern| pattern.as_str().len() <= usize::from(u8::MAX));
         page.u64(fits.clone().count() as u64);
         fits.clone().for_each(|pattern| page.text(pattern.as_str()));
-        let room = self.writer.page_bytes().saturating_sub(page.len()) / 16;
+        let room = self.writer.page_bytes().saturating_sub(page.len() + 8) / 16;
         for (stream, file_number) in &reads[..reads.len().min(room)] {
             page.u64(stream.0);
             page.u64(*file_number);
+        }
+        // Half of a ring's entry: readers of before deadlines leave it unread.
+        if let Some(deadline) = deadline {
+            page.u64(u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX));
         }
         let is_shown = page == self.shown || self.writer.set_page(&page).is_ok();
         if is_shown {
@@ -157,8 +180,19 @@ impl HostRings {
     /// Cost: a few system calls for every reader of this host.
     #[must_use]
     pub fn readers_of(&self, name: &RingName) -> usize {
-        let Some(file_number) = self.file_number(name) else { return 0 };
-        self.readers().iter().filter(|reader| reader.reads(name.stream, file_number)).count()
+        self.ring_readers(name).len()
+    }
+
+    /// Returns the readers of this host that read a ring.
+    ///
+    /// Cost: a few system calls for every reader of this host.
+    #[must_use]
+    pub fn ring_readers(&self, name: &RingName) -> Vec<RingReader> {
+        let Some(file_number) = self.file_number(name) else { return Vec::new() };
+        let readers = self.readers().into_iter().filter(|reader| reader.reads(name.stream, file_number));
+        readers
+            .map(|HostReader { number, name, deadline, .. }| RingReader { number, name, deadline })
+            .collect()
     }
 
     /// Leaves a ring, which is about to lose its name, for the readers that wait for the stream and
@@ -285,6 +319,7 @@ impl HostRings {
             return None;
         }
         let ownership = (found.owner(), found.group());
+        let name = String::from_utf8_lossy(found.label()).into_owned();
         let mut page = Vec::new();
         if !found.open().ok()?.ring().page(&mut page) {
             return None;
@@ -294,11 +329,14 @@ impl HostRings {
         for _ in 0..cursor.u64().unwrap_or(0) {
             waits_for.extend(cursor.text()?.parse::<StreamPattern>());
         }
-        let mut reads = Vec::new();
-        while let (Some(stream), Some(file_number)) = (cursor.u64(), cursor.u64()) {
-            reads.push((StreamId(stream), file_number));
+        let (mut reads, mut deadline) = (Vec::new(), None);
+        while let Some(first) = cursor.u64() {
+            match cursor.u64() {
+                Some(file_number) => reads.push((StreamId(first), file_number)),
+                None => deadline = Some(Duration::from_nanos(first)).filter(|deadline| !deadline.is_zero()),
+            }
         }
-        Some(HostReader { number, ownership, waits_for, reads })
+        Some(HostReader { number, ownership, waits_for, reads, name, deadline })
     }
 
     /// Removes the rings left for readers that have ended.
@@ -365,6 +403,22 @@ mod tests {
     }
 
     #[test]
+    fn readers_of_a_ring_state_their_deadlines_and_those_without_have_none() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (rings, (stream, description)) = (rings(directory.path()), description());
+        let name = RingName { stream, writer: RingWriter::Publisher };
+        let _ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+        let file = rings.open(&name).unwrap().file_number().unwrap();
+        let [mut first, mut second] = [1, 2].map(|number| rings.show_reader(number, "desk").unwrap());
+        let deadline = Some(Duration::from_millis(300));
+        assert!(first.show(&[], &[(stream, file)], deadline) && second.show(&[], &[(stream, file)], None));
+        let reader = |number, deadline| RingReader { number, name: "desk".to_owned(), deadline };
+        assert_eq!(rings.ring_readers(&name), [reader(1, deadline), reader(2, None)]);
+        drop(first);
+        assert_eq!(rings.ring_readers(&name), [reader(2, None)]);
+    }
+
+    #[test]
     fn readers_are_counted_by_the_ring_that_they_read() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let (rings, (stream, description)) = (rings(directory.path()), description());
@@ -373,9 +427,9 @@ mod tests {
         let file = rings.open(&name).unwrap().file_number().unwrap();
         let [mut first, mut second] = [1, 2].map(|number| rings.show_reader(number, "desk").unwrap());
         assert_eq!(rings.readers_of(&name), 0, "they are there, and read nothing yet");
-        assert!(first.show(&[], &[(stream, file)]) && second.show(&[], &[(stream, file + 1)]));
+        assert!(first.show(&[], &[(stream, file)], None) && second.show(&[], &[(stream, file + 1)], None));
         assert_eq!(rings.readers_of(&name), 1, "another ring of that name is another ring");
-        assert!(second.show(&[], &[(StreamId(7), 1), (stream, file)]));
+        assert!(second.show(&[], &[(StreamId(7), 1), (stream, file)], None));
         assert_eq!(rings.readers_of(&name), 2);
         drop(first);
         assert_eq!(rings.readers_of(&name), 1);
@@ -394,10 +448,10 @@ mod tests {
         for round in 1..=2 {
             let ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
             let file = rings.open(&name).unwrap().file_number().unwrap();
-            waits.show(&[pattern("x/*"), pattern("lab/*")], &[]);
-            reads.show(&[pattern("lab/*")], &[(stream, file)]);
-            other.show(&[pattern("x/*")], &[]);
-            from_now.show(&[], &[]);
+            waits.show(&[pattern("x/*"), pattern("lab/*")], &[], None);
+            reads.show(&[pattern("lab/*")], &[(stream, file)], None);
+            other.show(&[pattern("x/*")], &[], None);
+            from_now.show(&[], &[], None);
             let left = rings.leave_for_waiting(&name, &description, |_| unreachable!("there is room"));
             assert_eq!(left, Waiting { left: 1, ..Waiting::default() });
             drop(ring);
@@ -423,7 +477,7 @@ mod tests {
         let (rings, (stream, description)) = (rings(directory.path()), description());
         let name = RingName { stream, writer: RingWriter::Publisher };
         let mut reader = rings.show_reader(1, "desk").unwrap();
-        reader.show(&[pattern("**")], &[]);
+        reader.show(&[pattern("**")], &[], None);
         let leave = || {
             let _ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
             rings.leave_for_waiting(&name, &description, |note| {
@@ -444,7 +498,7 @@ mod tests {
         assert!(note.subscription.ring.is_closed());
         // The reader has read it and may not remove it, so it is listed again.
         let read: Vec<_> = left[1..].iter().map(|left| (stream, left.file_number)).collect();
-        reader.show(&[pattern("**")], &read);
+        reader.show(&[pattern("**")], &read, None);
         assert_eq!(leave(), Waiting { left: 1, ..Waiting::default() });
         assert_eq!(reader.left().len(), 2);
     }
@@ -455,7 +509,7 @@ mod tests {
         let (rings, (stream, description)) = (rings(directory.path()), description());
         let name = RingName { stream, writer: RingWriter::Publisher };
         let mut reader = rings.show_reader(1, "desk").unwrap();
-        reader.show(&[pattern("**")], &[]);
+        reader.show(&[pattern("**")], &[], None);
         let ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
         rings.leave_for_waiting(&name, &description, |_| ());
         // As after a kill: no reader has that number any more.
@@ -473,7 +527,7 @@ mod tests {
         // The page holds a count of patterns, and 16 bytes for each ring.
         let room = (PAGE_BYTES as u64 - 8) / 16;
         let reads: Vec<_> = (0..=room).map(|stream| (StreamId(stream), stream)).collect();
-        assert!(reader.show(&[], &reads[1..]));
-        assert!(!reader.show(&[], &reads));
+        assert!(reader.show(&[], &reads[1..], None));
+        assert!(!reader.show(&[], &reads, None));
     }
 }

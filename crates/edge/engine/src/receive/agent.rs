@@ -26,6 +26,7 @@ use super::{
 };
 use crate::control_messages::ControlMessages;
 use crate::drop_board::{DropNews, concerns_reader};
+use crate::host::{RingName, RingWriter};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::ledger_page::EpochOnPage;
 use crate::present_keys::{PresentKeys, SecretSource};
@@ -263,13 +264,13 @@ impl Agent {
     fn take(&mut self, command: Command) {
         // The caller may have stopped waiting; an answer that is not received is no error.
         match command {
-            Command::Select(pattern, since) => {
-                self.directory.select(pattern, since);
+            Command::Select(selected) => {
+                self.directory.select(selected);
                 self.apply_selection();
                 self.join_selected();
             }
-            Command::Deselect(pattern) => {
-                self.directory.deselect(&pattern);
+            Command::Deselect(pattern, deadline) => {
+                self.directory.deselect(&pattern, deadline);
                 self.apply_selection();
                 self.leaving = true;
             }
@@ -629,6 +630,7 @@ impl Agent {
             ReceiveOptions { interface, techniques, busy_poll, ..ReceiveOptions::at(address, buffer_bytes) };
         let mut port = Port::open(&options, &self.config.reader, self.config.ledger)?;
         port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
+        port.machine.handle(clock::monotonic(), Input::Deadlines(self.directory.deadlines()));
         let (now, wall) = clock::pair();
         port.gate = self.keys.membership().map(|membership| Gate::new(membership, now, wall, random_seed()));
         port.secret_source = self.keys.source();
@@ -775,7 +777,30 @@ impl Agent {
         for (token, port) in &mut self.ports {
             port.machine.handle(now, Input::DropReporter(drop_reporter));
             port.machine.handle(now, Input::Select(self.directory.selection()));
+            port.machine.handle(now, Input::Deadlines(self.directory.deadlines()));
             drain(*token, port, &mut self.subscriptions, &mut self.reply);
+        }
+    }
+
+    /// Passes on to publishers what the readers of the host's rings state.
+    fn hear_ring_readers(&mut self, now: Instant) {
+        let Some(host) = self.config.host.as_ref().filter(|_| self.config.receives_for == ReceivesFor::Host)
+        else {
+            return;
+        };
+        let longest = |stream| {
+            let readers = host.ring_readers(&RingName { stream, writer: RingWriter::Agent });
+            readers.into_iter().filter_map(|reader| reader.deadline).max()
+        };
+        let streams = self.subscriptions.names();
+        let stated = streams
+            .into_iter()
+            .filter_map(|(stream, name)| Some((name.as_str().parse().ok()?, longest(stream)?)));
+        if self.directory.hear_host(stated.collect()) {
+            for (token, port) in &mut self.ports {
+                port.machine.handle(now, Input::Deadlines(self.directory.deadlines()));
+                drain(*token, port, &mut self.subscriptions, &mut self.reply);
+            }
         }
     }
 
@@ -790,6 +815,7 @@ impl Agent {
             self.elsewhere.retain(|(stream, by), _| directory.is_announced_by(*stream, *by));
             self.refused.retain(|(stream, by)| directory.is_announced_by(*stream, *by));
             self.admission.forget_old(now);
+            self.hear_ring_readers(now);
             self.leaving = true;
         }
         if !self.leaving || self.ports.values().any(|port| port.machine.is_leaving()) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use cast::receive::WaitsSince;
+use cast::receive::{StatedDeadlines, WaitsSince};
 use sample::{Selection, StreamName, StreamPattern};
 use units::{Instant, StreamId};
 use wire::Announcement;
@@ -52,8 +52,18 @@ pub(super) struct Directory {
     /// True once the warning was logged that there are more streams than are kept.
     warned: bool,
     selection: Selection,
-    /// Selected patterns, each with the time since which a reader waits for it, if one does.
-    selected_patterns: Vec<(StreamPattern, Option<WaitsSince>)>,
+    selected_patterns: Vec<Selected>,
+    /// What readers in other processes of this host state, whose streams this agent receives.
+    stated_on_host: Vec<(StreamPattern, Duration)>,
+}
+
+/// A selected pattern.
+pub(super) struct Selected {
+    pub(super) pattern: StreamPattern,
+    /// Time since which a reader waits for it, if one does.
+    pub(super) since: Option<WaitsSince>,
+    /// Age up to which samples are of use to the reader.
+    pub(super) deadline: Option<Duration>,
 }
 
 impl Directory {
@@ -64,6 +74,7 @@ impl Directory {
             warned: false,
             selection: Selection::none(),
             selected_patterns: Vec::new(),
+            stated_on_host: Vec::new(),
         }
     }
 
@@ -102,18 +113,33 @@ impl Directory {
         self.announced.len() < MAX_ANNOUNCED && of_source < MAX_ANNOUNCED_PER_SOURCE
     }
 
-    pub(super) fn select(&mut self, pattern: StreamPattern, since: Option<WaitsSince>) {
-        self.selected_patterns.push((pattern.clone(), since));
-        self.selection.add(pattern);
+    pub(super) fn select(&mut self, selected: Selected) {
+        self.selection.add(selected.pattern.clone());
+        self.selected_patterns.push(selected);
     }
 
     /// Removes one selected pattern.
-    pub(super) fn deselect(&mut self, pattern: &StreamPattern) {
+    pub(super) fn deselect(&mut self, pattern: &StreamPattern, deadline: Option<Duration>) {
         // Of several equal patterns the last is removed: the others keep the earliest time.
-        if let Some(index) = self.selected_patterns.iter().rposition(|(known, _)| known == pattern) {
+        let is_it = |known: &Selected| known.pattern == *pattern && known.deadline == deadline;
+        if let Some(index) = self.selected_patterns.iter().rposition(is_it) {
             self.selected_patterns.remove(index);
         }
         self.selection.remove(pattern);
+    }
+
+    /// Returns the deadlines that readers state.
+    pub(super) fn deadlines(&self) -> StatedDeadlines {
+        let stated = |it: &Selected| Some((it.pattern.clone(), it.deadline?));
+        let here = self.selected_patterns.iter().filter_map(stated);
+        here.chain(self.stated_on_host.iter().cloned()).collect()
+    }
+
+    /// Takes what readers in other processes state now; returns whether that is news.
+    pub(super) fn hear_host(&mut self, stated: Vec<(StreamPattern, Duration)>) -> bool {
+        let is_news = self.stated_on_host != stated;
+        self.stated_on_host = stated;
+        is_news
     }
 
     pub(super) const fn selection(&self) -> &Selection {
@@ -126,8 +152,8 @@ impl Directory {
 
     /// Returns since when a reader has waited for a stream.
     pub(super) fn waits_since(&self, name: &StreamName) -> Option<WaitsSince> {
-        let matching = self.selected_patterns.iter().filter(|(pattern, _)| pattern.matches(name));
-        matching.filter_map(|(_, since)| *since).min_by_key(|it| it.since)
+        let matching = self.selected_patterns.iter().filter(|it| it.pattern.matches(name));
+        matching.filter_map(|it| it.since).min_by_key(|it| it.since)
     }
 
     pub(super) fn is_announced(&self, stream: StreamId) -> bool {
@@ -220,7 +246,8 @@ mod tests {
     fn what_another_address_announces_of_a_stream_hides_nothing() {
         let mut directory = Directory::new();
         let (forger, honest) = (([10, 0, 0, 66], 9).into(), ([10, 0, 0, 1], 9).into());
-        directory.select("lab/*".parse().unwrap(), None);
+        let pattern = "lab/*".parse().unwrap();
+        directory.select(Selected { pattern, since: None, deadline: None });
         let seconds = |count| Instant::ORIGIN + Duration::from_secs(count);
         let forged = |name: &str| Announcement {
             epoch: Epoch { start_ns: u64::MAX, incarnation: 9 },
@@ -249,6 +276,26 @@ mod tests {
         directory.heard(seconds(50), forged("lab/1"), forger);
         assert_eq!(shown(&mut directory, seconds(53)), [forger], "a publisher that has moved is found again");
         assert!(!directory.is_announced_by(StreamId(1), honest.ip()));
+    }
+
+    #[test]
+    fn a_deadline_is_stated_until_the_reader_that_states_it_has_left() {
+        let (mut directory, millis) = (Directory::new(), Duration::from_millis);
+        let (pattern, name): (StreamPattern, StreamName) =
+            ("lab/*".parse().unwrap(), "lab/1".parse().unwrap());
+        for deadline in [Some(millis(900)), None, Some(millis(300))] {
+            directory.select(Selected { pattern: pattern.clone(), since: None, deadline });
+        }
+        assert_eq!(directory.deadlines().of(&name), Some(millis(900)));
+        directory.deselect(&pattern, Some(millis(900)));
+        assert_eq!(directory.deadlines().of(&name), Some(millis(300)));
+        directory.deselect(&pattern, Some(millis(300)));
+        assert_eq!((directory.deadlines().of(&name), directory.selects(&name)), (None, true));
+        let on_host = vec![("lab/1".parse().unwrap(), millis(700))];
+        assert!(directory.hear_host(on_host.clone()) && !directory.hear_host(on_host));
+        assert_eq!(directory.deadlines().of(&name), Some(millis(700)), "of a reader in another process");
+        assert!(directory.hear_host(Vec::new()));
+        assert_eq!(directory.deadlines().of(&name), None);
     }
 
     #[test]

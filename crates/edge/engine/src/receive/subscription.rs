@@ -9,6 +9,7 @@ use cast::receive::Event;
 use ledger::Gap;
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Doorbell, Ring, Writer};
+use sample::StreamName;
 use units::{Epoch, StreamId};
 use wire::Description;
 
@@ -186,6 +187,12 @@ impl Subscriptions {
                 self.put(stream, &Record::TwoPublishers { winner, other }, [0, 0]);
             }
         }
+    }
+
+    /// Returns the streams that are received, by their names.
+    pub(super) fn names(&self) -> Vec<(StreamId, StreamName)> {
+        let streams = self.registry.subscriptions();
+        streams.into_iter().map(|it| (it.stream, it.description.name.clone())).collect()
     }
 
     /// Returns the port where a stream is received, while it has an account there.

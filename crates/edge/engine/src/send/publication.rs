@@ -20,7 +20,7 @@ use super::proving::Proving;
 use super::publication_config::PublicationConfig;
 use super::publication_shared::{PublicationShared, PublicationStatus};
 use super::samples::Samples;
-use crate::host::{HostRings, RingName, RingWriter, Waiting};
+use crate::host::{HostRings, RingName, RingReader, RingWriter, Waiting};
 use crate::ledger_page::{LedgerPage, write_page};
 use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, block_head, kind};
 use crate::waker::AgentWaker;
@@ -302,6 +302,14 @@ impl Publication {
     #[must_use]
     pub fn readers_on_host(&self) -> usize {
         self.host.as_ref().map_or(0, |host| host.rings.readers_of(&host.ring))
+    }
+
+    /// Returns the readers that read the ring in this host's memory.
+    ///
+    /// Cost: a few system calls for every reader of this host.
+    #[must_use]
+    pub fn ring_readers(&self) -> Vec<RingReader> {
+        self.host.as_ref().map_or_else(Vec::new, |host| host.rings.ring_readers(&host.ring))
     }
 
     /// Ends the epoch: all queued samples are sent, then the final tally; waits until that is done.

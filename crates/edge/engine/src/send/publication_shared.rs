@@ -1,10 +1,10 @@
 //! State that a publisher and its send path share in addition to the ring: the publisher's requests
 //! one way, the send path's progress the other.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cast::send::{ReportStats, StatementStats};
+use cast::send::{ReportStats, StatementStats, Wishes};
 use ring::Doorbell;
 use ring::sync::{AtomicU64, Ordering};
 use units::Epoch;
@@ -36,6 +36,8 @@ pub struct PublicationStatus {
     /// Number of readers that report; [`SendAgent::readers`](super::SendAgent::readers) returns
     /// their reports.
     pub readers: u32,
+    /// Ages up to which samples are of use to these readers; known for relayed streams only.
+    pub wishes: Arc<Wishes>,
     /// Counters of received reports.
     pub reports: ReportStats,
     /// Counters of signed statements.

@@ -106,7 +106,7 @@ impl SendPath {
             is_secured: with.membership.is_some(),
             losses: Losses::new(name.clone(), announcement.stream, epoch),
             announcer: Announcer::new(announcement, with.membership.as_deref(), now),
-            progress: Progress::new(name.clone(), publisher, now),
+            progress: Progress::new(name.clone(), publisher, config.relayed.is_some(), now),
             machine,
             was_polled_inline: false,
         })

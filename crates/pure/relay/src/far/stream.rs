@@ -12,7 +12,7 @@ use wire::{Data, Description, MAX_HOPS, UpstreamHop};
 use super::counters::{Counters, FarTotals};
 use super::inbox::{Arrived, Inbox};
 use super::resequencer::{Known, KnownOutcome, Place, Resequencer};
-use super::{FarEvent, FarFault, FarOutput, Publish, Times};
+use super::{FarConfig, FarEvent, FarFault, FarOutput, Floor, Publish, Times, Wishes};
 use crate::ages::{AgeWindow, Ages};
 use crate::frame::{Begin, Content, Control, Message, Refusal, Resume, Standing, Want};
 use crate::{Cause, HANDOVER, MAX_DEADLINE};
@@ -32,8 +32,12 @@ pub(super) struct Stream {
     description: Vec<u8>,
     stations: Vec<String>,
     form: Form,
+    priority: u8,
+    /// What the deadline is whatever readers want, and what they want.
+    floor: Floor,
+    wishes: Wishes,
+    /// The deadline that is kept.
     deadline: Duration,
-    want: Option<Want>,
     /// The near end that sends it, and its number on the connection, while there is one.
     incarnation: Option<u64>,
     number: Option<u16>,
@@ -94,11 +98,11 @@ enum Output {
 
 impl Stream {
     /// Reads a stream that a near end wants to send to this station.
-    pub(super) fn new(begin: &Begin<'_>, station: &str) -> Result<Self, Refusal> {
-        let Begin { origin, deadline, stations, description } = begin;
+    pub(super) fn new(begin: &Begin<'_>, config: &FarConfig) -> Result<Self, Refusal> {
+        let Begin { origin, deadline, priority, stations, description, .. } = begin;
         let last = stations.len().checked_sub(1).filter(|last| *last > 0).ok_or(Refusal::Description)?;
         // The first is the publisher's, the last the near end's.
-        if stations[..last].iter().skip(1).any(|before| before == station) {
+        if stations[..last].iter().skip(1).any(|before| *before == config.station) {
             return Err(Refusal::Loop);
         }
         if stations.len() > MAX_HOPS {
@@ -109,14 +113,17 @@ impl Stream {
         }
         let read = Description::decode(description).map_err(|_| Refusal::Description)?;
         let schema = &read.schema;
+        let floor = floor(begin, config.deadline);
         Ok(Self {
             id: wire::stream_id(&read.name, schema),
             origin: *origin,
             description: description.to_vec(),
             stations: stations.clone(),
             form: Form { dtype: schema.dtype, per_sample: schema.elements_per_sample(), rate: schema.rate },
-            deadline: *deadline,
-            want: None,
+            priority: *priority,
+            floor,
+            wishes: Wishes::default(),
+            deadline: Wishes::default().deadline(floor),
             incarnation: None,
             number: None,
             suspended_since: None,
@@ -161,13 +168,28 @@ impl Stream {
         matches!(self.state, State::Ended { .. })
     }
 
-    pub(super) const fn want(&self) -> Option<Want> {
-        self.want
+    /// Returns what the near end is asked for.
+    pub(super) const fn want(&self) -> Want {
+        Want { deadline: self.deadline, priority: 0 }
     }
 
-    /// Sets what the readers want; returns whether that is new.
-    pub(super) fn set_want(&mut self, want: Want) -> bool {
-        self.want.replace(want) != Some(want)
+    pub(super) const fn wishes_mut(&mut self) -> &mut Wishes {
+        &mut self.wishes
+    }
+
+    /// Decides which deadline is kept; returns whether it is another one.
+    pub(super) fn decide(&mut self) -> bool {
+        let deadline = self.wishes.deadline(self.floor);
+        core::mem::replace(&mut self.deadline, deadline) != deadline
+    }
+
+    /// Returns the deadline that is kept.
+    pub(super) const fn kept(&self) -> Duration {
+        self.deadline
+    }
+
+    pub(super) const fn priority(&self) -> u8 {
+        self.priority
     }
 
     pub(super) fn take_ages(&mut self) -> Option<Ages> {
@@ -216,7 +238,9 @@ impl Stream {
     pub(super) fn resume(&mut self, number: u16, incarnation: u64, begin: &Begin<'_>) -> Resume {
         self.number = Some(number);
         self.suspended_since = None;
-        self.deadline = begin.deadline;
+        self.floor = floor(begin, self.floor.far);
+        self.priority = begin.priority;
+        self.deadline = self.wishes.deadline(self.floor);
         let is_same = self.incarnation == Some(incarnation);
         self.incarnation = Some(incarnation);
         let has_started = self.early.is_none();
@@ -342,11 +366,6 @@ impl Stream {
         }
     }
 
-    /// Returns the deadline that is kept: the longer of the near end's and of what the readers want.
-    fn kept(&self) -> Duration {
-        self.want.map_or(self.deadline, |want| want.deadline.max(self.deadline))
-    }
-
     fn on_data(
         &mut self,
         born_us: u32,
@@ -463,6 +482,7 @@ impl Stream {
                     stations: self.stations.clone(),
                     first_position: position,
                     deadline: self.deadline,
+                    priority: self.priority,
                 }));
             }
             State::Open(open) => {
@@ -589,4 +609,9 @@ impl Stream {
         let of_deadline = self.form.rate.samples_in(self.kept()).saturating_mul(sample_bytes);
         of_deadline.max(sample_bytes).saturating_add(SPARE_BYTES)
     }
+}
+
+/// Returns the deadlines that hold whatever readers want.
+const fn floor(begin: &Begin<'_>, far: Option<Duration>) -> Floor {
+    Floor { near: begin.deadline, is_least: begin.is_least, far }
 }

@@ -43,7 +43,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let config = FarConfig { station: "gate-b".to_owned(), incarnation: 3 };
+        let config = FarConfig { station: "gate-b".to_owned(), incarnation: 3, deadline: None };
         let far = FarEnd::new(config, at(0));
         let mut bench =
             Self { far, published: Vec::new(), events: Vec::new(), sent: Vec::new(), controls: 0 };
@@ -107,6 +107,8 @@ impl Bench {
         let begin = Begin {
             origin,
             deadline: Duration::from_secs(1),
+            is_least: false,
+            priority: 0,
             stations: stations.iter().map(|&station| station.to_owned()).collect(),
             description: &description,
         };
@@ -409,7 +411,14 @@ fn streams_that_cannot_be_published_are_refused_in_words() {
     bench.begin(1, 4, "lab/x", other, &["0", "1", "2", "3", "4", "5", "6", "7", "8"]);
     let description = described("lab/z").encode().unwrap();
     let stations = vec!["daq".to_owned(), "gate-a".to_owned()];
-    let begin = Begin { origin: other, deadline: Duration::ZERO, stations, description: &description };
+    let begin = Begin {
+        origin: other,
+        deadline: Duration::ZERO,
+        is_least: false,
+        priority: 0,
+        stations,
+        description: &description,
+    };
     bench.hear(1, 1, &Message::plain(5, Content::Begin(begin.clone())));
     let begin = Begin { deadline: Duration::from_secs(1), description: b"?", ..begin };
     bench.hear(1, 1, &Message::plain(6, Content::Begin(begin)));
@@ -444,8 +453,7 @@ fn messages_that_cannot_be_are_ignored_and_counted() {
     bench.hear(20, 20, &Message::plain(0, Content::Totals(Totals::default())));
     let content = Content::Horizon(Horizon { position: 5, first_control: 0 });
     bench.hear(20, 20, &Message { slot: 0, born_us: clock_us(21), missing_before: 0, content });
-    bench.far.handle(at(20), FarInput::Wanted { slot: 0, deadline: 11 * MS, priority: 0 });
-    bench.far.handle(at(20), FarInput::Wanted { slot: 7, deadline: Duration::from_secs(1), priority: 0 });
+    bench.far.handle(at(20), FarInput::Wanted { slot: 7, stated: Vec::new(), has_silent: true });
     bench.poll(20);
     let faults = [
         FarFault::Age(10),
@@ -456,7 +464,6 @@ fn messages_that_cannot_be_are_ignored_and_counted() {
         FarFault::Data,
         FarFault::Direction,
         FarFault::Age(5),
-        FarFault::Deadline { deadline: 11 * MS, least: 12 * MS },
         FarFault::NoStream(7),
     ];
     assert_eq!(bench.events, faults.map(FarEvent::Ignored));
@@ -464,16 +471,88 @@ fn messages_that_cannot_be_are_ignored_and_counted() {
     assert_eq!(bench.positions(), [('+', 0..5), ('+', 5..10)], "it goes on");
 }
 
+fn by(reader: u64, millis: u32) -> WantedBy {
+    WantedBy { reader, name: format!("reader {reader}"), deadline: millis * MS }
+}
+
+impl Bench {
+    fn wanted(&mut self, ms: u64, stated: &[(u64, u32)], has_silent: bool) {
+        let stated = stated.iter().map(|&(reader, millis)| by(reader, millis)).collect();
+        self.far.handle(at(ms), FarInput::Wanted { slot: 0, stated, has_silent });
+        self.poll(ms);
+    }
+
+    /// Returns the deadlines that the near end was asked for since the last call.
+    fn asked(&mut self) -> Vec<Duration> {
+        let asked = self.contents().into_iter().filter_map(|content| match content {
+            Content::Want(want) => Some(want.deadline),
+            _ => None,
+        });
+        let asked = asked.collect();
+        self.sent.clear();
+        asked
+    }
+}
+
 #[test]
 fn what_readers_want_is_sent_to_the_near_end_and_kept() {
     let mut bench = Bench::open();
-    bench.far.handle(at(1), FarInput::Wanted { slot: 0, deadline: Duration::from_secs(2), priority: 4 });
-    bench.poll(1);
-    let want = Want { deadline: Duration::from_secs(2), priority: 4 };
-    assert_eq!(bench.contents(), [Content::Want(want)]);
+    bench.wanted(1, &[(1, 2_000), (2, 300)], false);
+    assert_eq!(bench.asked(), [2_000 * MS]);
     bench.data(0, 10, 5..10, 0);
     bench.advance(1_900);
     assert_eq!(bench.positions(), []);
     bench.advance(1_998);
     assert_eq!(bench.positions(), [('-', 0..5), ('+', 5..10)]);
+}
+
+#[test]
+fn a_shorter_deadline_of_all_readers_is_kept_and_forgotten_when_they_leave() {
+    let mut bench = Bench::open();
+    bench.wanted(1, &[(1, 200)], false);
+    bench.data(0, 10, 5..10, 0);
+    bench.advance(196);
+    assert_eq!(bench.positions(), []);
+    bench.advance(197);
+    assert_eq!(bench.positions(), [('-', 0..5), ('+', 5..10)], "it waits no longer than the readers");
+    assert_eq!(bench.asked(), [200 * MS]);
+    bench.wanted(200, &[(1, 200)], true);
+    assert_eq!(bench.asked(), [1_000 * MS], "a reader came that states none");
+    bench.wanted(210, &[(1, 200)], false);
+    bench.wanted(220, &[], false);
+    assert_eq!(bench.asked(), [200 * MS, 1_000 * MS]);
+    let totals = bench.far.totals(0).unwrap();
+    assert_eq!((totals.delivered, totals.hops.total()), (5, 5));
+}
+
+#[test]
+fn a_deadline_that_the_way_cannot_keep_is_refused_to_its_reader_and_the_others_go_on() {
+    let mut bench = Bench::open();
+    bench.wanted(1, &[(1, 11), (2, 12)], false);
+    let (wanted, round_trip) = (by(1, 11), 20 * MS);
+    let refused = FarEvent::DeadlineRefused { slot: 0, wanted, round_trip };
+    assert_eq!(bench.events, [refused, FarEvent::Deadline { slot: 0, deadline: 12 * MS }]);
+    assert_eq!((bench.asked(), bench.far.ignored()), (vec![12 * MS], 1));
+    // The way grows beyond the deadline that was accepted, and shrinks again.
+    for round_trip in [200, 18] {
+        let round_trip = round_trip * MS;
+        let path = Path { round_trip, clock_us: 0, room: 1_000, message_bytes: 1_400, is_up: true };
+        bench.far.handle(at(300), FarInput::Path(path));
+        bench.wanted(300, &[(1, 11), (2, 12)], false);
+    }
+    assert_eq!((bench.asked(), bench.far.ignored()), (Vec::new(), 1));
+    bench.wanted(301, &[(1, 11)], false);
+    assert_eq!(bench.asked(), [11 * MS], "the way can keep it now");
+}
+
+#[test]
+fn a_near_end_that_comes_back_is_told_again_what_readers_want() {
+    let mut bench = Bench::open();
+    bench.wanted(1, &[(1, 3_000)], false);
+    bench.far.handle(at(2), FarInput::Disconnected);
+    bench.poll(2);
+    bench.sent.clear();
+    bench.connect(10, 5);
+    bench.begin(10, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
+    assert_eq!(bench.asked(), [3_000 * MS]);
 }

@@ -21,6 +21,8 @@ fn samples() -> Vec<Message<'static>> {
         Content::Begin(Begin {
             origin,
             deadline: Duration::from_secs(1),
+            is_least: true,
+            priority: 9,
             stations: vec!["daq".to_owned(), "gate-a".to_owned()],
             description: b"description",
         }),

@@ -39,6 +39,8 @@ pub(super) struct Stream {
     description: Vec<u8>,
     form: Form,
     deadline: Duration,
+    /// Precedence that this end was told, and the one that counts.
+    own_priority: u8,
     priority: u8,
     is_too_short: bool,
     phase: Phase,
@@ -102,6 +104,8 @@ impl Stream {
         if !began.first_position.is_multiple_of(u64::from(form.per_sample)) {
             return Err(Refusal::Description);
         }
+        let of_name = config.priorities.iter().rfind(|(pattern, _)| pattern.matches(&description.name));
+        let priority = of_name.map_or(0, |(_, priority)| *priority);
         Ok(Self {
             driver_slot: began.slot,
             id: wire::stream_id(&description.name, &description.schema),
@@ -110,7 +114,8 @@ impl Stream {
             description: began.description,
             form,
             deadline: config.deadline,
-            priority: 0,
+            own_priority: priority,
+            priority,
             is_too_short: false,
             phase: Phase::Offered,
             has_opened: false,
@@ -144,6 +149,10 @@ impl Stream {
 
     pub(super) fn poll_event(&mut self) -> Option<NearEvent> {
         self.events.pop_front()
+    }
+
+    pub(super) const fn terms(&self) -> (Duration, u8) {
+        (self.deadline, self.priority)
     }
 
     pub(super) const fn account(&self) -> NearAccount {
@@ -190,7 +199,14 @@ impl Stream {
         }
         self.phase = Phase::Offered;
         let (stations, description) = (self.stations.clone(), &self.description[..]);
-        Some(Begin { origin: self.origin, deadline: self.deadline, stations, description })
+        Some(Begin {
+            origin: self.origin,
+            deadline: self.deadline,
+            is_least: false,
+            priority: self.own_priority,
+            stations,
+            description,
+        })
     }
 
     /// Gives up what only the connection had.
@@ -313,15 +329,17 @@ impl Stream {
         Ok(())
     }
 
-    pub(super) fn want(&mut self, want: Want, least: Duration) -> Result<(), Fault> {
+    /// Takes what readers want, which is nothing below `least` if that is given.
+    pub(super) fn want(&mut self, want: Want, least: Option<Duration>) -> Result<(), Fault> {
         if want.deadline.is_zero() || want.deadline > MAX_DEADLINE {
             return Err(Fault::Deadline);
         }
-        let deadline = want.deadline.max(least);
-        if (deadline, want.priority) != (self.deadline, self.priority) {
-            (self.deadline, self.priority) = (deadline, want.priority);
+        let deadline = least.map_or(want.deadline, |least| want.deadline.max(least));
+        let priority = want.priority.max(self.own_priority);
+        if (deadline, priority) != (self.deadline, self.priority) {
+            (self.deadline, self.priority) = (deadline, priority);
             let slot = self.driver_slot;
-            self.events.push_back(NearEvent::Wanted { slot, deadline, priority: want.priority });
+            self.events.push_back(NearEvent::Wanted { slot, deadline, priority });
         }
         Ok(())
     }

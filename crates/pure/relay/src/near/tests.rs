@@ -39,7 +39,7 @@ fn began(slot: u16) -> Began {
 }
 
 fn config() -> NearConfig {
-    NearConfig { station: "gate-a".to_owned(), incarnation: 5, deadline: Duration::from_secs(1) }
+    NearConfig { station: "gate-a".to_owned(), incarnation: 5, ..NearConfig::default() }
 }
 
 fn path(room: u32, is_up: bool) -> NearInput<'static> {
@@ -60,9 +60,15 @@ impl Bench {
 
     /// A bench with streams that the far end has accepted.
     fn open(streams: u16) -> Self {
-        let mut bench = Self::new();
-        for slot in 0..streams {
-            bench.near.handle(at(0), NearInput::Began(began(slot)));
+        Self::with(config(), (0..streams).map(began))
+    }
+
+    fn with(config: NearConfig, began: impl IntoIterator<Item = Began>) -> Self {
+        let mut bench = Self { near: NearEnd::new(config, at(0)), events: Vec::new() };
+        let mut streams = 0;
+        for began in began {
+            bench.near.handle(at(0), NearInput::Began(began));
+            streams += 1;
         }
         bench.near.handle(at(0), NearInput::Connected);
         bench.send(0);
@@ -263,6 +269,50 @@ fn the_stream_of_the_highest_priority_goes_first() {
     assert_eq!(slots, [1, 0]);
     let deadline = Duration::from_secs(2);
     assert_eq!(bench.events, [NearEvent::Wanted { slot: 1, deadline, priority: 3 }]);
+}
+
+#[test]
+fn under_too_little_bandwidth_the_stream_of_the_higher_priority_loses_nothing() {
+    let priorities = vec![("lab/*".parse().unwrap(), 2), ("lab/fast".parse().unwrap(), 7)];
+    let named = |slot, name| Began { description: description(name), ..began(slot) };
+    let streams = [named(0, "lab/x"), named(1, "lab/fast"), named(2, "other/y")];
+    let mut bench = Bench::with(NearConfig { priorities, ..config() }, streams);
+    let priorities: Vec<_> = (0..3).map(|slot| bench.near.terms(slot).unwrap().1).collect();
+    assert_eq!(priorities, [2, 7, 0], "the last pattern that matches counts");
+    // Each stream needs one message in ten milliseconds, and there is room for two, of which some are horizons.
+    let mut sent = [0; 3];
+    for round in 0..400 {
+        let ms = 10 * round;
+        (0..3).for_each(|slot| bench.push(ms, slot, 10 * round..10 * round + 10));
+        for (_, bytes) in bench.send_with(ms, 2, true) {
+            let message = Message::decode(&bytes).unwrap();
+            if let Content::Data(datagram) = message.content {
+                let positions = Data::decode(datagram).unwrap().positions();
+                sent[usize::from(message.slot)] += positions.end - positions.start;
+            }
+        }
+    }
+    let lost = |slot| bench.near.account(slot).unwrap().causes;
+    assert_eq!(lost(1), [0; 4], "the highest priority goes first");
+    assert!(sent[1] > 3_900 && sent[0] > 500 && sent[2] * 10 < sent[0], "{sent:?}");
+    for slot in [0, 2] {
+        let [link_down, bandwidth, repair, memory] = lost(slot);
+        assert_eq!((link_down, repair, memory), (0, 0, 0), "stream {slot}");
+        let account = bench.near.account(slot).unwrap();
+        let waits = account.in_flight - bandwidth - sent[usize::from(slot)];
+        assert!(bandwidth > 0 && waits <= 1_000, "stream {slot}: {account:?}, {waits} wait");
+    }
+}
+
+#[test]
+fn readers_may_want_less_than_a_deadline_that_nobody_gave_and_only_more_than_a_given_one() {
+    for (is_least, served) in [(false, 300), (true, 1_000)] {
+        let mut bench = Bench::with(NearConfig { is_least, ..config() }, [began(0)]);
+        bench.hear(1, 0, Content::Want(Want { deadline: 300 * MS, priority: 0 }));
+        assert_eq!(bench.near.terms(0), Some((served * MS, 0)));
+        bench.hear(2, 0, Content::Want(Want { deadline: 3_000 * MS, priority: 0 }));
+        assert_eq!(bench.near.terms(0), Some((3_000 * MS, 0)));
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use sys::ReceiveTechniques;
 use units::{ReaderId, SampleRate, WallTime};
 
 use super::*;
+use crate::receive::directory::Selected;
 use crate::receive::subscription::Registry;
 use crate::receive::{Command, PortStatus, ReceiveConfig, ReceiveFrom, ReceivesFor};
 use crate::record::Record;
@@ -62,7 +63,8 @@ impl Scene {
         let address = free_address();
         let (told, joined) = mpsc::channel();
         let since = crate::receive::agent::waits_since(ReceiveFrom::default());
-        commands.send(Command::Select(StreamPattern::all(), since)).unwrap();
+        let selected = Selected { pattern: StreamPattern::all(), since, deadline: None };
+        commands.send(Command::Select(selected)).unwrap();
         commands.send(Command::Listen(address, told)).unwrap();
         agent.duty_cycle();
         joined.recv().unwrap().unwrap();

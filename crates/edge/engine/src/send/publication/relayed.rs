@@ -18,6 +18,7 @@ use units::{Instant, SampleRate, WallTime};
 use wire::{MAX_TALLY_STATEMENT_BYTES, Origin, UpstreamHop};
 
 use super::{MAX_RECORD_BYTES, Publication, RECORD_SHARE};
+use crate::host::RingReader;
 use crate::record::{BlockRecord, Record, block_head, kind};
 use crate::send::publication_config::PublicationConfig;
 use crate::send::publication_shared::PublicationStatus;
@@ -266,6 +267,12 @@ impl RelayedPublication {
     #[must_use]
     pub fn readers_on_host(&self) -> usize {
         self.publication.readers_on_host()
+    }
+
+    /// Returns the readers that read the ring in this host's memory.
+    #[must_use]
+    pub fn ring_readers(&self) -> Vec<RingReader> {
+        self.publication.ring_readers()
     }
 
     /// Ends the epoch: all queued elements are sent, then the final tally; waits until that is done.

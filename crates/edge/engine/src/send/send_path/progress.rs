@@ -21,6 +21,8 @@ pub(super) struct Progress {
     publisher: Arc<PublicationShared>,
     next: Instant,
     departures: Departures,
+    /// True if readers are asked for their deadlines.
+    is_relayed: bool,
     /// True once the warning was logged that more readers report than are counted.
     warned_of_readers: bool,
     /// True once the warning was logged that datagrams have no room for statements.
@@ -28,12 +30,18 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(stream: StreamName, publisher: Arc<PublicationShared>, now: Instant) -> Self {
+    pub(super) fn new(
+        stream: StreamName,
+        publisher: Arc<PublicationShared>,
+        is_relayed: bool,
+        now: Instant,
+    ) -> Self {
         Self {
             stream,
             publisher,
             next: now,
             departures: Departures::default(),
+            is_relayed,
             warned_of_readers: false,
             warned_of_statements: false,
         }
@@ -50,10 +58,14 @@ impl Progress {
         let (reports, statements) = (machine.report_stats(), machine.statement_stats());
         self.check_statements(statements);
         let (paused, departures) = (machine.is_paused(now), self.departures);
+        let wishes = self.is_relayed.then(|| machine.wishes(now));
         self.publisher.update(|status| {
             status.totals = totals;
             status.departures = departures;
             status.readers = readers;
+            if let Some(wishes) = wishes.filter(|wishes| *wishes != *status.wishes) {
+                status.wishes = Arc::new(wishes);
+            }
             status.reports = reports;
             status.statements = statements;
             status.paused = paused;
