@@ -3,8 +3,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use cast::send::Wishes;
-use relay::{FarConfig, FarEnd, FarEvent, FarInput, FarOutput, Publish, WantedBy};
+use relay::{FarConfig, FarEnd, FarEvent, FarInput, FarOutput, Publish};
 use sim::{Arrival, Group, NodeId, Socket};
 use udt::{Endpoint, EndpointConfig, Event, SocketConfig, SocketId, Terms};
 use units::Instant;
@@ -26,8 +25,6 @@ pub struct Far {
     pub published: Vec<Published>,
     /// What it ignored, which nothing makes it do.
     pub ignored: Vec<FarEvent>,
-    /// Deadlines of readers that it refused.
-    pub refused: Vec<WantedBy>,
     /// Number of times that a stream went on.
     pub resumed: u64,
     /// The most bytes that waited behind holes.
@@ -59,8 +56,6 @@ struct Live {
     open: BTreeMap<u16, usize>,
     /// Senders by the number of what they publish.
     senders: BTreeMap<usize, Bus>,
-    /// What their readers were told to want.
-    wanted: BTreeMap<usize, Wishes>,
 }
 
 impl Far {
@@ -72,7 +67,6 @@ impl Far {
             live: None,
             published: Vec::new(),
             ignored: Vec::new(),
-            refused: Vec::new(),
             resumed: 0,
             most_held: 0,
         };
@@ -86,8 +80,8 @@ impl Far {
         self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [8; 16] });
         self.endpoint.listen(self.setting.config.clone(), 8).expect("the only listener");
         let end = FarEnd::new(self.setting.relay.clone(), now);
-        let (open, senders, wanted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        self.live = Some(Live { end, socket: None, open, senders, wanted });
+        let (open, senders) = (BTreeMap::new(), BTreeMap::new());
+        self.live = Some(Live { end, socket: None, open, senders });
     }
 
     pub(crate) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
@@ -116,32 +110,7 @@ impl Far {
             self.input(now, FarInput::Message { bytes: &bytes, sent_us, arrived });
             bytes.clear();
         }
-        self.ask_readers(now);
         self.input(now, FarInput::Advance).map(|deadline| deadline.max(now + crate::MS))
-    }
-
-    /// Tells the far end what readers want where that has changed.
-    fn ask_readers(&mut self, now: Instant) {
-        let Some(live) = &mut self.live else { return };
-        let mut news = Vec::new();
-        for (&slot, number) in &live.open {
-            let Some(bus) = live.senders.get_mut(number) else { continue };
-            let wishes = bus.sender().wishes(now);
-            if live.wanted.get(number) != Some(&wishes) {
-                eprintln!("DBG {now:?} {wishes:?}");
-                let stated = wishes.stated.iter().map(|it| WantedBy {
-                    reader: it.reader.0,
-                    name: it.name.clone(),
-                    deadline: it.deadline,
-                });
-                let (stated, has_silent) = (stated.collect(), wishes.silent > 0);
-                news.push(FarInput::Wanted { slot, stated, has_silent });
-                live.wanted.insert(*number, wishes);
-            }
-        }
-        for wanted in news {
-            self.input(now, wanted);
-        }
     }
 
     /// Takes an input and all that follows from it, after which the law must hold.
@@ -206,12 +175,7 @@ impl Far {
                 FarEvent::Ignored(relay::FarFault::UnknownStream(_)) => {}
                 FarEvent::Ignored(_) | FarEvent::Refused { .. } => self.ignored.push(event),
                 FarEvent::Resumed { .. } => self.resumed += 1,
-                FarEvent::Deadline { slot, deadline } => {
-                    if let Some(number) = live.open.get(&slot) {
-                        self.published[*number].deadline = deadline;
-                    }
-                }
-                FarEvent::DeadlineRefused { wanted, .. } => self.refused.push(wanted),
+                FarEvent::Deadline { .. } | FarEvent::DeadlineRefused { .. } => {}
                 FarEvent::Met { .. } | FarEvent::Lost { .. } => {}
             },
             FarOutput::Idle { .. } => {}

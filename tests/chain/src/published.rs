@@ -22,8 +22,7 @@ pub struct Published {
     /// First position.
     pub first: u64,
     next: u64,
-    /// Deadline that is kept.
-    pub(crate) deadline: Duration,
+    deadline: Duration,
     shape: Shape,
     /// Number of elements that were published.
     pub delivered: u64,

@@ -3,7 +3,6 @@
 
 use core::hash::{Hash, Hasher};
 use core::ops::Range;
-use core::time::Duration;
 use std::collections::BTreeMap;
 use std::hash::DefaultHasher;
 
@@ -54,14 +53,12 @@ pub struct Following {
 }
 
 impl Reader {
-    pub(crate) fn new(id: u64, shapes: &[Shape], deadline: Option<Duration>) -> Self {
+    pub(crate) fn new(id: u64, shapes: &[Shape]) -> Self {
         let identity =
             ReaderIdentity { id: ReaderId(id), name: format!("reader {id}"), receive_buffer_bytes: 0 };
         let mut receiver = Receiver::new(identity, LedgerConfig::default(), id);
         let waits = WaitsSince { since: Instant::ORIGIN, wall: WallTime::from_nanos(0) };
         receiver.handle(Instant::ORIGIN, Input::Waits(Some(waits)));
-        let stated = deadline.map(|deadline| ("**".parse().expect("a pattern"), deadline));
-        receiver.handle(Instant::ORIGIN, Input::Deadlines(stated.into_iter().collect()));
         Self {
             receiver,
             shapes: shapes.iter().map(|shape| (shape.stream(), shape.clone())).collect(),

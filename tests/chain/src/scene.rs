@@ -47,8 +47,6 @@ pub struct Plan {
     pub pairs: usize,
     /// The last bus, down to each of its readers.
     pub readers: Vec<Port>,
-    /// Deadlines that the readers state, in their order.
-    pub stated: Vec<Duration>,
     /// True if no reader's port loses anything.
     pub is_clean: bool,
     /// First sequence number and first message number of connections.
@@ -101,7 +99,6 @@ impl Plan {
             near_bus: None,
             pairs: 1,
             readers: vec![Port::default()],
-            stated: Vec::new(),
             is_clean: true,
             first_numbers: None,
         }
@@ -157,11 +154,9 @@ impl Plan {
             network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
         }
         let shapes = self.shapes();
-        let stated = self.stated.iter().copied().map(Some).chain(core::iter::repeat(None));
-        for ((id, port), stated) in (1_000..).zip(&self.readers).zip(stated) {
+        for (id, port) in (1_000..).zip(&self.readers) {
             let port = Port { site: sites.last().copied(), ..port.clone() };
-            let reader =
-                network.add("reader", Part::Reader(Box::new(Reader::new(id, &shapes, stated))), port);
+            let reader = network.add("reader", Part::Reader(Box::new(Reader::new(id, &shapes))), port);
             network.join(reader, Group(group_of(self.pairs)));
         }
         let end = self.publishers.last().expect("a publisher").end;

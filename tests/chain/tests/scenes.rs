@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use chain::{MS, Plan, at};
-use sim::{Link, Port};
+use sim::Link;
 
 #[test]
 fn undisturbed_samples_cost_the_way_and_nothing_else() {
@@ -88,35 +88,4 @@ fn a_large_sample_loses_only_the_elements_that_the_link_lost() {
     let [delivered, lost] = scene.verify();
     // No repair arrives in 40 ms: what the way loses is lost, and nothing beside it.
     assert!(lost > 0 && lost * 20 < delivered, "{delivered} delivered, {lost} lost");
-}
-
-#[test]
-fn an_outage_shorter_than_the_longest_deadline_of_the_readers_costs_nothing() {
-    // Each reader states one; the relays were given half a second.
-    let lost = |stated: &[u32]| {
-        let mut plan = Plan::new(8);
-        plan.publishers = vec![at(0)..at(6_000)];
-        plan.ways = plan.ways.map(|way| way.outage(at(4_000)..at(4_700)));
-        plan.readers = stated.iter().map(|_| Port::default()).collect();
-        plan.stated = stated.iter().map(|millis| *millis * MS).collect();
-        let scene = plan.play();
-        assert!(scene.far().refused.is_empty());
-        scene.verify()[1]
-    };
-    assert_eq!(lost(&[200, 2_000]), 0, "the longest is served");
-    let (short, longer) = (lost(&[200]), lost(&[400, 200]));
-    assert!(short > longer && longer > 0, "{short} {longer}");
-}
-
-#[test]
-fn a_reader_that_wants_what_the_way_cannot_keep_changes_nothing_for_the_others() {
-    let mut plan = Plan::new(9);
-    plan.ways = plan.ways.map(|way| way.loss(0.05));
-    plan.readers = vec![Port::default(); 2];
-    plan.stated = vec![11 * MS, 400 * MS];
-    let scene = plan.play();
-    let refused: Vec<_> = scene.far().refused.iter().map(|wanted| wanted.deadline).collect();
-    assert_eq!(refused, [11 * MS]);
-    let [delivered, lost] = scene.verify();
-    assert!(delivered > 20_000 && lost * 1_000 < delivered, "{delivered} delivered, {lost} lost");
 }

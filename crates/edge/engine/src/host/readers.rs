@@ -190,9 +190,12 @@ impl HostRings {
     pub fn ring_readers(&self, name: &RingName) -> Vec<RingReader> {
         let Some(file_number) = self.file_number(name) else { return Vec::new() };
         let readers = self.readers().into_iter().filter(|reader| reader.reads(name.stream, file_number));
-        readers
+        let mut readers: Vec<_> = readers
             .map(|HostReader { number, name, deadline, .. }| RingReader { number, name, deadline })
-            .collect()
+            .collect();
+        // Files come in any order.
+        readers.sort_by_key(|reader| reader.number);
+        readers
     }
 
     /// Leaves a ring, which is about to lose its name, for the readers that wait for the stream and

@@ -282,7 +282,7 @@ fn under_too_little_bandwidth_the_stream_of_the_higher_priority_loses_nothing() 
     // Each stream needs one message in ten milliseconds, and there is room for two, of which some are horizons.
     let mut sent = [0; 3];
     for round in 0..400 {
-        let ms = 10 * round;
+        let ms = 10 * round + 10;
         (0..3).for_each(|slot| bench.push(ms, slot, 10 * round..10 * round + 10));
         for (_, bytes) in bench.send_with(ms, 2, true) {
             let message = Message::decode(&bytes).unwrap();
