@@ -18,7 +18,7 @@ pub(crate) struct Bus {
     sender: Sender,
     group: Group,
     /// What the sender has no room for yet.
-    pending: VecDeque<Publish>,
+    pending: VecDeque<(Publish, Option<Instant>)>,
     buffer: Vec<u8>,
     is_over: bool,
 }
@@ -71,7 +71,11 @@ impl Bus {
     }
 
     pub(crate) fn publish(&mut self, now: Instant, publish: Publish) {
-        self.pending.push_back(publish);
+        let born = match &publish {
+            Publish::Elements { age, .. } => Some(now - *age),
+            _ => None,
+        };
+        self.pending.push_back((publish, born));
         self.hand_over(now);
     }
 
@@ -115,15 +119,12 @@ impl Bus {
     fn hand_over(&mut self, now: Instant) {
         let sender = &mut self.sender;
         while sender.wants_samples()
-            && let Some(publish) = self.pending.pop_front()
+            && let Some((publish, born)) = self.pending.pop_front()
         {
             match &publish {
                 Publish::Begin { .. } => panic!("a stream begins once"),
                 Publish::Elements { positions, t0, bytes, .. } => {
-                    sender.handle(
-                        now,
-                        Input::Elements { position: positions.start, t0: *t0, born: None, bytes },
-                    );
+                    sender.handle(now, Input::Elements { position: positions.start, t0: *t0, born, bytes });
                 }
                 Publish::Inherited { positions, shares } => {
                     sender.handle(now, Input::Inherited { positions: positions.clone(), shares });
@@ -136,7 +137,7 @@ impl Bus {
                 Publish::End => sender.handle(now, Input::Finish),
             }
         }
-        let bytes = self.pending.iter().map(|publish| match publish {
+        let bytes = self.pending.iter().map(|(publish, _)| match publish {
             Publish::Elements { bytes, .. } => bytes.len(),
             _ => 0,
         });

@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 use relay::{FarConfig, FarEnd, FarEvent, FarInput, FarOutput, Publish};
-use sim::{Arrival, Group, NodeId, Socket};
+use sim::{Address, Arrival, Group, NodeId, Socket};
 use udt::{Endpoint, EndpointConfig, Event, SocketConfig, SocketId, Terms};
 use units::Instant;
 use wire::Description;
@@ -13,11 +13,14 @@ use crate::bus::Bus;
 use crate::driver::{self, Application};
 use crate::feed::Shape;
 use crate::published::Published;
+use crate::secured::Secured;
 
 /// A far relay with all its incarnations.
 #[derive(Debug)]
 pub struct Far {
     endpoint: Endpoint,
+    /// Sessions around the endpoint, if the link has keys.
+    secured: Option<Secured>,
     setting: FarSetting,
     seed: u64,
     live: Option<Live>,
@@ -35,6 +38,7 @@ pub struct Far {
 #[derive(Clone, Debug)]
 pub(crate) struct FarSetting {
     pub(crate) config: SocketConfig,
+    pub(crate) has_keys: bool,
     pub(crate) relay: FarConfig,
     /// The near relay.
     pub(crate) peer: NodeId,
@@ -44,6 +48,8 @@ pub(crate) struct FarSetting {
     pub(crate) shapes: Vec<Shape>,
     /// Stations that its streams have passed.
     pub(crate) stations: Vec<String>,
+    /// Priorities that readers want of streams, by name.
+    pub(crate) priorities: BTreeMap<String, u8>,
     /// When it is dead.
     pub(crate) deaths: Vec<Range<Instant>>,
 }
@@ -62,6 +68,7 @@ impl Far {
     pub(crate) fn new(seed: u64, setting: FarSetting) -> Self {
         let mut far = Self {
             endpoint: Endpoint::new(&EndpointConfig { seed, secret: [8; 16] }),
+            secured: None,
             setting,
             seed,
             live: None,
@@ -78,6 +85,7 @@ impl Far {
         self.seed += 1_000_000;
         self.setting.relay.incarnation += 1;
         self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [8; 16] });
+        self.secured = self.setting.has_keys.then(|| Secured::far(self.seed, now));
         self.endpoint.listen(self.setting.config.clone(), 8).expect("the only listener");
         let end = FarEnd::new(self.setting.relay.clone(), now);
         let (open, senders) = (BTreeMap::new(), BTreeMap::new());
@@ -87,7 +95,10 @@ impl Far {
     pub(crate) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let Some(live) = &mut self.live else { return };
         if arrival.from == self.setting.peer {
-            driver::receive(&mut self.endpoint, now, arrival);
+            match &mut self.secured {
+                Some(secured) => secured.receive(now, &mut self.endpoint, arrival),
+                None => driver::receive(&mut self.endpoint, now, arrival),
+            }
         } else {
             live.senders.values_mut().for_each(|sender| sender.receive(now, arrival));
         }
@@ -95,6 +106,8 @@ impl Far {
 
     pub(crate) fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
         let link = driver::poll(self, now, socket);
+        let secured = self.secured.as_mut().and_then(|secured| secured.poll(now, socket));
+        let link = Instant::earlier(link, secured);
         let Some(live) = &mut self.live else { return link };
         let senders = live.senders.values_mut().filter_map(|sender| sender.poll(now, socket)).min();
         live.senders.retain(|_, sender| !sender.is_over());
@@ -155,6 +168,10 @@ impl Far {
                     let mut shapes = self.setting.shapes.iter();
                     let shape = shapes.find(|shape| shape.name == description.name.to_string());
                     let shape = shape.expect("a stream of the scene").clone();
+                    if let Some(&priority) = self.setting.priorities.get(&shape.name) {
+                        let deadline = *deadline;
+                        live.end.handle(now, FarInput::Wanted { slot, deadline, priority });
+                    }
                     let published = Published::new(bus.epoch(), origin, *first_position, *deadline, shape);
                     live.open.insert(slot, self.published.len());
                     live.senders.insert(self.published.len(), bus);
@@ -197,6 +214,13 @@ impl Application for Far {
         &mut self.endpoint
     }
 
+    fn transmit(&mut self, now: Instant, socket: &mut Socket<'_>, to: NodeId, train: driver::Train<'_>) {
+        match &mut self.secured {
+            Some(secured) => secured.transmit(now, socket, to, train),
+            None => socket.send_train(Address::Node(to), train.0, train.1),
+        }
+    }
+
     fn note(&mut self, now: Instant, id: SocketId, event: Event) {
         let Some(live) = &mut self.live else { return };
         match event {
@@ -219,7 +243,7 @@ impl Application for Far {
         let is_dead = self.setting.deaths.iter().any(|death| death.contains(&now));
         match (is_dead, &self.live) {
             (true, Some(_)) => {
-                self.live = None;
+                (self.live, self.secured) = (None, None);
                 self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [8; 16] });
             }
             (false, None) => self.start(now),

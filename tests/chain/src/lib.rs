@@ -16,6 +16,7 @@ mod published;
 mod publisher;
 mod reader;
 mod scene;
+mod secured;
 mod tap;
 
 pub use diary::Diary;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ledger::{Outcome, Stage};
 use relay::{Began, Elements, NearConfig, NearEnd, NearEvent, NearInput, NearOutput, Path};
-use sim::{Arrival, NodeId, Socket};
+use sim::{Address, Arrival, NodeId, Socket};
 use udt::{Endpoint, EndpointConfig, Event, Sent, SocketConfig, SocketId, Terms};
 use units::Instant;
 
@@ -13,12 +13,15 @@ use crate::MS;
 use crate::diary::Diary;
 use crate::driver::{self, Application};
 use crate::feed::{Feed, shares};
+use crate::secured::Secured;
 use crate::tap::Tap;
 
 /// A near relay with all its incarnations.
 #[derive(Debug)]
 pub struct Near {
     endpoint: Endpoint,
+    /// Sessions around the endpoint, if the link has keys.
+    secured: Option<Secured>,
     setting: NearSetting,
     seed: u64,
     live: Option<Live>,
@@ -38,6 +41,7 @@ pub struct Near {
 #[derive(Debug)]
 pub(crate) struct NearSetting {
     pub(crate) config: SocketConfig,
+    pub(crate) has_keys: bool,
     pub(crate) relay: NearConfig,
     /// The far relay.
     pub(crate) peer: NodeId,
@@ -80,6 +84,7 @@ impl Near {
     pub(crate) fn new(seed: u64, setting: NearSetting) -> Self {
         let mut near = Self {
             endpoint: Endpoint::new(&EndpointConfig { seed, secret: [7; 16] }),
+            secured: None,
             setting,
             seed,
             live: None,
@@ -91,6 +96,12 @@ impl Near {
         };
         near.start(Instant::ORIGIN);
         near
+    }
+
+    /// Returns the number of sessions that the link has had.
+    #[must_use]
+    pub fn sessions(&self) -> u64 {
+        self.secured.as_ref().map_or(0, Secured::sessions)
     }
 
     /// Returns what became of each stream's elements before the link.
@@ -106,6 +117,7 @@ impl Near {
         self.seed += 1_000_000;
         self.setting.relay.incarnation += 1;
         self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [7; 16] });
+        self.secured = self.setting.has_keys.then(|| Secured::near(self.seed, now));
         // Feeds that are over, and left the ring, are history.
         let (known, tap) = match &self.setting.source {
             Source::Rings(feeds) => (feeds.iter().map(Feed::is_over).collect(), None),
@@ -125,7 +137,10 @@ impl Near {
     pub(crate) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let Some(live) = &mut self.live else { return };
         if arrival.from == self.setting.peer {
-            driver::receive(&mut self.endpoint, now, arrival);
+            match &mut self.secured {
+                Some(secured) => secured.receive(now, &mut self.endpoint, arrival),
+                None => driver::receive(&mut self.endpoint, now, arrival),
+            }
         } else if let Some(tap) = &mut live.tap {
             tap.receive(now, arrival);
         }
@@ -133,6 +148,8 @@ impl Near {
 
     pub(crate) fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant> {
         let deadline = driver::poll(self, now, socket);
+        let secured = self.secured.as_mut().and_then(|secured| secured.poll(now, socket));
+        let deadline = Instant::earlier(deadline, secured);
         if let Some(tap) = self.live.as_mut().and_then(|live| live.tap.as_mut()) {
             tap.send(socket);
         }
@@ -202,6 +219,13 @@ impl Application for Near {
         &mut self.endpoint
     }
 
+    fn transmit(&mut self, now: Instant, socket: &mut Socket<'_>, to: NodeId, train: driver::Train<'_>) {
+        match &mut self.secured {
+            Some(secured) => secured.transmit(now, socket, to, train),
+            None => socket.send_train(Address::Node(to), train.0, train.1),
+        }
+    }
+
     fn note(&mut self, now: Instant, id: SocketId, event: Event) {
         let Some(live) = &mut self.live else { return };
         if live.socket != Some(id) {
@@ -239,7 +263,7 @@ impl Application for Near {
         };
         match (is_dead, &self.live) {
             (true, Some(_)) => {
-                self.live = None;
+                (self.live, self.secured) = (None, None);
                 self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [7; 16] });
             }
             (false, None) => self.start(now),

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use relay::{FarConfig, NearConfig};
@@ -14,9 +15,6 @@ use crate::feed::{Feed, Shape};
 use crate::near::{NearSetting, Source};
 use crate::publisher::Publisher;
 use crate::{Far, MS, Near, Reader};
-
-/// Names of the stations that relay, pair for pair.
-const STATIONS: [[&str; 2]; 2] = [["gate-a", "gate-b"], ["gate-c", "gate-d"]];
 
 /// What a scene is made of.
 #[derive(Debug)]
@@ -43,12 +41,20 @@ pub struct Plan {
     pub silence: Option<Duration>,
     /// The bus before the first link, down to the near relay; `None`: it reads the publishers' rings.
     pub near_bus: Option<Link>,
-    /// Number of pairs of relays, one behind the other.
-    pub pairs: usize,
-    /// The last bus, down to each of its readers.
+    /// Stations of the near and the far relay of each pair, one pair behind the other.
+    pub pairs: Vec<[&'static str; 2]>,
+    /// True if the last far relay publishes on the first bus.
+    pub is_ring: bool,
+    /// The buses between two pairs, down to the next near relay.
+    pub middle_bus: Link,
+    /// True if links have keys.
+    pub has_keys: bool,
+    /// Priorities that readers want of streams, by name.
+    pub priorities: BTreeMap<String, u8>,
+    /// The last bus, down to each reader that loses nothing on it.
     pub readers: Vec<Port>,
-    /// True if no reader's port loses anything.
-    pub is_clean: bool,
+    /// The same for readers that may lose.
+    pub lossy_readers: Vec<Port>,
     /// First sequence number and first message number of connections.
     pub first_numbers: Option<[u32; 2]>,
 }
@@ -70,7 +76,9 @@ pub enum Part {
 pub struct Scene {
     network: Network<Part>,
     pairs: usize,
-    is_clean: bool,
+    is_ring: bool,
+    /// Number of readers that lose nothing on their bus.
+    clean: usize,
 }
 
 impl Plan {
@@ -97,9 +105,13 @@ impl Plan {
             rate: "20m".to_owned(),
             silence: None,
             near_bus: None,
-            pairs: 1,
+            pairs: vec![["gate-a", "gate-b"]],
+            is_ring: false,
+            middle_bus: Link::ideal(),
+            has_keys: false,
+            priorities: BTreeMap::new(),
             readers: vec![Port::default()],
-            is_clean: true,
+            lossy_readers: Vec::new(),
             first_numbers: None,
         }
     }
@@ -126,23 +138,23 @@ impl Plan {
     pub fn play_on(self) -> Scene {
         let mut network = Network::counting(self.seed);
         let [up, down] = &self.ways;
-        let sites: Vec<_> = (0..self.pairs)
+        let sites: Vec<_> = (0..self.pairs.len())
             .map(|pair| {
                 let trunk = Trunk { up: down.clone(), down: up.clone() };
                 network.add_site(&format!("behind link {pair}"), trunk)
             })
             .collect();
-        for pair in 0..self.pairs {
+        for pair in 0..self.pairs.len() {
             let site = pair.checked_sub(1).map(|before| sites[before]);
             let near = network.add(
-                STATIONS[pair][0],
+                self.pairs[pair][0],
                 Part::Near(Box::new(self.near(pair))),
                 Port { site, down: self.near_bus_of(pair), ..Port::default() },
             );
             network.add(
-                STATIONS[pair][1],
+                self.pairs[pair][1],
                 Part::Far(Box::new(self.far(pair))),
-                Port { site: Some(sites[pair]), ..Port::default() },
+                Port { site: Some(sites[pair]).filter(|_| !self.is_last_of_ring(pair)), ..Port::default() },
             );
             if self.is_on_bus(pair) {
                 network.join(near, Group(group_of(pair)));
@@ -154,14 +166,15 @@ impl Plan {
             network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
         }
         let shapes = self.shapes();
-        for (id, port) in (1_000..).zip(&self.readers) {
-            let port = Port { site: sites.last().copied(), ..port.clone() };
+        for (id, port) in (1_000..).zip(self.readers.iter().chain(&self.lossy_readers)) {
+            let last = self.pairs.len() - usize::from(self.is_ring);
+            let port = Port { site: Some(sites[last - 1]), ..port.clone() };
             let reader = network.add("reader", Part::Reader(Box::new(Reader::new(id, &shapes))), port);
-            network.join(reader, Group(group_of(self.pairs)));
+            network.join(reader, Group(group_of(last)));
         }
         let end = self.publishers.last().expect("a publisher").end;
         network.run_until(end + self.deadline + Duration::from_secs(20));
-        Scene { network, pairs: self.pairs, is_clean: self.is_clean }
+        Scene { network, pairs: self.pairs.len(), is_ring: self.is_ring, clean: self.readers.len() }
     }
 
     fn shapes(&self) -> Vec<Shape> {
@@ -174,7 +187,11 @@ impl Plan {
 
     /// Returns the cable of a near relay: its link is behind it, and its bus.
     fn near_bus_of(&self, pair: usize) -> Link {
-        self.near_bus.clone().filter(|_| pair == 0).unwrap_or_else(Link::ideal)
+        if pair > 0 { self.middle_bus.clone() } else { self.near_bus.clone().unwrap_or_else(Link::ideal) }
+    }
+
+    const fn is_last_of_ring(&self, pair: usize) -> bool {
+        self.is_ring && pair + 1 == self.pairs.len()
     }
 
     fn socket_config(&self) -> SocketConfig {
@@ -204,9 +221,10 @@ impl Plan {
                 .map(|(incarnation, shape)| Feed::new(shape.clone(), self.seed, incarnation, whole.clone()));
             Source::Rings(first.chain(others).collect())
         };
-        let station = STATIONS[pair][0].to_owned();
+        let station = self.pairs[pair][0].to_owned();
         let setting = NearSetting {
             config: self.socket_config(),
+            has_keys: self.has_keys,
             relay: NearConfig { station, deadline: self.deadline, ..NearConfig::default() },
             peer: far_id(pair),
             source,
@@ -216,14 +234,16 @@ impl Plan {
     }
 
     fn far(&self, pair: usize) -> Far {
-        let passed = STATIONS.iter().take(pair).flatten().chain(&STATIONS[pair][..1]);
+        let passed = self.pairs.iter().take(pair).flatten().chain(&self.pairs[pair][..1]);
         let setting = FarSetting {
             config: self.socket_config(),
-            relay: FarConfig { station: STATIONS[pair][1].to_owned(), ..FarConfig::default() },
+            has_keys: self.has_keys,
+            relay: FarConfig { station: self.pairs[pair][1].to_owned(), ..FarConfig::default() },
             peer: near_id(pair),
-            group: Group(group_of(pair + 1)),
+            group: Group(group_of(if self.is_last_of_ring(pair) { 0 } else { pair + 1 })),
             shapes: self.shapes(),
             stations: core::iter::once(&"daq").chain(passed).map(|&station| station.to_owned()).collect(),
+            priorities: self.priorities.clone(),
             deaths: if pair == 0 { self.far_deaths.clone() } else { Vec::new() },
         };
         Far::new(self.seed + 10 * pair as u64 + 1, setting)
@@ -283,11 +303,12 @@ impl Scene {
     /// Returns the readers of the last bus.
     #[must_use]
     pub fn readers(&self) -> Vec<&Reader> {
-        let reader = |(_, part)| match part {
-            &Part::Reader(ref reader) => Some(&**reader),
-            _ => None,
-        };
-        self.network.nodes().filter_map(reader).collect()
+        let nodes = self.network.nodes();
+        let readers = nodes.filter_map(|(_, part)| match part {
+            Part::Reader(reader) => Some(&**reader),
+            Part::Near(_) | Part::Far(_) | Part::Publisher(_) => None,
+        });
+        readers.collect()
     }
 
     /// Verifies what was published of each publisher against its diary, and the readers' accounts against what was
@@ -298,17 +319,18 @@ impl Scene {
     #[must_use]
     pub fn verify(&self) -> [u64; 2] {
         let mut sums = [0; 2];
-        for pair in 0..self.pairs {
+        let pairs = self.pairs - usize::from(self.is_ring);
+        for pair in 0..pairs {
             let far = self.far_of(pair);
             for diary in self.near_of(pair).diaries() {
                 let published = far.published.iter().rfind(|it| it.origin.epoch == diary.origin);
                 let published = published.expect("every publisher's stream is published");
                 sums[1] += published.verify(diary);
-                sums[0] += if pair + 1 == self.pairs { published.delivered } else { 0 };
+                sums[0] += if pair + 1 == pairs { published.delivered } else { 0 };
             }
         }
-        for reader in self.readers() {
-            reader.verify(&self.far_of(self.pairs - 1).published, self.is_clean);
+        for (place, reader) in self.readers().into_iter().enumerate() {
+            reader.verify(&self.far_of(pairs - 1).published, place < self.clean);
         }
         sums
     }

@@ -8,7 +8,7 @@ use cast::receive::{Event, Input, Output, ReaderIdentity};
 use ledger::{AccountState, Gap, HopCounts, HopShare, LedgerConfig, Outcome, Stage};
 use relay::{Began, Elements, NearInput};
 use sim::{Address, Arrival, NodeId, Socket};
-use units::{Epoch, Instant, ReaderId};
+use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::MAX_DATAGRAM_BYTES;
 
 use crate::diary::Diary;
@@ -27,6 +27,8 @@ pub(crate) struct Tap {
 #[derive(Debug)]
 struct Stream {
     slot: u16,
+    id: StreamId,
+    is_over: bool,
     /// Epoch of its publisher.
     origin: Epoch,
     /// Hop of the bus.
@@ -106,7 +108,14 @@ fn take(
 ) {
     let (epoch, said) = match event {
         Event::Began { epoch, .. } if streams.contains_key(&epoch) => return,
-        Event::Began { epoch, origin, description, first_index, .. } => {
+        Event::Began { stream, epoch, origin, description, first_index } => {
+            // A publisher has one epoch at a time.
+            for (_, before) in streams.iter_mut().filter(|(before, it)| **before < epoch && it.id == stream) {
+                if !before.is_over && before.beginning.is_none() {
+                    before.say(now, Said::Ended, diaries, hand);
+                }
+            }
+            let id = stream;
             let elements_per_sample = u64::from(description.schema.elements_per_sample());
             let slot = *next_slot;
             *next_slot += 1;
@@ -122,6 +131,8 @@ fn take(
             };
             let mut stream = Stream {
                 slot,
+                id,
+                is_over: false,
                 origin,
                 hop,
                 beginning: Some(beginning),
@@ -147,7 +158,7 @@ fn take(
         Event::Block { block, .. } => {
             let bytes = block.payload.pieces().collect::<Vec<_>>().concat();
             let (position, t0, clock) = (block.position, block.t0, block.clock);
-            let said = Said::Elements { position, t0, clock, bytes, heard: now };
+            let said = Said::Elements { position, t0, clock, bytes, heard: block.born.unwrap_or(now) };
             (block.epoch, said)
         }
         Event::Gap { epoch, gap, .. } => (epoch, Said::Missing(gap)),
@@ -222,7 +233,9 @@ impl Stream {
                 hand(NearInput::Settled { slot, positions: gap.positions, shares });
             }
             Said::Statement(bytes) => hand(NearInput::Statement { slot, bytes }),
+            Said::Ended if self.is_over => {}
             Said::Ended => {
+                self.is_over = true;
                 diary.end = Some(self.next);
                 hand(NearInput::Ended { slot });
             }

@@ -85,7 +85,8 @@ fn play(seed: u64, seen: &mut Seen) {
     let scene = plan.play();
     let [_, lost] = scene.verify();
     let [link_down, bandwidth, repair, _] = scene.near().given_up;
-    let shown = [link_down, bandwidth, repair, scene.far().resumed, scene.far().most_held as u64, lost];
+    let held = scene.far().most_held as u64;
+    let shown = [link_down, bandwidth, repair, scene.far().resumed, held, lost];
     for (count, amount) in seen.shown.iter_mut().zip(shown) {
         *count += u64::from(amount > 0);
     }

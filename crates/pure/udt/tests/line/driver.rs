@@ -8,6 +8,9 @@ use sim::{Address, Arrival, NodeId, Socket};
 use udt::{Datagrams, Endpoint, Event, Output, SocketId};
 use units::Instant;
 
+/// Datagrams, concatenated, and the size of each but the last.
+pub(crate) type Train<'a> = (&'a [u8], usize);
+
 /// What uses an endpoint.
 pub(crate) trait Application {
     fn endpoint(&mut self) -> &mut Endpoint;
@@ -19,8 +22,9 @@ pub(crate) trait Application {
     fn act(&mut self, now: Instant) -> Option<Instant>;
 
     /// Sends datagrams of the endpoint to another node.
-    fn transmit(&mut self, socket: &mut Socket<'_>, to: NodeId, bytes: &[u8], segment_bytes: usize) {
-        socket.send_train(Address::Node(to), bytes, segment_bytes);
+    fn transmit(&mut self, now: Instant, socket: &mut Socket<'_>, to: NodeId, train: Train<'_>) {
+        let _ = now;
+        socket.send_train(Address::Node(to), train.0, train.1);
     }
 }
 
@@ -52,9 +56,9 @@ pub(crate) fn poll(
     loop {
         match application.endpoint().poll(now) {
             Output::Transmit(transmit) => {
-                let (to, bytes, segment_bytes) =
-                    (node_at(transmit.to), transmit.bytes.to_vec(), transmit.segment_bytes);
-                application.transmit(socket, to, &bytes, segment_bytes);
+                let (to, segment_bytes) = (node_at(transmit.to), transmit.segment_bytes);
+                let bytes = transmit.bytes.to_vec();
+                application.transmit(now, socket, to, (&bytes, segment_bytes));
             }
             Output::Event { socket, event } => {
                 application.note(now, socket, event);
