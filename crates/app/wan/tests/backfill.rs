@@ -202,7 +202,8 @@ fn what_an_outage_cost_comes_later_while_live_samples_go_on_and_the_gap_map_keep
         verified(there.path()).filter(Verification::is_complete).map(drop)
     });
     drop((recorder_here, recorder_there));
-    assert!(second.told.look(|notices, _| notices.iter().any(|it| matches!(it, Notice::Refilled { .. }))));
+    let is_told = |notices: &[Notice]| notices.iter().any(|it| matches!(it, Notice::Refilled { .. }));
+    wait_until("the word of it", || second.told.look(|notices, _| is_told(notices)).then_some(()));
     drop((near, second));
     let (found, own) = (elements(there.path()), elements(here.path()));
     assert_eq!(found, own);
