@@ -5,14 +5,18 @@
 pub(crate) mod measured;
 mod python;
 
+use crate::Verdict;
+use crate::setup::{self, Need};
 use crate::workspace::{Metadata, Package, cargo, root};
-use crate::{Verdict, setup};
 use anyhow::{Context, bail, ensure};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Folder of the measurements.
 const PEERS: &str = "instruments/peers";
+
+/// Measurements beside programs that a set-up may install, each with what it needs; it leaves out what stays missing.
+const NEEDS: &[(&str, &[Need])] = &[("wan", &[Need::NetworkTools, Need::Srt, Need::Rist])];
 
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -39,6 +43,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let Some(peers) = metadata.package_in(PEERS) else {
         bail!("this checkout has no benchmarks: the package {PEERS}/ does not exist");
     };
+    for (_, needs) in NEEDS.iter().filter(|(name, _)| *name == options.name) {
+        setup::prepare(needs);
+    }
     let mut command = if options.name == python::NAME {
         python::prepared(&metadata.target_directory)?
     } else {

@@ -31,6 +31,10 @@ pub(crate) enum Need {
     Nft,
     Valgrind,
     Iperf3,
+    /// Another system for live data across long paths, beside which ours is measured.
+    Srt,
+    /// The same.
+    Rist,
     Tmux,
     Chromium,
     Node,
@@ -70,6 +74,8 @@ impl Need {
             | Self::Nft
             | Self::Valgrind
             | Self::Iperf3
+            | Self::Srt
+            | Self::Rist
             | Self::Tmux
             | Self::Chromium
             | Self::Node
@@ -169,6 +175,21 @@ const TOOLS: &[Tool] = &[
         why: "talks to our own side of its protocol",
         probe: &["iperf3", "--version"],
         remedy: Remedy::DebianPackage("iperf3"),
+    },
+    Tool {
+        need: Need::Srt,
+        name: "srt-live-transmit",
+        why: "is measured beside our relays",
+        probe: &["srt-live-transmit", "-version"],
+        remedy: Remedy::DebianPackage("srt-tools"),
+    },
+    Tool {
+        need: Need::Rist,
+        name: "ristsender",
+        why: "is measured beside our relays",
+        // It has no option that succeeds without a path to carry.
+        probe: &["sh", "-c", "command -v ristsender"],
+        remedy: Remedy::DebianPackage("rist-tools"),
     },
     Tool {
         need: Need::Tmux,
