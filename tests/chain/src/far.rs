@@ -48,8 +48,6 @@ pub(crate) struct FarSetting {
     pub(crate) shapes: Vec<Shape>,
     /// Stations that its streams have passed.
     pub(crate) stations: Vec<String>,
-    /// Priorities that readers want of streams, by name.
-    pub(crate) priorities: BTreeMap<String, u8>,
     /// When it is dead.
     pub(crate) deaths: Vec<Range<Instant>>,
 }
@@ -168,10 +166,6 @@ impl Far {
                     let mut shapes = self.setting.shapes.iter();
                     let shape = shapes.find(|shape| shape.name == description.name.to_string());
                     let shape = shape.expect("a stream of the scene").clone();
-                    if let Some(&priority) = self.setting.priorities.get(&shape.name) {
-                        let deadline = *deadline;
-                        live.end.handle(now, FarInput::Wanted { slot, deadline, priority });
-                    }
                     let published = Published::new(bus.epoch(), origin, *first_position, *deadline, shape);
                     live.open.insert(slot, self.published.len());
                     live.senders.insert(self.published.len(), bus);

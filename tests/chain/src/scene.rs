@@ -222,10 +222,13 @@ impl Plan {
             Source::Rings(first.chain(others).collect())
         };
         let station = self.pairs[pair][0].to_owned();
+        let priorities = self.priorities.iter();
+        let priorities =
+            priorities.map(|(name, priority)| (name.parse().expect("a pattern"), *priority)).collect();
         let setting = NearSetting {
             config: self.socket_config(),
             has_keys: self.has_keys,
-            relay: NearConfig { station, deadline: self.deadline, ..NearConfig::default() },
+            relay: NearConfig { station, deadline: self.deadline, priorities, ..NearConfig::default() },
             peer: far_id(pair),
             source,
             deaths: if pair == 0 { self.near_deaths.clone() } else { Vec::new() },
@@ -243,7 +246,6 @@ impl Plan {
             group: Group(group_of(if self.is_last_of_ring(pair) { 0 } else { pair + 1 })),
             shapes: self.shapes(),
             stations: core::iter::once(&"daq").chain(passed).map(|&station| station.to_owned()).collect(),
-            priorities: self.priorities.clone(),
             deaths: if pair == 0 { self.far_deaths.clone() } else { Vec::new() },
         };
         Far::new(self.seed + 10 * pair as u64 + 1, setting)
