@@ -700,7 +700,10 @@ impl Stream {
             state.cut(with.now, with.brackets, with.out);
         }
         self.replaced.retain(|state| state.epoch != head.epoch);
-        let first = if misses_samples { head.at(0, start) } else { *head };
+        let first = match misses_samples {
+            true => head.at(self.beginnings.first_number(head, start), start),
+            false => *head,
+        };
         let heard = (with.now, with.arrival.from);
         let first_and_origin = (&first, with.arrival.origin);
         let mut state =

@@ -90,12 +90,22 @@ struct Heard {
     is_passed_over: bool,
     /// Numbers of datagrams that came before an account could begin, mostly for lack of the description.
     early: RangeSet,
-    /// First sample of the lowest of its datagrams, and its arrival. A forged datagram can give any value.
-    lowest: Option<(u64, Instant)>,
+    /// The lowest of its samples. A forged datagram can give any value.
+    lowest: Option<Lowest>,
     /// Judge of the datagrams at which an account may begin, created on first use.
     plausibility: Option<Plausibility>,
     /// Position of its first element, once it is known; of a stream that was not relayed 0.
     start: Option<u64>,
+}
+
+/// The lowest sample of which a datagram came.
+#[derive(Clone, Copy, Debug)]
+struct Lowest {
+    index: u64,
+    /// When the first of its datagrams came.
+    at: Instant,
+    /// The highest number among them.
+    number: u64,
 }
 
 impl Beginnings {
@@ -131,11 +141,22 @@ impl Beginnings {
     /// Records a datagram of an epoch, which shows how far the epoch has come.
     pub(super) fn heard_datagram(&mut self, head: &Numbered, now: Instant) {
         self.heard(head.epoch, now);
-        if let Some(heard) = self.of_mut(head.epoch)
-            && heard.lowest.is_none_or(|(index, _)| head.first_index < index)
-        {
-            heard.lowest = Some((head.first_index, now));
+        let Some(heard) = self.of_mut(head.epoch) else { return };
+        let (index, number) = (head.first_index, head.number);
+        match &mut heard.lowest {
+            Some(lowest) if lowest.index < index => {}
+            Some(lowest) if lowest.index == index => lowest.number = lowest.number.max(number),
+            lowest => *lowest = Some(Lowest { index, at: now, number }),
         }
+    }
+
+    /// Returns the first number behind the datagrams of a sample that began before the first whole one, at `start`: of
+    /// those nothing was offered to the reader.
+    pub(super) fn first_number(&self, head: &Numbered, start: u64) -> u64 {
+        let lowest = self.of(head.epoch).and_then(|heard| heard.lowest);
+        let first_index = start / u64::from(head.elements_per_sample);
+        let before = lowest.filter(|lowest| lowest.index < first_index && lowest.number < head.number);
+        before.map_or(0, |lowest| lowest.number + 1)
     }
 
     /// Records at which position an epoch of a relayed stream began; returns whether that is news.
@@ -196,7 +217,8 @@ impl Beginnings {
     pub(super) fn waited_for(&self, head: &Numbered, start: u64, rate: SampleRate, now: Instant) -> bool {
         let heard = self.of(head.epoch).filter(|heard| !heard.has_begun);
         self.waiting.zip(heard).is_some_and(|(waiting, heard)| {
-            let (first_index, at) = heard.lowest.unwrap_or((head.first_index, now));
+            let lowest = heard.lowest.map(|lowest| (lowest.index, lowest.at));
+            let (first_index, at) = lowest.unwrap_or((head.first_index, now));
             let samples = first_index.saturating_sub(start / u64::from(head.elements_per_sample));
             waiting.preceded(at, heard.epoch, heard.first, samples, rate)
         })
@@ -334,6 +356,23 @@ mod tests {
 
     fn waiting_for_ten_seconds() -> Beginnings {
         Beginnings::new(Some(WaitsSince { since: at(10_000), wall: WallTime::default() }))
+    }
+
+    #[test]
+    fn an_account_begins_behind_what_came_of_an_incomplete_first_sample() {
+        let epoch = epoch(0);
+        let head = |number, first_index, element_offset| {
+            let (stream, elements_per_sample) = (units::StreamId(1), 3);
+            Numbered { stream, epoch, number, first_index, element_offset, elements_per_sample }
+        };
+        let mut beginnings = waiting_for_ten_seconds();
+        for (number, offset) in [(0, 1), (2, 2), (1, 1)] {
+            beginnings.heard_datagram(&head(number, 1_000, offset), at(12_000));
+        }
+        beginnings.heard_datagram(&head(5, 1_010, 0), at(12_000));
+        assert_eq!(beginnings.first_number(&head(5, 1_010, 0), 3_003), 3);
+        assert_eq!(beginnings.first_number(&head(5, 1_010, 0), 3_000), 0, "nothing lies before it");
+        assert_eq!(beginnings.first_number(&head(2, 1_010, 0), 3_003), 0, "that number was forged");
     }
 
     #[test]

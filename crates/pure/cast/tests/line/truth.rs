@@ -258,11 +258,15 @@ fn ways(
     let is_resumed = reader.watch.followed.iter().any(|other| goes_on(&other));
     let known = reader.diary.iter().filter(|seen| seen.stream == following.stream && seen.readable);
     let known_from = known.map(|seen| seen.input).min().unwrap_or(u64::MAX);
+    // Once it is described, what a relay sends waits at most, and is used.
+    let of_stream = reader.diary.iter().filter(|seen| seen.stream == following.stream && seen.readable);
+    let described = of_stream.filter(|seen| following.is_relayed && seen.what == What::Descriptor);
+    let described = described.map(|seen| seen.input).min().unwrap_or(u64::MAX);
     for seen in reader.diary.iter().filter(|seen| seen.input <= ended) {
         if seen.from == publisher && seen.epoch == following.epoch && seen.stream == following.stream {
             // Before the account began, readable datagrams preceded the description and could not be used.
             let (is_before, elements) = (seen.input < following.began, seen.elements);
-            let was_early = is_before && following.is_whole;
+            let was_early = is_before && following.is_whole && seen.input < described;
             // The rest of a sample that the previous account has given up.
             let is_given_up = is_before && is_resumed && seen.position < following.first;
             let way = match (seen.readable, was_early) {

@@ -20,6 +20,8 @@ pub(crate) struct Following {
     pub(crate) first: u64,
     /// True if it begins with the first sample of its epoch, which is not sample 0 where a relay took the stream up.
     pub(crate) is_whole: bool,
+    /// True if a relay publishes it: datagrams wait until it is known where that took the stream up.
+    pub(crate) is_relayed: bool,
     /// Start of the next block or gap.
     cursor: u64,
     pub(crate) delivered: u64,
@@ -76,6 +78,7 @@ impl Watch {
                     per_sample,
                     (first, first == 0 || is_relayed && self.waits),
                 );
+                self.followed.last_mut().expect("it began").is_relayed = is_relayed;
             }
             Event::Block { stream, dtype, block } => {
                 let (epoch, positions, size) = (block.epoch, block.positions(dtype), dtype.size_bytes());
@@ -138,6 +141,7 @@ impl Watch {
             per_sample,
             first,
             is_whole,
+            is_relayed: false,
             cursor: first,
             delivered: 0,
             gaps: BTreeMap::new(),

@@ -103,6 +103,22 @@ fn a_reader_that_waited_begins_with_the_first_whole_sample_that_was_offered() {
 }
 
 #[test]
+fn data_before_the_first_whole_sample_are_no_loss_of_a_reader_that_waits() {
+    let config = relaying(SHAPE.config(EPOCH), 2, 3_001);
+    let down = Link::ideal().lose_when("the first whole sample", |passing| {
+        matches!(Datagram::decode(passing.bytes), Ok(Datagram::Data(data)) if data.positions().start == 3_003)
+    });
+    let port = Port { down, ..Port::default() };
+    let (network, node, passed) =
+        play(1, &config, (40, 0.0), |publisher| publisher, (reader(1).waiting(), port));
+    let Account { elements, datagrams, .. } = account(&network, node, &passed);
+    let datagrams = datagrams.expect("a reader with a socket");
+    assert_eq!((elements.first, elements.lost[Stage::Decode], datagrams.lost[Stage::Decode]), (1_001, 0, 0));
+    assert_eq!((elements.missing(), elements.unexplained > 0), (elements.unexplained, true));
+    assert_eq!((datagrams.first, datagrams.unexplained), (2, 1), "the description, and a part of a sample");
+}
+
+#[test]
 fn an_earlier_reader_that_waited_sees_what_was_never_offered_as_source() {
     let config = relaying(SHAPE.config(EPOCH), 2, 3_001);
     let before = |publisher: Publisher| publisher.translating(as_before_relays);
