@@ -112,7 +112,7 @@ impl Iterator for Feed {
             match feed.next() {
                 // An epoch without samples in the range is not announced.
                 None => continue,
-                Some(Ok(first)) => feed.queue.push_front(Queued::Piece(first)),
+                Some(Ok(first)) => feed.queue.push_front(Queued::Piece(Box::new(first))),
                 Some(Err(error)) => return Some(Err(error)),
             }
             self.current = Some(feed);
@@ -165,7 +165,7 @@ impl RowGroups {
 
 /// What is to be handed out next.
 enum Queued {
-    Piece(Piece),
+    Piece(Box<Piece>),
     /// Samples that no segment has, with the time of the first and of the next one behind them: refills may have some.
     Missing(Range<u64>, WallTime, WallTime),
 }
@@ -334,7 +334,7 @@ impl EpochFeed {
             if let Some(run) = rows.clip(&run, &wanted) {
                 let mut block = rows.block(&run);
                 self.refills.heal(&mut block)?;
-                self.queue.push_back(Queued::Piece(Piece::Block(block)));
+                self.queue.push_back(Queued::Piece(Box::new(Piece::Block(block))));
             }
             let rate = self.recording.description.schema.rate;
             self.expected = (end, Some(rate.time_of(end, run.first_index, run.t0)));
@@ -500,7 +500,7 @@ impl Iterator for EpochFeed {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.queue.pop_front() {
-                Some(Queued::Piece(piece)) => return Some(Ok(piece)),
+                Some(Queued::Piece(piece)) => return Some(Ok(*piece)),
                 Some(Queued::Missing(samples, since, until)) => match self.refill(samples, since, until) {
                     Ok(Some(piece)) => return Some(Ok(piece)),
                     Ok(None) => continue,
