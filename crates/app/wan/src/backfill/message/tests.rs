@@ -1,3 +1,5 @@
+//! Messages of the backfill: what is read again, and what is refused.
+
 use super::*;
 use sample::{Channel, Dtype, Schema};
 use units::{Epoch, SampleRate};
