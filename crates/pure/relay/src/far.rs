@@ -19,7 +19,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ledger::HopCounts;
-use units::{Epoch, Instant, StreamId, WallTime};
+use units::{Epoch, Instant, WallTime};
 use wire::{Clock, UpstreamHop};
 
 pub use counters::FarTotals;
@@ -494,11 +494,9 @@ impl FarEnd {
                 slot
             }
             None if is_full => return Err(Refusal::TooManyStreams),
-            None => {
-                self.end_before(fresh.id(), begin.origin);
-                self.add(fresh)
-            }
+            None => self.add(fresh),
         };
+        self.end_before(slot);
         self.on_link.insert(number, slot);
         self.ended.remove(&number);
         self.totals_due = self.totals_due.min(now + TOTALS_INTERVAL);
@@ -506,9 +504,10 @@ impl FarEnd {
         Ok(stream.resume(number, incarnation, begin))
     }
 
-    /// Ends the streams that wait for their near end while a later epoch of their publisher begins: it will not come
+    /// Ends the streams that wait for their near end while a later epoch of their publisher is there: it will not come
     /// back to them, and on the bus two epochs of one stream would seem to be two publishers.
-    fn end_before(&mut self, id: StreamId, origin: Epoch) {
+    fn end_before(&mut self, slot: u16) {
+        let (id, origin) = (self.streams[&slot].id(), self.streams[&slot].origin());
         let is_before = |known: &&mut Stream| {
             known.id() == id && known.origin() < origin && known.suspended_since().is_some()
         };

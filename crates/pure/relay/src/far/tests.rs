@@ -399,6 +399,11 @@ fn a_stream_that_waits_ends_when_a_later_epoch_of_its_publisher_begins() {
     let mut both = Bench::open();
     both.begin(510, 1, "lab/x", later, &["daq", "gate-a"]);
     assert!(!both.published.contains(&Publish::End), "its near end is there, and says itself when it ends");
+    // The relay dies before it has said so, and the next one goes on with the later epoch alone.
+    both.far.handle(at(520), FarInput::Disconnected);
+    both.connect(600, 6);
+    both.begin(610, 0, "lab/x", later, &["daq", "gate-a"]);
+    assert_eq!(both.published.iter().filter(|it| **it == Publish::End).count(), 1);
 }
 
 #[test]
