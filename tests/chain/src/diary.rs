@@ -18,11 +18,20 @@ pub struct Diary {
     pub starts: Vec<u64>,
     /// One behind the last position, once it is known.
     pub end: Option<u64>,
+    /// True if a near relay was started behind the last position: the one before may have died before it told the end.
+    pub may_be_cut: bool,
 }
 
 impl Diary {
     pub(crate) fn new(origin: Epoch) -> Self {
-        Self { origin, missing: RangeSet::new(), lapped: RangeSet::new(), starts: Vec::new(), end: None }
+        Self {
+            origin,
+            missing: RangeSet::new(),
+            lapped: RangeSet::new(),
+            starts: Vec::new(),
+            end: None,
+            may_be_cut: false,
+        }
     }
 
     /// Returns the number of elements that the near relay did not have.

@@ -119,8 +119,12 @@ impl Near {
         self.endpoint = Endpoint::new(&EndpointConfig { seed: self.seed, secret: [7; 16] });
         self.secured = self.setting.has_keys.then(|| Secured::near(self.seed, now));
         // Feeds that are over, and left the ring, are history.
-        let (known, tap) = match &self.setting.source {
-            Source::Rings(feeds) => (feeds.iter().map(Feed::is_over).collect(), None),
+        let (known, tap) = match &mut self.setting.source {
+            Source::Rings(feeds) => {
+                let over = feeds.iter_mut().filter(|feed| feed.is_over());
+                over.for_each(|feed| feed.diary.may_be_cut = true);
+                (feeds.iter().map(Feed::is_over).collect(), None)
+            }
             Source::Bus => (Vec::new(), Some(Tap::new(self.seed))),
         };
         self.live = Some(Live {
