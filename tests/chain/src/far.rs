@@ -184,6 +184,8 @@ impl Far {
             FarOutput::Event(event) => match event {
                 // What was under way when another connection took the place of this one (seed 89).
                 FarEvent::Ignored(relay::FarFault::UnknownStream(_)) => {}
+                // A publisher and the far relay started again at about the same time.
+                FarEvent::Refused { refusal: relay::Refusal::Superseded, .. } => {}
                 FarEvent::Ignored(_) | FarEvent::Refused { .. } => self.ignored.push(event),
                 FarEvent::Resumed { .. } => self.resumed += 1,
                 FarEvent::Deadline { .. } | FarEvent::DeadlineRefused { .. } => {}

@@ -562,6 +562,7 @@ impl FarEnd {
 
     /// Publishes what is next, and gives up what is too old.
     fn release(&mut self, now: Instant) {
+        self.refuse_superseded();
         let is_up = self.path().is_some_and(|path| path.is_up);
         for (&slot, stream) in &mut self.streams {
             if stream.suspended_since().is_some_and(|since| now >= since + SUSPENSION) {
@@ -580,6 +581,33 @@ impl FarEnd {
                 core::mem::take(&mut self.on_link).into_iter().partition(|(_, there)| *there == slot);
             self.on_link = on_link;
             self.ended.extend(BTreeMap::into_keys(ended));
+        }
+    }
+
+    /// Refuses streams of which nothing was published yet while a later epoch of their publisher is: readers take the
+    /// epoch that began last for the newest, and would leave the other one.
+    fn refuse_superseded(&mut self) {
+        let is_superseded = |slot: &u16| {
+            let stream = &self.streams[slot];
+            let is_later = |it: &Stream| it.id() == stream.id() && it.origin() > stream.origin();
+            stream.is_waiting() && self.streams.values().any(|it| it.has_opened() && is_later(it))
+        };
+        let superseded: Vec<(u16, u16)> = self
+            .on_link
+            .iter()
+            .filter(|(_, slot)| is_superseded(slot))
+            .map(|(&to, &slot)| (to, slot))
+            .collect();
+        for (number, slot) in superseded {
+            let refusal = Refusal::Superseded;
+            let Some(stream) = self.streams.get_mut(&slot).filter(|stream| !stream.is_forgotten()) else {
+                continue;
+            };
+            stream.forget();
+            let origin = stream.origin();
+            self.ignored += 1;
+            self.send(&Message::plain(number, Content::Refuse(refusal)), None);
+            self.outputs.push_back(FarOutput::Event(FarEvent::Refused { origin, refusal }));
         }
     }
 

@@ -208,6 +208,9 @@ pub enum Refusal {
     /// Another stream of the link has the same origin epoch.
     #[error("another stream of this link has the same origin")]
     Claimed,
+    /// A later epoch of its publisher is published already.
+    #[error("a later epoch of the stream is published already")]
+    Superseded,
     /// A reason of a later version.
     #[error("refused for a reason that this version does not know")]
     Unknown,
@@ -232,7 +235,7 @@ pub enum MalformedMessage {
 }
 
 impl Refusal {
-    const KNOWN: [Self; 7] = [
+    const KNOWN: [Self; 8] = [
         Self::Loop,
         Self::TooManyHops,
         Self::AnotherDescription,
@@ -240,11 +243,12 @@ impl Refusal {
         Self::Deadline,
         Self::TooManyStreams,
         Self::Claimed,
+        Self::Superseded,
     ];
 
     fn code(self) -> u8 {
         let place = Self::KNOWN.iter().position(|known| *known == self);
-        place.map_or(0, |place| u8::try_from(place + 1).expect("seven of them"))
+        place.map_or(0, |place| u8::try_from(place + 1).expect("eight of them"))
     }
 
     fn from_code(code: u8) -> Self {

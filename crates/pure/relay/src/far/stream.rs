@@ -164,6 +164,11 @@ impl Stream {
         matches!(self.state, State::Open(_))
     }
 
+    /// Returns whether nothing was published of it yet.
+    pub(super) const fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting)
+    }
+
     pub(super) const fn has_ended(&self) -> bool {
         matches!(self.state, State::Ended { .. })
     }
@@ -227,6 +232,10 @@ impl Stream {
         if let Some(early) = &mut self.early {
             early.clear();
         }
+    }
+
+    pub(super) const fn is_forgotten(&self) -> bool {
+        self.is_forgotten
     }
 
     /// The near end does not come back.

@@ -407,6 +407,20 @@ fn a_stream_that_waits_ends_when_a_later_epoch_of_its_publisher_begins() {
 }
 
 #[test]
+fn an_epoch_is_refused_once_a_later_one_of_its_publisher_is_published() {
+    let earlier = Epoch { start_ns: ORIGIN.start_ns - 1, incarnation: 1 };
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.begin(20, 1, "lab/y", Epoch { incarnation: 2, ..earlier }, &["daq", "gate-a"]);
+    assert_eq!(bench.events, [], "that is another stream");
+    bench.begin(20, 2, "lab/x", earlier, &["daq", "gate-a"]);
+    bench.far.handle(at(30), FarInput::Advance);
+    let refusal = Refusal::Superseded;
+    assert_eq!(bench.events, [FarEvent::Refused { origin: earlier, refusal }]);
+    assert_eq!((bench.far.ignored(), bench.positions()), (1, vec![('+', 0..5)]));
+}
+
+#[test]
 fn streams_that_cannot_be_published_are_refused_in_words() {
     let mut bench = Bench::open();
     bench.begin(1, 1, "lab/y", ORIGIN, &["daq", "gate-a"]);

@@ -178,5 +178,7 @@ fn the_page_has_all_kinds_and_reasons() {
         let name = cause.name().replace('_', " ");
         assert!(page.contains(&format!("{code} {name}")), "{code} {name}");
     }
-    assert!(page.contains(&format!("{} claimed", Refusal::Claimed.code())));
+    for (refusal, name) in [(Refusal::Claimed, "claimed"), (Refusal::Superseded, "superseded")] {
+        assert!(page.contains(&format!("{} {name}", refusal.code())), "{name}");
+    }
 }
