@@ -166,7 +166,9 @@ impl Far {
                     let mut shapes = self.setting.shapes.iter();
                     let shape = shapes.find(|shape| shape.name == description.name.to_string());
                     let shape = shape.expect("a stream of the scene").clone();
+                    let shape_name = shape.name.clone();
                     let published = Published::new(bus.epoch(), origin, *first_position, *deadline, shape);
+                    self.published.iter_mut().for_each(|before| before.followed_by(&shape_name));
                     live.open.insert(slot, self.published.len());
                     live.senders.insert(self.published.len(), bus);
                     self.published.push(published);
