@@ -186,7 +186,8 @@ fn what_an_outage_cost_comes_later_while_live_samples_go_on_and_the_gap_map_keep
     // What was on the link as it broke counts as given up until the next far relay says what the first one had.
     let is_given_up = |state: &State| {
         let mut streams = state.links.iter().flat_map(|link| &link.streams);
-        streams.any(|stream| stream.next >= 1_800 && stream.in_flight == 0)
+        let given_up = |causes: &[(&str, u64)]| causes.iter().map(|(_, count)| count).sum::<u64>();
+        streams.any(|stream| stream.delivered + given_up(&stream.causes) >= 1_800)
     };
     wait_until("the samples of the outage are given up", || {
         near.told.look(|_, state| is_given_up(state).then_some(()))
