@@ -11,9 +11,6 @@ use units::Instant;
 use crate::look_up::{LookUp, PeerAddress};
 use crate::pauses::Pauses;
 
-/// Silence of the peer after which another connection is tried.
-const QUIET: Duration = Duration::from_secs(1);
-
 /// A connection to the other relay that is made again whenever it ends.
 pub(crate) struct Link {
     port: Arc<ReliablePort>,
@@ -21,16 +18,6 @@ pub(crate) struct Link {
     config: SocketConfig,
     state: State,
     pauses: Pauses,
-    spare: Spare,
-}
-
-/// Second connection beside one whose peer does not answer: the peer may have been started again, and then knows nothing
-/// of the first.
-#[derive(Clone, Copy, Default, Debug)]
-struct Spare {
-    /// When the next one is begun.
-    due: Option<Instant>,
-    socket: Option<SocketId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +59,7 @@ impl Link {
         config: SocketConfig,
     ) -> Self {
         let (port, peer, pauses) = (port.into(), PeerAddress::fixed(peer), Pauses::new());
-        Self { port, peer, config, state: State::Pausing { until: now }, pauses, spare: Spare::default() }
+        Self { port, peer, config, state: State::Pausing { until: now }, pauses }
     }
 
     /// Looks the peer's address up before each attempt.
@@ -121,7 +108,6 @@ impl Link {
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Pausing { until } => Some(until),
-            State::Up(_) if self.spare.socket.is_none() => self.spare.due,
             State::Connecting(_) | State::LookingUp | State::Barred | State::Up(_) => None,
         }
     }
@@ -156,46 +142,10 @@ impl Link {
                 None => Some(self.ended(now, socket, CloseReason::Local)),
             },
             State::Up(socket) => match self.port.standing(socket) {
-                Some(Standing::Connecting | Standing::Connected) => self.look_for_other(now, socket),
+                Some(Standing::Connecting | Standing::Connected) => None,
                 Some(Standing::Over(reason)) => Some(self.ended(now, socket, reason)),
                 None => Some(self.ended(now, socket, CloseReason::Local)),
             },
-        }
-    }
-
-    /// Tries another connection while the peer does not answer on this one; returns whether it took its place.
-    fn look_for_other(&mut self, now: Instant, socket: SocketId) -> Option<Change> {
-        if self.port.way(socket).is_none_or(|way| way.is_up) {
-            self.leave_spare();
-            return None;
-        }
-        let due = *self.spare.due.get_or_insert(now + QUIET);
-        let Some(spare) = self.spare.socket else {
-            if now >= due {
-                let begun = self.port.begin_to_connect(self.peer.last(), self.config.clone());
-                self.spare.socket = Some(begun);
-            }
-            return None;
-        };
-        match self.port.standing(spare) {
-            Some(Standing::Connecting) => None,
-            Some(Standing::Connected) => {
-                self.spare = Spare::default();
-                self.port.leave(socket);
-                self.state = State::Up(spare);
-                Some(Change::Up(spare))
-            }
-            Some(Standing::Over(_)) | None => {
-                self.port.leave(spare);
-                self.spare = Spare { due: Some(now + QUIET), socket: None };
-                None
-            }
-        }
-    }
-
-    fn leave_spare(&mut self) {
-        if let Some(spare) = std::mem::take(&mut self.spare).socket {
-            self.port.leave(spare);
         }
     }
 
@@ -212,7 +162,6 @@ impl Link {
     fn ended(&mut self, now: Instant, socket: SocketId, reason: CloseReason) -> Change {
         let was_up = matches!(self.state, State::Up(_));
         self.port.leave(socket);
-        self.leave_spare();
         let retry_in = self.pauses.next();
         self.state = State::Pausing { until: now + retry_in };
         Change::Down { was_up, reason, retry_in }
