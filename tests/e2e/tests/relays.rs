@@ -387,7 +387,8 @@ fn of_two_ways_to_a_bus_one_publishes_and_the_other_goes_on_when_it_fails() {
         .partition(|line| line["epoch"] == last["epoch"]);
     let (before, last) = (Accounts::of(&before), Accounts::of(&last));
     assert_eq!(before.last()["origin"]["epoch"], last.last()["origin"]["epoch"], "one publisher");
-    assert!(before.is_explained() && last.is_explained(), "{before} {last}");
+    // A loss on the first bus whose evidence was on the link that died may stay without a stage.
+    assert!([before.last(), last.last()].iter().all(|it| it["balanced"] == true), "{before} {last}");
     assert_eq!((&last.last()["state"], last.next("elements")), (&"closed".into(), offered), "{last}");
     for epoch in [before.last(), last.last()] {
         let of_epoch: Vec<Value> =
