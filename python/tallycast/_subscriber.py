@@ -26,7 +26,8 @@ class Subscriber(_core.Subscriber):
     warning reports it. ``reader`` is the name of the account. ``deadline`` is the age in seconds from
     which samples are of no use: relays of the stream serve it, and what is older when it comes is lost.
     ``sources`` are addresses to receive at without waiting for announcements. With ``views`` large blocks
-    (4 KiB and more) are not copied: their arrays, read-only, are in the ring, where the publisher overwrites them sooner or later; check ``block.valid()`` after use. ``spin`` is the
+    (4 KiB and more) are not copied: their arrays, read-only, are in the ring, where
+    the publisher overwrites them sooner or later; check ``block.valid()`` after use. ``spin`` is the
     number of seconds that a wait polls on a processor before it sleeps, if all streams come by shared memory:
     the least delay. A stream that begins after the subscriber is read from its first sample on; with ``start="now"`` from
     the point where it is found; the default is that of the bus (``start=beginning``). ``bus`` as for :class:`Publisher`.
