@@ -56,7 +56,7 @@ pub struct RelayStream {
     pub missing: u64,
     /// Elements that the link lost.
     pub given_up: u64,
-    /// Elements that wait or are on the way.
+    /// Elements that wait or are in flight.
     pub in_flight: u64,
     /// Elements given up by this end, by cause.
     pub causes: Vec<(String, u64)>,

@@ -15,7 +15,7 @@ pub(crate) trait Machine {
     /// What its owner does for it.
     type Act;
 
-    /// Tells it of the time, and of the way if there is a connection.
+    /// Tells it of the time, and of the path if there is a connection.
     fn look(&mut self, now: Instant, path: Option<Path>);
 
     /// Tells it that a message was not taken, since it cannot arrive in time.
@@ -53,7 +53,7 @@ pub(crate) enum Turn<A> {
 pub(crate) struct Driver {
     /// Messages that found no room.
     stalled: VecDeque<Letter>,
-    /// Whether the machine knows the way as it is now.
+    /// Whether the machine knows the path as it is now.
     has_looked: bool,
     has_sent: bool,
 }
@@ -109,7 +109,7 @@ impl Driver {
     }
 }
 
-/// Tells a machine of the way as it is now: before the messages that came over it, too.
+/// Tells a machine of the path as it is now: before the messages that came over it, too.
 pub(crate) fn look(machine: &mut impl Machine, connection: Option<(&ReliablePort, SocketId)>) {
     let way = connection.and_then(|(port, socket)| port.way(socket));
     machine.look(way.map_or_else(clock::monotonic, |way| way.at), way.as_ref().map(path_of));
@@ -166,7 +166,7 @@ impl Machine for FarEnd {
     }
 }
 
-/// Returns what the machines want to know of a way. Before it is measured it takes no time.
+/// Returns what the machines want to know of a path. Before its round trip is measured it counts as zero.
 fn path_of(way: &Way) -> Path {
     let Way { round_trip, clock_us, room, message_bytes, is_up, .. } = *way;
     Path { round_trip: round_trip.unwrap_or_default(), clock_us, room, message_bytes, is_up }

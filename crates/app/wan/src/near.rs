@@ -26,7 +26,7 @@ use crate::streams::Streams;
 
 /// Maximum number of records that are read before messages are looked at again.
 const MAX_RECORDS: usize = 256;
-/// Time that a way gets to show a round trip within the deadline, once it is connected for the first time: its first
+/// Time that a path gets to show a round trip within the deadline, once it is connected for the first time: its first
 /// measurements may be those of a busy host.
 const TRIAL: Duration = Duration::from_secs(2);
 /// Time that the far end gets to answer for everything when this end stops.
@@ -57,7 +57,7 @@ pub struct NearSettings {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelayError {
-    /// The way is longer than the deadline.
+    /// The path is longer than the deadline.
     #[error(transparent)]
     Deadline(#[from] DeadlineError),
     /// The port failed.
@@ -74,7 +74,7 @@ pub struct Near {
     driver: Driver,
     streams: Streams,
     settings: NearSettings,
-    /// When the way's round trip must be within the deadline; none once it was.
+    /// When the path's round trip must be within the deadline; none once it was.
     trial: Option<Option<Instant>>,
     far_station: Option<String>,
     peers: Peers,
@@ -147,7 +147,7 @@ impl Near {
     /// Relays until the end is requested, and tells `take` what happens and `show` its state once a second.
     ///
     /// # Errors
-    /// If the way is longer than the deadline from the beginning, or the port fails.
+    /// If the path is longer than the deadline from the beginning, or the port fails.
     pub fn run(
         mut self,
         cancellation: &Cancellation,
@@ -269,7 +269,7 @@ impl Near {
         }
     }
 
-    /// Ends if the way cannot keep the deadline from the beginning.
+    /// Ends if the path cannot keep the deadline from the beginning.
     fn check_trial(&mut self, now: Instant, socket: SocketId) -> Result<(), RelayError> {
         let Some(Some(until)) = self.trial else { return Ok(()) };
         let Some(round_trip) = self.link.port().way(socket).and_then(|way| way.round_trip) else {
@@ -318,7 +318,7 @@ impl Near {
             NearEvent::DeadlineTooShort { slot, deadline, least } => {
                 let stream = name(&self.streams, slot);
                 let what = format!(
-                    "{stream}: the way has become longer than the deadline of {deadline:?} allows, everything comes \
+                    "{stream}: the path has become longer than the deadline of {deadline:?} allows, everything comes \
                      too late\ngive at least round trip / 2 + 2 ms = {least:?}"
                 );
                 take(Notice::Warning { what });

@@ -82,7 +82,7 @@ pub enum Notice {
         /// The position.
         position: u64,
     },
-    /// The way is short enough for the deadline again, after a warning.
+    /// The path is short enough for the deadline again, after a warning.
     DeadlineKept {
         /// Name of the stream.
         stream: String,
@@ -167,7 +167,7 @@ pub struct StreamState {
     pub missing: u64,
     /// Elements that the link lost.
     pub given_up: u64,
-    /// Elements that wait or are on the way.
+    /// Elements that wait or are in flight.
     pub in_flight: u64,
     /// Deadline that is kept. Units: nanoseconds.
     pub deadline_ns: u64,

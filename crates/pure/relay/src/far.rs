@@ -186,13 +186,13 @@ pub enum FarEvent {
         /// The deadline.
         deadline: Duration,
     },
-    /// A reader wants a deadline that the way cannot keep; the others have theirs.
+    /// A reader wants a deadline that the path cannot keep; the others keep theirs.
     DeadlineRefused {
         /// The stream.
         slot: u16,
         /// The reader and its deadline.
         wanted: WantedBy,
-        /// Smoothed round trip of the way.
+        /// Smoothed round trip of the path.
         round_trip: Duration,
     },
     /// The link lost elements: they are published as missing.
@@ -534,7 +534,7 @@ impl FarEnd {
 
     /// Decides which deadline each stream has, and tells the near end where it is another one.
     fn judge_wishes(&mut self) {
-        // Before it is measured a way takes no time.
+        // Before it is measured the round trip is zero.
         let Some(round_trip) = self.path().map(|path| path.round_trip).filter(|it| !it.is_zero()) else {
             return;
         };

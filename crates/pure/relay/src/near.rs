@@ -225,9 +225,9 @@ pub enum NearEvent {
 /// Reason why a stream is not relayed as it should be, until it is better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Degraded {
-    /// The way is too long for the deadline: everything comes too late.
+    /// The path is too long for the deadline: everything comes too late.
     TooFar,
-    /// The way is too narrow: not all can arrive in time, and the newest goes first.
+    /// The path is too narrow: not all can arrive in time, and the newest goes first.
     Bandwidth,
 }
 

@@ -193,7 +193,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 }
 
 impl Arguments {
-    /// Returns the way to a far site, if there is one.
+    /// Returns the path to a far site, if there is one.
     fn way(&self) -> anyhow::Result<Option<Way>> {
         if self.wan.is_some() && !cfg!(feature = "instruments") {
             bail!(

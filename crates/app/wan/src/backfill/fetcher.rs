@@ -149,7 +149,7 @@ impl Fetcher<'_> {
 
     fn warn(&self, what: String) {
         Counters::add(&self.shared.counters.refused, 1);
-        // Nobody waits for it only while the relay ends.
+        // The receiver is gone only while the relay ends.
         drop(self.notices.send(Notice::Warning { what }));
     }
 

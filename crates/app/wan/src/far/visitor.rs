@@ -231,7 +231,7 @@ impl Visitor {
         }
         if let Some(reason) = publication.publish((self.number, slot), publish) {
             self.refused += 1;
-            let stream = self.names.get(&slot).cloned().unwrap_or_else(|| format!("stream {slot}"));
+            let stream = self.name(slot);
             take(Notice::Refused { stream, reason });
         }
     }
@@ -248,7 +248,8 @@ impl Visitor {
             }
             FarEvent::Deadline { slot, deadline } => {
                 let deadline_ns = crate::notice::nanos(deadline);
-                take(Notice::Wanted { stream: self.name(slot), deadline_ns, priority: 0 });
+                let priority = self.machine.terms(slot).map_or(0, |(_, priority)| priority);
+                take(Notice::Wanted { stream: self.name(slot), deadline_ns, priority });
             }
             FarEvent::DeadlineRefused { slot, wanted, round_trip } => {
                 let (stream, reader, deadline) = (self.name(slot), wanted.name, wanted.deadline);

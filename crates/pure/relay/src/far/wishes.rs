@@ -1,8 +1,8 @@
 //! What the readers of a stream want, and the deadline that is kept for them.
 //!
 //! Kept is the longest deadline among the readers, so that the others have theirs, too: what is too old for one of them
-//! it counts as lost by itself. A deadline below what the way takes is refused, and changes nothing for the others. One
-//! that was accepted stays so when the way grows: the near end warns, and everything goes on when the way shrinks.
+//! it counts as lost by itself. A deadline below what the path takes is refused, and changes nothing for the others. One
+//! that was accepted stays so when the path becomes longer: the near end warns, and forwarding resumes when it shortens.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub(super) struct Wishes {
 /// What became of a reader's deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
-    /// The way is not known yet.
+    /// The round trip is not known yet.
     Open,
     Kept,
     Refused,
@@ -59,7 +59,7 @@ impl Wishes {
         }
     }
 
-    /// Judges the deadlines by the least that the way can keep; returns those that are refused, each once.
+    /// Judges the deadlines by the least that the path can keep; returns those that are refused, each once.
     pub(super) fn judge(&mut self, least: Duration) -> Vec<WantedBy> {
         let mut refused = Vec::new();
         for (wanted, verdict) in self.stated.values_mut() {
@@ -107,7 +107,7 @@ mod tests {
     const OPEN: Floor = Floor { near: Duration::from_secs(1), is_least: false, far: None };
     const LEAST: Floor = Floor { is_least: true, ..OPEN };
 
-    /// Returns the deadline for readers on a way that needs 52 ms.
+    /// Returns the deadline for readers on a path that needs 52 ms.
     fn kept(stated: Vec<WantedBy>, has_silent: bool, floor: Floor) -> Duration {
         let mut wishes = Wishes::default();
         wishes.hear(stated, has_silent);
@@ -142,14 +142,14 @@ mod tests {
     fn a_deadline_below_the_way_is_refused_once_and_the_others_are_kept() {
         let mut wishes = Wishes::default();
         wishes.hear(vec![by(1, 51), by(2, 52)], false);
-        assert_eq!(wishes.deadline(OPEN), 1_000 * MS, "the way is not known");
+        assert_eq!(wishes.deadline(OPEN), 1_000 * MS, "the round trip is not known");
         assert_eq!(wishes.judge(52 * MS), [by(1, 51)]);
         assert_eq!(wishes.deadline(OPEN), 52 * MS);
         wishes.hear(vec![by(1, 51), by(2, 52)], false);
         assert_eq!(wishes.judge(52 * MS), []);
         wishes.hear(vec![by(1, 50), by(2, 52)], false);
         assert_eq!(wishes.judge(52 * MS), [by(1, 50)], "it states another one");
-        assert_eq!(wishes.judge(50 * MS), [], "the way has shrunk");
+        assert_eq!(wishes.judge(50 * MS), [], "the path has shortened");
         wishes.hear(vec![by(1, 50)], false);
         assert_eq!(wishes.deadline(OPEN), 50 * MS);
     }

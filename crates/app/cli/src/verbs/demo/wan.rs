@@ -1,4 +1,4 @@
-//! The far site of a demo with `--wan`: a bus and a page of its own, and the way there.
+//! The far site of a demo with `--wan`: a bus and a page of its own, and the path there.
 //!
 //! All runs on this host. Either site has its own bus, which only the port tells from the other; a relay at either end joins
 //! them, and `tallycast link` between the relays delays and loses what they send.
@@ -34,7 +34,7 @@ const ROUND_TRIPS: f64 = 4.5;
 /// Largest delay: the deadline for it is within the longest one.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
-/// The way between the sites, the same in each direction.
+/// The path between the sites, the same in each direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) delay: Duration,
@@ -158,7 +158,7 @@ fn text(value: &Value) -> anyhow::Result<&str> {
     value.as_str().context("a listening process has told no address")
 }
 
-/// Reads the delay of the way.
+/// Reads the delay of the path.
 pub(super) fn delay(text: &str) -> Result<Duration, String> {
     let delay = units::text::duration(text).map_err(|error| error.to_string())?;
     if delay > MAX_DELAY { Err(format!("at most {MAX_DELAY:?}")) } else { Ok(delay) }
