@@ -95,7 +95,7 @@ pub use node::{
 };
 pub use publisher::{EarlierEpochs, OnFull, PublishError, Publisher, PublisherBuilder};
 pub use publisher_json::publisher_json;
-pub use relay_state::{RelayAge, RelayLink, RelayState, RelayStream};
+pub use relay_state::{RelayAge, RelayBackfill, RelayLink, RelayState, RelayStream};
 pub use ring::shared::Access;
 pub use sample::{Block, Channel, Dtype, Element, Foreign, Schema, StreamName, StreamPattern};
 pub use steady_clock::{SteadyClock, SteadyTime};

@@ -1,13 +1,12 @@
-//! The state that a relay of this host shows on its board, for `relay --list`, `top` and `/metrics`.
+//! The state of a relay: it prints it each second, and shows it on its board for `relay --list`, `top` and `/metrics`.
 //!
-//! A board may be that of another version: what is not known is passed over, what is missing has its default. The
-//! writer is crate `wan`, whose tests compare the two.
+//! A board may be that of another version: what is not known is passed over, what is missing has its default.
 
 use engine::RelayOnHost;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// State of a relay.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayState {
     /// `near` if it reads its bus and dials, `far` if it listens and publishes.
@@ -18,10 +17,13 @@ pub struct RelayState {
     pub turned_away: u64,
     /// Its links.
     pub links: Vec<RelayLink>,
+    /// Work on holes of archives, where there is an archive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<RelayBackfill>,
 }
 
 /// State of a link.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayLink {
     /// Address of the other relay.
@@ -30,7 +32,8 @@ pub struct RelayLink {
     pub station: Option<String>,
     /// Whether there is a connection whose peer answers.
     pub is_up: bool,
-    /// Smoothed round trip. Units: nanoseconds.
+    /// Smoothed round trip, once it is measured. Units: nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip_ns: Option<u64>,
     /// Packets sent again; at a far end those that came more than once.
     pub repaired_packets: u64,
@@ -38,18 +41,22 @@ pub struct RelayLink {
     pub sent_packets: u64,
     /// Messages and records that were not as they must be, and were ignored.
     pub ignored: u64,
-    /// Bytes of samples that wait at this end: to be sent, or behind holes.
+    /// Bytes of samples that wait at this end: to be sent, or behind holes. Both are bounded by the deadline.
     pub waiting_bytes: u64,
     /// Its streams.
     pub streams: Vec<RelayStream>,
 }
 
 /// State of a stream on a link. Units: elements.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayStream {
     /// Name of the stream.
     pub name: String,
+    /// First position of its account on the link.
+    pub first: u64,
+    /// One behind the last position of the account.
+    pub next: u64,
     /// Elements published on the other bus.
     pub delivered: u64,
     /// Elements that were missing before the link.
@@ -58,21 +65,24 @@ pub struct RelayStream {
     pub given_up: u64,
     /// Elements that wait or are in flight.
     pub in_flight: u64,
-    /// Elements given up by this end, by cause.
-    pub causes: Vec<(String, u64)>,
     /// Deadline from end to end. Units: nanoseconds.
     pub deadline_ns: Option<u64>,
     /// Precedence where not all streams fit: the higher goes first.
     pub priority: u8,
+    /// Elements given up by this end, by cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<(String, u64)>,
     /// Ages in the second before the state; none where nothing was sent or published.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub age: Option<RelayAge>,
-    /// Reason why it is not relayed as it should be.
+    /// Reason why it is not relayed as it should be now; told by the near end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
 }
 
 /// Ages of samples since their publisher had them, by estimate: when a near end sent them, or a far end published them.
 /// Units: nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayAge {
     /// Median.
@@ -81,6 +91,18 @@ pub struct RelayAge {
     pub p99_ns: u64,
     /// The largest.
     pub largest_ns: u64,
+}
+
+/// Work of a relay on holes of archives: its own, or those of others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelayBackfill {
+    /// Samples that were fetched and stored, or handed out.
+    pub samples: u64,
+    /// Questions and answers that were refused.
+    pub refused: u64,
+    /// Samples that are still missing and may come, when last looked; of the far end.
+    pub missing: u64,
 }
 
 impl RelayState {
@@ -97,6 +119,41 @@ mod tests {
 
     fn read(state: &str) -> Option<RelayState> {
         RelayState::read(&RelayOnHost { pid: 7, state: state.as_bytes().to_vec() })
+    }
+
+    #[test]
+    fn a_state_is_read_from_a_board_as_it_was_shown() {
+        let stream = RelayStream {
+            name: "lab/a".to_owned(),
+            first: 1,
+            next: 101,
+            delivered: 90,
+            missing: 4,
+            given_up: 5,
+            in_flight: 1,
+            deadline_ns: Some(400),
+            priority: 3,
+            causes: vec![("repair".to_owned(), 5)],
+            age: Some(RelayAge { p50_ns: 1, p99_ns: 2, largest_ns: 3 }),
+            degraded: Some("too_far".to_owned()),
+        };
+        let link = RelayLink {
+            peer: "10.0.0.1:7400".to_owned(),
+            station: Some("far".to_owned()),
+            is_up: true,
+            round_trip_ns: Some(7),
+            repaired_packets: 2,
+            sent_packets: 9,
+            ignored: 3,
+            waiting_bytes: 4_096,
+            streams: vec![stream],
+        };
+        let backfill = Some(RelayBackfill { samples: 1, refused: 2, missing: 3 });
+        let (role, station) = ("near".to_owned(), "home".to_owned());
+        let state = RelayState { role, station, turned_away: 2, links: vec![link], backfill };
+        for state in [state, RelayState { links: vec![RelayLink::default()], ..RelayState::default() }] {
+            assert_eq!(read(&serde_json::to_string(&state).unwrap()), Some(state));
+        }
     }
 
     #[test]

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::{ReliablePort, WaitError};
-use serde::Serialize;
 use sys::clock;
+use tallycast::RelayBackfill;
 use udt::{SocketConfig, SocketId};
 
 pub(crate) use fetcher::Fetchers;
@@ -31,17 +31,6 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Size of the samples of an answer; a larger single sample is an answer of its own.
 const ANSWER_BYTES: usize = 4 << 20;
 
-/// What a relay has done to fill holes, or to let others fill theirs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct BackfillState {
-    /// Samples that were fetched and stored, or handed out.
-    pub samples: u64,
-    /// Questions and answers that were refused.
-    pub refused: u64,
-    /// Samples that are still missing and may come, when last looked; of the far end.
-    pub missing: u64,
-}
-
 #[derive(Debug, Default)]
 struct Counters {
     samples: AtomicU64,
@@ -50,10 +39,10 @@ struct Counters {
 }
 
 impl Counters {
-    fn state(&self) -> BackfillState {
+    fn state(&self) -> RelayBackfill {
         // Plain counters for display.
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        BackfillState { samples: of(&self.samples), refused: of(&self.refused), missing: of(&self.missing) }
+        RelayBackfill { samples: of(&self.samples), refused: of(&self.refused), missing: of(&self.missing) }
     }
 
     fn add(counter: &AtomicU64, count: u64) {

@@ -12,12 +12,13 @@ use std::time::Duration;
 use engine::{News, ReliablePort};
 use relay::Publish;
 use sys::{Cancellation, clock};
+use tallycast::RelayState;
 use udt::SocketConfig;
 use units::Instant;
 
 use crate::backfill::Fetchers;
 use crate::near::tell_of_end;
-use crate::notice::{Notice, State};
+use crate::notice::Notice;
 use crate::peers::{ListedPeers, Peers, turned_away};
 use crate::{Publication, RelayError};
 use lobby::{Lobby, Newcomer};
@@ -116,7 +117,7 @@ impl<O: Publication> Far<O> {
         mut self,
         cancellation: &Cancellation,
         take: &mut dyn FnMut(Notice),
-        show: &mut dyn FnMut(&State),
+        show: &mut dyn FnMut(&RelayState),
     ) -> Result<O, RelayError> {
         take(Notice::Listening { address: self.port.local_address() });
         tell_of_end(cancellation, &self.news);
@@ -198,11 +199,11 @@ impl<O: Publication> Far<O> {
         visitor.connect(now, newcomer, &self.port, take);
     }
 
-    fn state(&mut self) -> State {
+    fn state(&mut self) -> RelayState {
         let links = self.visitors.iter_mut().filter_map(|visitor| visitor.state(&self.port)).collect();
         let turned_away = turned_away(&self.port);
-        State {
-            role: "far",
+        RelayState {
+            role: "far".to_owned(),
             station: self.settings.station.clone(),
             turned_away,
             links,

@@ -21,13 +21,13 @@ mod readers;
 mod standby;
 mod streams;
 
-pub use backfill::{BackfillState, Source};
+pub use backfill::Source;
 pub use bus::BusPublication;
 pub use deadline::{DeadlineError, HAND_OVER, LONGEST_DEADLINE, check_deadline, check_way};
 pub use far::{Far, FarSettings};
 pub use look_up::LookUp;
 pub use near::{Near, NearSettings, RelayError};
-pub use notice::{AgeState, LinkState, Notice, State, StreamState};
+pub use notice::Notice;
 pub use peers::ListedPeers;
 pub use publication::{Publication, PublicationKey, Wanted};
 pub use relay::DEFAULT_DEADLINE;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{News, ReliablePort};
-use relay::{Cause, NearConfig, NearEnd, NearEvent, NearInput};
+use relay::{NearConfig, NearEnd, NearEvent, NearInput};
 use sys::{Cancellation, clock};
 use tallycast::udt::PublicKey;
-use tallycast::{StreamPattern, Tap};
+use tallycast::{RelayLink, RelayState, RelayStream, StreamPattern, Tap};
 use udt::{SocketConfig, SocketId};
 use units::Instant;
 
@@ -20,7 +20,7 @@ use crate::deadline::{DeadlineError, check_way};
 use crate::driver::{Driver, Turn, near_tag};
 use crate::link::{Change, Link};
 use crate::look_up::LookUp;
-use crate::notice::{AgeState, LinkState, Notice, State, StreamState, degraded_name, nanos, seconds};
+use crate::notice::{Notice, age_state, cause_states, degraded_name, nanos, seconds};
 use crate::peers::{ListedPeers, Peers, turned_away};
 use crate::streams::Streams;
 
@@ -152,7 +152,7 @@ impl Near {
         mut self,
         cancellation: &Cancellation,
         take: &mut dyn FnMut(Notice),
-        show: &mut dyn FnMut(&State),
+        show: &mut dyn FnMut(&RelayState),
     ) -> Result<(), RelayError> {
         tell_of_end(cancellation, &self.news);
         while !cancellation.is_cancelled() {
@@ -171,7 +171,11 @@ impl Near {
 
     /// Waits until the far end has answered for everything that was read. The streams do not end: the far end keeps them
     /// for a relay that is started again.
-    fn part(mut self, take: &mut dyn FnMut(Notice), show: &mut dyn FnMut(&State)) -> Result<(), RelayError> {
+    fn part(
+        mut self,
+        take: &mut dyn FnMut(Notice),
+        show: &mut dyn FnMut(&RelayState),
+    ) -> Result<(), RelayError> {
         let end = clock::monotonic() + FAREWELL;
         loop {
             let now = clock::monotonic();
@@ -192,7 +196,7 @@ impl Near {
         &mut self,
         now: Instant,
         take: &mut dyn FnMut(Notice),
-        show: &mut dyn FnMut(&State),
+        show: &mut dyn FnMut(&RelayState),
     ) -> Result<Instant, RelayError> {
         if let Some(kind) = self.link.port().failed() {
             return Err(RelayError::Port(kind));
@@ -343,7 +347,7 @@ impl Near {
         }
     }
 
-    fn state(&mut self) -> State {
+    fn state(&mut self) -> RelayState {
         let socket = self.link.socket();
         let way = socket.and_then(|socket| self.link.port().way(socket));
         let stats = socket.and_then(|socket| self.link.port().stats(socket));
@@ -351,8 +355,7 @@ impl Near {
         let streams = self.streams.names().iter().filter_map(|(slot, name)| {
             let it = machine.account(*slot)?;
             let (deadline, priority) = machine.terms(*slot)?;
-            let causes = Cause::ALL.iter().zip(it.causes).filter(|(_, count)| *count > 0);
-            Some(StreamState {
+            Some(RelayStream {
                 name: name.clone(),
                 first: it.first,
                 next: it.next,
@@ -360,16 +363,16 @@ impl Near {
                 missing: it.missing,
                 given_up: it.given_up,
                 in_flight: it.in_flight,
-                deadline_ns: nanos(deadline),
+                deadline_ns: Some(nanos(deadline)),
                 priority,
-                causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
-                age: machine.take_ages(*slot).map(AgeState::from),
-                degraded: machine.degraded(*slot).map(degraded_name),
+                causes: cause_states(it.causes),
+                age: machine.take_ages(*slot).map(age_state),
+                degraded: machine.degraded(*slot).map(|it| degraded_name(it).to_owned()),
             })
         });
         let streams = streams.collect();
-        let link = LinkState {
-            peer: self.link.peer(),
+        let link = RelayLink {
+            peer: self.link.peer().to_string(),
             station: self.far_station.clone(),
             is_up: way.is_some_and(|way| way.is_up),
             round_trip_ns: way.and_then(|way| way.round_trip).map(nanos),
@@ -380,8 +383,8 @@ impl Near {
             streams,
         };
         let turned_away = turned_away(self.link.port());
-        State {
-            role: "near",
+        RelayState {
+            role: "near".to_owned(),
             station: self.settings.station.clone(),
             turned_away,
             links: vec![link],

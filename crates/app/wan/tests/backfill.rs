@@ -15,10 +15,11 @@ use support::wait_until;
 use sys::{Cancellation, clock};
 use tallycast::udt::{Options, Repair};
 use tallycast::{
-    Block, Bus, Channel, Dtype, Epoch, Event, Node, Publisher, Schema, StreamGap, StreamId, StreamInfo,
+    Block, Bus, Channel, Dtype, Epoch, Event, Node, Publisher, RelayState, Schema, StreamGap, StreamId,
+    StreamInfo,
 };
 use units::{RangeSet, SampleRate, WallTime};
-use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, Source, State};
+use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, Source};
 
 const ELEMENTS: u64 = 3;
 /// Environment variables of a far relay in a process of its own: its archive, and where it listens.
@@ -44,10 +45,10 @@ fn bus() -> (tempfile::TempDir, Bus) {
 
 /// What a relay tells.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<(Vec<Notice>, State)>>);
+struct Told(Arc<Mutex<(Vec<Notice>, RelayState)>>);
 
 impl Told {
-    fn look<T>(&self, look: impl FnOnce(&[Notice], &State) -> T) -> T {
+    fn look<T>(&self, look: impl FnOnce(&[Notice], &RelayState) -> T) -> T {
         let told = self.0.lock().unwrap();
         look(&told.0, &told.1)
     }
@@ -184,9 +185,9 @@ fn what_an_outage_cost_comes_later_while_live_samples_go_on_and_the_gap_map_keep
     drop(first);
     publisher.send(&values(900..1_800)).unwrap();
     // What was on the link as it broke counts as given up until the next far relay says what the first one had.
-    let is_given_up = |state: &State| {
+    let is_given_up = |state: &RelayState| {
         let mut streams = state.links.iter().flat_map(|link| &link.streams);
-        let given_up = |causes: &[(&str, u64)]| causes.iter().map(|(_, count)| count).sum::<u64>();
+        let given_up = |causes: &[(String, u64)]| causes.iter().map(|(_, count)| count).sum::<u64>();
         streams.any(|stream| stream.delivered + given_up(&stream.causes) >= 1_800)
     };
     wait_until("the samples of the outage are given up", || {
@@ -410,6 +411,6 @@ fn answers_that_are_not_as_they_must_be_are_refused_in_words_and_counted_and_a_r
     assert_eq!(refills(there.path()), 0);
     let _near = near(&home, place, here.path(), "lab/**");
     wait_until("the samples", || verified(there.path()).filter(|it| it.missing_elements == 0).map(drop));
-    let refused = |state: &State| state.backfill.is_some_and(|it| it.refused >= 4 && it.samples == 10);
+    let refused = |state: &RelayState| state.backfill.is_some_and(|it| it.refused >= 4 && it.samples == 10);
     wait_until("the counts", || far.told.look(|_, state| refused(state)).then_some(()));
 }

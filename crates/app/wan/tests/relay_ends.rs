@@ -13,10 +13,10 @@ use relay::Publish;
 use support::WATCHDOG;
 use sys::Cancellation;
 use tallycast::udt::{Options, Repair};
-use tallycast::{Account, AccountState, Bus, Dtype, Event, Node, Publisher, Stage, Subscriber};
+use tallycast::{Account, AccountState, Bus, Dtype, Event, Node, Publisher, RelayState, Stage, Subscriber};
 use wan::{
     BusPublication, DEFAULT_DEADLINE, Far, FarSettings, Near, NearSettings, Notice, Publication,
-    PublicationKey, State, Wanted,
+    PublicationKey, Wanted,
 };
 
 const ELEMENTS: u64 = 3;
@@ -38,7 +38,7 @@ struct Log {
     streams: BTreeMap<PublicationKey, Published>,
     notices: Vec<Notice>,
     /// The last one that was shown.
-    state: Option<State>,
+    state: Option<RelayState>,
 }
 
 /// A bus that only remembers; clones share it.
@@ -292,7 +292,7 @@ fn wait_until_served(near: &Memory, millis: u64) {
     near.wait(&format!("{millis} ms are served"), |log| {
         let state = log.state.as_ref()?;
         let stream = state.links[0].streams.first()?;
-        (stream.deadline_ns == millis * 1_000_000).then_some(())
+        (stream.deadline_ns == Some(millis * 1_000_000)).then_some(())
     });
 }
 

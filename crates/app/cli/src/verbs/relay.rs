@@ -17,7 +17,7 @@ use tallycast::udt::Address;
 use tallycast::{Node, RelayState, StreamPattern, SubscriberBuilder};
 use units::text;
 use wan::{
-    BusPublication, Far, FarSettings, ListedPeers, Near, NearSettings, Notice, Source, State, check_deadline,
+    BusPublication, Far, FarSettings, ListedPeers, Near, NearSettings, Notice, Source, check_deadline,
 };
 
 use super::reliable::{Screen, TransportArguments};
@@ -229,7 +229,7 @@ impl Output {
         self.screen.say(|| in_words(notice), || serde_json::to_value(notice).expect("plain values"));
     }
 
-    fn show(&mut self, state: &State) {
+    fn show(&mut self, state: &RelayState) {
         let mut value = serde_json::to_value(state).expect("plain values");
         if let Some(board) = &mut self.board {
             board.post(value.to_string().as_bytes());

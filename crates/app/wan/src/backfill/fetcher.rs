@@ -11,11 +11,12 @@ use std::time::Duration;
 use archive::{ArchiveError, FileStore, Refiller, Supply, Want};
 use engine::{ReliablePort, WaitError};
 use sys::clock;
+use tallycast::RelayBackfill;
 use udt::SocketId;
 use units::{Instant, RangeSet, WallTime};
 
 use super::message::{self, Answer, MAX_RANGES, Message, Wanted};
-use super::{ANSWER_BYTES, BackfillState, Counters, LOOK, POLL_INTERVAL, SILENCE, send};
+use super::{ANSWER_BYTES, Counters, LOOK, POLL_INTERVAL, SILENCE, send};
 use crate::Notice;
 
 /// Time after which the other archive is asked again for what it lacked: it may have been refilled itself.
@@ -74,7 +75,7 @@ impl Fetchers {
         self.notices.1.try_iter()
     }
 
-    pub(crate) fn state(&self) -> BackfillState {
+    pub(crate) fn state(&self) -> RelayBackfill {
         self.shared.counters.state()
     }
 }

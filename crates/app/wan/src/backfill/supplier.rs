@@ -11,11 +11,11 @@ use archive::{Archive, Supply};
 use engine::{ReliablePort, Standing, WaitError};
 use sample::StreamName;
 use sys::clock;
-use tallycast::{Epoch, StreamPattern};
+use tallycast::{Epoch, RelayBackfill, StreamPattern};
 use udt::{SocketConfig, SocketId};
 
 use super::message::{self, Answer, MAX_RANGES, Message, PIECE_BYTES, Refusal, Wanted};
-use super::{ANSWER_BYTES, BackfillState, Counters, POLL_INTERVAL, SILENCE, send, yielding};
+use super::{ANSWER_BYTES, Counters, POLL_INTERVAL, SILENCE, send, yielding};
 
 /// Pause before the next attempt to connect: live samples come first, and nothing here is urgent.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ impl Supplier {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
     }
 
-    pub(crate) fn state(&self) -> BackfillState {
+    pub(crate) fn state(&self) -> RelayBackfill {
         self.counters.state()
     }
 }

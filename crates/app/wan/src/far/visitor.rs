@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use engine::ReliablePort;
-use relay::{Cause, FarConfig, FarEnd, FarEvent, FarInput, Publish};
+use relay::{FarConfig, FarEnd, FarEvent, FarInput, Publish};
 use sys::clock;
 use tallycast::udt::PublicKey;
+use tallycast::{RelayLink, RelayStream};
 use udt::SocketId;
 use units::Instant;
 use wire::Description;
@@ -15,7 +16,7 @@ use wire::Description;
 use super::{FarSettings, Newcomer};
 use crate::deadline::DeadlineError;
 use crate::driver::{self, Driver, FarAct, Turn};
-use crate::notice::{AgeState, LinkState, Notice, StreamState};
+use crate::notice::{Notice, age_state, cause_states, nanos};
 use crate::{Publication, Wanted};
 
 /// Silence after which a connection may belong to a relay that was killed: a near end speaks ten times a second.
@@ -247,7 +248,7 @@ impl Visitor {
                 take(Notice::Refused { stream: format!("epoch {origin}"), reason: refusal.to_string() });
             }
             FarEvent::Deadline { slot, deadline } => {
-                let deadline_ns = crate::notice::nanos(deadline);
+                let deadline_ns = nanos(deadline);
                 let priority = self.machine.terms(slot).map_or(0, |(_, priority)| priority);
                 take(Notice::Wanted { stream: self.name(slot), deadline_ns, priority });
             }
@@ -274,7 +275,7 @@ impl Visitor {
         self.names.get(&slot).cloned().unwrap_or_else(|| format!("stream {slot}"))
     }
 
-    pub(super) fn state(&mut self, port: &ReliablePort) -> Option<LinkState> {
+    pub(super) fn state(&mut self, port: &ReliablePort) -> Option<RelayLink> {
         let who = self.who.as_ref()?;
         let socket = self.connection.as_ref().map(|it| it.socket);
         let way = socket.and_then(|socket| port.way(socket));
@@ -284,8 +285,7 @@ impl Visitor {
             let it = machine.totals(*slot)?;
             let (deadline, priority) = machine.terms(*slot)?;
             let given_up = it.causes.iter().sum();
-            let causes = Cause::ALL.iter().zip(it.causes).filter(|(_, count)| *count > 0);
-            Some(StreamState {
+            Some(RelayStream {
                 name: name.clone(),
                 first: it.first,
                 next: it.next,
@@ -293,19 +293,19 @@ impl Visitor {
                 missing: it.hops.total().saturating_sub(given_up),
                 given_up,
                 in_flight: 0,
-                deadline_ns: crate::notice::nanos(deadline),
+                deadline_ns: Some(nanos(deadline)),
                 priority,
-                causes: causes.map(|(cause, count)| (cause.name(), count)).collect(),
-                age: machine.take_ages(*slot).map(AgeState::from),
+                causes: cause_states(it.causes),
+                age: machine.take_ages(*slot).map(age_state),
                 degraded: None,
             })
         });
         let streams = streams.collect();
-        Some(LinkState {
-            peer: who.peer,
+        Some(RelayLink {
+            peer: who.peer.to_string(),
             station: Some(who.station.clone()),
             is_up: way.is_some_and(|way| way.is_up),
-            round_trip_ns: way.and_then(|way| way.round_trip).map(crate::notice::nanos),
+            round_trip_ns: way.and_then(|way| way.round_trip).map(nanos),
             repaired_packets: stats.map_or(0, |stats| stats.duplicate_packets),
             sent_packets: stats.map_or(0, |stats| stats.received_packets),
             ignored: self.machine.ignored() + self.refused,

@@ -128,12 +128,8 @@ mod tests {
             ..RelayLink::default()
         };
         let down = RelayLink { peer: "10.0.0.9:7400".to_owned(), ..RelayLink::default() };
-        let state = RelayState {
-            turned_away: 0,
-            role: "near".to_owned(),
-            station: "home".to_owned(),
-            links: vec![up, down],
-        };
+        let (role, station) = ("near".to_owned(), "home".to_owned());
+        let state = RelayState { role, station, links: vec![up, down], ..RelayState::default() };
         vec![HostRelay { pid: 7, state }]
     }
 
