@@ -42,8 +42,11 @@ struct Family {
     name: String,
     help: String,
     kind: Kind,
-    values: Vec<(Vec<(&'static str, String)>, f64)>,
+    values: Values,
 }
+
+type Labels = Vec<(&'static str, String)>;
+type Values = Vec<(Labels, f64)>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -244,9 +247,7 @@ impl Picture {
                 each(|port| port.waits.longest.as_secs_f64()),
             ),
         ];
-        for (name, help, kind, values) in families {
-            self.add(format!("tallycast_socket_{name}"), help.to_owned(), kind, values);
-        }
+        self.add_all("tallycast_socket_", families);
     }
 
     /// Adds how the operators fare, each by its name.
@@ -297,9 +298,7 @@ impl Picture {
                 lost.collect(),
             ),
         ];
-        for (name, help, kind, values) in families {
-            self.add(format!("tallycast_monitor_operator_{name}"), help.to_owned(), kind, values);
-        }
+        self.add_all("tallycast_monitor_operator_", families);
     }
 
     /// Adds the state of the keys of a secured bus.
@@ -339,9 +338,7 @@ impl Picture {
                 refused.to_vec(),
             ),
         ];
-        for (name, help, kind, values) in families {
-            self.add(format!("tallycast_{name}"), help.to_owned(), kind, values);
-        }
+        self.add_all("tallycast_", families);
     }
 
     /// Adds what is known of the key service of a secured bus.
@@ -509,13 +506,18 @@ impl Picture {
         );
     }
 
-    fn add(
+    /// Adds families whose names begin alike.
+    fn add_all<'a>(
         &mut self,
-        name: String,
-        help: String,
-        kind: Kind,
-        values: Vec<(Vec<(&'static str, String)>, f64)>,
+        prefix: &str,
+        families: impl IntoIterator<Item = (&'a str, &'a str, Kind, Values)>,
     ) {
+        for (name, help, kind, values) in families {
+            self.add(format!("{prefix}{name}"), help.to_owned(), kind, values);
+        }
+    }
+
+    fn add(&mut self, name: String, help: String, kind: Kind, values: Values) {
         self.families.push(Family { name, help, kind, values });
     }
 

@@ -3,10 +3,7 @@
 use ledger::Outcome;
 use tallycast::{RelayOnHost, RelayState, RelayStream};
 
-use super::{Kind, Picture, StreamCounts};
-
-type Labels = Vec<(&'static str, String)>;
-type Values = Vec<(Labels, f64)>;
+use super::{Kind, Labels, Picture, StreamCounts, Values};
 
 /// A stream of a link, with the labels that name both.
 struct OnLink {
@@ -104,9 +101,7 @@ impl Picture {
                 of_link(|it| Some(it.waiting_bytes as f64)),
             ),
         ];
-        for (name, help, kind, values) in families {
-            self.add(format!("tallycast_relay_{name}"), help.to_owned(), kind, values);
-        }
+        self.add_all("tallycast_relay_", families);
         self.add_relayed_streams(&streams);
     }
 
@@ -177,9 +172,7 @@ impl Picture {
                 degraded.collect(),
             ),
         ];
-        for (name, help, kind, values) in families {
-            self.add(format!("tallycast_relay_{name}"), help.to_owned(), kind, values);
-        }
+        self.add_all("tallycast_relay_", families);
     }
 }
 
