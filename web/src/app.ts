@@ -80,6 +80,7 @@ export class App {
     const scheme = location.protocol === 'https:' ? 'wss' : 'ws';
     this.#live = new Live(`${scheme}://${location.host}/api/live`, {
       onConnection: (connection) => this.#onConnection(connection),
+      onRetry: () => void this.#enter(),
       onMessage: (message) => this.#onMessage(message),
       onFrame: (frame) => this.#onFrame(frame),
       onMalformed: (reason) => this.#notices.toast(reason),
@@ -125,12 +126,13 @@ export class App {
     setInterval(() => { if (!document.hidden) this.#beat(); }, BEAT_MS);
     setInterval(() => void this.#askDisk(), DISK_MS);
     this.#onVisibility();
-    void this.#ask().then(() => this.#connect());
+    void this.#enter();
     this.#beat();
   }
 
-  /** Connects a visitor that may read; others would be refused again and again. */
-  #connect(): void {
+  /** Connects a visitor that may read; others would be refused again and again. The permission may have ended with the last connection. */
+  async #enter(): Promise<void> {
+    await this.#ask();
     if (doorOf(this.#visitor).kind === 'open') this.#live.connect();
   }
 
@@ -161,12 +163,12 @@ export class App {
 
   /** Shows who the visitor is, and disables what it may not do. */
   #admit(visitor: Visitor): void {
+    this.#visitor = visitor;
     // Nothing of a visitor stays on a page whose session has ended.
     if (doorOf(visitor).kind === 'sign-in' && this.#streams.length > 0) {
       keepReason(closedText(this.#closedBy));
       return location.reload();
     }
-    this.#visitor = visitor;
     this.#root.toggleAttribute('data-insecure', visitor.insecure);
     this.#signIn.show(visitor);
     if (doorOf(visitor).kind !== 'open') this.#live.disconnect();
@@ -184,14 +186,12 @@ export class App {
   }
 
   #onConnection(connection: Connection): void {
-    const regained = connection.kind === 'open' && this.#connection.kind === 'waiting';
     this.#connection = connection;
     this.#root.dataset['connection'] = connection.kind;
     if (connection.kind === 'waiting') {
       this.#plots.onDisconnect();
       this.#closedBy = connection.reason;
     }
-    if (regained || (connection.kind === 'waiting' && connection.attempt === 1)) void this.#ask();
     this.#beat();
   }
 

@@ -20,6 +20,8 @@ export type Connection =
 /** Receiver of the events. */
 export interface Listener {
   onConnection(connection: Connection): void;
+  /** The time of the next attempt: the listener calls {@link Live.connect} if the visitor may still read. */
+  onRetry(): void;
   onMessage(message: ServerMessage): void;
   onFrame(frame: ViewFrame): void;
   /** A frame or message that could not be read: counted and shown, never fatal. */
@@ -52,7 +54,7 @@ export class Live {
     setInterval(() => this.#watchSilence(), SILENCE_MS / 4);
   }
 
-  /** Connects, or tries at once instead of waiting for the next attempt. */
+  /** Connects. */
   connect(): void {
     clearTimeout(this.#retry);
     this.#socket?.close();
@@ -176,7 +178,7 @@ export class Live {
     this.#lostAtMs ??= now;
     const wait = backoffMs(this.#attempt, Math.random());
     this.#attempt += 1;
-    this.#retry = setTimeout(() => this.connect(), wait);
+    this.#retry = setTimeout(() => this.listener.onRetry(), wait);
     this.listener.onConnection({ kind: 'waiting', sinceMs: this.#lostAtMs, retryAtMs: now + wait, attempt: this.#attempt, reason });
   }
 

@@ -10,9 +10,11 @@ class Socket {
   readonly readyState = Socket.OPEN;
   onopen = (): void => {};
   onmessage = (_event: { data: unknown }): void => {};
+  onclose = (_event: { reason: string }): void => {};
 
   constructor() {
     Socket.last = this;
+    sockets += 1;
   }
 
   send(text: string): void {
@@ -26,13 +28,15 @@ function frame(view: number, number: number, first: number, kept: number): Array
   return encodeView({ frame: number, view, now: 0n, from: 0n, column: 10n, columnCount: 8, traces: [{ index: 0, body }] });
 }
 
+let sockets = 0;
+let retries = 0;
 const shown: number[] = [];
 const malformed: string[] = [];
 
 /** A connection with two views, which have had all of their columns. */
 function follow(): Socket {
   const live = new Live('ws://test', {
-    onConnection: () => {}, onMessage: () => {},
+    onConnection: () => {}, onRetry: () => { retries += 1; }, onMessage: () => {},
     onFrame: ({ view }) => shown.push(view), onMalformed: (reason) => malformed.push(reason),
   });
   live.connect();
@@ -50,6 +54,8 @@ const asked = (socket: Socket): number[] => socket.sent.map((text) => JSON.parse
 beforeEach(() => {
   vi.useFakeTimers();
   vi.stubGlobal('WebSocket', Socket);
+  sockets = 0;
+  retries = 0;
   shown.length = 0;
   malformed.length = 0;
 });
@@ -75,4 +81,10 @@ test('a frame that cannot be read may have been of any view: each begins anew wh
   expect([shown, malformed.length]).toEqual([[1, 2], 1]);
   socket.onmessage({ data: frame(2, 4, 1, 1) });
   expect([shown, asked(socket)]).toEqual([[1, 2], [2]]);
+});
+
+test('a connection that was closed is not made again before the listener has checked the permission', () => {
+  follow().onclose({ reason: 'the session has ended' });
+  vi.advanceTimersByTime(60_000);
+  expect([sockets, retries]).toEqual([1, 1]);
 });
