@@ -31,6 +31,8 @@ cases. Figures are medians (smallest–largest); ratios within a table say more 
   `loss_free_to_bound`: a loss-free rate as a share of 1 / (1/clear + 1/alone); `cpu_bound_to`: clear and alone together as a share of secured.
 - `proof` cases: a publisher that signs statements about its samples beside one that encrypts alone; `cpu_per_mebibyte`: what signing adds at the source.
 - `gso`: the longest trains that the kernel takes; `multicast-3`: three readers, rates of each; cases named by size alone: default options.
+- `wan` cases: datagrams of 1,316 bytes over an emulated path, named by its round trip, its loss in each direction and the deadline; `missing` never came,
+  `late` came behind the deadline, `bytes_per_byte`: what entered the path forward; SRT and RIST hold every datagram until the deadline.
 - `spin` polls; `futex` and `blocking` sleep. `one-way` delays are half a round trip, except those of `linger` and `plain`, which are stamped.
 ";
 
@@ -67,6 +69,19 @@ const RING_DELAYS: &[&str] =
 const RING_RATES: &[&str] =
     &["bandwidth/64B/1-reader", "bandwidth/1KiB/1-reader", "bandwidth/64KiB/1-reader"];
 const PATHS: &[&str] = &["veth/mtu1500", "veth/mtu9000", "loopback/mtu65536"];
+
+/// Cases of long paths.
+const LONG_PATHS: &[&str] = &[
+    "rtt-20ms/loss-0.1%/deadline-55ms",
+    "rtt-20ms/loss-1%/deadline-55ms",
+    "rtt-20ms/loss-5%/deadline-55ms",
+    "rtt-100ms/loss-0.1%/deadline-275ms",
+    "rtt-100ms/loss-1%/deadline-275ms",
+    "rtt-100ms/loss-5%/deadline-275ms",
+    "rtt-200ms/loss-0.1%/deadline-550ms",
+    "rtt-200ms/loss-1%/deadline-550ms",
+    "rtt-200ms/loss-5%/deadline-550ms",
+];
 
 /// Samples that Python sends at a time.
 const BLOCKS: &[&str] = &["rate/1", "rate/100", "rate/64KiB"];
@@ -115,6 +130,17 @@ const SECTIONS: &[Section] = &[
             Table { metric: "goodput", cases: PATHS },
             Table { metric: "source_cpu_per_packet", cases: PATHS },
             Table { metric: "reader_cpu_per_packet", cases: PATHS },
+        ],
+    },
+    Section {
+        bench: "wan",
+        title: "Live across a long path",
+        tables: &[
+            Table { metric: "missing", cases: LONG_PATHS },
+            Table { metric: "late", cases: LONG_PATHS },
+            Table { metric: "p50", cases: LONG_PATHS },
+            Table { metric: "p99", cases: LONG_PATHS },
+            Table { metric: "bytes_per_byte", cases: LONG_PATHS },
         ],
     },
     Section {
