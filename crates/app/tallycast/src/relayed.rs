@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cast::send::{Beginning, Relayed, Wishes};
+use cast::send::{Beginning, ReaderDeadlines, Relayed};
 use engine::{Announced, PublicationConfig, PublicationStatus, ReceiveAgent, RelayedPublication, SocketFull};
 use ledger::HopCounts;
 use sample::UnknownEntries;
@@ -189,10 +189,10 @@ impl RelayPublisher {
         self.publication.status()
     }
 
-    /// Returns up to which age samples are of use to readers on other hosts, by their own words.
+    /// Returns the deadlines that readers on other hosts state.
     #[must_use]
-    pub fn wishes(&self) -> Arc<Wishes> {
-        self.publication.status().wishes
+    pub fn reader_deadlines(&self) -> Arc<ReaderDeadlines> {
+        self.publication.status().reader_deadlines
     }
 
     /// Returns the readers in this host's shared memory.

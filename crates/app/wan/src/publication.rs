@@ -10,15 +10,15 @@ use crate::notice::Notice;
 /// A stream of a far end: the number of its near relay, and the relay's number of the stream.
 pub type PublicationKey = (u64, u16);
 
-/// What the readers of a stream want.
+/// The readers of a stream and their deadlines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// The relay's number of the stream.
     pub slot: u16,
     /// Readers that state a deadline.
     pub stated: Vec<WantedBy>,
-    /// True if there are others.
-    pub has_silent: bool,
+    /// True if others read it, too.
+    pub has_unstated: bool,
 }
 
 /// Where a far end publishes: a bus, or what a test looks at.

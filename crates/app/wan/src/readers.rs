@@ -1,4 +1,4 @@
-//! What the readers of a far bus want: those that report, on other hosts, and those in this host's memory.
+//! Deadlines of the readers of a far bus: readers on other hosts, which report, and readers of this host's rings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use units::Instant;
 
 use crate::{PublicationKey, Wanted};
 
-/// Interval at which is looked up what readers want.
+/// Interval at which the deadlines of readers are looked up.
 const LOOKS: Duration = Duration::from_millis(100);
-/// The same for readers in this host's memory, each of which takes some system calls, for every so many streams.
+/// The same for readers of this host's rings, each of which takes some system calls, per [`STREAMS_A_LOOK`] streams.
 const HOST_LOOKS: Duration = Duration::from_secs(1);
 const STREAMS_A_LOOK: usize = 32;
 
@@ -30,7 +30,8 @@ struct OfStream {
 }
 
 impl Readers {
-    /// Returns what is wanted of a near relay's streams where that has changed; `published` are all of them.
+    /// Returns the readers' deadlines for those streams of a near relay where they have changed; `published` are all
+    /// its streams.
     pub(crate) fn wanted<'a>(
         &mut self,
         now: Instant,
@@ -69,8 +70,8 @@ impl Readers {
 
 impl OfStream {
     fn wanted(&self, slot: u16, publisher: &RelayPublisher) -> Wanted {
-        let wishes = publisher.wishes();
-        let remote = wishes.stated.iter().map(|it| WantedBy {
+        let deadlines = publisher.reader_deadlines();
+        let remote = deadlines.stated.iter().map(|it| WantedBy {
             reader: it.reader.0,
             name: it.name.clone(),
             deadline: it.deadline,
@@ -78,7 +79,7 @@ impl OfStream {
         let local = self.on_host.iter().filter_map(|it| {
             Some(WantedBy { reader: it.number, name: it.name.clone(), deadline: it.deadline? })
         });
-        let has_silent = wishes.silent > 0 || self.on_host.iter().any(|it| it.deadline.is_none());
-        Wanted { slot, stated: remote.chain(local).collect(), has_silent }
+        let has_unstated = deadlines.unstated > 0 || self.on_host.iter().any(|it| it.deadline.is_none());
+        Wanted { slot, stated: remote.chain(local).collect(), has_unstated }
     }
 }

@@ -30,8 +30,8 @@ pub mod send {
     //! The sending side.
     pub use crate::sender::{
         Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, MAX_SECURED_DESTINATIONS, Output, Pacing,
-        ReaderReport, Relayed, ReportStats, Sender, SenderConfig, SenderEvent, SenderSecurity, Sending,
-        StatedDeadline, StatementStats, Wishes,
+        ReaderDeadlines, ReaderReport, Relayed, ReportStats, Sender, SenderConfig, SenderEvent,
+        SenderSecurity, Sending, StatedDeadline, StatementStats,
     };
 }
 

@@ -20,13 +20,13 @@ mod interface;
 mod pacing;
 mod patience;
 mod queue;
+mod reader_deadlines;
 mod readers;
 mod relayed;
 mod securing;
 mod sources;
 mod stating;
 mod tally_clock;
-mod wishes;
 
 use core::cmp::Ordering;
 use core::net::IpAddr;
@@ -52,6 +52,8 @@ pub use interface::{Input, Output, SenderConfig, SenderEvent};
 use pacing::Pacer;
 pub use pacing::{DEFAULT_TRAIN, Limits, Pacing};
 use queue::{Next, Queue, Slice};
+use reader_deadlines::Asked;
+pub use reader_deadlines::{ReaderDeadlines, StatedDeadline};
 use readers::{Arrived, Readers};
 pub(crate) use readers::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 pub use readers::{ReaderReport, ReportStats};
@@ -63,8 +65,6 @@ pub use stating::StatementStats;
 use stating::Stating;
 use tally_clock::TallyClock;
 pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
-use wishes::Asked;
-pub use wishes::{StatedDeadline, Wishes};
 
 /// Maximum time that small blocks wait for more samples before they are sent.
 pub const DEFAULT_LINGER: Duration = Duration::from_millis(5);
@@ -398,11 +398,11 @@ impl Sender {
         self.readers.iter()
     }
 
-    /// Returns up to which age samples are of use to the readers, by their own words.
+    /// Returns the deadlines that the readers state.
     ///
     /// Cost: looks at every reader.
     #[must_use]
-    pub fn wishes(&self, now: Instant) -> Wishes {
+    pub fn reader_deadlines(&self, now: Instant) -> ReaderDeadlines {
         self.asked.with_reports(now, &self.readers)
     }
 

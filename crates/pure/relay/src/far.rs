@@ -7,11 +7,11 @@
 
 mod counters;
 mod inbox;
+mod reader_deadlines;
 mod resequencer;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod wishes;
 
 use core::num::NonZeroU8;
 use core::ops::Range;
@@ -23,9 +23,9 @@ use units::{Epoch, Instant, WallTime};
 use wire::{Clock, UpstreamHop};
 
 pub use counters::FarTotals;
+pub use reader_deadlines::WantedBy;
+use reader_deadlines::{Floor, ReaderDeadlines};
 use stream::Stream;
-pub use wishes::WantedBy;
-use wishes::{Floor, Wishes};
 
 use crate::ages::Ages;
 use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION};
@@ -65,14 +65,14 @@ pub enum FarInput<'a> {
         /// When that packet arrived.
         arrived: Instant,
     },
-    /// What the readers of a stream want from now on.
+    /// The readers of a stream and their deadlines have changed.
     Wanted {
         /// The stream.
         slot: u16,
         /// All readers that state a deadline.
         stated: Vec<WantedBy>,
-        /// True if there are others.
-        has_silent: bool,
+        /// True if others read it, too.
+        has_unstated: bool,
     },
     /// Time has passed.
     Advance,
@@ -323,7 +323,7 @@ impl FarEnd {
                 let round_trip = self.path().map_or(Duration::ZERO, |path| path.round_trip);
                 self.on_message(now, bytes, Times { sent_us, arrived, round_trip })
             }
-            FarInput::Wanted { slot, stated, has_silent } => self.want(slot, stated, has_silent),
+            FarInput::Wanted { slot, stated, has_unstated } => self.want(slot, stated, has_unstated),
             FarInput::Advance => Ok(()),
         };
         if let Err(fault) = outcome {
@@ -525,22 +525,22 @@ impl FarEnd {
         slot
     }
 
-    fn want(&mut self, slot: u16, stated: Vec<WantedBy>, has_silent: bool) -> Result<(), FarFault> {
+    fn want(&mut self, slot: u16, stated: Vec<WantedBy>, has_unstated: bool) -> Result<(), FarFault> {
         let stream = self.streams.get_mut(&slot).ok_or(FarFault::NoStream(slot))?;
-        stream.wishes_mut().hear(stated, has_silent);
-        self.judge_wishes();
+        stream.reader_deadlines_mut().update(stated, has_unstated);
+        self.judge_deadlines();
         Ok(())
     }
 
-    /// Decides which deadline each stream has, and tells the near end where it is another one.
-    fn judge_wishes(&mut self) {
+    /// Decides which deadline each stream has, and tells the near end of changes.
+    fn judge_deadlines(&mut self) {
         // Before it is measured the round trip is zero.
         let Some(round_trip) = self.path().map(|path| path.round_trip).filter(|it| !it.is_zero()) else {
             return;
         };
         let mut messages = Vec::new();
         for (&slot, stream) in &mut self.streams {
-            for wanted in stream.wishes_mut().judge(least_deadline(round_trip)) {
+            for wanted in stream.reader_deadlines_mut().judge(least_deadline(round_trip)) {
                 self.ignored += 1;
                 self.outputs.push_back(FarOutput::Event(FarEvent::DeadlineRefused {
                     slot,
@@ -617,7 +617,7 @@ impl FarEnd {
             return;
         }
         self.totals_due = now + TOTALS_INTERVAL;
-        self.judge_wishes();
+        self.judge_deadlines();
         let deadline = Some(now + 2 * TOTALS_INTERVAL);
         let mut messages = Vec::new();
         for (&slot, stream) in &mut self.streams {

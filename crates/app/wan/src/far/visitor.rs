@@ -159,8 +159,8 @@ impl Visitor {
     ) -> Option<Instant> {
         driver::look(&mut self.machine, self.connection.as_ref().map(|it| (port, it.socket)));
         self.hear(port, take);
-        for Wanted { slot, stated, has_silent } in publication.wanted(self.number) {
-            self.machine.handle(clock::monotonic(), FarInput::Wanted { slot, stated, has_silent });
+        for Wanted { slot, stated, has_unstated } in publication.wanted(self.number) {
+            self.machine.handle(clock::monotonic(), FarInput::Wanted { slot, stated, has_unstated });
         }
         loop {
             let connection = self.connection.as_ref().map(|it| (port, it.socket));

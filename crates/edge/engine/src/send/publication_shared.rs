@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cast::send::{ReportStats, StatementStats, Wishes};
+use cast::send::{ReaderDeadlines, ReportStats, StatementStats};
 use ring::Doorbell;
 use ring::sync::{AtomicU64, Ordering};
 use units::Epoch;
@@ -36,8 +36,8 @@ pub struct PublicationStatus {
     /// Number of readers that report; [`SendAgent::readers`](super::SendAgent::readers) returns
     /// their reports.
     pub readers: u32,
-    /// Ages up to which samples are of use to these readers; known for relayed streams only.
-    pub wishes: Arc<Wishes>,
+    /// Deadlines that these readers state; known for relayed streams only.
+    pub reader_deadlines: Arc<ReaderDeadlines>,
     /// Counters of received reports.
     pub reports: ReportStats,
     /// Counters of signed statements.

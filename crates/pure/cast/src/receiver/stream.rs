@@ -719,7 +719,7 @@ impl Stream {
         let tells_relay = state.origin.is_some() && self.deadline.is_some();
         if waited || tells_relay {
             // The group is received: the publisher need not hold the beginning any longer for this reader.
-            let waiting = self.beginnings.wish(self.deadline);
+            let waiting = self.beginnings.waiting_state(self.deadline);
             let request = Request { waiting, ..self.request(head.epoch, Wanted::Data) };
             with.out.request(state.report_address(), request);
         }
@@ -784,7 +784,7 @@ impl Stream {
         let Some(address) = self.announced else { return };
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;
-            let waiting = self.beginnings.wish(self.deadline);
+            let waiting = self.beginnings.waiting_state(self.deadline);
             let request = Request { waiting, nonce, ..self.request(epoch, Wanted::Descriptor) };
             with.out.request(address, request);
         }
@@ -802,7 +802,7 @@ impl Stream {
         if may_begin {
             self.beginnings.heard(epoch, with.now);
         }
-        let waiting = self.beginnings.wish(self.deadline).filter(|_| may_begin);
+        let waiting = self.beginnings.waiting_state(self.deadline).filter(|_| may_begin);
         let request = Request { waiting, nonce: Some(nonce), ..self.request(epoch, Wanted::Descriptor) };
         with.out.request(to, request);
         if let Some(announced) = self.announced.filter(|announced| *announced != to) {

@@ -191,8 +191,8 @@ impl Beginnings {
         self.waiting.is_some() && self.of(epoch).is_none_or(|heard| !heard.has_begun)
     }
 
-    /// Returns the waiting state for a request of a reader to which samples are of use up to an age.
-    pub(super) fn wish(&self, deadline: Option<Duration>) -> Option<Waiting> {
+    /// Returns the waiting state that the reader's requests and reports carry, with the deadline it states.
+    pub(super) fn waiting_state(&self, deadline: Option<Duration>) -> Option<Waiting> {
         match (self.waiting, deadline) {
             (Some(waiting), deadline) => {
                 Some(Waiting { since: waiting.wall, from_beginning: true, deadline })

@@ -319,10 +319,10 @@ impl Sender {
     pub(super) fn share_relayed_tally(&mut self, last: bool) {
         self.echoes.begin_tally(MAX_NONCES);
         let had_statement = core::mem::replace(&mut self.relaying().leaves_out_upstream, false);
-        let (wish, beside) = (self.stating.wish_bytes(), self.statement_room(true));
+        let (statement, beside) = (self.stating.next_bytes(), self.statement_room(true));
         self.relaying().leaves_out_upstream = true;
         let (alone, largest) = (self.statement_room(true), self.statement_room(false));
-        let has_turn = !last && (beside + 1..=alone).contains(&wish);
+        let has_turn = !last && (beside + 1..=alone).contains(&statement);
         self.relaying().leaves_out_upstream = has_turn && !had_statement;
         match (has_turn, had_statement) {
             (true, true) => self.stating.pass_over_tally(),

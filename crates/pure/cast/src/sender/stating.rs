@@ -79,8 +79,8 @@ impl Stating {
         self.is_told = false;
     }
 
-    /// Returns the size of the statement that the next tally would have, 0 without one.
-    pub(super) fn wish_bytes(&self) -> usize {
+    /// Returns the size of the statement that is due for the next tally, 0 without one.
+    pub(super) fn next_bytes(&self) -> usize {
         let repeated = if self.repeats > 0 { self.told.len() } else { 0 };
         self.waiting.front().map_or(repeated, Vec::len)
     }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use cast::send::Wishes;
+use cast::send::ReaderDeadlines;
 use sim::{Link, Network, NodeId, Port};
 use units::{Instant, ReaderId};
 
@@ -32,16 +32,16 @@ fn fed(millis: u64) -> Publisher {
     publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(millis), Holes::NONE)
 }
 
-fn wishes(network: &Scene, now_ms: u64) -> Wishes {
+fn reader_deadlines(network: &Scene, now_ms: u64) -> ReaderDeadlines {
     let (_, part) = network.nodes().next().expect("a publisher");
-    part.publisher().sender().expect("it sends").wishes(at(now_ms))
+    part.publisher().sender().expect("it sends").reader_deadlines(at(now_ms))
 }
 
 /// Returns what each reader states, and how many state nothing.
-fn told(wishes: &Wishes) -> (Vec<(ReaderId, Duration)>, u32) {
-    let mut stated: Vec<_> = wishes.stated.iter().map(|it| (it.reader, it.deadline)).collect();
+fn told(deadlines: &ReaderDeadlines) -> (Vec<(ReaderId, Duration)>, u32) {
+    let mut stated: Vec<_> = deadlines.stated.iter().map(|it| (it.reader, it.deadline)).collect();
     stated.sort();
-    (stated, wishes.silent)
+    (stated, deadlines.unstated)
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_publisher_knows_the_deadline_of_each_reader_and_how_many_state_none() {
         let readers = vec![reader(1).with_deadline(300 * MS), reader(2), reader(3).with_deadline(2_000 * MS)];
         let (mut network, _) = among(seed, fed(6_000), readers);
         network.run_until(at(5_000));
-        let known = wishes(&network, 5_000);
+        let known = reader_deadlines(&network, 5_000);
         let stated = vec![(ReaderId(1), 300 * MS), (ReaderId(3), 2_000 * MS)];
         assert_eq!(told(&known), (stated, 1), "seed {seed}");
         assert_eq!(known.stated[0].name, "reader 1");
@@ -63,22 +63,22 @@ fn a_reader_that_states_another_deadline_is_known_by_it_soon() {
         let changed = reader(1).with_deadline(300 * MS).told(at(4_000), Move::State(900 * MS));
         let (mut network, _) = among(seed, fed(9_000), vec![changed]);
         network.run_until(at(3_900));
-        assert_eq!(told(&wishes(&network, 3_900)).0, [(ReaderId(1), 300 * MS)], "seed {seed}");
+        assert_eq!(told(&reader_deadlines(&network, 3_900)).0, [(ReaderId(1), 300 * MS)], "seed {seed}");
         network.run_until(at(5_700));
-        assert_eq!(told(&wishes(&network, 5_700)).0, [(ReaderId(1), 900 * MS)], "seed {seed}");
+        assert_eq!(told(&reader_deadlines(&network, 5_700)).0, [(ReaderId(1), 900 * MS)], "seed {seed}");
     }
 }
 
 #[test]
-fn a_reader_that_has_left_wants_nothing_any_more() {
+fn a_reader_that_has_left_is_forgotten() {
     let leaves = reader(1).with_deadline(300 * MS).told(at(4_000), Move::Leave);
     let (mut network, _) = among(1, fed(9_000), vec![leaves, reader(2).with_deadline(900 * MS)]);
     network.run_until(at(4_100));
-    assert_eq!(told(&wishes(&network, 4_100)).0, [(ReaderId(2), 900 * MS)]);
+    assert_eq!(told(&reader_deadlines(&network, 4_100)).0, [(ReaderId(2), 900 * MS)]);
 }
 
 #[test]
-fn a_reader_that_is_silent_for_long_wants_nothing_any_more() {
+fn a_reader_that_is_silent_for_long_is_forgotten() {
     // From 4 s on its reports are lost.
     let mut network = Network::new(1);
     network.add("publisher", Part::Publisher(Box::new(fed(20_000))), Port::default());
@@ -87,9 +87,9 @@ fn a_reader_that_is_silent_for_long_wants_nothing_any_more() {
     let node = network.add("reader", part, Port { up, down: Link::lan(), ..Port::default() });
     network.join(node, GROUP);
     network.run_until(at(4_000));
-    assert_eq!(told(&wishes(&network, 4_000)).0.len(), 1);
+    assert_eq!(told(&reader_deadlines(&network, 4_000)).0.len(), 1);
     network.run_until(at(15_000));
-    assert_eq!(told(&wishes(&network, 15_000)), (Vec::new(), 0));
+    assert_eq!(told(&reader_deadlines(&network, 15_000)), (Vec::new(), 0));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_reader_of_a_relayed_stream_states_its_deadline_as_it_joins() {
         let relay = Publisher::new(config, feed, seed, Instant::ORIGIN);
         let (mut network, _) = among(seed, relay, vec![reader(1).with_deadline(300 * MS)]);
         network.run_until(at(300));
-        let known = wishes(&network, 300);
+        let known = reader_deadlines(&network, 300);
         assert_eq!(told(&known).0, [(ReaderId(1), 300 * MS)], "seed {seed}, before its first report");
     }
 }

@@ -12,7 +12,7 @@ use wire::{Data, Description, MAX_HOPS, UpstreamHop};
 use super::counters::{Counters, FarTotals};
 use super::inbox::{Arrived, Inbox};
 use super::resequencer::{Known, KnownOutcome, Place, Resequencer};
-use super::{FarConfig, FarEvent, FarFault, FarOutput, Floor, Publish, Times, Wishes};
+use super::{FarConfig, FarEvent, FarFault, FarOutput, Floor, Publish, ReaderDeadlines, Times};
 use crate::ages::{AgeWindow, Ages};
 use crate::frame::{Begin, Content, Control, Message, Refusal, Resume, Standing, Want};
 use crate::{Cause, HANDOVER, MAX_DEADLINE};
@@ -35,7 +35,7 @@ pub(super) struct Stream {
     priority: u8,
     /// What the deadline is whatever readers want, and what they want.
     floor: Floor,
-    wishes: Wishes,
+    reader_deadlines: ReaderDeadlines,
     /// The deadline that is kept.
     deadline: Duration,
     /// The near end that sends it, and its number on the connection, while there is one.
@@ -122,8 +122,8 @@ impl Stream {
             form: Form { dtype: schema.dtype, per_sample: schema.elements_per_sample(), rate: schema.rate },
             priority: *priority,
             floor,
-            wishes: Wishes::default(),
-            deadline: Wishes::default().deadline(floor),
+            reader_deadlines: ReaderDeadlines::default(),
+            deadline: ReaderDeadlines::default().deadline(floor),
             incarnation: None,
             number: None,
             suspended_since: None,
@@ -173,18 +173,18 @@ impl Stream {
         matches!(self.state, State::Ended { .. })
     }
 
-    /// Returns what the near end is asked for.
+    /// Returns the request to the near end: the deadline to keep.
     pub(super) const fn want(&self) -> Want {
         Want { deadline: self.deadline, priority: 0 }
     }
 
-    pub(super) const fn wishes_mut(&mut self) -> &mut Wishes {
-        &mut self.wishes
+    pub(super) const fn reader_deadlines_mut(&mut self) -> &mut ReaderDeadlines {
+        &mut self.reader_deadlines
     }
 
-    /// Decides which deadline is kept; returns whether it is another one.
+    /// Decides which deadline is kept; returns whether it has changed.
     pub(super) fn decide(&mut self) -> bool {
-        let deadline = self.wishes.deadline(self.floor);
+        let deadline = self.reader_deadlines.deadline(self.floor);
         core::mem::replace(&mut self.deadline, deadline) != deadline
     }
 
@@ -249,7 +249,7 @@ impl Stream {
         self.suspended_since = None;
         self.floor = floor(begin, self.floor.far);
         self.priority = begin.priority;
-        self.deadline = self.wishes.deadline(self.floor);
+        self.deadline = self.reader_deadlines.deadline(self.floor);
         let is_same = self.incarnation == Some(incarnation);
         self.incarnation = Some(incarnation);
         let has_started = self.early.is_none();

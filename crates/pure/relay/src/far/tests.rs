@@ -472,7 +472,7 @@ fn messages_that_cannot_be_are_ignored_and_counted() {
     bench.hear(20, 20, &Message::plain(0, Content::Totals(Totals::default())));
     let content = Content::Horizon(Horizon { position: 5, first_control: 0 });
     bench.hear(20, 20, &Message { slot: 0, born_us: clock_us(21), missing_before: 0, content });
-    bench.far.handle(at(20), FarInput::Wanted { slot: 7, stated: Vec::new(), has_silent: true });
+    bench.far.handle(at(20), FarInput::Wanted { slot: 7, stated: Vec::new(), has_unstated: true });
     bench.poll(20);
     let faults = [
         FarFault::Age(10),
@@ -495,9 +495,9 @@ fn by(reader: u64, millis: u32) -> WantedBy {
 }
 
 impl Bench {
-    fn wanted(&mut self, ms: u64, stated: &[(u64, u32)], has_silent: bool) {
+    fn wanted(&mut self, ms: u64, stated: &[(u64, u32)], has_unstated: bool) {
         let stated = stated.iter().map(|&(reader, millis)| by(reader, millis)).collect();
-        self.far.handle(at(ms), FarInput::Wanted { slot: 0, stated, has_silent });
+        self.far.handle(at(ms), FarInput::Wanted { slot: 0, stated, has_unstated });
         self.poll(ms);
     }
 

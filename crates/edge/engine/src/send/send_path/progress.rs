@@ -58,13 +58,13 @@ impl Progress {
         let (reports, statements) = (machine.report_stats(), machine.statement_stats());
         self.check_statements(statements);
         let (paused, departures) = (machine.is_paused(now), self.departures);
-        let wishes = self.is_relayed.then(|| machine.wishes(now));
+        let deadlines = self.is_relayed.then(|| machine.reader_deadlines(now));
         self.publisher.update(|status| {
             status.totals = totals;
             status.departures = departures;
             status.readers = readers;
-            if let Some(wishes) = wishes.filter(|wishes| *wishes != *status.wishes) {
-                status.wishes = Arc::new(wishes);
+            if let Some(deadlines) = deadlines.filter(|deadlines| *deadlines != *status.reader_deadlines) {
+                status.reader_deadlines = Arc::new(deadlines);
             }
             status.reports = reports;
             status.statements = statements;

@@ -1,7 +1,7 @@
-//! What the readers of a stream say about the age up to which its samples are of use to them.
+//! Deadlines that the readers of a stream state: the ages from which samples are of no use to them.
 //!
-//! A reader's reports say it, from about a second after it joined. Until the first of them its request counts, so that
-//! a relay serves it from its first samples on.
+//! A reader states its deadline in its reports, of which the first comes about a second after it joined. Until then the
+//! deadline in its request counts, so that a relay keeps it from the reader's first sample on.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use units::{Instant, ReaderId};
 
 use super::readers::Readers;
 
-/// Time for which a request counts without a report: the first comes within 2.5 s, and one may be lost.
+/// Time for which a request counts without a report: the first report comes within 2.5 s, and one may be lost.
 const ASKED_FOR: Duration = Duration::from_secs(6);
-/// Maximum number of readers that are told of; of more, those with the longest deadlines.
+/// Maximum number of readers kept; of more, those with the longest deadlines.
 const MAX_STATED: usize = 256;
 
 /// A reader that has stated a deadline.
@@ -29,14 +29,14 @@ pub struct StatedDeadline {
 
 /// The deadlines of a stream's readers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Wishes {
-    /// Readers that have stated one.
+pub struct ReaderDeadlines {
+    /// Readers that state a deadline.
     pub stated: Vec<StatedDeadline>,
-    /// Number of readers that state none.
-    pub silent: u32,
+    /// Number of readers that report and state no deadline.
+    pub unstated: u32,
 }
 
-/// Deadlines of readers that have not reported yet.
+/// Deadlines in the requests of readers that have not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Asked(BTreeMap<ReaderId, (Duration, Instant)>);
 
@@ -50,32 +50,32 @@ impl Asked {
         }
     }
 
-    /// Returns what the readers that are still there have said.
-    pub(super) fn with_reports(&self, now: Instant, readers: &Readers) -> Wishes {
-        let mut wishes = Wishes::default();
-        // A reader that has left says so with its last report.
-        let there = readers.iter().filter(|it| it.report.state == AccountState::Open);
-        for report in there.map(|it| &it.report) {
+    /// Returns the deadlines of the readers that have not left, by their reports and requests.
+    pub(super) fn with_reports(&self, now: Instant, readers: &Readers) -> ReaderDeadlines {
+        let mut deadlines = ReaderDeadlines::default();
+        // The last report of a reader that leaves says so.
+        let present = readers.iter().filter(|it| it.report.state == AccountState::Open);
+        for report in present.map(|it| &it.report) {
             match report.waiting.and_then(|waiting| waiting.deadline) {
-                Some(deadline) => wishes.stated.push(StatedDeadline {
+                Some(deadline) => deadlines.stated.push(StatedDeadline {
                     reader: report.reader,
                     name: report.name.clone(),
                     deadline,
                 }),
-                None => wishes.silent += 1,
+                None => deadlines.unstated += 1,
             }
         }
         let unreported =
             self.0.iter().filter(|(reader, (_, heard))| now < *heard + ASKED_FOR && !readers.knows(**reader));
-        wishes.stated.extend(unreported.map(|(&reader, &(deadline, _))| StatedDeadline {
+        deadlines.stated.extend(unreported.map(|(&reader, &(deadline, _))| StatedDeadline {
             reader,
             name: String::new(),
             deadline,
         }));
-        if wishes.stated.len() > MAX_STATED {
-            wishes.stated.sort_by_key(|it| core::cmp::Reverse(it.deadline));
-            wishes.stated.truncate(MAX_STATED);
+        if deadlines.stated.len() > MAX_STATED {
+            deadlines.stated.sort_by_key(|it| core::cmp::Reverse(it.deadline));
+            deadlines.stated.truncate(MAX_STATED);
         }
-        wishes
+        deadlines
     }
 }

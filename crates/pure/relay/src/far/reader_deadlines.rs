@@ -1,8 +1,8 @@
-//! What the readers of a stream want, and the deadline that is kept for them.
+//! Deadlines that the readers of a stream state, and the one deadline that the relay keeps for all of them.
 //!
-//! Kept is the longest deadline among the readers, so that the others have theirs, too: what is too old for one of them
-//! it counts as lost by itself. A deadline below what the path takes is refused, and changes nothing for the others. One
-//! that was accepted stays so when the path becomes longer: the near end warns, and forwarding resumes when it shortens.
+//! The relay keeps the longest. A reader with a shorter one counts samples that are too old for it as lost on its own
+//! hop. A deadline shorter than the path takes is refused, and changes nothing for the others. An accepted one stays
+//! accepted when the path becomes longer: the near end warns, and forwarding resumes when the path shortens.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -20,25 +20,25 @@ pub struct WantedBy {
     pub deadline: Duration,
 }
 
-/// Deadlines that the far end keeps to whatever its readers want.
+/// Deadlines of the two relays, which hold beside those of the readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Floor {
-    /// The near end's deadline: for readers that state none.
+    /// The near end's, for readers that state none.
     pub(super) near: Duration,
-    /// True if the near end keeps to it whatever readers want.
+    /// True if the near end keeps its deadline even when all readers state shorter ones.
     pub(super) is_least: bool,
-    /// The least of this end, if it has one: for readers that state none, too.
+    /// The least that this end keeps, if it was given one; it replaces the near end's for readers that state none.
     pub(super) far: Option<Duration>,
 }
 
-/// The readers of a stream.
+/// Deadlines of the readers of a stream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Wishes {
+pub(super) struct ReaderDeadlines {
     stated: BTreeMap<u64, (WantedBy, Verdict)>,
-    has_silent: bool,
+    has_unstated: bool,
 }
 
-/// What became of a reader's deadline.
+/// Whether a reader's deadline is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     /// The round trip is not known yet.
@@ -47,10 +47,10 @@ enum Verdict {
     Refused,
 }
 
-impl Wishes {
-    /// Takes what all readers of the stream want now: those that are not there any more are forgotten.
-    pub(super) fn hear(&mut self, stated: Vec<WantedBy>, has_silent: bool) {
-        self.has_silent = has_silent;
+impl ReaderDeadlines {
+    /// Takes the deadlines that the readers of the stream state now; readers not among them are forgotten.
+    pub(super) fn update(&mut self, stated: Vec<WantedBy>, has_unstated: bool) {
+        self.has_unstated = has_unstated;
         let mut before = core::mem::take(&mut self.stated);
         for wanted in stated {
             let known = before.remove(&wanted.reader).filter(|(known, _)| known.deadline == wanted.deadline);
@@ -59,13 +59,13 @@ impl Wishes {
         }
     }
 
-    /// Judges the deadlines by the least that the path can keep; returns those that are refused, each once.
+    /// Compares the deadlines with the least that the path allows; returns those that are refused, each once.
     pub(super) fn judge(&mut self, least: Duration) -> Vec<WantedBy> {
         let mut refused = Vec::new();
         for (wanted, verdict) in self.stated.values_mut() {
             match verdict {
                 Verdict::Open | Verdict::Refused if wanted.deadline >= least => *verdict = Verdict::Kept,
-                // Its first report, which says its name, is still to come.
+                // The reader's first report, which has its name, is still to come.
                 Verdict::Open if wanted.name.is_empty() => {}
                 Verdict::Open => {
                     *verdict = Verdict::Refused;
@@ -82,14 +82,14 @@ impl Wishes {
         let kept = self.stated.values().filter(|(_, verdict)| *verdict == Verdict::Kept);
         let longest = kept.map(|(wanted, _)| wanted.deadline).max();
         let Floor { near, is_least, far } = floor;
-        let unasked = match far {
+        let default = match far {
             Some(far) if is_least => far.max(near),
             Some(far) => far,
             None => near,
         };
-        let has_floor = is_least || far.is_some() || self.has_silent;
+        let has_floor = is_least || far.is_some() || self.has_unstated;
         let wanted =
-            longest.map_or(unasked, |longest| if has_floor { longest.max(unasked) } else { longest });
+            longest.map_or(default, |longest| if has_floor { longest.max(default) } else { longest });
         wanted.min(MAX_DEADLINE)
     }
 }
@@ -108,11 +108,11 @@ mod tests {
     const LEAST: Floor = Floor { is_least: true, ..OPEN };
 
     /// Returns the deadline for readers on a path that needs 52 ms.
-    fn kept(stated: Vec<WantedBy>, has_silent: bool, floor: Floor) -> Duration {
-        let mut wishes = Wishes::default();
-        wishes.hear(stated, has_silent);
-        wishes.judge(52 * MS);
-        wishes.deadline(floor)
+    fn kept(stated: Vec<WantedBy>, has_unstated: bool, floor: Floor) -> Duration {
+        let mut deadlines = ReaderDeadlines::default();
+        deadlines.update(stated, has_unstated);
+        deadlines.judge(52 * MS);
+        deadlines.deadline(floor)
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn who_states_none_has_that_of_the_relay() {
+    fn a_reader_without_a_deadline_has_that_of_the_relay() {
         assert_eq!(kept(Vec::new(), false, OPEN), 1_000 * MS);
         assert_eq!(kept(vec![by(1, 300)], true, OPEN), 1_000 * MS);
     }
@@ -139,41 +139,41 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_below_the_way_is_refused_once_and_the_others_are_kept() {
-        let mut wishes = Wishes::default();
-        wishes.hear(vec![by(1, 51), by(2, 52)], false);
-        assert_eq!(wishes.deadline(OPEN), 1_000 * MS, "the round trip is not known");
-        assert_eq!(wishes.judge(52 * MS), [by(1, 51)]);
-        assert_eq!(wishes.deadline(OPEN), 52 * MS);
-        wishes.hear(vec![by(1, 51), by(2, 52)], false);
-        assert_eq!(wishes.judge(52 * MS), []);
-        wishes.hear(vec![by(1, 50), by(2, 52)], false);
-        assert_eq!(wishes.judge(52 * MS), [by(1, 50)], "it states another one");
-        assert_eq!(wishes.judge(50 * MS), [], "the path has shortened");
-        wishes.hear(vec![by(1, 50)], false);
-        assert_eq!(wishes.deadline(OPEN), 50 * MS);
+    fn a_deadline_shorter_than_the_path_is_refused_once_and_the_others_are_kept() {
+        let mut deadlines = ReaderDeadlines::default();
+        deadlines.update(vec![by(1, 51), by(2, 52)], false);
+        assert_eq!(deadlines.deadline(OPEN), 1_000 * MS, "the round trip is not known");
+        assert_eq!(deadlines.judge(52 * MS), [by(1, 51)]);
+        assert_eq!(deadlines.deadline(OPEN), 52 * MS);
+        deadlines.update(vec![by(1, 51), by(2, 52)], false);
+        assert_eq!(deadlines.judge(52 * MS), []);
+        deadlines.update(vec![by(1, 50), by(2, 52)], false);
+        assert_eq!(deadlines.judge(52 * MS), [by(1, 50)], "the reader states another deadline");
+        assert_eq!(deadlines.judge(50 * MS), [], "the path has shortened");
+        deadlines.update(vec![by(1, 50)], false);
+        assert_eq!(deadlines.deadline(OPEN), 50 * MS);
     }
 
     #[test]
-    fn a_reader_is_refused_by_its_name() {
-        let mut wishes = Wishes::default();
-        wishes.hear(vec![WantedBy { name: String::new(), ..by(1, 40) }], false);
-        assert_eq!(wishes.judge(52 * MS), []);
-        assert_eq!(wishes.deadline(OPEN), 1_000 * MS);
-        wishes.hear(vec![by(1, 40)], false);
-        assert_eq!(wishes.judge(52 * MS), [by(1, 40)]);
+    fn a_reader_is_refused_once_its_name_is_known() {
+        let mut deadlines = ReaderDeadlines::default();
+        deadlines.update(vec![WantedBy { name: String::new(), ..by(1, 40) }], false);
+        assert_eq!(deadlines.judge(52 * MS), []);
+        assert_eq!(deadlines.deadline(OPEN), 1_000 * MS);
+        deadlines.update(vec![by(1, 40)], false);
+        assert_eq!(deadlines.judge(52 * MS), [by(1, 40)]);
     }
 
     #[test]
-    fn a_way_that_grows_refuses_nothing_that_was_kept_and_readers_that_left_are_forgotten() {
-        let mut wishes = Wishes::default();
-        wishes.hear(vec![by(1, 60), by(2, 80)], false);
-        assert_eq!(wishes.judge(52 * MS), []);
-        assert_eq!(wishes.judge(100 * MS), []);
-        assert_eq!(wishes.deadline(OPEN), 80 * MS);
-        wishes.hear(vec![by(1, 60)], false);
-        assert_eq!(wishes.deadline(OPEN), 60 * MS);
-        wishes.hear(Vec::new(), false);
-        assert_eq!(wishes.deadline(OPEN), 1_000 * MS);
+    fn a_path_that_becomes_longer_refuses_no_kept_deadline_and_readers_that_left_are_forgotten() {
+        let mut deadlines = ReaderDeadlines::default();
+        deadlines.update(vec![by(1, 60), by(2, 80)], false);
+        assert_eq!(deadlines.judge(52 * MS), []);
+        assert_eq!(deadlines.judge(100 * MS), []);
+        assert_eq!(deadlines.deadline(OPEN), 80 * MS);
+        deadlines.update(vec![by(1, 60)], false);
+        assert_eq!(deadlines.deadline(OPEN), 60 * MS);
+        deadlines.update(Vec::new(), false);
+        assert_eq!(deadlines.deadline(OPEN), 1_000 * MS);
     }
 }
