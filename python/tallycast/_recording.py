@@ -106,6 +106,11 @@ class Recording:
         return bool(self._told["attended"])
 
     @property
+    def complete(self) -> bool:
+        """Whether the epoch has ended and nothing is missing of it, as `tallycast query` says. Cost: reads what is next to holes."""
+        return self._core.is_complete()
+
+    @property
     def first_index(self) -> int:
         """Index of the first sample of the recorder's account."""
         return int(self._told["first_index"])

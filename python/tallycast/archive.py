@@ -112,6 +112,11 @@ class StoredStream:
         return sum(recording.size_bytes for recording in self.recordings)
 
     @property
+    def complete(self) -> bool:
+        """Whether every recorded epoch is complete. Cost: reads what is next to holes."""
+        return all(recording.complete for recording in self.recordings)
+
+    @property
     def segments(self) -> list[Segment]:
         """The files of all epochs that can be read."""
         return [segment for recording in self.recordings for segment in recording.segments]
@@ -176,8 +181,8 @@ class StoredStream:
         return stream.recordings[0].samples_between(first, end)
 
     def _repr_html_(self) -> str:
-        rows = ((text_of(it.t0_ns), text_of(it.t1_ns), it.samples, it.size_bytes, it.state, it.epoch) for it in self.recordings)
-        listed = _html.table(("from", "to", "samples", "bytes", "state", "epoch"), rows, f"{self.name}, run {self.run}")
+        rows = ((text_of(it.t0_ns), text_of(it.t1_ns), it.samples, it.size_bytes, it.state, "yes" if it.complete else "", it.epoch) for it in self.recordings)
+        listed = _html.table(("from", "to", "samples", "bytes", "state", "complete", "epoch"), rows, f"{self.name}, run {self.run}")
         return listed + _html.channels(self.schema.channels)
 
     def __repr__(self) -> str:

@@ -160,6 +160,7 @@ def test_the_catalogue_tells_what_there_is(root: Path, archive: Archive) -> None
     assert told["samples"] == recording.samples == stream.samples_stored == 90
     assert told["account"] == recording.account == stream.between().account
     assert (told["state"], told["attended"]) == (recording.state, recording.attended)
+    assert told["complete"] == recording.complete == stream.complete
     assert sum(segment.samples for segment in recording.segments) == 90
     assert recording.station == "daq-3"
     assert recording.rate.numerator == 1000 and recording.rate.denominator == 3

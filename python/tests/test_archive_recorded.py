@@ -201,7 +201,7 @@ def test_an_archive_is_read_while_it_is_recorded(tmp_path: Path) -> None:
         archive = until(lambda: longer_than(0), "the first samples")
         stream = archive["arch/ramp"]
         (recording,) = stream.recordings
-        assert recording.state == "open" and recording.attended
+        assert recording.state == "open" and recording.attended and not recording.complete
         seen = stream.between()
         stored = stream.samples_stored
         assert len(seen) == stored
@@ -214,4 +214,5 @@ def test_an_archive_is_read_while_it_is_recorded(tmp_path: Path) -> None:
     stream = tc.open_archive(root)["arch/ramp"]
     (recording,) = stream.recordings
     assert recording.state == "closed" and not recording.attended
+    assert recording.complete == (stream.gaps.samples == 0)
     closes(stream)

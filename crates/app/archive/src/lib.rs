@@ -23,6 +23,7 @@ mod folders;
 mod gaps;
 mod index;
 mod later_versions;
+mod missing;
 mod moment;
 mod parquet_file;
 mod points;

@@ -20,6 +20,7 @@ use crate::folders::{
     LOCK, REFILL_LOCK, REFILLS, SegmentFile, epoch_folder, epoch_folders, refill_note, refill_of, run_folder,
     segment_path,
 };
+use crate::missing::{doubtful_samples, missing_within};
 use crate::refill::Refilled;
 use crate::segment::{Birth, SegmentWriter};
 use crate::stamped::stamp;
@@ -111,46 +112,14 @@ impl Refiller {
 
     fn want_of(&self, recording: &Recording) -> Result<Want, ArchiveError> {
         let description = Arc::clone(&recording.description);
-        let per_sample = u64::from(description.schema.elements_per_sample());
-        let known = recording.first_index..recording.stored_index;
-        let mut candidates: RangeSet = recording
-            .gaps
-            .iter()
-            .filter(|gap| !gap.positions.is_empty())
-            .map(|gap| gap.positions.start / per_sample..gap.positions.end.div_ceil(per_sample))
-            .filter_map(|it| {
-                Some(it.start.max(known.start)..it.end.min(known.end)).filter(|it| !it.is_empty())
-            })
-            .collect();
-        for refill in recording.refills.iter() {
-            // A refill whose samples are damaged is no reason not to ask for them again.
-            let is_whole =
-                recording.contents.refills.iter().any(|it| it.note == *refill && it.segment.is_some());
-            let mut whole = refill.samples.clone();
-            for range in refill.lacking.iter() {
-                whole.remove(range.start / per_sample..range.end.div_ceil(per_sample));
-            }
-            candidates.remove_all(whole.iter().filter(|_| is_whole));
-        }
         let mut missing = RangeSet::new();
-        for range in candidates.iter() {
-            for piece in self.archive.epoch(recording, Wanted::ALL.times).within(range.clone()) {
-                match piece? {
-                    Piece::Hole(hole) => {
-                        let hole = hole.first_index..hole.first_index + hole.samples;
-                        missing.insert(hole.start.max(known.start)..hole.end.min(known.end));
-                    }
-                    Piece::Block(block) => block.missing.iter().for_each(|it| {
-                        let first = block.first_index;
-                        missing.insert(first + it.start / per_sample..first + it.end.div_ceil(per_sample));
-                    }),
-                    Piece::Epoch(_) => {}
-                }
-            }
+        for range in missing_within(&self.archive, recording, &doubtful_samples(recording)) {
+            missing.insert(range?);
             if missing.range_count() >= MAX_RANGES {
                 break;
             }
         }
+        let known = recording.first_index..recording.stored_index;
         let folder = recording.contents.folder.clone();
         let is_open = recording.attended && recording.state == RecordingState::Open;
         Ok(Want { description, missing, recorded: known, is_open, folder })

@@ -140,6 +140,11 @@ impl StoredRecording {
         .to_string()
     }
 
+    /// Returns whether the epoch has ended and nothing is missing. Reads what is next to holes that were not refilled.
+    fn is_complete(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.archive.is_complete(&self.recording)).map_err(|why| failed(py, &why))
+    }
+
     /// Returns the segments: number, first and next index, times of the first sample and behind the last, samples, bytes.
     fn segments(&self) -> Vec<(u32, u64, u64, i64, i64, u64, u64)> {
         let row = |it: archive::StoredSegment| {

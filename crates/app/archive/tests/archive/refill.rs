@@ -83,6 +83,15 @@ fn verified(disk: &Forgetful) -> Verification {
     stream(&store).0.verify(&Scope::default(), &mut |_| {}).unwrap()
 }
 
+/// Returns what the catalogue says, which must be what a verification finds.
+fn is_complete(disk: &Forgetful) -> bool {
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let (archive, entry) = stream(&store);
+    let complete = entry.epochs.iter().all(|it| archive.is_complete(it).unwrap());
+    assert_eq!(complete, verified(disk).is_complete());
+    complete
+}
+
 fn everything_is_there_but_what_nobody_has(far: &Forgetful) {
     let store: Arc<dyn Store> = Arc::new(far.clone());
     let read = read_back(&store);
@@ -96,7 +105,7 @@ fn everything_is_there_but_what_nobody_has(far: &Forgetful) {
     let [hole] = &read.holes[..] else { panic!("{:?}", read.holes) };
     assert_eq!((hole.first_index, hole.lost[Stage::Deadline]), (150, 30), "told as ever");
     let found = verified(far);
-    assert!(found.is_whole() && !found.is_complete(), "{found:?}");
+    assert!(found.is_whole() && !is_complete(far), "{found:?}");
     // 20 and 20 outside, 50 and 60 inside, and three single elements.
     assert_eq!((found.missing_elements, found.refilled_elements), (30, 150 * PER_SAMPLE + 3), "{found:?}");
 }
@@ -154,12 +163,41 @@ fn an_archive_is_complete_once_the_last_missing_element_has_come() {
             break;
         }
         is_first = false;
-        assert!(!verified(&far).is_complete());
+        assert!(!is_complete(&far));
         let found = archive.supply((&name(), EPOCH), &want.missing, 400).unwrap().unwrap();
         refiller.store(&want, &found, time_of(1_000)).unwrap();
     }
-    let found = verified(&far);
-    assert!(found.is_complete(), "{found:?}");
+    assert!(is_complete(&far));
+    let data = far.paths().into_iter().find(|it| it.ends_with("refill-000001.index")).unwrap();
+    far.change(&data, |bytes| bytes[70] ^= 1);
+    assert!(!is_complete(&far), "what came can no longer be read");
+}
+
+#[test]
+fn an_epoch_is_complete_only_once_it_has_ended_and_if_all_its_samples_are_there() {
+    let whole = Forgetful::default();
+    record(&whole, &[(20..300, true)], false);
+    assert!(is_complete(&whole));
+    for parts in
+        [&[(0..90, true), (90..100, false), (100..300, true)][..], &[(0..90, true), (100..300, true)]]
+    {
+        let lossy = Forgetful::default();
+        record(&lossy, parts, false);
+        assert!(!is_complete(&lossy), "{parts:?}");
+    }
+    let elements = Forgetful::default();
+    record(&elements, &[(0..300, true)], true);
+    assert!(!is_complete(&elements));
+
+    let open_disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(open_disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), &Event::Began(began(0))).unwrap();
+    recorder.handle(at_ms(0), &Event::Block(block(0, 10))).unwrap();
+    recorder.tick(at_ms(50));
+    assert!(!is_complete(&open_disk), "a recorder is at work");
+    recorder.close(at_ms(100)).unwrap();
+    assert!(!is_complete(&open_disk), "the recorder left before the end");
 }
 
 #[test]

@@ -145,7 +145,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     } else if arguments.gaps {
         gaps::show(&archive, &entry, range, arguments.json)?
     } else {
-        entry.epochs.iter().try_for_each(|recording| show(&entry, recording, &arguments))?;
+        entry.epochs.iter().try_for_each(|recording| show(&archive, &entry, recording, &arguments))?;
         return Ok(if is_whole { outcome(&entry) } else { Outcome::Found });
     };
     // Also what cost no sample.
@@ -213,7 +213,7 @@ fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
         };
         for entry in entries {
-            entry.epochs.iter().try_for_each(|recording| show(&entry, recording, arguments))?;
+            entry.epochs.iter().try_for_each(|recording| show(archive, &entry, recording, arguments))?;
             if outcome(&entry) == Outcome::Found {
                 found = Outcome::Found;
             }
@@ -269,9 +269,18 @@ fn find(archive: &Archive, name: &StreamName, run: Option<&RunName>) -> anyhow::
     Ok((entry, is_whole))
 }
 
-fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> anyhow::Result<()> {
+fn show(
+    archive: &Archive,
+    entry: &StreamEntry,
+    recording: &Recording,
+    arguments: &Arguments,
+) -> anyhow::Result<()> {
+    let is_complete = archive.is_complete(recording).unwrap_or_else(|error| {
+        eprintln!("warning: cannot read all of epoch {}: {error}", recording.description.epoch);
+        false
+    });
     if arguments.json {
-        return Ok(print_line(&recording_json(entry, recording))?);
+        return Ok(print_line(&recording_json(entry, recording, is_complete))?);
     }
     let (lost, unexplained) = recording.losses();
     let schema = &recording.description.schema;
@@ -283,7 +292,8 @@ fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> an
         samples => format!("{} to {}, {samples} samples", utc(recording.t0), utc(recording.t1)),
     };
     let kind = format!("{} × {} at {} samples/s", schema.channels.len(), schema.dtype, schema.rate);
-    let text = format!("{stored} of {kind}, {} bytes, {}", recording.size_bytes, state(recording));
+    let complete = if is_complete { ", complete" } else { "" };
+    let text = format!("{stored} of {kind}, {} bytes, {}{complete}", recording.size_bytes, state(recording));
     let width = layout::width();
     writeln!(output, "{}", layout::hanging("  ", &text, width))?;
     for damaged in &recording.damaged {
@@ -309,7 +319,7 @@ fn state(recording: &Recording) -> &'static str {
     }
 }
 
-fn recording_json(entry: &StreamEntry, recording: &Recording) -> Value {
+fn recording_json(entry: &StreamEntry, recording: &Recording, is_complete: bool) -> Value {
     let (lost, unexplained) = recording.losses();
     let schema = &recording.description.schema;
     json!({
@@ -318,6 +328,7 @@ fn recording_json(entry: &StreamEntry, recording: &Recording) -> Value {
         "epoch": recording.description.epoch.to_string(),
         "state": recording.state.name(),
         "attended": recording.attended,
+        "complete": is_complete,
         "damaged": recording.damaged,
         "t0_ns": recording.t0.as_nanos(),
         "t1_ns": recording.t1.as_nanos(),
