@@ -47,7 +47,8 @@ const STAGES = ['source', 'publisher_queue', 'publisher_paused', 'injected', 'se
 const RELAYED = 'test/injected';
 const STATIONS = ['daq-3', 'gate-lab', 'gate-campus', 'campus-core-relay-2', 'far-observatory.example', 'mirror', 'mirror-2', 'gate-home'];
 /** What the far relay of the monitor's host tells of its link. */
-const RELAY = { is_up: true, round_trip_ns: 100_200_000, deadline_ns: 300_000_000, age_p50_ns: 52_300_000, age_p99_ns: 161_000_000, causes: { repair: 1_640 } };
+const RELAY = { is_up: true, round_trip_ns: 100_200_000, deadline_ns: 300_000_000, age_p50_ns: 52_300_000, age_p99_ns: 161_000_000, causes: { repair: 1_640 }, backfill: { samples: 1_240_000, bytes: 9_920_000, missing: 400, ranges: 3, lacking: 120, refused: 0, errors: [] } };
+const FULL = 'no space left on device: /data/archive/run=2026-11-27/stream=test%2Finjected';
 /** What is lost on a hop: on links by deadline, on buses in the network or by a relay that is too slow. @param {number} hop */
 const stageOn = (hop) => (hop % 2 === 1 ? 'deadline' : hop % 4 === 0 ? 'reader_lag' : 'network');
 
@@ -56,7 +57,7 @@ const FORGED = 'test/chirp';
 /** What of it was not authentic. @param {Signal} s @param {number} more */
 const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 }, unconfirmed_epochs: 1 } : {});
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number, fullArchive?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus; `fullArchive`: that of its far relay */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -77,6 +78,7 @@ class Bus {
     this.attack = options.attack ?? false;
     this.silentKeys = options.silentKeys ?? false;
     this.hops = options.hops ?? 0;
+    this.fullArchive = options.fullArchive ?? false;
     // With users: nobody reads before `ada` has signed in, who may not derive.
     this.users = options.users ?? false;
     this.visitor = '';
@@ -108,6 +110,10 @@ class Bus {
       const elements = holes.filter((h) => this.hopOf(s, h) === hop).reduce((sum, h) => sum + h.samples * s.channels.length, 0);
       return { hop, ...(named ? { station: STATIONS[hop] } : {}), lost: elements > 0 ? { [stageOn(hop)]: elements } : {}, unexplained: 0, unsettled: 0 };
     });
+  }
+
+  relay() {
+    return this.fullArchive ? { ...RELAY, backfill: { ...RELAY.backfill, refused: 7, errors: [FULL] } } : RELAY;
   }
 
   session() {
@@ -220,7 +226,7 @@ class Bus {
     const gone = Object.values(lost).reduce((a, b) => a + b, 0) + unexplained + unsettled;
     const received = Math.round((next * per) / 340);
     return {
-      stream: s.name, epoch: `${this.joined}`, ...(this.isRelayed(s) ? { origin: { epoch: `${this.joined - 1n}`, hop: this.hops }, hops: this.hopsOf(s, holes, true), relay: RELAY } : {}), reader: 'monitor', leg: 'udp', state: 'open',
+      stream: s.name, epoch: `${this.joined}`, ...(this.isRelayed(s) ? { origin: { epoch: `${this.joined - 1n}`, hop: this.hops }, hops: this.hopsOf(s, holes, true), relay: this.relay() } : {}), reader: 'monitor', leg: 'udp', state: 'open',
       datagrams: { first: 0, next: received, received, lost: {}, unexplained: 0, unsettled: 0, in_flight: 0, duplicates: 0 },
       elements: { first: 0, next, per_sample: per, delivered: next * per - gone - inFlight, lost, unexplained, unsettled, in_flight: inFlight },
       settled_early: 0, socket: this.socket(lost), ...unauthentic(s, this.forged()), ...this.keys(s), gaps: [], ladder: STAGES.map((stage) => ({ stage, elements: lost[stage] ?? 0 })),

@@ -35,6 +35,7 @@ const STATES = {
   past: { query: '?span=30s&plot=clinic/ward-2/ecg:MLII,clinic/ward-2/ecg:V5&plot=w7x/ecrh/power:gyrotron 1', act: back },
   account: { query: '?span=10s&plot=w7x/ecrh/power:gyrotron 1&plot=test/hole:sine', act: (page) => page.keyboard.press('a') },
   relay: { options: { hops: 2 }, query: RELAYED, act: (page) => page.keyboard.press('a') },
+  backfill: { options: { hops: 2, fullArchive: true }, query: RELAYED, act: findings },
   chain: { options: { hops: 8 }, query: RELAYED, act: (page) => page.keyboard.press('a') },
   chaingap: { options: { hops: 8 }, query: RELAYED, act: chainGap },
   chainfind: { options: { hops: 8 }, query: RELAYED, act: findings },

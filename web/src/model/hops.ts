@@ -40,10 +40,15 @@ export function hopWords({ number, kind, from, to }: Hop): string {
   return `the ${number === 0 ? "publisher's " : ''}bus${between}`;
 }
 
-/** Names a hop in a line, with the round trip of its link where it is known: `link · hop 1 · 100 ms`. */
+/** Names a hop in a line, with the state of its link where it is known: `link · hop 1 · 100 ms`, or what is wrong with it. */
 export function hopTitle({ number, kind, relay }: Hop): string {
-  const state = relay === null ? '' : !relay.isUp ? ' · down' : relay.roundTripNs === null ? '' : ` · ${duration(relay.roundTripNs)}`;
-  return `${kind} · hop ${number}${state}`;
+  return [`${kind} · hop ${number}`, ...(relay === null ? [] : linkState(relay))].join(' · ');
+}
+
+function linkState({ isUp, roundTripNs, backfill }: RelayFact): readonly string[] {
+  if (!isUp) return ['down'];
+  if (backfill !== null && backfill.errors.length > 0) return ['backfill fails'];
+  return roundTripNs === null ? [] : [duration(roundTripNs)];
 }
 
 const CAUSES = new Map([['link_down', 'while the link was down'], ['bandwidth', 'for want of bandwidth'], ['repair', 'as repairs came too late'], ['memory', 'for want of memory']]);

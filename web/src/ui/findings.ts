@@ -9,6 +9,7 @@ import type { PathPlace } from '../model/path';
 import { stageKey } from '../model/stage';
 import { count, duration } from '../model/quantity';
 import { clock, full, type Zone } from '../model/time';
+import { backfillWords } from '../model/backfill';
 import { relayWords } from '../model/hops';
 import type { Rung } from '../model/ladder';
 import { findingsOf, spared, type Finding, type GapEvidence } from '../model/finding';
@@ -78,7 +79,7 @@ function restOf(place: PathPlace): string {
   if (place.hop !== null) {
     const told = relayWords(place.hop.relay);
     const said = place.elements === 0 ? `Nothing was lost on ${place.words}.` : `Lost on ${place.words}${told === '' ? '; its relays tell more: tallycast relay --list' : ''}.`;
-    return `${said} ${told}`.trimEnd();
+    return `${said} ${told} ${backfillWords(place.hop.relay?.backfill ?? null)}`.trimEnd();
   }
   const rest = spared(place).map(({ stage }) => stage.words).join(', ');
   if (!place.counted) return 'Samples that could not be written are in the account of the recorder; a plot of the past shows them as holes.';

@@ -167,13 +167,35 @@ export interface RelayFact {
   readonly ageP99Ns: number | null;
   /** Cause → elements given up. */
   readonly causes: ReadonlyMap<string, number>;
+  /** Null where the relay has no archive. */
+  readonly backfill: BackfillFact | null;
+}
+
+/** Holes in the archive of a far relay, filled from that of the near one. All streams of the relay together, in samples. */
+export interface BackfillFact {
+  readonly fetched: number;
+  readonly fetchedBytes: number;
+  readonly missing: number;
+  /** Consecutive ranges of missing samples. */
+  readonly ranges: number;
+  /** Missing samples that the near archive lacks, too. */
+  readonly lacking: number;
+  /** Reasons why holes are not filled now. */
+  readonly errors: readonly string[];
 }
 
 function readRelay(from: Fields): RelayFact {
   const time = (name: string): number | null => (typeof from[name] === 'number' || typeof from[name] === 'string' ? Number(nanoseconds(from, name)) : null);
   return {
     isUp: flag(from, 'is_up'), roundTripNs: time('round_trip_ns'), deadlineNs: time('deadline_ns'), ageP50Ns: time('age_p50_ns'),
-    ageP99Ns: time('age_p99_ns'), causes: counts(from, 'causes'),
+    ageP99Ns: time('age_p99_ns'), causes: counts(from, 'causes'), backfill: isFields(from['backfill']) ? readBackfill(from['backfill']) : null,
+  };
+}
+
+function readBackfill(from: Fields): BackfillFact {
+  return {
+    fetched: number(from, 'samples'), fetchedBytes: number(from, 'bytes'), missing: number(from, 'missing'), ranges: number(from, 'ranges'),
+    lacking: number(from, 'lacking'), errors: list(from, 'errors').filter((reason) => typeof reason === 'string'),
   };
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { backfillWords } from '../../src/model/backfill';
 import { findingsOf } from '../../src/model/finding';
 import { gapOfDetail, gapsAsText, gapSentence, lossRows } from '../../src/model/gaps';
 import { hopsOf, hopTitle, hopWords, relayWords } from '../../src/model/hops';
@@ -61,6 +62,20 @@ describe('the link whose far relay is here', () => {
     expect(told({ ...relay, is_up: false, causes: {}, age_p50_ns: null, age_p99_ns: null })).toEqual(['link · hop 1 · down', 'The relay here has given up nothing since it began; the link is down. Now: round trip 100 ms, deadline 300 ms.']);
     expect(told({ is_up: true })).toEqual(['link · hop 1', 'The relay here has given up nothing since it began.']);
     expect(told('none')).toEqual(['link · hop 1', '']);
+  });
+
+  const backfilled = (backfill: unknown): readonly string[] => {
+    const hop = hopsOf(account({ relay: { is_up: true, backfill } }), stream())[1] ?? expect.fail('the link is a hop');
+    return [hopTitle(hop), backfillWords(hop.relay?.backfill ?? null)].map((words) => words.replaceAll('\u202f', ' '));
+  };
+
+  test('tells what its archive fetched, what it misses, and why it stays so', () => {
+    expect(backfilled(undefined)).toEqual(['link · hop 1', '']);
+    expect(backfilled({})).toEqual(['link · hop 1', 'Backfill of the archive here, all streams: nothing fetched, none missing.']);
+    const backfill = { samples: 29_000, bytes: 232_000, missing: 40, ranges: 2, lacking: 10, errors: ['disk full', 7] };
+    expect(backfilled(backfill)).toEqual(['link · hop 1 · backfill fails',
+      'Backfill of the archive here, all streams: 29 000 samples fetched (232 kB), 40 missing in 2 ranges, 10 of them at the near site, too. Holes are not filled: disk full.']);
+    expect(backfilled({ missing: 1, ranges: 1 })[1]).toContain('1 missing in 1 range.');
   });
 });
 

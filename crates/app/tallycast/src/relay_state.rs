@@ -93,16 +93,25 @@ pub struct RelayAge {
     pub largest_ns: u64,
 }
 
-/// Work of a relay on holes of archives: its own, or those of others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+/// Backfill: holes in the archive of the far end, which are filled from that of the near end.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayBackfill {
-    /// Samples that were fetched and stored, or handed out.
+    /// Samples that a far end fetched and stored, or a near end sent.
     pub samples: u64,
-    /// Questions and answers that were refused.
+    /// Size of these samples.
+    pub bytes: u64,
+    /// Requests and answers that were refused.
     pub refused: u64,
-    /// Samples that are still missing and may come, when last looked; of the far end.
+    /// Samples that the archive of a far end misses.
     pub missing: u64,
+    /// Number of consecutive ranges of them.
+    pub ranges: u64,
+    /// Samples among them that the archive of the near end lacks, too, in part or wholly.
+    pub lacking: u64,
+    /// Reasons why holes are not filled now, by stream; without a name for the archive as a whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<(String, String)>,
 }
 
 impl RelayState {
@@ -148,7 +157,10 @@ mod tests {
             waiting_bytes: 4_096,
             streams: vec![stream],
         };
-        let backfill = Some(RelayBackfill { samples: 1, refused: 2, missing: 3 });
+        let errors = vec![("lab/a".to_owned(), "no space left on device".to_owned())];
+        let backfill =
+            RelayBackfill { samples: 1, bytes: 8, refused: 2, missing: 3, ranges: 2, lacking: 1, errors };
+        let backfill = Some(backfill);
         let (role, station) = ("near".to_owned(), "home".to_owned());
         let state = RelayState { role, station, turned_away: 2, links: vec![link], backfill };
         for state in [state, RelayState { links: vec![RelayLink::default()], ..RelayState::default() }] {

@@ -15,8 +15,8 @@ use support::wait_until;
 use sys::{Cancellation, clock};
 use tallycast::udt::{Options, Repair};
 use tallycast::{
-    Block, Bus, Channel, Dtype, Epoch, Event, Node, Publisher, RelayState, Schema, StreamGap, StreamId,
-    StreamInfo,
+    Block, Bus, Channel, Dtype, Epoch, Event, Node, Publisher, RelayBackfill, RelayState, Schema, StreamGap,
+    StreamId, StreamInfo,
 };
 use units::{RangeSet, SampleRate, WallTime};
 use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, Source};
@@ -374,7 +374,9 @@ fn streams_that_are_not_relayed_are_not_handed_out_and_the_refusal_is_told_and_c
     };
     wait_until("the refusal", || far.told.look(|notices, _| refused(notices)).then_some(()));
     wait_until("the count", || {
-        near.told.look(|_, state| state.backfill.filter(|it| it.refused > 0 && it.samples == 0)).map(drop)
+        near.told
+            .look(|_, state| state.backfill.as_ref().filter(|it| it.refused > 0 && it.samples == 0))
+            .map(drop)
     });
     assert_eq!(refills(there.path()), 0);
 }
@@ -411,6 +413,12 @@ fn answers_that_are_not_as_they_must_be_are_refused_in_words_and_counted_and_a_r
     assert_eq!(refills(there.path()), 0);
     let _near = near(&home, place, here.path(), "lab/**");
     wait_until("the samples", || verified(there.path()).filter(|it| it.missing_elements == 0).map(drop));
-    let refused = |state: &RelayState| state.backfill.is_some_and(|it| it.refused >= 4 && it.samples == 10);
-    wait_until("the counts", || far.told.look(|_, state| refused(state)).then_some(()));
+    let is_done = |state: &RelayState| {
+        let RelayBackfill { samples, bytes, refused, missing, ranges, lacking, errors } =
+            state.backfill.clone().unwrap_or_default();
+        (samples, bytes, missing, ranges, lacking) == (10, 10 * ELEMENTS * 4, 0, 0, 0)
+            && refused >= 4
+            && errors.is_empty()
+    };
+    wait_until("the counts", || far.told.look(|_, state| is_done(state)).then_some(()));
 }

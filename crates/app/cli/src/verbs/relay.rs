@@ -2,7 +2,7 @@
 
 mod listing;
 
-pub(crate) use listing::{because, millis};
+pub(crate) use listing::{backfill_errors, because, millis, of_backfill};
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,7 +1,7 @@
 //! Metrics of relayed streams: what earlier hops lost, and how the relays of this host fare by their boards.
 
 use ledger::Outcome;
-use tallycast::{RelayOnHost, RelayState, RelayStream};
+use tallycast::{RelayBackfill, RelayOnHost, RelayState, RelayStream};
 
 use super::{Kind, Labels, Picture, StreamCounts, Values};
 
@@ -48,8 +48,11 @@ impl Picture {
 
     /// Adds the relays of this host, with the streams that may be read.
     pub(super) fn add_relays(&mut self, relays: &[RelayOnHost], may_read: impl Fn(&str) -> bool) {
-        let (mut links, mut streams) = (Vec::new(), Vec::new());
+        let (mut links, mut streams, mut backfills) = (Vec::new(), Vec::new(), Vec::new());
         for (pid, state) in relays.iter().filter_map(|it| Some((it.pid, RelayState::read(it)?))) {
+            if let Some(backfill) = state.backfill {
+                backfills.push((vec![("pid", pid.to_string()), ("role", state.role.clone())], backfill));
+            }
             for link in state.links {
                 let labels = vec![
                     ("pid", pid.to_string()),
@@ -62,6 +65,9 @@ impl Picture {
                     .extend(readable.map(|stream| OnLink { labels: labels.clone(), stream: stream.clone() }));
                 links.push((labels, link));
             }
+        }
+        if !backfills.is_empty() {
+            self.add_backfills(&backfills);
         }
         if links.is_empty() {
             return;
@@ -103,6 +109,52 @@ impl Picture {
         ];
         self.add_all("tallycast_relay_", families);
         self.add_relayed_streams(&streams);
+    }
+
+    fn add_backfills(&mut self, backfills: &[(Labels, RelayBackfill)]) {
+        let each = |value: fn(&RelayBackfill) -> u64| -> Values {
+            backfills.iter().map(|(labels, it)| (labels.clone(), value(it) as f64)).collect()
+        };
+        let families = [
+            (
+                "samples",
+                "samples that a far relay fetched into its archive, or a near relay sent from its own",
+                Kind::Counter,
+                each(|it| it.samples),
+            ),
+            ("bytes", "size of these samples", Kind::Counter, each(|it| it.bytes)),
+            (
+                "refused",
+                "requests for missing samples, and answers, that were refused",
+                Kind::Counter,
+                each(|it| it.refused),
+            ),
+            (
+                "missing_samples",
+                "samples that the archive of a far relay misses",
+                Kind::Gauge,
+                each(|it| it.missing),
+            ),
+            (
+                "missing_ranges",
+                "consecutive ranges of samples that the archive of a far relay misses",
+                Kind::Gauge,
+                each(|it| it.ranges),
+            ),
+            (
+                "lacking_samples",
+                "missing samples that the archive of the near relay lacks, too",
+                Kind::Gauge,
+                each(|it| it.lacking),
+            ),
+            (
+                "errors",
+                "reasons why holes are not filled now",
+                Kind::Gauge,
+                each(|it| it.errors.len() as u64),
+            ),
+        ];
+        self.add_all("tallycast_relay_backfill_", families);
     }
 
     fn add_relayed_streams(&mut self, streams: &[OnLink]) {
@@ -228,7 +280,8 @@ mod tests {
             "round_trip_ns":100000000,"sent_packets":9,"repaired_packets":2,"streams":[
             {"name":"lab/a","delivered":90,"missing":4,"given_up":5,"in_flight":1,"causes":[["repair",5]],
              "deadline_ns":300000000,"age":{"p50_ns":50000000,"p99_ns":150000000,"largest_ns":160000000},
-             "degraded":"bandwidth"}, {"name":"secret/b","delivered":7}]}]}"#;
+             "degraded":"bandwidth"}, {"name":"secret/b","delivered":7}]}],
+            "backfill":{"samples":4,"bytes":32,"missing":3,"ranges":2,"lacking":1,"errors":[["secret/b","disk full"]]}}"#;
         let relay = RelayOnHost { pid: 7, state: state.to_vec() };
         let broken = RelayOnHost { pid: 8, state: b"no state".to_vec() };
         let shown = text(|picture| picture.add_relays(&[relay, broken], |stream| stream.starts_with("lab/")));
@@ -249,6 +302,18 @@ mod tests {
             ("degraded", r#",stream="lab/a",reason="bandwidth""#, "1"),
         ] {
             let line = format!("tallycast_relay_{name}{{{link}{more}}} {value}");
+            assert!(shown.contains(&line), "{line} is not in\n{shown}");
+        }
+        for (name, value) in [
+            ("samples_total", 4),
+            ("bytes_total", 32),
+            ("refused_total", 0),
+            ("missing_samples", 3),
+            ("missing_ranges", 2),
+            ("lacking_samples", 1),
+            ("errors", 1),
+        ] {
+            let line = format!(r#"tallycast_relay_backfill_{name}{{pid="7",role="near"}} {value}"#);
             assert!(shown.contains(&line), "{line} is not in\n{shown}");
         }
         assert!(!shown.contains("secret"), "{shown}");

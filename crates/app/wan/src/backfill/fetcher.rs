@@ -1,7 +1,7 @@
 //! The far end of a backfill: it asks for what its archive misses, and stores what comes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,6 +124,7 @@ impl Fetcher<'_> {
             let mut has_more = false;
             match self.wants() {
                 Ok(wants) => {
+                    self.shared.counters.works(Path::new(""));
                     for want in &wants {
                         has_more |= self.fetch(want)?;
                         if self.is_over() {
@@ -134,7 +135,8 @@ impl Fetcher<'_> {
                 // It begins with the first recording.
                 Err(ArchiveError::NoArchive(_)) => {}
                 Err(error) => {
-                    self.warn(format!("{}: holes are not filled: {error}", self.shared.root.display()))
+                    self.shared.counters.fails(Path::new(""), "", &error.to_string());
+                    self.warn(format!("{}: holes are not filled: {error}", self.shared.root.display()));
                 }
             }
             if !has_more {
@@ -185,8 +187,16 @@ impl Fetcher<'_> {
 
     fn wants(&self) -> Result<Vec<Want>, ArchiveError> {
         let wants = self.with(Refiller::wants)?;
-        let missing = wants.iter().map(|want| want.missing.len()).sum();
-        self.shared.counters.missing.store(missing, Ordering::Relaxed);
+        let sum = |of: &dyn Fn(&Want) -> u64| -> u64 { wants.iter().map(of).sum() };
+        let lacking = |want: &Want| {
+            let answered = self.known.get(want.folder()).map(|known| &known.answered);
+            answered.map_or(0, |answered| want.missing.iter().map(|it| answered.count_in(it)).sum())
+        };
+        let counters = &self.shared.counters;
+        // Plain counters for display.
+        counters.missing.store(sum(&|want| want.missing.len()), Ordering::Relaxed);
+        counters.ranges.store(sum(&|want| want.missing.range_count() as u64), Ordering::Relaxed);
+        counters.lacking.store(sum(&lacking), Ordering::Relaxed);
         Ok(wants)
     }
 
@@ -213,6 +223,7 @@ impl Fetcher<'_> {
         let reason = match reply {
             Reply::Supply(supply) => {
                 let is_answered = !supply.answered.is_empty();
+                self.shared.counters.works(want.folder());
                 known.answered = known.answered.iter().chain(supply.answered.iter()).collect();
                 let is_longer = !want.is_open && supply.reaches.end > want.recorded.end;
                 let reaches_further = supply.reaches.start < want.recorded.start || is_longer;
@@ -225,6 +236,7 @@ impl Fetcher<'_> {
                         // Stored or not, it is missing until it is there.
                         self.known.clear();
                         let reason = error.to_string();
+                        self.shared.counters.fails(want.folder(), description.name.as_str(), &reason);
                         self.warn(format!("{}: {reason}", description.name));
                         self.rest()?;
                         return Ok(false);
@@ -234,6 +246,9 @@ impl Fetcher<'_> {
             Reply::Refused(reason) => reason,
         };
         known.refused_until = Some(now + REFUSED);
+        if !asked.is_empty() {
+            self.shared.counters.fails(want.folder(), description.name.as_str(), &reason);
+        }
         if core::mem::replace(&mut known.refusal, reason.clone()) != reason {
             self.warn(format!("{}: its holes are not filled: {reason}", description.name));
         }
@@ -246,7 +261,7 @@ impl Fetcher<'_> {
         let lacking: RangeSet =
             supply.lacking.iter().map(|it| it.start / per_sample..it.end.div_ceil(per_sample)).collect();
         let samples = supply.blocks.iter().map(|block| block.samples).sum();
-        Counters::add(&self.shared.counters.samples, samples);
+        self.shared.counters.add_blocks(&supply.blocks);
         drop(self.notices.send(Notice::Refilled {
             stream: want.description.name.to_string(),
             epoch: want.description.epoch.to_string(),

@@ -1,7 +1,7 @@
 //! The near end of a backfill: it dials, and answers from the archive that is recorded here.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -156,16 +156,18 @@ impl Worker {
             Ok(supply) => supply,
             Err(reason) => {
                 Counters::add(&self.counters.refused, 1);
+                self.counters.fails(Path::new(&wanted.stream), &wanted.stream, &reason);
                 return self.send(socket, &Message::Refusal(Refusal { id, reason }));
             }
         };
+        self.counters.works(Path::new(&wanted.stream));
         let content = message::encode(&supply, &self.station);
         let blake3 = blake3::hash(&content).to_hex().to_string();
         self.send(socket, &Message::Answer(Answer { id, bytes: content.len() as u64, blake3 }))?;
         for piece in content.chunks(PIECE_BYTES) {
             self.send(socket, &Message::Piece(piece.to_vec()))?;
         }
-        Counters::add(&self.counters.samples, supply.blocks.iter().map(|block| block.samples).sum());
+        self.counters.add_blocks(&supply.blocks);
         Ok(())
     }
 

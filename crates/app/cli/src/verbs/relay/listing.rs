@@ -1,9 +1,9 @@
-//! The relays of a host as text: a line for each link, and one for each stream.
+//! The relays of a host as text: a line for each link, one for each stream, and what the backfill does.
 
 use std::io::Write;
 use std::time::Duration;
 
-use tallycast::{RelayLink, RelayState, RelayStream};
+use tallycast::{RelayBackfill, RelayLink, RelayState, RelayStream};
 use units::text::decimal_size;
 
 /// Prints a relay's state.
@@ -25,7 +25,40 @@ fn rows(pid: u32, state: &RelayState) -> String {
         text += &of_link(pid, &state.role, link);
         link.streams.iter().for_each(|stream| text += &of_stream(&state.role, stream));
     }
+    if let Some(backfill) = &state.backfill {
+        let role = &state.role;
+        text += &format!("{role} relay, process {pid}, backfill: {}\n", of_backfill(role, backfill));
+        text.extend(backfill_errors(backfill).map(|error| format!("  not filled: {error}\n")));
+    }
     text
+}
+
+/// Returns what a backfill has moved, and what is still missing.
+pub(crate) fn of_backfill(role: &str, backfill: &RelayBackfill) -> String {
+    let &RelayBackfill { samples, bytes, refused, missing, ranges, lacking, .. } = backfill;
+    let moved = if role == "far" { "fetched" } else { "sent" };
+    let mut text = format!("{samples} samples {moved}, {}", decimal_size(bytes));
+    if missing > 0 {
+        let ranges = if ranges == 1 { "1 range".to_owned() } else { format!("{ranges} ranges") };
+        text += &format!("; {missing} missing in {ranges}");
+    } else if role == "far" {
+        text += "; none missing";
+    }
+    if lacking > 0 {
+        text += &format!(", {lacking} of them at the other end, too");
+    }
+    if refused > 0 {
+        text += &format!("; {refused} refused");
+    }
+    text
+}
+
+/// Returns why holes are not filled now, each with its stream.
+pub(crate) fn backfill_errors(backfill: &RelayBackfill) -> impl Iterator<Item = String> {
+    backfill.errors.iter().map(|(stream, reason)| match stream.as_str() {
+        "" => reason.clone(),
+        stream => format!("{stream}: {reason}"),
+    })
 }
 
 fn of_link(pid: u32, role: &str, link: &RelayLink) -> String {
@@ -119,5 +152,23 @@ mod tests {
             told(&state)
         );
         assert!(told(&state).starts_with("far relay, process 7: 3 datagrams of others than listed peers"));
+    }
+
+    #[test]
+    fn a_backfill_tells_what_came_what_is_missing_and_why_it_stays_so() {
+        let told = |state: &serde_json::Value| rows(7, &serde_json::from_value(state.clone()).unwrap());
+        let mut state = json!({"role": "near", "backfill": {"samples": 1_200, "bytes": 9_600}});
+        assert_eq!(told(&state), "near relay, process 7, backfill: 1200 samples sent, 9.60 kB\n");
+        state["role"] = json!("far");
+        let line = "far relay, process 7, backfill: 1200 samples fetched, 9.60 kB; none missing\n";
+        assert_eq!(told(&state), line);
+        state["backfill"] = json!({"samples": 1_200, "bytes": 9_600, "refused": 2, "missing": 40, "ranges": 3,
+            "lacking": 10, "errors": [["", "the archive is refilled by another process"], ["lab/a", "disk full"]]});
+        assert_eq!(
+            told(&state),
+            "far relay, process 7, backfill: 1200 samples fetched, 9.60 kB; 40 missing in 3 ranges, 10 of them at the \
+             other end, too; 2 refused\n  not filled: the archive is refilled by another process\n  \
+             not filled: lab/a: disk full\n"
+        );
     }
 }

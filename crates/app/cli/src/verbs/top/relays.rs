@@ -1,4 +1,4 @@
-//! The relays of this host, as their boards show them: a row for each stream of a link.
+//! The relays of this host, as their boards show them: a row for each stream of a link, and one for a backfill.
 
 use serde_json::{Value, json};
 use tallycast::{Node, RelayLink, RelayState, RelayStream};
@@ -6,7 +6,7 @@ use tallycast::{Node, RelayLink, RelayState, RelayStream};
 use super::snapshots::count;
 use super::state::{Field, Table};
 use crate::layout::{self, Align};
-use crate::verbs::relay::{because, millis};
+use crate::verbs::relay::{backfill_errors, because, millis, of_backfill};
 
 /// A relay of this host.
 #[derive(Clone, Debug)]
@@ -21,33 +21,43 @@ pub(super) fn of_host(node: &Node) -> Vec<HostRelay> {
     relays.iter().filter_map(|it| Some(HostRelay { pid: it.pid, state: RelayState::read(it)? })).collect()
 }
 
-/// Returns a link's streams, one empty row if it has none: its state is worth a line.
-fn rows<T>(relays: &[HostRelay], row: impl Fn(&HostRelay, &RelayLink, Option<&RelayStream>) -> T) -> Vec<T> {
-    let links = relays.iter().flat_map(|relay| relay.state.links.iter().map(move |link| (relay, link)));
-    let each = links.flat_map(|(relay, link)| {
+/// Returns a row for each stream of a link; an empty one for a link without streams, whose state is worth a line.
+fn link_rows(relay: &HostRelay) -> impl Iterator<Item = Vec<Field>> {
+    relay.state.links.iter().flat_map(move |link| {
         let streams: Vec<Option<&RelayStream>> =
             if link.streams.is_empty() { vec![None] } else { link.streams.iter().map(Some).collect() };
-        streams.into_iter().map(move |stream| (relay, link, stream))
-    });
-    each.map(|(relay, link, stream)| row(relay, link, stream)).collect()
+        streams.into_iter().map(move |stream| link_row(relay, link, stream))
+    })
+}
+
+fn link_row(relay: &HostRelay, link: &RelayLink, stream: Option<&RelayStream>) -> Vec<Field> {
+    let time = |nanos: Option<u64>| {
+        Field::number(nanos.map_or_else(|| "?".to_owned(), millis), nanos.map_or(-1.0, |it| it as f64))
+    };
+    vec![
+        Field::text(path(relay, link)),
+        Field::text(stream.map_or("", |it| it.name.as_str())),
+        time(link.round_trip_ns),
+        time(stream.and_then(|it| it.age).map(|age| age.p99_ns)),
+        count(link.repaired_packets),
+        Field::number(given_up(stream), stream.map_or(0.0, |it| it.given_up as f64)),
+    ]
+}
+
+/// Returns the row of a relay's backfill.
+fn backfill_row(relay: &HostRelay) -> Option<Vec<Field>> {
+    let backfill = relay.state.backfill.as_ref()?;
+    let mut text = of_backfill(&relay.state.role, backfill);
+    backfill_errors(backfill).for_each(|error| text += &format!("; not filled: {error}"));
+    let empty = || Field::number(String::new(), -1.0);
+    let name = Field::text(format!("{} backfill", relay.state.station));
+    Some(vec![name, Field::text(""), empty(), empty(), empty(), Field::number(text, backfill.missing as f64)])
 }
 
 /// Returns the panel of the view.
 pub(super) fn table(relays: &[HostRelay]) -> Table {
-    let row = |relay: &HostRelay, link: &RelayLink, stream: Option<&RelayStream>| {
-        let time = |nanos: Option<u64>| {
-            Field::number(nanos.map_or_else(|| "?".to_owned(), millis), nanos.map_or(-1.0, |it| it as f64))
-        };
-        vec![
-            Field::text(way(relay, link)),
-            Field::text(stream.map_or("", |it| it.name.as_str())),
-            time(link.round_trip_ns),
-            time(stream.and_then(|it| it.age).map(|age| age.p99_ns)),
-            count(link.repaired_packets),
-            Field::number(given_up(stream), stream.map_or(0.0, |it| it.given_up as f64)),
-        ]
-    };
-    Table { heads: &["RELAY", "STREAM", "RTT", "AGE P99", "REPAIRED", "GIVEN UP"], rows: rows(relays, row) }
+    let rows = relays.iter().flat_map(|relay| link_rows(relay).chain(backfill_row(relay))).collect();
+    Table { heads: &["RELAY", "STREAM", "RTT", "AGE P99", "REPAIRED", "GIVEN UP"], rows }
 }
 
 /// Returns the table of a snapshot.
@@ -83,6 +93,7 @@ pub(super) fn objects(relays: &[HostRelay]) -> Vec<Value> {
             "peer": link.peer, "peer_station": link.station, "is_up": link.is_up,
             "round_trip_ns": link.round_trip_ns, "sent_packets": link.sent_packets,
             "repaired_packets": link.repaired_packets, "streams": streams.collect::<Vec<_>>(),
+            "backfill": relay.state.backfill,
         })
     };
     let links =
@@ -91,7 +102,7 @@ pub(super) fn objects(relays: &[HostRelay]) -> Vec<Value> {
 }
 
 /// Returns the direction in which samples go.
-fn way(relay: &HostRelay, link: &RelayLink) -> String {
+fn path(relay: &HostRelay, link: &RelayLink) -> String {
     let peer = link.station.as_deref().unwrap_or(&link.peer);
     let arrow = if relay.state.role == "far" { "←" } else { "→" };
     let down = if link.is_up { "" } else { " (down)" };
@@ -108,7 +119,7 @@ fn given_up(stream: Option<&RelayStream>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tallycast::RelayAge;
+    use tallycast::{RelayAge, RelayBackfill};
 
     fn relays() -> Vec<HostRelay> {
         let stream = RelayStream {
@@ -129,12 +140,15 @@ mod tests {
         };
         let down = RelayLink { peer: "10.0.0.9:7400".to_owned(), ..RelayLink::default() };
         let (role, station) = ("near".to_owned(), "home".to_owned());
-        let state = RelayState { role, station, links: vec![up, down], ..RelayState::default() };
+        let errors = vec![("lab/a".to_owned(), "disk full".to_owned())];
+        let backfill = RelayBackfill { samples: 7, bytes: 56, errors, ..RelayBackfill::default() };
+        let (links, backfill) = (vec![up, down], Some(backfill));
+        let state = RelayState { role, station, links, backfill, ..RelayState::default() };
         vec![HostRelay { pid: 7, state }]
     }
 
     #[test]
-    fn a_row_tells_age_round_trip_repairs_and_what_was_given_up_and_a_link_without_streams_has_one_too() {
+    fn streams_links_without_streams_and_the_backfill_have_a_row_each() {
         let rows: Vec<Vec<String>> = table(&relays())
             .rows
             .into_iter()
@@ -145,6 +159,7 @@ mod tests {
             [
                 ["home → far", "lab/a", "100.2 ms", "160.5 ms", "2", "5 (repair 5); now too far"],
                 ["home → 10.0.0.9:7400 (down)", "", "?", "?", "0", ""],
+                ["home backfill", "", "", "", "", "7 samples sent, 56 B; not filled: lab/a: disk full"],
             ]
         );
         assert!(plain_table(&relays()).lines(80).len() > 2);
@@ -158,6 +173,10 @@ mod tests {
         assert_eq!(
             (&objects[0]["round_trip_ns"], &objects[1]["is_up"]),
             (&json!(100_200_000), &json!(false))
+        );
+        assert_eq!(
+            (&objects[0]["backfill"]["samples"], &objects[1]["backfill"]["bytes"]),
+            (&json!(7), &json!(56))
         );
     }
 }
