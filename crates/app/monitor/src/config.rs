@@ -50,6 +50,8 @@ pub struct MonitorConfig {
     pub access: Option<PathBuf>,
     /// The name of its account.
     pub reader: String,
+    /// Age from which samples are of no use to it; none by default. Relays keep it, and older samples are lost.
+    pub deadline: Option<Duration>,
     /// Streams it joins at the start; more may be joined while it runs.
     pub patterns: Vec<StreamPattern>,
     /// The streams it derives from the start.
@@ -82,6 +84,7 @@ impl MonitorConfig {
             insecure: false,
             access: None,
             reader: DEFAULT_READER.to_owned(),
+            deadline: None,
             patterns: vec![StreamPattern::all()],
             derived: Vec::new(),
             operators: Vec::new(),

@@ -210,7 +210,11 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
     let builder = first.map(|first| config.node.subscriber(first.to_string()));
     let builder = builder.unwrap_or_else(|| config.node.subscriber(NOTHING));
     let builder = patterns.fold(builder, |builder, pattern| builder.pattern(pattern.to_string()));
-    let subscriber = SubscriberBuilder::reader(builder, config.reader.clone()).open()?;
+    let mut builder = SubscriberBuilder::reader(builder, config.reader.clone());
+    if let Some(deadline) = config.deadline {
+        builder = builder.deadline(deadline);
+    }
+    let subscriber = builder.open()?;
     // After the intake has started, so that their output is received.
     let operators = Operators::start(&config.operators, &config.python, &config.node, &shared.operators);
     let operators = operators.map_err(MonitorError::Thread)?;

@@ -66,6 +66,9 @@ pub(crate) struct Arguments {
     /// Maximum number of open pages per client address, of 256 in all; behind a proxy all pages share one address
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PAGES_PER_ADDRESS, value_parser = pages)]
     pages_per_address: usize,
+    /// Age from which samples are of no use: relays serve it, and what is older when it comes is lost [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
+    deadline: Option<Duration>,
     /// Name of this reader in accounts
     #[arg(long, value_name = "NAME", default_value = "monitor")]
     reader: String,
@@ -146,6 +149,7 @@ impl Arguments {
         config.insecure = self.insecure;
         config.access = settings.access_in_force(self.access.as_deref())?;
         config.reader.clone_from(&self.reader);
+        config.deadline = self.deadline;
         config.patterns = patterns(&joined)?;
         config.derived = derivations(&derived)?;
         let (listed, origin) = settings.value("monitor.operator", None)?;

@@ -6,6 +6,7 @@
 pub mod accounts;
 mod behind;
 mod control;
+mod deadline;
 mod neighbours;
 mod operators;
 mod page;
