@@ -17,7 +17,7 @@ use crate::feed::Feed;
 pub(crate) struct Bus {
     sender: Sender,
     group: Group,
-    /// What the sender has no room for yet.
+    /// Inputs for which the sender has no room yet.
     pending: VecDeque<(Publish, Option<Instant>)>,
     buffer: Vec<u8>,
     is_over: bool,

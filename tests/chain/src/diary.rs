@@ -1,5 +1,5 @@
-//! What became of a stream's elements before a link, by whoever reads the bus before it: the truth that what is
-//! published behind it is compared with.
+//! Outcomes of a stream's elements before a link, as the reader of that bus had them: the truth for everything that is
+//! published behind the link.
 
 use core::ops::Range;
 

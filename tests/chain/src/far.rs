@@ -24,9 +24,9 @@ pub struct Far {
     setting: FarSetting,
     seed: u64,
     live: Option<Live>,
-    /// What it published, of each stream that it began.
+    /// Publications, of each stream that it began.
     pub published: Vec<Published>,
-    /// What it ignored, which nothing makes it do.
+    /// Number of ignored inputs, which must be 0.
     pub ignored: Vec<FarEvent>,
     /// Number of times that a stream went on.
     pub resumed: u64,
@@ -34,7 +34,7 @@ pub struct Far {
     pub most_held: usize,
 }
 
-/// What a far relay is made with.
+/// Settings of a far relay.
 #[derive(Clone, Debug)]
 pub(crate) struct FarSetting {
     pub(crate) config: SocketConfig,
@@ -184,7 +184,7 @@ impl Far {
                 self.published[number].take(now, publish);
             }
             FarOutput::Event(event) => match event {
-                // What was under way when another connection took the place of this one (seed 89).
+                // Messages in flight when another connection took the place of this one (seed 89).
                 FarEvent::Ignored(relay::FarFault::UnknownStream(_)) => {}
                 // A publisher and the far relay started again at about the same time.
                 FarEvent::Refused { refusal: relay::Refusal::Superseded, .. } => {}

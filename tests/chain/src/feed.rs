@@ -11,7 +11,7 @@ use wire::{Clock, Description};
 
 use crate::diary::Diary;
 
-/// What a feed makes.
+/// Form of a feed.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Name of the stream.
@@ -44,7 +44,7 @@ pub struct Record {
 pub struct Feed {
     /// Form of the stream.
     pub shape: Shape,
-    /// What became of its positions.
+    /// Outcomes of its positions.
     pub diary: Diary,
     random: Random,
     next_position: u64,

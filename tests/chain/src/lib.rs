@@ -1,9 +1,9 @@
-//! A chain of hops in a simulated network: publishers or their rings, pairs of relays around the reliable transport over
-//! long links, senders on the buses behind them, and readers.
+//! A chain of hops in a simulated network: publishers or their rings, pairs of relays around the reliable transport
+//! over long links, senders on the buses behind them, and readers.
 //!
-//! What a far end publishes is compared with its account after every input, and with the diary of who read the bus before
-//! the link; readers' accounts, for which the law over the chain holds after every input, with what was published.
-//! Start with [`Scene`].
+//! The publications of a far end are compared with its account after every input, and with the diary of the relay
+//! that read the bus before the link. Readers' accounts keep the law over the chain after every input, and are
+//! compared with the publications. Start with [`Scene`].
 
 mod bus;
 mod diary;

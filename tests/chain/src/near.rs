@@ -27,7 +27,7 @@ pub struct Near {
     live: Option<Live>,
     /// Diaries of the streams of a bus; those of rings are in their feeds.
     diaries: Vec<Diary>,
-    /// What it ignored, which nothing makes it do.
+    /// Number of ignored inputs, which must be 0.
     pub ignored: Vec<NearEvent>,
     /// Elements that it gave up, by cause.
     pub given_up: [u64; 4],
@@ -37,7 +37,7 @@ pub struct Near {
     pub most_queued: usize,
 }
 
-/// What a near relay is made with.
+/// Settings of a near relay.
 #[derive(Debug)]
 pub(crate) struct NearSetting {
     pub(crate) config: SocketConfig,
@@ -104,7 +104,7 @@ impl Near {
         self.secured.as_ref().map_or(0, Secured::sessions)
     }
 
-    /// Returns what became of each stream's elements before the link.
+    /// Returns the outcomes of each stream's elements before the link.
     #[must_use]
     pub fn diaries(&self) -> Vec<&Diary> {
         match &self.setting.source {

@@ -1,4 +1,4 @@
-//! What a far relay published of a stream, with a ledger of its own: the truth that readers' accounts are compared with.
+//! Publication of a stream by a far relay, with a ledger of its own: the truth for readers' accounts.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use wire::{Origin, UpstreamHop};
 use crate::diary::Diary;
 use crate::feed::{Feed, Shape, value};
 
-/// What was published of one stream.
+/// Publication of one stream.
 #[derive(Debug)]
 pub struct Published {
     /// Epoch of its sender on the bus.
@@ -161,7 +161,7 @@ impl Published {
         Some(hops)
     }
 
-    /// Compares with the diary of who read the bus before the link. Returns the elements that the link lost.
+    /// Compares with the diary of the reader of the bus before the link. Returns the elements that the link lost.
     ///
     /// # Panics
     /// If they differ.
@@ -194,7 +194,7 @@ impl Published {
         let outcome = Outcome::Lost(Stage::ReaderLag);
         let lag: HopCounts = [HopShare { hop: link - 1, outcome, count }].into_iter().collect();
         if diary.starts.contains(&positions.end) && *shares == lag {
-            // What the near relay that started again did not read.
+            // Elements that the near relay did not read while it was restarted.
             return;
         }
         let before: u64 = (0..link).map(|hop| shares.rows(hop).total()).sum();

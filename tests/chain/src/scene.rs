@@ -1,4 +1,4 @@
-//! A scene: what is on the ways and the buses, who dies, and how it ends.
+//! A scene: the paths and buses, the restarts, and the comparison at the end.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -16,7 +16,7 @@ use crate::near::{NearSetting, Source};
 use crate::publisher::Publisher;
 use crate::{Far, MS, Near, Reader};
 
-/// What a scene is made of.
+/// The parts of a scene.
 #[derive(Debug)]
 pub struct Plan {
     /// Seed of all chance.
@@ -82,7 +82,7 @@ pub struct Scene {
 }
 
 impl Plan {
-    /// Returns a plan of a plain stream over a way of 20 ms, and one reader that loses nothing.
+    /// Returns a plan of a plain stream over a path with a round trip of 20 ms, and one reader that loses nothing.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let way = Link::ideal().delay(10 * MS);

@@ -1,4 +1,4 @@
-//! A near relay's reader on its bus: a receiver, whose events become what the near end is told.
+//! A near relay's reader on its bus: a receiver, whose events become inputs of the near end.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -34,12 +34,12 @@ struct Stream {
     /// Hop of the bus.
     hop: u8,
     beginning: Option<Began>,
-    /// What waits for the list of stations.
+    /// Inputs that wait for the list of stations.
     early: Vec<Said>,
     next: u64,
 }
 
-/// What is said to the near end.
+/// An input of the near end.
 #[derive(Debug)]
 enum Said {
     Elements { position: u64, t0: units::WallTime, clock: wire::Clock, bytes: Vec<u8>, heard: Instant },

@@ -6,7 +6,7 @@ use chain::{Plan, Shape, at};
 use relay::{FarEvent, Refusal};
 use sim::{Host, Link, Port};
 
-/// Returns the true age of what a reader got, and that on the wire, in the order of delivery.
+/// Returns the true age of each delivery to a reader, and the age on the wire, in the order of delivery.
 fn ages(scene: &chain::Scene, shape: &Shape) -> Vec<(Duration, Duration)> {
     let following = &scene.readers()[0].followed[0];
     let per_s = u64::from(shape.elements) * u64::from(shape.hz);
@@ -91,7 +91,7 @@ fn keys_change_and_numbers_wrap_without_a_loss() {
 }
 
 #[test]
-fn on_an_uneven_way_the_age_is_wrong_by_half_the_difference() {
+fn on_an_asymmetric_path_the_age_is_wrong_by_half_the_difference() {
     for (ways, least, most) in [([10, 90], 0.030, 0.046), ([90, 10], -0.041, 0.0)] {
         let mut plan = Plan::new(26);
         plan.ways = ways.map(|ms| Link::ideal().delay(Duration::from_millis(ms)));

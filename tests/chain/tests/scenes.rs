@@ -6,7 +6,7 @@ use chain::{MS, Plan, at};
 use sim::Link;
 
 #[test]
-fn undisturbed_samples_cost_the_way_and_nothing_else() {
+fn undisturbed_samples_take_the_one_way_delay_and_nothing_else() {
     let scene = Plan::new(1).play();
     let [delivered, lost] = scene.verify();
     assert_eq!((delivered > 20_000, lost), (true, 0));
@@ -86,6 +86,6 @@ fn a_large_sample_loses_only_the_elements_that_the_link_lost() {
     plan.ways = [way.clone().loss(0.01), way];
     let scene = plan.play();
     let [delivered, lost] = scene.verify();
-    // No repair arrives in 40 ms: what the way loses is lost, and nothing beside it.
+    // No repair arrives in 40 ms: what the path loses is lost, and nothing beside it.
     assert!(lost > 0 && lost * 20 < delivered, "{delivered} delivered, {lost} lost");
 }

@@ -2,7 +2,7 @@
 //!
 //! The near end dials a second connection of the same port, whose control gives way to everything else, and answers
 //! there ([`Supplier`]); the far end asks for what its archive misses and stores what comes ([`Fetcher`]). Both are
-//! threads of their own: disks must not delay live samples. What travels is in [`message`].
+//! threads of their own: disks must not delay live samples. Their messages are in [`message`].
 
 mod fetcher;
 mod message;
@@ -26,9 +26,9 @@ pub(crate) use supplier::Supplier;
 
 /// Time after which a call looks whether the relay is to end: blocking calls of a port cannot be woken for that.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time without a word after which the other end is taken for gone.
+/// Silence after which the other end counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Interval at which the far end says that it is there, and looks for holes.
+/// Interval at which the far end looks for holes, and shows that it is there.
 const LOOK: Duration = Duration::from_secs(1);
 /// Size of the samples of an answer; a larger single sample is an answer of its own.
 const ANSWER_BYTES: usize = 4 << 20;
@@ -46,7 +46,7 @@ struct Counters {
     missing: AtomicU64,
     ranges: AtomicU64,
     lacking: AtomicU64,
-    /// Stream and reason, by the folder of the epoch or what else distinguishes them; an empty path is the archive.
+    /// Stream and reason, by the folder of the epoch or by another key; an empty path is the archive as a whole.
     errors: Mutex<BTreeMap<PathBuf, (String, String)>>,
 }
 

@@ -18,7 +18,7 @@ use crate::{Publication, PublicationKey, Wanted};
 
 /// Interval of looks at the bus's announcements.
 const LOOK: Duration = Duration::from_millis(200);
-/// Silence of a near relay after which its streams go on by another link: ten intervals of tallies.
+/// Silence of a near relay after which another link takes over its streams: ten intervals of tallies.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Maximum number of epochs of this process that are known as its own.
 const MAX_OWN: usize = 4_096;
@@ -28,14 +28,14 @@ pub struct BusPublication {
     node: Node,
     announcements: Option<Announcements>,
     next_look: Instant,
-    /// Publications of other stations, as of the last look.
+    /// Publications of other stations at the last look.
     rivals: BTreeMap<StreamId, Vec<Rival>>,
-    /// Epochs of this process, of which the bus tells for some time after their end.
+    /// Epochs of this process, which are announced for some time after their end.
     own: BTreeSet<Epoch>,
     streams: BTreeMap<PublicationKey, Stream>,
-    /// Which of them are the same stream.
+    /// Epochs of the same stream.
     alike: BTreeMap<StreamId, BTreeSet<PublicationKey>>,
-    /// Near relays that do not answer, each since when.
+    /// Near relays that do not answer, and since when.
     down: BTreeMap<u64, Instant>,
     notices: Vec<Notice>,
     readers: Readers,
@@ -50,7 +50,7 @@ struct Stream {
 }
 
 enum State {
-    /// It is published, since then.
+    /// It is published since this instant.
     Active(Box<RelayPublisher>, Instant),
     /// Another publication of the stream is on the bus.
     StandingBy(Held),
@@ -109,7 +109,7 @@ impl BusPublication {
         Ok(())
     }
 
-    /// Returns the station behind whose publication a stream stands by.
+    /// Returns the station for whose publication a stream stands by.
     fn behind(&self, key: PublicationKey) -> Option<String> {
         let stream = self.streams.get(&key)?;
         let own = match &stream.state {
@@ -119,7 +119,7 @@ impl BusPublication {
         let mut others = self.alike.get(&stream.id).into_iter().flatten().filter(|other| **other != key);
         let is_beaten = |other: &PublicationKey| match self.streams[other].state {
             State::Active(..) => own.is_none(),
-            // Its link is there, and this one's is not.
+            // That relay has its link, and this one has lost its own.
             State::StandingBy(_) => own.is_some() && self.is_down(key) && !self.is_down(*other),
         };
         if others.any(is_beaten) {
@@ -166,7 +166,7 @@ impl BusPublication {
         }
     }
 
-    /// Goes on in place of a publication that is over, with what is of use of what was kept.
+    /// Takes over from a publication that is over, beginning with the kept samples that are still of use.
     fn take_over(&mut self, key: PublicationKey) -> Result<(), String> {
         let Some(stream) = self.streams.get_mut(&key) else { return Ok(()) };
         let State::StandingBy(held) = &mut stream.state else { return Ok(()) };
@@ -184,7 +184,7 @@ impl BusPublication {
         self.notices.push(Notice::StandingBy { stream: name, station });
     }
 
-    /// Publishes, or keeps, what follows of a stream.
+    /// Publishes an item of a stream, or keeps it while the stream stands by.
     fn pass(&mut self, key: PublicationKey, publish: Publish) -> Result<(), String> {
         let Some(stream) = self.streams.get_mut(&key) else { return Ok(()) };
         if let Publish::Upstream(hops) = &publish {
@@ -236,7 +236,7 @@ impl BusPublication {
         }
     }
 
-    /// Looks who else publishes on the bus.
+    /// Looks for other publications on the bus.
     fn look_at_bus(&mut self) {
         let Some(announcements) = &self.announcements else { return };
         self.rivals.clear();
@@ -273,7 +273,7 @@ impl Publication for BusPublication {
                 self.begin(key, Beginning { description, origin, first_position, deadline }).err()
             }
             Publish::End => {
-                // Its final tally follows what it has.
+                // The final tally follows its last samples.
                 self.forget(key);
                 None
             }
@@ -310,7 +310,7 @@ impl Publication for BusPublication {
                 let is_active = matches!(self.streams[&key].state, State::Active(..));
                 let outcome = match behind {
                     Some(behind) if is_active => {
-                        // Its final tally tells its readers.
+                        // The final tally tells the readers.
                         if let Some(stream) = self.streams.get_mut(&key) {
                             stream.state = State::StandingBy(Held::default());
                         }

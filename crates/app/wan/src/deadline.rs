@@ -1,4 +1,4 @@
-//! The end-to-end deadline of a relay against the way: what is refused, and how many repairs it leaves time for.
+//! Checks of an end-to-end deadline against the path: the least that it allows, and the time that repairs need.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub const LONGEST_DEADLINE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeadlineError {
-    /// Nothing has an age of zero.
+    /// No sample has an age of zero.
     #[error(
         "a deadline of 0 leaves no time for the way\ngive the age up to which samples are of use, such as 1s"
     )]
@@ -19,7 +19,7 @@ pub enum DeadlineError {
     /// It is beyond the limit.
     #[error("a deadline of {} is too long: 60s at most\nuse an archive for what may come later", text(*.0))]
     TooLong(Duration),
-    /// The way alone takes longer.
+    /// The path alone takes longer.
     #[error(
         "a deadline of {} cannot be met: it must be at least round trip / 2 + 2 ms = {} / 2 + 2 ms = {}\n\
          for k rounds of repair it must be at least round trip × (k + 1/2) + 2 ms, as {} for one",
@@ -28,12 +28,12 @@ pub enum DeadlineError {
     TooShort {
         /// Deadline that was asked for.
         deadline: Duration,
-        /// Round trip of the way, smoothed.
+        /// Smoothed round trip of the path.
         round_trip: Duration,
     },
 }
 
-/// Checks a deadline before its way is known.
+/// Checks a deadline while the path is not known.
 ///
 /// # Errors
 /// [`DeadlineError::Zero`] or [`DeadlineError::TooLong`].
@@ -47,15 +47,15 @@ pub const fn check_deadline(deadline: Duration) -> Result<Duration, DeadlineErro
     Ok(deadline)
 }
 
-/// Checks a deadline against the round trip of its way.
+/// Checks a deadline against the round trip of its path.
 ///
 /// # Errors
-/// [`DeadlineError::TooShort`] if what is lost nowhere comes too late, too.
+/// [`DeadlineError::TooShort`] if even samples that are not lost come too late.
 pub fn check_way(deadline: Duration, round_trip: Duration) -> Result<(), DeadlineError> {
     if deadline < least(round_trip) { Err(DeadlineError::TooShort { deadline, round_trip }) } else { Ok(()) }
 }
 
-/// Returns the least deadline that a way allows: one way, and the hand-over.
+/// Returns the least deadline that a path allows: half the round trip, and the hand-over.
 fn least(round_trip: Duration) -> Duration {
     round_trip / 2 + HAND_OVER
 }

@@ -12,7 +12,7 @@ use units::Instant;
 
 /// Machine of one end of a link.
 pub(crate) trait Machine {
-    /// What its owner does for it.
+    /// Context of the machine's owner.
     type Act;
 
     /// Tells it of the time, and of the path if there is a connection.
@@ -21,11 +21,11 @@ pub(crate) trait Machine {
     /// Tells it that a message was not taken, since it cannot arrive in time.
     fn refuse(&mut self, now: Instant, tag: u64);
 
-    /// Returns what is to be done next.
+    /// Returns the next step.
     fn next(&mut self, now: Instant) -> Step<Self::Act>;
 }
 
-/// What a machine wants next.
+/// Next step of a machine.
 pub(crate) enum Step<A> {
     Send(Letter),
     Act(A),
@@ -40,9 +40,9 @@ pub(crate) struct Letter {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// What an owner has to do.
+/// Next step of an owner.
 pub(crate) enum Turn<A> {
-    /// This, and then it asks again.
+    /// Take this, then drive the machine again.
     Act(A),
     /// Nothing before the instant.
     Idle(Option<Instant>),
@@ -53,13 +53,13 @@ pub(crate) enum Turn<A> {
 pub(crate) struct Driver {
     /// Messages that found no room.
     stalled: VecDeque<Letter>,
-    /// Whether the machine knows the path as it is now.
+    /// True if the machine knows the present state of the path.
     has_looked: bool,
     has_sent: bool,
 }
 
 impl Driver {
-    /// Forgets messages of a connection before: the machine sends them again, or gives them up.
+    /// Forgets messages of an earlier connection: the machine sends them again, or gives them up.
     pub(crate) fn restart(&mut self) {
         *self = Self::default();
     }
@@ -109,7 +109,7 @@ impl Driver {
     }
 }
 
-/// Tells a machine of the path as it is now: before the messages that came over it, too.
+/// Tells a machine the present state of the path, also before messages that came over it.
 pub(crate) fn look(machine: &mut impl Machine, connection: Option<(&ReliablePort, SocketId)>) {
     let way = connection.and_then(|(port, socket)| port.way(socket));
     machine.look(way.map_or_else(clock::monotonic, |way| way.at), way.as_ref().map(path_of));
@@ -166,7 +166,7 @@ impl Machine for FarEnd {
     }
 }
 
-/// Returns what the machines want to know of a path. Before its round trip is measured it counts as zero.
+/// Returns the state of a path as machines take it. Until the round trip is measured it counts as zero.
 fn path_of(way: &Way) -> Path {
     let Way { round_trip, clock_us, room, message_bytes, is_up, .. } = *way;
     Path { round_trip: round_trip.unwrap_or_default(), clock_us, room, message_bytes, is_up }

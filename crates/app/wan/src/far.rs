@@ -1,7 +1,7 @@
 //! The far end's process: a port that relays dial, and the publications of their streams on this bus.
 //!
-//! Each near relay has a machine of its own, which outlives its connections: who comes back, also after a restart, finds
-//! its streams as they were. One thread does everything, and sleeps for the news of the port.
+//! Each near relay has a machine of its own, which outlives its connections: a relay that comes back, also after a
+//! restart, finds its streams as they were. One thread does everything, and sleeps until the port has news.
 
 mod lobby;
 mod visitor;
@@ -87,7 +87,7 @@ impl<O: Publication> Far<O> {
         }
     }
 
-    /// Follows a list of peers: the connections of those who are no longer in it end.
+    /// Follows a list of peers: connections of peers that are no longer in it end.
     #[must_use]
     pub fn with_peers(mut self, list: ListedPeers) -> Self {
         self.peers.follow(list);
@@ -212,8 +212,8 @@ impl<O: Publication> Far<O> {
     }
 }
 
-/// Returns whether a newcomer has to wait: it may be a relay that was started again, whose connection before is not
-/// known to be over yet.
+/// Returns whether a newcomer has to wait: it may be a relay that was started again, whose earlier connection has not
+/// ended yet as far as this end knows.
 fn must_wait(visitors: &[Visitor], now: Instant, newcomer: &Newcomer) -> bool {
     visitors.iter().any(|visitor| visitor.may_be_succeeded_by(now, newcomer))
 }

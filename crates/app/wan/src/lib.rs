@@ -1,9 +1,9 @@
 //! Live streams across a wide-area network: `tallycast relay`.
 //!
-//! A relay has three accounts in one process: it reads the streams of its bus like any reader, carries their elements over
-//! one reliable link, and publishes them on the other bus with the indices that they have at home. What decides is in
-//! `relay`, a pure crate; this one drives it. Start with [`Near`], which reads and dials, and [`Far`], which listens and
-//! publishes.
+//! A relay has three accounts in one process: it reads the streams of its bus like any reader, carries their elements
+//! over one reliable link, and publishes them on the other bus with the indices that they have at home. The decisions
+//! are in `relay`, a pure crate; this one drives it. Start with [`Near`], which reads and dials, and [`Far`], which
+//! listens and publishes.
 
 mod backfill;
 mod bus;

@@ -26,7 +26,7 @@ enum State {
     Pausing {
         until: Instant,
     },
-    /// The peer is not one of those that are listed.
+    /// The peer is not listed.
     Barred,
     /// The address of the peer is looked up.
     LookingUp,
@@ -104,7 +104,7 @@ impl Link {
         }
     }
 
-    /// Returns when to poll, whatever the port tells.
+    /// Returns when to poll even without news of the port.
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Pausing { until } => Some(until),
@@ -112,7 +112,7 @@ impl Link {
         }
     }
 
-    /// Goes on as the port's news allow; returns what has changed.
+    /// Proceeds by the port's news; returns the change.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Change> {
         match self.state {
             State::Pausing { until } if now < until => None,
@@ -149,7 +149,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection that there is; nothing follows it before a pause.
+    /// Ends the present connection; the next attempt follows after a pause.
     pub(crate) fn hang_up(&mut self, now: Instant) {
         match self.state {
             State::Connecting(socket) | State::Up(socket) => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::News;
 
-/// Returns the address that a host has now, or why it has none. It may wait.
+/// Returns the present address of a host, or why it has none. May block.
 pub type LookUp = Arc<dyn Fn() -> Result<SocketAddr, String> + Send + Sync>;
 
 type Answer = Result<SocketAddr, String>;
@@ -20,17 +20,17 @@ struct Named {
     look_up: LookUp,
     news: Arc<News>,
     answer: Arc<Mutex<Option<Answer>>>,
-    /// Why the last question had no answer.
+    /// Reason why the last look-up failed.
     trouble: Option<String>,
 }
 
 impl PeerAddress {
-    /// Returns an address that stays.
+    /// Creates an address that does not change.
     pub(crate) const fn fixed(address: SocketAddr) -> Self {
         Self { address, named: None }
     }
 
-    /// Looks it up from now on; `news` tell of the answers.
+    /// Looks it up from now on; `news` is woken by answers.
     pub(crate) fn follow(&mut self, look_up: LookUp, news: Arc<News>) {
         self.named = Some(Named { look_up, news, answer: Arc::default(), trouble: None });
     }
@@ -40,7 +40,7 @@ impl PeerAddress {
         self.address
     }
 
-    /// Asks for the address as it is now, on a thread of its own.
+    /// Looks up the present address, on a thread of its own.
     pub(crate) fn ask(&self) {
         let Some(Named { look_up, news, answer, .. }) = &self.named else { return };
         let (look_up, news, put) = (Arc::clone(look_up), Arc::clone(news), Arc::clone(answer));
@@ -54,7 +54,7 @@ impl PeerAddress {
         }
     }
 
-    /// Returns whether the answer is there, and takes it up: without an address the last one is used again.
+    /// Returns whether the answer has come, and takes it: without an address the last one is used again.
     pub(crate) fn is_answered(&mut self) -> bool {
         let Some(named) = &mut self.named else { return true };
         match named.answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -65,7 +65,7 @@ impl PeerAddress {
         true
     }
 
-    /// Returns why the last question had no answer.
+    /// Returns why the last look-up failed.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.named.as_ref()?.trouble.as_deref()
     }

@@ -1,7 +1,7 @@
 //! The near end's process: a reader of its bus, and the link to the far relay.
 //!
-//! One thread does everything: it reads records, takes messages, hands both to the machine, and does what the machine
-//! says. It sleeps at the doorbells of the rings and for the news of the port.
+//! One thread does everything: it reads records, takes messages, hands both to the machine, and carries out the
+//! machine's output. It sleeps until a ring's doorbell or the port wakes it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -74,14 +74,14 @@ pub struct Near {
     driver: Driver,
     streams: Streams,
     settings: NearSettings,
-    /// When the path's round trip must be within the deadline; none once it was.
+    /// Instant by which the round trip must be within the deadline; none once it was.
     trial: Option<Option<Instant>>,
     far_station: Option<String>,
     peers: Peers,
     /// Key of the far relay.
     responder: Option<PublicKey>,
     is_late_told: bool,
-    /// Whether it was told that there is no connection.
+    /// True once it was reported that there is no connection.
     is_down_told: bool,
     next_state: Instant,
     message: Vec<u8>,
@@ -136,7 +136,7 @@ impl Near {
         self
     }
 
-    /// Lets the far relay fetch what its archive misses from the one that is recorded here.
+    /// Lets the far relay fetch the samples that its archive misses from the archive that is recorded here.
     #[must_use]
     pub fn with_archive(mut self, source: Source) -> Self {
         let NearSettings { station, peer, socket, .. } = &self.settings;
@@ -144,7 +144,7 @@ impl Near {
         self
     }
 
-    /// Relays until the end is requested, and tells `take` what happens and `show` its state once a second.
+    /// Relays until the end is requested; passes events to `take`, and once a second its state to `show`.
     ///
     /// # Errors
     /// If the path is longer than the deadline from the beginning, or the port fails.
@@ -169,8 +169,8 @@ impl Near {
         self.part(take, show)
     }
 
-    /// Waits until the far end has answered for everything that was read. The streams do not end: the far end keeps them
-    /// for a relay that is started again.
+    /// Waits until the far end has answered for everything that was read. The streams do not end: the far end keeps
+    /// them for a relay that is started again.
     fn part(
         mut self,
         take: &mut dyn FnMut(Notice),
@@ -267,7 +267,7 @@ impl Near {
         for (tag, was_sent) in self.link.port().take_expired(socket) {
             self.machine.handle(now, NearInput::Expired { tag: near_tag(tag), was_sent });
         }
-        // The end of the connection is told by the link.
+        // The link reports the end of the connection.
         while let Ok(Some(_)) = self.link.port().try_receive_message(socket, &mut self.message) {
             self.machine.handle(now, NearInput::Message(&self.message));
         }
@@ -287,7 +287,7 @@ impl Near {
         Ok(())
     }
 
-    /// Does what the machine says; returns when it must be asked again.
+    /// Carries out the machine's output; returns when to poll it again.
     fn obey(&mut self, take: &mut dyn FnMut(Notice)) -> Option<Instant> {
         loop {
             let connection = self.link.socket().map(|socket| (self.link.port(), socket));

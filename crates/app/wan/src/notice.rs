@@ -1,4 +1,4 @@
-//! What a relay tells about itself: events as they happen, and values of its state.
+//! A relay's reports about itself: events as they happen, and values of its state.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use tallycast::RelayAge;
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Notice {
-    /// It waits for others at this address.
+    /// It waits for near relays at this address.
     Listening {
         /// The address, with the port that the kernel chose.
         address: SocketAddr,
     },
-    /// The link is there.
+    /// The link is up.
     Connected {
         /// Address of the other relay.
         peer: SocketAddr,
     },
-    /// The link is gone, or could not be made; it is tried again for ever. Said once until it is there.
+    /// The link is down; connecting is tried again for ever. Reported once until it is up.
     Disconnected {
         /// Address of the other relay.
         peer: SocketAddr,
         /// The reason.
         reason: String,
-        /// Pause before the next attempt; none at the end that is dialled. Units: seconds.
+        /// Pause before the next attempt; none at the end that listens. Units: seconds.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry_in_s: Option<f64>,
     },
-    /// The other relay has said who it is.
+    /// The other relay has identified itself.
     Met {
         /// Address of the other relay.
         peer: SocketAddr,
@@ -62,7 +62,7 @@ pub enum Notice {
         /// Priority from now on.
         priority: u8,
     },
-    /// All of an ended stream has been answered for.
+    /// A stream has ended, and the far end has an outcome for all of it.
     Closed {
         /// Name of the stream.
         stream: String,
@@ -104,9 +104,9 @@ pub enum Notice {
         /// Samples that are missing in the other archive, too, in part or wholly.
         lacking: u64,
     },
-    /// Something is worse than it should be; said once until it is better.
+    /// A degraded mode; reported once until it is over.
     Warning {
-        /// What it is, and what can be done.
+        /// The degradation, and what can be done.
         what: String,
     },
 }
@@ -117,7 +117,7 @@ pub(crate) fn age_state(ages: Ages) -> RelayAge {
     RelayAge { p50_ns: nanos(median), p99_ns: nanos(percentile_99), largest_ns: nanos(largest) }
 }
 
-/// Returns elements given up for a state, by the causes that there were.
+/// Returns elements given up for a state, by the causes that occurred.
 pub(crate) fn cause_states(counts: [u64; 4]) -> Vec<(String, u64)> {
     let causes = Cause::ALL.iter().zip(counts).filter(|(_, count)| *count > 0);
     causes.map(|(cause, count)| (cause.name().to_owned(), count)).collect()

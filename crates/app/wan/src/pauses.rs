@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// First pause.
 const FIRST: Duration = Duration::from_millis(250);
-/// Longest pause: a link is back within seconds of its way.
+/// Longest pause: a link is back within seconds after its path.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Pauses that double from a quarter of a second to five seconds, for ever.

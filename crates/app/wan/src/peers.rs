@@ -9,18 +9,18 @@ use units::Instant;
 
 use crate::notice::Notice;
 
-/// Returns the listed peers if they have changed, or why a change cannot be taken up: once.
+/// Returns the listed peers if they have changed, or why a change cannot be taken up; each once.
 pub type ListedPeers = Box<dyn FnMut() -> Option<Result<BTreeSet<PublicKey>, String>> + Send>;
 
 /// Interval of looks at the list.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A list of peers that is followed, and those who are not in it.
+/// A list of peers that is followed, and a count of strangers.
 #[derive(Default)]
 pub(crate) struct Peers {
     list: Option<ListedPeers>,
     next_look: Option<Instant>,
-    /// Whether it was told that others are at the door.
+    /// True once it was reported that strangers try to connect.
     are_strangers_told: bool,
 }
 

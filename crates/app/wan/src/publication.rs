@@ -1,4 +1,4 @@
-//! Where a far end publishes.
+//! The bus of a far end, as an interface.
 
 use std::time::Duration;
 
@@ -21,18 +21,19 @@ pub struct Wanted {
     pub has_unstated: bool,
 }
 
-/// Where a far end publishes: a bus, or what a test looks at.
+/// Target of a far end's publications: a bus, or the log of a test.
 pub trait Publication {
-    /// Takes what is published of a stream; returns why it cannot be published, once.
+    /// Takes an item of a stream; returns the reason if the stream cannot be published, once.
     fn publish(&mut self, key: PublicationKey, publish: Publish) -> Option<String>;
 
-    /// Returns what the readers of a near relay's streams want, where that has changed.
+    /// Returns the readers' deadlines for those streams of a near relay where they have changed.
     fn wanted(&mut self, number: u64) -> Vec<Wanted>;
 
     /// Learns whether a near relay answers: streams of one that does not may go on by another link.
     fn link(&mut self, _number: u64, _is_up: bool) {}
 
-    /// Looks at what else is on the bus, and acts on it; returns what has happened. To be called a few times a second.
+    /// Looks at the other publications on the bus, and stands by or takes over; returns the events. To be called a few
+    /// times a second.
     fn look(&mut self, _: Instant) -> Vec<Notice> {
         Vec::new()
     }

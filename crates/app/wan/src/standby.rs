@@ -1,7 +1,8 @@
 //! Relays of one stream on one bus: one publishes, the others stand by until it is silent.
 //!
-//! Who came first goes on, and so a relay that comes back does not move its readers again. Those that stand by keep what
-//! is not older than the deadline, and continue with it under an epoch of their own, at the indices of the origin.
+//! The relay that published first goes on, so that one that comes back does not move the readers again. A relay that
+//! stands by keeps the samples that are not older than the deadline, and continues with them under an epoch of its
+//! own, at the indices of the origin.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,9 +11,9 @@ use std::time::Duration;
 use ledger::HopCounts;
 use units::{Epoch, Instant, WallTime};
 
-/// Part of an announcement's period, in halves, after which one that was not repeated is over.
+/// Time after which a publication whose announcement is not repeated is over. Units: halves of the period.
 const SILENT_HALVES: u32 = 5;
-/// Maximum size of the elements that are kept.
+/// Maximum size of the elements that a standby keeps.
 const MAX_HELD_BYTES: usize = 1 << 23;
 
 /// Publication of the same stream by another station of the bus.
@@ -20,13 +21,13 @@ const MAX_HELD_BYTES: usize = 1 << 23;
 pub(crate) struct Rival {
     pub(crate) epoch: Epoch,
     pub(crate) station: String,
-    /// When it was announced last, and how often it is.
+    /// Time of its last announcement, and the announcements' period.
     pub(crate) heard: Instant,
     pub(crate) period: Duration,
 }
 
 /// Returns the rival behind which a relay stands by: any that is alive if it does not publish yet, else one that began
-/// earlier, or the origin itself. What was heard before it began to publish `since` then may be over.
+/// earlier, or the origin itself. A rival last heard before this relay began to publish, at `since`, may be over.
 pub(crate) fn foremost(
     rivals: &[Rival],
     own: Option<(Epoch, Instant)>,
@@ -40,7 +41,7 @@ pub(crate) fn foremost(
     rivals.iter().filter(is_alive).find(is_before)
 }
 
-/// What a relay that stands by would have published last.
+/// The newest items of a stream, which a relay that stands by would have published.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     items: VecDeque<Item>,
@@ -70,7 +71,7 @@ impl Item {
 }
 
 impl Held {
-    /// Keeps what follows, and forgets what is older than the deadline.
+    /// Keeps an item, and forgets those that are older than the deadline.
     pub(crate) fn push(&mut self, now: Instant, deadline: Duration, item: Item) {
         self.bytes += item.bytes();
         self.items.push_back(item);
@@ -83,7 +84,7 @@ impl Held {
         }
     }
 
-    /// Takes new outcomes of what is missing.
+    /// Takes new outcomes of missing elements.
     pub(crate) fn settle(&mut self, settled: &Range<u64>, news: &HopCounts) {
         for item in &mut self.items {
             if let Item::Missing { positions, shares } = item
@@ -94,8 +95,8 @@ impl Held {
         }
     }
 
-    /// Returns the position from which on it can be published: that of the first whole sample. What is before is
-    /// forgotten.
+    /// Returns the position at which publication can begin, that of the first whole sample, and forgets everything
+    /// before.
     pub(crate) fn first_position(&mut self, per_sample: u64) -> Option<u64> {
         while let Some(item) = self.items.front() {
             if item.start().is_multiple_of(per_sample) {
@@ -163,7 +164,7 @@ mod tests {
         held.push(at(30), deadline, elements(6..12, 30));
         held.push(at(40), deadline, elements(12..16, 40));
         assert_eq!(held.first_position(4), Some(0));
-        // The oldest is of no use any more, and so is what was missing behind it.
+        // The oldest samples are of no use any more, and so are the holes behind them.
         held.push(at(111), deadline, elements(16..20, 111));
         assert_eq!(held.items.len(), 3);
         assert_eq!(held.first_position(4), Some(12), "6 is inside a sample");

@@ -1,4 +1,4 @@
-//! The streams of a tap by the numbers that the near end knows them by, and what their records say to it.
+//! The streams of a tap, by the numbers that the near end has for them, and its inputs from their records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,22 +29,22 @@ pub(crate) struct Streams {
 struct Stream {
     slot: u16,
     description: Arc<Description>,
-    /// One behind the last position of which the near end was told.
+    /// One behind the last position that the near end has as input.
     next_position: u64,
     /// Hop from whose bus it is read.
     hop: u8,
-    /// When the newest elements so far were published.
+    /// Time at which the newest elements so far were published.
     last_born: Instant,
 }
 
-/// A relayed stream before it is known which stations it has passed.
+/// A relayed stream whose list of stations is not known yet.
 struct Early {
     beginning: TapBeginning,
     records: Vec<Tapped>,
 }
 
 impl Streams {
-    /// Calls `hand` with what a record says to the near end.
+    /// Calls `hand` with the inputs that a record gives the near end.
     pub(crate) fn take(&mut self, now: Instant, tapped: Tapped, mut hand: impl FnMut(NearInput<'_>)) {
         let key = (tapped.stream, tapped.epoch);
         if let Some(early) = self.early.get_mut(&key) {
@@ -65,10 +65,10 @@ impl Streams {
     fn say(&mut self, now: Instant, tapped: &Tapped, hand: &mut impl FnMut(NearInput<'_>)) {
         let key = (tapped.stream, tapped.epoch);
         match &tapped.record {
-            // The next account of the epoch: what lies between the two is counted when its records come.
+            // The next account of the epoch: samples between the two are counted when its records come.
             TapRecord::Began(_) if self.known.contains_key(&key) => {}
             TapRecord::Began(beginning) if beginning.origin.is_some() => {
-                // Which stations it has passed is told behind.
+                // The list of stations follows.
                 let early = Early { beginning: beginning.clone(), records: Vec::new() };
                 if self.early.len() < MAX_EARLY {
                     self.early.insert(key, early);
@@ -131,7 +131,7 @@ impl Streams {
         &self.names
     }
 
-    /// Returns the number of epochs that were turned away for lack of a number.
+    /// Returns the number of epochs that were refused for lack of a number.
     pub(crate) const fn turned_away(&self) -> u64 {
         self.turned_away
     }
@@ -187,7 +187,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// Counts what lies between two accounts of the epoch: this reader was not there, and nobody says why.
+    /// Counts the elements between two accounts of the epoch, which this reader did not read, as unexplained.
     fn catch_up(&mut self, position: u64, hand: &mut impl FnMut(NearInput<'_>)) {
         let positions = self.next_position..position;
         if positions.is_empty() {

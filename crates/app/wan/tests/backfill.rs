@@ -43,7 +43,7 @@ fn bus() -> (tempfile::TempDir, Bus) {
     (directory, bus)
 }
 
-/// What a relay tells.
+/// A relay's notices and its state.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<(Vec<Notice>, RelayState)>>);
 
@@ -201,7 +201,7 @@ fn what_an_outage_cost_comes_later_while_live_samples_go_on_and_the_gap_map_keep
         publisher.send(&values(start..start + 30)).unwrap();
     }
     drop(publisher);
-    // While it knows of the first 300 samples only, it is complete, too.
+    // As long as it knows of the first 300 samples only, it is complete without the others.
     wait_until("the far archive is complete", || {
         verified(there.path()).filter(|it| it.is_complete() && it.samples >= 1_000).map(drop)
     });

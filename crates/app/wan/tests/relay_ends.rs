@@ -1,4 +1,4 @@
-//! Both ends of a link over loopback: what a bus has at home comes out at the far end, position by position.
+//! Both ends of a link over loopback: the far end publishes the streams of the home bus, position by position.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -21,7 +21,7 @@ use wan::{
 
 const ELEMENTS: u64 = 3;
 
-/// What was published of a stream.
+/// Publications of a stream.
 #[derive(Clone, Debug, Default)]
 struct Published {
     stations: Vec<String>,

@@ -15,7 +15,7 @@ pub struct Ages {
     pub largest: Duration,
 }
 
-/// Ages since they were asked for. Memory is taken with the first: most streams of an end may be silent.
+/// Ages since the last query. Memory is allocated with the first one: most streams of an end may be silent.
 #[derive(Debug, Default)]
 pub(crate) struct AgeWindow(Option<Histogram>);
 

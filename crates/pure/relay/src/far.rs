@@ -1,9 +1,9 @@
 //! The far end: takes streams from the link and publishes them on a bus.
 //!
-//! Elements are published in the order of their positions. What arrives behind a hole waits until the hole is repaired,
-//! given up by the near end, or too old by its age, which is inferred from what follows it; not longer.
+//! Elements are published in the order of their positions. Samples behind a hole wait until the hole is repaired,
+//! given up by the near end, or too old, and no longer. The age of a hole is inferred from the samples behind it.
 //!
-//! A far end outlives its connections: keep it for each near end, and it goes on where it was.
+//! A far end outlives its connections: keep one for each near end, and it continues where it was.
 
 mod counters;
 mod inbox;
@@ -31,7 +31,7 @@ use crate::ages::Ages;
 use crate::frame::{self, Begin, Content, Hello, MalformedMessage, Message, Refusal, VERSION};
 use crate::{Cause, MAX_STREAMS, Path, least_deadline};
 
-/// Interval of totals and of what is told of the hops before.
+/// Interval of totals, and of the losses on the hops before.
 const TOTALS_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which streams wait for their near end to come back.
 pub(crate) const SUSPENSION: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ pub struct FarConfig {
 /// Input of a far end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FarInput<'a> {
-    /// A connection to the near end is there; a new one if there was one before.
+    /// A connection to the near end is up; it replaces an earlier one.
     Connected,
     /// The connection is gone.
     Disconnected,
@@ -88,7 +88,7 @@ pub enum FarOutput {
         /// What.
         publish: Publish,
     },
-    /// A message for the near end, of which the connection takes one less from now on.
+    /// A message for the near end; the connection has room for one less from now on.
     Send {
         /// The message.
         bytes: Vec<u8>,
@@ -104,7 +104,7 @@ pub enum FarOutput {
     },
 }
 
-/// What is published of a stream, in this order: its beginning, then positions without a hole between them.
+/// Publication of a stream, in this order: its beginning, then positions without a hole between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Publish {
     /// The stream begins.
@@ -151,7 +151,7 @@ pub enum Publish {
         /// Hop and outcome of each.
         shares: HopCounts,
     },
-    /// A statement of the stream's publisher or a relay before, as it came.
+    /// A statement of the stream's publisher or of an earlier relay, as it came.
     Statement(Vec<u8>),
     /// Cumulative losses of each hop before that of the bus.
     Upstream(Vec<UpstreamHop>),
@@ -162,7 +162,7 @@ pub enum Publish {
 /// News of a far end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FarEvent {
-    /// The near end has said who it is.
+    /// The near end has identified itself.
     Met {
         /// Its station.
         station: String,
@@ -174,12 +174,12 @@ pub enum FarEvent {
         /// The reason.
         refusal: Refusal,
     },
-    /// A stream goes on after the connection, or the near end, was gone.
+    /// A stream continues after a loss of the connection, or a restart of the near end.
     Resumed {
         /// The stream.
         slot: u16,
     },
-    /// A stream has another deadline from now on, as its readers want it.
+    /// The deadline of a stream has changed with its readers.
     Deadline {
         /// The stream.
         slot: u16,
@@ -204,7 +204,7 @@ pub enum FarEvent {
         /// The cause as far as it is known.
         cause: Cause,
     },
-    /// A message of the near end, or an input, was not as it must be; it was counted and ignored.
+    /// A message of the near end, or an input, was invalid; it was counted and ignored.
     Ignored(FarFault),
 }
 
@@ -224,7 +224,7 @@ pub enum FarFault {
     /// Data that are not of the stream.
     #[error("the near end sent data that are not of their stream")]
     Data,
-    /// Positions that were told otherwise before.
+    /// Positions that contradict an earlier message.
     #[error("the near end tells of positions {start} to {end} what contradicts what it told before")]
     Contradiction {
         /// First position.
@@ -232,7 +232,7 @@ pub enum FarFault {
         /// Position after the last.
         end: u64,
     },
-    /// An age that is less than that of what was born before.
+    /// An age that is less than that of earlier samples.
     #[error("the age of what begins at position {0} goes back")]
     Age(u64),
     /// More controls than can be kept in order.
@@ -251,9 +251,9 @@ pub enum FarFault {
 pub struct FarEnd {
     config: FarConfig,
     connection: Connection,
-    /// The incarnation of the near end, once it has said on this connection who it is.
+    /// The incarnation of the near end, once it has identified itself on this connection.
     near_incarnation: Option<u64>,
-    /// Beginnings that have overtaken it, by their number on the link.
+    /// Beginnings that have overtaken the greeting, by their number on the link.
     early: BTreeMap<u16, Vec<u8>>,
     /// The streams by their number here.
     streams: BTreeMap<u16, Stream>,
@@ -334,7 +334,7 @@ impl FarEnd {
         self.tell(now);
     }
 
-    /// Returns what is to be done next; to be called until it is idle.
+    /// Returns the next output; to be called until it is idle.
     pub fn poll(&mut self, now: Instant) -> FarOutput {
         if let Some(output) = self.outputs.pop_front() {
             return output;
@@ -365,7 +365,7 @@ impl FarEnd {
         self.streams.get(&slot).map(|stream| (stream.kept(), stream.priority()))
     }
 
-    /// Returns the number of messages and inputs that were ignored because they were not as they must be.
+    /// Returns the number of invalid messages and inputs, which were ignored.
     #[must_use]
     pub const fn ignored(&self) -> u64 {
         self.ignored
@@ -432,7 +432,7 @@ impl FarEnd {
         }
         let unknown = FarFault::UnknownStream(message.slot);
         if self.ended.contains(&message.slot) {
-            // Messages overtake each other: it left before the stream's end.
+            // Messages overtake each other: this one left before the stream's end.
             return Ok(());
         }
         let slot = *self.on_link.get(&message.slot).ok_or(unknown)?;
@@ -472,7 +472,7 @@ impl FarEnd {
         }
     }
 
-    /// Takes a stream that begins; returns what is there of it.
+    /// Takes a stream that begins; returns what this end has of it.
     fn accept(
         &mut self,
         now: Instant,
@@ -504,8 +504,8 @@ impl FarEnd {
         Ok(stream.resume(number, incarnation, begin))
     }
 
-    /// Ends the streams that wait for their near end while a later epoch of their publisher is there: it will not come
-    /// back to them, and on the bus two epochs of one stream would seem to be two publishers.
+    /// Ends streams that wait for their near end although a later epoch of their publisher has begun: the near end
+    /// will not continue them, and on the bus two epochs of one stream would seem to be two publishers.
     fn end_before(&mut self, slot: u16) {
         let (id, origin) = (self.streams[&slot].id(), self.streams[&slot].origin());
         let is_before = |known: &&mut Stream| {
@@ -560,7 +560,7 @@ impl FarEnd {
         }
     }
 
-    /// Publishes what is next, and gives up what is too old.
+    /// Publishes the next samples, and gives up those that are too old.
     fn release(&mut self, now: Instant) {
         self.refuse_superseded();
         let is_up = self.path().is_some_and(|path| path.is_up);
@@ -611,7 +611,7 @@ impl FarEnd {
         }
     }
 
-    /// Tells the near end, and the bus, how far the streams are.
+    /// Reports the progress of the streams to the near end and to the bus.
     fn tell(&mut self, now: Instant) {
         if now < self.totals_due {
             return;

@@ -1,8 +1,9 @@
 //! Messages on the link between two relays: a head of 16 bytes, and content by its kind.
 //!
-//! Messages arrive in any order, each once or not at all. What must not be lost has no deadline; of it, *controls* are
-//! numbered per stream, so that the far end takes them in order and learns after a reconnection which are new. Data are
-//! datagrams of the stream protocol, whose header carries identity, position and time.
+//! Messages arrive in any order, each once or not at all. Those that must not be lost have no deadline. Some of
+//! these, the *controls*, are numbered per stream, so that the far end takes them in order and knows after a
+//! reconnection which are new. Data are datagrams of the stream protocol, whose header carries identity, position and
+//! time.
 //!
 //! Start with [`Message`]. Source: `docs/protocol/relay.md`.
 
@@ -88,15 +89,15 @@ pub enum Content<'a> {
     Resume(Resume),
     /// Near end: a datagram of the stream protocol, kind data, without extensions, of the origin epoch.
     Data(&'a [u8]),
-    /// Near end, ten times a second: how far the stream is.
+    /// Near end, ten times a second: progress of the stream.
     Horizon(Horizon),
     /// Far end, ten times a second: outcome of the elements so far.
     Totals(Totals),
-    /// Far end: what its readers want.
+    /// Far end: the deadline and priority for its readers.
     Want(Want),
     /// The stream is refused by the sender of this message.
     Refuse(Refusal),
-    /// Near end: what the far end needs in order.
+    /// Near end: a control, which the far end takes in order.
     Control(Numbered),
 }
 
@@ -128,10 +129,10 @@ pub struct Begin<'a> {
     pub description: &'a [u8],
 }
 
-/// What the far end has of a stream.
+/// State of a stream at the far end, as it begins on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resume {
-    /// How it knows the stream.
+    /// Whether it knows the stream.
     pub standing: Standing,
     /// One behind the last position of which the outcome is known; 0 if it has nothing.
     pub position: u64,
@@ -139,7 +140,7 @@ pub struct Resume {
     pub controls: u64,
 }
 
-/// How the far end knows a stream that begins.
+/// Whether and from whom the far end knows a stream that begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// Not at all.
@@ -150,12 +151,12 @@ pub enum Standing {
     Other,
 }
 
-/// How far a stream is at the near end.
+/// Progress of a stream at the near end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Horizon {
-    /// One behind the last position whose outcome on the hops before is known or will be told.
+    /// One behind the last position whose outcome on the hops before was sent or will be.
     pub position: u64,
-    /// The oldest control that can still be sent: the far end waits for none before it.
+    /// The oldest control that can still be sent: the far end does not wait for earlier ones.
     pub first_control: u64,
 }
 
@@ -174,7 +175,7 @@ pub struct Totals {
     pub controls: u64,
 }
 
-/// What the readers of the far bus want.
+/// Deadline and priority for the readers of the far bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Want {
     /// Deadline from end to end; zero is refused by the near end.
@@ -220,7 +221,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MalformedMessage {
-    /// It ends before its content does.
+    /// It ends within its content.
     #[error("a message on the link ends early")]
     Short,
     /// It goes on after its content.
@@ -351,7 +352,7 @@ impl<'a> Content<'a> {
                 let (version, incarnation) = (fields.u16()?, fields.u64()?);
                 let hello = Hello { version, incarnation, station: fields.text("station")? };
                 if version > VERSION {
-                    // Whatever a later version adds.
+                    // Additions of later versions.
                     fields.rest();
                 }
                 Self::Hello(hello)

@@ -2,11 +2,11 @@
 //!
 //! The *near end* reads streams of a bus and sends their samples over a reliable connection, the link; the *far end*
 //! takes them from it and publishes them on another bus. Positions, times and the origin epoch of a sample are the same
-//! on both buses. What does not reach the far end within the deadline is given up, and every element that is missing
-//! there has its hop and stage.
+//! on both buses. Samples that do not reach the far end within the deadline are given up, and every element that is
+//! missing there has its hop and stage.
 //!
-//! Start with [`NearEnd`] and [`FarEnd`]; what they say to each other is in [`frame`]. Connections, encryption and
-//! buses belong to others: here are messages, decisions and counters.
+//! Start with [`NearEnd`] and [`FarEnd`]; their messages are in [`frame`]. Connections, encryption and buses are not in
+//! this crate, only messages, decisions and counters.
 //!
 //! Source: `docs/protocol/relay.md`.
 

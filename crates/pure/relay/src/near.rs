@@ -35,14 +35,14 @@ const HORIZON_INTERVAL: Duration = Duration::from_millis(100);
 pub struct NearConfig {
     /// Name of this station.
     pub station: String,
-    /// A random number of this process: the far end knows by it a near end that started again.
+    /// A random number of this process, by which the far end recognizes a restart.
     pub incarnation: u64,
     /// Deadline from end to end, unless the far end's readers want another one.
     pub deadline: Duration,
-    /// True if they may want a longer one only.
+    /// True if readers can only get a longer one.
     pub is_least: bool,
-    /// Precedence of streams by the pattern of their names where not all fit: the higher goes first. Of several
-    /// patterns that match the last counts; of none it is 0.
+    /// Precedence of streams, by patterns of their names, where not all fit: the higher goes first. The last matching
+    /// pattern counts; without one it is 0.
     pub priorities: Vec<(StreamPattern, u8)>,
 }
 
@@ -55,17 +55,17 @@ pub struct Began {
     pub description: Vec<u8>,
     /// Epoch of the stream's publisher.
     pub origin: Epoch,
-    /// Stations that send on the hops so far, from the stream's publisher to whoever sends on the bus; empty: that of
-    /// the description.
+    /// Stations that send on the hops so far, from the stream's publisher to the one on whose bus it is read; empty:
+    /// the station of the description.
     pub stations: Vec<String>,
-    /// First position that the driver can tell of: the first of a sample.
+    /// First position that the driver can pass in: the first of a sample.
     pub first_position: u64,
 }
 
 /// Samples, or parts of them, in the order of the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Elements<'a> {
-    /// Their positions: those behind the last.
+    /// Their positions, behind those of the last input.
     pub positions: Range<u64>,
     /// Time of the sample in which they begin.
     pub t0: WallTime,
@@ -80,7 +80,7 @@ pub struct Elements<'a> {
 /// Input of a near end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NearInput<'a> {
-    /// A connection to the far end is there; a new one if there was one before.
+    /// A connection to the far end is up; it replaces an earlier one.
     Connected,
     /// The connection is gone.
     Disconnected,
@@ -122,7 +122,7 @@ pub enum NearInput<'a> {
         /// Hop and outcome of each.
         shares: HopCounts,
     },
-    /// A statement of the stream's publisher or a relay before.
+    /// A statement of the stream's publisher or of an earlier relay.
     Statement {
         /// The stream.
         slot: u16,
@@ -141,7 +141,7 @@ pub enum NearInput<'a> {
 /// Output of a near end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NearOutput {
-    /// A message for the far end, of which the connection takes one less from now on.
+    /// A message for the far end; the connection has room for one less from now on.
     Send {
         /// Identifies it in [`NearInput::Expired`].
         tag: u64,
@@ -162,7 +162,7 @@ pub enum NearOutput {
 /// News of a near end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NearEvent {
-    /// The far end has said who it is.
+    /// The far end has identified itself.
     Met {
         /// Its station.
         station: String,
@@ -181,7 +181,7 @@ pub enum NearEvent {
         /// The reason.
         refusal: Refusal,
     },
-    /// Readers of the far end want another deadline or priority.
+    /// The deadline or priority of a stream has changed with the far end's readers.
     Wanted {
         /// The stream.
         slot: u16,
@@ -190,7 +190,7 @@ pub enum NearEvent {
         /// Its priority.
         priority: u8,
     },
-    /// The path has become so long that the deadline cannot be kept: said once until it can be kept again.
+    /// The path has become too long for the deadline; reported once until the deadline can be kept again.
     DeadlineTooShort {
         /// The stream.
         slot: u16,
@@ -213,16 +213,16 @@ pub enum NearEvent {
         /// The cause.
         cause: Cause,
     },
-    /// All of an ended stream has been answered for; the slot is free.
+    /// The far end has an outcome for all of an ended stream; the slot is free.
     Closed {
         /// The stream.
         slot: u16,
     },
-    /// A message of the far end, or an input, was not as it must be; it was counted and ignored.
+    /// A message of the far end, or an input, was invalid; it was counted and ignored.
     Ignored(Fault),
 }
 
-/// Reason why a stream is not relayed as it should be, until it is better.
+/// Degraded mode of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Degraded {
     /// The path is too long for the deadline: everything comes too late.
@@ -241,10 +241,10 @@ pub enum Fault {
     /// A message that only a near end sends.
     #[error("the far end sent a message of near ends")]
     Direction,
-    /// A message of a stream that is not there.
+    /// A message of an unknown stream.
     #[error("the far end spoke of stream {0}, which is not on this link")]
     UnknownStream(u16),
-    /// More than was sent.
+    /// An acknowledgement of more than was sent.
     #[error("the far end acknowledged position {0}, which was not sent")]
     NotSent(u64),
     /// Totals that do not add up to what was sent.
@@ -261,15 +261,15 @@ pub enum Fault {
     Position {
         /// First position of the input.
         start: u64,
-        /// Where the stream is.
+        /// Next position of the stream.
         next: u64,
     },
     /// An input that contradicts itself.
     #[error("input over {elements} elements with {counted} of them")]
     Content {
-        /// Elements by its positions.
+        /// Number of elements by its positions.
         elements: u64,
-        /// Elements by its content.
+        /// Number of elements by its content.
         counted: u64,
     },
     /// Another version of the messages.
@@ -371,7 +371,7 @@ impl NearEnd {
         self.close_streams(now);
     }
 
-    /// Returns what is to be done next; to be called until it is idle.
+    /// Returns the next output; to be called until it is idle.
     pub fn poll(&mut self, now: Instant) -> NearOutput {
         if let Some(event) = self.events.pop_front() {
             return NearOutput::Event(event);
@@ -406,7 +406,7 @@ impl NearEnd {
         self.streams.values().find(|stream| stream.driver_slot() == slot).map(Stream::terms)
     }
 
-    /// Returns the number of messages and inputs that were ignored because they were not as they must be.
+    /// Returns the number of invalid messages and inputs, which were ignored.
     #[must_use]
     pub const fn ignored(&self) -> u64 {
         self.ignored
@@ -417,7 +417,7 @@ impl NearEnd {
         self.streams.values_mut().find(|stream| stream.driver_slot() == slot)?.take_ages()
     }
 
-    /// Returns why a stream is not relayed as it should be now; `None` if it is.
+    /// Returns the degraded mode of a stream; `None` if there is none.
     #[must_use]
     pub fn degraded(&self, slot: u16) -> Option<Degraded> {
         self.streams.values().find(|stream| stream.driver_slot() == slot)?.degraded()
@@ -435,7 +435,8 @@ impl NearEnd {
         let hello = Hello { version: VERSION, incarnation: *incarnation, station: station.clone() };
         let hello = Message::plain(0, Content::Hello(hello)).encode();
         self.connection = Connection::Up { path: None, outbox: [hello].into() };
-        // Numbers on the link are of one connection: no message of another can be taken for one of these.
+        // Numbers on the link begin anew: messages of another connection cannot be confused with those of this one.
+        // these.
         let streams = core::mem::take(&mut self.streams);
         self.next_slot = 0;
         for stream in streams.into_values() {
@@ -503,7 +504,7 @@ impl NearEnd {
             return self.on_hello(hello);
         }
         let Some(stream) = self.streams.get_mut(&slot) else {
-            // The far end tells of an ended stream for a while.
+            // The far end sends totals of an ended stream for a while.
             let is_late = slot < self.next_slot && matches!(content, Content::Totals(_) | Content::Want(_));
             return if is_late { Ok(()) } else { Err(Fault::UnknownStream(slot)) };
         };
@@ -583,7 +584,7 @@ impl NearEnd {
             if let Some(bytes) = outbox.pop_front() {
                 return Some((bytes, None));
             }
-            // What is told of a stream takes no room from samples of a higher priority.
+            // Controls of a stream take no room from samples of a higher priority.
             let waiting = self.streams.values().filter(|stream| stream.has_samples());
             let highest = waiting.map(|stream| stream.terms().1).max().unwrap_or(0);
             let told = self.streams.iter_mut().filter(|(_, stream)| stream.terms().1 >= highest);

@@ -1,12 +1,12 @@
-//! What both ends know of the path between them, and the deadline that it can keep.
+//! The path between both ends as they know it, and the deadline that it can keep.
 
 use core::time::Duration;
 
-/// Reserve of a deadline for handing samples over at the far end: what is missing is given up so long before.
+/// Reserve of a deadline for handing samples over at the far end: missing samples are given up this long before it.
 pub const HANDOVER: Duration = Duration::from_millis(2);
-/// Deadline where nobody names one.
+/// Deadline where neither a reader nor a relay has one.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(1);
-/// Largest deadline: so long the near end keeps what it could not send.
+/// Largest deadline: the near end keeps samples that it cannot send this long.
 pub const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
 /// State of the connection, as its machine has it.

@@ -21,7 +21,7 @@ use crate::Notice;
 
 /// Time after which the other archive is asked again for what it lacked: it may have been refilled itself.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
-/// Time after which the other archive is asked what it reaches, if nothing that is known of is missing.
+/// Time after which the other archive is asked how far it reaches, if nothing is known to be missing.
 const REACH: Duration = Duration::from_secs(60);
 /// Time after which a question that was refused is asked again.
 const REFUSED: Duration = Duration::from_secs(30);
@@ -91,14 +91,14 @@ impl Drop for Fetchers {
 /// What is known of an epoch in the other archive.
 #[derive(Default)]
 struct Known {
-    /// Samples that it has answered for: what is still missing of them, it lacks.
+    /// Samples that its answers covered: those that are still missing, it lacks.
     answered: RangeSet,
     since: Option<Instant>,
-    /// When it was asked last, for whatever.
+    /// Time of the last question, whatever it was about.
     asked: Option<Instant>,
     /// When to ask again, once a question was refused.
     refused_until: Option<Instant>,
-    /// The refusal that was told.
+    /// The refusal that was reported last.
     refusal: String,
 }
 
@@ -132,7 +132,7 @@ impl Fetcher<'_> {
                         }
                     }
                 }
-                // It begins with the first recording.
+                // There is no archive until the first recording.
                 Err(ArchiveError::NoArchive(_)) => {}
                 Err(error) => {
                     self.shared.counters.fails(Path::new(""), "", &error.to_string());
@@ -156,7 +156,7 @@ impl Fetcher<'_> {
         drop(self.notices.send(Notice::Warning { what }));
     }
 
-    /// Waits until it is time to look again, and says that this end is there.
+    /// Waits until it is time to look for holes again, and shows the near end that this one is there.
     fn rest(&self) -> Result<(), WaitError> {
         self.send(&Message::Here)?;
         let (until, mut bytes) = (clock::monotonic() + LOOK, Vec::new());
@@ -164,7 +164,7 @@ impl Fetcher<'_> {
             match self.shared.port.receive_message(self.socket, &mut bytes, Some(POLL_INTERVAL)) {
                 Err(WaitError::TimedOut) => {}
                 Err(error) => return Err(error),
-                // Nothing was asked.
+                // No question is open.
                 Ok(_) => return Err(WaitError::TimedOut),
             }
         }
@@ -200,7 +200,7 @@ impl Fetcher<'_> {
         Ok(wants)
     }
 
-    /// Asks for some of what an epoch misses. Returns whether it is worth to ask on at once.
+    /// Asks for some of the samples that an epoch misses. Returns whether to ask for more at once.
     fn fetch(&mut self, want: &Want) -> Result<bool, WaitError> {
         let now = clock::monotonic();
         let description = &want.description;
@@ -233,7 +233,7 @@ impl Fetcher<'_> {
                 match self.store(want, &supply) {
                     Ok(()) => return Ok(true),
                     Err(error) => {
-                        // Stored or not, it is missing until it is there.
+                        // Whether the samples are stored is not known: the next look tells.
                         self.known.clear();
                         let reason = error.to_string();
                         self.shared.counters.fails(want.folder(), description.name.as_str(), &reason);
@@ -302,7 +302,7 @@ impl Fetcher<'_> {
         })
     }
 
-    /// Gives up a connection whose peer does not keep to the protocol: it may begin again.
+    /// Gives up a connection whose peer violates the protocol; the peer may connect again.
     fn part<T>(&self, what: &str) -> Result<T, WaitError> {
         self.warn(format!("a near relay sends {what}; its connection for holes is given up"));
         std::thread::sleep(LOOK);

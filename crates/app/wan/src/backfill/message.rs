@@ -1,7 +1,7 @@
 //! Messages of a backfill's connection: one byte of kind, then JSON, or a piece of an answer's content.
 //!
-//! An answer's content is a head in JSON and the samples as they are; its BLAKE3 hash comes before it. Whatever a peer
-//! sends is checked here: it may be anything.
+//! An answer's content is a head in JSON and the samples as they are; its BLAKE3 hash comes before it. Everything
+//! that a peer sends is checked here.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) enum Message {
     Greeting(String),
     /// The far end is there.
     Here,
-    /// It asks for samples.
+    /// The far end asks for samples.
     Want(Wanted),
     /// An answer follows, in pieces.
     Answer(Answer),
@@ -61,7 +61,7 @@ pub(super) struct Refusal {
     pub(super) reason: String,
 }
 
-/// What is wrong with a message.
+/// Fault of a message.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Fault(pub(super) String);
@@ -111,7 +111,7 @@ impl Message {
 }
 
 mod erased {
-    /// A value as JSON, whichever it is.
+    /// A value as JSON.
     pub(super) trait Json {
         fn json(&self) -> Vec<u8>;
     }
@@ -209,7 +209,7 @@ pub(super) fn decode(content: &[u8], ours: &Arc<Description>, asked: &RangeSet) 
     Ok(Supply { description: Arc::clone(ours), station: head.station, reaches, answered, blocks, lacking })
 }
 
-/// What is not read yet.
+/// The unread rest of a content.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

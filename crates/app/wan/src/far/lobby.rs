@@ -1,4 +1,4 @@
-//! Connections whose peer has not said yet who it is.
+//! Connections whose peer has not identified itself yet.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,21 +12,21 @@ use units::Instant;
 
 use crate::backfill::is_greeting;
 
-/// Time in which a peer has to say who it is.
+/// Time within which a peer has to identify itself.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval at which those are looked at who wait for another to be gone.
+/// Interval of looks at connections that wait for the end of another one.
 const LOOK: Duration = Duration::from_millis(100);
 /// Maximum number of messages that wait for the first: they arrive in any order.
 const MAX_MESSAGES: usize = 4_096;
 /// Maximum number of connections.
 const MAX_WAITING: usize = 64;
 
-/// Connections whose peer has not said yet who it is, and those that wait to be taken.
+/// Connections whose peer has not identified itself yet, and those that wait to be taken.
 #[derive(Default)]
 pub(super) struct Lobby {
     waiting: BTreeMap<SocketId, Waiting>,
     known: Vec<Newcomer>,
-    /// Connections for holes of archives.
+    /// Connections of backfills.
     backfills: Vec<SocketId>,
 }
 
@@ -35,7 +35,7 @@ struct Waiting {
     messages: Vec<(Vec<u8>, Arrival)>,
 }
 
-/// A connection whose peer has said who it is.
+/// A connection whose peer has identified itself.
 pub(super) struct Newcomer {
     pub(super) since: Instant,
     pub(super) socket: SocketId,
@@ -55,7 +55,7 @@ impl Lobby {
         self.waiting.insert(socket, Waiting { since: now, messages: Vec::new() });
     }
 
-    /// Takes what has arrived, and sends away who says nothing.
+    /// Takes what has arrived, and closes connections that stay silent.
     pub(super) fn hear(&mut self, now: Instant, port: &ReliablePort) {
         let Self { waiting, known, backfills } = self;
         waiting.retain(|socket, it| {
@@ -88,19 +88,19 @@ impl Lobby {
         });
     }
 
-    /// Takes those who do not have to wait.
+    /// Takes the connections that do not have to wait.
     pub(super) fn take_known(&mut self, must_wait: impl Fn(&Newcomer) -> bool) -> Vec<Newcomer> {
         let (stay, go) = std::mem::take(&mut self.known).into_iter().partition(must_wait);
         self.known = stay;
         go
     }
 
-    /// Takes the connections for holes of archives.
+    /// Takes the connections of backfills.
     pub(super) fn take_backfills(&mut self) -> Vec<SocketId> {
         std::mem::take(&mut self.backfills)
     }
 
-    /// Returns when to look again, whatever the port tells.
+    /// Returns when to look again even without news of the port.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let oldest = self.waiting.values().map(|it| it.since + PATIENCE).min();
         let look = (!self.known.is_empty()).then(|| sys::clock::monotonic() + LOOK);

@@ -19,7 +19,7 @@ use crate::driver::{self, Driver, FarAct, Turn};
 use crate::notice::{Notice, age_state, cause_states, nanos};
 use crate::{Publication, Wanted};
 
-/// Silence after which a connection may belong to a relay that was killed: a near end speaks ten times a second.
+/// Silence after which a connection may belong to a relay that was killed: a near end sends ten messages a second.
 const QUIET: Duration = Duration::from_millis(350);
 
 /// A near relay, connected or expected back.
@@ -27,7 +27,7 @@ pub(super) struct Visitor {
     number: u64,
     machine: FarEnd,
     driver: Driver,
-    /// Who it is, from its first connection on.
+    /// Its identity, from its first connection on.
     who: Option<Who>,
     connection: Option<Connection>,
     /// Names of the streams that are published.
@@ -80,7 +80,7 @@ impl Visitor {
         self.connection.as_ref().and_then(|it| port.way(it.socket)).is_some_and(|way| way.is_up)
     }
 
-    /// Returns whether nothing of it is left.
+    /// Returns whether it has no streams and no connection.
     pub(super) fn is_gone(&self) -> bool {
         self.connection.is_none() && self.names.is_empty()
     }
@@ -97,8 +97,8 @@ impl Visitor {
         self.is_like(newcomer) && self.connection.as_ref().is_none_or(|it| now >= it.heard + QUIET)
     }
 
-    /// Returns whether it is not known yet if a newcomer is this relay after another start: nothing was heard of it since
-    /// the newcomer came.
+    /// Returns whether a newcomer may be this relay after another start: that is not known until something is heard of
+    /// this one after the newcomer came.
     pub(super) fn may_be_succeeded_by(&self, now: Instant, newcomer: &Newcomer) -> bool {
         let is_unsure = |it: &Connection| now < it.heard + QUIET && it.heard <= newcomer.since;
         self.is_like(newcomer) && self.connection.as_ref().is_some_and(is_unsure)
@@ -115,7 +115,7 @@ impl Visitor {
         self.who.as_ref().is_some_and(is_like)
     }
 
-    /// Goes on over a connection, in place of one before.
+    /// Goes on over a new connection.
     pub(super) fn connect(
         &mut self,
         now: Instant,
@@ -193,7 +193,7 @@ impl Visitor {
         }
     }
 
-    /// Ends its connection, if there is one, and says why.
+    /// Ends its connection, if there is one, with a reason.
     pub(super) fn dismiss(&mut self, port: &ReliablePort, reason: &str, take: &mut dyn FnMut(Notice)) {
         if self.connection.is_none() {
             return;
@@ -259,7 +259,7 @@ impl Visitor {
                     what: format!("{stream}: reader `{reader}` is not served: {reason}"),
                 });
             }
-            // The first is seen by its connection, the other is summed up in the state.
+            // The connection shows the first; the state sums up the other.
             FarEvent::Resumed { .. } | FarEvent::Lost { .. } => {}
             FarEvent::Ignored(fault) => {
                 if !std::mem::replace(&mut self.is_fault_told, true) {

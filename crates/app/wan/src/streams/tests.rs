@@ -59,7 +59,7 @@ fn ended(epoch: Epoch, state: AccountState) -> Tapped {
     Tapped { stream: STREAM, epoch, record: TapRecord::Ended(state) }
 }
 
-/// Returns what a record says to the near end, in short.
+/// Returns the inputs that a record gives the near end, in short.
 fn said(streams: &mut Streams, tapped: &Tapped) -> Vec<String> {
     let mut said = Vec::new();
     streams.take(at(1), tapped.clone(), |input| said.push(short(&input)));

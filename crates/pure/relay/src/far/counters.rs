@@ -40,7 +40,7 @@ pub(super) struct Counters {
     start_delivered: u64,
     missing: u64,
     causes: [u64; 4],
-    /// Positions that this end gave up before the near end said why.
+    /// Positions that this end gave up before the near end reported the cause.
     assumed: RangeSet,
     assumed_cause: Cause,
 }
@@ -88,7 +88,8 @@ impl Counters {
         told(gap, self.link)
     }
 
-    /// Counts what did not come up to a place; returns it as it is published, `None` if there is nothing before it.
+    /// Counts the elements up to a place that did not come; returns them as they are published, `None` if there are
+    /// none.
     pub(super) fn lost_until(&mut self, end: Place, cause: Cause) -> Option<(Range<u64>, HopCounts)> {
         let sent = end.position - self.first - end.missing;
         let gap = self.hop.lapped_as([sent, end.missing], Stage::Deadline, EvidenceSource::GivenUp(cause))?;
@@ -106,7 +107,7 @@ impl Counters {
         self.assumed.insert(positions);
     }
 
-    /// Takes the near end's word for the cause of losses that were counted before it came.
+    /// Takes the cause that the near end reports, for losses that were counted before.
     pub(super) fn corrected(&mut self, positions: &Range<u64>, cause: Cause) {
         let corrected = self.assumed.remove(positions.clone());
         let corrected = corrected.min(self.causes[self.assumed_cause as usize]);
@@ -129,7 +130,7 @@ impl Counters {
         self.hop.end(AccountState::Closed);
     }
 
-    /// Returns what the near end is told, but for the controls.
+    /// Returns the totals for the near end, without the count of controls.
     pub(super) fn reported(&self) -> Totals {
         let Place { position, missing } = self.next();
         let delivered = self.hop.rows().delivered - self.start_delivered;
@@ -167,7 +168,7 @@ impl Counters {
     }
 }
 
-/// Missing elements as a account of the link has them.
+/// Missing elements as the account of the link has them.
 struct Shares {
     lost: StageCounts,
     unexplained: u64,

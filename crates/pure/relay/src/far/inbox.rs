@@ -49,9 +49,9 @@ impl Inbox {
         Ok(())
     }
 
-    /// Waits no longer for controls that the near end has forgotten.
+    /// Stops waiting for controls that the near end has forgotten.
     pub(super) fn skip_to(&mut self, first: u64) {
-        // Those before it that have arrived are taken all the same.
+        // Earlier controls that have arrived are taken all the same.
         while self.taken < first {
             match self.waiting.first_key_value() {
                 Some((&number, _)) if number < first => {

@@ -1,4 +1,4 @@
-//! What is known of positions behind the next one: samples, and what does not come.
+//! Positions behind the next one, as far as they are known: samples, and elements that do not come.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use crate::Cause;
 
 /// Rounding of a birth: clock and age are cut to whole microseconds, each at another instant for each message.
 const ROUNDING_US: u32 = 2;
-/// Maximum number of entries: with the bound on bytes, that on what a faulty near end can make this one keep.
+/// Maximum number of entries: this and the bound on bytes limit the memory that a faulty near end can cost.
 const MAX_ENTRIES: usize = 65_536;
 
-/// What is known of a range of positions.
+/// A range of positions, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Known {
     pub(super) positions: Range<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Known {
     pub(super) missing_before: u64,
     /// Birth of the newest samples in it, or before it if it has none.
     pub(super) born: Instant,
-    /// The same by the near end's clock on this connection; `None` if it came on another.
+    /// The same by the near end's clock on this connection; `None` if the range came on another connection.
     pub(super) born_us: Option<u32>,
     pub(super) outcome: KnownOutcome,
 }
@@ -124,7 +124,7 @@ impl Resequencer {
         }
     }
 
-    /// Adds a range behind `next`. Of one that does not come, only what is not known otherwise is added.
+    /// Adds a range behind `next`. Of a range that does not come, only the positions are added that are not known yet.
     ///
     /// `released_us` is the birth of the samples published last, as far as they came on this connection.
     pub(super) fn add(
@@ -173,7 +173,7 @@ impl Resequencer {
             return contradiction;
         }
         if known.has_samples() {
-            // Both have come on this connection, or the check is left out: clocks of others have another zero.
+            // Checked only if both came on this connection: clocks of other connections have another zero.
             let before_us = before.filter(|before| before.has_samples()).and_then(|before| before.born_us);
             let behind_us = behind.filter(|behind| behind.has_samples()).and_then(|behind| behind.born_us);
             let goes_back = |earlier: Option<u32>, later: Option<u32>| {

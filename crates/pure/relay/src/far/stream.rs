@@ -1,4 +1,4 @@
-//! A stream of the far end: what arrives of it, and what is published of it.
+//! A stream of the far end: its samples from arrival to publication.
 
 use core::num::NonZeroU8;
 use core::ops::Range;
@@ -33,7 +33,7 @@ pub(super) struct Stream {
     stations: Vec<String>,
     form: Form,
     priority: u8,
-    /// What the deadline is whatever readers want, and what they want.
+    /// Deadlines of the relays, and those of the readers.
     floor: Floor,
     reader_deadlines: ReaderDeadlines,
     /// The deadline that is kept.
@@ -43,10 +43,10 @@ pub(super) struct Stream {
     number: Option<u16>,
     suspended_since: Option<Instant>,
     inbox: Inbox,
-    /// Data that came before the first control, which tells from where on the near end counts; `None` behind it.
+    /// Data that came before the first control, which has the position where the near end's counts begin; then `None`.
     early: Option<Vec<(Early, Times)>>,
     state: State,
-    /// Where the near end is, and the birth of its newest samples.
+    /// Position of the near end, and the birth of its newest samples.
     horizon: Option<(Place, Instant)>,
     end: Option<u64>,
     is_forgotten: bool,
@@ -55,7 +55,7 @@ pub(super) struct Stream {
     outputs: VecDeque<Output>,
 }
 
-/// What its samples are.
+/// Form of its samples.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     dtype: sample::Dtype,
@@ -66,7 +66,7 @@ struct Form {
 /// State of a stream.
 #[derive(Debug)]
 enum State {
-    /// The first control has not come: where it begins is not known.
+    /// The first control has not come: the position where the stream begins is not known.
     Waiting,
     /// Elements are published.
     Open(Open),
@@ -213,7 +213,7 @@ impl Stream {
         }
     }
 
-    /// Returns whether nothing is left to say of it.
+    /// Returns whether nothing is left to report of it.
     pub(super) fn is_gone(&self, now: Instant) -> bool {
         match self.state {
             State::Ended { at: Some(at), .. } => self.is_forgotten || now >= at + FAREWELL,
@@ -238,12 +238,12 @@ impl Stream {
         self.is_forgotten
     }
 
-    /// The near end does not come back.
+    /// Takes it that the near end does not come back.
     pub(super) fn forget(&mut self) {
         self.is_forgotten = true;
     }
 
-    /// Takes the stream up on a connection; returns what the near end is told.
+    /// Takes the stream up on a connection; returns the answer to the near end.
     pub(super) fn resume(&mut self, number: u16, incarnation: u64, begin: &Begin<'_>) -> Resume {
         self.number = Some(number);
         self.suspended_since = None;
@@ -300,7 +300,7 @@ impl Stream {
         }
     }
 
-    /// Publishes what is next, and gives up what is too old.
+    /// Publishes the next samples, and gives up those that are too old.
     pub(super) fn release(&mut self, now: Instant, is_up: bool) {
         let cause = if is_up { Cause::Repair } else { Cause::LinkDown };
         while self.release_one(now, cause) {}
@@ -356,10 +356,10 @@ impl Stream {
         Some(upstream)
     }
 
-    /// Returns what the near end is told of the outcome.
+    /// Returns the totals for the near end.
     pub(super) fn totals_message(&self) -> Option<Message<'static>> {
         if self.early.is_some() {
-            // Until it has said where it begins, the near end would take them for totals from there.
+            // Before the near end has sent its start, it would take them for totals from there.
             return None;
         }
         let mut totals = self.counters()?.reported();
@@ -403,7 +403,7 @@ impl Stream {
             State::Open(open) => {
                 let next = open.counters.next();
                 if positions.end <= next.position {
-                    // It was given up before it came.
+                    // These samples were given up before they came.
                     return Ok(());
                 }
                 let missing_before = open.counters.missing_before(missing_before);
@@ -437,7 +437,7 @@ impl Stream {
         let is_early = self.early.is_some();
         let State::Open(open) = &mut self.state else { return Err(FarFault::Data) };
         if is_early {
-            // What is told without a beginning cannot be placed.
+            // Without a beginning the control has no place.
             return Err(FarFault::Data);
         }
         let next = open.counters.next();
@@ -475,7 +475,7 @@ impl Stream {
         }
     }
 
-    /// Begins, or goes on with another incarnation of the near end.
+    /// Begins, or continues with another incarnation of the near end.
     fn start(&mut self, position: u64) -> Result<(), FarFault> {
         let refused = FarFault::Contradiction { start: position, end: position };
         let link = u8::try_from(self.stations.len() - 1).expect("at most eight");
@@ -500,7 +500,7 @@ impl Stream {
                     return Err(refused);
                 }
                 if position > next {
-                    // The near end that started again did not read this.
+                    // The near end that was started again did not read these elements.
                     let (hop, count) = (link - 1, position - next);
                     let share = HopShare { hop, outcome: Outcome::Lost(Stage::ReaderLag), count };
                     let (positions, shares) =
@@ -525,7 +525,7 @@ impl Stream {
         }
     }
 
-    /// Learns how far the near end is.
+    /// Takes the progress of the near end.
     fn reach(&mut self, position: u64, missing_before: u64, born: Instant) -> Result<(), FarFault> {
         let State::Open(open) = &self.state else { return Ok(()) };
         if self.early.is_some() {
@@ -600,7 +600,7 @@ impl Stream {
         true
     }
 
-    /// Counts what did not come up to a place.
+    /// Counts the elements up to a place that did not come.
     fn lose(&mut self, end: Place, cause: Cause, is_assumed: bool) {
         let State::Open(open) = &mut self.state else { return };
         if let Some((positions, shares)) = open.counters.lost_until(end, cause) {
@@ -620,7 +620,7 @@ impl Stream {
     }
 }
 
-/// Returns the deadlines that hold whatever readers want.
+/// Returns the deadlines of the relays.
 const fn floor(begin: &Begin<'_>, far: Option<Duration>) -> Floor {
     Floor { near: begin.deadline, is_least: begin.is_least, far }
 }

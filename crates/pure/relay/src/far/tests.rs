@@ -514,7 +514,7 @@ impl Bench {
 }
 
 #[test]
-fn what_readers_want_is_sent_to_the_near_end_and_kept() {
+fn the_deadline_of_readers_is_sent_to_the_near_end_and_kept() {
     let mut bench = Bench::open();
     bench.wanted(1, &[(1, 2_000), (2, 300)], false);
     assert_eq!(bench.asked(), [2_000 * MS]);
@@ -545,14 +545,14 @@ fn a_shorter_deadline_of_all_readers_is_kept_and_forgotten_when_they_leave() {
 }
 
 #[test]
-fn a_deadline_that_the_way_cannot_keep_is_refused_to_its_reader_and_the_others_go_on() {
+fn a_deadline_that_the_path_cannot_keep_is_refused_to_its_reader_and_the_others_go_on() {
     let mut bench = Bench::open();
     bench.wanted(1, &[(1, 11), (2, 12)], false);
     let (wanted, round_trip) = (by(1, 11), 20 * MS);
     let refused = FarEvent::DeadlineRefused { slot: 0, wanted, round_trip };
     assert_eq!(bench.events, [refused, FarEvent::Deadline { slot: 0, deadline: 12 * MS }]);
     assert_eq!((bench.asked(), bench.far.ignored()), (vec![12 * MS], 1));
-    // The way grows beyond the deadline that was accepted, and shrinks again.
+    // The path becomes longer than the accepted deadline, and shorter again.
     for round_trip in [200, 18] {
         let round_trip = round_trip * MS;
         let path = Path { round_trip, clock_us: 0, room: 1_000, message_bytes: 1_400, is_up: true };
@@ -561,11 +561,11 @@ fn a_deadline_that_the_way_cannot_keep_is_refused_to_its_reader_and_the_others_g
     }
     assert_eq!((bench.asked(), bench.far.ignored()), (Vec::new(), 1));
     bench.wanted(301, &[(1, 11)], false);
-    assert_eq!(bench.asked(), [11 * MS], "the way can keep it now");
+    assert_eq!(bench.asked(), [11 * MS], "the path can keep it now");
 }
 
 #[test]
-fn a_near_end_that_comes_back_is_told_again_what_readers_want() {
+fn a_near_end_that_comes_back_gets_the_deadline_of_readers_again() {
     let mut bench = Bench::open();
     bench.wanted(1, &[(1, 3_000)], false);
     bench.far.handle(at(2), FarInput::Disconnected);

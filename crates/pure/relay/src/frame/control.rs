@@ -1,4 +1,4 @@
-//! Controls: what the far end needs of a stream besides its samples, in the order in which it happened.
+//! Controls: everything that the far end needs of a stream besides its samples, in its order.
 
 use core::ops::Range;
 
@@ -22,7 +22,7 @@ pub struct Numbered {
     pub control: Control,
 }
 
-/// What the far end needs of a stream besides its samples.
+/// Message about a stream that is no sample, numbered, and taken in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Control {
     /// First position of the stream on this link: the first control.

@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         if is_sound { Ok(text.to_owned()) } else { Err(refused) }
     }
 
-    /// Takes all that is left.
+    /// Takes the rest.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.0)
     }

@@ -1,4 +1,4 @@
-//! The near end's account of a stream: what was offered to the link, and what the far end says became of it.
+//! The near end's account of a stream: the elements offered to the link, and their outcomes by the far end's totals.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use super::Fault;
 use crate::Cause;
 use crate::frame::Totals;
 
-/// Maximum number of missing ranges that the far end has not answered for; beyond them its totals are not checked.
+/// Maximum number of missing ranges that the far end's totals have not reached; with more, totals are not checked.
 const MAX_RANGES: usize = 65_536;
 
 /// Account of a stream on the link, as the near end has it.
@@ -15,15 +15,15 @@ const MAX_RANGES: usize = 65_536;
 pub struct NearAccount {
     /// First position of the account.
     pub first: u64,
-    /// One behind the last position that the driver has told of.
+    /// One behind the last position that the driver has passed in.
     pub next: u64,
     /// Elements that were missing before the link.
     pub missing: u64,
     /// Elements that the far end has published.
     pub delivered: u64,
-    /// Elements that the far end says the link has lost.
+    /// Elements that the link has lost, by the far end's totals.
     pub given_up: u64,
-    /// Elements that wait here or are on the way.
+    /// Elements that wait here or are in flight.
     pub in_flight: u64,
     /// Elements that this end gave up, by cause in the order of [`Cause::ALL`]; some may have arrived all the same.
     pub causes: [u64; 4],
@@ -81,7 +81,7 @@ impl Counters {
         self.known_from
     }
 
-    /// Returns whether the far end has answered for all.
+    /// Returns whether the far end has reported an outcome for every element.
     pub(super) const fn is_complete(&self) -> bool {
         self.reported.position >= self.next
     }
@@ -118,7 +118,7 @@ impl Counters {
         self.forget_below(base);
     }
 
-    /// Checks how far the far end says to be.
+    /// Checks the position that the far end reports.
     pub(super) const fn check_position(&self, position: u64) -> Result<(), Fault> {
         if position > self.next || position < self.base { Err(Fault::NotSent(position)) } else { Ok(()) }
     }

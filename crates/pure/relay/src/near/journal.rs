@@ -9,11 +9,11 @@ use units::Instant;
 use super::Fault;
 use crate::frame::Control;
 
-/// Maximum number of controls that the far end has not taken; the oldest of more are forgotten, and what they told of
-/// stays unsettled at the far end.
+/// Maximum number of controls that the far end has not taken. Older ones are forgotten, and the elements that they were
+/// about stay unsettled at the far end.
 const MAX_CONTROLS: usize = 8_192;
 
-/// A control, with what the head of its message tells.
+/// A control, with the fields of its message's head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub(super) control: Control,
@@ -68,7 +68,7 @@ impl Journal {
         Some((self.unsent - 1, entry))
     }
 
-    /// Forgets what the far end has taken.
+    /// Forgets the controls that the far end has taken.
     pub(super) fn taken(&mut self, count: u64) -> Result<(), Fault> {
         // Controls that came over an earlier connection may have waited at the far end for those before them.
         if count > self.sent {
@@ -82,14 +82,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Sends again, over another connection, what the far end has not taken.
+    /// Sends the controls that the far end has not taken again, over another connection.
     pub(super) fn resend(&mut self, taken: u64) -> Result<(), Fault> {
         self.taken(taken)?;
         self.unsent = self.first;
         Ok(())
     }
 
-    /// Begins anew at a position: what lies below is forgotten, and the stream's end, which is to be told again.
+    /// Begins anew at a position: forgets everything below, and the stream's end, which is sent again.
     pub(super) fn begin_at(&mut self, position: u64, born: Instant) {
         let old = core::mem::take(self);
         let start = Entry { control: Control::Start { position }, missing_before: 0, born };
@@ -103,7 +103,7 @@ impl Journal {
 }
 
 impl Entry {
-    /// Returns what it tells of positions from here on.
+    /// Returns the control for the positions from here on.
     fn from(self, position: u64) -> Option<Self> {
         let cut = |positions: &Range<u64>| positions.start.max(position)..positions.end;
         let skipped = |positions: &Range<u64>| position.saturating_sub(positions.start);

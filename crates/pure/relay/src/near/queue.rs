@@ -7,7 +7,7 @@ use sample::{Dtype, Schema};
 use units::{Instant, SampleRate, WallTime};
 use wire::Clock;
 
-/// Samples as they came, less what was sent of them.
+/// Samples as they came, less those that were sent.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) positions: Range<u64>,
@@ -17,7 +17,7 @@ pub(super) struct Piece {
     pub(super) t0_index: u64,
     pub(super) clock: Clock,
     pub(super) born: Instant,
-    /// When it came to this end.
+    /// Time at which it came to this end.
     pub(super) entered: Instant,
     /// Elements that were missing before it.
     pub(super) missing_before: u64,
@@ -26,7 +26,7 @@ pub(super) struct Piece {
     taken: usize,
 }
 
-/// What one message takes from a piece.
+/// Elements of a piece for one message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Slice<'a> {
     pub(super) positions: Range<u64>,
@@ -141,8 +141,8 @@ impl LinkQueue {
         self.pieces.front()
     }
 
-    /// Takes what fits into one message with room for so many bytes of elements, and passes it on; `None` if there is
-    /// nothing, or not one element fits.
+    /// Takes the elements that fit into one message with this room, and passes them on; `None` if there are none, or
+    /// not even one fits.
     pub(super) fn take<T>(
         &mut self,
         from: From,
@@ -188,7 +188,7 @@ impl LinkQueue {
         Some(piece)
     }
 
-    /// Removes all before a position.
+    /// Removes everything before a position.
     pub(super) fn drop_below(&mut self, position: u64) {
         while let Some(piece) = self.pieces.front_mut() {
             if piece.positions.end > position {

@@ -1,4 +1,4 @@
-//! A stream of the near end: its queue, its account, and what the far end must be told.
+//! A stream of the near end: its queue, its account, and its controls for the far end.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -21,12 +21,12 @@ use crate::{Cause, HANDOVER, MAX_DEADLINE, Path};
 
 /// Bytes that may wait beyond those of one deadline.
 const SPARE_BYTES: u64 = 1 << 20;
-/// Time after which an ended stream is forgotten even if the far end has not answered for it.
+/// Time after which an ended stream is forgotten even if the far end has not reported all its outcomes.
 const END_PATIENCE: Duration = MAX_DEADLINE;
-/// Time by which the far end is told that samples do not come before it would give them up by itself.
+/// Time by which the far end is told that samples will not come, before it would give them up by itself.
 const LEAD: Duration = Duration::from_millis(2);
 
-/// Maximum number of ranges that wait to be told.
+/// Maximum number of given-up ranges that wait to be reported.
 const MAX_GIVEN_UP: usize = 4_096;
 
 /// A stream of the near end.
@@ -39,7 +39,7 @@ pub(super) struct Stream {
     description: Vec<u8>,
     form: Form,
     deadline: Duration,
-    /// Precedence that this end was told, and the one that counts.
+    /// Precedence by this end's settings, and the one in force.
     own_priority: u8,
     priority: u8,
     is_too_short: bool,
@@ -54,7 +54,7 @@ pub(super) struct Stream {
     down_at: Option<Instant>,
     counters: Counters,
     journal: Journal,
-    /// Positions that were given up and not told yet, by their start: after an outage few messages tell of all.
+    /// Positions that were given up and not reported yet, by their start: after an outage few messages report all.
     given_up: BTreeMap<u64, GivenUp>,
     /// Samples that the connection has, by the tag of their message.
     in_flight: BTreeMap<u64, (Range<u64>, u64)>,
@@ -92,7 +92,8 @@ impl Stream {
         if stations.is_empty() {
             stations.push(frame::station_name(&description.station));
         }
-        // The first is the publisher's, the last that on whose bus this end reads: it may be this one.
+        // The first station is the publisher's, the last one sends on the bus that this end reads: either may be this
+        // one.
         if stations[..stations.len() - 1].iter().skip(1).any(|station| *station == config.station) {
             return Err(Refusal::Loop);
         }
@@ -175,12 +176,12 @@ impl Stream {
         self.queue.bytes()
     }
 
-    /// Returns whether samples wait that the far end would take.
+    /// Returns whether samples wait for a far end that takes the stream.
     pub(super) fn has_samples(&self) -> bool {
         self.is_open() && !self.queue.is_empty()
     }
 
-    /// Returns what orders the streams of which samples wait: the least goes first.
+    /// Returns the key that orders streams with waiting samples: the least goes first.
     pub(super) fn precedence(&self) -> (u8, Option<Instant>) {
         (u8::MAX - self.priority, self.queue.oldest().map(|piece| piece.born))
     }
@@ -209,7 +210,7 @@ impl Stream {
         })
     }
 
-    /// Gives up what only the connection had.
+    /// Gives up the samples that only the connection had.
     pub(super) fn disconnect(&mut self, now: Instant) {
         self.down_at = Some(now);
         if self.phase == Phase::Open {
@@ -231,7 +232,7 @@ impl Stream {
         }
         let first = self.counters.account().first;
         if end <= first {
-            // The far end has it from before this end started.
+            // The far end has the stream from an earlier start of this end.
             return Ok(());
         }
         self.reach(now, start.max(first))?;
@@ -329,7 +330,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes what readers want, which is nothing below `least` if that is given.
+    /// Takes the deadline and priority for the far readers; the deadline is at least `least`, if that is given.
     pub(super) fn want(&mut self, want: Want, least: Option<Duration>) -> Result<(), Fault> {
         if want.deadline.is_zero() || want.deadline > MAX_DEADLINE {
             return Err(Fault::Deadline);
@@ -363,7 +364,7 @@ impl Stream {
         true
     }
 
-    /// Gives up what cannot arrive in time, and what is too much.
+    /// Gives up samples that cannot arrive in time, and those beyond the bound on bytes.
     pub(super) fn expire(&mut self, now: Instant, round_trip: Duration, is_up: bool) {
         if !is_up {
             self.down_at = Some(now);
@@ -478,7 +479,7 @@ impl Stream {
         Some((bytes, Some(due(born, self.deadline))))
     }
 
-    /// Returns the instant at which samples cannot arrive in time any more, early enough to say so.
+    /// Returns the instant from which samples cannot arrive in time any more, with time left to report that.
     fn last_call(&self, born: Instant, round_trip: Duration) -> Instant {
         born + self.deadline.saturating_sub(HANDOVER + LEAD + round_trip / 2)
     }
@@ -509,12 +510,12 @@ impl Stream {
         self.journal.begin_at(position, now);
         self.queue.drop_below(position);
         if self.has_ended() {
-            // An earlier far end may have taken it already.
+            // An earlier far end may have taken this one already.
             self.tell_end();
         }
     }
 
-    /// Checks that an input does not go back; what it leaves out is missing, nobody knows why.
+    /// Checks that an input does not go back; positions that it leaves out are missing, unexplained.
     fn reach(&mut self, now: Instant, start: u64) -> Result<(), Fault> {
         let next = self.counters.next();
         debug_assert!(now >= self.last_born || self.queue.is_empty(), "births are in the past");
@@ -557,7 +558,7 @@ impl Stream {
         }
     }
 
-    /// Puts the positions that were given up among the controls.
+    /// Turns the positions that were given up into controls.
     fn tell_given_up(&mut self) {
         for (start, GivenUp { end, cause, missing_before }) in core::mem::take(&mut self.given_up) {
             if self.has_opened {

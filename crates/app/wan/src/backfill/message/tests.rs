@@ -1,4 +1,4 @@
-//! Messages of the backfill: what is read again, and what is refused.
+//! Messages of the backfill: round trips, and refusals of malformed ones.
 
 use super::*;
 use sample::{Channel, Dtype, Schema};
