@@ -139,7 +139,7 @@ pub struct KeyState {
 pub enum NodeError {
     /// A reader's deadline is zero: no sample has that age.
     #[error(
-        "a deadline of 0 leaves no time for the way\ngive the age up to which samples are of use, such as 300ms"
+        "a deadline of 0 leaves no time for the path\ngive the age up to which samples are of use, such as 300ms"
     )]
     NoTime,
     /// The bus is not valid.

@@ -13,7 +13,7 @@ pub const LONGEST_DEADLINE: Duration = Duration::from_secs(60);
 pub enum DeadlineError {
     /// No sample has an age of zero.
     #[error(
-        "a deadline of 0 leaves no time for the way\ngive the age up to which samples are of use, such as 1s"
+        "a deadline of 0 leaves no time for the path\ngive the age up to which samples are of use, such as 1s"
     )]
     Zero,
     /// It is beyond the limit.
