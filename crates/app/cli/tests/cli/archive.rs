@@ -131,6 +131,7 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
     assert_eq!(listed[0]["lost"], json!(accounts.lost()));
     let (samples, missing) = read_and_compare(root, &recording(root, "r1").unwrap());
     assert_eq!(samples, accounts.delivered());
+    assert_eq!(listed[0]["complete"], json!(missing == 0));
 
     let csv = root.join("wave.csv");
     let exported =
