@@ -1,7 +1,7 @@
 //! The far relay: a far end around an endpoint, and a sender on its bus for each stream that it publishes.
 
 use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use relay::{FarConfig, FarEnd, FarEvent, FarInput, FarOutput, Publish};
 use sim::{Address, Arrival, Group, NodeId, Socket};
@@ -107,8 +107,18 @@ impl Far {
         let secured = self.secured.as_mut().and_then(|secured| secured.poll(now, socket));
         let link = Instant::earlier(link, secured);
         let Some(live) = &mut self.live else { return link };
-        let senders = live.senders.values_mut().filter_map(|sender| sender.poll(now, socket)).min();
-        live.senders.retain(|_, sender| !sender.is_over());
+        let senders = loop {
+            // As in the product, the sender of a stream begins once the one before it has sent its end.
+            let mut names = BTreeSet::new();
+            let first = |(number, _): &(&usize, &mut Bus)| names.insert(self.published[**number].name());
+            let first = live.senders.iter_mut().filter(first);
+            let deadline = first.filter_map(|(_, sender)| sender.poll(now, socket)).min();
+            let count = live.senders.len();
+            live.senders.retain(|_, sender| !sender.is_over());
+            if live.senders.len() == count {
+                break deadline;
+            }
+        };
         Instant::earlier(link, senders)
     }
 
@@ -166,9 +176,10 @@ impl Far {
                     let mut shapes = self.setting.shapes.iter();
                     let shape = shapes.find(|shape| shape.name == description.name.to_string());
                     let shape = shape.expect("a stream of the scene").clone();
-                    let shape_name = shape.name.clone();
                     let published = Published::new(bus.epoch(), origin, *first_position, *deadline, shape);
-                    self.published.iter_mut().for_each(|before| before.followed_by(&shape_name));
+                    let mut open = live.open.values().map(|number| &self.published[*number]);
+                    let is_beside = open.any(|other| other.name() == published.name());
+                    assert!(!is_beside, "one epoch of a stream at a time: {:?}", published.epoch);
                     live.open.insert(slot, self.published.len());
                     live.senders.insert(self.published.len(), bus);
                     self.published.push(published);
@@ -186,8 +197,6 @@ impl Far {
             FarOutput::Event(event) => match event {
                 // Messages in flight when another connection took the place of this one (seed 89).
                 FarEvent::Ignored(relay::FarFault::UnknownStream(_)) => {}
-                // A publisher and the far relay started again at about the same time.
-                FarEvent::Refused { refusal: relay::Refusal::Superseded, .. } => {}
                 FarEvent::Ignored(_) | FarEvent::Refused { .. } => self.ignored.push(event),
                 FarEvent::Resumed { .. } => self.resumed += 1,
                 FarEvent::Deadline { .. } | FarEvent::DeadlineRefused { .. } => {}

@@ -201,7 +201,6 @@ impl Near {
                     }
                 }
                 NearOutput::Event(event) => match event {
-                    NearEvent::Refused { refusal: relay::Refusal::Superseded, .. } => {}
                     NearEvent::Ignored(_) | NearEvent::Refused { .. } => self.ignored.push(event),
                     NearEvent::GaveUp { slot, positions, cause } => {
                         self.given_up[cause as usize] += positions.end - positions.start;

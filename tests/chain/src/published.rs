@@ -34,8 +34,6 @@ pub struct Published {
     got: RangeSet,
     /// True once the stream has ended.
     pub has_ended: bool,
-    /// True if the next epoch of its publisher began on the bus before this one had ended. Readers follow the newest.
-    pub is_overtaken: bool,
     /// Ages of what was published.
     pub ages: Vec<Duration>,
     /// When it was published.
@@ -57,15 +55,14 @@ impl Published {
             upstream: Vec::new(),
             got: RangeSet::new(),
             has_ended: false,
-            is_overtaken: false,
             ages: Vec::new(),
             times: Vec::new(),
         }
     }
 
-    /// The next epoch of a stream begins.
-    pub(crate) fn followed_by(&mut self, name: &str) {
-        self.is_overtaken |= self.shape.name == name && !self.has_ended;
+    /// Returns the stream's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.shape.name
     }
 
     /// Returns one behind the last position that was published.

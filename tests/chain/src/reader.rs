@@ -201,9 +201,10 @@ fn take(
         }
         Event::Ended { epoch, account, .. } => of(followed, epoch).ended = Some(account),
         Event::Upstream { epoch, hops, .. } => of(followed, epoch).upstream = hops,
-        // A far relay may publish the end of one epoch beside the next.
-        Event::Statement { .. } | Event::TwoPublishers { .. } => {}
-        Event::Imposter { .. } | Event::UnknownVersion { .. } => panic!("one relay publishes: {event:?}"),
+        Event::Statement { .. } => {}
+        Event::TwoPublishers { .. } | Event::Imposter { .. } | Event::UnknownVersion { .. } => {
+            panic!("one relay publishes one epoch at a time: {event:?}")
+        }
     }
 }
 
@@ -276,10 +277,6 @@ impl Following {
             return;
         }
         assert_eq!(self.first, it.first, "a reader that waits misses nothing");
-        if it.is_overtaken && account.state == AccountState::Unconfirmed {
-            // It left this epoch for the next, perhaps within a sample.
-            return;
-        }
         if it.has_ended {
             assert_eq!((account.state, until), (AccountState::Closed, it.next()), "{account:?}");
             assert_eq!(rows.delivered, it.delivered_in(&(self.first..until)));

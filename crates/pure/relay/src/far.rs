@@ -10,6 +10,7 @@ mod inbox;
 mod reader_deadlines;
 mod resequencer;
 mod stream;
+mod succession;
 #[cfg(test)]
 mod tests;
 
@@ -376,7 +377,7 @@ impl FarEnd {
         self.streams.get_mut(&slot)?.take_ages()
     }
 
-    /// Returns the bytes that wait behind holes.
+    /// Returns the bytes that wait behind holes, or for the end of an earlier epoch.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.streams.values().map(Stream::held_bytes).sum()
@@ -484,6 +485,7 @@ impl FarEnd {
         let is_known = |known: &Stream| known.origin() == begin.origin && !known.has_ended();
         let known = self.streams.iter().find(|(_, known)| is_known(known));
         let is_full = self.streams.len() >= MAX_STREAMS || self.on_link.contains_key(&number);
+        let is_new = known.is_none();
         let slot = match known {
             Some((_, known)) if known.id() != fresh.id() => return Err(Refusal::AnotherDescription),
             Some((_, known)) if !known.is_suspended() => return Err(Refusal::Claimed),
@@ -497,21 +499,14 @@ impl FarEnd {
             None => self.add(fresh),
         };
         self.end_before(slot);
+        if is_new || self.streams[&slot].is_held() {
+            self.hold_back(now, slot);
+        }
         self.on_link.insert(number, slot);
         self.ended.remove(&number);
         self.totals_due = self.totals_due.min(now + TOTALS_INTERVAL);
         let stream = self.streams.get_mut(&slot).expect("it is there");
         Ok(stream.resume(number, incarnation, begin))
-    }
-
-    /// Ends streams that wait for their near end although a later epoch of their publisher has begun: the near end
-    /// will not continue them, and on the bus two epochs of one stream would seem to be two publishers.
-    fn end_before(&mut self, slot: u16) {
-        let (id, origin) = (self.streams[&slot].id(), self.streams[&slot].origin());
-        let is_before = |known: &&mut Stream| {
-            known.id() == id && known.origin() < origin && known.suspended_since().is_some()
-        };
-        self.streams.values_mut().filter(is_before).for_each(Stream::forget);
     }
 
     /// Gives a stream a number of this end.
@@ -563,16 +558,18 @@ impl FarEnd {
     /// Publishes the next samples, and gives up those that are too old.
     fn release(&mut self, now: Instant) {
         self.refuse_superseded();
+        self.end_silent(now);
         let is_up = self.path().is_some_and(|path| path.is_up);
         for (&slot, stream) in &mut self.streams {
             if stream.suspended_since().is_some_and(|since| now >= since + SUSPENSION) {
-                stream.forget();
+                stream.abandon(now);
             }
             stream.release(now, is_up);
             while let Some(output) = stream.poll(slot) {
                 self.outputs.push_back(output);
             }
         }
+        self.let_go(now, is_up);
         let gone: Vec<u16> =
             self.streams.iter().filter(|(_, stream)| stream.is_gone(now)).map(|(&slot, _)| slot).collect();
         for slot in gone {
@@ -581,33 +578,6 @@ impl FarEnd {
                 core::mem::take(&mut self.on_link).into_iter().partition(|(_, there)| *there == slot);
             self.on_link = on_link;
             self.ended.extend(BTreeMap::into_keys(ended));
-        }
-    }
-
-    /// Refuses streams of which nothing was published yet while a later epoch of their publisher is: readers take the
-    /// epoch that began last for the newest, and would leave the other one.
-    fn refuse_superseded(&mut self) {
-        let is_superseded = |slot: &u16| {
-            let stream = &self.streams[slot];
-            let is_later = |it: &Stream| it.id() == stream.id() && it.origin() > stream.origin();
-            stream.is_waiting() && self.streams.values().any(|it| it.has_opened() && is_later(it))
-        };
-        let superseded: Vec<(u16, u16)> = self
-            .on_link
-            .iter()
-            .filter(|(_, slot)| is_superseded(slot))
-            .map(|(&to, &slot)| (to, slot))
-            .collect();
-        for (number, slot) in superseded {
-            let refusal = Refusal::Superseded;
-            let Some(stream) = self.streams.get_mut(&slot).filter(|stream| !stream.is_forgotten()) else {
-                continue;
-            };
-            stream.forget();
-            let origin = stream.origin();
-            self.ignored += 1;
-            self.send(&Message::plain(number, Content::Refuse(refusal)), None);
-            self.outputs.push_back(FarOutput::Event(FarEvent::Refused { origin, refusal }));
         }
     }
 

@@ -285,6 +285,8 @@ pub struct NearEnd {
     /// The streams by their number on the link.
     streams: BTreeMap<u16, Stream>,
     next_slot: u16,
+    /// Number of streams that have begun.
+    begun: u64,
     next_tag: u64,
     horizon_due: Instant,
     events: VecDeque<NearEvent>,
@@ -316,6 +318,7 @@ impl NearEnd {
             connection: Connection::Down,
             streams: BTreeMap::new(),
             next_slot: 0,
+            begun: 0,
             next_tag: 0,
             horizon_due: now,
             events: VecDeque::new(),
@@ -369,6 +372,7 @@ impl NearEnd {
         }
         self.expire(now);
         self.close_streams(now);
+        self.offer_streams();
     }
 
     /// Returns the next output; to be called until it is idle.
@@ -439,8 +443,9 @@ impl NearEnd {
         // these.
         let streams = core::mem::take(&mut self.streams);
         self.next_slot = 0;
-        for stream in streams.into_values() {
-            self.offer(stream);
+        for mut stream in streams.into_values() {
+            stream.withdraw();
+            self.add(stream);
         }
         self.horizon_due = now;
     }
@@ -468,27 +473,39 @@ impl NearEnd {
             self.ignored += 1;
             return self.events.push_back(NearEvent::Ignored(Fault::NoStream(slot)));
         }
-        match Stream::new(began, &self.config, now) {
-            Ok(stream) => self.offer(stream),
+        self.begun += 1;
+        match Stream::new(began, self.begun, &self.config, now) {
+            Ok(stream) => self.add(stream),
             Err(refusal) => self.events.push_back(refused(refusal)),
         }
     }
 
-    /// Gives a stream a number on the link, and offers it to the far end if there is a connection.
-    fn offer(&mut self, mut stream: Stream) {
+    /// Gives a stream a number on the link.
+    fn add(&mut self, stream: Stream) {
         while self.streams.contains_key(&self.next_slot) {
             self.next_slot = self.next_slot.wrapping_add(1);
         }
         let number = self.next_slot;
         self.next_slot = self.next_slot.wrapping_add(1);
-        if let Connection::Up { outbox, .. } = &mut self.connection
-            && let Some(begin) = stream.offer()
-        {
-            let NearConfig { deadline, is_least, .. } = self.config;
-            let begin = Begin { deadline, is_least, ..begin };
-            outbox.push_back(Message::plain(number, Content::Begin(begin)).encode());
-        }
         self.streams.insert(number, stream);
+    }
+
+    /// Offers streams to the far end: the next epoch of a stream once it has answered for the one before, because
+    /// messages overtake each other.
+    fn offer_streams(&mut self) {
+        let Connection::Up { outbox, .. } = &mut self.connection else { return };
+        let is_next = |stream: &Stream| {
+            stream.is_unoffered() && !self.streams.values().any(|before| before.goes_before(stream))
+        };
+        let next: Vec<u16> =
+            self.streams.iter().filter(|(_, stream)| is_next(stream)).map(|(&number, _)| number).collect();
+        for number in next {
+            if let Some(begin) = self.streams.get_mut(&number).and_then(Stream::offer) {
+                let NearConfig { deadline, is_least, .. } = self.config;
+                let begin = Begin { deadline, is_least, ..begin };
+                outbox.push_back(Message::plain(number, Content::Begin(begin)).encode());
+            }
+        }
     }
 
     fn of_driver(&mut self, slot: u16) -> Result<&mut Stream, Fault> {

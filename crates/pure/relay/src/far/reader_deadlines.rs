@@ -59,6 +59,13 @@ impl ReaderDeadlines {
         }
     }
 
+    /// Returns the deadlines that are kept: they hold for the next epoch until its readers have stated theirs.
+    pub(super) fn inherited(&self) -> Self {
+        let kept = self.stated.iter().filter(|(_, (_, verdict))| *verdict == Verdict::Kept);
+        let stated = kept.map(|(reader, wanted)| (*reader, wanted.clone())).collect();
+        Self { stated, has_unstated: self.has_unstated }
+    }
+
     /// Compares the deadlines with the least that the path allows; returns those that are refused, each once.
     pub(super) fn judge(&mut self, least: Duration) -> Vec<WantedBy> {
         let mut refused = Vec::new();

@@ -22,7 +22,7 @@ const SPARE_BYTES: u64 = 1 << 21;
 /// Maximum size of the data that wait for the first control, which tells where the stream begins.
 const MAX_EARLY_BYTES: usize = 1 << 22;
 /// Time for which the near end is told of a stream's end.
-const FAREWELL: Duration = Duration::from_secs(10);
+pub(super) const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A stream of the far end.
 #[derive(Debug)]
@@ -42,6 +42,10 @@ pub(super) struct Stream {
     incarnation: Option<u64>,
     number: Option<u16>,
     suspended_since: Option<Instant>,
+    /// While earlier epochs of its publisher are not out: until when it waits for them at the latest.
+    held_until: Option<Instant>,
+    /// What of it became too old meanwhile, or too much: up to where, and the cause.
+    skipped: Option<(Place, Cause)>,
     inbox: Inbox,
     /// Data that came before the first control, which has the position where the near end's counts begin; then `None`.
     early: Option<Vec<(Early, Times)>>,
@@ -127,6 +131,8 @@ impl Stream {
             incarnation: None,
             number: None,
             suspended_since: None,
+            held_until: None,
+            skipped: None,
             inbox: Inbox::default(),
             early: Some(Vec::new()),
             state: State::Waiting,
@@ -161,12 +167,42 @@ impl Stream {
     }
 
     pub(super) const fn has_opened(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        matches!(self.state, State::Open(_)) && !self.is_held()
     }
 
     /// Returns whether nothing was published of it yet.
     pub(super) const fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting)
+        matches!(self.state, State::Waiting) || self.is_held()
+    }
+
+    /// Returns whether it waits for earlier epochs of its publisher.
+    pub(super) const fn is_held(&self) -> bool {
+        self.held_until.is_some()
+    }
+
+    /// Returns whether it is an earlier epoch of the same stream that is not out.
+    pub(super) fn precedes(&self, next: &Self) -> bool {
+        self.id == next.id && self.origin < next.origin && !self.has_ended()
+    }
+
+    /// Lets it wait for earlier epochs, whose readers are its own.
+    pub(super) fn hold(&mut self, until: Instant, reader_deadlines: ReaderDeadlines) {
+        self.held_until = Some(until);
+        self.reader_deadlines = reader_deadlines;
+    }
+
+    /// Returns whether it has waited for long enough while its near end was there.
+    pub(super) fn has_waited(&self, now: Instant) -> bool {
+        !self.is_suspended() && self.held_until.is_some_and(|until| now >= until)
+    }
+
+    /// Lets it be published.
+    pub(super) fn let_go(&mut self) -> Result<(), FarFault> {
+        self.held_until = None;
+        if let Some((end, cause)) = self.skipped.take() {
+            self.lose(end, cause, true);
+        }
+        self.on_controls()
     }
 
     pub(super) const fn has_ended(&self) -> bool {
@@ -176,6 +212,10 @@ impl Stream {
     /// Returns the request to the near end: the deadline to keep.
     pub(super) const fn want(&self) -> Want {
         Want { deadline: self.deadline, priority: 0 }
+    }
+
+    pub(super) const fn reader_deadlines(&self) -> &ReaderDeadlines {
+        &self.reader_deadlines
     }
 
     pub(super) const fn reader_deadlines_mut(&mut self) -> &mut ReaderDeadlines {
@@ -238,9 +278,18 @@ impl Stream {
         self.is_forgotten
     }
 
-    /// Takes it that the near end does not come back.
-    pub(super) fn forget(&mut self) {
+    /// Takes it that the near end does not come back: the samples that are here are published, and the end.
+    pub(super) const fn forget(&mut self) {
         self.is_forgotten = true;
+    }
+
+    /// The near end was gone for too long: as [`Self::forget`], but an epoch that waits for an earlier one is not published.
+    pub(super) fn abandon(&mut self, now: Instant) {
+        self.forget();
+        if self.is_held() {
+            self.outputs.clear();
+            self.state = State::Ended { counters: None, at: Some(now) };
+        }
     }
 
     /// Takes the stream up on a connection; returns the answer to the near end.
@@ -264,7 +313,7 @@ impl Stream {
         // The other incarnation sends what waits here again, or gives it up.
         open.waiting.clear();
         self.early = Some(Vec::new());
-        (self.inbox, self.horizon, self.end) = (Inbox::default(), None, None);
+        (self.inbox, self.horizon, self.end, self.skipped) = (Inbox::default(), None, None, None);
         Resume { standing: Standing::Other, position, controls: 0 }
     }
 
@@ -302,7 +351,10 @@ impl Stream {
 
     /// Publishes the next samples, and gives up those that are too old.
     pub(super) fn release(&mut self, now: Instant, is_up: bool) {
-        let cause = if is_up { Cause::Repair } else { Cause::LinkDown };
+        if self.is_held() {
+            return;
+        }
+        let cause = if is_up && !self.is_forgotten { Cause::Repair } else { Cause::LinkDown };
         while self.release_one(now, cause) {}
         let (end, is_forgotten) = (self.end, self.is_forgotten);
         let is_over = match &self.state {
@@ -330,15 +382,21 @@ impl Stream {
 
     /// Returns the next output.
     pub(super) fn poll(&mut self, slot: u16) -> Option<FarOutput> {
+        if self.is_held() {
+            return None;
+        }
         Some(match self.outputs.pop_front()? {
             Output::Publish(publish) => FarOutput::Publish { slot, publish },
             Output::Lost(positions, cause) => FarOutput::Event(FarEvent::Lost { slot, positions, cause }),
         })
     }
 
-    /// Returns when the next hole is given up.
+    /// Returns when the next hole is given up, or earlier epochs are not waited for any more.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.state {
+            State::Waiting | State::Open(_) if self.is_held() => {
+                self.held_until.filter(|_| !self.is_suspended())
+            }
             State::Open(open) => self.hole(open).map(|(_, until)| until),
             State::Waiting => None,
             State::Ended { at, .. } => at.map(|at| at + FAREWELL),
@@ -348,6 +406,9 @@ impl Stream {
     /// Returns the losses of the hops before that of the bus, if they have changed.
     pub(super) fn upstream_news(&mut self) -> Option<Vec<UpstreamHop>> {
         let State::Open(open) = &self.state else { return None };
+        if self.is_held() {
+            return None;
+        }
         let upstream = open.counters.upstream(&self.stations);
         if upstream == self.told {
             return None;
@@ -401,7 +462,7 @@ impl Stream {
         }
         match &mut self.state {
             State::Open(open) => {
-                let next = open.counters.next();
+                let next = self.skipped.map_or_else(|| open.counters.next(), |(end, _)| end);
                 if positions.end <= next.position {
                     // These samples were given up before they came.
                     return Ok(());
@@ -411,15 +472,35 @@ impl Stream {
                 let outcome = KnownOutcome::Samples { t0: data.t0, clock: data.clock, bytes };
                 let born_us = Some(born_us);
                 let known = Known { positions, missing_before, born, born_us, outcome };
-                open.waiting.add(next, open.released_us, known)
+                open.waiting.add(next, open.released_us, known)?;
+                self.skip(times.arrived);
+                Ok(())
             }
             State::Waiting | State::Ended { .. } => Ok(()),
         }
     }
 
+    /// While it is held: gives up what is too old, and what is too much.
+    fn skip(&mut self, now: Instant) {
+        let (bound_bytes, kept) = (self.bound_bytes(), self.kept());
+        let State::Open(open) = &mut self.state else { return };
+        while let Some(first) = open.waiting.first().filter(|_| self.held_until.is_some()) {
+            let cause = match now.since(first.born) > kept {
+                true => Cause::Repair,
+                false if open.waiting.bytes() as u64 > bound_bytes => Cause::Memory,
+                false => return,
+            };
+            self.skipped = Some((first.end(), cause));
+            open.waiting.pop_first();
+        }
+    }
+
     fn on_controls(&mut self) -> Result<(), FarFault> {
         let mut outcome = Ok(());
-        while let Some(arrived) = self.inbox.take() {
+        // While it is held only its beginning is taken: the other controls wait, of which the near end has few under way.
+        while !(self.is_held() && self.early.is_none())
+            && let Some(arrived) = self.inbox.take()
+        {
             outcome = outcome.and(self.on_control(arrived));
         }
         outcome
@@ -570,7 +651,7 @@ impl Stream {
         let State::Open(open) = &self.state else { return false };
         if let Some((end, until)) = self.hole(open) {
             let is_full = open.waiting.bytes() as u64 > bound_bytes;
-            if now < until && !is_full {
+            if now < until && !is_full && !self.is_forgotten {
                 return false;
             }
             let cause = if is_full && now < until { Cause::Memory } else { cause };

@@ -1,5 +1,7 @@
 //! A far end whose messages are made by hand.
 
+mod succession;
+
 use ledger::{HopShare, Outcome, Stage};
 use sample::{Channel, Dtype, Schema};
 use units::SampleRate;
@@ -117,9 +119,14 @@ impl Bench {
 
     /// Takes a control of stream 0 as the next in order, sent 10 ms before.
     fn control(&mut self, ms: u64, missing_before: u64, control: Control) {
-        let content = Content::Control(Numbered { number: self.controls, control });
+        let number = self.controls;
         self.controls += 1;
-        let message = Message { slot: 0, born_us: clock_us(ms - ms.min(10)), missing_before, content };
+        self.control_of(0, ms, missing_before, Numbered { number, control });
+    }
+
+    fn control_of(&mut self, slot: u16, ms: u64, missing_before: u64, control: Numbered) {
+        let content = Content::Control(control);
+        let message = Message { slot, born_us: clock_us(ms - ms.min(10)), missing_before, content };
         self.hear(ms, ms - ms.min(10), &message);
     }
 
@@ -129,11 +136,22 @@ impl Bench {
     }
 
     fn data_of(&mut self, born_ms: u64, ms: u64, positions: Range<u64>, missing_before: u64, name: &str) {
+        self.data_in((0, ORIGIN), (born_ms, ms), positions, missing_before, name);
+    }
+
+    fn data_in(
+        &mut self,
+        (slot, epoch): (u16, Epoch),
+        (born_ms, ms): (u64, u64),
+        positions: Range<u64>,
+        missing_before: u64,
+        name: &str,
+    ) {
         let payload: Vec<u8> = positions.clone().map(|position| position.to_le_bytes()[0]).collect();
         let described = described(name);
         let head = wire::Numbered {
             stream: wire::stream_id(&described.name, &described.schema),
-            epoch: ORIGIN,
+            epoch,
             number: 0,
             first_index: positions.start,
             element_offset: 0,
@@ -151,7 +169,7 @@ impl Bench {
         let mut datagram = vec![0; data.encoded_bytes()];
         data.encode(&mut datagram).unwrap();
         let content = Content::Data(&datagram);
-        let message = Message { slot: 0, born_us: clock_us(born_ms), missing_before, content };
+        let message = Message { slot, born_us: clock_us(born_ms), missing_before, content };
         self.hear(ms, ms - 10, &message);
     }
 

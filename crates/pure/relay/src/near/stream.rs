@@ -35,6 +35,8 @@ pub(super) struct Stream {
     driver_slot: u16,
     id: StreamId,
     origin: Epoch,
+    /// Its place in the order in which streams began at this end.
+    turn: u64,
     stations: Vec<String>,
     description: Vec<u8>,
     form: Form,
@@ -68,6 +70,8 @@ pub(super) struct Stream {
 /// State of a stream on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
+    /// It was not offered on this connection: there is none, or an earlier epoch goes before it.
+    Unoffered,
     /// The far end has not answered: nothing but the beginning may be sent.
     Offered,
     /// The far end takes it.
@@ -85,7 +89,7 @@ struct GivenUp {
 }
 
 impl Stream {
-    pub(super) fn new(began: Began, config: &NearConfig, now: Instant) -> Result<Self, Refusal> {
+    pub(super) fn new(began: Began, turn: u64, config: &NearConfig, now: Instant) -> Result<Self, Refusal> {
         let description = Description::decode(&began.description).map_err(|_| Refusal::Description)?;
         let mut stations: Vec<String> =
             began.stations.iter().map(|station| frame::station_name(station)).collect();
@@ -111,6 +115,7 @@ impl Stream {
             driver_slot: began.slot,
             id: wire::stream_id(&description.name, &description.schema),
             origin: began.origin,
+            turn,
             stations,
             description: began.description,
             form,
@@ -118,7 +123,7 @@ impl Stream {
             own_priority: priority,
             priority,
             is_too_short: false,
-            phase: Phase::Offered,
+            phase: Phase::Unoffered,
             has_opened: false,
             ended: None,
             queue: LinkQueue::new(form),
@@ -191,6 +196,29 @@ impl Stream {
         let Some(ended) = self.ended else { return false };
         let is_answered = self.is_open() && self.journal.is_empty() && self.counters.is_complete();
         is_answered || self.phase == Phase::Refused || now >= ended + END_PATIENCE
+    }
+
+    /// Another connection is there, on which it was not offered.
+    pub(super) fn withdraw(&mut self) {
+        if self.phase != Phase::Refused {
+            self.phase = Phase::Unoffered;
+        }
+    }
+
+    /// Returns whether it is still to be offered.
+    pub(super) fn is_unoffered(&self) -> bool {
+        self.phase == Phase::Unoffered
+    }
+
+    /// Returns whether another stream is offered behind this one: a later epoch of the same stream once the far end has
+    /// answered, which then keeps the order; another beginning of the same epoch once this one is closed.
+    pub(super) fn goes_before(&self, other: &Self) -> bool {
+        let is_answered = match self.phase {
+            Phase::Unoffered | Phase::Offered => false,
+            Phase::Open => self.origin != other.origin,
+            Phase::Refused => true,
+        };
+        self.id == other.id && self.turn < other.turn && !is_answered
     }
 
     /// Returns the message with which it begins on a connection, `None` if it was refused.

@@ -440,3 +440,48 @@ fn an_ended_stream_is_closed_once_the_far_end_has_answered_for_all() {
     bench.send(3);
     assert_eq!(bench.events, [NearEvent::Closed { slot: 0 }]);
 }
+
+/// Returns the epochs of the streams that are offered.
+fn offered(sent: &[(u64, Vec<u8>)]) -> Vec<Epoch> {
+    let origin = |(_, bytes): &(u64, Vec<u8>)| match Message::decode(bytes).unwrap().content {
+        Content::Begin(begin) => Some(begin.origin),
+        _ => None,
+    };
+    sent.iter().filter_map(origin).collect()
+}
+
+const FRESH: Content<'static> =
+    Content::Resume(Resume { standing: Standing::Fresh, position: 0, controls: 0 });
+
+#[test]
+fn the_next_epoch_is_offered_once_the_far_end_has_answered_for_the_one_before() {
+    let mut bench = Bench::new();
+    let other = Began { description: description("lab/y"), ..began(2) };
+    let all = [began(0), began(1), other];
+    let origins = all.clone().map(|began| began.origin);
+    all.into_iter().for_each(|began| bench.near.handle(at(0), NearInput::Began(began)));
+    bench.near.handle(at(0), NearInput::Connected);
+    assert_eq!(offered(&bench.send(0)), [origins[0], origins[2]]);
+    bench.hear(5, 0, FRESH);
+    assert_eq!(offered(&bench.send(5)), [origins[1]]);
+    // Over another connection the far end may be another one.
+    bench.near.handle(at(6), NearInput::Disconnected);
+    bench.near.handle(at(7), NearInput::Connected);
+    assert_eq!(offered(&bench.send(7)), [origins[0], origins[2]]);
+    bench.hear(8, 0, Content::Refuse(Refusal::Superseded));
+    assert_eq!(offered(&bench.send(8)), [origins[1]]);
+}
+
+#[test]
+fn another_beginning_of_an_epoch_is_offered_once_the_first_is_closed() {
+    let mut bench = Bench::open(1);
+    bench.push(0, 0, 0..10);
+    assert_eq!(samples(&bench.send(0)), [0..10]);
+    // The relay before has started again, and publishes the stream under an epoch of its own.
+    bench.near.handle(at(1), NearInput::Ended { slot: 0 });
+    bench.near.handle(at(1), NearInput::Began(Began { slot: 1, ..began(0) }));
+    assert_eq!(offered(&bench.send(1)), []);
+    let totals = Totals { position: 10, delivered: 10, missing: 0, given_up: 0, controls: 2 };
+    bench.hear(20, 0, Content::Totals(totals));
+    assert_eq!(offered(&bench.send(20)), [began(0).origin]);
+}
