@@ -374,9 +374,8 @@ fn streams_that_are_not_relayed_are_not_handed_out_and_the_refusal_is_told_and_c
     };
     wait_until("the refusal", || far.told.look(|notices, _| refused(notices)).then_some(()));
     wait_until("the count", || {
-        near.told
-            .look(|_, state| state.backfill.as_ref().filter(|it| it.refused > 0 && it.samples == 0))
-            .map(drop)
+        let is_refused = |it: &RelayBackfill| it.refused > 0 && it.samples == 0;
+        near.told.look(|_, state| state.backfill.as_ref().is_some_and(is_refused)).then_some(())
     });
     assert_eq!(refills(there.path()), 0);
 }
