@@ -319,11 +319,15 @@ impl Stream {
 
     /// Takes a message.
     pub(super) fn take(&mut self, message: &Message<'_>, times: Times) -> Result<(), FarFault> {
-        if self.has_ended() {
-            return Ok(());
-        }
         let Message { born_us, missing_before, .. } = *message;
         let born = times.born(born_us);
+        if self.has_ended() {
+            return self.take_late(
+                &message.content,
+                missing_before,
+                (born_us, born.unwrap_or(times.arrived)),
+            );
+        }
         match &message.content {
             Content::Data(datagram) => self.on_data(born_us, missing_before, datagram, times),
             Content::Horizon(horizon) => {
@@ -347,6 +351,22 @@ impl Stream {
             | Content::Totals(_)
             | Content::Want(_) => Err(FarFault::Direction),
         }
+    }
+
+    /// Takes messages that come behind the end: nothing of them is published, but the near end waits until its controls are taken.
+    fn take_late(
+        &mut self,
+        content: &Content<'_>,
+        missing_before: u64,
+        born: (u32, Instant),
+    ) -> Result<(), FarFault> {
+        match content {
+            Content::Control(numbered) => self.inbox.add(numbered.clone(), missing_before, born)?,
+            Content::Horizon(horizon) => self.inbox.skip_to(horizon.first_control),
+            _ => {}
+        }
+        while self.inbox.take().is_some() {}
+        Ok(())
     }
 
     /// Publishes the next samples, and gives up those that are too old.

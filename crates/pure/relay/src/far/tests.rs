@@ -331,6 +331,18 @@ fn the_near_end_is_told_of_the_outcome_ten_times_a_second() {
 }
 
 #[test]
+fn controls_behind_the_end_of_a_stream_are_answered_for() {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.control(11, 0, Control::End { position: 5 });
+    assert!(bench.published.contains(&Publish::End));
+    bench.control(12, 0, Control::GivenUp { positions: 0..5, cause: Cause::Bandwidth });
+    bench.advance(200);
+    let totals = Totals { position: 5, delivered: 5, missing: 0, given_up: 0, controls: 3 };
+    assert_eq!(bench.contents().last(), Some(&Content::Totals(totals)));
+}
+
+#[test]
 fn a_stream_goes_on_over_another_connection() {
     let mut bench = Bench::open();
     bench.data(0, 10, 0..5, 0);
