@@ -3,7 +3,8 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-use relay::{FarConfig, FarEnd, FarEvent, FarInput, FarOutput, Publish};
+use cast::send::ReaderDeadlines;
+use relay::{FarConfig, FarEnd, FarEvent, FarInput, FarOutput, Publish, WantedBy};
 use sim::{Address, Arrival, Group, NodeId, Socket};
 use udt::{Endpoint, EndpointConfig, Event, SocketConfig, SocketId, Terms};
 use units::Instant;
@@ -12,6 +13,7 @@ use wire::Description;
 use crate::bus::Bus;
 use crate::driver::{self, Application};
 use crate::feed::Shape;
+use crate::hostile::Hostile;
 use crate::published::Published;
 use crate::secured::Secured;
 
@@ -30,6 +32,10 @@ pub struct Far {
     pub ignored: Vec<FarEvent>,
     /// Number of times that a stream went on.
     pub resumed: u64,
+    /// Number of messages that had to be ignored.
+    pub hostile: u64,
+    /// Number of readers' deadlines that were refused.
+    pub refused_deadlines: u64,
     /// The most bytes that waited behind holes.
     pub most_held: usize,
 }
@@ -42,6 +48,8 @@ pub(crate) struct FarSetting {
     pub(crate) relay: FarConfig,
     /// The near relay.
     pub(crate) peer: NodeId,
+    /// Probability that a message of it is preceded by one that must be ignored.
+    pub(crate) hostile: f64,
     /// The bus behind it.
     pub(crate) group: Group,
     /// Forms of the streams.
@@ -60,6 +68,10 @@ struct Live {
     open: BTreeMap<u16, usize>,
     /// Senders by the number of what they publish.
     senders: BTreeMap<usize, Bus>,
+    /// What readers were last seen to want, by slot, and when to look again.
+    wanted: BTreeMap<u16, ReaderDeadlines>,
+    next_look: Instant,
+    hostile: Hostile,
 }
 
 impl Far {
@@ -73,6 +85,8 @@ impl Far {
             published: Vec::new(),
             ignored: Vec::new(),
             resumed: 0,
+            hostile: 0,
+            refused_deadlines: 0,
             most_held: 0,
         };
         far.start(Instant::ORIGIN);
@@ -86,8 +100,15 @@ impl Far {
         self.secured = self.setting.has_keys.then(|| Secured::far(self.seed, now));
         self.endpoint.listen(self.setting.config.clone(), 8).expect("the only listener");
         let end = FarEnd::new(self.setting.relay.clone(), now);
-        let (open, senders) = (BTreeMap::new(), BTreeMap::new());
-        self.live = Some(Live { end, socket: None, open, senders });
+        self.live = Some(Live {
+            end,
+            socket: None,
+            open: BTreeMap::new(),
+            senders: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            next_look: now,
+            hostile: Hostile::new(self.seed, self.setting.hostile),
+        });
     }
 
     pub(crate) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
@@ -128,10 +149,48 @@ impl Far {
             && let Some(arrival) = self.endpoint.receive_message(socket, &mut bytes)
         {
             let (sent_us, arrived) = (arrival.sent_us, arrival.arrived);
+            let live = self.live.as_mut().expect("it has a socket");
+            if let Some(bytes) = live.hostile.for_far(&bytes, sent_us) {
+                self.input_hostile(now, FarInput::Message { bytes: &bytes, sent_us, arrived });
+            }
             self.input(now, FarInput::Message { bytes: &bytes, sent_us, arrived });
             bytes.clear();
         }
+        self.look_at_readers(now);
         self.input(now, FarInput::Advance).map(|deadline| deadline.max(now + crate::MS))
+    }
+
+    /// Takes a message that must be ignored.
+    fn input_hostile(&mut self, now: Instant, input: FarInput<'_>) {
+        let ignored = self.ignored.len();
+        let counted = |far: &Self| far.live.as_ref().map_or(0, |live| live.end.ignored());
+        let before = counted(self);
+        self.input(now, input);
+        self.hostile += counted(self) - before;
+        self.ignored.truncate(ignored);
+    }
+
+    /// Tells the far end what readers want where that has changed, ten times a second.
+    fn look_at_readers(&mut self, now: Instant) {
+        let Some(live) = self.live.as_mut().filter(|live| live.next_look <= now) else { return };
+        live.next_look = now + 100 * crate::MS;
+        let mut news = Vec::new();
+        for (&slot, number) in &live.open {
+            let Some(sender) = live.senders.get_mut(number) else { continue };
+            let wanted = sender.sender().reader_deadlines(now);
+            if live.wanted.get(&slot) != Some(&wanted) {
+                live.wanted.insert(slot, wanted.clone());
+                news.push((slot, wanted));
+            }
+        }
+        for (slot, ReaderDeadlines { stated, unstated }) in news {
+            let stated = stated.into_iter().map(|it| WantedBy {
+                reader: it.reader.0,
+                name: it.name,
+                deadline: it.deadline,
+            });
+            self.input(now, FarInput::Wanted { slot, stated: stated.collect(), has_unstated: unstated > 0 });
+        }
     }
 
     /// Takes an input and all that follows from it, after which the law must hold.
@@ -187,6 +246,7 @@ impl Far {
                 }
                 let number = live.open[&slot];
                 if publish == Publish::End {
+                    live.wanted.remove(&slot);
                     live.open.remove(&slot);
                 }
                 if let Some(sender) = live.senders.get_mut(&number) {
@@ -199,7 +259,12 @@ impl Far {
                 FarEvent::Ignored(relay::FarFault::UnknownStream(_)) => {}
                 FarEvent::Ignored(_) | FarEvent::Refused { .. } => self.ignored.push(event),
                 FarEvent::Resumed { .. } => self.resumed += 1,
-                FarEvent::Deadline { .. } | FarEvent::DeadlineRefused { .. } => {}
+                FarEvent::Deadline { slot, deadline } => {
+                    if let Some(number) = live.open.get(&slot) {
+                        self.published[*number].allow(deadline);
+                    }
+                }
+                FarEvent::DeadlineRefused { .. } => self.refused_deadlines += 1,
                 FarEvent::Met { .. } | FarEvent::Lost { .. } => {}
             },
             FarOutput::Idle { .. } => {}

@@ -11,6 +11,7 @@ mod diary;
 mod driver;
 mod far;
 mod feed;
+mod hostile;
 mod near;
 mod published;
 mod publisher;

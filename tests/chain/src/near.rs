@@ -13,6 +13,7 @@ use crate::MS;
 use crate::diary::Diary;
 use crate::driver::{self, Application};
 use crate::feed::{Feed, shares};
+use crate::hostile::Hostile;
 use crate::secured::Secured;
 use crate::tap::Tap;
 
@@ -45,6 +46,8 @@ pub(crate) struct NearSetting {
     pub(crate) relay: NearConfig,
     /// The far relay.
     pub(crate) peer: NodeId,
+    /// Probability that a message of it is preceded by one that must be ignored.
+    pub(crate) hostile: f64,
     pub(crate) source: Source,
     /// When it is dead.
     pub(crate) deaths: Vec<Range<Instant>>,
@@ -70,6 +73,7 @@ struct Live {
     /// Feeds that it has taken up, or that were over before it came.
     known: Vec<bool>,
     tap: Option<Tap>,
+    hostile: Hostile,
 }
 
 #[derive(Debug)]
@@ -125,7 +129,11 @@ impl Near {
                 over.for_each(|feed| feed.diary.may_be_cut = true);
                 (feeds.iter().map(Feed::is_over).collect(), None)
             }
-            Source::Bus => (Vec::new(), Some(Tap::new(self.seed))),
+            Source::Bus => {
+                // What it does not hear any more remains as the one before told of it.
+                self.diaries.iter_mut().for_each(|diary| diary.may_be_cut = true);
+                (Vec::new(), Some(Tap::new(self.seed)))
+            }
         };
         self.live = Some(Live {
             end: NearEnd::new(self.setting.relay.clone(), now),
@@ -135,6 +143,7 @@ impl Near {
             reading: Vec::new(),
             known,
             tap,
+            hostile: Hostile::new(self.seed, self.setting.hostile),
         });
     }
 
@@ -181,6 +190,11 @@ impl Near {
         if let Some(socket) = socket {
             let mut bytes = Vec::new();
             while self.endpoint.receive_message(socket, &mut bytes).is_some() {
+                if let Some(hostile) = live.hostile.for_near(&bytes) {
+                    let before = live.end.ignored();
+                    live.end.handle(now, NearInput::Message(&hostile));
+                    live.hostile.ignored(live.end.ignored() - before);
+                }
                 live.end.handle(now, NearInput::Message(&bytes));
                 bytes.clear();
             }
@@ -201,6 +215,7 @@ impl Near {
                     }
                 }
                 NearOutput::Event(event) => match event {
+                    NearEvent::Ignored(_) if live.hostile.is_told() => {}
                     NearEvent::Ignored(_) | NearEvent::Refused { .. } => self.ignored.push(event),
                     NearEvent::GaveUp { slot, positions, cause } => {
                         self.given_up[cause as usize] += positions.end - positions.start;

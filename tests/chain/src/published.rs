@@ -60,6 +60,11 @@ impl Published {
         }
     }
 
+    /// Takes another deadline: what waits to be published was judged by either.
+    pub(crate) fn allow(&mut self, deadline: Duration) {
+        self.deadline = self.deadline.max(deadline);
+    }
+
     /// Returns the stream's name.
     pub(crate) fn name(&self) -> &str {
         &self.shape.name

@@ -18,6 +18,8 @@ pub struct Publisher {
     group: Group,
     seed: u64,
     spans: Vec<Range<Instant>>,
+    /// True if its epochs end without a word.
+    is_killed: bool,
     current: Option<Current>,
     random: Random,
     /// Number of elements that it offered.
@@ -33,9 +35,15 @@ struct Current {
 }
 
 impl Publisher {
-    pub(crate) fn new(seed: u64, shape: Shape, group: Group, spans: Vec<Range<Instant>>) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        shape: Shape,
+        group: Group,
+        spans: Vec<Range<Instant>>,
+        is_killed: bool,
+    ) -> Self {
         let random = Random::for_purpose(seed, "publisher");
-        Self { shape, group, seed, spans, current: None, random, offered: 0 }
+        Self { shape, group, seed, spans, is_killed, current: None, random, offered: 0 }
     }
 
     pub(crate) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
@@ -56,14 +64,19 @@ impl Publisher {
         let Some(current) = &mut self.current else { return next };
         while current.next_at <= now && current.next_at < current.end_at {
             self.offered += current.produce(now, &self.shape, &mut self.random);
-            if current.next_at >= current.end_at {
+            if current.next_at >= current.end_at && !self.is_killed {
                 current.bus.sender().handle(now, Input::Finish);
             }
         }
         let bus = current.bus.poll(now, socket);
+        let is_dead = self.is_killed && current.next_at >= current.end_at;
         let feed = Some(current.next_at).filter(|at| *at < current.end_at);
         let later = self.spans.first().map(|span| span.start);
         let over = current.bus.is_over().then_some(now + crate::MS);
+        if is_dead {
+            self.current = None;
+            return later;
+        }
         [bus, feed, later, over].into_iter().flatten().min()
     }
 

