@@ -1,9 +1,11 @@
 //! Outcome of whole samples whose elements pass one after the other.
 //!
-//! A sample of which any element was numbered counts as numbered; another one in the stage of its last element. What
-//! is missing inside a sample is told by ranges, and by the counts of the hops before.
+//! A sample of which any element was numbered counts as numbered. Readers take a sample in a stage for all its elements,
+//! so a stage never counts more samples than it has elements for: a sample that several stages share counts in one of
+//! them once shares of such samples add up to a whole one there, and as numbered before. What is missing inside a
+//! sample is told by ranges, and by the counts of the hops before.
 
-use ledger::Stage;
+use ledger::{Stage, StageCounts};
 use wire::SampleTotals;
 
 /// Outcome of elements.
@@ -19,43 +21,48 @@ pub(super) enum ElementOutcome {
 pub(super) struct SampleOutcomes {
     per_sample: u64,
     position: u64,
-    /// Outcome of the elements of a sample that is not complete.
-    open: Option<ElementOutcome>,
+    /// True if the sample that is not complete has a numbered element.
+    is_open_numbered: bool,
+    /// Skipped elements of that sample.
+    open: StageCounts,
+    /// Elements of shared samples that no stage has counted.
+    shared: StageCounts,
     totals: SampleTotals,
 }
 
 impl SampleOutcomes {
     /// Begins at a position: all below it was missing in the source.
     pub(super) fn new(elements_per_sample: u32, first_position: u64) -> Self {
-        let (per_sample, totals) = (u64::from(elements_per_sample), SampleTotals::default());
-        let mut outcomes = Self { per_sample, position: 0, open: None, totals };
+        let mut outcomes = Self {
+            per_sample: u64::from(elements_per_sample),
+            position: 0,
+            is_open_numbered: false,
+            open: StageCounts::default(),
+            shared: StageCounts::default(),
+            totals: SampleTotals::default(),
+        };
         outcomes.pass(first_position, ElementOutcome::Skipped(Stage::Source));
         outcomes
     }
 
     /// Counts the next elements.
     pub(super) fn pass(&mut self, elements: u64, outcome: ElementOutcome) {
-        if elements == 0 {
-            return;
-        }
-        let before = self.position / self.per_sample;
+        let to_whole = self.position.next_multiple_of(self.per_sample) - self.position;
         self.position += elements;
-        let completed = self.position / self.per_sample - before;
-        let open =
-            if self.open == Some(ElementOutcome::Numbered) { ElementOutcome::Numbered } else { outcome };
-        if completed == 0 {
-            self.open = Some(open);
-            return;
+        let first = elements.min(to_whole);
+        self.open(first, outcome);
+        if first > 0 && first == to_whole {
+            self.complete();
         }
-        self.count(open, 1);
-        self.count(outcome, completed - 1);
-        self.open = (!self.position.is_multiple_of(self.per_sample)).then_some(outcome);
+        let (whole, rest) = ((elements - first) / self.per_sample, (elements - first) % self.per_sample);
+        *self.total(outcome) += whole;
+        self.open(rest, outcome);
     }
 
     /// Counts the last sample although it is not complete.
     pub(super) fn close(&mut self) {
-        if let Some(outcome) = self.open.take() {
-            self.count(outcome, 1);
+        if !self.position.is_multiple_of(self.per_sample) {
+            self.complete();
         }
     }
 
@@ -67,14 +74,36 @@ impl SampleOutcomes {
         SampleTotals { offered, queued, ..self.totals }
     }
 
-    fn count(&mut self, outcome: ElementOutcome, samples: u64) {
-        let total = match outcome {
+    /// Adds elements to the sample that is not complete.
+    fn open(&mut self, elements: u64, outcome: ElementOutcome) {
+        match outcome {
+            ElementOutcome::Numbered => self.is_open_numbered |= elements > 0,
+            ElementOutcome::Skipped(stage) => self.open[stage] += elements,
+        }
+    }
+
+    fn complete(&mut self) {
+        let open = core::mem::take(&mut self.open);
+        let outcome = if core::mem::take(&mut self.is_open_numbered) {
+            ElementOutcome::Numbered
+        } else {
+            self.shared.add(&open);
+            let whole = self.shared.nonzero().find(|(_, elements)| *elements >= self.per_sample);
+            whole.map_or(ElementOutcome::Numbered, |(stage, _)| ElementOutcome::Skipped(stage))
+        };
+        if let ElementOutcome::Skipped(stage) = outcome {
+            self.shared[stage] -= self.per_sample;
+        }
+        *self.total(outcome) += 1;
+    }
+
+    const fn total(&mut self, outcome: ElementOutcome) -> &mut u64 {
+        match outcome {
             ElementOutcome::Numbered => &mut self.totals.numbered,
             ElementOutcome::Skipped(Stage::PublisherQueue) => &mut self.totals.publisher_queue,
             ElementOutcome::Skipped(Stage::PublisherPaused) => &mut self.totals.publisher_paused,
             ElementOutcome::Skipped(_) => &mut self.totals.source,
-        };
-        *total += samples;
+        }
     }
 }
 
@@ -99,7 +128,24 @@ mod tests {
         assert_eq!(outcome(0, &[(3, SOURCE), (1, ElementOutcome::Numbered), (6, SOURCE)], 10), (1, 0, 0));
         assert_eq!(outcome(0, &[(9, SOURCE), (2, ElementOutcome::Numbered), (19, SOURCE)], 30), (2, 1, 0));
         assert_eq!(outcome(0, &[(40, ElementOutcome::Numbered)], 45), (4, 0, 1));
-        assert_eq!(outcome(0, &[(4, QUEUE), (6, SOURCE)], 10), (0, 1, 0), "the stage of its last element");
+    }
+
+    #[test]
+    fn no_stage_counts_more_samples_than_it_has_elements_for() {
+        assert_eq!(outcome(0, &[(4, QUEUE), (6, SOURCE)], 10), (1, 0, 0), "neither has a whole sample");
+        let shared = [(4, QUEUE), (6, SOURCE), (6, QUEUE), (4, SOURCE)];
+        assert_eq!(
+            outcome(0, &shared, 20),
+            (1, 1, 0),
+            "together they have one each, of which one is counted"
+        );
+        assert_eq!(
+            outcome(0, &[&shared[..], &[(5, SOURCE), (5, QUEUE)]].concat(), 30),
+            (1, 1, 0),
+            "and the other"
+        );
+        assert_eq!(outcome(0, &[(4, SOURCE), (6, SOURCE)], 10), (0, 1, 0), "of one stage");
+        assert_eq!(outcome(0, &[(4, SOURCE), (26, QUEUE)], 30), (1, 0, 0), "whole ones are counted at once");
     }
 
     #[test]
