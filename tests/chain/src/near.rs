@@ -216,6 +216,8 @@ impl Near {
                 }
                 NearOutput::Event(event) => match event {
                     NearEvent::Ignored(_) if live.hostile.is_told() => {}
+                    // The far end judges whether it is right.
+                    NearEvent::Refused { refusal: relay::Refusal::Superseded, .. } => {}
                     NearEvent::Ignored(_) | NearEvent::Refused { .. } => self.ignored.push(event),
                     NearEvent::GaveUp { slot, positions, cause } => {
                         self.given_up[cause as usize] += positions.end - positions.start;
