@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use cast::Sender;
-use cast::send::{Beginning, Input, Output, Pacing, Relayed, SenderConfig, SenderEvent, Sending};
+use cast::send::{
+    Beginning, ElementTimes, Input, Output, Pacing, Relayed, SenderConfig, SenderEvent, Sending,
+};
 use relay::Publish;
 use sim::{Address, Arrival, Group, Socket};
 use units::{Epoch, Instant};
@@ -123,8 +125,9 @@ impl Bus {
         {
             match &publish {
                 Publish::Begin { .. } => panic!("a stream begins once"),
-                Publish::Elements { positions, t0, bytes, .. } => {
-                    sender.handle(now, Input::Elements { position: positions.start, t0: *t0, born, bytes });
+                Publish::Elements { positions, t0, clock, bytes, .. } => {
+                    let times = ElementTimes { t0: *t0, clock: *clock, born };
+                    sender.handle(now, Input::Elements { position: positions.start, times, bytes });
                 }
                 Publish::Inherited { positions, shares } => {
                     sender.handle(now, Input::Inherited { positions: positions.clone(), shares });

@@ -7,11 +7,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use cast::send::ElementTimes;
 use cast::send::{Beginning, ReaderDeadlines, Relayed};
 use engine::{Announced, PublicationConfig, PublicationStatus, ReceiveAgent, RelayedPublication, SocketFull};
 use ledger::HopCounts;
 use sample::UnknownEntries;
-use units::{Epoch, Instant, WallTime};
+use units::Epoch;
 use wire::{Clock, Deadline, Description, Origin, Security, UpstreamHop};
 
 pub use engine::{RelayedError, RingReader};
@@ -28,8 +29,6 @@ pub struct RelayedStream {
     pub origin: Origin,
     /// Position of the first element that will be told of, the first of a sample.
     pub first_position: u64,
-    /// Clock of the samples' times.
-    pub clock: Clock,
     /// Time for which its samples are of use.
     pub deadline: Option<Deadline>,
 }
@@ -80,14 +79,15 @@ impl Node {
 
 impl RelayPublisher {
     fn open(node: Node, stream: RelayedStream) -> Result<Self, NodeError> {
-        let RelayedStream { description, origin, first_position, clock, deadline } = stream;
+        let RelayedStream { description, origin, first_position, deadline } = stream;
         let id = wire::stream_id(&description.name, &description.schema);
         let (bus, epoch) = (node.bus(), node.new_epoch(id));
         let destinations = vec![bus.group(id)];
         let ring_bytes = ring_bytes(&description.schema);
         let config = PublicationConfig {
             epoch,
-            clock,
+            // The elements' times have theirs.
+            clock: Clock::Unknown,
             datagram_bytes: bus.datagram_bytes_to(&destinations),
             destinations,
             // Elements have waited between the relays already.
@@ -132,18 +132,12 @@ impl RelayPublisher {
         self.publication.next_position()
     }
 
-    /// Publishes elements, with the time at which the sample of the first was taken, and the instant at which the origin
-    /// published them, by their age.
+    /// Publishes elements with their times.
     ///
     /// # Errors
     /// [`RelayedError`] if they do not follow those before.
-    pub fn elements(
-        &mut self,
-        position: u64,
-        (t0, born): (WallTime, Instant),
-        bytes: &[u8],
-    ) -> Result<(), RelayedError> {
-        self.publication.write(position, (t0, Some(born)), bytes)
+    pub fn elements(&mut self, position: u64, times: ElementTimes, bytes: &[u8]) -> Result<(), RelayedError> {
+        self.publication.write(position, times, bytes)
     }
 
     /// Tells of elements that were missing when they arrived, with their outcomes on the hops before.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use relay::Publish;
 use sys::clock;
-use tallycast::relayed::{Announcements, RelayPublisher, RelayedStream};
-use tallycast::{Clock, Node};
+use tallycast::Node;
+use tallycast::relayed::{Announcements, ElementTimes, RelayPublisher, RelayedStream};
 use units::{Epoch, Instant, StreamId};
 use wire::{Deadline, Description, Origin, UpstreamHop};
 
@@ -142,14 +142,7 @@ impl BusPublication {
             stream.beginning.first_position = first_position;
         }
         let Beginning { description, origin, first_position, deadline } = stream.beginning.clone();
-        let relayed = RelayedStream {
-            description,
-            origin,
-            first_position,
-            // Times of the samples come with them, and so does their clock.
-            clock: Clock::System,
-            deadline: Some(deadline),
-        };
+        let relayed = RelayedStream { description, origin, first_position, deadline: Some(deadline) };
         match self.node.relay_publisher(relayed) {
             Ok(publisher) => {
                 if self.own.len() >= MAX_OWN {
@@ -194,8 +187,9 @@ impl BusPublication {
         let outcome = match (&mut stream.state, publish) {
             (_, Publish::Begin { .. } | Publish::End) => Ok(()),
             (State::Active(publisher, _), publish) => match publish {
-                Publish::Elements { positions, t0, bytes, age, .. } => {
-                    publisher.elements(positions.start, (t0, now - age), &bytes)
+                Publish::Elements { positions, t0, clock, bytes, age } => {
+                    let times = ElementTimes { t0, clock, born: Some(now - age) };
+                    publisher.elements(positions.start, times, &bytes)
                 }
                 Publish::Inherited { positions, shares } => publisher.inherited(positions, &shares),
                 Publish::Settled { positions, shares } => publisher.settled(&positions, &shares),
@@ -206,9 +200,9 @@ impl BusPublication {
             (State::StandingBy(held), publish) => {
                 let deadline = stream.beginning.deadline.end_to_end;
                 match publish {
-                    Publish::Elements { positions, t0, bytes, age, .. } => {
-                        let item = Item::Elements { positions, t0, born: now - age, bytes };
-                        held.push(now, deadline, item);
+                    Publish::Elements { positions, t0, clock, bytes, age } => {
+                        let times = ElementTimes { t0, clock, born: Some(now - age) };
+                        held.push(now, deadline, Item::Elements { positions, times, bytes });
                     }
                     Publish::Inherited { positions, shares } => {
                         held.push(now, deadline, Item::Missing { positions, shares });
@@ -251,9 +245,9 @@ impl BusPublication {
 
 fn into_publish(item: Item) -> Publish {
     match item {
-        Item::Elements { positions, t0, born, bytes } => {
-            let age = clock::monotonic().since(born);
-            Publish::Elements { positions, t0, clock: Clock::System, bytes, age }
+        Item::Elements { positions, times: ElementTimes { t0, clock, born }, bytes } => {
+            let age = born.map_or(Duration::ZERO, |born| clock::monotonic().since(born));
+            Publish::Elements { positions, t0, clock, bytes, age }
         }
         Item::Missing { positions, shares } => Publish::Inherited { positions, shares },
     }

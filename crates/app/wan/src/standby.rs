@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use ledger::HopCounts;
-use units::{Epoch, Instant, WallTime};
+use tallycast::relayed::ElementTimes;
+use units::{Epoch, Instant};
 
 /// Time after which a publication whose announcement is not repeated is over. Units: halves of the period.
 const SILENT_HALVES: u32 = 5;
@@ -51,7 +52,7 @@ pub(crate) struct Held {
 /// A range of a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Item {
-    Elements { positions: Range<u64>, t0: WallTime, born: Instant, bytes: Vec<u8> },
+    Elements { positions: Range<u64>, times: ElementTimes, bytes: Vec<u8> },
     Missing { positions: Range<u64>, shares: HopCounts },
 }
 
@@ -76,7 +77,7 @@ impl Held {
         self.bytes += item.bytes();
         self.items.push_back(item);
         let is_of_use = |item: &Item| match item {
-            Item::Elements { born, .. } => now <= *born + deadline,
+            Item::Elements { times, .. } => times.born.is_none_or(|born| now <= born + deadline),
             Item::Missing { .. } => false,
         };
         while self.items.front().is_some_and(|item| !is_of_use(item) || self.bytes > MAX_HELD_BYTES) {
@@ -121,6 +122,8 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    use tallycast::{Clock, WallTime};
+
     use super::*;
 
     const ORIGIN: Epoch = Epoch { start_ns: 1, incarnation: 1 };
@@ -152,7 +155,9 @@ mod tests {
 
     fn elements(positions: Range<u64>, born_ms: u64) -> Item {
         let bytes = vec![7; usize::try_from(positions.end - positions.start).unwrap()];
-        Item::Elements { positions, t0: WallTime::from_nanos(0), born: at(born_ms), bytes }
+        let times =
+            ElementTimes { t0: WallTime::from_nanos(0), clock: Clock::System, born: Some(at(born_ms)) };
+        Item::Elements { positions, times, bytes }
     }
 
     #[test]

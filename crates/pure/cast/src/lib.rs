@@ -29,9 +29,9 @@ pub mod secure {
 pub mod send {
     //! The sending side.
     pub use crate::sender::{
-        Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, MAX_SECURED_DESTINATIONS, Output, Pacing,
-        ReaderDeadlines, ReaderReport, Relayed, ReportStats, Sender, SenderConfig, SenderEvent,
-        SenderSecurity, Sending, StatedDeadline, StatementStats,
+        Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, ElementTimes, Input, Limits, MAX_SECURED_DESTINATIONS,
+        Output, Pacing, ReaderDeadlines, ReaderReport, Relayed, ReportStats, Sender, SenderConfig,
+        SenderEvent, SenderSecurity, Sending, StatedDeadline, StatementStats,
     };
 }
 

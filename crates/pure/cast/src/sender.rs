@@ -57,8 +57,8 @@ pub use reader_deadlines::{ReaderDeadlines, StatedDeadline};
 use readers::{Arrived, Readers};
 pub(crate) use readers::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 pub use readers::{ReaderReport, ReportStats};
-pub use relayed::Relayed;
 use relayed::Relaying;
+pub use relayed::{ElementTimes, Relayed};
 pub use securing::{MAX_SECURED_DESTINATIONS, SenderSecurity};
 use securing::{Securing, room_before};
 pub use stating::StatementStats;
@@ -259,9 +259,7 @@ impl Sender {
                 self.on_span(first_index, samples);
                 self.queue.push_hole(first_index, samples, stage);
             }
-            Input::Elements { position, t0, born, bytes } => {
-                self.on_elements(now, position, (t0, born), bytes);
-            }
+            Input::Elements { position, times, bytes } => self.on_elements(now, position, times, bytes),
             Input::SkippedElements { positions, stage } => self.on_skipped_elements(positions, stage),
             Input::Inherited { positions, shares } => self.on_inherited(&positions, shares),
             Input::Settled { positions, shares } => self.on_settled(&positions, shares),
@@ -751,10 +749,14 @@ impl Sender {
     ) -> usize {
         let Slice { first_index, element_offset, element_count, t0 } = *slice;
         let head = Numbered { number, first_index, element_offset, ..self.head };
-        let (dtype, clock) = (self.config.description.schema.dtype, self.config.clock);
-        let (origin, payload) = match &mut self.relaying {
-            Some(relaying) if RELAYED => (Some(relaying.data_origin(now)), relaying.payload(slice)),
-            _ => (None, self.queue.payload(slice)),
+        let dtype = self.config.description.schema.dtype;
+        let (origin, clock, payload) = match &mut self.relaying {
+            Some(relaying) if RELAYED => {
+                let clock = relaying.clock();
+                self.encoder.set_clock(clock);
+                (Some(relaying.data_origin(now)), clock, relaying.payload(slice))
+            }
+            _ => (None, self.config.clock, self.queue.payload(slice)),
         };
         let data = Data { head, t0, clock, dtype, element_count, origin: origin.as_ref(), payload };
         let room = if self.securing.is_some() { room_before(Kind::Data) } else { 0 };

@@ -77,7 +77,8 @@ impl Line {
             let t0 = self.rate.time_of(self.next_index, 0, WallTime::from_nanos(0));
             let first_index = self.next_index;
             let input = if self.is_relayed {
-                send::Input::Elements { position: first_index, t0, born: Some(self.now), bytes: block }
+                let times = send::ElementTimes { t0, clock: Clock::System, born: Some(self.now) };
+                send::Input::Elements { position: first_index, times, bytes: block }
             } else {
                 send::Input::Samples { first_index, t0, bytes: block }
             };

@@ -108,6 +108,11 @@ impl DataEncoder {
         Self { header, header_bytes }
     }
 
+    /// Has the times of datagrams from now on by another clock.
+    pub const fn set_clock(&mut self, clock: Clock) {
+        self.header.clock = clock.code();
+    }
+
     /// Writes a datagram of this stream to the start of `out` and returns its size.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use support::Watchdog;
-use tallycast::relayed::{RelayPublisher, RelayedStream};
+use tallycast::relayed::{ElementTimes, RelayPublisher, RelayedStream};
 use tallycast::{
     Block, Bus, Channel, Clock, Dtype, Epoch, Event, HopCounts, HopShare, Node, Origin, Outcome, SampleRate,
     Schema, Stage, StageCounts, StreamAccount, Subscriber, TapRecord, UpstreamHop, WallTime, account_json,
@@ -27,13 +27,7 @@ fn stream() -> RelayedStream {
     let schema = Schema::new(Dtype::I32, SampleRate::hz(1_000).unwrap(), channels).unwrap();
     let (name, station) = ("lab/probe".parse().unwrap(), "rig".to_owned());
     let description = Description { name, schema, report_port: 0, station, unknown: Default::default() };
-    RelayedStream {
-        description,
-        origin: ORIGIN,
-        first_position: 100 * E,
-        clock: Clock::System,
-        deadline: None,
-    }
+    RelayedStream { description, origin: ORIGIN, first_position: 100 * E, deadline: None }
 }
 
 fn shares(of: &[(u8, Outcome, u64)]) -> HopCounts {
@@ -53,7 +47,8 @@ fn born() -> Instant {
 fn elements(relay: &mut RelayPublisher, positions: Range<u64>) {
     let bytes: Vec<u8> =
         positions.clone().flat_map(|position| i32::try_from(position).unwrap().to_le_bytes()).collect();
-    relay.elements(positions.start, (t0(positions.start), born()), &bytes).unwrap();
+    let times = ElementTimes { t0: t0(positions.start), clock: Clock::Ptp, born: Some(born()) };
+    relay.elements(positions.start, times, &bytes).unwrap();
 }
 
 /// Publishes with holes: 30 elements before the relay, and 23 between the relays, of which 20 wait for their

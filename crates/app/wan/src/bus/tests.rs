@@ -1,6 +1,10 @@
 //! Publications of streams that several links bring.
 
-use tallycast::{Bus, Channel, Dtype, SampleRate, Schema, WallTime};
+use std::sync::Arc;
+
+use engine::News;
+use support::wait_until;
+use tallycast::{Bus, Channel, Clock, Dtype, SampleRate, Schema, TapRecord, WallTime};
 
 use super::*;
 
@@ -20,6 +24,32 @@ fn begin(unit: &str) -> Publish {
         deadline: Duration::from_secs(60),
         priority: 0,
     }
+}
+
+#[test]
+fn samples_keep_the_clock_by_which_their_publisher_took_their_times() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let bus: Bus = format!("shm://relayed?dir={}", directory.path().display()).parse().unwrap();
+    let node = |station| Node::builder().bus(bus.clone()).station(station).build().unwrap();
+    let (mut tap, news) = (node("reader").tap("lab/**").unwrap(), Arc::new(News::default()));
+    let mut publication = BusPublication::new(node("far"));
+    assert_eq!(publication.publish((0, 0), begin("V")), None);
+    wait_until("the beginning", || tap.next_or_news(Duration::ZERO, &news).map(drop));
+    for (start, clock) in (0..).zip([Clock::Ptp, Clock::Recorded]) {
+        let (t0, age) = (WallTime::from_nanos(0), Duration::ZERO);
+        let elements = Publish::Elements { positions: start..start + 1, t0, clock, bytes: vec![7], age };
+        assert_eq!(publication.publish((0, 0), elements), None);
+    }
+    let mut clocks = Vec::new();
+    wait_until("both samples", || {
+        while let Some(tapped) = tap.next_or_news(Duration::ZERO, &news) {
+            if let TapRecord::Elements(elements) = tapped.record {
+                clocks.push(elements.clock);
+            }
+        }
+        (clocks.len() >= 2).then_some(())
+    });
+    assert_eq!(clocks, [Clock::Ptp, Clock::Recorded]);
 }
 
 #[test]

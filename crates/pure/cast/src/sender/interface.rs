@@ -10,7 +10,7 @@ use ledger::{HopCounts, Stage};
 use units::{Epoch, Instant, WallTime};
 use wire::{Clock, Deadline, Description, Predecessor, Report, Request, UpstreamHop};
 
-use super::{Beginning, Pacing, Relayed, SenderSecurity, Sending};
+use super::{Beginning, ElementTimes, Pacing, Relayed, SenderSecurity, Sending};
 
 /// Configuration of a sender.
 #[derive(Clone, Debug)]
@@ -82,10 +82,8 @@ pub enum Input<'a> {
     Elements {
         /// Position of the first element: [`next_position`](super::Sender::next_position).
         position: u64,
-        /// Time of the sample of the first element.
-        t0: WallTime,
-        /// When the origin published them; `None` if that is not known.
-        born: Option<Instant>,
+        /// Their times.
+        times: ElementTimes,
         /// Shape: `[elements]`.
         bytes: &'a [u8],
     },

@@ -16,7 +16,7 @@ use core::ops::Range;
 use ledger::{HopCounts, Stage};
 use sample::Schema;
 use units::{Instant, WallTime};
-use wire::{DataOrigin, Fit, Inherited, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
+use wire::{Clock, DataOrigin, Fit, Inherited, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
 
 use super::{Output, Phase, Sender, SenderConfig};
 use queue::{ElementQueue, Next};
@@ -33,6 +33,17 @@ pub struct Relayed {
     pub origin: Origin,
     /// Position of the first element that is passed to the sender: those below were never offered on this hop.
     pub first_position: u64,
+}
+
+/// Times of elements that a relay passes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ElementTimes {
+    /// Time of the sample of the first element.
+    pub t0: WallTime,
+    /// Clock of `t0`.
+    pub clock: Clock,
+    /// When the origin published them; `None` if that is not known.
+    pub born: Option<Instant>,
 }
 
 /// Maximum number of nonces in a tally: beside them, the outcomes of ranges and the origin, it has room for the largest
@@ -109,6 +120,11 @@ impl Relaying {
         DataOrigin::new(self.origin, self.queue.born().map(|born| now.since(born)))
     }
 
+    /// Returns the clock of the next slice's time.
+    pub(super) fn clock(&self) -> Clock {
+        self.queue.clock()
+    }
+
     pub(super) fn payload(&mut self, slice: &Slice) -> &[u8] {
         self.queue.payload(slice)
     }
@@ -182,13 +198,7 @@ impl Sender {
         self.relaying.as_mut().expect("only a relay passes on positions")
     }
 
-    pub(super) fn on_elements(
-        &mut self,
-        now: Instant,
-        position: u64,
-        times: (WallTime, Option<Instant>),
-        bytes: &[u8],
-    ) {
+    pub(super) fn on_elements(&mut self, now: Instant, position: u64, times: ElementTimes, bytes: &[u8]) {
         let is_paused = self.is_paused(now) || self.withholds(now);
         let relaying = self.relaying();
         let element_bytes = relaying.queue.element_bytes();

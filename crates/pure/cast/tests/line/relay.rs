@@ -6,11 +6,11 @@ use core::ops::Range;
 use core::time::Duration;
 
 use cast::Sender;
-use cast::send::{Input, Relayed, SenderConfig};
+use cast::send::{ElementTimes, Input, Relayed, SenderConfig};
 use ledger::{HopCounts, HopShare, Outcome, Stage, StageCounts};
 use sample::Schema;
 use units::{Epoch, Instant, Random, WallTime};
-use wire::{Data, Datagram, DescriptorPart, Inherited, Origin, Skipped, Tally, UpstreamHop};
+use wire::{Clock, Data, Datagram, DescriptorPart, Inherited, Origin, Skipped, Tally, UpstreamHop};
 
 use super::feed::{Source, fill};
 
@@ -66,7 +66,8 @@ impl Passed {
         self.payload.resize(count as usize * size, 0);
         fill(self.salt, position, size, &mut self.payload);
         let t0 = self.time_at(position);
-        sender.handle(now, Input::Elements { position, t0, born: None, bytes: &self.payload });
+        let times = ElementTimes { t0, clock: Clock::Ptp, born: None };
+        sender.handle(now, Input::Elements { position, times, bytes: &self.payload });
         self.outcomes.extend((0..count).map(|_| ElementOutcome::Came));
     }
 
@@ -221,6 +222,7 @@ impl Heard {
                 fill(self.passed.salt, positions.start, data.dtype.size_bytes(), &mut expected);
                 assert_eq!(data.payload, expected, "elements at {positions:?}");
                 assert_eq!(data.t0, self.passed.time_at(positions.start), "the time at {positions:?}");
+                assert_eq!(data.clock, Clock::Ptp, "the clock at {positions:?}");
                 self.tell(positions, ElementOutcome::Came);
             }
             Datagram::Tally(tally) => {

@@ -4,12 +4,12 @@
 use core::time::Duration;
 
 use cast::Sender;
-use cast::send::{Input, Output, SenderConfig};
+use cast::send::{ElementTimes, Input, Output, SenderConfig};
 use ledger::{HopCounts, HopShare, Outcome, Stage};
 use proptest::prelude::*;
 use sample::Dtype;
 use units::{Epoch, Instant};
-use wire::{MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, Nonce, ORIGIN_BYTES, UpstreamHop};
+use wire::{Clock, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES, Nonce, ORIGIN_BYTES, UpstreamHop};
 
 use crate::line::relay::{Heard, ORIGIN_EPOCH, Passed, relaying};
 use crate::line::scene::{EPOCH, StreamShape};
@@ -232,9 +232,10 @@ fn refuses(input: Input<'_>) -> bool {
 #[test]
 fn what_a_caller_must_not_pass_is_refused() {
     let t0 = units::WallTime::from_nanos(0);
-    let elements = |position| Input::Elements { position, t0, born: None, bytes: &[0; 8] };
+    let times = ElementTimes { t0, clock: Clock::System, born: None };
+    let elements = |position| Input::Elements { position, times, bytes: &[0; 8] };
     assert!(!refuses(elements(20)) && refuses(elements(19)) && refuses(elements(21)), "out of turn");
-    assert!(refuses(Input::Elements { position: 20, t0, born: None, bytes: &[0; 7] }), "elements are whole");
+    assert!(refuses(Input::Elements { position: 20, times, bytes: &[0; 7] }), "elements are whole");
     let (two, three, elsewhere) = (network(1, 2), network(1, 3), network(2, 2));
     let inherited = |positions, shares| Input::Inherited { positions, shares };
     assert!(!refuses(inherited(20..22, &two)));

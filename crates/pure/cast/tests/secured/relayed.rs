@@ -3,12 +3,13 @@
 use core::num::NonZeroU8;
 use std::collections::BTreeMap;
 
-use cast::send::{Input, Output, Relayed, SenderConfig};
+use cast::send::{ElementTimes, Input, Output, Relayed, SenderConfig};
 use keys::Suite;
 use ledger::{AccountState, HopCounts, HopShare, Outcome, Stage, StageCounts};
 use units::{Epoch, WallTime};
 use wire::{
-    DATA_HEADER_BYTES, Datagram, Kind, ORIGIN_BYTES, Origin, SECURED_DATA_BYTES, SecuredHead, UpstreamHop,
+    Clock, DATA_HEADER_BYTES, Datagram, Kind, ORIGIN_BYTES, Origin, SECURED_DATA_BYTES, SecuredHead,
+    UpstreamHop,
 };
 
 use crate::ends::{Listener, Source, publisher};
@@ -27,7 +28,8 @@ fn elements(source: &mut Source, millis: u64, position: u64) {
     let values = (position..position + STEP).flat_map(|it| u32::try_from(it).unwrap().to_le_bytes());
     let t0 = WallTime::from_nanos(i64::try_from(position * 100_000).unwrap());
     let bytes: Vec<u8> = values.collect();
-    source.sender.handle(at(millis), Input::Elements { position, t0, born: None, bytes: &bytes });
+    let times = ElementTimes { t0, clock: Clock::System, born: None };
+    source.sender.handle(at(millis), Input::Elements { position, times, bytes: &bytes });
 }
 
 fn shares(outcome: Outcome, count: u64) -> HopCounts {

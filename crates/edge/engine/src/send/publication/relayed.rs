@@ -9,12 +9,12 @@ mod tests;
 
 use std::ops::Range;
 
-use cast::send::Relayed;
+use cast::send::{ElementTimes, Relayed};
 use ledger::{
     Evidence, EvidenceSource, Gap, HopCounts, HopShare, MAX_POSITION, Outcome, Stage, StageCounts, Unit,
 };
 use ring::RecordTooLarge;
-use units::{Instant, SampleRate, WallTime};
+use units::SampleRate;
 use wire::{MAX_TALLY_STATEMENT_BYTES, Origin, UpstreamHop};
 
 use super::{MAX_RECORD_BYTES, Publication, RECORD_SHARE};
@@ -147,15 +147,14 @@ impl RelayedPublication {
         self.relaying().next_position
     }
 
-    /// Writes elements, with the time at which the sample of the first was taken, and the instant at which the origin
-    /// published them if that is known.
+    /// Writes elements with their times.
     ///
     /// # Errors
     /// [`RelayedError`] if they do not follow those before; nothing is written then.
     pub fn write(
         &mut self,
         position: u64,
-        (t0, born): (WallTime, Option<Instant>),
+        ElementTimes { t0, clock, born }: ElementTimes,
         bytes: &[u8],
     ) -> Result<(), RelayedError> {
         let Relaying { element_bytes, piece_bytes, rate, .. } = *self.relaying();
@@ -179,7 +178,7 @@ impl RelayedPublication {
             };
             let (payload, behind) = rest.split_at(size_bytes);
             let t0 = rate.time_of(at / per_sample, position / per_sample, t0);
-            let (epoch, clock) = (self.publication.epoch, self.publication.clock);
+            let epoch = self.publication.epoch;
             let block = BlockRecord { epoch, position: at, t0, clock, born, payload };
             self.publication.put(kind::BLOCK, &[&block_head(&block), payload])?;
             (at, rest) = (at + (size_bytes / element_bytes) as u64, behind);

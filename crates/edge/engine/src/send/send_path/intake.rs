@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cast::Sender;
-use cast::send::{Input, Relayed};
+use cast::send::{ElementTimes, Input, Relayed};
 use ledger::{HopShare, Outcome, Stage};
 use ring::{Read, Reader};
 use sample::Schema;
@@ -151,13 +151,14 @@ impl Intake {
     fn take_record(&mut self, now: Instant, record_kind: u16, totals: [u64; 2], machine: &mut Sender) {
         self.totals = totals;
         match Record::decode(record_kind, &self.record) {
-            Ok(Record::Block(BlockRecord { position, t0, born, payload, .. }))
+            Ok(Record::Block(BlockRecord { position, t0, clock, born, payload, .. }))
                 if self.hop_before.is_some() =>
             {
                 let elements = payload.len() as u64 * self.elements_per_sample / self.sample_bytes as u64;
                 self.totals[0] += elements;
                 self.next_position = position + elements;
-                machine.handle(now, Input::Elements { position, t0, born, bytes: payload });
+                let times = ElementTimes { t0, clock, born };
+                machine.handle(now, Input::Elements { position, times, bytes: payload });
             }
             Ok(Record::Block(BlockRecord { t0, payload, .. })) => {
                 let (size_bytes, start) = (payload.len(), self.record.len() - payload.len());

@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use ledger::Stage;
 use sample::Schema;
 use units::{Instant, SampleRate, WallTime};
-use wire::{Fit, Skipped};
+use wire::{Clock, Fit, Skipped};
 
-use super::Slice;
+use super::{ElementTimes, Slice};
 
 /// Buffers kept for reuse, so that the steady path allocates nothing.
 const MAX_SPARE_BUFFERS: usize = 64;
@@ -65,6 +65,8 @@ enum Item {
 struct Run {
     /// Sample of the run's first element, and its time.
     anchor: (u64, WallTime),
+    /// Clock of that time.
+    clock: Clock,
     first_position: u64,
     since: Instant,
     memory: Vec<u8>,
@@ -109,7 +111,7 @@ impl ElementQueue {
         &mut self,
         now: Instant,
         position: u64,
-        (t0, born): (WallTime, Option<Instant>),
+        ElementTimes { t0, clock, born }: ElementTimes,
         bytes: &[u8],
     ) {
         if bytes.is_empty() {
@@ -123,6 +125,7 @@ impl ElementQueue {
         if let Some(Item::Elements(run)) = self.items.back_mut()
             && run.memory.len() + bytes.len() <= MAX_RUN_BYTES
             && self.rate.time_of(index, run.anchor.0, run.anchor.1) == t0
+            && run.clock == clock
         {
             run.newest = Some((run.memory.len() / self.element_bytes, now));
             run.memory.extend_from_slice(bytes);
@@ -132,7 +135,7 @@ impl ElementQueue {
         memory.clear();
         memory.extend_from_slice(bytes);
         let (anchor, first_position) = ((index, t0), position);
-        let run = Run { anchor, first_position, since: now, memory, taken: 0, newest: None };
+        let run = Run { anchor, clock, first_position, since: now, memory, taken: 0, newest: None };
         self.items.push_back(Item::Elements(run));
     }
 
@@ -178,6 +181,14 @@ impl ElementQueue {
     /// Returns when the element at the front was born.
     pub(super) fn born(&self) -> Option<Instant> {
         self.births.front().filter(|(start, _)| *start <= self.position).and_then(|(_, born)| *born)
+    }
+
+    /// Returns the clock of the element at the front; unknown if there is none.
+    pub(super) fn clock(&self) -> Clock {
+        match self.items.front() {
+            Some(Item::Elements(run)) => run.clock,
+            Some(Item::Hole(_)) | None => Clock::Unknown,
+        }
     }
 
     /// Sets the position of the front.
@@ -255,14 +266,14 @@ impl ElementQueue {
     /// Counts contiguous elements from the front up to `limit`, and returns whether a break follows them.
     fn contiguous(&self, limit: u64) -> (u64, bool) {
         let mut elements = 0;
-        let mut anchor = None;
+        let mut first = None;
         for item in &self.items {
             let Item::Elements(run) = item else { return (elements, true) };
-            let (index, t0) = *anchor.get_or_insert(run.anchor);
+            let ((index, t0), clock) = *first.get_or_insert((run.anchor, run.clock));
             let expected = self.rate.time_of(run.anchor.0, index, t0);
             // A datagram has one time, and readers compute the others from it: [`Schema::time_tolerance`].
             let off_by = Duration::from_nanos(run.anchor.1.nanos_since(expected).unsigned_abs());
-            if off_by > self.time_tolerance {
+            if off_by > self.time_tolerance || run.clock != clock {
                 return (elements, true);
             }
             elements += run.left(self.element_bytes) as u64;
@@ -399,11 +410,15 @@ mod tests {
         WallTime::from_nanos(index as i64 * 1_000_000)
     }
 
+    fn times(index: u64, born: Option<Instant>) -> ElementTimes {
+        ElementTimes { t0: time(index), clock: Clock::System, born }
+    }
+
     #[test]
     fn what_begins_and_ends_inside_samples_leaves_as_pieces_and_what_is_between_as_whole_samples() {
         let mut queue = queue(4, Fit::Samples(2), 2, Duration::ZERO);
         let bytes: Vec<u8> = (2..23).collect();
-        queue.push(Instant::ORIGIN, 2, (time(0), None), &bytes);
+        queue.push(Instant::ORIGIN, 2, times(0, None), &bytes);
         let (slices, _) = left(&mut queue, Instant::ORIGIN);
         let cut =
             |index: u64, offset: u32, positions: Range<u8>| (index, offset, positions.collect::<Vec<_>>());
@@ -415,10 +430,10 @@ mod tests {
     #[test]
     fn pieces_end_with_their_sample_and_go_on_where_a_hole_inside_it_ends() {
         let mut queue = queue(10, Fit::Pieces(4), 0, Duration::ZERO);
-        queue.push(Instant::ORIGIN, 0, (time(0), None), &[0, 1, 2]);
-        queue.push(Instant::ORIGIN, 3, (time(0), None), &[3, 4]);
+        queue.push(Instant::ORIGIN, 0, times(0, None), &[0, 1, 2]);
+        queue.push(Instant::ORIGIN, 3, times(0, None), &[3, 4]);
         queue.push_hole(inherited(5..7, NETWORK));
-        queue.push(Instant::ORIGIN, 7, (time(0), None), &[7, 8, 9, 10, 11]);
+        queue.push(Instant::ORIGIN, 7, times(0, None), &[7, 8, 9, 10, 11]);
         let (slices, holes) = left(&mut queue, Instant::ORIGIN);
         let cuts = [(0, 0, vec![0, 1, 2, 3]), (0, 4, vec![4]), (0, 7, vec![7, 8, 9]), (1, 0, vec![10, 11])];
         assert_eq!((slices, holes), (cuts.to_vec(), vec![inherited(5..7, NETWORK)]));
@@ -430,10 +445,10 @@ mod tests {
         let mut queue = queue(1, Fit::Samples(2), 0, Duration::ZERO);
         let births = [None, at(3), at(3), at(5), None, at(9)];
         for (position, born) in (0..).zip(births) {
-            queue.push(Instant::ORIGIN, position, (time(position), born), &[0]);
+            queue.push(Instant::ORIGIN, position, times(position, born), &[0]);
         }
         queue.push_hole(inherited(6..7, NETWORK));
-        queue.push(Instant::ORIGIN, 7, (time(7), at(11)), &[0]);
+        queue.push(Instant::ORIGIN, 7, times(7, at(11)), &[0]);
         let mut told = Vec::new();
         loop {
             match queue.next(Instant::ORIGIN, false) {
@@ -450,9 +465,25 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_has_elements_of_one_clock_only() {
+        let mut queue = queue(1, Fit::Samples(4), 0, LINGER);
+        for (position, clock) in
+            (0..).zip([Clock::Ptp, Clock::Ptp, Clock::Ptp, Clock::System, Clock::Other(9)])
+        {
+            queue.push(Instant::ORIGIN, position, ElementTimes { clock, ..times(position, None) }, &[0]);
+        }
+        let mut told = Vec::new();
+        while let Next::Slice(slice) = queue.next(Instant::ORIGIN, true) {
+            told.push((slice.first_index, slice.element_count, queue.clock()));
+            queue.take_slice(&slice);
+        }
+        assert_eq!(told, [(0, 3, Clock::Ptp), (3, 1, Clock::System), (4, 1, Clock::Other(9))]);
+    }
+
+    #[test]
     fn elements_linger_for_the_rest_of_a_datagram_but_not_before_a_hole() {
         let mut queue = queue(1, Fit::Samples(4), 9, LINGER);
-        queue.push(Instant::ORIGIN, 9, (time(9), None), &[9]);
+        queue.push(Instant::ORIGIN, 9, times(9, None), &[9]);
         assert_eq!(queue.next(Instant::ORIGIN, false), Next::Wait(Instant::ORIGIN + LINGER));
         assert!(matches!(queue.next(Instant::ORIGIN, true), Next::Slice(_)), "nothing lingers at the end");
         queue.push_hole(inherited(10..11, NETWORK));
@@ -462,8 +493,8 @@ mod tests {
     #[test]
     fn nothing_is_joined_across_a_jump_in_time() {
         let mut queue = queue(1, Fit::Samples(4), 0, Duration::ZERO);
-        queue.push(Instant::ORIGIN, 0, (time(0), None), &[0]);
-        queue.push(Instant::ORIGIN, 1, (time(7), None), &[1]);
+        queue.push(Instant::ORIGIN, 0, times(0, None), &[0]);
+        queue.push(Instant::ORIGIN, 1, times(7, None), &[1]);
         let Next::Slice(first) = queue.next(Instant::ORIGIN, false) else { panic!("a slice") };
         assert_eq!((first.element_count, queue.payload(&first)), (1, &[0][..]));
         queue.take_slice(&first);
@@ -476,7 +507,7 @@ mod tests {
         let mut queue = queue(1, Fit::Samples(4), 0, Duration::ZERO);
         queue.push_hole(inherited(0..3, UNSETTLED));
         queue.push_hole(inherited(3..9, UNSETTLED));
-        queue.push(Instant::ORIGIN, 9, (time(9), None), &[9]);
+        queue.push(Instant::ORIGIN, 9, times(9, None), &[9]);
         queue.push_hole(inherited(10..12, UNSETTLED));
         queue.push_hole(inherited(12..12, NETWORK));
         queue.settle(&inherited(4..6, NETWORK));
@@ -497,7 +528,7 @@ mod tests {
         assert_eq!(queue.next(Instant::ORIGIN, true), Next::Hole(paused(7..9)), "nothing stays at the end");
         queue.push_hole(paused(9..25));
         assert_eq!(left(&mut queue, Instant::ORIGIN).1, [paused(7..20)]);
-        queue.push(Instant::ORIGIN, 25, (time(2), None), &[25]);
+        queue.push(Instant::ORIGIN, 25, times(2, None), &[25]);
         assert_eq!(left(&mut queue, Instant::ORIGIN), (vec![(2, 5, vec![25])], vec![paused(20..25)]));
         assert_eq!(queue.position(), 26);
     }
@@ -506,8 +537,8 @@ mod tests {
     fn long_runs_give_their_memory_to_what_comes() {
         let mut queue = queue(1, Fit::Samples(1_000), 0, Duration::ZERO);
         let block = vec![7; MAX_RUN_BYTES - 1];
-        queue.push(Instant::ORIGIN, 0, (time(0), None), &block);
-        queue.push(Instant::ORIGIN, block.len() as u64, (time(block.len() as u64), None), &[1, 2]);
+        queue.push(Instant::ORIGIN, 0, times(0, None), &block);
+        queue.push(Instant::ORIGIN, block.len() as u64, times(block.len() as u64, None), &[1, 2]);
         assert_eq!((queue.items.len(), queue.waiting_bytes()), (2, MAX_RUN_BYTES + 1));
         let (slices, _) = left(&mut queue, Instant::ORIGIN);
         assert!(slices[..131].iter().all(|(_, _, bytes)| bytes.len() == 1_000), "joined over the runs");

@@ -5,7 +5,8 @@ use std::num::NonZeroU8;
 use ledger::{Account, AccountState, Hop};
 use ring::Read;
 use sample::{Channel, Dtype, Schema};
-use units::Epoch;
+use units::{Epoch, WallTime};
+use wire::Clock;
 
 use super::*;
 use crate::HostRings;
@@ -47,9 +48,13 @@ fn t0(position: u64) -> WallTime {
     WallTime::from_nanos(i64::try_from(position / E).unwrap() * 1_000_000)
 }
 
+fn times(position: u64) -> ElementTimes {
+    ElementTimes { t0: t0(position), clock: Clock::Ptp, born: None }
+}
+
 fn write(publication: &mut RelayedPublication, positions: Range<u64>) {
     let start = positions.start;
-    publication.write(start, (t0(start), None), &elements(positions)).unwrap();
+    publication.write(start, times(start), &elements(positions)).unwrap();
 }
 
 /// Reads a ring as its reader does; returns the account and the pieces.
@@ -66,6 +71,7 @@ fn account_of(config: &PublicationConfig, ring: &ring::Ring) -> (Account, Vec<Ra
             Record::Block(block) => {
                 let positions = block.position..block.position + block.payload.len() as u64 / 2;
                 assert_eq!((block.payload, block.t0), (&elements(positions.clone())[..], t0(block.position)));
+                assert_eq!(block.clock, Clock::Ptp);
                 hop.as_mut().unwrap().delivered(positions.clone());
                 pieces.push(positions);
             }
@@ -122,7 +128,7 @@ fn samples_larger_than_records_are_written_in_pieces() {
     let (mut bytes, mut next) = (Vec::new(), 8_000);
     for _ in 0..10 {
         let position = publication.next_position();
-        publication.write(position, (t0(0), None), &[0; 8_000]).unwrap();
+        publication.write(position, times(0), &[0; 8_000]).unwrap();
         while let Read::Record { kind, totals } = reader.read(&mut bytes) {
             let record = Record::decode_of(&config.description.schema, kind, totals, &bytes).unwrap();
             if let Record::Block(block) = record {
@@ -140,10 +146,10 @@ fn what_does_not_follow_is_refused_in_words_and_changes_nothing() {
     write(&mut publication, 12..14);
     let one = shares(&[(0, Outcome::Unexplained, 1)]);
     let refused = [
-        publication.write(15, (t0(15), None), &elements(15..16)),
-        publication.write(12, (t0(12), None), &elements(12..13)),
-        publication.write(14, (t0(14), None), &[]),
-        publication.write(14, (t0(14), None), &[1]),
+        publication.write(15, times(15), &elements(15..16)),
+        publication.write(12, times(12), &elements(12..13)),
+        publication.write(14, times(14), &[]),
+        publication.write(14, times(14), &[1]),
         publication.inherit(15..16, &one),
         publication.inherit(14..14, &HopCounts::default()),
         publication.inherit(14..16, &one),
