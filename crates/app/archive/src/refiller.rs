@@ -4,6 +4,8 @@
 //! ([`Archive::supply`]), and [`Refiller::store`] stores that. A recorder may write into both meanwhile: a refill has
 //! files of its own, and a lock of its own keeps a second refiller out. How the samples travel is not decided here.
 
+mod looks;
+
 use core::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use crate::segment::{Birth, SegmentWriter};
 use crate::stamped::stamp;
 use crate::store::{Lock, Store, StoreError, remove_if_there, replace};
 use crate::wanted::Wanted;
+use looks::{FolderLook, Looks};
 
 /// Size at which the samples of a refill are written as a batch.
 const BATCH_BYTES: usize = 1 << 20;
@@ -37,6 +40,8 @@ pub struct Refiller {
     archive: Archive,
     store: Arc<dyn Store>,
     lock: Lock,
+    looks: Looks,
+    epochs_read: u64,
 }
 
 /// Samples that an archive misses of one epoch.
@@ -89,25 +94,61 @@ impl Refiller {
             Err(StoreError::Busy(path)) => return Err(ArchiveError::Refilled(path)),
             locked => locked?,
         };
-        Ok(Self { archive, store, lock })
+        Ok(Self { archive, store, lock, looks: Looks::default(), epochs_read: 0 })
     }
 
     /// Returns what every epoch misses that anybody could have recorded.
     ///
-    /// Cost: reads the catalogue, and the batches next to holes.
+    /// Cost: lists the folders, and reads those that have changed since the last call: their part of the catalogue, and
+    /// the batches next to holes. Damage since then is found behind [`look_again`](Self::look_again).
     ///
     /// # Errors
     /// The error of the disk. An epoch that cannot be read misses nothing that could be named.
-    pub fn wants(&self) -> Result<Vec<Want>, ArchiveError> {
-        let mut wants = Vec::new();
+    pub fn wants(&mut self) -> Result<Vec<Want>, ArchiveError> {
+        let (mut wants, mut before) = (Vec::new(), core::mem::take(&mut self.looks));
         for run in self.archive.runs()? {
-            for entry in self.archive.streams(&run)? {
-                for recording in &entry.epochs {
-                    wants.push(self.want_of(recording)?);
+            let run = run_folder(&run);
+            let attended = match self.store.is_locked(&run.join(LOCK)) {
+                Ok(true) => Attended::Yes,
+                Ok(false) | Err(_) => Attended::No,
+            };
+            for folder in epoch_folders(&*self.store, &run)?.0 {
+                // Before the content: what comes in between is found with the next call.
+                let look = FolderLook::of(&*self.store, &folder, attended)?;
+                if let Some(want) = before.take(&folder, &look) {
+                    self.looks.keep(look, want.clone());
+                    wants.push(want);
+                    continue;
                 }
+                self.epochs_read += 1;
+                let Ok(Some(recording)) = recording_in(&*self.store, &folder, attended) else { continue };
+                let want = self.want_of(&recording)?;
+                if !is_about_to_miss_more(&recording) {
+                    self.looks.keep(look, want.clone());
+                }
+                wants.push(want);
             }
         }
         Ok(wants)
+    }
+
+    /// Returns the number of bytes that can still be written.
+    ///
+    /// # Errors
+    /// The error of the disk.
+    pub fn space_bytes(&self) -> Result<u64, ArchiveError> {
+        Ok(self.store.space_bytes()?)
+    }
+
+    /// Reads everything with the next call of [`wants`](Self::wants).
+    pub fn look_again(&mut self) {
+        self.looks = Looks::default();
+    }
+
+    /// Returns the number of epochs that were read so far.
+    #[must_use]
+    pub const fn epochs_read(&self) -> u64 {
+        self.epochs_read
     }
 
     fn want_of(&self, recording: &Recording) -> Result<Want, ArchiveError> {
@@ -200,6 +241,13 @@ impl Refiller {
         writer.close()?;
         Ok(())
     }
+}
+
+/// Returns whether a recorder at work knows of a gap that its samples have not reached yet.
+fn is_about_to_miss_more(recording: &Recording) -> bool {
+    let per_sample = u64::from(recording.description.schema.elements_per_sample());
+    let stored = recording.stored_index.saturating_mul(per_sample);
+    recording.attended && recording.gaps.iter().any(|gap| gap.positions.end > stored)
 }
 
 impl Archive {

@@ -9,6 +9,7 @@ mod visitor;
 use std::sync::Arc;
 use std::time::Duration;
 
+use archive::{FileStore, Store, StoreError};
 use engine::{News, ReliablePort};
 use relay::Publish;
 use sys::{Cancellation, clock};
@@ -97,8 +98,20 @@ impl<O: Publication> Far<O> {
     /// Fills holes of the archive in a folder from those of the near relays, also while it is recorded; it need not
     /// exist yet.
     #[must_use]
-    pub fn with_archive(mut self, root: std::path::PathBuf) -> Self {
-        self.fetchers = Some(Fetchers::new(Arc::clone(&self.port), root));
+    pub fn with_archive(self, root: std::path::PathBuf) -> Self {
+        let folder = root.clone();
+        self.with_archive_in(root, move || Ok(Arc::new(FileStore::open(&folder)?)))
+    }
+
+    /// The same on a disk of the caller's, which `open` opens once it is there.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_archive_in(
+        mut self,
+        root: std::path::PathBuf,
+        open: impl Fn() -> Result<Arc<dyn Store>, StoreError> + Send + Sync + 'static,
+    ) -> Self {
+        self.fetchers = Some(Fetchers::new(Arc::clone(&self.port), root, Box::new(open)));
         self
     }
 

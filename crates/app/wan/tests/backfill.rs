@@ -2,24 +2,30 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use archive::{Archive, FileStore, Options as RecorderOptions, Piece, Recorder, Scope, Verification};
+use archive::{
+    Appendable, Archive, FileStore, Lock, Options as RecorderOptions, Piece, Readable, Recorder, Scope,
+    Store, StoreError, Verification,
+};
 use ledger::{Gap, GapKind, HopCounts, Stage, StageCounts};
 use support::wait_until;
 use sys::{Cancellation, clock};
-use tallycast::udt::{Options, Repair};
+use tallycast::udt::{Keys, Options, Repair, Secret, Suite};
 use tallycast::{
     Block, Bus, Channel, Dtype, Epoch, Event, Node, Publisher, RelayBackfill, RelayState, Schema, StreamGap,
     StreamId, StreamInfo,
 };
 use units::{RangeSet, SampleRate, WallTime};
 use wan::{BusPublication, Far, FarSettings, Near, NearSettings, Notice, Source};
+use zeroize::Zeroizing;
 
 const ELEMENTS: u64 = 3;
 /// Environment variables of a far relay in a process of its own: its archive, and where it listens.
@@ -79,14 +85,23 @@ impl Drop for Running {
 }
 
 fn far(bus: &Bus, place: SocketAddr, root: Option<&Path>) -> (Running, SocketAddr) {
-    let port = wait_until("the port is free", || options().open_to_listen(place).ok());
+    far_with(&options(), bus, place, |far| match root {
+        Some(root) => far.with_archive(root.to_owned()),
+        None => far,
+    })
+}
+
+fn far_with(
+    options: &Options,
+    bus: &Bus,
+    place: SocketAddr,
+    complete: impl FnOnce(Far<BusPublication>) -> Far<BusPublication>,
+) -> (Running, SocketAddr) {
+    let port = wait_until("the port is free", || options.open_to_listen(place).ok());
     let incarnation = wan::random_incarnation();
-    let (station, socket) = ("far".to_owned(), options().socket);
+    let (station, socket) = ("far".to_owned(), options.socket.clone());
     let settings = FarSettings { station, incarnation, socket, deadline: None };
-    let mut far = Far::new(port, BusPublication::new(node(bus, "far")), settings);
-    if let Some(root) = root {
-        far = far.with_archive(root.to_owned());
-    }
+    let far = complete(Far::new(port, BusPublication::new(node(bus, "far")), settings));
     let place = far.local_address();
     let running = Running::begin(move |asked, told| {
         let (log, seen) = (told.clone(), told);
@@ -357,6 +372,162 @@ fn a_far_relay_killed_in_the_middle_of_a_refill_goes_on_with_it_and_what_nobody_
     let found = verified(there.path()).unwrap();
     assert!(found.is_whole() && !found.is_complete(), "what nobody has is not there: {found:?}");
     assert_eq!(elements(there.path()), elements(here.path()));
+}
+
+/// Options of both ends with keys, each of which lists the other.
+fn with_keys() -> [Options; 2] {
+    let key = |byte| Secret::new(Zeroizing::new([byte; 32]));
+    let keys = |own, peer| {
+        let of =
+            |byte| Keys { key: key(byte), peers: BTreeSet::new(), responder: None, suite: Suite::default() };
+        Keys { peers: [of(peer).public()].into(), ..of(own) }
+    };
+    [(3, 4), (4, 3)].map(|(own, peer)| Options { keys: Some(keys(own, peer)), ..options() })
+}
+
+#[test]
+fn over_a_link_with_keys_holes_are_filled_too_and_a_stranger_fills_none() {
+    let ((_home, home), (_away, away)) = (bus(), bus());
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    archive(here.path(), 40_000, &[]);
+    archive(there.path(), 40_000, &[10..20, 5_000..35_000]);
+    let [near_options, far_options] = with_keys();
+    let (far, place) = far_with(&far_options, &away, "127.0.0.1:0".parse().unwrap(), |far| {
+        far.with_archive(there.path().to_owned())
+    });
+    let _stranger = near(&home, place, here.path(), "lab/**");
+    let turned_away = |state: &RelayState| state.turned_away > 0;
+    wait_until("the stranger is counted", || far.told.look(|_, state| turned_away(state).then_some(())));
+    assert_eq!(refills(there.path()), 0);
+    let _near = near_with(near_options, &home, place, here.path(), "lab/**");
+    wait_until("everything is there", || verified(there.path()).filter(|it| it.missing_elements == 0));
+    assert_eq!(elements(there.path()), elements(here.path()));
+    assert!(verified(there.path()).unwrap().is_whole());
+}
+
+/// A disk that can be full.
+struct Disk {
+    inner: FileStore,
+    is_full: AtomicBool,
+}
+
+/// File on a disk that can be full.
+struct OnDisk {
+    inner: Box<dyn Appendable>,
+    path: PathBuf,
+    disk: Arc<Disk>,
+}
+
+/// What the refiller of a far relay writes to.
+struct Full(Arc<Disk>);
+
+impl Disk {
+    fn check(&self, path: &Path) -> Result<(), StoreError> {
+        if self.is_full.load(Ordering::SeqCst) { Err(StoreError::NoSpace(path.to_owned())) } else { Ok(()) }
+    }
+}
+
+impl Full {
+    fn on_disk(&self, path: &Path, inner: Box<dyn Appendable>) -> Box<dyn Appendable> {
+        Box::new(OnDisk { inner, path: path.to_owned(), disk: Arc::clone(&self.0) })
+    }
+}
+
+impl Appendable for OnDisk {
+    fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError> {
+        self.disk.check(&self.path)?;
+        self.inner.append(parts)
+    }
+
+    fn truncate(&mut self, size_bytes: u64) -> Result<(), StoreError> {
+        self.inner.truncate(size_bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.inner.sync()
+    }
+}
+
+impl Store for Full {
+    fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
+        self.0.inner.make_folder(path)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError> {
+        // The name still fits, as on any disk; its content does not.
+        Ok(self.on_disk(path, self.0.inner.create(path)?))
+    }
+
+    fn append_to(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError> {
+        Ok(self.on_disk(path, self.0.inner.append_to(path)?))
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn Readable>, StoreError> {
+        self.0.inner.open(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> Result<(), StoreError> {
+        self.0.inner.sync_folder(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        self.0.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), StoreError> {
+        self.0.inner.remove(path)
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<String>, StoreError> {
+        self.0.inner.list(path)
+    }
+
+    fn space_bytes(&self) -> Result<u64, StoreError> {
+        if self.0.is_full.load(Ordering::SeqCst) { Ok(0) } else { self.0.inner.space_bytes() }
+    }
+
+    fn capacity_bytes(&self) -> Result<u64, StoreError> {
+        self.0.inner.capacity_bytes()
+    }
+
+    fn lock(&self, path: &Path) -> Result<Lock, StoreError> {
+        self.0.inner.lock(path)
+    }
+
+    fn is_locked(&self, path: &Path) -> Result<bool, StoreError> {
+        self.0.inner.is_locked(path)
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_once_and_counted_and_holes_are_filled_once_there_is_room() {
+    let ((_home, home), (_away, away)) = (bus(), bus());
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    archive(here.path(), 2_000, &[]);
+    archive(there.path(), 2_000, &[10..20, 500..1_500]);
+    let before = (elements(there.path()), verified(there.path()).unwrap().missing_elements);
+    let inner = FileStore::open(there.path()).unwrap();
+    let disk = Arc::new(Disk { inner, is_full: AtomicBool::new(true) });
+    let opened = Arc::clone(&disk);
+    let (far, place) = far_with(&options(), &away, "127.0.0.1:0".parse().unwrap(), |far| {
+        far.with_archive_in(there.path().to_owned(), move || Ok(Arc::new(Full(Arc::clone(&opened)))))
+    });
+    let near = near(&home, place, here.path(), "lab/**");
+    let told = |notices: &[Notice]| {
+        let is_it = |it: &&Notice| matches!(it, Notice::Warning { what } if what.contains("no space left"));
+        notices.iter().filter(is_it).count()
+    };
+    wait_until("the word of it", || far.told.look(|notices, _| (told(notices) > 0).then_some(())));
+    let counted = |state: &RelayState| state.backfill.is_some_and(|it| it.refused == 1 && it.missing > 0);
+    wait_until("the count", || far.told.look(|_, state| counted(state).then_some(())));
+    // Nothing of the samples counts, and nothing that was there is lost.
+    assert!(verified(there.path()).unwrap().is_whole());
+    assert_eq!((elements(there.path()), verified(there.path()).unwrap().missing_elements), before);
+    disk.is_full.store(false, Ordering::SeqCst);
+    wait_until("everything is there", || verified(there.path()).filter(|it| it.missing_elements == 0));
+    assert_eq!(elements(there.path()), elements(here.path()));
+    assert_eq!(far.told.look(|notices, _| told(notices)), 1, "told once");
+    drop(near);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn disks() -> (Forgetful, Forgetful) {
 fn refill(near: &Forgetful, far: &Forgetful, limit: usize) -> Result<u32, ArchiveError> {
     let near: Arc<dyn Store> = Arc::new(near.clone());
     let (archive, _) = stream(&near);
-    let refiller = Refiller::open(Arc::new(far.clone()))?;
+    let mut refiller = Refiller::open(Arc::new(far.clone()))?;
     let (mut count, mut asked) = (0, RangeSet::new());
     loop {
         let mut wants = refiller.wants()?;
@@ -155,7 +155,7 @@ fn an_archive_is_complete_once_the_last_missing_element_has_come() {
     record(&near, &[(0..300, true)], false);
     record(&far, FAR, true);
     let (archive, _) = stream(&(Arc::new(near.clone()) as Arc<dyn Store>));
-    let refiller = Refiller::open(Arc::new(far.clone())).unwrap();
+    let mut refiller = Refiller::open(Arc::new(far.clone())).unwrap();
     let mut is_first = true;
     loop {
         let want = refiller.wants().unwrap().pop().unwrap();
@@ -270,6 +270,50 @@ fn a_damaged_refill_is_a_hole_that_says_so_and_is_fetched_again() {
 }
 
 #[test]
+fn only_an_epoch_whose_folder_has_changed_is_read_again() {
+    let (near, far) = disks();
+    let store: Arc<dyn Store> = Arc::new(far.clone());
+    let (archive, _) = stream(&(Arc::new(near.clone()) as Arc<dyn Store>));
+    let mut refiller = Refiller::open(Arc::clone(&store)).unwrap();
+    let want = refiller.wants().unwrap().pop().unwrap();
+    assert_eq!(
+        (refiller.wants().unwrap().pop().unwrap().missing, refiller.epochs_read()),
+        (want.missing.clone(), 1)
+    );
+    // A refill: less is missing.
+    let found = archive.supply((&name(), EPOCH), &want.missing, 800).unwrap().unwrap();
+    refiller.store(&want, &found, time_of(1_000)).unwrap();
+    let left = refiller.wants().unwrap().pop().unwrap().missing;
+    assert!(left.len() < want.missing.len() && refiller.epochs_read() == 2, "{left:?} of {:?}", want.missing);
+    // A recorder that goes on, loses more, and ends: each is seen, and what it stores beside needs no look.
+    let mut recorder = open(&store, at_ms(1_000)).unwrap();
+    recorder.handle(at_ms(1_000), &Event::Began(began(280))).unwrap();
+    let mut reads = Vec::new();
+    for step in 0..5 {
+        recorder.handle(at_ms(1_000 + step * 30), &Event::Block(block(280 + step * 2, 2))).unwrap();
+        recorder.tick(at_ms(1_000 + step * 30 + 20));
+        assert!(refiller.wants().unwrap().pop().unwrap().is_open);
+        reads.push(refiller.epochs_read());
+    }
+    // Samples that are added to a segment change nothing.
+    assert_eq!(reads[0], reads[2], "{reads:?}");
+    recorder.handle(at_ms(1_200), &Event::Gap(gap(500, 290..295, Some(Stage::Deadline)))).unwrap();
+    recorder.handle(at_ms(1_200), &Event::Block(block(295, 5))).unwrap();
+    recorder.tick(at_ms(1_250));
+    let missing = refiller.wants().unwrap().pop().unwrap().missing;
+    assert_eq!(missing.count_in(290..295), 5, "{missing:?}");
+    recorder.handle(at_ms(1_300), &Event::Ended(account())).unwrap();
+    recorder.close(at_ms(1_300)).unwrap();
+    assert!(!refiller.wants().unwrap().pop().unwrap().is_open);
+    let before = refiller.epochs_read();
+    let missing = refiller.wants().unwrap().pop().unwrap().missing;
+    assert_eq!(refiller.epochs_read(), before);
+    refiller.look_again();
+    assert_eq!(refiller.wants().unwrap().pop().unwrap().missing, missing);
+    assert_eq!(refiller.epochs_read(), before + 1);
+}
+
+#[test]
 fn a_second_refiller_and_samples_of_another_schema_are_refused_and_a_recorder_goes_on_beside() {
     let (near, far) = disks();
     let store: Arc<dyn Store> = Arc::new(far.clone());
@@ -277,7 +321,7 @@ fn a_second_refiller_and_samples_of_another_schema_are_refused_and_a_recorder_go
     recorder.handle(at_ms(1_000), &Event::Began(began(280))).unwrap();
     recorder.handle(at_ms(1_000), &Event::Block(block(280, 10))).unwrap();
     recorder.tick(at_ms(1_050));
-    let refiller = Refiller::open(Arc::clone(&store)).unwrap();
+    let mut refiller = Refiller::open(Arc::clone(&store)).unwrap();
     assert!(matches!(Refiller::open(Arc::clone(&store)), Err(ArchiveError::Refilled(_))));
     let want = refiller.wants().unwrap().pop().unwrap();
     let (archive, _) = stream(&(Arc::new(near.clone()) as Arc<dyn Store>));

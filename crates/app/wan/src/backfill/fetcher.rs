@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use archive::{ArchiveError, FileStore, Refiller, Supply, Want};
+use archive::{ArchiveError, Refiller, Store, StoreError, Supply, Want};
 use engine::{ReliablePort, WaitError};
 use sys::clock;
 use tallycast::RelayBackfill;
@@ -25,6 +25,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(600);
 const REACH: Duration = Duration::from_secs(60);
 /// Time after which a question that was refused is asked again.
 const REFUSED: Duration = Duration::from_secs(30);
+/// Free space beyond the size of an answer from which on a disk that was full is tried again: for indices and notes.
+const SPARE_BYTES: u64 = 1 << 20;
 /// Maximum number of connections at a time: one for each near relay.
 const MAX_FETCHERS: usize = 64;
 
@@ -35,9 +37,13 @@ pub(crate) struct Fetchers {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Opens the archive that is filled.
+pub(crate) type OpenStore = Box<dyn Fn() -> Result<Arc<dyn Store>, StoreError> + Send + Sync>;
+
 struct Shared {
     port: Arc<ReliablePort>,
     root: PathBuf,
+    open: OpenStore,
     /// Opened once the archive exists; one writer for all threads.
     refiller: Mutex<Option<Refiller>>,
     counters: Counters,
@@ -45,9 +51,9 @@ struct Shared {
 }
 
 impl Fetchers {
-    pub(crate) fn new(port: Arc<ReliablePort>, root: PathBuf) -> Self {
+    pub(crate) fn new(port: Arc<ReliablePort>, root: PathBuf, open: OpenStore) -> Self {
         let (refiller, counters, ends) = (Mutex::new(None), Counters::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { port, root, refiller, counters, ends });
+        let shared = Arc::new(Shared { port, root, open, refiller, counters, ends });
         Self { shared, notices: channel(), threads: Vec::new() }
     }
 
@@ -56,7 +62,7 @@ impl Fetchers {
         self.threads.retain(|thread| !thread.is_finished());
         let (shared, notices) = (Arc::clone(&self.shared), self.notices.0.clone());
         let work = move || {
-            let fetcher = Fetcher { shared: &shared, socket, notices, known: BTreeMap::new(), next: 0 };
+            let fetcher = Fetcher::new(&shared, socket, notices);
             if let Err(error) = fetcher.run() {
                 tracing::debug!("a backfill's connection is over: {error}");
             }
@@ -110,6 +116,12 @@ struct Fetcher<'a> {
     known: BTreeMap<PathBuf, Known>,
     /// Number of the next question.
     next: u64,
+    /// When the archive was read whole.
+    read: Instant,
+    /// The trouble with the archive that was told, and is not over.
+    trouble: Option<String>,
+    /// Free space without which nothing is asked: the disk was full.
+    needed_bytes: Option<u64>,
 }
 
 /// Outcome of a question.
@@ -118,7 +130,12 @@ enum Reply {
     Refused(String),
 }
 
-impl Fetcher<'_> {
+impl<'a> Fetcher<'a> {
+    fn new(shared: &'a Shared, socket: SocketId, notices: Sender<Notice>) -> Self {
+        let (known, read) = (BTreeMap::new(), clock::monotonic());
+        Self { shared, socket, notices, known, next: 0, read, trouble: None, needed_bytes: None }
+    }
+
     fn run(mut self) -> Result<(), WaitError> {
         while !self.is_over() {
             let mut has_more = false;
@@ -126,6 +143,9 @@ impl Fetcher<'_> {
                 Ok(wants) => {
                     self.shared.counters.works(Path::new(""));
                     for want in &wants {
+                        if self.is_full() {
+                            break;
+                        }
                         has_more |= self.fetch(want)?;
                         if self.is_over() {
                             return Ok(());
@@ -136,7 +156,7 @@ impl Fetcher<'_> {
                 Err(ArchiveError::NoArchive(_)) => {}
                 Err(error) => {
                     self.shared.counters.fails(Path::new(""), "", &error.to_string());
-                    self.warn(format!("{}: holes are not filled: {error}", self.shared.root.display()));
+                    self.warn_once(format!("{}: holes are not filled: {error}", self.shared.root.display()));
                 }
             }
             if !has_more {
@@ -154,6 +174,24 @@ impl Fetcher<'_> {
         Counters::add(&self.shared.counters.refused, 1);
         // The receiver is gone only while the relay ends.
         drop(self.notices.send(Notice::Warning { what }));
+    }
+
+    /// Tells of trouble with the archive, once until it is over.
+    fn warn_once(&mut self, what: String) {
+        if self.trouble.as_ref() == Some(&what) {
+            return Counters::add(&self.shared.counters.refused, 1);
+        }
+        self.trouble = Some(what.clone());
+        self.warn(what);
+    }
+
+    /// Returns whether the disk was full, and has not enough room yet.
+    fn is_full(&mut self) -> bool {
+        let Some(needed_bytes) = self.needed_bytes else { return false };
+        // A disk that does not tell is tried.
+        let has_room = self.with(|refiller| refiller.space_bytes()).map_or(true, |free| free >= needed_bytes);
+        self.needed_bytes = self.needed_bytes.filter(|_| !has_room);
+        !has_room
     }
 
     /// Waits until it is time to look for holes again, and shows the near end that this one is there.
@@ -175,17 +213,23 @@ impl Fetcher<'_> {
         send(&self.shared.port, self.socket, message, || self.is_over())
     }
 
-    fn with<T>(&self, act: impl FnOnce(&Refiller) -> Result<T, ArchiveError>) -> Result<T, ArchiveError> {
+    fn with<T>(&self, act: impl FnOnce(&mut Refiller) -> Result<T, ArchiveError>) -> Result<T, ArchiveError> {
         let mut refiller = self.shared.refiller.lock().unwrap_or_else(PoisonError::into_inner);
         if refiller.is_none() {
             let none = |_| ArchiveError::NoArchive(self.shared.root.clone());
-            let store = FileStore::open(&self.shared.root).map_err(none)?;
-            *refiller = Some(Refiller::open(Arc::new(store))?);
+            *refiller = Some(Refiller::open((self.shared.open)().map_err(none)?)?);
         }
-        act(refiller.as_ref().expect("it was opened"))
+        act(refiller.as_mut().expect("it was opened"))
     }
 
-    fn wants(&self) -> Result<Vec<Want>, ArchiveError> {
+    fn wants(&mut self) -> Result<Vec<Want>, ArchiveError> {
+        if clock::monotonic() >= self.read + ASK_AGAIN {
+            self.read = clock::monotonic();
+            self.with(|refiller| {
+                refiller.look_again();
+                Ok(())
+            })?;
+        }
         let wants = self.with(Refiller::wants)?;
         let sum = |of: &dyn Fn(&Want) -> u64| -> u64 { wants.iter().map(of).sum() };
         let lacking = |want: &Want| {
@@ -231,13 +275,21 @@ impl Fetcher<'_> {
                     return Ok(false);
                 }
                 match self.store(want, &supply) {
-                    Ok(()) => return Ok(true),
+                    Ok(()) => {
+                        self.trouble = None;
+                        return Ok(true);
+                    }
                     Err(error) => {
                         // Whether the samples are stored is not known: the next look tells.
                         self.known.clear();
                         let reason = error.to_string();
                         self.shared.counters.fails(want.folder(), description.name.as_str(), &reason);
-                        self.warn(format!("{}: {reason}", description.name));
+                        if error.is_no_space() {
+                            let samples = supply.blocks.iter().map(|block| block.samples).sum::<u64>();
+                            let size_bytes = samples * description.schema.sample_bytes() as u64;
+                            self.needed_bytes = Some(size_bytes + SPARE_BYTES);
+                        }
+                        self.warn_once(format!("{}: {reason}", description.name));
                         self.rest()?;
                         return Ok(false);
                     }
