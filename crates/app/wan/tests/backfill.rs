@@ -518,7 +518,8 @@ fn a_full_disk_is_told_once_and_counted_and_holes_are_filled_once_there_is_room(
         notices.iter().filter(is_it).count()
     };
     wait_until("the word of it", || far.told.look(|notices, _| (told(notices) > 0).then_some(())));
-    let counted = |state: &RelayState| state.backfill.is_some_and(|it| it.refused == 1 && it.missing > 0);
+    let counted =
+        |state: &RelayState| state.backfill.as_ref().is_some_and(|it| it.refused == 1 && it.missing > 0);
     wait_until("the count", || far.told.look(|_, state| counted(state).then_some(())));
     // Nothing of the samples counts, and nothing that was there is lost.
     assert!(verified(there.path()).unwrap().is_whole());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monitor::MonitorConfig;
 use support::wait_until;
-use tallycast::relayed::{RelayPublisher, RelayedStream};
+use tallycast::relayed::{ElementTimes, RelayPublisher, RelayedStream};
 use tallycast::{Channel, Clock, Dtype, Epoch, Node, Origin, SampleRate, Schema, WallTime};
 use wire::Description;
 
@@ -25,7 +25,6 @@ fn relayed(node: &Node, name: &str) -> RelayPublisher {
             hop: NonZeroU8::MIN,
         },
         first_position: 0,
-        clock: Clock::System,
         deadline: None,
     };
     node.relay_publisher(stream).unwrap()
@@ -44,8 +43,8 @@ fn a_monitor_states_its_deadline_for_the_streams_it_joins_at_the_start_and_later
     assert_eq!(answer.status, 200, "{}", answer.head);
     wait_until("the deadline at both streams", || {
         for stream in &mut streams {
-            let born = sys::clock::monotonic();
-            let times = (WallTime::from_nanos(1_763_756_051_000_000_000), born);
+            let t0 = WallTime::from_nanos(1_763_756_051_000_000_000);
+            let times = ElementTimes { t0, clock: Clock::System, born: Some(sys::clock::monotonic()) };
             stream.elements(stream.next_position(), times, &[0; 8]).unwrap();
         }
         let is_stated = |stream: &RelayPublisher| {
