@@ -288,6 +288,8 @@ pub struct NearEnd {
     /// Number of streams that have begun.
     begun: u64,
     next_tag: u64,
+    /// Streams that have last sent a control, and a horizon: the next one goes on from there.
+    served: Served,
     horizon_due: Instant,
     events: VecDeque<NearEvent>,
     ignored: u64,
@@ -320,6 +322,7 @@ impl NearEnd {
             next_slot: 0,
             begun: 0,
             next_tag: 0,
+            served: Served::default(),
             horizon_due: now,
             events: VecDeque::new(),
             ignored: 0,
@@ -604,21 +607,22 @@ impl NearEnd {
             // Controls of a stream take no room from samples of a higher priority.
             let waiting = self.streams.values().filter(|stream| stream.has_samples());
             let highest = waiting.map(|stream| stream.terms().1).max().unwrap_or(0);
-            let told = self.streams.iter_mut().filter(|(_, stream)| stream.terms().1 >= highest);
-            for (&number, stream) in told {
-                if let Some(bytes) = stream.next_control(now, &path, at, number) {
-                    return Some((bytes, None));
-                }
+            let control = in_turn(&mut self.streams, &mut self.served.control, |number, stream| {
+                (stream.terms().1 >= highest).then(|| stream.next_control(now, &path, at, number))?
+            });
+            if let Some(bytes) = control {
+                return Some((bytes, None));
             }
         }
         if path.is_up && now >= self.horizon_due {
             self.horizon_due = now + HORIZON_INTERVAL;
             self.streams.values_mut().for_each(Stream::call_horizon);
         }
-        for (&number, stream) in &mut self.streams {
-            if path.is_up
-                && let Some((bytes, deadline)) = stream.next_horizon(now, &path, at, number)
-            {
+        if path.is_up {
+            let horizon = in_turn(&mut self.streams, &mut self.served.horizon, |number, stream| {
+                stream.next_horizon(now, &path, at, number)
+            });
+            if let Some((bytes, deadline)) = horizon {
                 return Some((bytes, Some(deadline)));
             }
         }
@@ -637,6 +641,31 @@ impl NearEnd {
         let streams = self.streams.values().filter_map(|stream| stream.deadline(round_trip));
         streams.chain(horizon).min()
     }
+}
+
+/// Numbers of the streams that were served last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Served {
+    control: u16,
+    horizon: u16,
+}
+
+/// Asks the streams in turn, from the one behind the last that was served; returns the first answer. A stream that always
+/// has one does not hold up the others.
+fn in_turn<T>(
+    streams: &mut BTreeMap<u16, Stream>,
+    last: &mut u16,
+    mut ask: impl FnMut(u16, &mut Stream) -> Option<T>,
+) -> Option<T> {
+    for turn in [last.saturating_add(1)..=u16::MAX, 0..=*last] {
+        for (&number, stream) in streams.range_mut(turn) {
+            if let Some(answer) = ask(number, stream) {
+                *last = number;
+                return Some(answer);
+            }
+        }
+    }
+    None
 }
 
 /// Returns the instant at which samples must have arrived at the far end.

@@ -272,6 +272,18 @@ fn the_stream_of_the_highest_priority_goes_first() {
 }
 
 #[test]
+fn a_stream_with_many_controls_does_not_hold_up_those_of_the_others() {
+    let mut bench = Bench::open(3);
+    let missing = |slot, start| NearInput::Missing { slot, positions: start..start + 1, shares: lag(1) };
+    (0..50).for_each(|start| bench.near.handle(at(1), missing(0, start)));
+    (1..3).for_each(|slot| bench.near.handle(at(1), missing(slot, 0)));
+    let sent = bench.send_with(1, 4, true);
+    let mut slots: Vec<u16> = sent.iter().map(|(_, bytes)| Message::decode(bytes).unwrap().slot).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, [0, 0, 1, 2]);
+}
+
+#[test]
 fn under_too_little_bandwidth_the_stream_of_the_higher_priority_loses_nothing() {
     let priorities = vec![("lab/*".parse().unwrap(), 2), ("lab/fast".parse().unwrap(), 7)];
     let named = |slot, name| Began { description: description(name), ..began(slot) };
