@@ -213,10 +213,9 @@ fn widen(plan: &mut Plan, drawn: &[bool; EFFECTS.len()], random: &mut Random) {
         let shape = Shape { name: "lab/y".to_owned(), elements: 4, hz, record: 40, ..plan.shape.clone() };
         plan.others.push(shape);
     }
-    // Not yet beside a near bus: the last reader may then tell of more losses on hop 1 than there were (seeds 849, 993).
-    // Nor beside a long outage: a near end that has barely measured its round trip is silent for up to 10 s before it takes the
+    // Not beside a long outage: a near end that has barely measured its round trip is silent for up to 10 s before it takes the
     // connection for lost, which its far end has closed long before, and the scene is over (seed 1682).
-    if drawn[18] && !drawn[15] && !drawn[8] {
+    if drawn[18] && !drawn[8] {
         plan.pairs.push(["gate-c", "gate-d"]);
         plan.middle_bus = Link::lan().loss(between(0, 20) as f64 / 1_000.0);
     }
