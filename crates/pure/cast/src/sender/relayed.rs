@@ -9,6 +9,7 @@
 mod queue;
 mod ranges;
 mod samples;
+mod unsettled;
 mod upstream;
 
 use core::ops::Range;
@@ -16,12 +17,13 @@ use core::ops::Range;
 use ledger::{HopCounts, Stage};
 use sample::Schema;
 use units::{Instant, WallTime};
-use wire::{Clock, DataOrigin, Fit, Inherited, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
+use wire::{Clock, DataOrigin, Fit, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
 
 use super::{Output, Phase, Sender, SenderConfig};
 use queue::{ElementQueue, Next};
 use ranges::Ranges;
 use samples::{ElementOutcome, SampleOutcomes};
+use unsettled::Unsettled;
 use upstream::Upstream;
 
 pub(super) use super::queue::Slice;
@@ -74,6 +76,7 @@ pub(super) struct Relaying {
     samples: SampleOutcomes,
     queue: ElementQueue,
     pub(super) ranges: Ranges,
+    unsettled: Unsettled,
     upstream: Upstream,
     /// True if the present tally leaves out the counts of the hops before, for lack of room beside a statement.
     leaves_out_upstream: bool,
@@ -95,6 +98,7 @@ impl Relaying {
             samples: SampleOutcomes::new(schema.elements_per_sample(), first_position),
             queue: ElementQueue::new(schema, fit, config.linger, first_position),
             ranges: Ranges::new(first_position),
+            unsettled: Unsettled::default(),
             upstream: Upstream::default(),
             leaves_out_upstream: false,
         }))
@@ -171,17 +175,6 @@ impl Relaying {
     }
 }
 
-/// Splits positions into ranges of one cause, in the order of the shares.
-fn apportioned(positions: &Range<u64>, shares: &HopCounts) -> impl Iterator<Item = Skipped> {
-    let mut start = positions.start;
-    shares.shares().map(move |share| {
-        let range = start..start + share.count;
-        start = range.end;
-        let inherited = Some(Inherited { hop: share.hop, outcome: share.outcome });
-        Skipped { positions: range, stage: Stage::Source, inherited }
-    })
-}
-
 const fn len(positions: &Range<u64>) -> u64 {
     positions.end.saturating_sub(positions.start)
 }
@@ -225,7 +218,9 @@ impl Sender {
         let relaying = self.relaying();
         relaying.claim(positions);
         relaying.check(positions, shares);
-        apportioned(positions, shares).for_each(|hole| relaying.queue.push_hole(hole));
+        for hole in relaying.unsettled.tell(positions, shares) {
+            relaying.queue.push_hole(hole);
+        }
     }
 
     pub(super) fn on_settled(&mut self, positions: &Range<u64>, shares: &HopCounts) {
@@ -233,7 +228,7 @@ impl Sender {
         relaying.check(positions, shares);
         assert!(positions.end <= relaying.next_position, "only what was inherited settles");
         let horizon = relaying.queue.position();
-        for settled in apportioned(positions, shares) {
+        for settled in relaying.unsettled.settle(positions, shares) {
             relaying.queue.settle(&settled);
             let end = settled.positions.end.min(horizon);
             relaying.ranges.settle(Skipped { positions: settled.positions.start..end, ..settled });
