@@ -15,7 +15,7 @@ import { readMessage, writeView, type ServerMessage, type ViewRequest } from './
 export type Connection =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'open' }
-  | { readonly kind: 'waiting'; readonly sinceMs: number; readonly retryAtMs: number; readonly attempt: number; readonly reason: string };
+  | { readonly kind: 'waiting'; readonly sinceMs: number; readonly retryAtMs: number; readonly reason: string };
 
 /** Receiver of the events. */
 export interface Listener {
@@ -179,7 +179,7 @@ export class Live {
     const wait = backoffMs(this.#attempt, Math.random());
     this.#attempt += 1;
     this.#retry = setTimeout(() => this.listener.onRetry(), wait);
-    this.listener.onConnection({ kind: 'waiting', sinceMs: this.#lostAtMs, retryAtMs: now + wait, attempt: this.#attempt, reason });
+    this.listener.onConnection({ kind: 'waiting', sinceMs: this.#lostAtMs, retryAtMs: now + wait, reason });
   }
 
   /** A host that vanished closes nothing: silence must be detected. Hidden pages are silent on purpose. */
