@@ -69,7 +69,7 @@ impl Counters {
     /// Counts samples that were stored or sent.
     fn add_blocks(&self, blocks: &[sample::Block]) {
         Self::add(&self.samples, blocks.iter().map(|block| block.samples).sum());
-        Self::add(&self.bytes, blocks.iter().map(|block| block.data.as_bytes().len() as u64).sum());
+        Self::add(&self.bytes, size_bytes(blocks));
     }
 
     /// Remembers why holes are not filled, until they are again.
@@ -91,6 +91,11 @@ impl Counters {
     fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }
+}
+
+/// Returns the size of the samples.
+fn size_bytes(blocks: &[sample::Block]) -> u64 {
+    blocks.iter().map(|block| block.data.as_bytes().len() as u64).sum()
 }
 
 /// Sends a message, waiting until there is room for it, as long as the other end takes anything.

@@ -16,7 +16,7 @@ use udt::SocketId;
 use units::{Instant, RangeSet, WallTime};
 
 use super::message::{self, Answer, MAX_RANGES, Message, Wanted};
-use super::{ANSWER_BYTES, Counters, LOOK, POLL_INTERVAL, SILENCE, send};
+use super::{ANSWER_BYTES, Counters, LOOK, POLL_INTERVAL, SILENCE, send, size_bytes};
 use crate::Notice;
 
 /// Time after which the other archive is asked again for what it lacked: it may have been refilled itself.
@@ -223,14 +223,17 @@ impl<'a> Fetcher<'a> {
     }
 
     fn wants(&mut self) -> Result<Vec<Want>, ArchiveError> {
-        if clock::monotonic() >= self.read + ASK_AGAIN {
-            self.read = clock::monotonic();
-            self.with(|refiller| {
-                refiller.look_again();
-                Ok(())
-            })?;
+        let now = clock::monotonic();
+        let is_due = now >= self.read + ASK_AGAIN;
+        if is_due {
+            self.read = now;
         }
-        let wants = self.with(Refiller::wants)?;
+        let wants = self.with(|refiller| {
+            if is_due {
+                refiller.look_again();
+            }
+            refiller.wants()
+        })?;
         let sum = |of: &dyn Fn(&Want) -> u64| -> u64 { wants.iter().map(of).sum() };
         let lacking = |want: &Want| {
             let answered = self.known.get(want.folder()).map(|known| &known.answered);
@@ -280,16 +283,7 @@ impl<'a> Fetcher<'a> {
                         return Ok(true);
                     }
                     Err(error) => {
-                        // Whether the samples are stored is not known: the next look tells.
-                        self.known.clear();
-                        let reason = error.to_string();
-                        self.shared.counters.fails(want.folder(), description.name.as_str(), &reason);
-                        if error.is_no_space() {
-                            let samples = supply.blocks.iter().map(|block| block.samples).sum::<u64>();
-                            let size_bytes = samples * description.schema.sample_bytes() as u64;
-                            self.needed_bytes = Some(size_bytes + SPARE_BYTES);
-                        }
-                        self.warn_once(format!("{}: {reason}", description.name));
+                        self.on_not_stored(want, &supply, &error);
                         self.rest()?;
                         return Ok(false);
                     }
@@ -305,6 +299,17 @@ impl<'a> Fetcher<'a> {
             self.warn(format!("{}: its holes are not filled: {reason}", description.name));
         }
         Ok(false)
+    }
+
+    fn on_not_stored(&mut self, want: &Want, supply: &Supply, error: &ArchiveError) {
+        // Whether the samples are stored is not known: the next look tells.
+        self.known.clear();
+        let (name, reason) = (&want.description.name, error.to_string());
+        self.shared.counters.fails(want.folder(), name.as_str(), &reason);
+        if error.is_no_space() {
+            self.needed_bytes = Some(size_bytes(&supply.blocks) + SPARE_BYTES);
+        }
+        self.warn_once(format!("{name}: {reason}"));
     }
 
     fn store(&self, want: &Want, supply: &Supply) -> Result<(), ArchiveError> {
