@@ -9,8 +9,6 @@ use std::collections::VecDeque;
 use ledger::{HopCounts, Outcome, Stage};
 use wire::{Inherited, Skipped};
 
-use super::queue::goes_on_with;
-
 /// Maximum number of ranges that are remembered. Those that settle later are laid out anew, and the cumulative counts of
 /// the hops before repair what readers make of it.
 const MAX_RANGES: usize = 1_024;
@@ -30,18 +28,13 @@ impl Unsettled {
     /// Returns the parts of a range whose outcome is another one than was told.
     pub(super) fn settle(&mut self, positions: &Range<u64>, shares: &HopCounts) -> Vec<Skipped> {
         let known = self.0.iter().position(|parts| span(parts) == *positions);
-        let settled = known
-            .and_then(|place| self.0.remove(place))
-            .and_then(|parts| Some((settled(&parts, counts_of(shares))?, parts)));
-        let Some((now, before)) = settled else {
+        let before = known.and_then(|place| self.0.remove(place));
+        let Some((now, news)) = before.and_then(|parts| settled(&parts, counts_of(shares))) else {
             self.0.retain(|parts| !overlap(&span(parts), positions));
             return self.tell(positions, shares);
         };
         self.remember(&now);
-        let is_known = |part: &Skipped| {
-            before.iter().any(|it| it.inherited == part.inherited && overlap(&it.positions, &part.positions))
-        };
-        now.into_iter().filter(|part| !is_known(part)).collect()
+        news
     }
 
     fn remember(&mut self, parts: &[Skipped]) {
@@ -55,15 +48,14 @@ impl Unsettled {
     }
 }
 
-/// Returns the parts with their new outcomes: what was settled stays, and the rest is laid out over what was not; `None`
-/// if the outcome of a settled part has changed.
-fn settled(parts: &[Skipped], mut counts: Vec<(Inherited, u64)>) -> Option<Vec<Skipped>> {
+/// Lays the outcomes that are not told yet out over the unsettled parts, while the settled ones stay. Returns all parts, and
+/// those with another outcome than before; `None` if the outcome of a settled part has changed.
+fn settled(parts: &[Skipped], mut counts: Vec<(Inherited, u64)>) -> Option<(Vec<Skipped>, Vec<Skipped>)> {
     for part in parts.iter().filter(|part| !is_unsettled(part)) {
-        let of_outcome = counts.iter_mut().find(|(outcome, _)| Some(*outcome) == part.inherited);
-        let count = &mut of_outcome?.1;
+        let (_, count) = counts.iter_mut().find(|(outcome, _)| Some(*outcome) == part.inherited)?;
         *count = count.checked_sub(super::len(&part.positions))?;
     }
-    let mut now: Vec<Skipped> = Vec::new();
+    let (mut now, mut news) = (Vec::new(), Vec::new());
     for part in parts {
         if !is_unsettled(part) {
             now.push(part.clone());
@@ -76,15 +68,13 @@ fn settled(parts: &[Skipped], mut counts: Vec<(Inherited, u64)>) -> Option<Vec<S
             *count -= taken;
             let piece = inherited(open.start..open.start + taken, *outcome);
             open.start += taken;
-            match now.last_mut() {
-                Some(last) if goes_on_with(last, &piece) && is_unsettled(last) => {
-                    last.positions.end = piece.positions.end;
-                }
-                _ => now.push(piece),
+            if piece.inherited != part.inherited {
+                news.push(piece.clone());
             }
+            now.push(piece);
         }
     }
-    Some(now)
+    Some((now, news))
 }
 
 /// Splits positions into ranges of one outcome, in the order of the counts.
@@ -111,11 +101,8 @@ fn is_unsettled(part: &Skipped) -> bool {
 }
 
 fn span(parts: &[Skipped]) -> Range<u64> {
-    match parts {
-        [first, .., last] => first.positions.start..last.positions.end,
-        [only] => only.positions.clone(),
-        [] => 0..0,
-    }
+    let [start, end] = [parts.first(), parts.last()].map(|part| part.map(|it| &it.positions));
+    start.map_or(0, |first| first.start)..end.map_or(0, |last| last.end)
 }
 
 const fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
