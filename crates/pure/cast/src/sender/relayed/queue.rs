@@ -119,6 +119,7 @@ impl ElementQueue {
         }
         if self.births.back().map_or(born.is_some(), |(_, last)| *last != born) {
             self.births.push_back((position, born));
+            self.forget_births();
         }
         self.waiting_bytes += bytes.len();
         let index = position / self.per_sample;
@@ -194,7 +195,12 @@ impl ElementQueue {
     /// Sets the position of the front.
     fn reach(&mut self, position: u64) {
         self.position = position;
-        while self.births.get(1).is_some_and(|(start, _)| *start <= position) {
+        self.forget_births();
+    }
+
+    /// Forgets the births of elements that have left; the first of the others is the one of the front.
+    fn forget_births(&mut self) {
+        while self.births.get(1).is_some_and(|(start, _)| *start <= self.position) {
             self.births.pop_front();
         }
     }
@@ -462,6 +468,18 @@ mod tests {
         }
         assert_eq!(told, [(0, None), (2, at(3)), (4, None), (7, at(11))]);
         assert!(queue.births.len() <= 1, "those of what has left are forgotten");
+    }
+
+    #[test]
+    fn elements_that_find_the_queue_empty_have_their_own_birth() {
+        let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+        let mut queue = queue(1, Fit::Samples(2), 0, Duration::ZERO);
+        for (position, ms) in [(0, 3), (1, 1_003), (2, 2_003)] {
+            queue.push(at(ms), position, times(position, Some(at(ms))), &[0]);
+            let Next::Slice(slice) = queue.next(at(ms), false) else { panic!("nothing waits") };
+            assert_eq!(queue.born(), Some(at(ms)));
+            queue.take_slice(&slice);
+        }
     }
 
     #[test]
