@@ -129,8 +129,9 @@ impl Bus {
                     let times = ElementTimes { t0: *t0, clock: *clock, born };
                     sender.handle(now, Input::Elements { position: positions.start, times, bytes });
                 }
-                Publish::Inherited { positions, shares } => {
-                    sender.handle(now, Input::Inherited { positions: positions.clone(), shares });
+                Publish::Inherited { positions, shares, cause } => {
+                    let (positions, cause) = (positions.clone(), *cause);
+                    sender.handle(now, Input::Inherited { positions, shares, cause });
                 }
                 Publish::Settled { positions, shares } => {
                     sender.handle(now, Input::Settled { positions: positions.clone(), shares });

@@ -97,7 +97,7 @@ impl Published {
                 self.next = positions.end;
                 self.got.insert(positions);
             }
-            Publish::Inherited { positions, shares } => {
+            Publish::Inherited { positions, shares, .. } => {
                 assert_eq!(positions.start, self.next, "each position once, ascending");
                 assert_eq!(shares.total(), positions.end - positions.start, "{positions:?}: {shares:?}");
                 self.next = positions.end;

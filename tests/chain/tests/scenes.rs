@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use chain::{MS, Plan, at};
+use ledger::Cause;
 use sim::Link;
 
 #[test]
@@ -42,6 +43,13 @@ fn an_outage_costs_its_length_less_the_deadline() {
     );
     let [link_down, others @ ..] = scene.near().given_up;
     assert!(link_down > 200_000 && others.iter().sum::<u64>() < 1_000, "{:?}", scene.near().given_up);
+    let reader = &scene.readers()[0];
+    let account = reader.account(&reader.followed[0]);
+    let lines = account.gaps.iter().flat_map(|gap| &gap.evidence);
+    let given_up = |cause| lines.clone().filter(move |line| line.source.cause() == Some(cause));
+    let told = Cause::ALL.map(|cause| given_up(cause).map(|line| line.count).sum::<u64>());
+    assert_eq!(told.iter().sum::<u64>(), lost, "the far reader knows why: {told:?}");
+    assert!(told[Cause::LinkDown as usize] > 200_000, "{told:?}");
 }
 
 #[test]

@@ -161,7 +161,11 @@ impl KnownGap {
             cause,
             apportioned: self.apportioned,
             several_stages: self.lost.nonzero().count() + unknown > 1 || self.hops.shares().count() > 1,
-            inherited: inherited.map(|share| Inherited { hop: share.hop, outcome: share.outcome }),
+            inherited: inherited.map(|share| Inherited {
+                hop: share.hop,
+                outcome: share.outcome,
+                cause: None,
+            }),
             first_index: self.first_index,
             samples: self.samples,
         }
@@ -430,7 +434,7 @@ mod tests {
                 .into_iter()
                 .collect();
         let relayed = KnownGap { hops, ..gap(1, 1, StageCounts::of(Stage::Source, 6), 0) };
-        let link = Some(Inherited { hop: 1, outcome: Outcome::Lost(Stage::Deadline) });
+        let link = Some(Inherited { hop: 1, outcome: Outcome::Lost(Stage::Deadline), cause: None });
         assert_eq!((relayed.page_gap().inherited, relayed.page_gap().several_stages), (link, true));
         let mut here = relayed.clone();
         here.lost[Stage::Network] = 7;
@@ -438,7 +442,10 @@ mod tests {
         let hops: HopCounts = [share(0, Outcome::Lost(Stage::ReaderLag), 9)].into_iter().collect();
         let other = KnownGap { hops, ..gap(2, 3, StageCounts::of(Stage::Source, 9), 0) };
         let [both] = joined(&[Arc::new(relayed), Arc::new(other)], 1)[..] else { panic!("one is left") };
-        assert_eq!(both.inherited, Some(Inherited { hop: 0, outcome: Outcome::Lost(Stage::ReaderLag) }));
+        assert_eq!(
+            both.inherited,
+            Some(Inherited { hop: 0, outcome: Outcome::Lost(Stage::ReaderLag), cause: None })
+        );
     }
 
     #[test]

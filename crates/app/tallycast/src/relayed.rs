@@ -10,7 +10,7 @@ use std::time::Duration;
 pub use cast::send::ElementTimes;
 use cast::send::{Beginning, ReaderDeadlines, Relayed};
 use engine::{Announced, PublicationConfig, PublicationStatus, ReceiveAgent, RelayedPublication, SocketFull};
-use ledger::HopCounts;
+use ledger::{Cause, HopCounts};
 use sample::UnknownEntries;
 use units::Epoch;
 use wire::{Clock, Deadline, Description, Origin, Security, UpstreamHop};
@@ -140,12 +140,18 @@ impl RelayPublisher {
         self.publication.write(position, times, bytes)
     }
 
-    /// Tells of elements that were missing when they arrived, with their outcomes on the hops before.
+    /// Tells of elements that were missing when they arrived, with their outcomes on the hops before, and why the link before
+    /// gave up those that it lost at stage `deadline`.
     ///
     /// # Errors
     /// [`RelayedError`] if they do not follow those before, or not each has an outcome.
-    pub fn inherited(&mut self, positions: Range<u64>, shares: &HopCounts) -> Result<(), RelayedError> {
-        self.publication.inherit(positions, shares)
+    pub fn inherited(
+        &mut self,
+        positions: Range<u64>,
+        shares: &HopCounts,
+        cause: Option<Cause>,
+    ) -> Result<(), RelayedError> {
+        self.publication.inherit(positions, shares, cause)
     }
 
     /// Tells of new outcomes of such elements.

@@ -191,7 +191,9 @@ impl BusPublication {
                     let times = ElementTimes { t0, clock, born: Some(now - age) };
                     publisher.elements(positions.start, times, &bytes)
                 }
-                Publish::Inherited { positions, shares } => publisher.inherited(positions, &shares),
+                Publish::Inherited { positions, shares, cause } => {
+                    publisher.inherited(positions, &shares, cause)
+                }
                 Publish::Settled { positions, shares } => publisher.settled(&positions, &shares),
                 Publish::Statement(bytes) => publisher.statement(&bytes),
                 Publish::Upstream(hops) => publisher.upstream(hops),
@@ -204,8 +206,8 @@ impl BusPublication {
                         let times = ElementTimes { t0, clock, born: Some(now - age) };
                         held.push(now, deadline, Item::Elements { positions, times, bytes });
                     }
-                    Publish::Inherited { positions, shares } => {
-                        held.push(now, deadline, Item::Missing { positions, shares });
+                    Publish::Inherited { positions, shares, cause } => {
+                        held.push(now, deadline, Item::Missing { positions, shares, cause });
                     }
                     Publish::Settled { positions, shares } => held.settle(&positions, &shares),
                     // Its publisher repeats statements; the hops before are kept above.
@@ -249,7 +251,7 @@ fn into_publish(item: Item) -> Publish {
             let age = born.map_or(Duration::ZERO, |born| clock::monotonic().since(born));
             Publish::Elements { positions, t0, clock, bytes, age }
         }
-        Item::Missing { positions, shares } => Publish::Inherited { positions, shares },
+        Item::Missing { positions, shares, cause } => Publish::Inherited { positions, shares, cause },
     }
 }
 

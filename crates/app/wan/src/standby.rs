@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use ledger::HopCounts;
+use ledger::{Cause, HopCounts};
 use tallycast::relayed::ElementTimes;
 use units::{Epoch, Instant};
 
@@ -53,7 +53,7 @@ pub(crate) struct Held {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Item {
     Elements { positions: Range<u64>, times: ElementTimes, bytes: Vec<u8> },
-    Missing { positions: Range<u64>, shares: HopCounts },
+    Missing { positions: Range<u64>, shares: HopCounts, cause: Option<Cause> },
 }
 
 impl Item {
@@ -88,7 +88,7 @@ impl Held {
     /// Takes new outcomes of missing elements.
     pub(crate) fn settle(&mut self, settled: &Range<u64>, news: &HopCounts) {
         for item in &mut self.items {
-            if let Item::Missing { positions, shares } = item
+            if let Item::Missing { positions, shares, .. } = item
                 && positions == settled
             {
                 shares.clone_from(news);
@@ -165,7 +165,11 @@ mod tests {
         let deadline = Duration::from_millis(100);
         let mut held = Held::default();
         held.push(at(10), deadline, elements(0..4, 10));
-        held.push(at(20), deadline, Item::Missing { positions: 4..6, shares: HopCounts::default() });
+        held.push(
+            at(20),
+            deadline,
+            Item::Missing { positions: 4..6, shares: HopCounts::default(), cause: None },
+        );
         held.push(at(30), deadline, elements(6..12, 30));
         held.push(at(40), deadline, elements(12..16, 40));
         assert_eq!(held.first_position(4), Some(0));

@@ -81,7 +81,7 @@ impl Publication for Memory {
                     stream.values.extend(values);
                     stream.next = positions.end;
                 }
-                Publish::Inherited { positions, shares } => {
+                Publish::Inherited { positions, shares, .. } => {
                     assert_eq!(positions.start, stream.next, "in order, without a hole");
                     assert_eq!(shares.total(), positions.end - positions.start);
                     stream.shares.add_all(&shares);

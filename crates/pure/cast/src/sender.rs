@@ -261,7 +261,7 @@ impl Sender {
             }
             Input::Elements { position, times, bytes } => self.on_elements(now, position, times, bytes),
             Input::SkippedElements { positions, stage } => self.on_skipped_elements(positions, stage),
-            Input::Inherited { positions, shares } => self.on_inherited(&positions, shares),
+            Input::Inherited { positions, shares, cause } => self.on_inherited(&positions, shares, cause),
             Input::Settled { positions, shares } => self.on_settled(&positions, shares),
             Input::Upstream(hops) => self.on_upstream(hops),
             Input::Statement(statement) => {

@@ -3,13 +3,15 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use crate::{HopShare, Outcome};
+use crate::{Cause, HopShare, Outcome};
 
 /// Outcome of an element on an earlier hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Told {
     pub(crate) hop: u8,
     pub(crate) outcome: Outcome,
+    /// Why the link gave it up, if that is told.
+    pub(crate) cause: Option<Cause>,
 }
 
 /// Runs of positions with their outcomes, disjoint.
@@ -118,7 +120,7 @@ mod tests {
     const DEADLINE: Outcome = Outcome::Lost(Stage::Deadline);
 
     fn told(hop: u8, outcome: Outcome) -> Told {
-        Told { hop, outcome }
+        Told { hop, outcome, cause: None }
     }
 
     #[test]

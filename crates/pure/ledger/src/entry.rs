@@ -163,12 +163,21 @@ impl Entry {
     /// Returns the elements lost before the relay whose outcomes ranges tell, and the number of those of which none
     /// does.
     pub(crate) fn inherited_by_range(&self) -> (HopCounts, u64) {
-        let Some(before) = &self.before else { return (HopCounts::default(), 0) };
-        let source = self.skipped.iter().filter(|(_, stage)| *stage == Stage::Source);
-        let told = source.flat_map(|(range, _)| before.causes.within(range));
-        let told: HopCounts = told.map(|(range, told)| told.share(range.end - range.start)).collect();
+        if self.before.is_none() {
+            return (HopCounts::default(), 0);
+        }
+        let told = self.told_by_range().map(|(range, told)| told.share(range.end - range.start));
+        let told: HopCounts = told.collect();
         let untold = self.gap.lost[Stage::Source] - told.total();
         (told, untold)
+    }
+
+    /// Returns the ranges lost before the relay whose outcomes are told.
+    fn told_by_range(&self) -> impl Iterator<Item = (Range<u64>, Told)> {
+        let source = self.skipped.iter().filter(|(_, stage)| *stage == Stage::Source);
+        let before =
+            self.before.as_ref().map(|before| source.flat_map(|(range, _)| before.causes.within(range)));
+        before.into_iter().flatten()
     }
 
     /// Returns whether a number is among those missing here and has not arrived late.
@@ -457,6 +466,11 @@ impl Entry {
         };
         for (range, stage) in &self.skipped {
             add(*stage, range.end - range.start, Unit::Elements, EvidenceSource::TallyRange);
+        }
+        for (range, told) in self.told_by_range() {
+            if let (Outcome::Lost(stage), Some(cause)) = (told.outcome, told.cause) {
+                add(stage, range.end - range.start, Unit::Elements, EvidenceSource::GivenUp(cause));
+            }
         }
         for (stage, count) in self.skipped_by_totals.nonzero() {
             add(stage, count, Unit::Elements, EvidenceSource::SampleTotals);

@@ -159,6 +159,17 @@ pub enum EvidenceSource {
     TooOld,
 }
 
+impl EvidenceSource {
+    /// Returns why a link gave elements up, if this is the evidence of it.
+    #[must_use]
+    pub const fn cause(&self) -> Option<Cause> {
+        match self {
+            Self::GivenUp(cause) => Some(*cause),
+            _ => None,
+        }
+    }
+}
+
 /// Reason why the reliable reach gives elements up before it has brought them across.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cause {

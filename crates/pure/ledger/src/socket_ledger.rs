@@ -24,7 +24,7 @@ use crate::brackets::{Brackets, LedgerKey};
 use crate::causes::Told;
 use crate::entry::{AttributedStage, Entry, Grounds};
 use crate::shares::Shares;
-use crate::{AccountState, EvidenceSource, HopCounts, Outcome, Stage, StageCounts};
+use crate::{AccountState, Cause, EvidenceSource, HopCounts, Outcome, Stage, StageCounts};
 use holes::Holes;
 use sender_tallies::SenderTallies;
 
@@ -378,10 +378,16 @@ impl SocketLedger {
         }
     }
 
-    /// Records the outcome of elements on an earlier hop, including elements not yet known to be missing. They are
-    /// skipped at stage `source`; hops that are not before the relay's are ignored.
-    pub fn name_inherited(&mut self, positions: &Range<u64>, hop: u8, outcome: Outcome) {
-        let told = Told { hop, outcome };
+    /// Records the outcome of elements on an earlier hop, and why a link gave them up, including elements not yet known to
+    /// be missing. They are skipped at stage `source`; hops that are not before the relay's are ignored.
+    pub fn name_inherited(
+        &mut self,
+        positions: &Range<u64>,
+        hop: u8,
+        outcome: Outcome,
+        cause: Option<Cause>,
+    ) {
+        let told = Told { hop, outcome, cause };
         if hop >= self.hop || !self.sender_tallies.upstream.remember(positions.clone(), told) {
             return;
         }

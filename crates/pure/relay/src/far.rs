@@ -144,6 +144,8 @@ pub enum Publish {
         positions: Range<u64>,
         /// Hop and outcome of each, all on hops before that of the bus.
         shares: HopCounts,
+        /// Why the link gave up those that it lost at stage `deadline`, if it did.
+        cause: Option<Cause>,
     },
     /// Other outcomes of elements that are missing.
     Settled {

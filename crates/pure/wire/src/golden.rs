@@ -362,7 +362,7 @@ fn upstream() -> Vec<UpstreamHop> {
 
 fn inherited() -> Vec<Skipped> {
     let skipped = |positions, inherited| Skipped { positions, stage: Stage::Source, inherited };
-    let on = |hop, outcome| Some(Inherited { hop, outcome });
+    let on = |hop, outcome| Some(Inherited { hop, outcome, cause: None });
     vec![
         skipped(71_000..71_120, None),
         skipped(71_200..71_240, on(0, Outcome::Lost(Stage::ReaderLag))),

@@ -345,7 +345,7 @@ layout! {
     Inherited {
         /// The hop, 255 if the range was skipped by this publisher.
         hop: u8,
-        /// Code of its stage; 254: unsettled, 255: unexplained.
+        /// Code of its stage; 250 to 253: `deadline`, with its cause; 254: unsettled, 255: unexplained.
         outcome: u8,
     }
 }

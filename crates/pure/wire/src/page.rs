@@ -470,7 +470,7 @@ fn read_inherited(gap: &layout::Gap) -> Result<Option<Inherited>, PageFrameError
         code => Stage::from_code(code).map(Outcome::Lost),
     };
     let unknown = PageFrameError::Unknown { field: "inherited_outcome", value: code.into() };
-    Ok(Some(Inherited { hop, outcome: outcome.ok_or(unknown)? }))
+    Ok(Some(Inherited { hop, outcome: outcome.ok_or(unknown)?, cause: None }))
 }
 
 /// The unread rest of a frame.

@@ -9,7 +9,7 @@
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-use ledger::{Outcome, Stage, StageCounts};
+use ledger::{Cause, Outcome, Stage, StageCounts};
 use units::Epoch;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -67,6 +67,8 @@ pub struct Inherited {
     pub hop: u8,
     /// Their outcome on it.
     pub outcome: Outcome,
+    /// Why a link gave them up, at stage `deadline`; `None` if that is not told.
+    pub cause: Option<Cause>,
 }
 
 /// Time for which a stream's samples are of use.
@@ -285,6 +287,8 @@ impl UpstreamHop {
 impl Inherited {
     /// Hop of a range that this publisher skipped itself.
     const NO_HOP: u8 = u8::MAX;
+    /// Code of the stage `deadline` with the first of all causes; the others follow.
+    const GIVEN_UP: u8 = 250;
     const UNSETTLED: u8 = 254;
     const UNEXPLAINED: u8 = 255;
     const NONE: layout::Inherited = layout::Inherited { hop: Self::NO_HOP, outcome: 0 };
@@ -315,10 +319,11 @@ impl Inherited {
     }
 
     fn record(self) -> layout::Inherited {
-        let outcome = match self.outcome {
-            Outcome::Lost(stage) => stage.code(),
-            Outcome::Unsettled => Self::UNSETTLED,
-            Outcome::Unexplained => Self::UNEXPLAINED,
+        let outcome = match (self.outcome, self.cause) {
+            (Outcome::Lost(Stage::Deadline), Some(cause)) => Self::GIVEN_UP + cause as u8,
+            (Outcome::Lost(stage), _) => stage.code(),
+            (Outcome::Unsettled, _) => Self::UNSETTLED,
+            (Outcome::Unexplained, _) => Self::UNEXPLAINED,
         };
         layout::Inherited { hop: self.hop, outcome }
     }
@@ -339,15 +344,20 @@ impl Inherited {
 
     fn read(record: &layout::Inherited) -> Result<Option<Self>, Reason> {
         let refused = Reason::Field("inherited");
+        let mut cause = None;
         let outcome = match record.outcome {
             _ if record.hop == Self::NO_HOP => {
                 return if record.outcome == 0 { Ok(None) } else { Err(refused) };
             }
             Self::UNSETTLED => Outcome::Unsettled,
             Self::UNEXPLAINED => Outcome::Unexplained,
+            Self::GIVEN_UP.. => {
+                cause = Some(Cause::ALL[usize::from(record.outcome - Self::GIVEN_UP)]);
+                Outcome::Lost(Stage::Deadline)
+            }
             code => Outcome::Lost(Stage::from_code(code).ok_or(refused)?),
         };
-        Ok(Some(Self { hop: record.hop, outcome }))
+        Ok(Some(Self { hop: record.hop, outcome, cause }))
     }
 
     /// Checks that only what was lost before the origin's hop is inherited.

@@ -56,9 +56,9 @@ fn elements(relay: &mut RelayPublisher, positions: Range<u64>) {
 fn publish(relay: &mut RelayPublisher) {
     let (lag, late) = (Outcome::Lost(Stage::ReaderLag), Outcome::Lost(Stage::Deadline));
     elements(relay, 300..340);
-    relay.inherited(340..370, &shares(&[(0, lag, 30)])).unwrap();
+    relay.inherited(340..370, &shares(&[(0, lag, 30)]), None).unwrap();
     elements(relay, 370..401);
-    relay.inherited(401..424, &shares(&[(1, late, 3), (1, Outcome::Unsettled, 20)])).unwrap();
+    relay.inherited(401..424, &shares(&[(1, late, 3), (1, Outcome::Unsettled, 20)]), None).unwrap();
     elements(relay, 424..450);
     relay.settled(&(401..424), &shares(&[(1, late, 23)])).unwrap();
     let hop = |station: &str, stage, count| UpstreamHop {
@@ -149,7 +149,9 @@ fn losses_of_the_far_network_are_told_beside_those_of_the_hops_before() {
     relay.set_injection(0.3);
     for start in (303..3_303).step_by(30) {
         elements(&mut relay, start..start + 27);
-        relay.inherited(start + 27..start + 30, &shares(&[(1, Outcome::Lost(Stage::Deadline), 3)])).unwrap();
+        relay
+            .inherited(start + 27..start + 30, &shares(&[(1, Outcome::Lost(Stage::Deadline), 3)]), None)
+            .unwrap();
     }
     drop(relay);
     let account = read_to_the_end(&mut reader).account;

@@ -11,7 +11,7 @@ use ledger::{
     LedgerConfig, LedgerKey, Outcome, SocketLedger, Stage, StageCounts,
 };
 use units::{Epoch, Instant, StreamId};
-use wire::{Data, DataOrigin, Description, Numbered, Origin, Predecessor, Tally, UpstreamHop};
+use wire::{Data, DataOrigin, Description, Inherited, Numbered, Origin, Predecessor, Tally, UpstreamHop};
 
 use super::AccountView;
 use super::event::{Block, Event};
@@ -268,7 +268,8 @@ impl ReceiverEpoch {
         for skipped in &tally.skipped {
             self.ledger.name_skipped(skipped.positions.clone(), skipped.stage);
             if let Some(inherited) = skipped.inherited {
-                self.ledger.name_inherited(&skipped.positions, inherited.hop, inherited.outcome);
+                let Inherited { hop, outcome, cause } = inherited;
+                self.ledger.name_inherited(&skipped.positions, hop, outcome, cause);
             }
         }
         if taken == Taken::Accepted {

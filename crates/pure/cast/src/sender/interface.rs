@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use keys::Membership;
-use ledger::{HopCounts, Stage};
+use ledger::{Cause, HopCounts, Stage};
 use units::{Epoch, Instant, WallTime};
 use wire::{Clock, Deadline, Description, Predecessor, Report, Request, UpstreamHop};
 
@@ -100,6 +100,8 @@ pub enum Input<'a> {
         positions: Range<u64>,
         /// Their outcomes on the hops before, as many as there are positions, in the order of these.
         shares: &'a HopCounts,
+        /// Why the link before gave up those that it lost at stage `deadline`, if that is known.
+        cause: Option<Cause>,
     },
     /// New outcomes of elements that were [`Inherited`](Self::Inherited): tallies list them again.
     Settled {

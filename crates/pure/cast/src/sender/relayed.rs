@@ -14,7 +14,7 @@ mod upstream;
 
 use core::ops::Range;
 
-use ledger::{HopCounts, Stage};
+use ledger::{Cause, HopCounts, Stage};
 use sample::Schema;
 use units::{Instant, WallTime};
 use wire::{Clock, DataOrigin, Fit, Origin, SampleTotals, Skipped, Tally, UpstreamHop};
@@ -214,11 +214,15 @@ impl Sender {
         relaying.queue.push_hole(Skipped { positions, stage, inherited: None });
     }
 
-    pub(super) fn on_inherited(&mut self, positions: &Range<u64>, shares: &HopCounts) {
+    pub(super) fn on_inherited(&mut self, positions: &Range<u64>, shares: &HopCounts, cause: Option<Cause>) {
         let relaying = self.relaying();
         relaying.claim(positions);
         relaying.check(positions, shares);
-        for hole in relaying.unsettled.tell(positions, shares) {
+        let link = relaying.origin.hop.get() - 1;
+        for mut hole in relaying.unsettled.tell(positions, shares) {
+            if let Some(inherited) = hole.inherited.as_mut().filter(|inherited| inherited.hop == link) {
+                inherited.cause = cause;
+            }
             relaying.queue.push_hole(hole);
         }
     }

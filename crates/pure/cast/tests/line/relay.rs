@@ -74,9 +74,10 @@ impl Passed {
     /// Passes on that elements were missing when they arrived.
     pub(crate) fn inherited(&mut self, now: Instant, sender: &mut Sender, shares: &HopCounts) {
         let positions = self.next_position()..self.next_position() + shares.total();
-        sender.handle(now, Input::Inherited { positions, shares });
+        sender.handle(now, Input::Inherited { positions, shares, cause: None });
         for HopShare { hop, outcome, count } in shares.shares() {
-            let outcome = ElementOutcome::Missing(Stage::Source, Some(Inherited { hop, outcome }));
+            let outcome =
+                ElementOutcome::Missing(Stage::Source, Some(Inherited { hop, outcome, cause: None }));
             self.outcomes.extend((0..count).map(|_| outcome));
         }
         self.tell_upstream(now, sender);
@@ -100,7 +101,9 @@ impl Passed {
         to: Outcome,
     ) -> bool {
         let unsettled = |outcome: &ElementOutcome| match outcome {
-            ElementOutcome::Missing(_, Some(Inherited { hop, outcome: Outcome::Unsettled })) => Some(*hop),
+            ElementOutcome::Missing(_, Some(Inherited { hop, outcome: Outcome::Unsettled, .. })) => {
+                Some(*hop)
+            }
             _ => None,
         };
         let start = behind
@@ -111,7 +114,8 @@ impl Passed {
         let shares: HopCounts = [HopShare { hop, outcome: to, count }].into_iter().collect();
         let from = self.first_position + start as u64;
         sender.handle(now, Input::Settled { positions: from..from + count, shares: &shares });
-        let settled = ElementOutcome::Missing(Stage::Source, Some(Inherited { hop, outcome: to }));
+        let settled =
+            ElementOutcome::Missing(Stage::Source, Some(Inherited { hop, outcome: to, cause: None }));
         self.outcomes[start..start + count as usize].fill(settled);
         self.tell_upstream(now, sender);
         true
@@ -130,7 +134,7 @@ impl Passed {
         };
         let mut hops: Vec<_> = (0..self.hops).map(hop).collect();
         for outcome in &self.outcomes {
-            let ElementOutcome::Missing(_, Some(Inherited { hop, outcome })) = outcome else { continue };
+            let ElementOutcome::Missing(_, Some(Inherited { hop, outcome, .. })) = outcome else { continue };
             let hop = &mut hops[usize::from(*hop)];
             match outcome {
                 Outcome::Lost(stage) => hop.lost[*stage] += 1,
@@ -145,7 +149,7 @@ impl Passed {
     pub(crate) fn inherited_from(&self, position: u64) -> HopCounts {
         let begin = position.saturating_sub(self.first_position) as usize;
         let share = |outcome: &ElementOutcome| match outcome {
-            ElementOutcome::Missing(_, Some(Inherited { hop, outcome })) => {
+            ElementOutcome::Missing(_, Some(Inherited { hop, outcome, .. })) => {
                 Some(HopShare { hop: *hop, outcome: *outcome, count: 1 })
             }
             _ => None,

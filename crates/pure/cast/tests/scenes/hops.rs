@@ -30,7 +30,7 @@ fn counts(shares: &[(u8, Outcome, u64)]) -> HopCounts {
 }
 
 fn skipped(positions: core::ops::Range<u64>, told: Option<(u8, Outcome)>) -> Skipped {
-    let inherited = told.map(|(hop, outcome)| Inherited { hop, outcome });
+    let inherited = told.map(|(hop, outcome)| Inherited { hop, outcome, cause: None });
     Skipped { positions, stage: Stage::Source, inherited }
 }
 

@@ -237,7 +237,7 @@ fn what_a_caller_must_not_pass_is_refused() {
     assert!(!refuses(elements(20)) && refuses(elements(19)) && refuses(elements(21)), "out of turn");
     assert!(refuses(Input::Elements { position: 20, times, bytes: &[0; 7] }), "elements are whole");
     let (two, three, elsewhere) = (network(1, 2), network(1, 3), network(2, 2));
-    let inherited = |positions, shares| Input::Inherited { positions, shares };
+    let inherited = |positions, shares| Input::Inherited { positions, shares, cause: None };
     assert!(!refuses(inherited(20..22, &two)));
     assert!(refuses(inherited(19..21, &two)) && refuses(inherited(21..23, &two)), "overlapping, or ahead");
     assert!(refuses(inherited(20..22, &three)), "more outcomes than elements");

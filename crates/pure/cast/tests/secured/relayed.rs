@@ -50,7 +50,9 @@ fn step(source: &mut Source, millis: u64, missing: &mut u64) {
         return elements(source, millis, position);
     }
     let now = at(millis);
-    source.sender.handle(now, Input::Inherited { positions, shares: &shares(Outcome::Unsettled, STEP) });
+    source
+        .sender
+        .handle(now, Input::Inherited { positions, shares: &shares(Outcome::Unsettled, STEP), cause: None });
     *missing += STEP;
     let settled = position.saturating_sub(10 * STEP);
     if settled >= FIRST {

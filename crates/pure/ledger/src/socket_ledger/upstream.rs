@@ -155,8 +155,8 @@ mod tests {
         let mut upstream = Upstream::default();
         assert!(upstream.untold().is_none());
         upstream.counts(100, &counts(&[(0, LATE, 50)]));
-        upstream.remember(110..114, Told { hop: 0, outcome: LATE });
-        upstream.remember(114..120, Told { hop: 0, outcome: Outcome::Unsettled });
+        upstream.remember(110..114, Told { hop: 0, outcome: LATE, cause: None });
+        upstream.remember(114..120, Told { hop: 0, outcome: Outcome::Unsettled, cause: None });
         upstream.counts(200, &counts(&[(0, LATE, 60), (1, Outcome::Unexplained, 2)]));
         upstream.counts(150, &counts(&[(0, LATE, 90)]));
         let mut untold = upstream.untold().unwrap();
@@ -173,10 +173,10 @@ mod tests {
         let mut upstream = Upstream::default();
         upstream.counts(0, &HopCounts::default());
         for _ in 0..3 {
-            upstream.remember(0..1 << 58, Told { hop: 0, outcome: LATE });
+            upstream.remember(0..1 << 58, Told { hop: 0, outcome: LATE, cause: None });
             for start in 0..MAX_TOLD_RANGES as u64 {
                 let start = (1 << 58) + 2 * start;
-                upstream.remember(start..start + 1, Told { hop: 1, outcome: LATE });
+                upstream.remember(start..start + 1, Told { hop: 1, outcome: LATE, cause: None });
             }
         }
         assert_eq!(upstream.causes.len(), MAX_TOLD_RANGES);
@@ -188,7 +188,7 @@ mod tests {
     fn a_count_that_moved_to_unexplained_is_not_taken_twice() {
         let mut upstream = Upstream::default();
         upstream.counts(0, &HopCounts::default());
-        upstream.remember(0..7, Told { hop: 0, outcome: LATE });
+        upstream.remember(0..7, Told { hop: 0, outcome: LATE, cause: None });
         upstream.counts(9, &counts(&[(0, Outcome::Unexplained, 8)]));
         assert_eq!(upstream.untold().unwrap().take(9, None).total(), 1);
     }

@@ -606,7 +606,11 @@ impl Stream {
                     let share = HopShare { hop, outcome: Outcome::Lost(Stage::ReaderLag), count };
                     let (positions, shares) =
                         open.counters.missing(next..position, [share].into_iter().collect());
-                    self.outputs.push_back(Output::Publish(Publish::Inherited { positions, shares }));
+                    self.outputs.push_back(Output::Publish(Publish::Inherited {
+                        positions,
+                        shares,
+                        cause: None,
+                    }));
                 }
                 open.counters.restart();
             }
@@ -685,7 +689,11 @@ impl Stream {
         match outcome {
             KnownOutcome::Missing(shares) => {
                 let (positions, shares) = open.counters.missing(positions, shares);
-                self.outputs.push_back(Output::Publish(Publish::Inherited { positions, shares }));
+                self.outputs.push_back(Output::Publish(Publish::Inherited {
+                    positions,
+                    shares,
+                    cause: None,
+                }));
             }
             KnownOutcome::GivenUp(cause) => self.lose(end, cause, false),
             KnownOutcome::Samples { .. } if now.since(born) > kept => self.lose(end, cause, true),
@@ -708,8 +716,8 @@ impl Stream {
             if is_assumed {
                 open.counters.assume(positions.clone(), cause);
             }
-            self.outputs
-                .push_back(Output::Publish(Publish::Inherited { positions: positions.clone(), shares }));
+            let inherited = Publish::Inherited { positions: positions.clone(), shares, cause: Some(cause) };
+            self.outputs.push_back(Output::Publish(inherited));
             self.outputs.push_back(Output::Lost(positions, cause));
         }
     }

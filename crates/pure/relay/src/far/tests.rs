@@ -296,7 +296,7 @@ fn what_was_missing_and_is_told_too_late_is_settled_later() {
     let mut bench = Bench::open();
     bench.data(6, 16, 10..15, 3);
     bench.advance(1_100);
-    let Publish::Inherited { positions, shares } = &bench.published[0] else { panic!() };
+    let Publish::Inherited { positions, shares, .. } = &bench.published[0] else { panic!() };
     assert_eq!((positions, shares.rows(0).unsettled), (&(0..10), 3));
     bench.published.clear();
     bench.control(1_110, 2, Control::Missing { positions: 2..5, shares: lag(3) });

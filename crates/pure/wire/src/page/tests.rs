@@ -123,8 +123,8 @@ fn relayed() -> ViewFrame {
     let mut frame = columns();
     let gap = &mut frame.traces[0].gaps[0];
     gap.cause = GapCause::Stage(Stage::Source);
-    gap.inherited = Some(Inherited { hop: 1, outcome: Outcome::Lost(Stage::Deadline) });
-    let unexplained = Some(Inherited { hop: 0, outcome: Outcome::Unexplained });
+    gap.inherited = Some(Inherited { hop: 1, outcome: Outcome::Lost(Stage::Deadline), cause: None });
+    let unexplained = Some(Inherited { hop: 0, outcome: Outcome::Unexplained, cause: None });
     let earlier = PageGap { from: NOON, to: NOON.offset(1_000_000), inherited: unexplained, ..*gap };
     frame.traces[0].gaps.insert(0, earlier);
     frame

@@ -260,7 +260,7 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
             let skipped = skipped.into_iter().map(|((positions, stage), (hop, outcome))| {
                 let before = origin.map_or(0, |origin| origin.hop.get());
                 let is_told = is_told && stage == Stage::Source && hop < before;
-                let inherited = is_told.then_some(Inherited { hop, outcome });
+                let inherited = is_told.then_some(Inherited { hop, outcome, cause: None });
                 Skipped { positions, stage, inherited }
             });
             let skipped: Vec<_> = skipped.collect();

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-use ledger::{Outcome, Stage, StageCounts};
+use ledger::{Cause, Outcome, Stage, StageCounts};
 use proptest::prelude::*;
 use units::{Epoch, ReaderId, StreamId, WallTime};
 use wire::{
@@ -361,7 +361,7 @@ fn the_extensions_of_a_tally_leave_room_for_the_one_that_secures_it() {
 fn outcomes_of_inherited_ranges_belong_to_the_newest_ranges_of_the_list() {
     let range =
         |start: u64, inherited| Skipped { positions: start..start + 5, stage: Stage::Source, inherited };
-    let on = |hop, outcome| Some(Inherited { hop, outcome });
+    let on = |hop, outcome| Some(Inherited { hop, outcome, cause: None });
     let skipped = vec![
         range(0, None),
         range(5, on(0, Outcome::Lost(Stage::Network))),
@@ -404,8 +404,25 @@ fn outcomes_of_inherited_ranges_belong_to_the_newest_ranges_of_the_list() {
 }
 
 #[test]
+fn ranges_that_a_link_gave_up_are_told_with_the_cause() {
+    let of = |cause: Cause| Skipped {
+        positions: 5 * cause as u64..5 * cause as u64 + 1,
+        stage: Stage::Source,
+        inherited: Some(Inherited { hop: 1, outcome: Outcome::Lost(Stage::Deadline), cause: Some(cause) }),
+    };
+    let skipped = Cause::ALL.map(of).to_vec();
+    let told = Tally { head: far(), origin: Some(ORIGIN), skipped: skipped.clone(), ..tally() };
+    let plain = skipped.into_iter().map(|it| Skipped { inherited: None, ..it }).collect();
+    let plain = encoded(&Datagram::Tally(Tally { head: far(), skipped: plain, ..tally() }));
+    let value = vec![1, 250, 1, 251, 1, 252, 1, 253];
+    let bytes = with(&plain, &listed(&[(5, 0, origin_of(&ORIGIN)), (11, 0, value)]));
+    assert_eq!(encoded(&Datagram::Tally(told.clone())), bytes);
+    assert_eq!(Datagram::decode(&bytes), Ok(Datagram::Tally(told)));
+}
+
+#[test]
 fn sixteen_outcomes_of_inherited_ranges_are_the_limit() {
-    let inherited = Some(Inherited { hop: 0, outcome: Outcome::Unexplained });
+    let inherited = Some(Inherited { hop: 0, outcome: Outcome::Unexplained, cause: None });
     let range = |start: u64| Skipped { positions: start..start + 1, stage: Stage::Source, inherited };
     let skipped: Vec<_> = (0..17).map(range).collect();
     let tally = Tally { head: far(), origin: Some(ORIGIN), skipped: skipped.clone(), ..tally() };

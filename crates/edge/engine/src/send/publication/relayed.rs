@@ -11,7 +11,8 @@ use std::ops::Range;
 
 use cast::send::{ElementTimes, Relayed};
 use ledger::{
-    Evidence, EvidenceSource, Gap, HopCounts, HopShare, MAX_POSITION, Outcome, Stage, StageCounts, Unit,
+    Cause, Evidence, EvidenceSource, Gap, HopCounts, HopShare, MAX_POSITION, Outcome, Stage, StageCounts,
+    Unit,
 };
 use ring::RecordTooLarge;
 use units::SampleRate;
@@ -188,15 +189,21 @@ impl RelayedPublication {
         Ok(())
     }
 
-    /// Writes a hole: elements that were missing when they arrived, with their outcomes on the hops before.
+    /// Writes a hole: elements that were missing when they arrived, with their outcomes on the hops before, and why the link
+    /// before gave up those that it lost at stage `deadline`.
     ///
     /// # Errors
     /// [`RelayedError`] if they do not follow those before, or not each has an outcome; nothing is written then.
-    pub fn inherit(&mut self, positions: Range<u64>, shares: &HopCounts) -> Result<(), RelayedError> {
+    pub fn inherit(
+        &mut self,
+        positions: Range<u64>,
+        shares: &HopCounts,
+        cause: Option<Cause>,
+    ) -> Result<(), RelayedError> {
         let relaying = self.relaying();
         relaying.check_follows(&positions)?;
         relaying.check_outcomes(&positions, shares)?;
-        self.publication.put_inherited(positions, shares)?;
+        self.publication.put_inherited(positions, shares, cause)?;
         self.publication.wake_all();
         Ok(())
     }
@@ -299,13 +306,27 @@ impl Publication {
         self.next_index = position / self.elements_per_sample;
     }
 
-    fn put_inherited(&mut self, positions: Range<u64>, shares: &HopCounts) -> Result<(), RecordTooLarge> {
-        let gap = inherited_gap(positions.clone(), shares.clone());
+    fn put_inherited(
+        &mut self,
+        positions: Range<u64>,
+        shares: &HopCounts,
+        cause: Option<Cause>,
+    ) -> Result<(), RecordTooLarge> {
+        let mut gap = inherited_gap(positions.clone(), shares.clone());
+        gap.evidence.extend(cause.and_then(|cause| self.given_up(shares, cause)));
         self.page.gap(self.epoch, &gap);
         self.put_record(&Record::Gap(self.epoch, gap))?;
         self.pass_to(positions.end, positions.end - positions.start);
         self.relaying.as_mut().expect("only a relay inherits").holes.push(positions, shares);
         Ok(())
+    }
+
+    /// Returns the evidence of what the link before gave up.
+    fn given_up(&self, shares: &HopCounts, cause: Cause) -> Option<Evidence> {
+        let link = self.relaying.as_ref()?.origin.hop.get() - 1;
+        let (stage, unit, source) = (Stage::Deadline, Unit::Elements, EvidenceSource::GivenUp(cause));
+        let count = shares.rows(link).lost[stage];
+        (count > 0).then_some(Evidence { stage, count, unit, source })
     }
 
     /// Completes the last sample of a relayed stream that ends inside one: its rest is lost, nobody knows where.
@@ -319,7 +340,7 @@ impl Publication {
         let hop = relaying.origin.hop.get() - 1;
         let shares = [HopShare { hop, outcome: Outcome::Unexplained, count: end - start }];
         let shares = shares.into_iter().collect();
-        self.put_inherited(start..end, &shares).expect("the smallest ring holds it");
+        self.put_inherited(start..end, &shares, None).expect("the smallest ring holds it");
     }
 }
 

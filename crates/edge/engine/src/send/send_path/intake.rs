@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cast::Sender;
 use cast::send::{ElementTimes, Input, Relayed};
-use ledger::{HopShare, Outcome, Stage};
+use ledger::{Gap, HopShare, Outcome, Stage};
 use ring::{Read, Reader};
 use sample::Schema;
 use units::{Instant, WallTime};
@@ -169,7 +169,9 @@ impl Intake {
             Ok(Record::Gap(_, gap)) if self.hop_before.is_some() => {
                 self.totals[1] += gap.len();
                 self.next_position = gap.positions.end;
-                machine.handle(now, Input::Inherited { positions: gap.positions, shares: &gap.inherited });
+                let Gap { positions, inherited: shares, evidence, .. } = &gap;
+                let cause = evidence.iter().find_map(|line| line.source.cause());
+                machine.handle(now, Input::Inherited { positions: positions.clone(), shares, cause });
             }
             Ok(Record::Settled(_, gap)) => {
                 machine.handle(now, Input::Settled { positions: gap.positions, shares: &gap.inherited });
@@ -222,7 +224,7 @@ impl Intake {
             self.next_position = positions.end;
             let shares =
                 [HopShare { hop, outcome: Outcome::Unexplained, count: holes }].into_iter().collect();
-            machine.handle(now, Input::Inherited { positions, shares: &shares });
+            machine.handle(now, Input::Inherited { positions, shares: &shares, cause: None });
         }
     }
 

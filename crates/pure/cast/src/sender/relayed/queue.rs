@@ -374,8 +374,9 @@ mod tests {
     use super::*;
 
     const LINGER: Duration = Duration::from_millis(5);
-    const UNSETTLED: Option<Inherited> = Some(Inherited { hop: 0, outcome: Outcome::Unsettled });
-    const NETWORK: Option<Inherited> = Some(Inherited { hop: 0, outcome: Outcome::Lost(Stage::Network) });
+    const UNSETTLED: Option<Inherited> = Some(Inherited { hop: 0, outcome: Outcome::Unsettled, cause: None });
+    const NETWORK: Option<Inherited> =
+        Some(Inherited { hop: 0, outcome: Outcome::Lost(Stage::Network), cause: None });
 
     /// Returns a queue of samples of this many bytes, at 1,000 Hz.
     fn queue(elements: u32, fit: Fit, first_position: u64, linger: Duration) -> ElementQueue {

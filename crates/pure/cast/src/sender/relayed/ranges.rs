@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    const UNSETTLED: Inherited = Inherited { hop: 0, outcome: Outcome::Unsettled };
-    const NETWORK: Inherited = Inherited { hop: 0, outcome: Outcome::Lost(Stage::Network) };
+    const UNSETTLED: Inherited = Inherited { hop: 0, outcome: Outcome::Unsettled, cause: None };
+    const NETWORK: Inherited = Inherited { hop: 0, outcome: Outcome::Lost(Stage::Network), cause: None };
 
     fn inherited(positions: Range<u64>, cause: Inherited) -> Skipped {
         Skipped { positions, stage: Stage::Source, inherited: Some(cause) }

@@ -6,7 +6,7 @@
 use core::ops::Range;
 use std::collections::VecDeque;
 
-use ledger::{HopCounts, Outcome, Stage};
+use ledger::{HopCounts, HopShare, Outcome, Stage};
 use wire::{Inherited, Skipped};
 
 /// Maximum number of ranges that are remembered. Those that settle later are laid out anew, and the cumulative counts of
@@ -89,7 +89,8 @@ fn laid_out(positions: Range<u64>, counts: Vec<(Inherited, u64)>) -> Vec<Skipped
 }
 
 fn counts_of(shares: &HopCounts) -> Vec<(Inherited, u64)> {
-    shares.shares().map(|share| (Inherited { hop: share.hop, outcome: share.outcome }, share.count)).collect()
+    let of = |HopShare { hop, outcome, count }| (Inherited { hop, outcome, cause: None }, count);
+    shares.shares().map(of).collect()
 }
 
 const fn inherited(positions: Range<u64>, outcome: Inherited) -> Skipped {
@@ -111,8 +112,6 @@ const fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ledger::HopShare;
-
     use super::*;
 
     fn shares<const N: usize>(shares: [(u8, Outcome, u64); N]) -> HopCounts {
@@ -121,7 +120,7 @@ mod tests {
 
     fn told(parts: &[Skipped]) -> Vec<(Range<u64>, u8, Outcome)> {
         let of = |part: &Skipped| {
-            let Inherited { hop, outcome } = part.inherited.unwrap();
+            let Inherited { hop, outcome, .. } = part.inherited.unwrap();
             (part.positions.clone(), hop, outcome)
         };
         parts.iter().map(of).collect()

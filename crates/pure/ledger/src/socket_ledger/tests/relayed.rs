@@ -1,7 +1,7 @@
 //! Scenes of one ledger behind a relay: losses of earlier hops, told by ranges and repaired by counts.
 
 use super::*;
-use crate::{HopShare, Unit};
+use crate::{Cause, HopShare, Unit};
 use units::Random;
 
 const DEADLINE: Outcome = Outcome::Lost(Stage::Deadline);
@@ -51,7 +51,7 @@ impl Relayed {
         for (positions, told) in skipped {
             ledger.name_skipped(positions.clone(), Stage::Source);
             if let Some((hop, outcome)) = told {
-                ledger.name_inherited(positions, *hop, *outcome);
+                ledger.name_inherited(positions, *hop, *outcome, None);
             }
         }
         let nothing = StageCounts::default();
@@ -93,9 +93,28 @@ fn an_outcome_that_comes_before_the_gap_is_declared_is_remembered() {
     relayed.data(10);
     let hole = relayed.skip(4);
     relayed.scene.ledger.name_skipped(hole.clone(), Stage::Source);
-    relayed.scene.ledger.name_inherited(&hole, 1, DEADLINE);
+    relayed.scene.ledger.name_inherited(&hole, 1, DEADLINE, None);
     relayed.data(10);
     assert_eq!(relayed.hops(), counts(&[(1, DEADLINE, 4)]));
+}
+
+#[test]
+fn what_a_link_gave_up_has_its_cause_as_evidence() {
+    let mut relayed = Relayed::new();
+    relayed.data(10);
+    let hole = relayed.skip(9);
+    relayed.data(10);
+    relayed.scene.ledger.name_skipped(hole.clone(), Stage::Source);
+    let Range { start, end } = hole;
+    relayed.scene.ledger.name_inherited(&(start..start + 4), 1, DEADLINE, Some(Cause::LinkDown));
+    relayed.scene.ledger.name_inherited(&(start + 4..end), 1, DEADLINE, Some(Cause::Repair));
+    let gap = relayed.scene.ledger.gap(0).expect("it was declared");
+    let causes = gap.evidence.iter().filter_map(|line| Some((line.stage, line.count, line.source.cause()?)));
+    assert_eq!(
+        causes.collect::<Vec<_>>(),
+        [(Stage::Deadline, 4, Cause::LinkDown), (Stage::Deadline, 5, Cause::Repair)]
+    );
+    assert_eq!(relayed.hops(), counts(&[(1, DEADLINE, 9)]));
 }
 
 #[test]
@@ -103,7 +122,7 @@ fn a_hop_that_is_not_before_the_relay_and_a_stream_without_one_are_not_told_of()
     let mut relayed = Relayed::new();
     relayed.data(10);
     let hole = relayed.skip(4);
-    relayed.scene.ledger.name_inherited(&hole, 2, DEADLINE);
+    relayed.scene.ledger.name_inherited(&hole, 2, DEADLINE, None);
     relayed.data(10);
     relayed.tally(&[(hole.clone(), None)], &HopCounts::default());
     assert_eq!(relayed.hops(), counts(&[(1, Outcome::Unsettled, 4)]), "on the last hop before");
@@ -173,7 +192,7 @@ fn what_nothing_tells_of_is_unexplained_on_the_last_hop_at_the_end() {
     assert_eq!(relayed.hops(), counts(&[(1, Outcome::Unexplained, 4)]));
     let account = relayed.scene.ledger.account();
     assert!(account.closed() && !account.explained());
-    relayed.scene.ledger.name_inherited(&hole, 0, NETWORK);
+    relayed.scene.ledger.name_inherited(&hole, 0, NETWORK, None);
     assert!(relayed.scene.ledger.account().explained(), "late news is welcome");
 }
 

@@ -94,7 +94,7 @@ fn elements_and_holes_lie_in_the_ring_at_the_positions_of_the_stream() {
     let mut publication = open_relayed_on_host(&config).unwrap();
     let ring = publication.publication.writer.as_ref().unwrap().reading_end();
     write(&mut publication, 12..20);
-    publication.inherit(20..29, &waits(9)).unwrap();
+    publication.inherit(20..29, &waits(9), None).unwrap();
     write(&mut publication, 29..31);
     publication.tell_upstream(vec![hop_of("rig"), hop_of("gate")]).unwrap();
     write(&mut publication, 31..36);
@@ -150,11 +150,11 @@ fn what_does_not_follow_is_refused_in_words_and_changes_nothing() {
         publication.write(12, times(12), &elements(12..13)),
         publication.write(14, times(14), &[]),
         publication.write(14, times(14), &[1]),
-        publication.inherit(15..16, &one),
-        publication.inherit(14..14, &HopCounts::default()),
-        publication.inherit(14..16, &one),
-        publication.inherit(14..15, &shares(&[(2, Outcome::Unexplained, 1)])),
-        publication.inherit(14..MAX_POSITION + 1, &one),
+        publication.inherit(15..16, &one, None),
+        publication.inherit(14..14, &HopCounts::default(), None),
+        publication.inherit(14..16, &one, None),
+        publication.inherit(14..15, &shares(&[(2, Outcome::Unexplained, 1)]), None),
+        publication.inherit(14..MAX_POSITION + 1, &one, None),
         publication.settle(&(14..16), &one),
         publication.settle(&(14..15), &shares(&[(2, Outcome::Unexplained, 1)])),
         publication.tell_upstream(vec![hop_of("rig")]),
@@ -166,7 +166,7 @@ fn what_does_not_follow_is_refused_in_words_and_changes_nothing() {
     assert_eq!(words[6], "2 missing elements have 1 outcomes");
     assert_eq!(words[7], "3 hops are told of a stream on hop 2");
     assert_eq!(publication.next_position(), 14);
-    publication.inherit(14..15, &one).unwrap();
+    publication.inherit(14..15, &one, None).unwrap();
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_send_path_sends_pieces_and_skips_holes_with_their_causes() {
     // Dropped before its publication, which waits for its end.
     let mut send_path = send_path;
     write(&mut publication, 12..20);
-    publication.inherit(20..29, &waits(9)).unwrap();
+    publication.inherit(20..29, &waits(9), None).unwrap();
     publication.tell_upstream(vec![hop_of("rig"), hop_of("gate")]).unwrap();
     write(&mut publication, 29..36);
     publication.settle(&(20..29), &late(9)).unwrap();
@@ -222,7 +222,7 @@ fn elements_that_the_ring_overwrote_before_they_were_sent_are_lost_in_the_queue(
     // Dropped before its publication, which waits for its end.
     let mut send_path = send_path;
     write(&mut publication, 12..13);
-    publication.inherit(13..20, &waits(7)).unwrap();
+    publication.inherit(13..20, &waits(7), None).unwrap();
     write(&mut publication, 20..12_000);
     send_all(&mut send_path);
     let samples = send_path.totals().samples;
@@ -240,7 +240,7 @@ fn a_reader_that_is_too_late_for_the_ring_is_told_the_beginning_and_every_hop() 
     let config = PublicationConfig { host: Some(rings), ..config() };
     let mut publication = open_relayed_on_host(&config).unwrap();
     write(&mut publication, 12..20);
-    publication.inherit(20..30, &waits(10)).unwrap();
+    publication.inherit(20..30, &waits(10), None).unwrap();
     publication.settle(&(20..30), &late(10)).unwrap();
     let (mut note, ring) = ring::ring(MIN_RING_BYTES);
     publication.publication.tell_end(&mut note);
