@@ -1,11 +1,10 @@
 //! Outcome of whole samples whose elements pass one after the other.
 //!
-//! A sample of which any element was numbered counts as numbered. Readers take a sample in a stage for all its elements,
-//! so a stage never counts more samples than it has elements for: a sample that several stages share counts in one of
-//! them once shares of such samples add up to a whole one there, and as numbered before. What is missing inside a
-//! sample is told by ranges, and by the counts of the hops before.
+//! A sample of which any element was numbered counts as numbered, and so does one that several stages share: readers take
+//! a sample in a stage for all its elements, at their positions. What is missing inside a sample is told by ranges, and by
+//! the counts of the hops before.
 
-use ledger::{Stage, StageCounts};
+use ledger::Stage;
 use wire::SampleTotals;
 
 /// Outcome of elements.
@@ -21,12 +20,8 @@ pub(super) enum ElementOutcome {
 pub(super) struct SampleOutcomes {
     per_sample: u64,
     position: u64,
-    /// True if the sample that is not complete has a numbered element.
-    is_open_numbered: bool,
-    /// Skipped elements of that sample.
-    open: StageCounts,
-    /// Elements of shared samples that no stage has counted.
-    shared: StageCounts,
+    /// Outcome so far of the sample that is not complete; `None` if none has begun.
+    open: Option<ElementOutcome>,
     totals: SampleTotals,
 }
 
@@ -36,9 +31,7 @@ impl SampleOutcomes {
         let mut outcomes = Self {
             per_sample: u64::from(elements_per_sample),
             position: 0,
-            is_open_numbered: false,
-            open: StageCounts::default(),
-            shared: StageCounts::default(),
+            open: None,
             totals: SampleTotals::default(),
         };
         outcomes.pass(first_position, ElementOutcome::Skipped(Stage::Source));
@@ -61,7 +54,8 @@ impl SampleOutcomes {
 
     /// Counts the last sample although it is not complete.
     pub(super) fn close(&mut self) {
-        if !self.position.is_multiple_of(self.per_sample) {
+        if self.open.is_some() {
+            self.open = Some(ElementOutcome::Numbered);
             self.complete();
         }
     }
@@ -76,25 +70,16 @@ impl SampleOutcomes {
 
     /// Adds elements to the sample that is not complete.
     fn open(&mut self, elements: u64, outcome: ElementOutcome) {
-        match outcome {
-            ElementOutcome::Numbered => self.is_open_numbered |= elements > 0,
-            ElementOutcome::Skipped(stage) => self.open[stage] += elements,
+        if elements > 0 {
+            let is_shared = self.open.is_some_and(|open| open != outcome);
+            self.open = Some(if is_shared { ElementOutcome::Numbered } else { outcome });
         }
     }
 
     fn complete(&mut self) {
-        let open = core::mem::take(&mut self.open);
-        let outcome = if core::mem::take(&mut self.is_open_numbered) {
-            ElementOutcome::Numbered
-        } else {
-            self.shared.add(&open);
-            let whole = self.shared.nonzero().find(|(_, elements)| *elements >= self.per_sample);
-            whole.map_or(ElementOutcome::Numbered, |(stage, _)| ElementOutcome::Skipped(stage))
-        };
-        if let ElementOutcome::Skipped(stage) = outcome {
-            self.shared[stage] -= self.per_sample;
+        if let Some(outcome) = self.open.take() {
+            *self.total(outcome) += 1;
         }
-        *self.total(outcome) += 1;
     }
 
     const fn total(&mut self, outcome: ElementOutcome) -> &mut u64 {
@@ -131,19 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn no_stage_counts_more_samples_than_it_has_elements_for() {
-        assert_eq!(outcome(0, &[(4, QUEUE), (6, SOURCE)], 10), (1, 0, 0), "neither has a whole sample");
-        let shared = [(4, QUEUE), (6, SOURCE), (6, QUEUE), (4, SOURCE)];
-        assert_eq!(
-            outcome(0, &shared, 20),
-            (1, 1, 0),
-            "together they have one each, of which one is counted"
-        );
-        assert_eq!(
-            outcome(0, &[&shared[..], &[(5, SOURCE), (5, QUEUE)]].concat(), 30),
-            (1, 1, 0),
-            "and the other"
-        );
+    fn a_sample_that_stages_share_counts_in_none_of_them() {
+        assert_eq!(outcome(0, &[(4, QUEUE), (6, SOURCE)], 10), (1, 0, 0));
         assert_eq!(outcome(0, &[(4, SOURCE), (6, SOURCE)], 10), (0, 1, 0), "of one stage");
         assert_eq!(outcome(0, &[(4, SOURCE), (26, QUEUE)], 30), (1, 0, 0), "whole ones are counted at once");
     }
@@ -163,5 +137,9 @@ mod tests {
         outcomes.close();
         let totals = outcomes.totals(14);
         assert_eq!((totals.offered, totals.numbered, totals.queued), (2, 2, 0));
+        let mut outcomes = SampleOutcomes::new(10, 0);
+        outcomes.pass(4, SOURCE);
+        outcomes.close();
+        assert_eq!(outcomes.totals(4).source, 0, "not all of it was lost there");
     }
 }
