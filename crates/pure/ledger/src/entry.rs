@@ -34,6 +34,8 @@ pub(crate) struct Entry {
     skipped: Vec<(Range<u64>, Stage)>,
     /// Elements that never had a number according to the publisher's totals, without their positions.
     skipped_by_totals: StageCounts,
+    /// The same by a relay's counts of losses on earlier hops.
+    skipped_by_upstream: u64,
     /// Of a relayed stream, what is known of losses on earlier hops.
     before: Option<Before>,
 }
@@ -110,6 +112,7 @@ impl Entry {
             late: Vec::new(),
             skipped: Vec::new(),
             skipped_by_totals: StageCounts::default(),
+            skipped_by_upstream: 0,
             before: None,
         }
     }
@@ -137,16 +140,18 @@ impl Entry {
         self.before.iter_mut().for_each(|before| before.is_over = true);
     }
 
-    /// Replaces the outcomes by the relay's counts.
-    pub(crate) fn name_inherited_by_totals(&mut self, by_totals: HopCounts) {
+    /// Replaces what the relay's counts say: the outcomes, and the number of elements that they are of although no tally said
+    /// that those were skipped.
+    pub(crate) fn name_inherited_by_totals(&mut self, by_totals: HopCounts, skipped: u64) {
         if let Some(before) = &mut self.before {
             before.by_totals = by_totals;
+            self.skipped_by_upstream = skipped;
         }
     }
 
-    /// Returns the outcomes by the relay's counts.
-    pub(crate) fn inherited_by_totals(&self) -> Option<&HopCounts> {
-        self.before.as_ref().map(|before| &before.by_totals)
+    /// Returns what the relay's counts say.
+    pub(crate) fn inherited_by_totals(&self) -> Option<(&HopCounts, u64)> {
+        self.before.as_ref().map(|before| (&before.by_totals, self.skipped_by_upstream))
     }
 
     /// Returns whether the relay's counts may say more of it: of elements without a stage, or without an outcome on an
@@ -157,18 +162,18 @@ impl Entry {
 
     /// Returns whether the relay's counts have said something of it.
     pub(crate) fn is_repaired(&self) -> bool {
-        self.inherited_by_totals().is_some_and(|by_totals| !by_totals.is_empty())
+        self.inherited_by_totals().is_some_and(|(by_totals, _)| !by_totals.is_empty())
     }
 
     /// Returns the elements lost before the relay whose outcomes ranges tell, and the number of those of which none
-    /// does.
+    /// does; without those of which the relay's counts alone say that they were skipped.
     pub(crate) fn inherited_by_range(&self) -> (HopCounts, u64) {
         if self.before.is_none() {
             return (HopCounts::default(), 0);
         }
         let told = self.told_by_range().map(|(range, told)| told.share(range.end - range.start));
         let told: HopCounts = told.collect();
-        let untold = self.gap.lost[Stage::Source] - told.total();
+        let untold = self.gap.lost[Stage::Source] - self.skipped_by_upstream - told.total();
         (told, untold)
     }
 
@@ -263,12 +268,13 @@ impl Entry {
         !self.uncounted.is_empty()
     }
 
-    /// Attributes elements to a stage before numbering.
-    pub(crate) fn name_skipped(&mut self, positions: Range<u64>, stage: Stage) {
+    /// Attributes elements to a stage before numbering; returns the number of them for which it is news in the place of the
+    /// totals' word that there were so many.
+    pub(crate) fn name_skipped(&mut self, positions: Range<u64>, stage: Stage) -> u64 {
         let start = positions.start.max(self.gap.positions.start);
         let end = positions.end.min(self.gap.positions.end);
         if self.skipped.len() >= MAX_DETAILS || start >= end {
-            return;
+            return 0;
         }
         let mut open = RangeSet::new();
         open.insert(start..end);
@@ -278,15 +284,30 @@ impl Entry {
             open.remove(range.clone());
         }
         self.skipped.extend(open.iter().map(|range| (range, stage)));
-        self.give_totals_back(stage);
+        self.give_totals_back(stage)
     }
 
-    /// Withdraws an explanation by totals that exact evidence replaces.
-    fn give_totals_back(&mut self, named: Stage) {
+    /// Withdraws an explanation by totals that exact evidence replaces; returns the number of elements of its own stage.
+    fn give_totals_back(&mut self, named: Stage) -> u64 {
+        let before = self.skipped_by_totals[named];
+        let excess = |entry: &Self| entry.count_elements_with_stage().total().saturating_sub(entry.gap.len());
+        self.skipped_by_upstream -= self.skipped_by_upstream.min(excess(self));
         for stage in core::iter::once(named).chain(Stage::ALL) {
-            let excess = self.count_elements_with_stage().total().saturating_sub(self.gap.len());
-            self.skipped_by_totals[stage] -= self.skipped_by_totals[stage].min(excess);
+            self.withdraw_totals(stage, excess(self));
         }
+        before - self.skipped_by_totals[named]
+    }
+
+    /// Returns whether the publisher's totals explain any of it by this stage.
+    pub(crate) fn is_explained_by_totals(&self, stage: Stage) -> bool {
+        self.skipped_by_totals[stage] > 0
+    }
+
+    /// Withdraws an explanation by totals of up to so many elements; returns how many they were.
+    pub(crate) fn withdraw_totals(&mut self, stage: Stage, most: u64) -> u64 {
+        let withdrawn = self.skipped_by_totals[stage].min(most);
+        self.skipped_by_totals[stage] -= withdrawn;
+        withdrawn
     }
 
     /// Returns whether these elements are missing here and not yet known to belong to another number.
@@ -303,8 +324,26 @@ impl Entry {
 
     /// Returns the number of elements without a stage that cannot get one from a number: no number is missing here.
     pub(crate) fn elements_without_stage(&self) -> u64 {
-        let carriers = self.gap.numbers.end - self.gap.numbers.start - self.late.len() as u64;
-        if carriers > 0 { 0 } else { self.gap.len() - self.count_elements_with_stage().total() }
+        if self.misses_numbers() { 0 } else { self.elements_without_position() }
+    }
+
+    /// Returns the same number, with those that got their stage from the relay's counts.
+    pub(crate) fn elements_without_stage_but_by_upstream(&self) -> u64 {
+        self.elements_without_stage() + self.skipped_by_upstream
+    }
+
+    /// Returns the number of elements that numbers may have had: numbers are missing here.
+    pub(crate) fn elements_behind_numbers(&self) -> u64 {
+        if self.misses_numbers() { self.elements_without_position() } else { 0 }
+    }
+
+    fn misses_numbers(&self) -> bool {
+        self.gap.numbers.end - self.gap.numbers.start > self.late.len() as u64
+    }
+
+    /// Returns the number of elements that have not arrived and of which it is not known that they were skipped.
+    fn elements_without_position(&self) -> u64 {
+        self.gap.len() - self.count_elements_with_stage().total()
     }
 
     /// Attributes elements that never had a number to a stage by the publisher's totals.
@@ -393,6 +432,7 @@ impl Entry {
             return HopCounts::default();
         };
         let (mut counts, count) = self.inherited_by_range();
+        let count = count + self.skipped_by_upstream;
         if count > 0 {
             counts.add(HopShare { hop: before.hop - 1, outcome: Outcome::Unsettled, count });
         }
@@ -427,6 +467,7 @@ impl Entry {
     /// Counts the elements whose stage is known without their numbers.
     fn count_elements_with_stage(&self) -> Shares {
         let mut elements = Shares { lost: self.skipped_by_totals, ..Shares::default() };
+        elements.lost[Stage::Source] += self.skipped_by_upstream;
         for (_, range) in &self.late {
             elements.lost[Stage::Late] += range.end - range.start;
         }
@@ -474,6 +515,10 @@ impl Entry {
         }
         for (stage, count) in self.skipped_by_totals.nonzero() {
             add(stage, count, Unit::Elements, EvidenceSource::SampleTotals);
+        }
+        if self.skipped_by_upstream > 0 {
+            let source = EvidenceSource::SampleTotals;
+            add(Stage::Source, self.skipped_by_upstream, Unit::Elements, source);
         }
         for attribution in &self.attributions {
             if let Basis::Exact(stage, source) | Basis::Bracketed(stage, source, _) = attribution.basis {

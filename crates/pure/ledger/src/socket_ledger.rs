@@ -11,6 +11,7 @@
 
 mod holes;
 mod sender_tallies;
+mod skipped_counts;
 mod standing;
 mod upstream;
 
@@ -27,6 +28,8 @@ use crate::shares::Shares;
 use crate::{AccountState, Cause, EvidenceSource, HopCounts, Outcome, Stage, StageCounts};
 use holes::Holes;
 use sender_tallies::SenderTallies;
+use skipped_counts::Counting;
+use upstream::Untold;
 
 /// Maximum number of gaps that a ledger remembers singly; older ones are only in the totals.
 ///
@@ -305,11 +308,36 @@ impl SocketLedger {
         self.count_named(brackets);
         let index = self.expired_gaps;
         self.expired_gaps += 1;
+        let around = self.sender_tallies.skipped.around(&self.gaps[index].gap.positions);
+        let hidden = self.hidden_within(&around);
+        let is_exact = self.hop == 0 || self.per_sample == 1;
+        let counting = if is_exact { Counting::Exact } else { Counting::WholeSamples };
+        let mut explained = false;
         self.change(index, |entry, word, key| {
             entry.settle(key, brackets);
-            word.explain_skipped(entry);
+            word.skipped.explain(entry, hidden, counting);
+            explained = entry.is_explained_by_totals(Stage::Source);
             Vec::new()
         });
+        if explained {
+            // Fewer others can have been lost before the relay.
+            self.repair_inherited();
+        }
+    }
+
+    /// Returns the number of elements within these positions that may have been skipped although it seems that numbers had
+    /// them, or that are in flight.
+    fn hidden_within(&self, positions: &Range<u64>) -> u64 {
+        if positions.is_empty() {
+            return 0;
+        }
+        let inside = |entry: &Entry| {
+            let Range { start, end } = &entry.gap.positions;
+            let inside = end.min(&positions.end) - start.max(&positions.start);
+            entry.elements_behind_numbers().min(inside)
+        };
+        let gaps = self.gaps.range(self.gaps_with_positions(positions));
+        gaps.map(inside).sum::<u64>() + self.elements_in_flight
     }
 
     /// Matches exact evidence of the socket's drops with its counter, before the counter explains anything else.
@@ -367,12 +395,29 @@ impl SocketLedger {
 
     /// Attributes elements to a stage before numbering, including elements not yet known to be missing.
     pub fn name_skipped(&mut self, positions: Range<u64>, stage: Stage) {
-        if !self.sender_tallies.remember_positions(positions.clone(), stage) {
+        let mut news = self.sender_tallies.remember_positions(positions.clone(), stage);
+        if news == 0 {
             return;
         }
         for index in self.gaps_with_positions(&positions) {
             self.change(index, |entry, _, _| {
-                entry.name_skipped(positions.clone(), stage);
+                news = news.saturating_sub(entry.name_skipped(positions.clone(), stage));
+                Vec::new()
+            });
+        }
+        for (within, count) in self.sender_tallies.skipped.listed(&positions, stage, news) {
+            self.withdraw_totals(&within, stage, count);
+        }
+    }
+
+    /// Withdraws explanations by totals: the elements that they counted are other ones.
+    fn withdraw_totals(&mut self, positions: &Range<u64>, stage: Stage, mut count: u64) {
+        for index in self.gaps_with_positions(positions) {
+            if count == 0 {
+                return;
+            }
+            self.change(index, |entry, _, _| {
+                count -= entry.withdraw_totals(stage, count);
                 Vec::new()
             });
         }
@@ -399,34 +444,61 @@ impl SocketLedger {
         }
     }
 
-    /// Records the counts of earlier hops in a tally at this position, all since the stream's publisher began: they
-    /// repair what lost tallies would have told. Elements of gaps whose time for evidence has passed take part.
-    pub fn inherited_rose(&mut self, position: u64, counts: &HopCounts) {
+    /// Records the counts of earlier hops in a tally at this position, all since the stream's publisher began; `None` if it
+    /// has none. They repair what lost tallies would have told. Elements of gaps whose time for evidence has passed take
+    /// part.
+    pub fn inherited_rose(&mut self, position: u64, counts: Option<&HopCounts>) {
         if self.hop == 0 {
             return;
         }
-        self.sender_tallies.upstream.counts(position, counts);
+        if let Some(counts) = counts {
+            self.sender_tallies.upstream.counts(position, counts);
+        }
+        self.repair_inherited();
+    }
+
+    fn repair_inherited(&mut self) {
         let Some(mut untold) = self.sender_tallies.upstream.untold() else { return };
+        let mut spare = self.spare_for_skipped(&untold);
         for index in 0..self.expired_gaps {
             let entry = &self.gaps[index];
             if !entry.is_repaired() && (untold.is_empty() || !entry.may_be_repaired()) {
                 continue;
             }
             let (open, count) = entry.inherited_by_range();
-            // Elements without number and stage were skipped, and no tally said so.
-            let skipped = entry.elements_without_stage();
+            let skipped = entry.elements_without_stage_but_by_upstream().min(spare);
             let (mut by_totals, others) = untold.take_for(&open, count + skipped);
             let skipped = others.total().saturating_sub(count);
+            spare -= skipped;
             by_totals.add_all(&others);
-            if skipped == 0 && entry.inherited_by_totals() == Some(&by_totals) {
+            if entry.inherited_by_totals() == Some((&by_totals, skipped)) {
                 continue;
             }
             self.change(index, |entry, _, _| {
-                entry.name_skipped_by_totals(Stage::Source, skipped);
-                entry.name_inherited_by_totals(by_totals);
+                entry.name_inherited_by_totals(by_totals, skipped);
                 Vec::new()
             });
         }
+    }
+
+    /// Returns how many of the untold losses must be of elements without number and stage in gaps whose time for evidence
+    /// has passed: there is no other place for them.
+    fn spare_for_skipped(&self, untold: &Untold) -> u64 {
+        let is_open = |entry: &Entry| entry.elements_without_stage_but_by_upstream() > 0;
+        let has_forgotten = self.gaps.front().is_some_and(|entry| entry.gap.id > 0);
+        if untold.is_empty() || has_forgotten || !self.gaps.range(..self.expired_gaps).any(is_open) {
+            return 0;
+        }
+        let (mut left, mut elsewhere) = (untold.clone(), self.elements_in_flight);
+        for (index, entry) in self.gaps.iter().enumerate() {
+            let (open, count) = entry.inherited_by_range();
+            left.take_for(&open, count);
+            elsewhere += entry.elements_behind_numbers();
+            if index >= self.expired_gaps {
+                elsewhere += entry.elements_without_stage();
+            }
+        }
+        left.len().saturating_sub(elsewhere)
     }
 
     /// Ends the wait for news of earlier hops: what is unsettled there becomes unexplained.
@@ -462,7 +534,8 @@ impl SocketLedger {
         for rise in self.sender_tallies.withheld_rose(number, withheld) {
             brackets.tally_totals_rose(now, self.key, rise.stage, rise.count, rise.between);
         }
-        self.sender_tallies.skipped_rose(position, skipped);
+        let per_sample = if self.hop == 0 { 1 } else { u64::from(self.per_sample) };
+        self.sender_tallies.skipped_rose(position, skipped, |at| at % per_sample);
     }
 
     /// Records that the epoch ended below this number, according to its successor.

@@ -275,9 +275,8 @@ impl ReceiverEpoch {
         if taken == Taken::Accepted {
             self.hear_totals(now, tally, brackets);
         }
-        if !tally.upstream.is_empty() {
-            self.ledger.inherited_rose(tally.head.position(), &counts_of(&tally.upstream));
-        }
+        let counts = (!tally.upstream.is_empty()).then(|| counts_of(&tally.upstream));
+        self.ledger.inherited_rose(tally.head.position(), counts.as_ref());
         if taken == Taken::Accepted
             && self.upstream != tally.upstream
             && !tally.upstream.is_empty()

@@ -1,17 +1,15 @@
 //! A publisher's tallies of its own losses: ranges by number, and running totals that repair the rest.
 
 use core::ops::Range;
-use std::collections::VecDeque;
 
 use units::RangeSet;
 
+use super::skipped_counts::SkippedCounts;
 use super::upstream::Upstream;
 use crate::brackets::{Brackets, LedgerKey};
 use crate::entry::Entry;
 use crate::{EvidenceSource, Stage, StageCounts};
 
-/// Maximum number of counts of unlisted elements that are kept for gaps still to be declared.
-const MAX_SKIPPED_COUNTS: usize = 1_024;
 /// Maximum number of ranges remembered for each stage; beyond it the lowest are forgotten. A publisher repeats only
 /// its newest 32, so that only a forger could need more.
 const MAX_NAMED_RANGES: usize = 4_096;
@@ -27,7 +25,7 @@ pub(super) struct SenderTallies {
     last_tally: Option<Totals>,
     last_sample_totals: Option<Totals>,
     /// Elements that were skipped between two tallies without being listed.
-    skipped: VecDeque<SkippedCount>,
+    pub(super) skipped: SkippedCounts,
     /// What was told of the hops before a relay.
     pub(super) upstream: Upstream,
 }
@@ -36,13 +34,6 @@ pub(super) struct SenderTallies {
 struct Totals {
     at: u64,
     counts: StageCounts,
-}
-
-#[derive(Clone, Debug)]
-struct SkippedCount {
-    stage: Stage,
-    positions: Range<u64>,
-    remaining: u64,
 }
 
 /// A total that rose between two tallies by more than was listed.
@@ -85,16 +76,17 @@ impl SenderTallies {
             let news = (below.end - below.start) - set.count_in(below);
             self.named_below[stage] = self.named_below[stage].saturating_add(news);
         }
-        insert_bounded(set, numbers)
+        insert_bounded(set, numbers) > 0
     }
 
-    /// Remembers listed positions; returns whether any of them is new.
-    pub(super) fn remember_positions(&mut self, positions: Range<u64>, stage: Stage) -> bool {
+    /// Remembers listed positions; returns the number of elements that are new.
+    pub(super) fn remember_positions(&mut self, positions: Range<u64>, stage: Stage) -> u64 {
         if let Some((_, set)) = self.positions.iter_mut().find(|(of, _)| *of == stage) {
             return insert_bounded(set, positions);
         }
+        let news = positions.end - positions.start;
         self.positions.push((stage, core::iter::once(positions).collect()));
-        true
+        news
     }
 
     /// Applies the known evidence to a gap that has just been declared.
@@ -128,17 +120,17 @@ impl SenderTallies {
         rises
     }
 
-    /// Compares running totals of skipped elements with those of the previous tally.
-    pub(super) fn skipped_rose(&mut self, position: u64, totals: &StageCounts) {
+    /// Compares running totals of skipped elements with those of the previous tally. They count whole samples, so that up
+    /// to `begun` elements of a rise may lie before that tally.
+    pub(super) fn skipped_rose(&mut self, position: u64, totals: &StageCounts, begun: impl Fn(u64) -> u64) {
+        let begun = self.last_sample_totals.map_or(0, |last| begun(last.at));
         let named = |stage: Stage, between: Range<u64>| {
             let sets = self.positions.iter().filter(|(of, _)| *of == stage);
-            sets.map(|(_, set)| set.count_in(between.clone())).sum()
+            let named: u64 = sets.map(|(_, set)| set.count_in(between.clone())).sum();
+            named.saturating_add(begun)
         };
         for Rise { stage, count, between } in rises(self.last_sample_totals, position, totals, named) {
-            if self.skipped.len() == MAX_SKIPPED_COUNTS {
-                self.skipped.pop_front();
-            }
-            self.skipped.push_back(SkippedCount { stage, positions: between, remaining: count });
+            self.skipped.add(stage, between, count);
         }
         remember(&mut self.last_sample_totals, position, totals);
     }
@@ -147,19 +139,6 @@ impl SenderTallies {
     pub(super) fn forget_totals_below(&mut self, number: u64, position: u64) {
         self.last_tally = self.last_tally.filter(|last| last.at >= number);
         self.last_sample_totals = self.last_sample_totals.filter(|last| last.at >= position);
-    }
-
-    /// Explains elements of a gap without a number by totals that were not listed.
-    pub(super) fn explain_skipped(&mut self, entry: &mut Entry) {
-        for skipped in &mut self.skipped {
-            let overlaps = skipped.positions.start < entry.gap.positions.end
-                && entry.gap.positions.start < skipped.positions.end;
-            if overlaps {
-                let count = entry.elements_without_stage().min(skipped.remaining);
-                skipped.remaining -= count;
-                entry.name_skipped_by_totals(skipped.stage, count);
-            }
-        }
     }
 
     /// Forgets evidence that no gap can need any more, but not the reference for the next tally's totals.
@@ -172,9 +151,7 @@ impl SenderTallies {
         for (_, set) in &mut self.positions {
             set.remove(0..keep);
         }
-        while self.skipped.front().is_some_and(|skipped| skipped.positions.end <= position) {
-            self.skipped.pop_front();
-        }
+        self.skipped.forget_below(position);
     }
 }
 
@@ -203,12 +180,12 @@ fn remember(last: &mut Option<Totals>, at: u64, counts: &StageCounts) -> bool {
     is_newer
 }
 
-/// Adds a range; returns whether any of it is new.
-fn insert_bounded(set: &mut RangeSet, range: Range<u64>) -> bool {
+/// Adds a range; returns how much of it is new.
+fn insert_bounded(set: &mut RangeSet, range: Range<u64>) -> u64 {
     let news = set.insert(range);
     if set.range_count() > MAX_NAMED_RANGES {
         let lowest = set.iter().next();
         lowest.map(|lowest| set.remove(lowest));
     }
-    news > 0
+    news
 }

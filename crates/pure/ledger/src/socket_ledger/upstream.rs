@@ -112,6 +112,12 @@ impl Untold {
         self.counts.is_empty()
     }
 
+    /// Returns the number of losses.
+    pub(super) fn len(&self) -> u64 {
+        let of_hop = |(hop, limit): (u8, &u64)| self.counts.rows(hop).total().min(*limit);
+        (0..).zip(&self.per_hop).map(of_hop).sum()
+    }
+
     /// Takes up to this number of losses, on this hop if one is given.
     pub(super) fn take(&mut self, mut wanted: u64, hop: Option<u8>) -> HopCounts {
         let mut taken = HopCounts::default();

@@ -42,8 +42,18 @@ impl Relayed {
         self.position - elements..self.position
     }
 
+    /// Loses a datagram.
+    fn lose(&mut self, elements: u64) {
+        (self.number, self.position) = (self.number + 1, self.position + elements);
+    }
+
     /// A tally that lists these ranges, with or without their outcome, and has these counts.
     fn tally(&mut self, skipped: &[Skipped], totals: &HopCounts) {
+        self.tally_of(skipped, &StageCounts::default(), totals);
+    }
+
+    /// The same with totals of skipped elements.
+    fn tally_of(&mut self, skipped: &[Skipped], elements: &StageCounts, totals: &HopCounts) {
         let Scene { ledger, brackets, now, .. } = &mut self.scene;
         let position = self.position;
         ledger.accept(*now, self.number, position..position, brackets);
@@ -55,9 +65,15 @@ impl Relayed {
             }
         }
         let nothing = StageCounts::default();
-        ledger.tally(*now, (self.number - 1, position), &nothing, &nothing, brackets);
-        ledger.inherited_rose(position, totals);
+        ledger.tally(*now, (self.number - 1, position), &nothing, elements, brackets);
+        ledger.inherited_rose(position, Some(totals));
         self.scene.check();
+    }
+
+    /// Elements lost in the source, and before they were numbered.
+    fn lost(&self) -> [u64; 2] {
+        let lost = self.scene.ledger.reader_rows().lost;
+        [lost[Stage::Source], lost[Stage::PublisherQueue]]
     }
 
     fn hops(&self) -> HopCounts {
@@ -154,6 +170,109 @@ fn counts_repair_what_lost_tallies_would_have_told() {
     assert_eq!(relayed.hops(), counts(&[(0, NETWORK, 4), (1, DEADLINE, 5)]));
     assert_eq!(relayed.scene.ledger.reader_rows().unexplained, 0);
     assert!(relayed.scene.ledger.gap(0).unwrap().apportioned);
+}
+
+#[test]
+fn counts_that_may_be_of_elements_behind_a_missing_number_are_of_no_others() {
+    for (lost_elements, expected) in [(0, 4), (3, 1), (4, 0), (10, 0)] {
+        let mut relayed = Relayed::new();
+        relayed.data(10);
+        // A hole that no tally lists beside a lost datagram, or another one, which may be of another stage.
+        relayed.lose(lost_elements);
+        relayed.data(10);
+        relayed.skip(8);
+        (0..3).for_each(|_| relayed.data(10));
+        let source = StageCounts::of(Stage::Source, 4);
+        let totals = counts(&[(0, NETWORK, 4)]);
+        relayed.tally_of(&[], &source, &HopCounts::default());
+        relayed.scene.pass(Duration::from_secs(3));
+        assert_eq!(relayed.lost(), [expected, 0], "by the totals of samples, {lost_elements} lost");
+        let mut relayed = Relayed::new();
+        relayed.data(10);
+        relayed.tally(&[], &HopCounts::default());
+        relayed.lose(lost_elements);
+        relayed.data(10);
+        relayed.skip(8);
+        (0..3).for_each(|_| relayed.data(10));
+        relayed.scene.pass(Duration::from_secs(3));
+        relayed.tally(&[], &totals);
+        assert_eq!(relayed.lost(), [expected, 0], "by the counts of the hops before");
+    }
+}
+
+#[test]
+fn elements_that_are_listed_after_all_are_counted_once() {
+    let mut relayed = Relayed::new();
+    relayed.data(10);
+    relayed.tally(&[], &HopCounts::default());
+    relayed.skip(4);
+    relayed.data(10);
+    let later = relayed.skip(4);
+    relayed.data(10);
+    let totals = counts(&[(0, NETWORK, 4)]);
+    relayed.tally_of(&[], &StageCounts::of(Stage::Source, 4), &HopCounts::default());
+    relayed.scene.pass(Duration::from_secs(3));
+    assert_eq!(relayed.lost(), [4, 0], "oldest first");
+    relayed.tally_of(
+        &[(later.clone(), Some((0, NETWORK)))],
+        &StageCounts::of(Stage::Source, 4),
+        &HopCounts::default(),
+    );
+    assert_eq!((relayed.lost(), relayed.scene.ledger.reader_rows().unexplained), ([4, 0], 4));
+    assert_eq!(relayed.scene.ledger.gap(1).unwrap().lost[Stage::Source], 4, "it was the later one");
+
+    let mut relayed = Relayed::new();
+    relayed.data(10);
+    relayed.tally(&[], &HopCounts::default());
+    relayed.skip(4);
+    relayed.data(10);
+    let later = relayed.skip(4);
+    relayed.data(10);
+    relayed.scene.pass(Duration::from_secs(3));
+    relayed.tally(&[], &totals);
+    assert_eq!(relayed.lost(), [4, 0]);
+    let told = [(later, Some((0, NETWORK)))];
+    let Scene { ledger, .. } = &mut relayed.scene;
+    ledger.name_skipped(told[0].0.clone(), Stage::Source);
+    ledger.name_inherited(&told[0].0, 0, NETWORK);
+    ledger.inherited_rose(relayed.position, None);
+    assert_eq!((relayed.lost(), relayed.hops()), ([4, 0], totals), "also without counts in that tally");
+}
+
+#[test]
+fn a_sample_that_began_before_a_tally_is_not_counted_behind_it() {
+    let mut relayed = Relayed::new();
+    relayed.data(10);
+    let first = relayed.skip(1);
+    relayed.tally(&[(first, None)], &HopCounts::default());
+    let second = relayed.skip(1);
+    relayed.data(10);
+    relayed.skip(2);
+    relayed.data(10);
+    relayed.tally_of(&[(second, None)], &StageCounts::of(Stage::Source, 2), &HopCounts::default());
+    relayed.scene.pass(Duration::from_secs(3));
+    assert_eq!((relayed.lost(), relayed.scene.ledger.reader_rows().unexplained), ([2, 0], 2));
+}
+
+#[test]
+fn of_exact_totals_what_other_stages_leave_over_is_certain() {
+    let mut scene = Scene::new();
+    scene.data(0);
+    let Scene { ledger, brackets, now, .. } = &mut scene;
+    let mut take = |number, positions| _ = ledger.accept(*now, number, positions, brackets);
+    // Datagram 1 is lost; elements 20..30 are skipped.
+    take(2, 30..40);
+    take(3, 40..50);
+    take(4, 50..60);
+    take(5, 70..80);
+    ledger.deliver(40);
+    let mut skipped = StageCounts::of(Stage::Source, 12);
+    skipped[Stage::PublisherQueue] = 2;
+    ledger.accept(*now, 6, 80..80, brackets);
+    ledger.tally(*now, (6, 80), &StageCounts::default(), &skipped, brackets);
+    scene.pass(Duration::from_secs(3));
+    let lost = scene.ledger.reader_rows().lost;
+    assert_eq!((lost[Stage::Source], lost[Stage::PublisherQueue]), (8, 0), "of ten without a number");
 }
 
 #[test]
