@@ -18,6 +18,7 @@ mod line;
 mod loss;
 mod relayed;
 mod relayed_cuts;
+mod relayed_refusals;
 mod selection;
 mod sockets;
 mod statements;
