@@ -234,7 +234,7 @@ fn elements_that_are_listed_after_all_are_counted_once() {
     let told = [(later, Some((0, NETWORK)))];
     let Scene { ledger, .. } = &mut relayed.scene;
     ledger.name_skipped(told[0].0.clone(), Stage::Source);
-    ledger.name_inherited(&told[0].0, 0, NETWORK);
+    ledger.name_inherited(&told[0].0, 0, NETWORK, None);
     ledger.inherited_rose(relayed.position, None);
     assert_eq!((relayed.lost(), relayed.hops()), ([4, 0], totals), "also without counts in that tally");
 }
