@@ -54,6 +54,10 @@ pub(crate) struct Live {
     sent: u64,
     delivered: u64,
     answered_at: Instant,
+    /// When the first packet since the last answer was sent.
+    unanswered_since: Option<Instant>,
+    /// What was sent before was sent into an outage.
+    compares_from: Instant,
     /// Start of the present shortage.
     short_since: Option<Instant>,
     cut: Option<Cut>,
@@ -90,6 +94,22 @@ struct Compared {
     loss: f64,
 }
 
+/// Outcome of a comparison.
+#[derive(Clone, Copy, Debug)]
+enum Comparison {
+    /// There is nothing to compare yet.
+    Nothing,
+    /// Too little was sent to compare it.
+    Few,
+    Known(Compared),
+}
+
+/// Returns the time over which deliveries are compared with departures: at a slow pace longer, until there are enough.
+fn span(round_trip: Duration, pace: f64) -> Duration {
+    let enough = Duration::from_secs_f64(2.0 * FEW_PACKETS as f64 / pace.max(1.0));
+    round_trip.max(enough).clamp(LEAST_SPAN, MOST_SPAN)
+}
+
 impl Live {
     fn new(most_bits_per_s: f64, start_bits_per_s: f64) -> Self {
         Self {
@@ -102,6 +122,8 @@ impl Live {
             sent: 0,
             delivered: 0,
             answered_at: Instant::ORIGIN,
+            unanswered_since: None,
+            compares_from: Instant::ORIGIN,
             short_since: None,
             cut: None,
             ignored_loss: USUAL_LOSS,
@@ -119,7 +141,7 @@ impl Live {
         if let Some(rate) = rate.filter(|rate| rate.total_delivered > self.delivered) {
             // A broken transport could claim any total.
             self.delivered = rate.total_delivered.min(self.sent.max(self.delivered));
-            self.answered_at = now;
+            (self.answered_at, self.unanswered_since) = (now, None);
         }
     }
 
@@ -155,13 +177,27 @@ impl Live {
 
     fn watch_delivery(&mut self, now: Instant, round_trip: &RoundTrip) {
         let smoothed = round_trip.smoothed.min(RoundTrip::LONGEST);
+        // A path that is silent says nothing of its capacity, and what it loses in an outage does not either.
+        let is_unanswered = |for_longer_than: Duration| {
+            self.unanswered_since.is_some_and(|since| now.since(since) > for_longer_than)
+        };
+        let is_silent = now.since(self.answered_at) > (smoothed / 2).max(LEAST_SPAN / 2)
+            || is_unanswered(smoothed + (smoothed / 4).max(MOMENT * 2));
+        if is_unanswered(smoothed * 2 + LEAST_SPAN) {
+            self.compares_from = now;
+        }
         let holds = self.cut.is_some_and(|cut| now < cut.holds_until);
-        // A path that is silent says nothing of its capacity.
-        let is_silent = now.since(self.answered_at) > (smoothed / 2).max(LEAST_SPAN / 2);
-        let compared = self.compare(now, smoothed).filter(|_| !holds && !is_silent);
-        let Some(compared) = compared else {
-            self.short_since = None;
-            return;
+        let comparison = if holds || is_silent { Comparison::Nothing } else { self.compare(now, smoothed) };
+        let compared = match comparison {
+            Comparison::Known(compared) => compared,
+            Comparison::Few => {
+                self.short_since = None;
+                return self.grow(now, smoothed);
+            }
+            Comparison::Nothing => {
+                self.short_since = None;
+                return;
+            }
         };
         let least = round_trip.least.unwrap_or(smoothed);
         let has_queue = smoothed > least + least / 4 + LEAST_SPAN / 20 + round_trip.variation;
@@ -185,8 +221,9 @@ impl Live {
             self.cut = None;
             return;
         }
-        let holds_until = now + round_trip + round_trip.clamp(LEAST_SPAN, MOST_SPAN);
-        self.cut = Some(Cut { pace: delivered * DRAINS, delivered, sent, loss, holds_until });
+        let pace = delivered * DRAINS;
+        let holds_until = now + round_trip + span(round_trip, pace);
+        self.cut = Some(Cut { pace, delivered, sent, loss, holds_until });
     }
 
     fn grow(&mut self, now: Instant, round_trip: Duration) {
@@ -200,16 +237,22 @@ impl Live {
     }
 
     /// Compares what was sent in a span that ended a round trip ago with what was delivered in the one that ends now.
-    fn compare(&self, now: Instant, round_trip: Duration) -> Option<Compared> {
-        let span = round_trip.clamp(LEAST_SPAN, MOST_SPAN);
-        let delivered = self.delivered - self.at(now - span)?.delivered;
-        let sent = self.at(now - round_trip)?.sent - self.at(now - round_trip - span)?.sent;
-        if sent < FEW_PACKETS || delivered == 0 {
-            return None;
+    fn compare(&self, now: Instant, round_trip: Duration) -> Comparison {
+        let span = span(round_trip, self.cut.map_or(f64::INFINITY, |cut| cut.pace));
+        let moments = [now, now - span, now - round_trip, now - round_trip - span].map(|at| self.at(at));
+        let [Some(last), Some(from), Some(sent_to), Some(sent_from)] = moments else {
+            return Comparison::Nothing;
+        };
+        let (delivered, sent) = (last.delivered - from.delivered, sent_to.sent - sent_from.sent);
+        if sent_from.at < self.compares_from || sent >= FEW_PACKETS && delivered == 0 {
+            return Comparison::Nothing;
+        }
+        if sent < FEW_PACKETS {
+            return Comparison::Few;
         }
         let rate = |packets: u64| packets as f64 / span.as_secs_f64();
         let loss = 1.0 - delivered as f64 / sent as f64;
-        Some(Compared { sent: rate(sent), delivered: rate(delivered), loss })
+        Comparison::Known(Compared { sent: rate(sent), delivered: rate(delivered), loss })
     }
 
     /// Returns the newest moment at or before a time.
@@ -250,6 +293,7 @@ impl CongestionControl for Live {
 
     fn on_sent(&mut self, environment: &mut Environment<'_>, sent: &Sent) {
         self.sent += u64::from(sent.packets);
+        self.unanswered_since.get_or_insert(environment.now);
         self.beat.want(environment.now);
     }
 
@@ -281,6 +325,7 @@ mod tests {
     /// A path that delivers what `carries` lets through of each millisecond's packets, a round trip later.
     struct Path {
         stage: Stage,
+        round_trip: Duration,
         control: Live,
         in_flight: VecDeque<(Instant, f64)>,
         delivered: f64,
@@ -289,8 +334,13 @@ mod tests {
 
     impl Path {
         fn new(control: Live) -> Self {
+            Self::of(control, ROUND_TRIP)
+        }
+
+        fn of(control: Live, round_trip: Duration) -> Self {
             let mut path = Self {
-                stage: Stage::new(1, ROUND_TRIP),
+                stage: Stage::new(1, round_trip),
+                round_trip,
                 control,
                 in_flight: VecDeque::new(),
                 delivered: 0.0,
@@ -319,7 +369,7 @@ mod tests {
                 }
                 self.in_flight.push_back((now, carries(leaves)));
                 while let Some((_, arrives)) =
-                    self.in_flight.pop_front_if(|(at, _)| now.since(*at) >= ROUND_TRIP)
+                    self.in_flight.pop_front_if(|(at, _)| now.since(*at) >= self.round_trip)
                 {
                     self.delivered += arrives;
                 }
@@ -386,5 +436,37 @@ mod tests {
         path.run(2_000, |_| 4.0, |leaves| leaves);
         path.run(3_000, |_| 4.0, |_| 0.0);
         assert!(path.control.cut.is_none(), "{:?}", path.control.cut);
+    }
+    #[test]
+    fn what_was_sent_into_an_outage_is_no_shortage_of_the_path() {
+        for millis in [1, 10, 40, 200] {
+            let mut path = Path::of(live(""), MS * millis);
+            path.run(2_000, |_| 1.0, |leaves| leaves);
+            path.run(3_000, |_| 1.0, |_| 0.0);
+            path.run(500, |_| 1.0, |leaves| leaves);
+            assert!(path.control.cut.is_none(), "{millis} ms: {:?}", path.control.cut);
+        }
+    }
+
+    #[test]
+    fn a_pace_that_was_cut_to_a_few_packets_grows_again() {
+        for millis in [1, 40] {
+            let mut path = Path::of(live(""), MS * millis);
+            path.run(2_000, |_| 1.0, |leaves| leaves);
+            path.run(5_000, |_| 1.0, |leaves| leaves.min(0.03));
+            assert!(path.control.pace < 200.0, "{millis} ms: {}", path.control.pace);
+            let sent = path.run(10_000, |_| 1.0, |leaves| leaves);
+            assert!(sent >= 990.0, "{millis} ms: {sent}");
+        }
+    }
+
+    #[test]
+    fn a_narrow_path_is_not_flooded_either() {
+        let mut path = Path::new(live(""));
+        path.run(2_000, |_| 1.0, |leaves| leaves);
+        // 100 packets a second pass.
+        path.run(10_000, |_| 1.0, |leaves| leaves.min(0.1));
+        let sent = path.run(3_000, |_| 1.0, |leaves| leaves.min(0.1));
+        assert!((70.0..=140.0).contains(&sent), "{sent}");
     }
 }
