@@ -44,6 +44,8 @@ pub(crate) struct Connection {
     opened_at: Instant,
     /// Time of its last turn.
     seen_at: Instant,
+    /// Time of the last packet from the peer.
+    heard_at: Instant,
     kind: SocketType,
     sending: SendSide,
     receiving: ReceiveSide,
@@ -136,6 +138,7 @@ impl Connection {
             peer_first: agreed.peer_first,
             opened_at: now,
             seen_at: now,
+            heard_at: now,
             kind: config.socket_type,
             sending: SendSide::new(config, packet_bytes, own, agreed.window_packets, now),
             receiving: ReceiveSide::new(buffer, (packet_bytes, config.enclosing_bytes), theirs, now)
@@ -310,6 +313,17 @@ impl Connection {
         self.sending.timely.as_ref().is_none_or(|timely| !timely.is_down())
     }
 
+    pub(crate) const fn heard_at(&self) -> Instant {
+        self.heard_at
+    }
+
+    /// Asks the peer for a sign of life, which it gives at once.
+    pub(crate) fn ask_for_sign(&mut self, now: Instant) {
+        if self.stands() {
+            self.question(now);
+        }
+    }
+
     pub(crate) fn order_repairs(&mut self, order: RepairOrder) {
         if let Some(timely) = &mut self.sending.timely {
             timely.order = order;
@@ -318,6 +332,7 @@ impl Connection {
 
     /// Records a packet of any kind from the peer.
     fn heard(&mut self, now: Instant) {
+        self.heard_at = now;
         self.expiry.heard(now);
         if self.sending.hear_packet(now) {
             self.events.push_back(Event::LinkUp);

@@ -298,6 +298,20 @@ impl Endpoint {
         self.look(socket).is_some_and(Connection::is_link_up)
     }
 
+    /// Returns when the last packet came from the peer of a connection; at first, when it was established.
+    #[must_use]
+    pub fn heard_at(&self, socket: SocketId) -> Option<Instant> {
+        self.look(socket).map(Connection::heard_at)
+    }
+
+    /// Asks the peer of a connection for a sign of life, which it gives at once if it still knows the connection.
+    pub fn ask(&mut self, now: Instant, socket: SocketId) {
+        if let Ok(connection) = self.connection(socket) {
+            connection.ask_for_sign(now);
+            self.make_ready(socket);
+        }
+    }
+
     /// Sets the order of repairs beside new messages.
     pub fn order_repairs(&mut self, socket: SocketId, order: RepairOrder) {
         if let Ok(connection) = self.connection(socket) {

@@ -205,3 +205,38 @@ fn no_more_is_queued_than_leaves_within_a_millisecond() {
     // At 100 Mbit/s that are 8 packets of 1,500 bytes.
     assert_eq!(queued, 8);
 }
+
+/// The bound of a relay's second connection counts on it, which asks from half of that bound on.
+#[test]
+fn an_idle_connection_is_not_silent_for_a_second_and_a_half() {
+    for round_trip in [MS, ROUND_TRIP, MS * 200] {
+        let way = Link::ideal().delay(round_trip / 2);
+        let mut network = play([way.clone(), way], feed(100, SECOND), &config());
+        let (end, mut longest) = (network.now() + SECOND * 60, Duration::ZERO);
+        while network.now() < end {
+            network.run_until(network.now() + MS);
+            let client = network.node(CLIENT);
+            let heard = client.endpoint.heard_at(client.socket.unwrap()).expect("it is connected");
+            longest = longest.max(network.now().since(heard));
+        }
+        assert!(longest > MS * 250 && longest < MS * 1_500, "{longest:?} at {round_trip:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_is_asked_for_a_sign_of_life_gives_it_at_once() {
+    let mut network = play(ways(), feed(100, SECOND), &config());
+    let heard = |network: &Network<Live>| {
+        let client = network.node(CLIENT);
+        client.endpoint.heard_at(client.socket.unwrap()).expect("it is connected")
+    };
+    // Long enough for the last answers, and too short for keep-alives.
+    network.run_until(network.now() + MS * 200);
+    let before = heard(&network);
+    network.act(CLIENT, |live, now, _| live.endpoint.ask(now, live.socket.unwrap()));
+    let asked = network.now();
+    network.run_until(asked + ROUND_TRIP - MS);
+    assert_eq!(heard(&network), before);
+    network.run_until(asked + ROUND_TRIP + MS);
+    assert!(heard(&network) >= asked + ROUND_TRIP, "{:?}", heard(&network).since(asked));
+}
