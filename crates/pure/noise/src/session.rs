@@ -105,6 +105,11 @@ impl Session {
         now.since(self.made) < REJECT_AFTER && self.sent < REJECT_AFTER_DATAGRAMS
     }
 
+    /// Returns whether it was made within this time.
+    pub(crate) fn is_younger(&self, now: Instant, age: Duration) -> bool {
+        now.since(self.made) < age
+    }
+
     /// Notes that the peer is there, by a datagram of this session or another one.
     pub(crate) const fn note_answer(&mut self) {
         self.unanswered_since = None;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use keys::{PublicKey, Secret, Suite};
@@ -201,6 +202,21 @@ impl Sessions {
         }
         let segment_bytes = train.segment_bytes + OVERHEAD_BYTES;
         Some(Train { peer: train.peer, bytes: &self.sealed, segment_bytes })
+    }
+
+    /// Makes another session beside the one with a peer, which may have lost its own: unless there is one since
+    /// `most_wait`, a handshake is tried at once, and again after `most_wait` at the latest, until some time after the last
+    /// of these calls. Meanwhile the present session seals, and for some time it still opens afterwards.
+    pub fn renew(&mut self, now: Instant, peer: SocketAddr, most_wait: Duration) {
+        let Some(tunnel) = self.tunnels.get_mut(&peer) else { return };
+        if let Some(attempt) = &mut tunnel.attempt {
+            attempt.pace = attempt.pace.waited_for(now, most_wait);
+            return self.reschedule(peer);
+        }
+        let session = tunnel.current.as_ref().filter(|session| !session.is_younger(now, most_wait));
+        if let Some(key) = session.map(|session| session.peer) {
+            self.begin(now, peer, key, Pace::new(now).waited_for(now, most_wait));
+        }
     }
 
     /// Opens received datagrams, and returns those that are authentic and new; the others are handshakes, or are

@@ -58,12 +58,21 @@ pub(crate) struct Attempt {
 pub(crate) struct Pace {
     pub(crate) began: Instant,
     pub(crate) wait: Duration,
+    /// Longest wait.
+    most: Duration,
     pub(crate) retry_at: Instant,
 }
 
 impl Pace {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { began: now, wait: FIRST_WAIT, retry_at: now + FIRST_WAIT }
+        Self { began: now, wait: FIRST_WAIT, most: LAST_WAIT, retry_at: now + FIRST_WAIT }
+    }
+
+    /// Returns the pace of an attempt that its owner waits for, from now on: without longer waits than these.
+    pub(crate) fn waited_for(self, now: Instant, most: Duration) -> Self {
+        let most = most.min(LAST_WAIT);
+        let (wait, retry_at) = (self.wait.min(most), self.retry_at.min(now + most));
+        Self { began: now, wait, most, retry_at }
     }
 
     /// Returns the pace of the next attempt, with a little chance so that two ends do not keep crossing; `None` if it
@@ -72,7 +81,7 @@ impl Pace {
         if now.since(self.began) >= GIVE_UP_AFTER {
             return None;
         }
-        let wait = (self.wait * 2).min(LAST_WAIT);
+        let wait = (self.wait * 2).min(self.most);
         let jitter = wait / 4 * (chance % 256) / 256;
         Some(Self { wait, retry_at: now + wait + jitter, ..self })
     }

@@ -205,6 +205,61 @@ fn a_peer_that_has_forgotten_the_session_is_asked_for_another() {
     assert!(network.stats(1).unknown_sessions >= 15);
 }
 
+/// Longest wait of a renewal in these tests.
+const RENEWAL: Duration = Duration::from_millis(750);
+
+#[test]
+fn a_session_that_is_renewed_is_replaced_at_once_and_nothing_of_either_is_lost() {
+    let mut network = pair(31);
+    network.exchange_for(Duration::from_secs(3), Duration::from_millis(5));
+    for _ in 0..4 {
+        let (now, to) = (network.now, network.address(1));
+        network.nodes[0].sessions.renew(now, to, RENEWAL);
+        network.exchange_for(Duration::from_secs(1), Duration::from_millis(5));
+    }
+    assert_eq!((network.missing(), network.repeated()), (0, 0));
+    assert_eq!((network.stats(0).sessions, network.stats(1).sessions), (5, 5));
+    // One that is young enough is kept.
+    let (now, to) = (network.now, network.address(1));
+    network.nodes[0].sessions.renew(now, to, Duration::from_secs(2));
+    network.exchange_for(Duration::from_secs(1), Duration::from_millis(5));
+    assert_eq!((network.stats(0).sessions, network.missing()), (5, 0));
+}
+
+#[test]
+fn a_peer_that_was_started_again_late_has_a_session_within_the_wait_of_a_renewal() {
+    for seed in 0..20 {
+        let mut network = pair(seed);
+        network.send(0, 1, b"before");
+        network.run(Duration::from_secs(1));
+        network.loss = 1.0;
+        let to = network.address(1);
+        for _ in 0..30 {
+            let now = network.now;
+            network.nodes[0].sessions.renew(now, to, RENEWAL);
+            network.run(Duration::from_secs(3));
+        }
+        // An attempt is given up after 90 s, but not while its owner asks for it.
+        assert_eq!(network.stats(0).unanswered, 0);
+        network.loss = 0.0;
+        network.nodes[1].restart(network.now);
+        // With a quarter more by chance, and the round trips of cookie and response.
+        network.run(RENEWAL * 5 / 4 + network.delay * 4);
+        network.send(0, 1, b"after");
+        network.run(network.delay);
+        assert_eq!(network.received(1).last().map(Vec::as_slice), Some(&b"after"[..]), "seed {seed}");
+    }
+}
+
+#[test]
+fn where_there_is_no_session_there_is_nothing_to_renew() {
+    let mut network = pair(32);
+    let (now, to) = (network.now, network.address(1));
+    network.nodes[0].sessions.renew(now, to, RENEWAL);
+    network.run(Duration::from_secs(1));
+    assert_eq!((network.sent_by(0), network.nodes[0].sessions.tunnel_count()), (0, 0));
+}
+
 #[test]
 fn captured_datagrams_have_no_effect_from_any_address() {
     let mut network = pair(11);
