@@ -1,6 +1,8 @@
 //! Between a reliable endpoint and its socket: datagrams in the clear, or inside sessions.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use keys::{PublicKey, Secret, Suite};
 use noise::{Config, OVERHEAD_BYTES, Output, SessionStats, Sessions, Train};
@@ -58,13 +60,19 @@ impl Enclosure {
         self.0.as_ref().map(Sessions::stats)
     }
 
-    pub(super) fn peer(&self, address: std::net::SocketAddr) -> Option<PublicKey> {
+    pub(super) fn peer(&self, address: SocketAddr) -> Option<PublicKey> {
         self.0.as_ref()?.peer(address)
     }
 
     pub(super) fn relist(&mut self, peers: &BTreeSet<PublicKey>) {
         if let Some(sessions) = &mut self.0 {
             sessions.relist(peers);
+        }
+    }
+
+    pub(super) fn renew(&mut self, now: Instant, peer: SocketAddr, most_wait: Duration) {
+        if let Some(sessions) = &mut self.0 {
+            sessions.renew(now, peer, most_wait);
         }
     }
 

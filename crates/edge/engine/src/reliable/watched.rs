@@ -11,7 +11,7 @@ use std::time::Duration;
 use udt::{Arrival, CloseReason, SendError, Sent, SocketConfig, SocketId, Terms};
 use units::Instant;
 
-use super::{Known, News, ReliablePort, WaitError, enclosed, fitting};
+use super::{Known, News, ReliablePort, State, WaitError, enclosed, fitting};
 
 /// Round trip of a connection that has measured none: libudt's initial value, as `congestion::RoundTrip::UNKNOWN`.
 const UNMEASURED: Duration = Duration::from_millis(100);
@@ -141,6 +141,25 @@ impl ReliablePort {
                 is_up: endpoint.is_link_up(socket),
             })
         })
+    }
+
+    /// Returns when a connection's peer was heard last, and the smoothed round trip; `None` if there is no connection.
+    #[must_use]
+    pub fn heard(&self, socket: SocketId) -> Option<(Instant, Duration)> {
+        self.with(|State { endpoint, .. }, _| {
+            Some((endpoint.heard_at(socket)?, endpoint.stats(socket)?.round_trip))
+        })
+    }
+
+    /// Asks a connection's peer for a sign of life, which it gives at once if it still knows the connection.
+    pub fn ask(&self, socket: SocketId) {
+        self.with(|state, now| state.endpoint.ask(now, socket));
+    }
+
+    /// Makes another session with a peer on a secured port, which may have lost its own, as
+    /// [`Sessions::renew`](noise::Sessions::renew) does.
+    pub fn renew_session(&self, peer: SocketAddr, most_wait: Duration) {
+        self.with(|state, now| state.enclosure.renew(now, peer, most_wait));
     }
 
     /// Closes a connection and forgets it: what is queued is still sent while the port exists, and nothing more is
