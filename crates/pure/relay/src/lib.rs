@@ -15,6 +15,7 @@ mod far;
 pub mod frame;
 mod near;
 mod path;
+mod second_connection;
 
 pub use ages::Ages;
 pub use far::{FarConfig, FarEnd, FarEvent, FarFault, FarInput, FarOutput, FarTotals, Publish, WantedBy};
@@ -24,6 +25,7 @@ pub use near::{
     Began, Degraded, Elements, Fault, NearAccount, NearConfig, NearEnd, NearEvent, NearInput, NearOutput,
 };
 pub use path::{DEFAULT_DEADLINE, HANDOVER, MAX_DEADLINE, Path, least_deadline};
+pub use second_connection::{FirstConnection, Second, SecondConnection, Step, silence_bound};
 
 /// Largest number of a hop: that of the bus behind the last relay of a chain.
 #[expect(clippy::cast_possible_truncation, reason = "eight")]
