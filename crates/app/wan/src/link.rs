@@ -1,10 +1,11 @@
-//! The end of a link that dials: one connection after the other, for ever.
+//! The end of a link that dials: one connection after the other, for ever; while one is silent, another beside it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{News, ReliablePort, Standing};
+use relay::{FirstConnection, Second, SecondConnection, Step, silence_bound};
 use udt::{CloseReason, SocketConfig, SocketId};
 use units::Instant;
 
@@ -28,10 +29,24 @@ enum State {
     },
     /// The peer is not listed.
     Barred,
+    Making(Attempt),
+    Up(Up),
+}
+
+/// An attempt to connect.
+#[derive(Clone, Copy, Debug)]
+enum Attempt {
     /// The address of the peer is looked up.
     LookingUp,
     Connecting(SocketId),
-    Up(SocketId),
+}
+
+/// A connection, and the attempt to make a second one beside it while it is silent.
+#[derive(Clone, Copy, Debug)]
+struct Up {
+    socket: SocketId,
+    beside: SecondConnection,
+    second: Option<Attempt>,
 }
 
 /// Change of a link.
@@ -81,12 +96,12 @@ impl Link {
     pub(crate) fn bar(&mut self, now: Instant, is_barred: bool) -> Option<Change> {
         match (self.state, is_barred) {
             (State::Barred, false) => self.state = State::Pausing { until: now },
-            (State::Connecting(socket) | State::Up(socket), true) => {
-                let change = self.ended(now, socket, CloseReason::Local);
+            (State::Making(Attempt::Connecting(_)) | State::Up(_), true) => {
+                let change = self.hang_up(now);
                 self.state = State::Barred;
-                return Some(change);
+                return change;
             }
-            (State::Pausing { .. } | State::LookingUp, true) => self.state = State::Barred,
+            (State::Pausing { .. } | State::Making(Attempt::LookingUp), true) => self.state = State::Barred,
             _ => {}
         }
         None
@@ -99,8 +114,8 @@ impl Link {
     /// Returns the connection, if there is one.
     pub(crate) const fn socket(&self) -> Option<SocketId> {
         match self.state {
-            State::Up(socket) => Some(socket),
-            State::Connecting(_) | State::LookingUp | State::Barred | State::Pausing { .. } => None,
+            State::Up(Up { socket, .. }) => Some(socket),
+            State::Making(_) | State::Barred | State::Pausing { .. } => None,
         }
     }
 
@@ -108,7 +123,8 @@ impl Link {
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Pausing { until } => Some(until),
-            State::Connecting(_) | State::LookingUp | State::Barred | State::Up(_) => None,
+            State::Up(Up { beside, .. }) => beside.deadline(),
+            State::Making(_) | State::Barred => None,
         }
     }
 
@@ -117,53 +133,131 @@ impl Link {
         match self.state {
             State::Pausing { until } if now < until => None,
             State::Pausing { .. } => {
-                self.peer.ask();
-                self.state = State::LookingUp;
+                self.state = State::Making(self.begin());
                 self.poll(now)
             }
-            State::LookingUp => {
-                let had_trouble = self.peer.trouble().is_some();
-                if !self.peer.is_answered() {
-                    return None;
-                }
-                let socket = self.port.begin_to_connect(self.peer.last(), self.config.clone());
-                self.state = State::Connecting(socket);
-                (!had_trouble && self.peer.trouble().is_some()).then_some(Change::Unresolved)
-            }
             State::Barred => None,
-            State::Connecting(socket) => match self.port.standing(socket) {
-                Some(Standing::Connecting) => None,
-                Some(Standing::Connected) => {
-                    self.state = State::Up(socket);
-                    self.pauses = Pauses::new();
-                    Some(Change::Up(socket))
-                }
-                Some(Standing::Over(reason)) => Some(self.ended(now, socket, reason)),
-                None => Some(self.ended(now, socket, CloseReason::Local)),
-            },
-            State::Up(socket) => match self.port.standing(socket) {
-                Some(Standing::Connecting | Standing::Connected) => None,
-                Some(Standing::Over(reason)) => Some(self.ended(now, socket, reason)),
-                None => Some(self.ended(now, socket, CloseReason::Local)),
+            State::Making(attempt) => {
+                let (attempt, change) = self.proceed(attempt, silence_bound(Duration::ZERO));
+                self.state = State::Making(attempt);
+                change.or_else(|| self.conclude(now, attempt))
+            }
+            State::Up(up) => match self.port.standing(up.socket) {
+                Some(Standing::Connecting | Standing::Connected) => self.look_beside(now, up),
+                Some(Standing::Over(reason)) => Some(self.ended(now, reason)),
+                None => Some(self.ended(now, CloseReason::Local)),
             },
         }
     }
 
     /// Ends the present connection; the next attempt follows after a pause.
-    pub(crate) fn hang_up(&mut self, now: Instant) {
-        match self.state {
-            State::Connecting(socket) | State::Up(socket) => {
-                self.ended(now, socket, CloseReason::Local);
+    pub(crate) fn hang_up(&mut self, now: Instant) -> Option<Change> {
+        match &mut self.state {
+            State::Up(up) => {
+                let second = up.second.take();
+                self.drop_attempt(second);
             }
-            State::Pausing { .. } | State::LookingUp | State::Barred => {}
+            State::Making(Attempt::Connecting(_)) => {}
+            State::Pausing { .. } | State::Making(Attempt::LookingUp) | State::Barred => return None,
+        }
+        Some(self.ended(now, CloseReason::Local))
+    }
+
+    fn begin(&mut self) -> Attempt {
+        self.peer.ask();
+        Attempt::LookingUp
+    }
+
+    /// Connects once the peer's address is known. A peer that was started again has no session any more: another one is
+    /// made at intervals that follow from the silence after which the peer counts as lost.
+    fn proceed(&mut self, attempt: Attempt, silence: Duration) -> (Attempt, Option<Change>) {
+        let had_trouble = self.peer.trouble().is_some();
+        if matches!(attempt, Attempt::Connecting(_)) || !self.peer.is_answered() {
+            return (attempt, None);
+        }
+        self.port.renew_session(self.peer.last(), silence / 2);
+        let socket = self.port.begin_to_connect(self.peer.last(), self.config.clone());
+        let is_news = !had_trouble && self.peer.trouble().is_some();
+        (Attempt::Connecting(socket), is_news.then_some(Change::Unresolved))
+    }
+
+    /// Takes the outcome of the only attempt.
+    fn conclude(&mut self, now: Instant, attempt: Attempt) -> Option<Change> {
+        let Attempt::Connecting(socket) = attempt else { return None };
+        match self.port.standing(socket) {
+            Some(Standing::Connecting) => None,
+            Some(Standing::Connected) => {
+                let beside = SecondConnection::new(now);
+                self.state = State::Up(Up { socket, beside, second: None });
+                self.pauses = Pauses::new();
+                Some(Change::Up(socket))
+            }
+            Some(Standing::Over(reason)) => Some(self.ended(now, reason)),
+            None => Some(self.ended(now, CloseReason::Local)),
         }
     }
 
-    fn ended(&mut self, now: Instant, socket: SocketId, reason: CloseReason) -> Change {
+    /// Makes a second connection while the first is silent, and goes on with the one that answers.
+    fn look_beside(&mut self, now: Instant, mut up: Up) -> Option<Change> {
+        let mut change = None;
+        while let Some((heard, round_trip)) = self.port.heard(up.socket) {
+            let silence = silence_bound(round_trip);
+            if let Some(attempt) = up.second {
+                let (attempt, news) = self.proceed(attempt, silence);
+                (up.second, change) = (Some(attempt), change.or(news));
+            }
+            let second = self.second_of(&mut up);
+            match up.beside.poll(now, &FirstConnection { heard, round_trip }, second) {
+                None => break,
+                Some(Step::Ask) => {
+                    self.port.ask(up.socket);
+                    self.port.renew_session(self.peer.last(), silence / 2);
+                }
+                Some(Step::Begin) => up.second = Some(self.begin()),
+                Some(Step::GiveUp) => self.drop_attempt(up.second.take()),
+                Some(Step::Replace) => {
+                    self.state = State::Up(up);
+                    return Some(self.ended(now, CloseReason::Replaced));
+                }
+            }
+        }
+        self.state = State::Up(up);
+        change
+    }
+
+    /// Returns where the second connection of a link stands, and forgets one that has failed.
+    fn second_of(&self, up: &mut Up) -> Second {
+        match up.second {
+            None => Second::Missing,
+            Some(Attempt::LookingUp) => Second::Connecting,
+            Some(Attempt::Connecting(socket)) => match self.port.standing(socket) {
+                Some(Standing::Connecting) => Second::Connecting,
+                Some(Standing::Connected) => Second::Connected,
+                Some(Standing::Over(_)) | None => {
+                    self.drop_attempt(up.second.take());
+                    Second::Missing
+                }
+            },
+        }
+    }
+
+    fn drop_attempt(&self, attempt: Option<Attempt>) {
+        if let Some(Attempt::Connecting(socket)) = attempt {
+            self.port.leave(socket);
+        }
+    }
+
+    /// Goes on without the present connection: with the second one, or the attempt to make it; otherwise after a pause.
+    fn ended(&mut self, now: Instant, reason: CloseReason) -> Change {
+        let (present, second) = match self.state {
+            State::Up(Up { socket, second, .. }) => (Some(Attempt::Connecting(socket)), second),
+            State::Making(attempt) => (Some(attempt), None),
+            State::Pausing { .. } | State::Barred => (None, None),
+        };
         let was_up = matches!(self.state, State::Up(_));
-        self.port.leave(socket);
-        let retry_in = self.pauses.next();
-        self.state = State::Pausing { until: now + retry_in };
+        self.drop_attempt(present);
+        let retry_in = if second.is_some() { Duration::ZERO } else { self.pauses.next() };
+        self.state = second.map_or(State::Pausing { until: now + retry_in }, State::Making);
         Change::Down { was_up, reason, retry_in }
     }
 }

@@ -20,6 +20,8 @@ struct Named {
     look_up: LookUp,
     news: Arc<News>,
     answer: Arc<Mutex<Option<Answer>>>,
+    /// True until the answer has come and is taken: one question at a time.
+    is_asked: bool,
     /// Reason why the last look-up failed.
     trouble: Option<String>,
 }
@@ -32,7 +34,7 @@ impl PeerAddress {
 
     /// Looks it up from now on; `news` is woken by answers.
     pub(crate) fn follow(&mut self, look_up: LookUp, news: Arc<News>) {
-        self.named = Some(Named { look_up, news, answer: Arc::default(), trouble: None });
+        self.named = Some(Named { look_up, news, answer: Arc::default(), is_asked: false, trouble: None });
     }
 
     /// Returns the address as it was found last.
@@ -41,8 +43,11 @@ impl PeerAddress {
     }
 
     /// Looks up the present address, on a thread of its own.
-    pub(crate) fn ask(&self) {
-        let Some(Named { look_up, news, answer, .. }) = &self.named else { return };
+    pub(crate) fn ask(&mut self) {
+        let Some(Named { look_up, news, answer, is_asked, .. }) = &mut self.named else { return };
+        if std::mem::replace(is_asked, true) {
+            return;
+        }
         let (look_up, news, put) = (Arc::clone(look_up), Arc::clone(news), Arc::clone(answer));
         let ask = move || {
             let found = look_up();
@@ -62,6 +67,7 @@ impl PeerAddress {
             Some(Ok(address)) => (self.address, named.trouble) = (address, None),
             Some(Err(trouble)) => named.trouble = Some(trouble),
         }
+        named.is_asked = false;
         true
     }
 

@@ -1,11 +1,14 @@
 //! A link is made again over real ports on loopback.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use engine::{News, PortOptions};
+use engine::{News, PortKeys, PortOptions};
 use support::WATCHDOG;
 use sys::clock;
+use tallycast::udt::{Keys, Secret, Suite};
 use udt::SocketType;
+use zeroize::Zeroizing;
 
 use super::*;
 
@@ -15,14 +18,18 @@ struct End {
 }
 
 fn end(seed: u64) -> End {
+    end_at("127.0.0.1:0".parse().unwrap(), seed, None)
+}
+
+fn end_at(address: SocketAddr, seed: u64, keys: Option<PortKeys>) -> End {
     let options = PortOptions {
-        address: "127.0.0.1:0".parse().unwrap(),
+        address,
         receive_buffer_bytes: 1 << 20,
         send_buffer_bytes: 1 << 20,
         offloads: true,
         seed,
         secret: [7; 16],
-        keys: None,
+        keys,
     };
     let (port, news) = (ReliablePort::open(&options).expect("loopback has room for a port"), Arc::default());
     port.tell(Arc::clone(&news));
@@ -128,4 +135,57 @@ fn a_barred_link_is_not_made_before_its_peer_is_listed_again() {
     assert_eq!(link.bar(now, true), None);
     assert_eq!(link.bar(now, false), None);
     up(&mut link, &near.news);
+}
+
+/// Keys of an end, by the number of its own and that of the other.
+fn keys(own: u8, other: u8) -> PortKeys {
+    let secret = |number| Secret::new(Zeroizing::new([number; 32]));
+    let of = |number| Keys {
+        key: secret(number),
+        peers: BTreeSet::new(),
+        responder: None,
+        suite: Suite::default(),
+    };
+    let peer = of(other).public();
+    let mut seed = Zeroizing::new([own; 32]);
+    // A second start has other bits than the first.
+    seed[..8].copy_from_slice(&crate::random_incarnation().to_le_bytes());
+    let (key, suite, seed) = (secret(own), Suite::default(), Secret::new(seed));
+    PortKeys { key, peers: [peer].into(), responder: Some(peer), suite, seed }
+}
+
+#[test]
+fn a_listener_that_was_started_again_takes_the_link_over_a_second_connection() {
+    for is_secured in [false, true] {
+        let of = |own, other| is_secured.then(|| keys(own, other));
+        let anywhere = "127.0.0.1:0".parse().unwrap();
+        let (near, far) = (end_at(anywhere, 8, of(1, 2)), end_at(anywhere, 9, of(2, 1)));
+        let (address, config) = (far.port.local_address(), SocketConfig::new(SocketType::Datagram));
+        far.port.listen(config.clone(), 4).expect("the only listener");
+        let mut link = Link::new(clock::monotonic(), near.port, address, config.clone());
+        let first = up(&mut link, &near.news);
+        // It ends without a word, as one that is killed.
+        drop(far);
+        let far = end_at(address, 10, of(2, 1));
+        far.port.listen(config, 4).expect("the only listener");
+        let (reason, retry_in) = (CloseReason::Replaced, Duration::ZERO);
+        assert_eq!(change(&mut link, &near.news), Change::Down { was_up: true, reason, retry_in });
+        let second = up(&mut link, &near.news);
+        assert_ne!(first, second);
+        let accepted = far.port.accept(Some(WATCHDOG)).expect("the link came");
+        assert_eq!(far.port.standing(accepted), Some(Standing::Connected));
+    }
+}
+
+#[test]
+fn a_connection_that_nothing_is_sent_over_is_heard_and_stays_alone() {
+    let (near, far) = (end(11), end(12));
+    far.port.listen(config(), 4).expect("the only listener");
+    let mut link = Link::new(clock::monotonic(), near.port, far.port.local_address(), config());
+    let first = up(&mut link, &near.news);
+    let end = clock::monotonic() + 3 * silence_bound(Duration::ZERO);
+    while clock::monotonic() < end {
+        assert_eq!((link.poll(clock::monotonic()), link.socket()), (None, Some(first)));
+        near.news.wait(link.deadline().unwrap_or(end).min(end).since(clock::monotonic()));
+    }
 }
