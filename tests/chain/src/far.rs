@@ -64,6 +64,8 @@ pub(crate) struct FarSetting {
 struct Live {
     end: FarEnd,
     socket: Option<SocketId>,
+    /// Connections over which nothing was said yet.
+    lobby: Vec<SocketId>,
     /// Streams by their slot.
     open: BTreeMap<u16, usize>,
     /// Senders by the number of what they publish.
@@ -103,6 +105,7 @@ impl Far {
         self.live = Some(Live {
             end,
             socket: None,
+            lobby: Vec::new(),
             open: BTreeMap::new(),
             senders: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -143,7 +146,20 @@ impl Far {
         Instant::earlier(link, senders)
     }
 
+    /// As in the product, a connection replaces the one before when something is said over it.
+    fn welcome(&mut self, now: Instant) {
+        let Some(live) = &mut self.live else { return };
+        let spoken = live.lobby.iter().position(|socket| self.endpoint.is_readable(*socket));
+        if let Some(place) = spoken {
+            if let Some(before) = live.socket.replace(live.lobby.remove(place)) {
+                self.endpoint.close(now, before);
+            }
+            live.end.handle(now, FarInput::Connected);
+        }
+    }
+
     fn relay_on(&mut self, now: Instant) -> Option<Instant> {
+        self.welcome(now);
         let mut bytes = Vec::new();
         while let Some(socket) = self.live.as_ref().and_then(|live| live.socket)
             && let Some(arrival) = self.endpoint.receive_message(socket, &mut bytes)
@@ -300,11 +316,9 @@ impl Application for Far {
         let Some(live) = &mut self.live else { return };
         match event {
             Event::Accepted { .. } => {
-                if let Some(socket) = self.endpoint.accept() {
-                    live.socket = Some(socket);
-                    live.end.handle(now, FarInput::Connected);
-                }
+                live.lobby.extend(self.endpoint.accept());
             }
+            Event::Closed(_) if live.lobby.contains(&id) => live.lobby.retain(|it| *it != id),
             Event::Closed(_) if live.socket == Some(id) => {
                 live.socket = None;
                 live.end.handle(now, FarInput::Disconnected);

@@ -4,7 +4,10 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 use ledger::{Outcome, Stage};
-use relay::{Began, Elements, NearConfig, NearEnd, NearEvent, NearInput, NearOutput, Path};
+use relay::{
+    Began, Elements, FirstConnection, NearConfig, NearEnd, NearEvent, NearInput, NearOutput, Path, Second,
+    SecondConnection, Step,
+};
 use sim::{Address, Arrival, NodeId, Socket};
 use udt::{Endpoint, EndpointConfig, Event, Sent, SocketConfig, SocketId, Terms};
 use units::Instant;
@@ -36,6 +39,10 @@ pub struct Near {
     pub given_up_of: BTreeMap<u16, u64>,
     /// The most bytes that waited.
     pub most_queued: usize,
+    /// Number of connections that a second one replaced while they were silent.
+    pub replaced: u64,
+    /// Number of second connections that were given up, because the first was heard.
+    pub given_up_beside: u64,
 }
 
 /// Settings of a near relay.
@@ -51,6 +58,8 @@ pub(crate) struct NearSetting {
     pub(crate) source: Source,
     /// When it is dead.
     pub(crate) deaths: Vec<Range<Instant>>,
+    /// When it takes its connection for silent, whatever is heard.
+    pub(crate) deaf: Vec<Range<Instant>>,
 }
 
 /// Where its streams come from.
@@ -68,6 +77,9 @@ struct Live {
     socket: Option<SocketId>,
     is_connected: bool,
     retry_at: Option<Instant>,
+    /// Whether a second connection is made, and the one that is, with whether it is connected.
+    beside: SecondConnection,
+    second: Option<(SocketId, bool)>,
     /// Feeds that are read.
     reading: Vec<Reading>,
     /// Feeds that it has taken up, or that were over before it came.
@@ -97,6 +109,8 @@ impl Near {
             given_up: [0; 4],
             given_up_of: BTreeMap::new(),
             most_queued: 0,
+            replaced: 0,
+            given_up_beside: 0,
         };
         near.start(Instant::ORIGIN);
         near
@@ -140,6 +154,8 @@ impl Near {
             socket: None,
             is_connected: false,
             retry_at: Some(now),
+            beside: SecondConnection::new(now),
+            second: None,
             reading: Vec::new(),
             known,
             tap,
@@ -176,6 +192,8 @@ impl Near {
             let to = driver::address(self.setting.peer);
             live.socket = Some(self.endpoint.connect(now, to, self.setting.config.clone()));
         }
+        self.look_beside(now);
+        let live = self.live.as_mut()?;
         let mut tapped = None;
         match (&mut self.setting.source, &mut live.tap) {
             (Source::Rings(feeds), _) => read_feeds(live, feeds, now),
@@ -231,7 +249,68 @@ impl Near {
         self.most_queued = self.most_queued.max(live.end.queued_bytes());
         check(live);
         let deadline = deadline.map(|deadline| deadline.max(now + MS));
-        [deadline, live.retry_at, tapped].into_iter().flatten().min()
+        let beside = live.beside.deadline().filter(|_| live.is_connected);
+        [deadline, live.retry_at, tapped, beside].into_iter().flatten().min()
+    }
+
+    /// Makes a second connection while the first is silent, and goes on with the one that answers.
+    fn look_beside(&mut self, now: Instant) {
+        let NearSetting { config, peer, deaf, .. } = &self.setting;
+        let Some(live) = self.live.as_mut().filter(|live| live.is_connected) else { return };
+        while let Some(socket) = live.socket
+            && let Some(heard) = self.endpoint.heard_at(socket)
+            && let Some(stats) = self.endpoint.stats(socket)
+        {
+            let deaf = deaf.iter().find(|deaf| deaf.contains(&now));
+            let heard = deaf.map_or(heard, |deaf| heard.min(deaf.start));
+            let second = match live.second {
+                None => Second::Missing,
+                Some((_, false)) => Second::Connecting,
+                Some((_, true)) => Second::Connected,
+            };
+            let first = FirstConnection { heard, round_trip: stats.round_trip };
+            let Some(step) = live.beside.poll(now, &first, second) else { return };
+            if let (Some(secured), Step::Ask | Step::Begin) = (&mut self.secured, step) {
+                secured.renew(now, *peer, relay::silence_bound(stats.round_trip) / 2);
+            }
+            match step {
+                Step::Ask => self.endpoint.ask(now, socket),
+                Step::Begin => {
+                    let to = driver::address(*peer);
+                    live.second = Some((self.endpoint.connect(now, to, config.clone()), false));
+                }
+                Step::GiveUp => {
+                    if let Some((second, _)) = live.second.take() {
+                        self.endpoint.close(now, second);
+                        self.given_up_beside += 1;
+                    }
+                }
+                Step::Replace => {
+                    self.endpoint.close(now, socket);
+                    self.replaced += 1;
+                    live.go_on_with_second(now);
+                }
+            }
+        }
+    }
+}
+
+impl Live {
+    /// Goes on without the first connection; returns false if there is no second, or attempt to make one.
+    fn go_on_with_second(&mut self, now: Instant) -> bool {
+        if core::mem::take(&mut self.is_connected) {
+            self.end.handle(now, NearInput::Disconnected);
+        }
+        let Some((socket, is_connected)) = self.second.take() else {
+            self.socket = None;
+            return false;
+        };
+        (self.socket, self.beside) = (Some(socket), SecondConnection::new(now));
+        self.is_connected = is_connected;
+        if is_connected {
+            self.end.handle(now, NearInput::Connected);
+        }
+        true
     }
 }
 
@@ -249,21 +328,28 @@ impl Application for Near {
 
     fn note(&mut self, now: Instant, id: SocketId, event: Event) {
         let Some(live) = &mut self.live else { return };
+        if let Some((second, is_connected)) = &mut live.second
+            && *second == id
+        {
+            match event {
+                Event::Connected => *is_connected = true,
+                Event::Closed(_) => live.second = None,
+                _ => {}
+            }
+        }
         if live.socket != Some(id) {
             return;
         }
         match event {
             Event::Connected => {
-                live.is_connected = true;
+                (live.is_connected, live.beside) = (true, SecondConnection::new(now));
                 live.end.handle(now, NearInput::Connected);
             }
             Event::Expired { tag, was_sent } => live.end.handle(now, NearInput::Expired { tag, was_sent }),
             Event::Closed(_) => {
-                if core::mem::take(&mut live.is_connected) {
-                    live.end.handle(now, NearInput::Disconnected);
+                if !live.go_on_with_second(now) {
+                    live.retry_at = Some(now + 250 * MS);
                 }
-                live.socket = None;
-                live.retry_at = Some(now + 250 * MS);
             }
             _ => {}
         }

@@ -35,6 +35,8 @@ pub struct Plan {
     pub near_deaths: Vec<Range<Instant>>,
     /// When the far relay is dead.
     pub far_deaths: Vec<Range<Instant>>,
+    /// When the near relay takes its connection for silent, whatever it hears.
+    pub near_deafness: Vec<Range<Instant>>,
     /// Rate at which the near relay sends, in bits per second.
     pub rate: String,
     /// Silence after which a connection is gone; `None`: that of UDT.
@@ -108,6 +110,7 @@ impl Plan {
             publishers: vec![crate::at(0)..crate::at(3_000)],
             near_deaths: Vec::new(),
             far_deaths: Vec::new(),
+            near_deafness: Vec::new(),
             rate: "20m".to_owned(),
             silence: None,
             near_bus: None,
@@ -250,6 +253,7 @@ impl Plan {
             hostile: self.hostile,
             source,
             deaths: if pair == 0 { self.near_deaths.clone() } else { Vec::new() },
+            deaf: if pair == 0 { self.near_deafness.clone() } else { Vec::new() },
         };
         Near::new(self.seed + 10 * pair as u64, setting)
     }

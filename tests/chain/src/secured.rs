@@ -1,6 +1,7 @@
 //! Sessions of Noise around the endpoint of a relay, as its port has them.
 
 use core::fmt;
+use core::time::Duration;
 
 use keys::{PublicKey, Secret, Suite};
 use noise::{Config, Output, Sessions, Train};
@@ -73,6 +74,11 @@ impl Secured {
         if let Some(sealed) = self.sessions.seal(now, &train) {
             socket.send_train(Address::Node(to), sealed.bytes, sealed.segment_bytes);
         }
+    }
+
+    /// Makes another session.
+    pub(crate) fn renew(&mut self, now: Instant, peer: NodeId, most_wait: Duration) {
+        self.sessions.renew(now, driver::address(peer), most_wait);
     }
 
     /// Sends handshakes and what waited for them; returns when it wants to again.

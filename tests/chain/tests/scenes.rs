@@ -41,6 +41,7 @@ fn an_outage_costs_its_length_less_the_deadline() {
         *after <= at(35_140),
         "the first fresh sample comes within two round trips and 100 ms: {after:?}"
     );
+    assert_eq!((scene.near().replaced, scene.far().resumed), (0, 0), "over the same connection");
     let [link_down, others @ ..] = scene.near().given_up;
     assert!(link_down > 200_000 && others.iter().sum::<u64>() < 1_000, "{:?}", scene.near().given_up);
     let reader = &scene.readers()[0];
@@ -63,14 +64,40 @@ fn a_near_relay_that_starts_again_goes_on_in_the_same_account() {
     assert!(scene.far().resumed > 0);
 }
 
+/// A far relay that is killed is found within two seconds and two round trips: of its death, or of its start if it was
+/// dead for longer.
 #[test]
-fn a_far_relay_that_starts_again_begins_another_account() {
-    let mut plan = Plan::new(5);
-    plan.far_deaths = vec![at(1_000)..at(1_150)];
-    plan.silence = Some(Duration::from_secs(1));
-    let scene = plan.play();
-    let _ = scene.verify();
-    assert_eq!(scene.far().published.len(), 2);
+fn a_far_relay_that_starts_again_is_found_and_begins_another_account() {
+    for has_keys in [false, true] {
+        for death in [at(1_000)..at(1_150), at(1_000)..at(11_000), at(1_000)..at(31_033)] {
+            let mut plan = Plan::new(5);
+            plan.has_keys = has_keys;
+            plan.publishers = vec![at(0)..death.end + 5_000 * MS];
+            plan.far_deaths = vec![death.clone()];
+            let scene = plan.play();
+            let _ = scene.verify();
+            assert_eq!((scene.far().published.len(), scene.near().replaced), (2, 1));
+            let found = scene.far().published[1].times.first().expect("samples");
+            let latest = death.end.max(at(1_150)) + 2_040 * MS;
+            assert!(*found <= latest, "at {found:?}, keys {has_keys}, dead {death:?}");
+        }
+    }
+}
+
+#[test]
+fn a_second_connection_to_a_far_relay_that_has_the_first_takes_its_place_and_nothing_comes_twice() {
+    for has_keys in [false, true] {
+        let mut plan = Plan::new(8);
+        plan.has_keys = has_keys;
+        plan.publishers = vec![at(0)..at(8_000)];
+        plan.near_deafness = vec![at(1_000)..at(4_000)];
+        let scene = plan.play();
+        let [delivered, lost] = scene.verify();
+        assert_eq!((scene.far().published.len(), scene.far().resumed), (1, scene.near().replaced));
+        assert!(scene.near().replaced > 0 && scene.near().replaced < 8, "{}", scene.near().replaced);
+        // What was in flight is lost with each of them, and not more.
+        assert!(lost < 2_000 && delivered > 60_000, "{delivered} delivered, {lost} lost");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use sim::{Bursts, Link, Order, Port};
 use units::{Instant, Random};
 
 /// Effects of a scene, each drawn independently.
-const EFFECTS: [&str; 22] = [
+const EFFECTS: [&str; 23] = [
     "loss forward",
     "loss in reverse",
     "bursts",
@@ -36,10 +36,11 @@ const EFFECTS: [&str; 22] = [
     "deadlines of readers",
     "priorities",
     "hostile messages",
+    "deaf near end",
 ];
 
 /// What scenes have shown, and in how many.
-const SHOWN: [&str; 8] = [
+const SHOWN: [&str; 10] = [
     "given up: link down",
     "bandwidth",
     "repair",
@@ -48,6 +49,8 @@ const SHOWN: [&str; 8] = [
     "elements lost by the link",
     "elements lost by a far bus",
     "messages that had to be ignored",
+    "connections replaced",
+    "second connections given up",
 ];
 
 #[derive(Default)]
@@ -99,7 +102,9 @@ fn play(seed: u64, seen: &mut Seen) {
     let held = scene.far().most_held as u64;
     let lost_behind = scene.readers().iter().map(|reader| reader.own_losses()).sum();
     let hostile = scene.far().hostile;
-    let shown = [link_down, bandwidth, repair, scene.far().resumed, held, lost, lost_behind, hostile];
+    let (replaced, given_up) = (scene.near().replaced, scene.near().given_up_beside);
+    let resumed = scene.far().resumed;
+    let shown = [link_down, bandwidth, repair, resumed, held, lost, lost_behind, hostile, replaced, given_up];
     for (count, amount) in seen.shown.iter_mut().zip(shown) {
         *count += u64::from(amount > 0);
     }
@@ -119,7 +124,7 @@ fn plan(seed: u64, seen: &mut Seen) -> Plan {
     let drawn: [bool; EFFECTS.len()] = core::array::from_fn(|place| {
         let probability = match place {
             0 | 1 | 12 => 0.5,
-            8..=11 | 18 => 0.15,
+            8..=11 | 18 | 22 => 0.15,
             _ => 0.25,
         };
         has(place, probability) && without >> place & 1 == 0
@@ -172,7 +177,8 @@ fn plan(seed: u64, seen: &mut Seen) -> Plan {
     if drawn[10] {
         let from = between(500, 2_000);
         plan.far_deaths.push(at(from)..at(from + between(0, 200) + 1));
-        plan.silence = Some(Duration::from_secs(1));
+        // Found by a second connection, or by the end of the first.
+        plan.silence = plan.silence.or(seed.is_multiple_of(3).then(|| Duration::from_secs(1)));
     }
     if drawn[11] {
         let span = plan.publishers.pop().expect("a publisher");
@@ -229,6 +235,10 @@ fn widen(plan: &mut Plan, drawn: &[bool; EFFECTS.len()], random: &mut Random) {
     }
     if drawn[21] {
         plan.hostile = 0.02;
+    }
+    if drawn[22] {
+        let from = between(500, 2_000);
+        plan.near_deafness.push(at(from)..at(from + between(1_500, 2_500)));
     }
 }
 
