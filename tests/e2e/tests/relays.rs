@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use e2e::{Accounts, Command, Host, binary, lan_or_skip};
 use rustix::process::Signal;
 use serde_json::Value;
+use support::Watchdog;
 
 /// Rate of [`publish`], and nanoseconds between two of its samples.
 const RATE_HZ: u64 = 1_000;
@@ -70,8 +72,13 @@ impl Reader {
         Self { command: start(host, port, &["sub", "lab/**", "--values"]), lines: Vec::new() }
     }
 
-    fn until(&mut self, is_it: impl FnMut(&Value) -> bool) {
-        self.lines.extend(self.command.lines_until(is_it));
+    fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) {
+        // A reader that waits for samples still says its account.
+        let watchdog = Watchdog::new("what a reader is to say");
+        self.lines.extend(self.command.lines_until(|line| {
+            watchdog.check();
+            is_it(line)
+        }));
     }
 
     /// Reads so many samples more.
@@ -88,6 +95,19 @@ impl Reader {
         self.until(|line| line["event"] == "ended" && line["state"] == "closed");
         self.lines.extend(self.command.interrupt().0);
         self.lines
+    }
+}
+
+/// Relays whose last states are printed if the test fails meanwhile.
+struct Witnesses<'a>(&'a [&'a Command]);
+
+impl Drop for Witnesses<'_> {
+    fn drop(&mut self) {
+        for relay in self.0.iter().filter(|_| std::thread::panicking()) {
+            let lines = std::iter::from_fn(|| relay.line_within(Duration::ZERO));
+            let last = lines.filter(|line| line["event"] == "state").last();
+            eprintln!("{}", last.map_or_else(|| "no state".to_owned(), |state| state.to_string()));
+        }
     }
 }
 
@@ -161,19 +181,23 @@ fn a_near_relay_that_is_killed_and_started_again_leaves_one_account_and_nothing_
     assert!(lost_on(&lines, 0, "reader_lag") > 0, "what no relay read: {accounts}");
 }
 
-#[test]
-fn a_far_relay_that_is_killed_and_started_again_goes_on_under_an_epoch_of_its_own() {
+/// Kills a far relay and starts it again, after so many samples of the publisher.
+fn kill_far_relay(missed: u64, listens: impl Fn(&Host) -> Command, dials: impl Fn(&Host, &Host) -> Command) {
     let Some(lan) = lan_or_skip(&["daq", "gate-a", "gate-b"]) else { return };
     let [daq, gate_a, gate_b] = lan.hosts() else { unreachable!("three hosts were asked for") };
-    let far = listen(gate_b, AWAY);
-    let _near = dial(gate_a, HOME, gate_b);
-    let (home, mut away) = (Reader::start(daq, HOME), Reader::start(gate_b, AWAY));
+    let far = listens(gate_b);
+    let near = dials(gate_a, gate_b);
+    let (mut home, mut away) = (Reader::start(daq, HOME), Reader::start(gate_b, AWAY));
     let publisher = publish(daq, HOME);
     away.take(300);
     far.signal(Signal::KILL);
-    let _far = listen(gate_b, AWAY);
+    home.take(missed);
+    let far = listens(gate_b);
+    let witnesses = [&near, &far];
+    let witnesses = Witnesses(&witnesses);
     away.until(|line| line["event"] == "began" && line["first_index"].as_u64() > Some(0));
     away.take(300);
+    drop(witnesses);
     let offered = end(publisher);
     let (at_home, lines) = (samples(&home.finish()), away.finish());
     check_same(&samples(&lines), &at_home);
@@ -187,6 +211,43 @@ fn a_far_relay_that_is_killed_and_started_again_goes_on_under_an_epoch_of_its_ow
     assert_eq!(before.last()["state"], "unconfirmed", "{before}");
     assert!(last.is_explained() && last.first("elements") > 0, "{last}");
     assert_eq!((&last.last()["state"], last.next("elements")), (&"closed".into(), offered), "{last}");
+    // By the clock of the samples: the start of a process, two seconds and two round trips, and no wait for the end of
+    // the connection before, which takes 46 s.
+    let between = last.first("elements") - before.next("elements");
+    assert!(between < missed + 5 * RATE_HZ, "{between} samples in no account\n{before} {last}");
+}
+
+#[test]
+fn a_far_relay_that_is_killed_and_started_again_goes_on_under_an_epoch_of_its_own() {
+    kill_far_relay(0, |host| listen(host, AWAY), |host, to| dial(host, HOME, to));
+}
+
+#[test]
+fn so_does_a_far_relay_that_was_away_for_a_while() {
+    kill_far_relay(7 * RATE_HZ, |host| listen(host, AWAY), |host, to| dial(host, HOME, to));
+}
+
+#[test]
+fn so_does_a_far_relay_with_keys_whose_session_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    keys(folder.path(), &["new", ".", "--laboratory", "lab", "--station", "a"]);
+    keys(folder.path(), &["add", "b", "--authority", "lab.authority", "--like", "a.keys"]);
+    keys(folder.path(), &["peers", "a.keys", "b.keys"]);
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let listens = |host: &Host| {
+        let words = ["relay", "--listen", "7400", "--key", &file("b.keys"), "--peer", "a"];
+        let far = start(host, AWAY, &words);
+        far.wait_for_event("listening");
+        far
+    };
+    let dials = |host: &Host, to: &Host| {
+        let address = format!("udt://{}:7400", to.address());
+        let words = ["relay", &address, "lab/**", "--key", &file("a.keys"), "--peer", "b"];
+        let near = start(host, HOME, &words);
+        near.wait_for_event("connected");
+        near
+    };
+    kill_far_relay(RATE_HZ, listens, dials);
 }
 
 #[test]
@@ -321,7 +382,7 @@ fn set_plugged(host: &Host, port: &str, is_plugged: bool) {
 fn outage(missed: u64) {
     let Some(lan) = lan_or_skip(&["gate-a", "gate-b"]) else { return };
     let [gate_a, gate_b] = lan.hosts() else { unreachable!("two hosts were asked for") };
-    let _far = listen(gate_b, AWAY);
+    let far = listen(gate_b, AWAY);
     let near = dial(gate_a, HOME, gate_b);
     let (mut home, mut away) = (Reader::start(gate_a, HOME), Reader::start(gate_b, AWAY));
     let publisher = publish(gate_a, HOME);
@@ -329,7 +390,10 @@ fn outage(missed: u64) {
     set_plugged(gate_b, "p1", false);
     home.take(missed);
     set_plugged(gate_b, "p1", true);
+    let witnesses = [&near, &far];
+    let witnesses = Witnesses(&witnesses);
     away.take(1_000);
+    drop(witnesses);
     let offered = end(publisher);
     let (at_home, lines) = (samples(&home.finish()), away.finish());
     let accounts = Accounts::of(&lines);
