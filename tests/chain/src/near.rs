@@ -131,6 +131,12 @@ impl Near {
         }
     }
 
+    /// Returns the number of connections that it has, or makes.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.endpoint.socket_count()
+    }
+
     fn start(&mut self, now: Instant) {
         self.seed += 1_000_000;
         self.setting.relay.incarnation += 1;
@@ -333,7 +339,10 @@ impl Application for Near {
         {
             match event {
                 Event::Connected => *is_connected = true,
-                Event::Closed(_) => live.second = None,
+                Event::Closed(_) => {
+                    live.second = None;
+                    self.endpoint.close(now, id);
+                }
                 _ => {}
             }
         }
@@ -347,6 +356,7 @@ impl Application for Near {
             }
             Event::Expired { tag, was_sent } => live.end.handle(now, NearInput::Expired { tag, was_sent }),
             Event::Closed(_) => {
+                self.endpoint.close(now, id);
                 if !live.go_on_with_second(now) {
                     live.retry_at = Some(now + 250 * MS);
                 }

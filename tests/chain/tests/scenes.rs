@@ -42,6 +42,8 @@ fn an_outage_costs_its_length_less_the_deadline() {
         "the first fresh sample comes within two round trips and 100 ms: {after:?}"
     );
     assert_eq!((scene.near().replaced, scene.far().resumed), (0, 0), "over the same connection");
+    // Ten attempts at a second one were made meanwhile.
+    assert_eq!(scene.near().connections(), 1);
     let [link_down, others @ ..] = scene.near().given_up;
     assert!(link_down > 200_000 && others.iter().sum::<u64>() < 1_000, "{:?}", scene.near().given_up);
     let reader = &scene.readers()[0];
@@ -77,6 +79,7 @@ fn a_far_relay_that_starts_again_is_found_and_begins_another_account() {
             let scene = plan.play();
             let _ = scene.verify();
             assert_eq!((scene.far().published.len(), scene.near().replaced), (2, 1));
+            assert_eq!(scene.near().connections(), 1, "failed attempts are forgotten");
             let found = scene.far().published[1].times.first().expect("samples");
             let latest = death.end.max(at(1_150)) + 2_040 * MS;
             assert!(*found <= latest, "at {found:?}, keys {has_keys}, dead {death:?}");

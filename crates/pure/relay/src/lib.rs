@@ -5,8 +5,9 @@
 //! on both buses. Samples that do not reach the far end within the deadline are given up, and every element that is
 //! missing there has its hop and stage.
 //!
-//! Start with [`NearEnd`] and [`FarEnd`]; their messages are in [`frame`]. Connections, encryption and buses are not in
-//! this crate, only messages, decisions and counters.
+//! Start with [`NearEnd`] and [`FarEnd`]; their messages are in [`frame`]. [`SecondConnection`] decides when the near end
+//! makes another connection. Connections, encryption and buses are not in this crate, only messages, decisions and
+//! counters.
 //!
 //! Source: `docs/protocol/relay.md`.
 
