@@ -273,9 +273,6 @@ impl Far {
             FarOutput::Event(event) => match event {
                 // Messages in flight when another connection took the place of this one (seed 89).
                 FarEvent::Ignored(relay::FarFault::UnknownStream(_)) => {}
-                // All of it was published, of which the near end had not heard when the connection was lost (seed 5984).
-                FarEvent::Refused { origin, refusal: relay::Refusal::Superseded }
-                    if self.published.iter().any(|it| it.origin.epoch == origin && it.has_ended) => {}
                 FarEvent::Ignored(_) | FarEvent::Refused { .. } => self.ignored.push(event),
                 FarEvent::Resumed { .. } => self.resumed += 1,
                 FarEvent::Deadline { slot, deadline } => {

@@ -379,6 +379,12 @@ impl FarEnd {
         self.streams.get_mut(&slot)?.take_ages()
     }
 
+    /// Returns whether nothing is left to do for any stream, with a connection or without one.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.streams.is_empty()
+    }
+
     /// Returns the bytes that wait behind holes, or for the end of an earlier epoch.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
@@ -484,7 +490,9 @@ impl FarEnd {
         incarnation: u64,
     ) -> Result<frame::Resume, Refusal> {
         let fresh = Stream::new(begin, &self.config)?;
-        let is_known = |known: &Stream| known.origin() == begin.origin && !known.has_ended();
+        let is_known = |known: &Stream| {
+            known.origin() == begin.origin && (!known.has_ended() || known.is_asked_again(begin, incarnation))
+        };
         let known = self.streams.iter().find(|(_, known)| is_known(known));
         let is_full = self.streams.len() >= MAX_STREAMS || self.on_link.contains_key(&number);
         let is_new = known.is_none();
@@ -508,7 +516,7 @@ impl FarEnd {
         self.ended.remove(&number);
         self.totals_due = self.totals_due.min(now + TOTALS_INTERVAL);
         let stream = self.streams.get_mut(&slot).expect("it is there");
-        Ok(stream.resume(number, incarnation, begin))
+        Ok(stream.resume(now, number, incarnation, begin))
     }
 
     /// Gives a stream a number of this end.

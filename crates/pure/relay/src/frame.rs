@@ -121,6 +121,9 @@ pub struct Begin<'a> {
     pub deadline: Duration,
     /// True if readers may want a longer deadline, and no shorter one.
     pub is_least: bool,
+    /// True if the far end took this beginning on an earlier connection: it is the same one that goes on, and not another
+    /// of the same epoch.
+    pub goes_on: bool,
     /// Precedence where not all streams fit: the higher goes first.
     pub priority: u8,
     /// Stations that send on the hops so far, from the stream's publisher to the near end; at most [`MAX_HOPS`].
@@ -384,7 +387,7 @@ impl<'a> Begin<'a> {
         out.u64(self.origin.start_ns);
         out.u64(self.origin.incarnation);
         out.duration(self.deadline);
-        out.u8(u8::from(self.is_least));
+        out.u8(u8::from(self.is_least) | u8::from(self.goes_on) << 1);
         out.u8(self.priority);
         out.u8(u8::try_from(self.stations.len()).expect("at most eight stations"));
         self.stations.iter().for_each(|station| out.text(station));
@@ -395,7 +398,8 @@ impl<'a> Begin<'a> {
         let origin = Epoch { start_ns: fields.u64()?, incarnation: fields.u64()? };
         let deadline = fields.duration()?;
         // Bits of later versions.
-        let is_least = fields.u8()? & 1 == 1;
+        let terms = fields.u8()?;
+        let (is_least, goes_on) = (terms & 1 == 1, terms >> 1 & 1 == 1);
         let priority = fields.u8()?;
         let count = fields.u8()?;
         // One more can be said, so that the far end refuses it in words.
@@ -407,7 +411,7 @@ impl<'a> Begin<'a> {
         if description.len() > MAX_DESCRIPTION_BYTES {
             return Err(MalformedMessage::Field("description"));
         }
-        Ok(Self { origin, deadline, is_least, priority, stations, description })
+        Ok(Self { origin, deadline, is_least, goes_on, priority, stations, description })
     }
 }
 

@@ -80,9 +80,9 @@ impl Visitor {
         self.connection.as_ref().and_then(|it| port.way(it.socket)).is_some_and(|way| way.is_up)
     }
 
-    /// Returns whether it has no streams and no connection.
+    /// Returns whether it has no connection, and no streams, of which it may also ask how they ended.
     pub(super) fn is_gone(&self) -> bool {
-        self.connection.is_none() && self.names.is_empty()
+        self.connection.is_none() && self.names.is_empty() && self.machine.is_idle()
     }
 
     /// Returns whether a newcomer is the same process.

@@ -12,7 +12,7 @@ use wire::{Data, Description, MAX_HOPS, UpstreamHop};
 use super::counters::{Counters, FarTotals};
 use super::inbox::{Arrived, Inbox};
 use super::resequencer::{Known, KnownOutcome, Place, Resequencer};
-use super::{FarConfig, FarEvent, FarFault, FarOutput, Floor, Publish, ReaderDeadlines, Times};
+use super::{FarConfig, FarEvent, FarFault, FarOutput, Floor, Publish, ReaderDeadlines, SUSPENSION, Times};
 use crate::ages::{AgeWindow, Ages};
 use crate::frame::{Begin, Content, Control, Message, Refusal, Resume, Standing, Want};
 use crate::{Cause, HANDOVER, MAX_DEADLINE};
@@ -255,10 +255,25 @@ impl Stream {
 
     /// Returns whether nothing is left to report of it.
     pub(super) fn is_gone(&self, now: Instant) -> bool {
+        self.gone_at().is_some_and(|at| self.is_forgotten || now >= at)
+    }
+
+    /// Returns until when the near end may ask how it ended.
+    fn gone_at(&self) -> Option<Instant> {
         match self.state {
-            State::Ended { at: Some(at), .. } => self.is_forgotten || now >= at + FAREWELL,
-            State::Ended { at: None, .. } | State::Waiting | State::Open(_) => false,
+            State::Ended { at, .. } => {
+                at.map(|at| at + if self.is_suspended() { SUSPENSION } else { FAREWELL })
+            }
+            State::Waiting | State::Open(_) => None,
         }
+    }
+
+    /// Returns whether a beginning asks for the outcome of what was published to its end: the connection was lost before the
+    /// near end heard of it.
+    pub(super) fn is_asked_again(&self, begin: &Begin<'_>, incarnation: u64) -> bool {
+        let has_outcome = matches!(self.state, State::Ended { counters: Some(_), .. }) && !self.is_forgotten;
+        let is_its = self.incarnation == Some(incarnation) && self.early.is_none();
+        has_outcome && begin.goes_on && is_its && self.is_suspended()
     }
 
     /// Waits for the near end to come back.
@@ -293,7 +308,13 @@ impl Stream {
     }
 
     /// Takes the stream up on a connection; returns the answer to the near end.
-    pub(super) fn resume(&mut self, number: u16, incarnation: u64, begin: &Begin<'_>) -> Resume {
+    pub(super) fn resume(
+        &mut self,
+        now: Instant,
+        number: u16,
+        incarnation: u64,
+        begin: &Begin<'_>,
+    ) -> Resume {
         self.number = Some(number);
         self.suspended_since = None;
         self.floor = floor(begin, self.floor.far);
@@ -302,9 +323,17 @@ impl Stream {
         let is_same = self.incarnation == Some(incarnation);
         self.incarnation = Some(incarnation);
         let has_started = self.early.is_none();
-        let State::Open(open) = &mut self.state else {
-            self.inbox = Inbox::default();
-            return Resume { standing: Standing::Fresh, position: 0, controls: 0 };
+        let open = match &mut self.state {
+            State::Open(open) => open,
+            State::Ended { counters: Some(counters), at } => {
+                *at = Some(now);
+                let (position, controls) = (counters.next().position, self.inbox.taken());
+                return Resume { standing: Standing::Same, position, controls };
+            }
+            State::Waiting | State::Ended { counters: None, .. } => {
+                self.inbox = Inbox::default();
+                return Resume { standing: Standing::Fresh, position: 0, controls: 0 };
+            }
         };
         let position = open.counters.next().position;
         if is_same && has_started {
@@ -419,7 +448,7 @@ impl Stream {
             }
             State::Open(open) => self.hole(open).map(|(_, until)| until),
             State::Waiting => None,
-            State::Ended { at, .. } => at.map(|at| at + FAREWELL),
+            State::Ended { .. } => self.gone_at(),
         }
     }
 

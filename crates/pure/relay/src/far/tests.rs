@@ -8,7 +8,7 @@ use units::SampleRate;
 use wire::{Data, Description};
 
 use super::*;
-use crate::frame::{Control, Horizon, Numbered, Standing, Totals};
+use crate::frame::{Control, Horizon, Numbered, Resume, Standing, Totals};
 
 const ORIGIN: Epoch = Epoch { start_ns: 7, incarnation: 8 };
 const MS: Duration = Duration::from_millis(1);
@@ -105,11 +105,16 @@ impl Bench {
     }
 
     fn begin(&mut self, ms: u64, slot: u16, name: &str, origin: Epoch, stations: &[&str]) {
+        self.offer(ms, slot, (name, origin), stations, false);
+    }
+
+    fn offer(&mut self, ms: u64, slot: u16, (name, origin): (&str, Epoch), stations: &[&str], goes_on: bool) {
         let description = described(name).encode().unwrap();
         let begin = Begin {
             origin,
             deadline: Duration::from_secs(1),
             is_least: false,
+            goes_on,
             priority: 0,
             stations: stations.iter().map(|&station| station.to_owned()).collect(),
             description: &description,
@@ -342,6 +347,47 @@ fn controls_behind_the_end_of_a_stream_are_answered_for() {
     assert_eq!(bench.contents().last(), Some(&Content::Totals(totals)));
 }
 
+/// A bench with a stream that has ended, the near end of which has lost its connection and comes back.
+fn ended_unheard(back_ms: u64, incarnation: u64) -> Bench {
+    let mut bench = Bench::open();
+    bench.data(0, 10, 0..5, 0);
+    bench.control(11, 0, Control::End { position: 5 });
+    bench.far.handle(at(20), FarInput::Disconnected);
+    bench.advance(back_ms);
+    bench.connect(back_ms, incarnation);
+    bench.published.clear();
+    bench.sent.clear();
+    bench
+}
+
+const PASSED: [&str; 2] = ["daq", "gate-a"];
+
+#[test]
+fn a_stream_that_ended_while_the_near_end_was_away_is_answered_for_and_not_begun_again() {
+    let mut bench = ended_unheard(59_000, 5);
+    bench.offer(59_000, 0, ("lab/x", ORIGIN), &PASSED, true);
+    let resume = Resume { standing: Standing::Same, position: 5, controls: 2 };
+    assert_eq!(bench.contents()[0], Content::Resume(resume));
+    bench.advance(59_200);
+    let totals = Totals { position: 5, delivered: 5, missing: 0, given_up: 0, controls: 2 };
+    assert_eq!(bench.contents().last(), Some(&Content::Totals(totals)));
+    assert_eq!(bench.published, []);
+    assert_eq!(bench.poll(59_200), Some(at(59_300)), "it is told for a while");
+    bench.advance(69_000);
+    assert_eq!((bench.poll(69_000), bench.far.is_idle()), (None, true));
+}
+
+#[test]
+fn a_stream_that_ended_is_begun_again_by_another_beginning_or_another_near_end_or_after_a_minute() {
+    for (back_ms, incarnation, goes_on) in [(59_000, 5, false), (59_000, 6, true), (60_011, 5, true)] {
+        let mut bench = ended_unheard(back_ms, incarnation);
+        assert_eq!(bench.far.is_idle(), back_ms > 60_000);
+        bench.offer(back_ms, 0, ("lab/x", ORIGIN), &PASSED, goes_on);
+        let fresh = Resume { standing: Standing::Fresh, position: 0, controls: 0 };
+        assert_eq!(bench.contents()[0], Content::Resume(fresh), "{back_ms} {incarnation} {goes_on}");
+    }
+}
+
 #[test]
 fn a_stream_goes_on_over_another_connection() {
     let mut bench = Bench::open();
@@ -464,6 +510,7 @@ fn streams_that_cannot_be_published_are_refused_in_words() {
         origin: other,
         deadline: Duration::ZERO,
         is_least: false,
+        goes_on: false,
         priority: 0,
         stations,
         description: &description,

@@ -22,6 +22,7 @@ fn samples() -> Vec<Message<'static>> {
             origin,
             deadline: Duration::from_secs(1),
             is_least: true,
+            goes_on: false,
             priority: 9,
             stations: vec!["daq".to_owned(), "gate-a".to_owned()],
             description: b"description",

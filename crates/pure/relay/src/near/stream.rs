@@ -232,6 +232,7 @@ impl Stream {
             origin: self.origin,
             deadline: self.deadline,
             is_least: false,
+            goes_on: self.has_opened,
             priority: self.own_priority,
             stations,
             description,

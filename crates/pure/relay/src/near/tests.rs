@@ -453,6 +453,38 @@ fn an_ended_stream_is_closed_once_the_far_end_has_answered_for_all() {
     assert_eq!(bench.events, [NearEvent::Closed { slot: 0 }]);
 }
 
+#[test]
+fn an_ended_stream_says_on_the_next_connection_that_it_goes_on_and_is_closed_by_the_last_totals() {
+    let mut bench = Bench::open(1);
+    bench.push(1, 0, 0..10);
+    bench.near.handle(at(1), NearInput::Ended { slot: 0 });
+    bench.send(1);
+    bench.near.handle(at(2), NearInput::Disconnected);
+    bench.near.handle(at(3), NearInput::Began(Began { slot: 1, ..began(1) }));
+    bench.near.handle(at(3), NearInput::Connected);
+    let goes_on = |sent: &[(u64, Vec<u8>)]| {
+        let begin = |(_, bytes): &(u64, Vec<u8>)| match Message::decode(bytes).unwrap().content {
+            Content::Begin(begin) => Some(begin.goes_on),
+            _ => None,
+        };
+        sent.iter().filter_map(begin).collect::<Vec<_>>()
+    };
+    assert_eq!(goes_on(&bench.send(3)), [true]);
+    bench.hear(4, 0, Content::Resume(Resume { standing: Standing::Same, position: 10, controls: 2 }));
+    let sent = bench.send(4);
+    assert_eq!((goes_on(&sent), samples(&sent)), (vec![false], vec![]));
+    let totals = Totals { position: 10, delivered: 10, missing: 0, given_up: 0, controls: 2 };
+    bench.events.clear();
+    bench.hear(5, 0, Content::Totals(totals));
+    bench.send(5);
+    assert_eq!(bench.events, []);
+    // What the connection had was lost with it.
+    assert_eq!(controls(&sent), [Control::GivenUp { positions: 0..10, cause: Cause::LinkDown }]);
+    bench.hear(6, 0, Content::Totals(Totals { controls: 3, ..totals }));
+    bench.send(6);
+    assert_eq!(bench.events, [NearEvent::Closed { slot: 0 }]);
+}
+
 /// Returns the epochs of the streams that are offered.
 fn offered(sent: &[(u64, Vec<u8>)]) -> Vec<Epoch> {
     let origin = |(_, bytes): &(u64, Vec<u8>)| match Message::decode(bytes).unwrap().content {
