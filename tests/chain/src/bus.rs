@@ -23,6 +23,7 @@ pub(crate) struct Bus {
     pending: VecDeque<(Publish, Option<Instant>)>,
     buffer: Vec<u8>,
     is_over: bool,
+    has_sent: bool,
 }
 
 impl Bus {
@@ -57,7 +58,7 @@ impl Bus {
     pub(crate) fn new(config: SenderConfig, seed: u64, group: Group, now: Instant) -> Self {
         let sender = Sender::new(config, seed, now).expect("a description that fits");
         let buffer = vec![0; sender.train_bytes()];
-        Self { sender, group, pending: VecDeque::new(), buffer, is_over: false }
+        Self { sender, group, pending: VecDeque::new(), buffer, is_over: false, has_sent: false }
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
@@ -66,6 +67,11 @@ impl Bus {
 
     pub(crate) const fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// Returns whether anything of it is on the bus.
+    pub(crate) const fn has_sent(&self) -> bool {
+        self.has_sent
     }
 
     pub(crate) const fn sender(&mut self) -> &mut Sender {
@@ -103,6 +109,7 @@ impl Bus {
             self.hand_over(now);
             match self.sender.poll(now, &mut self.buffer) {
                 Output::Transmit { segment_bytes, size_bytes, .. } => {
+                    self.has_sent = true;
                     let train = &self.buffer[..size_bytes];
                     socket.send_train(Address::Group(self.group), train, segment_bytes);
                 }

@@ -133,10 +133,14 @@ impl Far {
         let Some(live) = &mut self.live else { return link };
         let senders = loop {
             // As in the product, the sender of a stream begins once the one before it has sent its end.
-            let mut names = BTreeSet::new();
-            let first = |(number, _): &(&usize, &mut Bus)| names.insert(self.published[**number].name());
-            let first = live.senders.iter_mut().filter(first);
-            let deadline = first.filter_map(|(_, sender)| sender.poll(now, socket)).min();
+            let (mut names, mut deadline) = (BTreeSet::new(), None);
+            for (number, sender) in &mut live.senders {
+                let published = &mut self.published[*number];
+                if names.insert(published.name().to_owned()) {
+                    deadline = Instant::earlier(deadline, sender.poll(now, socket));
+                    published.is_on_bus |= sender.has_sent();
+                }
+            }
             let count = live.senders.len();
             live.senders.retain(|_, sender| !sender.is_over());
             if live.senders.len() == count {

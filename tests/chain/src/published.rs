@@ -32,6 +32,8 @@ pub struct Published {
     pub hops: HopCounts,
     upstream: Vec<UpstreamHop>,
     got: RangeSet,
+    /// True once anything of it is on the bus: its sender waits until that of the epoch before is done.
+    pub is_on_bus: bool,
     /// True once the stream has ended.
     pub has_ended: bool,
     /// Ages of what was published.
@@ -54,6 +56,7 @@ impl Published {
             hops: HopCounts::default(),
             upstream: Vec::new(),
             got: RangeSet::new(),
+            is_on_bus: false,
             has_ended: false,
             ages: Vec::new(),
             times: Vec::new(),
