@@ -42,6 +42,8 @@ pub(super) struct Stream {
     incarnation: Option<u64>,
     number: Option<u16>,
     suspended_since: Option<Instant>,
+    /// When the near end last sent samples or a control of it.
+    heard: Option<Instant>,
     /// While earlier epochs of its publisher are not out: until when it waits for them at the latest.
     held_until: Option<Instant>,
     /// What of it became too old meanwhile, or too much: up to where, and the cause.
@@ -131,6 +133,7 @@ impl Stream {
             incarnation: None,
             number: None,
             suspended_since: None,
+            heard: None,
             held_until: None,
             skipped: None,
             inbox: Inbox::default(),
@@ -194,6 +197,16 @@ impl Stream {
     /// Returns whether it has waited for long enough while its near end was there.
     pub(super) fn has_waited(&self, now: Instant) -> bool {
         !self.is_suspended() && self.held_until.is_some_and(|until| now >= until)
+    }
+
+    /// Lets it wait on: earlier epochs are still told of.
+    pub(super) const fn wait_until(&mut self, until: Instant) {
+        self.held_until = Some(until);
+    }
+
+    /// Returns when the near end last sent samples or a control of it.
+    pub(super) const fn heard(&self) -> Option<Instant> {
+        self.heard
     }
 
     /// Lets it be published.
@@ -350,6 +363,9 @@ impl Stream {
     pub(super) fn take(&mut self, message: &Message<'_>, times: Times) -> Result<(), FarFault> {
         let Message { born_us, missing_before, .. } = *message;
         let born = times.born(born_us);
+        if matches!(message.content, Content::Data(_) | Content::Control(_)) {
+            self.heard = Some(times.arrived);
+        }
         if self.has_ended() {
             return self.take_late(
                 &message.content,

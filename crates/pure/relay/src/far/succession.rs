@@ -43,13 +43,19 @@ impl FarEnd {
         all.find(|(_, stream)| stream.is_held() && is_free(stream)).map(|(&slot, _)| slot)
     }
 
-    /// Ends the epochs of which the near end has not told the end although the next one has waited for it for long.
+    /// Ends the epochs of which the near end tells nothing any more, and has not told the end, although the next one has
+    /// waited for it for long.
     pub(super) fn end_silent(&mut self, now: Instant) {
-        let waiting = self.streams.values().filter(|it| it.has_waited(now));
-        let waiting: Vec<_> = waiting.map(|it| (it.id(), it.origin())).collect();
-        for (id, origin) in waiting {
-            let is_before = |it: &&mut Stream| it.id() == id && it.origin() < origin;
-            self.streams.values_mut().filter(is_before).for_each(Stream::forget);
+        let waiting = self.streams.iter().filter(|(_, it)| it.has_waited(now));
+        let waiting: Vec<_> = waiting.map(|(&slot, it)| (slot, it.id(), it.origin())).collect();
+        for (slot, id, origin) in waiting {
+            let is_before = |it: &Stream| it.id() == id && it.origin() < origin && !it.has_ended();
+            let heard = self.streams.values().filter(|it| is_before(it)).filter_map(Stream::heard).max();
+            match heard.map(|heard| heard + FAREWELL).filter(|until| now < *until) {
+                // Over a narrow path it may take long to tell what of it was given up.
+                Some(until) => self.streams.get_mut(&slot).expect("it is there").wait_until(until),
+                None => self.streams.values_mut().filter(|it| is_before(it)).for_each(Stream::forget),
+            }
         }
     }
 

@@ -122,6 +122,37 @@ fn an_epoch_whose_end_does_not_come_is_ended_ten_seconds_behind_its_deadline() {
 }
 
 #[test]
+fn an_epoch_is_not_ended_while_its_near_end_tells_of_it() {
+    let mut bench = Bench::overtaken();
+    bench.data(5, 20, 5..10, 0);
+    let given_up = |positions| Control::GivenUp { positions, cause: Cause::Bandwidth };
+    bench.control_of(0, 6_000, 0, Numbered { number: 1, control: given_up(15..20) });
+    bench.control_of(0, 15_000, 0, Numbered { number: 2, control: given_up(20..25) });
+    bench.advance(24_999);
+    assert_eq!(bench.poll(24_999), Some(at(25_000)));
+    assert_eq!(bench.log(), ["+0..5", "+5..10", "+10..15", "-15..20", "-20..25"]);
+    bench.end(0, 3, 24_999, 25);
+    assert_eq!(bench.log(), ["end", "begin 1"]);
+}
+
+#[test]
+fn an_epoch_of_which_nothing_is_told_any_more_is_ended() {
+    let mut bench = Bench::overtaken();
+    bench.data(5, 20, 5..10, 0);
+    bench.control_of(
+        0,
+        15_000,
+        0,
+        Numbered { number: 1, control: Control::GivenUp { positions: 15..20, cause: Cause::Bandwidth } },
+    );
+    bench.log();
+    bench.advance(24_999);
+    assert_eq!(bench.log(), [""; 0]);
+    bench.advance(25_000);
+    assert_eq!(bench.log(), ["end", "begin 1"]);
+}
+
+#[test]
 fn epochs_that_follow_each_other_quickly_are_published_in_their_order() {
     let mut bench = Bench::overtaken();
     bench.next_epoch(2, 40);
