@@ -20,6 +20,8 @@ pub struct Diary {
     pub end: Option<u64>,
     /// True if a near relay was started behind the last position: the one before may have died before it told the end.
     pub may_be_cut: bool,
+    /// True if the near relay that read it has died, and none has read it since: it may have died before it told of it.
+    pub is_left: bool,
 }
 
 impl Diary {
@@ -31,6 +33,7 @@ impl Diary {
             starts: Vec::new(),
             end: None,
             may_be_cut: false,
+            is_left: false,
         }
     }
 

@@ -146,12 +146,12 @@ impl Near {
         let (known, tap) = match &mut self.setting.source {
             Source::Rings(feeds) => {
                 let over = feeds.iter_mut().filter(|feed| feed.is_over());
-                over.for_each(|feed| feed.diary.may_be_cut = true);
+                over.for_each(|feed| (feed.diary.may_be_cut, feed.diary.is_left) = (true, true));
                 (feeds.iter().map(Feed::is_over).collect(), None)
             }
             Source::Bus => {
                 // What it does not hear any more remains as the one before told of it.
-                self.diaries.iter_mut().for_each(|diary| diary.may_be_cut = true);
+                self.diaries.iter_mut().for_each(|it| (it.may_be_cut, it.is_left) = (true, true));
                 (Vec::new(), Some(Tap::new(self.seed)))
             }
         };

@@ -196,6 +196,7 @@ impl Stream {
             }
         };
         diary.starts.push(began.first_position);
+        diary.is_left = false;
         // What an account before did not have of it, this one may have.
         diary.missing.remove(began.first_position..u64::MAX);
         diary.end = None;
