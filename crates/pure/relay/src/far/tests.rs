@@ -205,7 +205,7 @@ fn lag(count: u64) -> HopCounts {
 fn a_stream_is_published_from_its_first_control_on() {
     let mut bench = Bench::new();
     bench.begin(0, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
-    let resume = frame::Resume { standing: Standing::Fresh, position: 0, controls: 0 };
+    let resume = Resume { standing: Standing::Fresh, position: 0, controls: 0 };
     assert!(bench.contents().contains(&Content::Resume(resume)));
     bench.data(0, 10, 40..45, 0);
     assert_eq!(bench.published, [], "where it begins is not known");
@@ -395,7 +395,7 @@ fn a_stream_goes_on_over_another_connection() {
     bench.far.handle(at(20), FarInput::Disconnected);
     bench.connect(500, 5);
     bench.begin(500, 9, "lab/x", ORIGIN, &["daq", "gate-a"]);
-    let resume = frame::Resume { standing: Standing::Same, position: 5, controls: 1 };
+    let resume = Resume { standing: Standing::Same, position: 5, controls: 1 };
     assert!(bench.contents().contains(&Content::Resume(resume)));
     assert!(bench.events.contains(&FarEvent::Resumed { slot: 0 }));
 }
@@ -409,7 +409,7 @@ fn a_beginning_that_overtakes_the_greeting_waits_for_it() {
     let is_resume = |content: &Content<'_>| matches!(content, Content::Resume(_));
     assert!(!bench.contents().iter().any(is_resume), "it is not known whose it is");
     bench.greet(501, 6);
-    let resume = frame::Resume { standing: Standing::Other, position: 5, controls: 0 };
+    let resume = Resume { standing: Standing::Other, position: 5, controls: 0 };
     assert!(bench.contents().contains(&Content::Resume(resume)), "not of the incarnation before");
     bench.connect_silently(600);
     bench.begin(600, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
@@ -437,7 +437,7 @@ fn after_a_restart_of_the_near_end_what_it_did_not_read_is_its_lag() {
     bench.data(0, 10, 8..9, 0);
     bench.connect(500, 6);
     bench.begin(500, 0, "lab/x", ORIGIN, &["daq", "gate-a"]);
-    let resume = frame::Resume { standing: Standing::Other, position: 5, controls: 0 };
+    let resume = Resume { standing: Standing::Other, position: 5, controls: 0 };
     assert!(bench.contents().contains(&Content::Resume(resume)));
     bench.positions();
     bench.control(520, 0, Control::Start { position: 20 });
