@@ -23,7 +23,7 @@ use units::{StreamId, WallTime};
 use wire::Description;
 
 use crate::Subscription;
-pub use readers::{LeftRing, ReaderPresence, RingReader, Waiting};
+pub use readers::{LeftRing, ReaderPresence, RingRead, RingReader, Waiting};
 
 /// Prefix of all file names.
 const PREFIX: &str = "tallycast.";

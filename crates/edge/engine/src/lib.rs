@@ -28,7 +28,7 @@ mod waker;
 pub use drop_board::DropBoard;
 pub use host::{
     AgentPresence, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderPresence, RingName,
-    RingReader, RingWriter, Waiting, Withheld,
+    RingRead, RingReader, RingWriter, Waiting, Withheld,
 };
 pub use ledger_page::{EpochOnPage, read_ledger_page};
 pub use receive::{

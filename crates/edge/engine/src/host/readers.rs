@@ -36,6 +36,9 @@ const MAX_LEFT: usize = 64;
 const MAX_LEFT_BYTES: u64 = 1 << 28;
 /// Maximum number of rings that wait for one reader, with or without samples.
 const MAX_TOLD: usize = 1_024;
+/// In place of a file's number: the deadline of the ring before. No file has this number, and readers of before such
+/// deadlines take the entry for another ring.
+const STATED: u64 = u64::MAX;
 /// Part of the name of a ring without samples until it is left.
 const NOTE: &str = "note";
 /// Size of a ring without samples: beginning, gap and end of an account.
@@ -54,9 +57,19 @@ struct HostReader {
     number: u64,
     ownership: (u32, u32),
     waits_for: Vec<StreamPattern>,
-    reads: Vec<(StreamId, u64)>,
+    reads: Vec<RingRead>,
     name: String,
-    deadline: Option<Duration>,
+}
+
+/// A ring that a reader reads, and the age up to which its samples are of use to the reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RingRead {
+    /// The stream.
+    pub stream: StreamId,
+    /// Number of the ring's file.
+    pub file_number: u64,
+    /// The age, if the reader states one.
+    pub deadline: Option<Duration>,
 }
 
 /// A reader of a ring, and the age up to which samples are of use to it.
@@ -91,31 +104,39 @@ pub struct Waiting {
 
 impl ReaderPresence {
     /// Shows the patterns the reader waits for, the rings it reads, and the age up to which samples
-    /// are of use to it; false if not all of it fits on the page.
+    /// of most of them are of use to it; false if not all of it fits on the page.
     pub fn show(
         &mut self,
         waits_for: &[StreamPattern],
-        reads: &[(StreamId, u64)],
+        reads: &[RingRead],
         deadline: Option<Duration>,
     ) -> bool {
         let mut page = Vec::new();
         let fits = waits_for.iter().filter(|pattern| pattern.as_str().len() <= usize::from(u8::MAX));
         page.u64(fits.clone().count() as u64);
         fits.clone().for_each(|pattern| page.text(pattern.as_str()));
-        let room = self.writer.page_bytes().saturating_sub(page.len() + 8) / 16;
-        for (stream, file_number) in &reads[..reads.len().min(room)] {
-            page.u64(stream.0);
-            page.u64(*file_number);
+        let mut room = self.writer.page_bytes().saturating_sub(page.len() + 8) / 16;
+        let mut shown = 0;
+        for read in reads {
+            let own = read.deadline.filter(|_| read.deadline != deadline);
+            let Some(left) = room.checked_sub(1 + usize::from(own.is_some())) else { break };
+            (room, shown) = (left, shown + 1);
+            page.u64(read.stream.0);
+            page.u64(read.file_number);
+            if let Some(own) = own {
+                page.u64(nanos(own));
+                page.u64(STATED);
+            }
         }
         // Half of a ring's entry: readers of before deadlines leave it unread.
         if let Some(deadline) = deadline {
-            page.u64(u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX));
+            page.u64(nanos(deadline));
         }
         let is_shown = page == self.shown || self.writer.set_page(&page).is_ok();
         if is_shown {
             self.shown = page;
         }
-        is_shown && fits.count() == waits_for.len() && reads.len() <= room
+        is_shown && fits.count() == waits_for.len() && shown == reads.len()
     }
 
     /// Returns the rings that were left for this reader, the oldest first.
@@ -189,10 +210,11 @@ impl HostRings {
     #[must_use]
     pub fn ring_readers(&self, name: &RingName) -> Vec<RingReader> {
         let Some(file_number) = self.file_number(name) else { return Vec::new() };
-        let readers = self.readers().into_iter().filter(|reader| reader.reads(name.stream, file_number));
-        let mut readers: Vec<_> = readers
-            .map(|HostReader { number, name, deadline, .. }| RingReader { number, name, deadline })
-            .collect();
+        let of_ring = |reader: HostReader| {
+            let deadline = reader.read(name.stream, file_number)?.deadline;
+            Some(RingReader { number: reader.number, name: reader.name, deadline })
+        };
+        let mut readers: Vec<_> = self.readers().into_iter().filter_map(of_ring).collect();
         // Files come in any order.
         readers.sort_by_key(|reader| reader.number);
         readers
@@ -213,7 +235,7 @@ impl HostRings {
         let mut untold = Vec::new();
         for reader in self.readers() {
             let waits = reader.waits_for.iter().any(|pattern| pattern.matches(&description.name));
-            if !waits || !self.is_trusted_by(&reader) || reader.reads(name.stream, file_number) {
+            if !waits || !self.is_trusted_by(&reader) || reader.read(name.stream, file_number).is_some() {
                 continue;
             }
             self.take_away_read(&reader);
@@ -243,7 +265,7 @@ impl HostRings {
     fn take_away_read(&self, reader: &HostReader) {
         for path in self.left_for(reader.number) {
             let file_number = fs::symlink_metadata(&path).map(|metadata| metadata.ino());
-            if file_number.is_ok_and(|it| reader.reads.iter().any(|(_, read)| *read == it)) {
+            if file_number.is_ok_and(|it| reader.reads.iter().any(|read| read.file_number == it)) {
                 let _ = fs::remove_file(&path);
             }
         }
@@ -332,14 +354,19 @@ impl HostRings {
         for _ in 0..cursor.u64().unwrap_or(0) {
             waits_for.extend(cursor.text()?.parse::<StreamPattern>());
         }
-        let (mut reads, mut deadline) = (Vec::new(), None);
+        let (mut reads, mut deadline) = (Vec::<RingRead>::new(), None);
         while let Some(first) = cursor.u64() {
+            let stated = Some(Duration::from_nanos(first)).filter(|deadline| !deadline.is_zero());
             match cursor.u64() {
-                Some(file_number) => reads.push((StreamId(first), file_number)),
-                None => deadline = Some(Duration::from_nanos(first)).filter(|deadline| !deadline.is_zero()),
+                Some(STATED) => reads.iter_mut().last().into_iter().for_each(|read| read.deadline = stated),
+                Some(file_number) => {
+                    reads.push(RingRead { stream: StreamId(first), file_number, deadline: None });
+                }
+                None => deadline = stated,
             }
         }
-        Some(HostReader { number, ownership, waits_for, reads, name, deadline })
+        reads.iter_mut().for_each(|read| read.deadline = read.deadline.or(deadline));
+        Some(HostReader { number, ownership, waits_for, reads, name })
     }
 
     /// Removes the rings left for readers that have ended.
@@ -368,9 +395,13 @@ impl HostRings {
 }
 
 impl HostReader {
-    fn reads(&self, stream: StreamId, file_number: u64) -> bool {
-        self.reads.contains(&(stream, file_number))
+    fn read(&self, stream: StreamId, file_number: u64) -> Option<&RingRead> {
+        self.reads.iter().find(|read| (read.stream, read.file_number) == (stream, file_number))
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Returns the presence file of the reader for which a ring was left, on any bus; `None` for any other file.
@@ -391,6 +422,10 @@ mod tests {
 
     fn pattern(text: &str) -> StreamPattern {
         text.parse().unwrap()
+    }
+
+    const fn read(stream: StreamId, file_number: u64) -> RingRead {
+        RingRead { stream, file_number, deadline: None }
     }
 
     /// Lists the files in a directory by the last parts of their names.
@@ -414,9 +449,18 @@ mod tests {
         let file = rings.open(&name).unwrap().file_number().unwrap();
         let [mut first, mut second] = [1, 2].map(|number| rings.show_reader(number, "desk").unwrap());
         let deadline = Some(Duration::from_millis(300));
-        assert!(first.show(&[], &[(stream, file)], deadline) && second.show(&[], &[(stream, file)], None));
+        assert!(
+            first.show(&[], &[read(stream, file)], deadline) && second.show(&[], &[read(stream, file)], None)
+        );
         let reader = |number, deadline| RingReader { number, name: "desk".to_owned(), deadline };
         assert_eq!(rings.ring_readers(&name), [reader(1, deadline), reader(2, None)]);
+        let longer = Some(Duration::from_secs(3));
+        let reads = [read(StreamId(7), 1), RingRead { deadline: longer, ..read(stream, file) }];
+        assert!(second.show(&[], &reads, None) && first.show(&[], &reads, deadline));
+        assert_eq!(rings.ring_readers(&name), [reader(1, longer), reader(2, longer)]);
+        let others = [RingRead { deadline: longer, ..read(StreamId(7), 1) }, read(stream, file)];
+        assert!(second.show(&[], &others, None) && first.show(&[], &others, deadline));
+        assert_eq!(rings.ring_readers(&name), [reader(1, deadline), reader(2, None)], "of another ring");
         drop(first);
         assert_eq!(rings.ring_readers(&name), [reader(2, None)]);
     }
@@ -430,9 +474,11 @@ mod tests {
         let file = rings.open(&name).unwrap().file_number().unwrap();
         let [mut first, mut second] = [1, 2].map(|number| rings.show_reader(number, "desk").unwrap());
         assert_eq!(rings.readers_of(&name), 0, "they are there, and read nothing yet");
-        assert!(first.show(&[], &[(stream, file)], None) && second.show(&[], &[(stream, file + 1)], None));
+        assert!(
+            first.show(&[], &[read(stream, file)], None) && second.show(&[], &[read(stream, file + 1)], None)
+        );
         assert_eq!(rings.readers_of(&name), 1, "another ring of that name is another ring");
-        assert!(second.show(&[], &[(StreamId(7), 1), (stream, file)], None));
+        assert!(second.show(&[], &[read(StreamId(7), 1), read(stream, file)], None));
         assert_eq!(rings.readers_of(&name), 2);
         drop(first);
         assert_eq!(rings.readers_of(&name), 1);
@@ -452,7 +498,7 @@ mod tests {
             let ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
             let file = rings.open(&name).unwrap().file_number().unwrap();
             waits.show(&[pattern("x/*"), pattern("lab/*")], &[], None);
-            reads.show(&[pattern("lab/*")], &[(stream, file)], None);
+            reads.show(&[pattern("lab/*")], &[read(stream, file)], None);
             other.show(&[pattern("x/*")], &[], None);
             from_now.show(&[], &[], None);
             let left = rings.leave_for_waiting(&name, &description, |_| unreachable!("there is room"));
@@ -500,7 +546,7 @@ mod tests {
         assert_eq!(records.read(&mut Vec::new()), Read::Record { kind: 7, totals: [8, 9] });
         assert!(note.subscription.ring.is_closed());
         // The reader has read it and may not remove it, so it is listed again.
-        let read: Vec<_> = left[1..].iter().map(|left| (stream, left.file_number)).collect();
+        let read: Vec<_> = left[1..].iter().map(|left| read(stream, left.file_number)).collect();
         reader.show(&[pattern("**")], &read, None);
         assert_eq!(leave(), Waiting { left: 1, ..Waiting::default() });
         assert_eq!(reader.left().len(), 2);
@@ -529,8 +575,11 @@ mod tests {
         let mut reader = rings(directory.path()).show_reader(1, "desk").unwrap();
         // The page holds a count of patterns, and 16 bytes for each ring.
         let room = (PAGE_BYTES as u64 - 8) / 16;
-        let reads: Vec<_> = (0..=room).map(|stream| (StreamId(stream), stream)).collect();
+        let mut reads: Vec<_> = (0..=room).map(|stream| read(StreamId(stream), stream)).collect();
         assert!(reader.show(&[], &reads[1..], None));
         assert!(!reader.show(&[], &reads, None));
+        reads[2].deadline = Some(Duration::from_secs(3));
+        assert!(reader.show(&[], &reads[2..], None), "a deadline takes the place of a ring");
+        assert!(!reader.show(&[], &reads[1..], None));
     }
 }
