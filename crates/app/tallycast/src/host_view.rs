@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use engine::{
     EpochOnPage, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderPresence, ReceiveFrom,
-    RingName, RingWriter, read_ledger_page,
+    RingName, RingRead, RingWriter, read_ledger_page,
 };
 use ring::Ring;
 use sample::{StreamName, StreamPattern};
@@ -174,7 +174,7 @@ impl HostView {
         &mut self,
         reader: &str,
         patterns: &[StreamPattern],
-        reads: impl Iterator<Item = (StreamId, u64)>,
+        reads: impl Iterator<Item = RingRead>,
         deadline: Option<Duration>,
     ) {
         if self.presence.is_none() && !self.presence_is_incomplete {
@@ -191,7 +191,9 @@ impl HostView {
         }
         let Some(presence) = &mut self.presence else { return };
         let waits_for = if self.start == Start::Beginning { patterns } else { &[] };
-        let reads: Vec<_> = reads.chain(self.lying.iter().map(|(file, stream)| (*stream, *file))).collect();
+        let lying = self.lying.iter();
+        let lying = lying.map(|(&file_number, &stream)| RingRead { stream, file_number, deadline });
+        let reads: Vec<_> = reads.chain(lying).collect();
         if !presence.show(waits_for, &reads, deadline)
             && !std::mem::replace(&mut self.presence_is_incomplete, true)
         {

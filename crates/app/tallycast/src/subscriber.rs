@@ -9,9 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Attendance, News, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView, Subscription};
+use engine::{
+    Attendance, News, PortStatus, ReceiveAgent, ReceiveError, ReceiveFrom, StreamAccountView, Subscription,
+};
 use ring::{Doorbell, Idle, wait_any};
-use sample::StreamPattern;
+use sample::{StreamName, StreamPattern};
 use units::{Epoch, StreamId};
 
 use crate::blocks::BlockView;
@@ -35,6 +37,8 @@ pub struct Subscriber {
     start: Start,
     /// Age up to which samples are of use.
     deadline: Option<Duration>,
+    /// Deadlines that a tap states for single streams.
+    stated: BTreeMap<StreamName, Duration>,
     patterns: Vec<StreamPattern>,
     /// Number of patterns, the first ones, for which this host was searched.
     waited_for: usize,
@@ -123,6 +127,7 @@ impl Subscriber {
             waited_for: 0,
             start,
             deadline,
+            stated: BTreeMap::new(),
             _pinned: pinned,
             generation: None,
             flows: BTreeMap::new(),
@@ -240,6 +245,24 @@ impl Subscriber {
         if let Some(agent) = &self.agent {
             agent.select(pattern, self.start.received(), self.deadline);
         }
+    }
+
+    /// States a deadline for a stream, or no other than that of all streams any more.
+    pub(crate) fn state_deadline(&mut self, stream: &StreamName, deadline: Option<Duration>) {
+        let before = match deadline {
+            Some(deadline) => self.stated.insert(stream.clone(), deadline),
+            None => self.stated.remove(stream),
+        };
+        if let Some(agent) = &self.agent {
+            // The stream is selected throughout.
+            if let Some(deadline) = deadline {
+                agent.select(only(stream), ReceiveFrom::Now, Some(deadline));
+            }
+            if let Some(before) = before {
+                agent.deselect(only(stream), Some(before));
+            }
+        }
+        self.look_at_host();
     }
 
     /// Leaves the streams that no other pattern selects; their accounts are cut and reported.
@@ -369,6 +392,8 @@ impl Subscriber {
         self.waited_for = 0;
         if let Some(agent) = &self.agent {
             patterns.into_iter().for_each(|pattern| agent.deselect(pattern, self.deadline));
+            let stated = std::mem::take(&mut self.stated).into_iter();
+            stated.for_each(|(stream, deadline)| agent.deselect(only(&stream), Some(deadline)));
         }
     }
 
@@ -480,6 +505,11 @@ impl Subscriber {
         }
         true
     }
+}
+
+/// Returns the pattern of a stream alone.
+fn only(stream: &StreamName) -> StreamPattern {
+    stream.as_str().parse().expect("a name is a pattern")
 }
 
 impl Drop for Subscriber {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::News;
 use ledger::{AccountState, Gap};
-use sample::StreamPattern;
+use sample::{StreamName, StreamPattern};
 use units::{Epoch, StreamId, WallTime};
 use wire::{Clock, Description, Origin, UpstreamHop};
 
@@ -110,6 +110,13 @@ impl Tap {
     /// Leaves the streams that no other pattern selects; their accounts are cut.
     pub fn remove_pattern(&mut self, pattern: &StreamPattern) {
         self.subscriber.remove_pattern(pattern);
+    }
+
+    /// States a deadline for a stream to publishers, beside the one that the tap was opened with, or no other one any more.
+    /// The tap delivers records of any age.
+    #[doc(hidden)]
+    pub fn state_deadline(&mut self, stream: &StreamName, deadline: Option<Duration>) {
+        self.subscriber.state_deadline(stream, deadline);
     }
 
     /// Returns the current accounts of all open epochs, with the counters of their sockets.

@@ -319,6 +319,7 @@ impl Near {
                 let deadline_ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
                 take(Notice::Wanted { stream: name(&self.streams, slot), deadline_ns, priority });
             }
+            NearEvent::Ask { stream, deadline } => self.tap.state_deadline(&stream, deadline),
             NearEvent::DeadlineTooShort { slot, deadline, least } => {
                 let stream = name(&self.streams, slot);
                 let what = format!(

@@ -263,8 +263,13 @@ fn streams_go_on_over_the_next_link_and_a_near_relay_that_starts_again_takes_its
 
 /// Starts a far relay that publishes on a bus.
 fn far_on(bus: &Bus) -> (Running, std::net::SocketAddr, Memory) {
+    far_on_as("far", bus)
+}
+
+fn far_on_as(station: &str, bus: &Bus) -> (Running, std::net::SocketAddr, Memory) {
     let port = options().open_to_listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let far = Far::new(port, BusPublication::new(node(bus, "far")), far_settings());
+    let settings = FarSettings { station: station.to_owned(), ..far_settings() };
+    let far = Far::new(port, BusPublication::new(node(bus, station)), settings);
     let (address, cancellation, memory) =
         (far.local_address(), Cancellation::new().unwrap(), Memory::default());
     let (asked, notices) = (cancellation.clone(), memory.clone());
@@ -353,6 +358,41 @@ fn the_longest_deadline_of_readers_in_shared_memory_is_served_and_an_impossible_
 fn the_longest_deadline_of_readers_that_report_is_served_and_an_impossible_one_refused() {
     let port = support::ports::free();
     the_longest_deadline_is_served(&format!("udp://239.84.0.0:{port}?iface=lo&shm=off").parse().unwrap());
+}
+
+/// Two links in a row, with a bus between them: the first one serves the readers behind the second.
+fn the_deadline_of_readers_behind_two_links_is_served_by_the_first(middle: &Bus) {
+    let ((_home, home), (_away, away)) = (bus(), bus());
+    let (_first_far, address, _) = far_on_as("first", middle);
+    let (_first_near, first) = near_with(&home, near_settings(address, 1));
+    let (_second_far, address, _) = far_on_as("second", &away);
+    let settings = NearSettings { station: "between".to_owned(), ..near_settings(address, 1) };
+    let (_second_near, second) = near_with(middle, settings);
+    let mut publisher = publisher(&home, "lab/probe");
+    first.wait("the stream is accepted", is_opened);
+    publisher.send(&values(0..30)).unwrap();
+    second.wait("the relayed stream is accepted", is_opened);
+    wait_until_served(&first, 1_000);
+    let deadline = Duration::from_secs(3);
+    let reader = node(&away, "desk").subscriber("lab/**").reader("desk").deadline(deadline).open().unwrap();
+    wait_until_served(&second, 3_000);
+    wait_until_served(&first, 3_000);
+    drop(reader);
+    wait_until_served(&second, 1_000);
+    wait_until_served(&first, 1_000);
+}
+
+#[test]
+fn the_deadline_of_readers_behind_two_links_is_served_by_the_first_over_shared_memory() {
+    let (_middle, middle) = bus();
+    the_deadline_of_readers_behind_two_links_is_served_by_the_first(&middle);
+}
+
+#[test]
+fn the_deadline_of_readers_behind_two_links_is_served_by_the_first_over_the_network() {
+    let port = support::ports::free();
+    let middle = format!("udp://239.84.0.0:{port}?iface=lo&shm=off").parse().unwrap();
+    the_deadline_of_readers_behind_two_links_is_served_by_the_first(&middle);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! samples, the stream of the highest priority first, of a stream the oldest samples, and the newest while not all can
 //! arrive in time.
 
+mod asked;
 mod counters;
 mod journal;
 mod queue;
@@ -16,10 +17,11 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use ledger::HopCounts;
-use sample::StreamPattern;
+use sample::{StreamName, StreamPattern};
 use units::{Epoch, Instant, WallTime};
 use wire::Clock;
 
+use asked::Asked;
 pub use counters::NearAccount;
 use stream::Stream;
 
@@ -190,6 +192,14 @@ pub enum NearEvent {
         /// Its priority.
         priority: u8,
     },
+    /// As a reader of its bus the relay is to state this deadline for a stream: over a chain of relays the ones before this
+    /// one keep what its far readers want.
+    Ask {
+        /// Name of the stream.
+        stream: StreamName,
+        /// The deadline; none: that of this end's settings, if one was given.
+        deadline: Option<Duration>,
+    },
     /// The path has become too long for the deadline; reported once until the deadline can be kept again.
     DeadlineTooShort {
         /// The stream.
@@ -291,6 +301,7 @@ pub struct NearEnd {
     /// Streams that have last sent a control, and a horizon: the next one goes on from there.
     served: Served,
     horizon_due: Instant,
+    asked: Asked,
     events: VecDeque<NearEvent>,
     ignored: u64,
 }
@@ -316,6 +327,7 @@ impl NearEnd {
         );
         let station = frame::station_name(&config.station);
         Self {
+            asked: Asked::new(config.deadline),
             config: NearConfig { station, ..config },
             connection: Connection::Down,
             streams: BTreeMap::new(),
@@ -376,6 +388,7 @@ impl NearEnd {
         self.expire(now);
         self.close_streams(now);
         self.offer_streams();
+        self.ask(now);
     }
 
     /// Returns the next output; to be called until it is idle.
@@ -531,8 +544,12 @@ impl NearEnd {
         match content {
             Content::Resume(resume) => stream.resume(now, resume),
             Content::Totals(totals) => stream.on_totals(totals),
-            Content::Want(want) => stream.want(want, self.config.is_least.then_some(self.config.deadline)),
+            Content::Want(want) => {
+                self.asked.call();
+                stream.want(want, self.config.is_least.then_some(self.config.deadline))
+            }
             Content::Refuse(refusal) => {
+                self.asked.call();
                 stream.refuse(refusal);
                 Ok(())
             }
@@ -583,11 +600,22 @@ impl NearEnd {
         self.streams.values_mut().for_each(|stream| stream.expire(now, round_trip, is_up));
     }
 
+    /// Asks on its own bus for the deadlines that far readers want.
+    fn ask(&mut self, now: Instant) {
+        if self.asked.is_due(now) {
+            let kept = self.streams.values().filter(|stream| !stream.is_refused());
+            let kept = kept.map(|stream| (stream.name(), stream.terms().0));
+            let changes = self.asked.update(now, kept).into_iter();
+            self.events.extend(changes.map(|(stream, deadline)| NearEvent::Ask { stream, deadline }));
+        }
+    }
+
     fn close_streams(&mut self, now: Instant) {
-        let events = &mut self.events;
+        let Self { events, asked, .. } = self;
         self.streams.retain(|_, stream| {
             let is_closed = stream.is_closed(now);
             if is_closed {
+                asked.call();
                 while let Some(event) = stream.poll_event() {
                     events.push_back(event);
                 }
@@ -639,7 +667,7 @@ impl NearEnd {
         let is_open = self.streams.values().any(Stream::is_open);
         let horizon = (has_room && is_open).then_some(self.horizon_due.max(now));
         let streams = self.streams.values().filter_map(|stream| stream.deadline(round_trip));
-        streams.chain(horizon).min()
+        streams.chain(horizon).chain(self.asked.deadline()).min()
     }
 }
 

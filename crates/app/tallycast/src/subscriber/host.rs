@@ -1,6 +1,8 @@
 //! A subscriber's checks of its host: streams that can be read from shared memory, and those whose writers
 //! are gone.
 
+use engine::RingRead;
+
 use super::{MAX_RESTING, Subscriber};
 use crate::event::Event;
 use crate::flow::Flow;
@@ -93,7 +95,10 @@ impl Subscriber {
     /// Shows the publishers of this host what this reader waits for and reads.
     fn show_publishers(&mut self) {
         let Some(host) = &mut self.host else { return };
-        let reads = |flow: &Flow| Some((flow.stream(), flow.file_number()?));
+        let reads = |flow: &Flow| {
+            let deadline = self.stated.get(&flow.name).copied().max(self.deadline);
+            Some(RingRead { stream: flow.stream(), file_number: flow.file_number()?, deadline })
+        };
         host.show(&self.reader, &self.patterns, self.flows.values().filter_map(reads), self.deadline);
     }
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{HopCounts, HopShare, Outcome};
+use sample::StreamName;
 use units::{Epoch, Instant, StreamId};
 use wire::{DATA_HEADER_BYTES, Data, Description, MAX_HOPS};
 
@@ -33,6 +34,7 @@ const MAX_GIVEN_UP: usize = 4_096;
 #[derive(Debug)]
 pub(super) struct Stream {
     driver_slot: u16,
+    name: StreamName,
     id: StreamId,
     origin: Epoch,
     /// Its place in the order in which streams began at this end.
@@ -114,6 +116,7 @@ impl Stream {
         Ok(Self {
             driver_slot: began.slot,
             id: wire::stream_id(&description.name, &description.schema),
+            name: description.name,
             origin: began.origin,
             turn,
             stations,
@@ -143,6 +146,14 @@ impl Stream {
 
     pub(super) const fn driver_slot(&self) -> u16 {
         self.driver_slot
+    }
+
+    pub(super) const fn name(&self) -> &StreamName {
+        &self.name
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.phase == Phase::Refused
     }
 
     pub(super) const fn has_ended(&self) -> bool {
@@ -195,7 +206,7 @@ impl Stream {
     pub(super) fn is_closed(&self, now: Instant) -> bool {
         let Some(ended) = self.ended else { return false };
         let is_answered = self.is_open() && self.journal.is_empty() && self.counters.is_complete();
-        is_answered || self.phase == Phase::Refused || now >= ended + END_PATIENCE
+        is_answered || self.is_refused() || now >= ended + END_PATIENCE
     }
 
     /// Another connection is there, on which it was not offered.

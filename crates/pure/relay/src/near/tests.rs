@@ -268,7 +268,8 @@ fn the_stream_of_the_highest_priority_goes_first() {
     let slots: Vec<_> = sent.iter().map(|(_, bytes)| Message::decode(bytes).unwrap().slot).collect();
     assert_eq!(slots, [1, 0]);
     let deadline = Duration::from_secs(2);
-    assert_eq!(bench.events, [NearEvent::Wanted { slot: 1, deadline, priority: 3 }]);
+    let ask = NearEvent::Ask { stream: "lab/x".parse().unwrap(), deadline: Some(deadline) };
+    assert_eq!(bench.events, [ask, NearEvent::Wanted { slot: 1, deadline, priority: 3 }]);
 }
 
 #[test]
@@ -528,4 +529,29 @@ fn another_beginning_of_an_epoch_is_offered_once_the_first_is_closed() {
     let totals = Totals { position: 10, delivered: 10, missing: 0, given_up: 0, controls: 2 };
     bench.hear(20, 0, Content::Totals(totals));
     assert_eq!(offered(&bench.send(20)), [began(0).origin]);
+}
+
+#[test]
+fn a_deadline_of_far_readers_is_asked_for_on_the_own_bus_until_they_have_left() {
+    let asks = |bench: &mut Bench, ms| {
+        bench.send(ms);
+        let ask = |event| match event {
+            NearEvent::Ask { stream, deadline } => Some((stream.to_string(), deadline)),
+            _ => None,
+        };
+        core::mem::take(&mut bench.events).into_iter().filter_map(ask).collect::<Vec<_>>()
+    };
+    let want = |deadline| Content::Want(Want { deadline, priority: 0 });
+    let mut bench = Bench::open(1);
+    bench.hear(1, 0, want(1_000 * MS));
+    assert_eq!(asks(&mut bench, 1), [], "it is this end's own");
+    bench.hear(2, 0, want(3_000 * MS));
+    assert_eq!(asks(&mut bench, 2), [("lab/x".to_owned(), Some(3_000 * MS))]);
+    bench.hear(10, 0, want(1_000 * MS));
+    assert_eq!(asks(&mut bench, 10), []);
+    bench.near.handle(at(20), NearInput::Disconnected);
+    let NearOutput::Idle { deadline } = bench.near.poll(at(20)) else { panic!("nothing is to be done") };
+    assert_eq!(deadline, Some(at(3_010)));
+    bench.near.handle(at(3_010), NearInput::Advance);
+    assert_eq!(asks(&mut bench, 3_010), [("lab/x".to_owned(), None)]);
 }
