@@ -1,6 +1,7 @@
 //! The far relay: a far end around an endpoint, and a sender on its bus for each stream that it publishes.
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cast::send::ReaderDeadlines;
@@ -34,6 +35,8 @@ pub struct Far {
     pub resumed: u64,
     /// Number of messages that had to be ignored.
     pub hostile: u64,
+    /// Deadlines that it has decided to keep for its readers, in their order.
+    pub decided: Vec<Duration>,
     /// Number of readers' deadlines that were refused.
     pub refused_deadlines: u64,
     /// The most bytes that waited behind holes.
@@ -88,6 +91,7 @@ impl Far {
             ignored: Vec::new(),
             resumed: 0,
             hostile: 0,
+            decided: Vec::new(),
             refused_deadlines: 0,
             most_held: 0,
         };
@@ -280,6 +284,7 @@ impl Far {
                 FarEvent::Ignored(_) | FarEvent::Refused { .. } => self.ignored.push(event),
                 FarEvent::Resumed { .. } => self.resumed += 1,
                 FarEvent::Deadline { slot, deadline } => {
+                    self.decided.push(deadline);
                     if let Some(number) = live.open.get(&slot) {
                         self.published[*number].allow(deadline);
                     }

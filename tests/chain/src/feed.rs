@@ -79,7 +79,7 @@ impl Shape {
         Description {
             name: self.name.parse().expect("a name"),
             schema: Schema::new(Dtype::U8, rate, vec![channel]).expect("a schema"),
-            report_port: 0,
+            report_port: 9_000,
             station: "daq".to_owned(),
             unknown: sample::UnknownEntries::new(),
         }

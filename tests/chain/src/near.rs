@@ -1,6 +1,7 @@
 //! The near relay: a near end around an endpoint, and the reader of the bus before it.
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use ledger::{Outcome, Stage};
@@ -43,6 +44,12 @@ pub struct Near {
     pub replaced: u64,
     /// Number of second connections that were given up, because the first was heard.
     pub given_up_beside: u64,
+    /// Number of messages that had to be ignored.
+    pub hostile: u64,
+    /// Deadlines that readers behind the link wanted, in their order.
+    pub wanted: Vec<Duration>,
+    /// Deadlines for which it asked on its own bus, in their order.
+    pub asked: Vec<Option<Duration>>,
 }
 
 /// Settings of a near relay.
@@ -111,6 +118,9 @@ impl Near {
             most_queued: 0,
             replaced: 0,
             given_up_beside: 0,
+            hostile: 0,
+            wanted: Vec::new(),
+            asked: Vec::new(),
         };
         near.start(Instant::ORIGIN);
         near
@@ -218,6 +228,7 @@ impl Near {
                     let before = live.end.ignored();
                     live.end.handle(now, NearInput::Message(&hostile));
                     live.hostile.ignored(live.end.ignored() - before);
+                    self.hostile += live.end.ignored() - before;
                 }
                 live.end.handle(now, NearInput::Message(&bytes));
                 bytes.clear();
@@ -246,6 +257,13 @@ impl Near {
                     NearEvent::GaveUp { slot, positions, cause } => {
                         self.given_up[cause as usize] += positions.end - positions.start;
                         *self.given_up_of.entry(slot).or_default() += positions.end - positions.start;
+                    }
+                    NearEvent::Wanted { deadline, .. } => self.wanted.push(deadline),
+                    NearEvent::Ask { stream, deadline } => {
+                        self.asked.push(deadline);
+                        if let Some(tap) = &mut live.tap {
+                            tap.state_deadline(now, stream, deadline);
+                        }
                     }
                     _ => {}
                 },

@@ -289,6 +289,12 @@ fn group_of(pairs: usize) -> u32 {
 }
 
 impl Scene {
+    /// Returns the number of pairs of relays.
+    #[must_use]
+    pub const fn pairs(&self) -> usize {
+        self.pairs
+    }
+
     /// Returns the first near relay.
     #[must_use]
     pub fn near(&self) -> &Near {

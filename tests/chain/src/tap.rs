@@ -1,12 +1,14 @@
 //! A near relay's reader on its bus: a receiver, whose events become inputs of the near end.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use cast::Receiver;
 use cast::receive::{Event, Input, Output, ReaderIdentity};
 use ledger::{AccountState, Gap, HopCounts, HopShare, LedgerConfig, Outcome, Stage};
 use relay::{Began, Elements, NearInput};
+use sample::StreamName;
 use sim::{Address, Arrival, NodeId, Socket};
 use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::MAX_DATAGRAM_BYTES;
@@ -22,6 +24,8 @@ pub(crate) struct Tap {
     buffer: Vec<u8>,
     streams: BTreeMap<Epoch, Stream>,
     next_slot: u16,
+    /// Deadlines that it states for streams.
+    stated: BTreeMap<StreamName, Duration>,
 }
 
 #[derive(Debug)]
@@ -59,7 +63,20 @@ impl Tap {
             buffer: vec![0; MAX_DATAGRAM_BYTES],
             streams: BTreeMap::new(),
             next_slot: 0,
+            stated: BTreeMap::new(),
         }
+    }
+
+    /// States a deadline for a stream, or none any more.
+    pub(crate) fn state_deadline(&mut self, now: Instant, stream: StreamName, deadline: Option<Duration>) {
+        match deadline {
+            Some(deadline) => self.stated.insert(stream, deadline),
+            None => self.stated.remove(&stream),
+        };
+        let pattern = |(name, &deadline): (&StreamName, &Duration)| {
+            (name.as_str().parse().expect("a name is a pattern"), deadline)
+        };
+        self.receiver.handle(now, Input::Deadlines(self.stated.iter().map(pattern).collect()));
     }
 
     pub(crate) fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {

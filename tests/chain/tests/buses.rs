@@ -47,6 +47,42 @@ fn a_frozen_reader_among_ten_changes_nothing_for_the_others() {
 }
 
 #[test]
+fn the_first_of_two_links_keeps_the_deadline_of_a_reader_behind_the_second() {
+    let outage = at(2_000)..at(4_000);
+    let play = |deadline: Option<Duration>| {
+        let mut plan = Plan::new(27);
+        plan.pairs.push(["gate-c", "gate-d"]);
+        plan.publishers = vec![at(0)..at(6_000)];
+        plan.ways = plan.ways.map(|way| way.outage(outage.clone()));
+        plan.deadlines = vec![deadline];
+        plan.play()
+    };
+    let longest = Duration::from_secs(3);
+    let scene = play(Some(longest));
+    let [delivered, lost] = scene.verify();
+    assert!(lost < 400, "both links wait for the end of the outage: {delivered} delivered, {lost} lost");
+    for pair in [0, 1] {
+        let (near, far) = (scene.near_of(pair), scene.far_of(pair));
+        assert_eq!((far.decided.first(), near.wanted.first()), (Some(&longest), Some(&longest)));
+        assert_eq!(near.asked.first(), Some(&Some(longest)));
+    }
+    let scene = play(None);
+    let [_, lost] = scene.verify();
+    assert!(lost > 8_000, "without it they keep half a second: {lost}");
+    assert!(scene.near_of(1).asked.is_empty() && scene.far().decided.is_empty());
+}
+
+#[test]
+fn hostile_messages_are_counted_at_the_end_that_ignores_them_and_change_nothing() {
+    let mut plan = Plan::new(28);
+    plan.hostile = 0.2;
+    let scene = plan.play();
+    let [delivered, lost] = scene.verify();
+    assert_eq!((delivered, lost), (24_000, 0));
+    assert!(scene.near().hostile > 3 && scene.far().hostile > 20);
+}
+
+#[test]
 fn a_ring_of_relays_refuses_what_comes_home_and_stays_small() {
     let mut plan = Plan::new(23);
     plan.near_bus = Some(Link::lan());

@@ -40,7 +40,7 @@ const EFFECTS: [&str; 23] = [
 ];
 
 /// What scenes have shown, and in how many.
-const SHOWN: [&str; 10] = [
+const SHOWN: [&str; 13] = [
     "given up: link down",
     "bandwidth",
     "repair",
@@ -48,7 +48,10 @@ const SHOWN: [&str; 10] = [
     "held behind holes",
     "elements lost by the link",
     "elements lost by a far bus",
-    "messages that had to be ignored",
+    "messages that a far end had to ignore",
+    "messages that a near end had to ignore",
+    "deadlines wanted at a near end",
+    "deadlines asked for on the bus between two links",
     "connections replaced",
     "second connections given up",
 ];
@@ -101,10 +104,25 @@ fn play(seed: u64, seen: &mut Seen) {
     let [link_down, bandwidth, repair, _] = scene.near().given_up;
     let held = scene.far().most_held as u64;
     let lost_behind = scene.readers().iter().map(|reader| reader.own_losses()).sum();
-    let hostile = scene.far().hostile;
-    let (replaced, given_up) = (scene.near().replaced, scene.near().given_up_beside);
-    let resumed = scene.far().resumed;
-    let shown = [link_down, bandwidth, repair, resumed, held, lost, lost_behind, hostile, replaced, given_up];
+    let (near, far) = (scene.near(), scene.far());
+    let asked = scene.near_of(scene.pairs() - 1).asked.len() as u64;
+    let asked = if scene.pairs() > 1 { asked } else { 0 };
+    let [hostile_far, hostile_near, wanted] = [far.hostile, near.hostile, near.wanted.len() as u64];
+    let shown = [
+        link_down,
+        bandwidth,
+        repair,
+        far.resumed,
+        held,
+        lost,
+        lost_behind,
+        hostile_far,
+        hostile_near,
+        wanted,
+        asked,
+        near.replaced,
+        near.given_up_beside,
+    ];
     for (count, amount) in seen.shown.iter_mut().zip(shown) {
         *count += u64::from(amount > 0);
     }
