@@ -288,8 +288,10 @@ impl Following {
         }
         // A relay that dies leaves what it had not told of: elements that were missing, and what it had not sent of a sample.
         let is_told = account.state != AccountState::Unconfirmed;
+        // The scene may be over before the evidence of what was skipped last is there.
+        let open = if account.state == AccountState::Open { rows.unsettled } else { 0 };
         let (cut, behind) = (per_sample - 1, truth.total().saturating_sub(source));
-        let untold = if is_told { rest } else { rest.max(cut) + behind };
+        let untold = if is_told { rest + open } else { rest.max(cut) + behind };
         assert!(rows.missing() - source <= untold, "this bus loses nothing: {account:?} of {truth:?}");
     }
 }
