@@ -114,7 +114,7 @@ fn act(step: &Step<'_>, ends: &mut [End; 2], now: &mut Instant, in_transit: &mut
             let bytes = vec![9; usize::from(bytes)];
             let end = lifetime_ms.map(|lifetime| *now + Duration::from_millis(u64::from(lifetime)));
             // One of the two may be refused, or both: the ends may be closed already.
-            let terms = Terms { is_ordered: ordered, deadline: end, tag: 0 };
+            let terms = Terms { is_ordered: ordered, deadline: end, ..Terms::default() };
             let _ = endpoint.send(*socket, &bytes);
             let _ = endpoint.send_message(*now, *socket, &bytes, terms);
         }

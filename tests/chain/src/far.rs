@@ -238,7 +238,7 @@ impl Far {
         let Some(live) = &mut self.live else { return };
         match output {
             FarOutput::Send { bytes, deadline } => {
-                let terms = Terms { is_ordered: false, deadline, tag: 0 };
+                let terms = Terms { deadline, ..Terms::default() };
                 if let Some(socket) = live.socket {
                     let _ = self.endpoint.send_message(now, socket, &bytes, terms);
                 }

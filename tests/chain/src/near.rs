@@ -37,7 +37,7 @@ pub struct Near {
     /// Elements that it gave up, by cause.
     pub given_up: [u64; 4],
     /// The same by stream, in the order of their beginnings.
-    pub given_up_of: BTreeMap<u16, u64>,
+    pub given_up_of: BTreeMap<u16, [u64; 4]>,
     /// The most bytes that waited.
     pub most_queued: usize,
     /// Number of connections that a second one replaced while they were silent.
@@ -239,9 +239,9 @@ impl Near {
         }
         let deadline = loop {
             match live.end.poll(now) {
-                NearOutput::Send { tag, bytes, deadline } => {
+                NearOutput::Send { tag, bytes, deadline, priority } => {
                     let socket = socket.expect("it sends only over a connection");
-                    let terms = Terms { is_ordered: false, deadline, tag };
+                    let terms = Terms { is_ordered: false, deadline, priority, tag };
                     match self.endpoint.send_message(now, socket, &bytes, terms) {
                         Ok(Sent::Queued) => {}
                         Ok(Sent::NoRoom | Sent::TooLate) | Err(_) => {
@@ -256,7 +256,8 @@ impl Near {
                     NearEvent::Ignored(_) | NearEvent::Refused { .. } => self.ignored.push(event),
                     NearEvent::GaveUp { slot, positions, cause } => {
                         self.given_up[cause as usize] += positions.end - positions.start;
-                        *self.given_up_of.entry(slot).or_default() += positions.end - positions.start;
+                        self.given_up_of.entry(slot).or_default()[cause as usize] +=
+                            positions.end - positions.start;
                     }
                     NearEvent::Wanted { deadline, .. } => self.wanted.push(deadline),
                     NearEvent::Ask { stream, deadline } => {

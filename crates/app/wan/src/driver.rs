@@ -34,10 +34,9 @@ pub(crate) enum Step<A> {
 
 /// A message to the other end.
 pub(crate) struct Letter {
-    /// Identifies it in the port's list of expired messages; 0 if its end is of no interest.
-    pub(crate) tag: u64,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) deadline: Option<Instant>,
+    /// Their tag identifies it in the port's list of expired messages; 0 if its end is of no interest.
+    pub(crate) terms: Terms,
 }
 
 /// Next step of an owner.
@@ -97,11 +96,10 @@ impl Driver {
     /// Sends what the machine has handed out: at once, but for a message of more packets than there is room for.
     fn send(&mut self, machine: &mut impl Machine, connection: Option<(&ReliablePort, SocketId)>) {
         let Some((port, socket)) = connection else { return self.stalled.clear() };
-        while let Some(Letter { tag, bytes, deadline }) = self.stalled.front() {
-            let terms = Terms { is_ordered: false, deadline: *deadline, tag: *tag };
-            match port.try_send_message(socket, bytes, terms) {
+        while let Some(Letter { bytes, terms }) = self.stalled.front() {
+            match port.try_send_message(socket, bytes, *terms) {
                 Ok(Sent::NoRoom) => return,
-                Ok(Sent::TooLate) => machine.refuse(clock::monotonic(), *tag),
+                Ok(Sent::TooLate) => machine.refuse(clock::monotonic(), terms.tag),
                 Ok(Sent::Queued) | Err(_) => {}
             }
             self.stalled.pop_front();
@@ -128,7 +126,10 @@ impl Machine for NearEnd {
 
     fn next(&mut self, now: Instant) -> Step<NearEvent> {
         match self.poll(now) {
-            NearOutput::Send { tag, bytes, deadline } => Step::Send(Letter { tag: tag + 1, bytes, deadline }),
+            NearOutput::Send { tag, bytes, deadline, priority } => {
+                let terms = Terms { is_ordered: false, deadline, priority, tag: tag + 1 };
+                Step::Send(Letter { bytes, terms })
+            }
             NearOutput::Event(event) => Step::Act(event),
             NearOutput::Idle { deadline } => Step::Idle(deadline),
         }
@@ -158,7 +159,9 @@ impl Machine for FarEnd {
 
     fn next(&mut self, now: Instant) -> Step<FarAct> {
         match self.poll(now) {
-            FarOutput::Send { bytes, deadline } => Step::Send(Letter { tag: 0, bytes, deadline }),
+            FarOutput::Send { bytes, deadline } => {
+                Step::Send(Letter { bytes, terms: Terms { deadline, ..Terms::default() } })
+            }
             FarOutput::Publish { slot, publish } => Step::Act(FarAct::Publish(slot, publish)),
             FarOutput::Event(event) => Step::Act(FarAct::Tell(event)),
             FarOutput::Idle { deadline } => Step::Idle(deadline),

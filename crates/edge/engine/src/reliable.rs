@@ -271,7 +271,7 @@ impl ReliablePort {
     ) -> Result<(), WaitError> {
         self.wait(timeout, |state, now| {
             let deadline = lifetime.map(|lifetime| now + lifetime);
-            let terms = Terms { is_ordered, deadline, tag: 0 };
+            let terms = Terms { is_ordered, deadline, ..Terms::default() };
             match state.endpoint.send_message(now, socket, bytes, terms) {
                 Ok(Sent::Queued | Sent::TooLate) => Some(Ok(())),
                 Ok(Sent::NoRoom) => state.over(socket).map(Err),

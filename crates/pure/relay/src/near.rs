@@ -151,6 +151,8 @@ pub enum NearOutput {
         bytes: Vec<u8>,
         /// Instant from which it is of no use at the far end.
         deadline: Option<Instant>,
+        /// Precedence of its repairs: that of its stream.
+        priority: u8,
     },
     /// News for the driver.
     Event(NearEvent),
@@ -402,13 +404,13 @@ impl NearEnd {
             }
         }
         match self.next_message(now) {
-            Some((bytes, deadline)) => {
+            Some(Outgoing { bytes, deadline, priority }) => {
                 let tag = self.next_tag;
                 self.next_tag += 1;
                 if let Connection::Up { path: Some((path, _)), .. } = &mut self.connection {
                     path.room = path.room.saturating_sub(1);
                 }
-                NearOutput::Send { tag, bytes, deadline }
+                NearOutput::Send { tag, bytes, deadline, priority }
             }
             None => NearOutput::Idle { deadline: self.deadline(now) },
         }
@@ -625,21 +627,23 @@ impl NearEnd {
         });
     }
 
-    fn next_message(&mut self, now: Instant) -> Option<(Vec<u8>, Option<Instant>)> {
+    fn next_message(&mut self, now: Instant) -> Option<Outgoing> {
         let (path, at) = self.path().filter(|(path, _)| path.room > 0)?;
         let Connection::Up { outbox, .. } = &mut self.connection else { return None };
         if path.is_up || self.streams.values().all(|stream| !stream.has_samples()) {
             if let Some(bytes) = outbox.pop_front() {
-                return Some((bytes, None));
+                return Some(Outgoing { bytes, deadline: None, priority: u8::MAX });
             }
             // Controls of a stream take no room from samples of a higher priority.
             let waiting = self.streams.values().filter(|stream| stream.has_samples());
             let highest = waiting.map(|stream| stream.terms().1).max().unwrap_or(0);
             let control = in_turn(&mut self.streams, &mut self.served.control, |number, stream| {
-                (stream.terms().1 >= highest).then(|| stream.next_control(now, &path, at, number))?
+                let priority = stream.terms().1;
+                (priority >= highest)
+                    .then(|| Some((stream.next_control(now, &path, at, number)?, priority)))?
             });
-            if let Some(bytes) = control {
-                return Some((bytes, None));
+            if let Some((bytes, priority)) = control {
+                return Some(Outgoing { bytes, deadline: None, priority });
             }
         }
         if path.is_up && now >= self.horizon_due {
@@ -648,16 +652,18 @@ impl NearEnd {
         }
         if path.is_up {
             let horizon = in_turn(&mut self.streams, &mut self.served.horizon, |number, stream| {
-                stream.next_horizon(now, &path, at, number)
+                Some((stream.next_horizon(now, &path, at, number)?, stream.terms().1))
             });
-            if let Some((bytes, deadline)) = horizon {
-                return Some((bytes, Some(deadline)));
+            if let Some(((bytes, deadline), priority)) = horizon {
+                return Some(Outgoing { bytes, deadline: Some(deadline), priority });
             }
         }
         let tag = self.next_tag;
         let of_samples = self.streams.iter_mut().filter(|(_, stream)| stream.has_samples());
         let (&number, stream) = of_samples.min_by_key(|(_, stream)| stream.precedence())?;
-        stream.next_samples(&path, at, number, tag)
+        let priority = stream.terms().1;
+        let (bytes, deadline) = stream.next_samples(&path, at, number, tag)?;
+        Some(Outgoing { bytes, deadline, priority })
     }
 
     fn deadline(&self, now: Instant) -> Option<Instant> {
@@ -669,6 +675,13 @@ impl NearEnd {
         let streams = self.streams.values().filter_map(|stream| stream.deadline(round_trip));
         streams.chain(horizon).chain(self.asked.deadline()).min()
     }
+}
+
+/// A message that leaves.
+struct Outgoing {
+    bytes: Vec<u8>,
+    deadline: Option<Instant>,
+    priority: u8,
 }
 
 /// Numbers of the streams that were served last.

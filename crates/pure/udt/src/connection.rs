@@ -26,7 +26,7 @@ use crate::send::timely::{Change, Expired};
 use crate::send::{AckNews, AckOutcome, Leaving, Losses, Seen, SendSide, TailLoss};
 use crate::size_search::SizeSearch;
 use crate::stats::Stats;
-use crate::{Arrival, CloseReason, Event, RepairOrder, SendError, Terms};
+use crate::{Arrival, CloseReason, Event, SendError, Terms};
 use congestion_link::{CongestionLink, View};
 
 /// Maximum number of control packets that wait to be sent; the peer repeats requests that get no answer.
@@ -288,7 +288,7 @@ impl Connection {
         if fits {
             let first = self.sending.buffer.end();
             self.sending.buffer.push(bytes, terms);
-            self.sending.watch(terms.deadline, first..=self.sending.buffer.end() - 1);
+            self.sending.watch(&terms, first..=self.sending.buffer.end() - 1);
         }
         self.wants_room |= !fits;
         self.had_room = self.room() > 0;
@@ -321,12 +321,6 @@ impl Connection {
     pub(crate) fn ask_for_sign(&mut self, now: Instant) {
         if self.stands() {
             self.question(now);
-        }
-    }
-
-    pub(crate) fn order_repairs(&mut self, order: RepairOrder) {
-        if let Some(timely) = &mut self.sending.timely {
-            timely.order = order;
         }
     }
 

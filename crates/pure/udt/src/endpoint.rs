@@ -14,7 +14,7 @@ use wire::udt::{Body, Control, Data, Handshake, Packet, Request, Sequence, Socke
 use crate::config::announced_bytes;
 use crate::connection::{Connection, Side, Step};
 use crate::handshake::{Agreed, Progress, Seeking, is_sound, offer};
-use crate::{Arrival, CloseReason, Event, RepairOrder, SendError, Sent, SocketConfig, Source, Stats, Terms};
+use crate::{Arrival, CloseReason, Event, SendError, Sent, SocketConfig, Source, Stats, Terms};
 use cookie::Cookies;
 use listener::Listener;
 use tombs::Tombs;
@@ -308,14 +308,6 @@ impl Endpoint {
     pub fn ask(&mut self, now: Instant, socket: SocketId) {
         if let Ok(connection) = self.connection(socket) {
             connection.ask_for_sign(now);
-            self.make_ready(socket);
-        }
-    }
-
-    /// Sets the order of repairs beside new messages.
-    pub fn order_repairs(&mut self, socket: SocketId, order: RepairOrder) {
-        if let Ok(connection) = self.connection(socket) {
-            connection.order_repairs(order);
             self.make_ready(socket);
         }
     }

@@ -26,7 +26,7 @@ mod stats;
 
 pub use config::{FirstSize, Repair, Silence, SocketConfig};
 pub use endpoint::{Datagrams, Endpoint, EndpointConfig, EndpointStats, Output, Transmit};
-pub use message::{Arrival, RepairOrder, Sent, Terms};
+pub use message::{Arrival, Sent, Terms};
 pub use outcome::{CloseReason, Event, SAFE_PACKET_BYTES, SendError};
 pub use source::Source;
 pub use stats::Stats;

@@ -9,6 +9,9 @@ pub struct Terms {
     pub is_ordered: bool,
     /// Time by which the message has to reach the peer; after it the undelivered rest is given up.
     pub deadline: Option<Instant>,
+    /// Precedence of its repairs, with [`Repair::Timely`](crate::Repair::Timely): they leave before new messages of the same
+    /// or a lower priority, and behind those of a higher one.
+    pub priority: u8,
     /// The owner's name of the message, which [`Event::Expired`](crate::Event::Expired) repeats.
     pub tag: u64,
 }
@@ -34,14 +37,4 @@ pub struct Arrival {
     pub sent_us: u32,
     /// Arrival of that packet.
     pub arrived: Instant,
-}
-
-/// Order of repairs beside new messages, with [`Repair::Timely`](crate::Repair::Timely).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RepairOrder {
-    /// Repairs leave at once and before anything new, the oldest first.
-    #[default]
-    First,
-    /// The path carries less than is offered: repairs leave behind new messages, the newest first.
-    Last,
 }

@@ -17,7 +17,7 @@ use units::{Instant, RangeSet};
 
 use super::buffer::Slot;
 use super::{Leaving, SendSide};
-use crate::RepairOrder;
+use crate::Terms;
 
 /// Time after which the newest packet is repeated, beyond the round trip: the peer answers within a millisecond.
 const PROBE_MARGIN: Duration = Duration::from_millis(2);
@@ -38,6 +38,8 @@ const MOST_TRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Time whose packets are queued at most: what is queued can be neither ordered nor withdrawn any more.
 const QUEUED_PS: u64 = 1_000_000_000;
 const LEAST_QUEUED: u64 = 2;
+/// Maximum number of missing packets, from the oldest on, of which the one with the highest priority is repaired first.
+const MAX_COMPARED: usize = 256;
 
 /// State of live messages.
 #[derive(Debug)]
@@ -54,7 +56,8 @@ pub(crate) struct Timely {
     /// Number of packets given up so far.
     given_up_count: u64,
     expired: VecDeque<Expired>,
-    pub(crate) order: RepairOrder,
+    /// True once any message had a priority.
+    has_priorities: bool,
     one_way: Duration,
     round_trip: Duration,
     link: Link,
@@ -106,7 +109,7 @@ impl Timely {
             tells_at: None,
             given_up_count: 0,
             expired: VecDeque::new(),
-            order: RepairOrder::First,
+            has_priorities: false,
             one_way: Duration::ZERO,
             round_trip: RoundTrip::UNKNOWN.smoothed,
             link: Link::Up { since: None },
@@ -203,9 +206,11 @@ impl SendSide {
         one_way.zip(deadline).is_none_or(|(one_way, deadline)| deadline > now + one_way)
     }
 
-    /// Watches the deadline of the packets queued last.
-    pub(crate) fn watch(&mut self, deadline: Option<Instant>, numbers: RangeInclusive<u64>) {
-        let (Some(timely), Some(deadline)) = (&mut self.timely, deadline) else { return };
+    /// Watches the packets queued last.
+    pub(crate) fn watch(&mut self, terms: &Terms, numbers: RangeInclusive<u64>) {
+        let Some(timely) = &mut self.timely else { return };
+        timely.has_priorities |= terms.priority > 0;
+        let Some(deadline) = terms.deadline else { return };
         timely.pending.insert(Due { deadline, first: *numbers.start(), last: *numbers.end() });
         // Acknowledged messages stay until their deadlines: at most as many as others are queued.
         if timely.pending.len() as u64 > 2 * self.buffer.capacity() {
@@ -380,14 +385,12 @@ impl SendSide {
         if timely.is_down() {
             return self.try_link(now);
         }
-        let order = timely.order;
         let next = self.buffer.next();
         let train = self.ready_train();
-        if let Some(first) = repair.filter(|_| order == RepairOrder::First || train == 0) {
+        if let Some(first) = repair.filter(|repair| train == 0 || !self.is_behind_new(*repair)) {
             let most = self.run_of_lost_at(first);
             // Repairs do not wait for their turn, but those behind them wait for it.
-            let ahead = if order == RepairOrder::First { self.max_train } else { 0 };
-            let count = self.pacer.allows_ahead(now, most, ahead);
+            let count = self.pacer.allows_ahead(now, most, self.max_train);
             return (count > 0).then(|| self.leave_timely(now, first, count, true));
         }
         if !self.has_new() {
@@ -420,9 +423,10 @@ impl SendSide {
         if timely.is_down() {
             return timely.deadline();
         }
-        let new = (self.ready_train() > 0).then(|| self.pacer.next(1));
-        let ahead = if timely.order == RepairOrder::First { self.max_train } else { 0 };
-        let repair = (!self.lost.is_empty()).then(|| self.pacer.next_ahead(ahead));
+        let has_new = self.ready_train() > 0;
+        let new = has_new.then(|| self.pacer.next(1));
+        let repair = self.most_urgent_missing().filter(|repair| !(has_new && self.is_behind_new(*repair)));
+        let repair = repair.map(|_| self.pacer.next_ahead(self.max_train));
         [new, repair, timely.deadline()].into_iter().fold(None, Instant::earlier)
     }
 
@@ -469,10 +473,7 @@ impl SendSide {
     fn next_repair(&mut self, now: Instant) -> Option<u64> {
         loop {
             let timely = self.timely.as_ref()?;
-            let number = match timely.order {
-                RepairOrder::First => self.lost.first()?.start,
-                RepairOrder::Last => self.lost.iter().next_back()?.end - 1,
-            };
+            let number = self.most_urgent_missing()?;
             let slot = *self.buffer.slot(number);
             if !timely.is_late(now, &slot) {
                 return Some(number);
@@ -483,6 +484,30 @@ impl SendSide {
                 timely.tells_at = Some(now);
             }
         }
+    }
+
+    /// Returns the oldest of the missing packets with the highest priority.
+    fn most_urgent_missing(&self) -> Option<u64> {
+        let oldest = self.lost.first()?.start;
+        if !self.has_priorities() {
+            return Some(oldest);
+        }
+        let missing = self.lost.iter().flatten().take(MAX_COMPARED);
+        missing.max_by_key(|number| (self.priority(*number), core::cmp::Reverse(*number)))
+    }
+
+    /// Returns whether a new message of a higher priority than that of a missing packet is queued.
+    fn is_behind_new(&self, repair: u64) -> bool {
+        let mut new = self.buffer.next()..self.buffer.end();
+        self.has_priorities() && new.any(|number| self.priority(number) > self.priority(repair))
+    }
+
+    fn has_priorities(&self) -> bool {
+        self.timely.as_ref().is_some_and(|timely| timely.has_priorities)
+    }
+
+    fn priority(&self, number: u64) -> u8 {
+        self.buffer.slot(number).terms.priority
     }
 
     /// Returns the next notice to the peer: of contiguous messages of one packet each, or of one longer message.
@@ -511,6 +536,8 @@ impl SendSide {
 
     fn run_of_lost_at(&self, first: u64) -> u32 {
         let run = self.lost.intersection(first..u64::MAX).next().map_or(0, |range| range.end - first);
+        // Behind it others may be of a lower priority.
+        let run = if self.has_priorities() { run.min(1) } else { run };
         self.buffer.train(first, u32::try_from(run).unwrap_or(u32::MAX).min(self.max_train))
     }
 }
@@ -533,7 +560,7 @@ mod tests {
     use wire::udt::SocketType;
 
     use super::*;
-    use crate::{Repair, SocketConfig, Terms};
+    use crate::{Repair, SocketConfig};
 
     const ORIGIN: u64 = 10_000;
     const ROUND_TRIP: Duration = Duration::from_millis(20);
@@ -553,9 +580,13 @@ mod tests {
     }
 
     fn queue(side: &mut SendSide, tag: u64, deadline: Instant) {
+        queue_with(side, Terms { deadline: Some(deadline), tag, ..Terms::default() });
+    }
+
+    fn queue_with(side: &mut SendSide, terms: Terms) {
         let number = side.buffer.end();
-        side.buffer.push(&[7; 1_000], Terms { deadline: Some(deadline), tag, ..Terms::default() });
-        side.watch(Some(deadline), number..=number);
+        side.buffer.push(&[7; 1_000], terms);
+        side.watch(&terms, number..=number);
     }
 
     fn pass(side: &mut SendSide, now: Instant) {
@@ -587,13 +618,19 @@ mod tests {
     }
 
     #[test]
-    fn repairs_that_come_last_wait_for_new_messages_and_the_newest_goes_first() {
-        let mut side = side(4, at(10_000));
-        side.timely.as_mut().unwrap().order = RepairOrder::Last;
-        assert_eq!([0, 10, 20].map(|millis| leave(&mut side, at(millis))), [[0], [1], [2]]);
-        side.hear_of_losses(at(21), at(21), [ORIGIN..ORIGIN + 2]);
-        assert_eq!(leave(&mut side, at(21)), [0; 0]);
-        assert_eq!([30, 40, 50].map(|millis| leave(&mut side, at(millis))), [[3], [1], [0]]);
+    fn repairs_leave_behind_new_messages_of_a_higher_priority_and_the_highest_goes_first() {
+        let mut side = side(0, at(10_000));
+        let priorities = [1, 2, 1, 1, 2, 1];
+        let terms =
+            |priority: u8, tag| Terms { deadline: Some(at(10_000)), priority, tag, ..Terms::default() };
+        (0..).zip(&priorities[..4]).for_each(|(tag, priority)| queue_with(&mut side, terms(*priority, tag)));
+        assert_eq!([0, 10, 20, 30].map(|millis| leave(&mut side, at(millis))), [[0], [1], [2], [3]]);
+        (4..).zip(&priorities[4..]).for_each(|(tag, priority)| queue_with(&mut side, terms(*priority, tag)));
+        side.hear_of_losses(at(31), at(31), [ORIGIN..ORIGIN + 3]);
+        assert_eq!(leave(&mut side, at(31)), [1], "as high as the highest that is new");
+        assert_eq!(side.deadline(Retransmission::First), Some(at(50)), "the others wait with it");
+        assert_eq!(leave(&mut side, at(50)), [4, 0, 2], "then they are before those like them, oldest first");
+        assert_eq!(leave(&mut side, at(71)), [0; 0], "those behind them wait");
     }
 
     #[test]

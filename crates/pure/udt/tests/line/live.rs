@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use sim::{Arrival, Node, NodeId};
-use udt::{Endpoint, EndpointConfig, Event, RepairOrder, Sent, SocketConfig, SocketId, Terms};
+use udt::{Endpoint, EndpointConfig, Event, Sent, SocketConfig, SocketId, Terms};
 use units::Instant;
 
 use super::driver::{self, Application, address};
@@ -138,8 +138,6 @@ impl Live {
             let is_up = self.endpoint.is_link_up(socket);
             let oldest = self.queue.front().map_or(Duration::ZERO, |(_, born)| now.since(*born));
             let is_short = oldest > feed.lifetime / 4;
-            self.endpoint
-                .order_repairs(socket, if is_short { RepairOrder::Last } else { RepairOrder::First });
             let next = if is_up && !is_short { self.queue.pop_front() } else { self.queue.pop_back() };
             let Some((index, born)) = next else { return };
             let clock_us = self.endpoint.clock_us(now, socket).expect("it is connected");
@@ -149,7 +147,7 @@ impl Live {
             bytes[8..16].copy_from_slice(&born.as_nanos().to_le_bytes());
             bytes[16..20].copy_from_slice(&clock_us.wrapping_sub(waited_us).to_le_bytes());
             bytes[20..28].copy_from_slice(&(feed.lifetime.as_nanos() as u64).to_le_bytes());
-            let terms = Terms { is_ordered: false, deadline: feed.deadline(index, born), tag: index };
+            let terms = Terms { deadline: feed.deadline(index, born), tag: index, ..Terms::default() };
             match self.endpoint.send_message(now, socket, &bytes, terms).expect("it is connected") {
                 Sent::Queued => _ = self.born.insert(index, born),
                 Sent::TooLate => _ = self.given_up.insert(index, false),

@@ -225,7 +225,12 @@ impl Host {
         while let Some((size, lifetime, is_ordered)) = self.work.messages.get(seen.queued_messages) {
             let bytes = message(seen.queued_messages, *size);
             let deadline = lifetime.map(|lifetime| now + lifetime);
-            let terms = Terms { is_ordered: *is_ordered, deadline, tag: seen.queued_messages as u64 };
+            let terms = Terms {
+                is_ordered: *is_ordered,
+                deadline,
+                tag: seen.queued_messages as u64,
+                ..Terms::default()
+            };
             if self.endpoint.send_message(now, id, &bytes, terms) != Ok(Sent::Queued) {
                 break;
             }

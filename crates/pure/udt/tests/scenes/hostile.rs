@@ -307,7 +307,8 @@ fn whatever_happens_between_them_breaks_neither_end() {
                 let bytes = vec![9; usize::try_from(random.below(9_000)).expect("it is small")];
                 // Refused calls do not matter here: ends may be closed already.
                 let lifetime = (random.below(2) == 0).then(|| now + Duration::from_millis(random.below(500)));
-                let terms = Terms { is_ordered: random.below(2) == 0, deadline: lifetime, tag: 0 };
+                let terms =
+                    Terms { is_ordered: random.below(2) == 0, deadline: lifetime, ..Terms::default() };
                 let _ = endpoint.send(*socket, &bytes);
                 let _ = endpoint.send_message(now, *socket, &bytes, terms);
                 let said = said_at(now, endpoint, &mut Vec::new());
