@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use chain::{MS, Plan, at};
+use chain::{MS, Plan, Shape, at};
 use ledger::Cause;
 use sim::Link;
 
@@ -126,4 +126,30 @@ fn a_large_sample_loses_only_the_elements_that_the_link_lost() {
     let [delivered, lost] = scene.verify();
     // No repair arrives in 40 ms: what the path loses is lost, and nothing beside it.
     assert!(lost > 0 && lost * 20 < delivered, "{delivered} delivered, {lost} lost");
+}
+
+#[test]
+fn of_more_than_the_path_carries_the_stream_of_the_higher_priority_arrives_whole() {
+    // 46 packets a second, of which the streams' horizons need 20, and the stream of the higher priority 10.
+    let mut plan = Plan::new(8);
+    let way = Link::ideal().delay(50 * MS).loss(0.01);
+    plan.ways = [way.clone(), way];
+    plan.publishers = vec![at(0)..at(60_000)];
+    plan.rate = "550k".to_owned();
+    plan.deadline = Duration::from_secs(1);
+    plan.shape.name = "lab/low".to_owned();
+    plan.others = vec![Shape { name: "lab/high".to_owned(), hz: 100, ..plan.shape.clone() }];
+    plan.priorities = [("lab/high".to_owned(), 9)].into();
+    let scene = plan.play();
+    let [delivered, lost] = scene.verify();
+    assert_eq!(delivered + lost, 60 * (8_000 + 400), "each element has its outcome");
+    // Nine rounds of repair fit, of which all fail with a probability of 1e-17.
+    assert_eq!(scene.near().given_up_of.get(&1), None, "the stream of the higher priority");
+    let [link_down, bandwidth, repair, memory] = scene.near().given_up_of[&0];
+    assert_eq!((link_down + bandwidth + repair, memory), (lost, 0));
+    assert!(bandwidth * 20 > lost * 19, "{bandwidth} of {lost}");
+    assert!(
+        delivered > 60 * 400 + 60 * 200,
+        "five messages a second of the low one arrive, too: {delivered}"
+    );
 }

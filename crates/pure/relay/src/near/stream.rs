@@ -66,6 +66,9 @@ pub(super) struct Stream {
     ages: AgeWindow,
     next_number: u64,
     is_horizon_due: bool,
+    /// True if a control has left since the last samples: those that wait are next. A path that carries less than is given
+    /// up would carry nothing but reports of that.
+    was_control: bool,
     events: VecDeque<NearEvent>,
 }
 
@@ -140,6 +143,7 @@ impl Stream {
             ages: AgeWindow::default(),
             next_number: 0,
             is_horizon_due: false,
+            was_control: false,
             events: VecDeque::new(),
         })
     }
@@ -467,13 +471,14 @@ impl Stream {
         number: u16,
     ) -> Option<Vec<u8>> {
         debug_assert!(now >= at, "the path was told before");
-        if !self.is_open() {
+        if !self.is_open() || self.was_control && self.has_samples() {
             return None;
         }
         if !self.journal.has_unsent() {
             self.tell_given_up();
         }
         let (control_number, entry) = self.journal.send()?;
+        self.was_control = true;
         let content = Content::Control(Numbered { number: control_number, control: entry.control.clone() });
         let message = Message {
             slot: number,
@@ -514,6 +519,7 @@ impl Stream {
             (message.encode(), slice.positions.clone(), slice.born, slice.missing_before)
         })?;
         self.next_number += 1;
+        self.was_control = false;
         self.ages.record(at.since(born));
         self.in_flight.insert(tag, (positions, missing_before));
         Some((bytes, Some(due(born, self.deadline))))

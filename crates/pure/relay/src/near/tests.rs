@@ -285,6 +285,30 @@ fn a_stream_with_many_controls_does_not_hold_up_those_of_the_others() {
 }
 
 #[test]
+fn samples_of_a_stream_take_turns_with_its_controls_and_all_have_its_priority() {
+    let priorities = vec![("lab/*".parse().unwrap(), 5)];
+    let named = Began { description: description("lab/x"), ..began(0) };
+    let mut bench = Bench::with(NearConfig { priorities, ..config() }, [named]);
+    for round in 0..6 {
+        bench.push(1, 0, 10 * round..10 * round + 9);
+        let positions = 10 * round + 9..10 * round + 10;
+        bench.near.handle(at(1), NearInput::Missing { slot: 0, positions, shares: lag(1) });
+    }
+    bench.near.handle(at(1), path(8, true));
+    let mut kinds = Vec::new();
+    while let NearOutput::Send { bytes, priority, .. } = bench.near.poll(at(1)) {
+        assert_eq!(priority, 5);
+        match Message::decode(&bytes).unwrap().content {
+            Content::Control(_) => kinds.push("control"),
+            Content::Data(_) => kinds.push("samples"),
+            other => assert!(matches!(other, Content::Horizon(_)), "{other:?}"),
+        }
+    }
+    let is_alternating = kinds.len() >= 6 && kinds.windows(2).all(|pair| pair[0] != pair[1]);
+    assert!(is_alternating, "{kinds:?}");
+}
+
+#[test]
 fn under_too_little_bandwidth_the_stream_of_the_higher_priority_loses_nothing() {
     let priorities = vec![("lab/*".parse().unwrap(), 2), ("lab/fast".parse().unwrap(), 7)];
     let named = |slot, name| Began { description: description(name), ..began(slot) };
