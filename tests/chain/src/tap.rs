@@ -254,8 +254,11 @@ impl Stream {
                 hand(NearInput::Missing { slot, positions: gap.positions, shares });
             }
             Said::Settled(gap) => {
-                let shares = shares(&gap, hop);
-                hand(NearInput::Settled { slot, positions: gap.positions, shares });
+                let (positions, shares) = (gap.positions.clone(), shares(&gap, hop));
+                hand(match gap.apportioned && !gap.inherited.is_empty() {
+                    true => NearInput::Estimated { slot, positions, shares },
+                    false => NearInput::Settled { slot, positions, shares },
+                });
             }
             Said::Statement(bytes) => hand(NearInput::Statement { slot, bytes }),
             Said::Ended => {

@@ -103,7 +103,11 @@ impl Streams {
                     return;
                 };
                 let (slot, positions) = (stream.slot, gap.positions.clone());
-                hand(NearInput::Settled { slot, positions, shares: shares(gap, stream.hop) });
+                let shares = shares(gap, stream.hop);
+                hand(match gap.apportioned && !gap.inherited.is_empty() {
+                    true => NearInput::Estimated { slot, positions, shares },
+                    false => NearInput::Settled { slot, positions, shares },
+                });
             }
             TapRecord::Statement(bytes) => {
                 let Some(stream) = self.known.get(&key) else { return };

@@ -124,6 +124,16 @@ pub enum NearInput<'a> {
         /// Hop and outcome of each.
         shares: HopCounts,
     },
+    /// Outcomes by counts, of which the account may take some back for others: they are told when the stream ends or
+    /// they have not changed for a minute, unless better ones come before.
+    Estimated {
+        /// The stream.
+        slot: u16,
+        /// Positions as in [`NearInput::Missing`].
+        positions: Range<u64>,
+        /// Hop and outcome of each.
+        shares: HopCounts,
+    },
     /// A statement of the stream's publisher or of an earlier relay.
     Statement {
         /// The stream.
@@ -376,6 +386,9 @@ impl NearEnd {
             }
             NearInput::Settled { slot, positions, shares } => {
                 self.of_driver(slot).map(|stream| stream.settled(positions, shares))
+            }
+            NearInput::Estimated { slot, positions, shares } => {
+                self.of_driver(slot).map(|stream| stream.estimated(now, positions, shares))
             }
             NearInput::Statement { slot, bytes } => {
                 self.of_driver(slot).map(|stream| stream.statement(bytes))

@@ -27,6 +27,10 @@ const END_PATIENCE: Duration = MAX_DEADLINE;
 /// Time by which the far end is told that samples will not come, before it would give them up by itself.
 const LEAD: Duration = Duration::from_millis(2);
 
+/// Time after which an estimate that has not changed is told: the tallies behind an outage have told all of it by then.
+const ESTIMATE_KEPT: Duration = Duration::from_secs(60);
+/// Maximum number of ranges whose outcomes are estimates; of more, the oldest are told.
+const MAX_ESTIMATES: usize = 1_024;
 /// Maximum number of given-up ranges that wait to be reported.
 const MAX_GIVEN_UP: usize = 4_096;
 
@@ -58,6 +62,10 @@ pub(super) struct Stream {
     down_at: Option<Instant>,
     counters: Counters,
     journal: Journal,
+    /// Outcomes by counts, by the start of their positions: what the far end is told does not change to and fro.
+    estimates: BTreeMap<u64, Estimate>,
+    /// When the next of them may be told.
+    estimate_due: Option<Instant>,
     /// Positions that were given up and not reported yet, by their start: after an outage few messages report all.
     given_up: BTreeMap<u64, GivenUp>,
     /// Samples that the connection has, by the tag of their message.
@@ -83,6 +91,15 @@ enum Phase {
     Open,
     /// One of the ends refused it.
     Refused,
+}
+
+/// Outcomes of positions by counts.
+#[derive(Clone, Debug)]
+struct Estimate {
+    positions: Range<u64>,
+    shares: HopCounts,
+    /// When they are told, if they do not change.
+    until: Instant,
 }
 
 /// Positions up to `end` that were given up.
@@ -137,6 +154,8 @@ impl Stream {
             down_at: None,
             counters: Counters::new(began.first_position),
             journal: Journal::default(),
+            estimates: BTreeMap::new(),
+            estimate_due: None,
             given_up: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             last_born: now,
@@ -310,7 +329,38 @@ impl Stream {
     }
 
     pub(super) fn settled(&mut self, positions: Range<u64>, shares: HopCounts) {
+        self.estimates.remove(&positions.start);
         self.tell(Control::Settled { positions, shares }, self.counters.missing());
+    }
+
+    pub(super) fn estimated(&mut self, now: Instant, positions: Range<u64>, shares: HopCounts) {
+        let start = positions.start;
+        let known = self.estimates.get(&start).filter(|known| known.shares == shares);
+        let until = known.map_or(now + ESTIMATE_KEPT, |known| known.until);
+        self.estimates.insert(start, Estimate { positions, shares, until });
+        self.estimate_due = Instant::earlier(self.estimate_due, Some(until));
+        if self.estimates.len() > MAX_ESTIMATES
+            && let Some((&oldest, _)) = self.estimates.first_key_value()
+        {
+            self.tell_estimate(oldest);
+        }
+    }
+
+    /// Tells the estimates that have not changed for long; all of them when the stream ends.
+    fn tell_estimates(&mut self, now: Instant) {
+        let is_due = |it: &Estimate| self.has_ended() || it.until <= now;
+        let due: Vec<u64> =
+            self.estimates.iter().filter(|(_, it)| is_due(it)).map(|(&start, _)| start).collect();
+        due.into_iter().for_each(|start| self.tell_estimate(start));
+        self.estimate_due = self.estimates.values().map(|it| it.until).min();
+    }
+
+    fn tell_estimate(&mut self, start: u64) {
+        if let Some(Estimate { positions, shares, .. }) = self.estimates.remove(&start)
+            && positions.start >= self.counters.account().first
+        {
+            self.settled(positions, shares);
+        }
     }
 
     pub(super) fn statement(&mut self, bytes: Vec<u8>) {
@@ -319,6 +369,7 @@ impl Stream {
 
     pub(super) fn end(&mut self, now: Instant) {
         self.ended = Some(now);
+        self.tell_estimates(now);
         self.tell_end();
     }
 
@@ -413,6 +464,9 @@ impl Stream {
         if !is_up {
             self.down_at = Some(now);
         }
+        if self.estimate_due.is_some_and(|due| due <= now) {
+            self.tell_estimates(now);
+        }
         let bound_bytes = self.bound_bytes();
         while let Some(piece) = self.queue.oldest() {
             let was_down = self.down_at.is_some_and(|down_at| piece.born <= down_at);
@@ -436,7 +490,7 @@ impl Stream {
     pub(super) fn deadline(&self, round_trip: Duration) -> Option<Instant> {
         let oldest = self.queue.oldest().map(|piece| self.last_call(piece.born, round_trip));
         let forgotten = self.ended.map(|ended| ended + END_PATIENCE);
-        Instant::earlier(oldest, forgotten)
+        Instant::earlier(self.estimate_due, Instant::earlier(oldest, forgotten))
     }
 
     pub(super) const fn call_horizon(&mut self) {

@@ -579,3 +579,45 @@ fn a_deadline_of_far_readers_is_asked_for_on_the_own_bus_until_they_have_left() 
     bench.near.handle(at(3_010), NearInput::Advance);
     assert_eq!(asks(&mut bench, 3_010), [("lab/x".to_owned(), None)]);
 }
+
+#[test]
+fn estimates_are_told_when_the_stream_ends_unless_better_outcomes_came() {
+    let mut bench = Bench::open(1);
+    let unsettled = |count| {
+        let share = HopShare { hop: 0, outcome: Outcome::Unsettled, count };
+        [share].into_iter().collect::<HopCounts>()
+    };
+    for start in [0, 10] {
+        let positions = start..start + 10;
+        bench.near.handle(at(1), NearInput::Missing { slot: 0, positions, shares: unsettled(10) });
+    }
+    assert_eq!(controls(&bench.send(1)).len(), 2);
+    for start in [0, 10] {
+        let positions = start..start + 10;
+        bench.near.handle(at(2), NearInput::Estimated { slot: 0, positions, shares: lag(10) });
+    }
+    assert_eq!(controls(&bench.send(2)), [], "they may be taken back");
+    let shares: HopCounts =
+        [HopShare { hop: 0, outcome: Outcome::Lost(Stage::Network), count: 10 }].into_iter().collect();
+    bench.near.handle(at(3), NearInput::Settled { slot: 0, positions: 0..10, shares: shares.clone() });
+    assert_eq!(controls(&bench.send(3)), [Control::Settled { positions: 0..10, shares }]);
+    bench.near.handle(at(4), NearInput::Ended { slot: 0 });
+    let settled = Control::Settled { positions: 10..20, shares: lag(10) };
+    assert_eq!(controls(&bench.send(4)), [settled, Control::End { position: 20 }]);
+}
+
+#[test]
+fn an_estimate_that_has_not_changed_for_a_minute_is_told() {
+    let mut bench = Bench::open(1);
+    bench.near.handle(at(1), NearInput::Missing { slot: 0, positions: 0..10, shares: lag(10) });
+    bench.send(1);
+    let estimated = |shares| NearInput::Estimated { slot: 0, positions: 0..10, shares };
+    bench.near.handle(at(2), estimated(lag(10)));
+    let other: HopCounts =
+        [HopShare { hop: 0, outcome: Outcome::Unexplained, count: 10 }].into_iter().collect();
+    bench.near.handle(at(30_000), estimated(other.clone()));
+    bench.near.handle(at(50_000), estimated(other.clone()));
+    assert_eq!(controls(&bench.send(89_999)), []);
+    let settled = Control::Settled { positions: 0..10, shares: other };
+    assert_eq!(controls(&bench.send(90_000)), [settled]);
+}
