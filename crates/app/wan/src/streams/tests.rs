@@ -83,6 +83,9 @@ fn short(input: &NearInput<'_>) -> String {
         NearInput::Settled { slot, positions, shares } => {
             format!("{slot} settled {positions:?} {}", list(shares))
         }
+        NearInput::Estimated { slot, positions, shares } => {
+            format!("{slot} estimated {positions:?} {}", list(shares))
+        }
         NearInput::Statement { slot, bytes } => format!("{slot} states {bytes:?}"),
         NearInput::Ended { slot } => format!("{slot} ended"),
         other => format!("{other:?}"),
@@ -108,6 +111,23 @@ fn records_of_a_stream_are_told_in_order_with_stages_of_their_hop() {
     assert_eq!(streams.name(0), Some("lab/probe"), "the near end has not closed it");
     streams.release(0);
     assert_eq!(streams.name(0), None);
+}
+
+#[test]
+fn outcomes_of_earlier_hops_by_counts_are_estimates_and_those_of_the_own_bus_are_not() {
+    let mut streams = Streams::default();
+    said(&mut streams, &began(FIRST, 0));
+    said(&mut streams, &Tapped { stream: STREAM, epoch: FIRST, record: TapRecord::Gap(gap(0..3)) });
+    let mut own = Gap { apportioned: true, unsettled: 0, ..gap(0..3) };
+    own.lost[Stage::Network] = 3;
+    let mut earlier = Gap { lost: StageCounts::of(Stage::Source, 3), ..own.clone() };
+    earlier.inherited.add(HopShare { hop: 0, outcome: Outcome::Lost(Stage::Deadline), count: 3 });
+    for (gap, expected) in
+        [(own, "0 settled 0..3 0:Lost(Network)=3"), (earlier, "0 estimated 0..3 0:Lost(Deadline)=3")]
+    {
+        let record = TapRecord::Settled(gap);
+        assert_eq!(said(&mut streams, &Tapped { stream: STREAM, epoch: FIRST, record }), [expected]);
+    }
 }
 
 #[test]
