@@ -44,7 +44,7 @@ pub enum Second {
 /// A thing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Ask the peer on the first connection for a sign of life.
+    /// Ask the peer on the first connection for an answer.
     Ask,
     /// Begin to make a second one.
     Begin,

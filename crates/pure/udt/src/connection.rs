@@ -317,8 +317,8 @@ impl Connection {
         self.heard_at
     }
 
-    /// Asks the peer for a sign of life, which it gives at once.
-    pub(crate) fn ask_for_sign(&mut self, now: Instant) {
+    /// Asks the peer for an answer, which comes at once.
+    pub(crate) fn ask_for_answer(&mut self, now: Instant) {
         if self.stands() {
             self.question(now);
         }

@@ -304,10 +304,10 @@ impl Endpoint {
         self.look(socket).map(Connection::heard_at)
     }
 
-    /// Asks the peer of a connection for a sign of life, which it gives at once if it still knows the connection.
+    /// Asks the peer of a connection for an answer, which comes at once if it still knows the connection.
     pub fn ask(&mut self, now: Instant, socket: SocketId) {
         if let Ok(connection) = self.connection(socket) {
-            connection.ask_for_sign(now);
+            connection.ask_for_answer(now);
             self.make_ready(socket);
         }
     }

@@ -151,7 +151,7 @@ impl ReliablePort {
         })
     }
 
-    /// Asks a connection's peer for a sign of life, which it gives at once if it still knows the connection.
+    /// Asks a connection's peer for an answer, which comes at once if it still knows the connection.
     pub fn ask(&self, socket: SocketId) {
         self.with(|state, now| state.endpoint.ask(now, socket));
     }

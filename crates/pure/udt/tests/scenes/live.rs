@@ -224,7 +224,7 @@ fn an_idle_connection_is_not_silent_for_a_second_and_a_half() {
 }
 
 #[test]
-fn a_peer_that_is_asked_for_a_sign_of_life_gives_it_at_once() {
+fn a_peer_that_is_asked_answers_at_once() {
     let mut network = play(ways(), feed(100, SECOND), &config());
     let heard = |network: &Network<Live>| {
         let client = network.node(CLIENT);
