@@ -129,6 +129,26 @@ fn a_large_sample_loses_only_the_elements_that_the_link_lost() {
 }
 
 #[test]
+fn of_a_sample_of_200_mb_a_path_that_loses_a_ten_thousandth_costs_a_ten_thousandth() {
+    let mut plan = Plan::new(9);
+    plan.shape.elements = 200_000_000;
+    plan.shape.hz = 1;
+    plan.shape.record = 50_000;
+    plan.shape.kept = 100 * MS;
+    // The first sample is too old for the deadline when the stream has begun on the link.
+    plan.publishers = vec![at(0)..at(2_000)];
+    // No repair arrives in time.
+    plan.deadline = 24 * MS;
+    plan.rate = "4g".to_owned();
+    let way = Link::ideal().delay(10 * MS);
+    plan.ways = [way.clone().loss(0.000_1), way];
+    let scene = plan.play();
+    let [delivered, lost] = scene.verify();
+    assert_eq!(delivered + lost, 200_000_000);
+    assert!((10_000..40_000).contains(&lost), "{lost} lost");
+}
+
+#[test]
 fn of_more_than_the_path_carries_the_stream_of_the_higher_priority_arrives_whole() {
     // 46 packets a second, of which the streams' horizons need 20, and the stream of the higher priority 10.
     let mut plan = Plan::new(8);
