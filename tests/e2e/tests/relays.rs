@@ -214,10 +214,10 @@ fn kill_far_relay(missed: u64, listens: impl Fn(&Host) -> Command, dials: impl F
     assert_eq!(before.last()["state"], "unconfirmed", "{before}");
     assert!(last.is_explained() && last.first("elements") > 0, "{last}");
     assert_eq!((&last.last()["state"], last.next("elements")), (&"closed".into(), offered), "{last}");
-    // By the clock of the samples: the start of a process, two seconds and two round trips, and no wait for the end of
-    // the connection before, which takes 46 s.
+    // By the clock of the samples: the start of a process, two seconds and two round trips, with time for a busy host, and no
+    // wait for the end of the connection before, which takes 46 s.
     let between = last.first("elements") - before.next("elements");
-    assert!(between < missed + 5 * RATE_HZ, "{between} samples in no account\n{before} {last}");
+    assert!(between < missed + 20 * RATE_HZ, "{between} samples in no account\n{before} {last}");
 }
 
 #[test]
