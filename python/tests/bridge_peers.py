@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -126,11 +127,20 @@ class Reader:
         until(lambda: max(known(), default=0) > index, lambda: (stream, index, known()))
         assert index not in self.samples_of(stream)
 
+    def _has_all(self) -> bool:
+        """Returns whether it has every sample delivered so far: an account may end before the last block is taken from the queue."""
+        delivered: Counter[tuple[str, str]] = Counter()
+        for it in self._subscriber.accounts():
+            delivered[it.stream, it.epoch] += it.delivered // it["elements"]["per_sample"]
+        with self._lock:
+            taken = {key: len(self.samples[key[0]][number]) for key, number in self._epochs.items()}
+        return all(taken.get(key, 0) >= samples for key, samples in delivered.items())
+
     def end(self) -> dict[str, list[Any]]:
         """Leaves; returns the account of each epoch by stream, oldest first. Each of them is closed, balanced and explained."""
         # The publisher's last data may still be in flight.
         newest = lambda: {(it.stream, it.epoch): it.state for it in self._subscriber.accounts()}  # noqa: E731
-        until(lambda: set(newest().values()) <= {"closed"}, self._subscriber.accounts)
+        until(lambda: set(newest().values()) <= {"closed"} and self._has_all(), self._subscriber.accounts)
         self._listener.close()
         of_epochs: dict[tuple[str, str], list[Any]] = {}
         for account in self._subscriber.close():
