@@ -550,11 +550,10 @@ fn state_from(code: u8) -> Option<AccountState> {
 
 #[cfg(test)]
 mod tests {
-    use super::relayed::CAUSES;
     use super::*;
     use std::num::NonZeroU8;
 
-    use ledger::{HopShare, Outcome};
+    use ledger::{Cause, HopShare, Outcome};
     use sample::{Channel, Dtype};
     use units::{Random, SampleRate};
 
@@ -621,7 +620,7 @@ mod tests {
             lost,
             unexplained: 0,
             inherited: shares.into_iter().collect(),
-            evidence: CAUSES.map(line).to_vec(),
+            evidence: Cause::ALL.map(line).to_vec(),
             ..gap()
         }
     }

@@ -437,6 +437,7 @@ mod tests {
         path.run(3_000, |_| 4.0, |_| 0.0);
         assert!(path.control.cut.is_none(), "{:?}", path.control.cut);
     }
+
     #[test]
     fn what_was_sent_into_an_outage_is_no_shortage_of_the_path() {
         for millis in [1, 10, 40, 200] {

@@ -187,6 +187,18 @@ impl Cause {
     /// All causes.
     pub const ALL: [Self; 4] = [Self::LinkDown, Self::Bandwidth, Self::Repair, Self::Memory];
 
+    /// Returns the code in datagrams, messages between relays and records: the place among [`Cause::ALL`].
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the cause with this code.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
     /// Returns the name, the same in all outputs.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -320,7 +320,7 @@ impl Inherited {
 
     fn record(self) -> layout::Inherited {
         let outcome = match (self.outcome, self.cause) {
-            (Outcome::Lost(Stage::Deadline), Some(cause)) => Self::GIVEN_UP + cause as u8,
+            (Outcome::Lost(Stage::Deadline), Some(cause)) => Self::GIVEN_UP + cause.code(),
             (Outcome::Lost(stage), _) => stage.code(),
             (Outcome::Unsettled, _) => Self::UNSETTLED,
             (Outcome::Unexplained, _) => Self::UNEXPLAINED,
@@ -351,8 +351,8 @@ impl Inherited {
             }
             Self::UNSETTLED => Outcome::Unsettled,
             Self::UNEXPLAINED => Outcome::Unexplained,
-            Self::GIVEN_UP.. => {
-                cause = Some(Cause::ALL[usize::from(record.outcome - Self::GIVEN_UP)]);
+            code @ Self::GIVEN_UP.. => {
+                cause = Cause::from_code(code - Self::GIVEN_UP);
                 Outcome::Lost(Stage::Deadline)
             }
             code => Outcome::Lost(Stage::from_code(code).ok_or(refused)?),

@@ -38,20 +38,15 @@ pub(super) fn read_gap_record(cursor: &mut Cursor<'_>) -> Option<Gap> {
     for _ in 0..cursor.u8().filter(|lines| usize::from(*lines) <= MAX_EVIDENCE)? {
         let (stage, count) = (Stage::from_code(cursor.u8()?)?, cursor.u64()?);
         let unit = if cursor.u8()? == 0 { Unit::Datagrams } else { Unit::Elements };
-        let source = EvidenceSource::GivenUp(*CAUSES.get(usize::from(cursor.u8()?))?);
+        let source = EvidenceSource::GivenUp(Cause::from_code(cursor.u8()?)?);
         gap.evidence.push(Evidence { stage, count, unit, source });
     }
     Some(gap)
 }
 
-/// Causes of giving up, by their codes.
-pub(super) const CAUSES: [Cause; 4] = [Cause::LinkDown, Cause::Bandwidth, Cause::Repair, Cause::Memory];
-
 /// Returns the code of the cause, of evidence that names one.
 fn given_up(line: &Evidence) -> Option<(&Evidence, u8)> {
-    let EvidenceSource::GivenUp(cause) = line.source else { return None };
-    let code = CAUSES.iter().position(|known| *known == cause).expect("every cause is listed");
-    Some((line, u8::try_from(code).expect("there are four causes")))
+    Some((line, line.source.cause()?.code()))
 }
 
 /// Encodes what a gap inherited, hop by hop.

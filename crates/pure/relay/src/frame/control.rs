@@ -88,7 +88,7 @@ impl Numbered {
             }
             Control::GivenUp { positions, cause } => {
                 write_positions(positions, out);
-                out.u8(*cause as u8);
+                out.u8(cause.code());
             }
             Control::Statement(bytes) => out.rest(bytes),
         }
@@ -113,9 +113,8 @@ impl Numbered {
             }
             kind::GIVEN_UP => {
                 let positions = read_positions(fields)?;
-                let code = usize::from(fields.u8()?);
-                let cause = Cause::ALL.get(code).ok_or(MalformedMessage::Field("cause"))?;
-                Control::GivenUp { positions, cause: *cause }
+                let cause = Cause::from_code(fields.u8()?).ok_or(MalformedMessage::Field("cause"))?;
+                Control::GivenUp { positions, cause }
             }
             _ => Control::Statement(fields.rest().to_vec()),
         };

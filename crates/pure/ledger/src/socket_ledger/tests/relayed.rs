@@ -37,6 +37,18 @@ impl Relayed {
         self.scene.check();
     }
 
+    /// Two holes of four elements that no tally lists; returns the later one.
+    fn with_two_holes() -> (Self, Range<u64>) {
+        let mut relayed = Self::new();
+        relayed.data(10);
+        relayed.tally(&[], &HopCounts::default());
+        relayed.skip(4);
+        relayed.data(10);
+        let later = relayed.skip(4);
+        relayed.data(10);
+        (relayed, later)
+    }
+
     fn skip(&mut self, elements: u64) -> Range<u64> {
         self.position += elements;
         self.position - elements..self.position
@@ -202,13 +214,7 @@ fn counts_that_may_be_of_elements_behind_a_missing_number_are_of_no_others() {
 
 #[test]
 fn elements_that_are_listed_after_all_are_counted_once() {
-    let mut relayed = Relayed::new();
-    relayed.data(10);
-    relayed.tally(&[], &HopCounts::default());
-    relayed.skip(4);
-    relayed.data(10);
-    let later = relayed.skip(4);
-    relayed.data(10);
+    let (mut relayed, later) = Relayed::with_two_holes();
     let totals = counts(&[(0, NETWORK, 4)]);
     relayed.tally_of(&[], &StageCounts::of(Stage::Source, 4), &HopCounts::default());
     relayed.scene.pass(Duration::from_secs(3));
@@ -221,13 +227,7 @@ fn elements_that_are_listed_after_all_are_counted_once() {
     assert_eq!((relayed.lost(), relayed.scene.ledger.reader_rows().unexplained), ([4, 0], 4));
     assert_eq!(relayed.scene.ledger.gap(1).unwrap().lost[Stage::Source], 4, "it was the later one");
 
-    let mut relayed = Relayed::new();
-    relayed.data(10);
-    relayed.tally(&[], &HopCounts::default());
-    relayed.skip(4);
-    relayed.data(10);
-    let later = relayed.skip(4);
-    relayed.data(10);
+    let (mut relayed, later) = Relayed::with_two_holes();
     relayed.scene.pass(Duration::from_secs(3));
     relayed.tally(&[], &totals);
     assert_eq!(relayed.lost(), [4, 0]);
