@@ -43,9 +43,10 @@ describe('a relayed stream', () => {
 
   test('has its way drawn: the bus, the link and the relay, and the loss at the hop where it was', async () => {
     await page.keyboard.press('a');
-    await until('the chain', async () => (await page.locator('.path-station').count()) === 3);
     const { station, stations } = await streamOf(monitor.url, STREAM, (stream) => stream.stations.length === 2);
-    expect(await page.locator('.path-station').allInnerTexts()).toEqual([...stations, station]);
+    // The page draws the chain as soon as it knows the hops; their stations come with the next list of streams.
+    const names = [...stations, station].join();
+    await until(`the chain ${names}`, async () => (await page.locator('.path-station').allInnerTexts()).join() === names);
     await until('the loss', async () => (await place('hop-0').getAttribute('data-zero')) === null);
     // Newer ones may not be settled yet.
     expect(await place('hop-0').locator('.path-why').innerText()).toMatch(/^injected loss( and others)?$/);
