@@ -144,7 +144,9 @@ export async function fetchDerived(): Promise<readonly Made[]> {
   const answer = await ask('/api/derived');
   return list({ answer }, 'answer').map(fields).map((from) => ({
     name: text(from, 'name'),
+    kind: text(from, 'kind'),
     expression: text(from, 'expression'),
+    input: text(from, 'input'),
     python: text(from, 'python'),
     state: text(from, 'state'),
     error: text(from, 'error'),

@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { derivedChip } from '../../src/model/derived-chip';
 
-const made = { name: 'lab/rms', expression: '', python: '', state: '', error: '' };
+const made = { name: 'lab/rms', kind: '', expression: '', input: '', python: '', state: '', error: '' };
 
 describe('a stream that the monitor lets be made', () => {
+  it('of another kind is told by its kind and input', () => {
+    expect(derivedChip({ ...made, kind: 'thin', input: 'lab/x' }).title).toBe('thin lab/x');
+  });
+
   it('is told by its expression and can be ended', () => {
     expect(derivedChip({ ...made, expression: 'a - b' })).toEqual({ name: 'lab/rms', words: 'lab/rms', title: '= a - b', ends: true });
   });

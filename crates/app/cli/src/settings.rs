@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use monitor::{DerivedStream, OperatorConfig, check_circles, check_operators};
+use monitor::plan::Node as GraphNode;
+use monitor::{OperatorConfig, check_graph, check_operators};
 use sys::trust::{self, Purpose, TrustError};
 use tallycast::{BUS_VARIABLE, Bus, Node, StreamPattern};
 use toml::{Table, Value};
@@ -60,7 +61,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is.
-pub(crate) const KEYS: [Key; 9] = [
+pub(crate) const KEYS: [Key; 10] = [
     Key {
         name: "bus.address",
         flag: Some("--bus"),
@@ -100,6 +101,14 @@ pub(crate) const KEYS: [Key; 9] = [
         about: "derived streams: [[monitor.derive]] name, expression, inputs, unit",
         default: "[]",
         check: |value| derivations(value).map(drop),
+    },
+    Key {
+        name: "monitor.node",
+        flag: None,
+        variable: None,
+        about: "nodes of the processing graph: [[monitor.node]] name, kind, and the settings of that kind",
+        default: "[]",
+        check: |value| nodes(value).map(drop),
     },
     Key {
         name: "monitor.operator",
@@ -349,15 +358,25 @@ pub(crate) fn patterns(value: &Value) -> anyhow::Result<Vec<StreamPattern>> {
     list.iter().map(|pattern| Ok(text(pattern)?.parse()?)).collect()
 }
 
-/// Reads the value of `monitor.derive`.
-pub(crate) fn derivations(value: &Value) -> anyhow::Result<Vec<DerivedStream>> {
-    let list = value.as_array().ok_or_else(|| anyhow!("not a list of derived streams: {value}"))?;
-    let derived = |entry: &Value| -> anyhow::Result<DerivedStream> {
-        let stream: DerivedStream = entry.clone().try_into().context("a derived stream")?;
-        stream.check().with_context(|| format!("the derived stream `{}`", stream.name))?;
-        Ok(stream)
+/// Reads the value of `monitor.derive`: nodes of one kind.
+pub(crate) fn derivations(value: &Value) -> anyhow::Result<Vec<GraphNode>> {
+    let mut list = value.clone();
+    for entry in list.as_array_mut().into_iter().flatten().filter_map(Value::as_table_mut) {
+        entry.entry("kind").or_insert_with(|| "derive".into());
+    }
+    nodes(&list)
+}
+
+/// Reads the value of `monitor.node`.
+pub(crate) fn nodes(value: &Value) -> anyhow::Result<Vec<GraphNode>> {
+    let list = value.as_array().ok_or_else(|| anyhow!("not a list of nodes: {value}"))?;
+    let node = |entry: &Value| -> anyhow::Result<GraphNode> {
+        let name = entry.get("name").and_then(Value::as_str).unwrap_or("without a name");
+        let node: GraphNode = entry.clone().try_into().with_context(|| format!("node `{name}`"))?;
+        check_graph(std::slice::from_ref(&node), &[])?;
+        Ok(node)
     };
-    list.iter().map(derived).collect()
+    list.iter().map(node).collect()
 }
 
 /// Reads the value of `monitor.operator`.
@@ -392,8 +411,9 @@ fn check(table: &Table) -> anyhow::Result<()> {
     }
     let none = Value::Array(Vec::new());
     let of_monitor = |key: &str| in_table(table, key).unwrap_or(&none);
-    let (derived, operators) = (of_monitor("monitor.derive"), of_monitor("monitor.operator"));
-    check_circles(&derivations(derived)?, &self::operators(operators)?).context("[monitor]")
+    let mut graph = derivations(of_monitor("monitor.derive"))?;
+    graph.extend(nodes(of_monitor("monitor.node"))?);
+    check_graph(&graph, &operators(of_monitor("monitor.operator"))?).context("[monitor]")
 }
 
 fn in_table<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
@@ -486,11 +506,7 @@ mod tests {
         assert!(wrong("[monitor]\npatterns = 'all'").starts_with("monitor.patterns: "));
         assert!(wrong("[[monitor.derive]]\nname = 'a'").starts_with("monitor.derive: "));
         let nonsense = "[[monitor.derive]]\nname = 'd'\nexpression = 'u * ('\ninputs = { u = 'a:b' }";
-        assert!(
-            wrong(nonsense).starts_with("monitor.derive: the derived stream `d`: "),
-            "{}",
-            wrong(nonsense)
-        );
+        assert!(wrong(nonsense).starts_with("monitor.derive: node `d`: "), "{}", wrong(nonsense));
         let operator = "[[monitor.operator]]\nname = 'rms'\ninputs = ['lab/x']\noutput = 'lab/y'\n";
         let functionless = wrong(operator);
         assert!(
@@ -508,7 +524,10 @@ mod tests {
             format!("[[monitor.derive]]\nname = '{name}'\nexpression = 'u'\ninputs = {{ u = '{from}:v' }}\n")
         };
         let circle = wrong(&(derive("a", "b") + &derive("b", "a")));
-        assert!(circle.starts_with("[monitor]: `a` is computed from itself: a from b from a"), "{circle}");
+        assert!(
+            circle.starts_with("[monitor]: node `a`: `a` is computed from itself: a from b from a"),
+            "{circle}"
+        );
         let escape = wrong("[bus]\nstation = \"lab\\u001b[2J\"");
         assert!(escape.starts_with("bus.station: the station `lab\\u{1b}[2J` has a control"), "{escape}");
         assert!(wrong("[monitor]\npython = 3").starts_with("monitor.python: not a string"));

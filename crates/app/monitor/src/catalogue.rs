@@ -16,6 +16,7 @@ use crate::admission::Visitor;
 use crate::clock::{self, Moment};
 use crate::history::{History, StreamSlot};
 use crate::memory::StreamMemory;
+use crate::nodes::NODE_LABEL;
 
 /// Maximum age of the shared list.
 const LIST_AGE: Duration = Duration::from_millis(450);
@@ -24,7 +25,7 @@ const MAX_PARTS: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
 const SPARK_SECONDS: u32 = 60;
 /// Labels that mark a derived stream and its computation.
-const DERIVED_LABELS: [&str; 2] = ["expression", "operator"];
+const DERIVED_LABELS: [&str; 3] = [NODE_LABEL, "expression", "operator"];
 
 /// The shared list.
 pub(crate) struct Catalogue {

@@ -11,8 +11,7 @@ use sample::StreamPattern;
 use tallycast::{Node, NodeError};
 
 use crate::archived::ArchivedHistory;
-use crate::circle::Circle;
-use crate::derived::{DerivedError, DerivedStream};
+use crate::nodes::GraphError;
 use crate::operators::{DEFAULT_PYTHON, OperatorConfig, OperatorError};
 use crate::stored::HistoryStore;
 use crate::tls::{Tls, TlsError};
@@ -36,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Configuration of a monitor.
 #[derive(Clone)]
 pub struct MonitorConfig {
-    /// The bus it reads, and publishes derived streams on.
+    /// The bus it reads, and publishes the streams of its nodes on.
     pub node: Node,
     /// Listening address; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -54,8 +53,8 @@ pub struct MonitorConfig {
     pub deadline: Option<Duration>,
     /// Streams it joins at the start; more may be joined while it runs.
     pub patterns: Vec<StreamPattern>,
-    /// The streams it derives from the start.
-    pub derived: Vec<DerivedStream>,
+    /// The nodes of its graph at the start.
+    pub nodes: Vec<graph::plan::Node>,
     /// The operators in Python that it starts, and ends with itself.
     pub operators: Vec<OperatorConfig>,
     /// The interpreter that runs them.
@@ -86,7 +85,7 @@ impl MonitorConfig {
             reader: DEFAULT_READER.to_owned(),
             deadline: None,
             patterns: vec![StreamPattern::all()],
-            derived: Vec::new(),
+            nodes: Vec::new(),
             operators: Vec::new(),
             python: DEFAULT_PYTHON.to_owned(),
             history: None,
@@ -159,15 +158,9 @@ pub enum MonitorError {
     /// The bus cannot be read.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// A derived stream cannot be.
-    #[error("invalid derived stream `{name}`: {cause}")]
-    Derived {
-        /// Its name.
-        name: String,
-        /// Cause.
-        #[source]
-        cause: DerivedError,
-    },
+    /// The nodes do not fit together.
+    #[error("the graph cannot run\n{0}")]
+    Graph(#[from] GraphError),
     /// An operator cannot be.
     #[error("invalid operator `{name}`: {cause}")]
     Operator {
@@ -177,9 +170,6 @@ pub enum MonitorError {
         #[source]
         cause: OperatorError,
     },
-    /// Derived streams and operators feed each other.
-    #[error(transparent)]
-    Circle(#[from] Circle),
     /// The system refuses another thread.
     #[error("cannot start another thread: {0}\nraise the limit on processes (ulimit -u)")]
     Thread(#[source] io::Error),

@@ -2,6 +2,7 @@
 
 mod body;
 mod control;
+mod graph;
 mod query;
 mod reading;
 mod session;
@@ -43,8 +44,11 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/patterns", get(control::patterns))
         .route("/api/join", post(control::join))
         .route("/api/leave", post(control::leave))
-        .route("/api/derived", get(control::derived).delete(control::forget))
-        .route("/api/derive", post(control::derive))
+        .route("/api/graph", get(graph::graph).put(graph::replace))
+        .route("/api/graph/check", post(graph::check))
+        .route("/api/graph/undo", post(graph::undo))
+        .route("/api/derived", get(graph::derived).delete(graph::forget))
+        .route("/api/derive", post(graph::derive))
         .route("/api/inject", get(control::injection).post(control::inject))
         .route("/api/session", get(session::session))
         .route("/api/sessions", get(session::sessions).delete(session::end_sessions))
@@ -118,7 +122,7 @@ fn check(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Visito
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config, derived, preview, range, view, viewer};
+    use crate::{config, preview, range, view, viewer};
 
     const PAGE: &str = include_str!("../../../../docs/protocol/page.md");
 
@@ -145,7 +149,7 @@ mod tests {
             (range::MAX_GAPS, "gaps in one answer"),
             (preview::MAX_SIDE as usize, "pixels of a picture's side"),
             (control::MAX_PATTERNS, "patterns joined"),
-            (derived::MAX_DERIVED, "derived streams"),
+            (::graph::plan::MAX_NODES, "nodes of the graph"),
         ];
         assert_eq!(rows, limits.map(|(limit, what)| (limit, what.to_owned())));
     }

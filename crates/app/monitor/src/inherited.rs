@@ -14,7 +14,7 @@ use crate::gap_map::KnownGap;
 use crate::history::{History, StreamSlot};
 
 /// The labels of a derived stream that name its inputs: `input.VARIABLE` is `STREAM:CHANNEL`.
-const INPUT_LABEL: &str = "input.";
+pub(crate) const INPUT_LABEL: &str = "input.";
 
 /// Inputs of a derived stream; empty for any other.
 pub(crate) struct Inputs {

@@ -1,8 +1,8 @@
-//! The one thread that listens to the bus: all events of its subscriber go into live memory and into the derived
-//! streams.
+//! The one thread that listens to the bus: all events of its subscriber go into live memory and into the nodes of the
+//! graph.
 //!
 //! A plain thread: it never waits for a viewer, and viewers hold its locks only briefly. Requests that change the
-//! joined or derived streams arrive as [`Command`]s. Start with [`Intake::run`].
+//! joined streams or the graph arrive as [`Command`]s. Start with [`Intake::run`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tallycast::{AccountState, Event, StreamAccount, Subscriber};
 use units::Epoch;
 
 use crate::clock::{self, Moment};
-use crate::derived::Derivations;
 use crate::history::History;
+use crate::nodes::{Applied, GraphError, Nodes};
 use crate::operators::Operators;
-use crate::requests::Command;
+use crate::requests::{Command, GraphRequest};
 use crate::shared::Shared;
 
 /// Maximum wait for events before commands are checked.
@@ -26,14 +26,14 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const ACCOUNTS_EVERY: Duration = Duration::from_millis(500);
 /// Events taken before commands are checked, if events arrive continuously.
 const EVENTS_PER_TURN: usize = 256;
-/// Maximum wait for the end of the monitor's own derived streams and its operators' streams, so that their accounts
+/// Maximum wait for the end of the streams of the graph and of the operators streams, so that their accounts
 /// close: a loss settles in two seconds, the rest is reserve for busy machines.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The thread's belongings.
 pub(crate) struct Intake {
     subscriber: Subscriber,
-    derivations: Derivations,
+    nodes: Nodes,
     operators: Operators,
     shared: Arc<Shared>,
     accounts_at: Instant,
@@ -46,39 +46,39 @@ pub(crate) struct Intake {
 impl Intake {
     pub(crate) fn new(
         subscriber: Subscriber,
-        derivations: Derivations,
+        nodes: Nodes,
         operators: Operators,
         shared: Arc<Shared>,
     ) -> Self {
         let (accounts_at, open, deadline) = (Instant::now(), BTreeSet::new(), None);
-        Self { subscriber, derivations, operators, shared, accounts_at, open, deadline }
+        Self { subscriber, nodes, operators, shared, accounts_at, open, deadline }
     }
 
     /// Listens until it is asked to finish; returns every account, ended or cut now.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Vec<StreamAccount> {
         while self.obey(commands) && !self.is_finished() {
             self.listen();
-            self.derivations.advance(clock::wall());
+            self.nodes.advance(clock::wall());
             if self.accounts_at.elapsed() >= ACCOUNTS_EVERY {
                 self.accounts_at = Instant::now();
                 self.shared.history.accounts_are(self.subscriber.accounts_without_gaps());
-                self.shared.reception.set_derived(self.derivations.status());
+                self.shared.reception.set_graph(self.nodes.status());
                 self.shared.reception.set_ports(self.subscriber.ports());
-                self.shared.reception.set_rings_distrusted(self.derivations.node().rings_distrusted());
-                self.shared.reception.set_unjoined(self.derivations.node().unjoined());
-                self.shared.reception.set_relays(self.derivations.node().relays_on_host());
-                self.shared.reception.set_keys(self.derivations.node().key_state());
+                self.shared.reception.set_rings_distrusted(self.nodes.bus().rings_distrusted());
+                self.shared.reception.set_unjoined(self.nodes.bus().unjoined());
+                self.shared.reception.set_relays(self.nodes.bus().relays_on_host());
+                self.shared.reception.set_keys(self.nodes.bus().key_state());
             }
         }
         self.close()
     }
 
-    /// Returns whether the requested end is reached; derived streams and operators' streams end with their inputs.
+    /// Returns whether the requested end is reached; nodes and operators end with their inputs.
     fn is_finished(&mut self) -> bool {
         let Some(deadline) = self.deadline else { return false };
         let open = &self.open;
         let is_open = |input: &StreamName| open.iter().any(|(stream, _)| **stream == *input);
-        self.derivations.finish(is_open);
+        self.nodes.finish(is_open);
         self.operators.finish(is_open);
         self.open.is_empty() || Instant::now() >= deadline
     }
@@ -89,17 +89,9 @@ impl Intake {
             match commands.try_recv() {
                 Ok(Command::Join(pattern)) => self.subscriber.add_pattern(pattern),
                 Ok(Command::Leave(pattern)) => self.leave(&[pattern]),
-                Ok(Command::Derive(stream, answer)) => {
-                    let result = self.derivations.add(stream).map(|patterns| self.join(patterns));
-                    self.shared.reception.set_derived(self.derivations.status());
-                    // The client may have disconnected: the stream is derived all the same.
-                    let _ = answer.send(result);
-                }
-                Ok(Command::Forget(name, answer)) => {
-                    let patterns = self.derivations.remove(&name);
-                    self.shared.reception.set_derived(self.derivations.status());
-                    let _ = answer.send(patterns.is_some());
-                    self.leave(&patterns.unwrap_or_default());
+                Ok(Command::Graph(request, answer)) => {
+                    // The client may have disconnected: the graph is changed all the same.
+                    let _ = answer.send(self.change(&request));
                 }
                 Ok(Command::Finish(patience)) => {
                     let now = Instant::now();
@@ -109,6 +101,22 @@ impl Intake {
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
+    }
+
+    fn change(&mut self, request: &GraphRequest) -> Result<Applied, GraphError> {
+        let GraphRequest { change, of, only_check } = request;
+        let history = &self.shared.history;
+        let schema =
+            |name: &StreamName| Some(Arc::clone(&history.stream(name.as_str())?.memory().info.schema));
+        if *only_check {
+            return self.nodes.check(change, *of, &schema).map(|(_, applied)| applied);
+        }
+        let applied = self.nodes.apply(change, *of, &schema)?;
+        self.shared.reception.set_graph(self.nodes.status());
+        // Joined first: a stream that both plans read stays joined.
+        self.join(applied.join.clone());
+        self.leave(&applied.leave);
+        Ok(applied)
     }
 
     pub(crate) fn join(&mut self, patterns: Vec<StreamPattern>) {
@@ -143,8 +151,8 @@ impl Intake {
             Event::Began(info) => {
                 self.open.insert((Arc::clone(&info.name), info.epoch));
             }
-            Event::Block(block) => self.derivations.block(block, now.wall),
-            Event::Gap(gap) | Event::Settled(gap) => self.derivations.gap(gap),
+            Event::Block(block) => self.nodes.block(block, now.wall),
+            Event::Gap(gap) | Event::Settled(gap) => self.nodes.gap(gap),
             Event::Statement(_) => {}
             Event::Ended(account) => {
                 // A pending end also waits for silent streams: their publisher may only have been delayed.
@@ -152,7 +160,7 @@ impl Intake {
                 if !(is_silence && self.deadline.is_some()) {
                     self.open.remove(&(Arc::clone(&account.stream), account.epoch));
                 }
-                self.derivations.ended(account);
+                self.nodes.ended(account);
                 self.forget_left(account);
             }
         }
@@ -169,7 +177,7 @@ impl Intake {
         let is_open = |name: &StreamName| self.open.iter().any(|(stream, _)| **stream == *name);
         let made = self.operators.end().into_iter().filter(is_open);
         let mut ending: BTreeSet<StreamName> = made.collect();
-        ending.extend(self.derivations.close());
+        ending.extend(self.nodes.close());
         let deadline = Instant::now() + CLOSING_PATIENCE;
         while !ending.is_empty() && Instant::now() < deadline {
             let Some(event) = self.subscriber.next(PATIENCE) else { continue };

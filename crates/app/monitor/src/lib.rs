@@ -8,11 +8,9 @@ mod account;
 mod admission;
 mod archived;
 mod catalogue;
-mod circle;
 mod clock;
 mod config;
 mod connections;
-mod derived;
 mod gap_map;
 mod history;
 mod host_gate;
@@ -23,6 +21,7 @@ mod key_status;
 mod live;
 mod memory;
 mod metrics;
+mod nodes;
 mod operators;
 mod page_files;
 mod preview;
@@ -46,13 +45,14 @@ mod view;
 mod viewer;
 mod viewers;
 
-pub use circle::{Circle, check_circles};
+/// Nodes of the processing graph, and plans of them.
+pub use ::graph::plan;
 pub use config::{
     DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, InjectControl, MAX_PAGES, MonitorConfig, MonitorError,
     default_tls_folder,
 };
-pub use derived::{DerivedError, DerivedStream};
 pub use gap_map::KnownGap;
+pub use nodes::{GraphError, check_graph};
 pub use operators::{
     DEFAULT_PYTHON, Incomplete, OperatorChannel, OperatorConfig, OperatorError, check_operators,
 };

@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use tallycast::{KeyState, PortStatus, RelayOnHost, UnjoinedStreams};
 
 use crate::clock;
-use crate::derived::DerivedStatus;
 use crate::key_status::KeyStatus;
+use crate::nodes::GraphStatus;
 
 /// State that the intake writes, and requests and metrics read.
 #[derive(Default)]
 pub(crate) struct Reception {
-    derived: Mutex<Vec<DerivedStatus>>,
+    graph: Mutex<GraphStatus>,
     ports: Mutex<Vec<PortStatus>>,
     rings_distrusted: AtomicU64,
     relays: Mutex<Vec<RelayOnHost>>,
@@ -22,12 +22,12 @@ pub(crate) struct Reception {
 }
 
 impl Reception {
-    pub(crate) fn derived(&self) -> Vec<DerivedStatus> {
-        self.derived.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn graph(&self) -> GraphStatus {
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_derived(&self, derived: Vec<DerivedStatus>) {
-        *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
+    pub(crate) fn set_graph(&self, graph: GraphStatus) {
+        *self.graph.lock().unwrap_or_else(PoisonError::into_inner) = graph;
     }
 
     /// Returns the recent statistics of the receiving sockets.

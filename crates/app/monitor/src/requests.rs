@@ -7,17 +7,24 @@ use std::time::Duration;
 use sample::StreamPattern;
 use tokio::sync::oneshot;
 
-use crate::derived::{DerivedError, DerivedStream};
+use crate::nodes::{Applied, Change, GraphError};
 
 /// Request to the intake.
 pub(crate) enum Command {
     Join(StreamPattern),
     Leave(StreamPattern),
-    Derive(DerivedStream, oneshot::Sender<Result<(), DerivedError>>),
-    /// Ends a derived stream; the answer is whether there was one.
-    Forget(String, oneshot::Sender<bool>),
-    /// Ends after every stream and its derived streams have ended, at the latest after this time.
+    Graph(GraphRequest, oneshot::Sender<Result<Applied, GraphError>>),
+    /// Ends after every stream and the nodes that read it have ended, at the latest after this time.
     Finish(Duration),
+}
+
+/// Request to change the graph.
+pub(crate) struct GraphRequest {
+    pub(crate) change: Change,
+    /// Revision that the change is of; any, if none is named.
+    pub(crate) of: Option<u64>,
+    /// Whether the change is checked alone.
+    pub(crate) only_check: bool,
 }
 
 /// Channel of the commands to the intake, and the joined patterns.

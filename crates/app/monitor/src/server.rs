@@ -14,14 +14,13 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
 use crate::admission::{Gatekeeper, SessionCookie};
-use crate::circle::check_circles;
 use crate::clock;
 use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
 use crate::connections::{Bounds, Caller, Encryption, Gate, Slots};
-use crate::derived::Derivations;
 use crate::host_gate::{HostGate, Protection};
 use crate::http::router;
 use crate::intake::Intake;
+use crate::nodes::{Change, Nodes};
 use crate::operators::{Operators, check_operators};
 use crate::requests::{Command, Requests};
 use crate::revocation::refresh;
@@ -47,7 +46,7 @@ pub struct MonitorHandle {
 /// Starts a monitor; its page can be opened once this returns.
 ///
 /// # Errors
-/// [`MonitorError`] if the address cannot be listened at, the bus not be read, or a derived stream or an operator not be.
+/// [`MonitorError`] if the address cannot be listened at, the bus not be read, or a node or an operator not be.
 pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
     let listener = listen(config.listen)?;
     let address = listener.local_addr().map_err(|cause| listen_error(config.listen, cause))?;
@@ -125,17 +124,17 @@ impl MonitorHandle {
         self.shared.history.accounts()
     }
 
-    /// Lets the streams end first, for so long, and with them what is derived from them; then stops the server.
+    /// Lets the streams end first, for so long, and with them the nodes that read them; then stops the server.
     /// Returns every account, ended or cut now.
     ///
-    /// A derived stream ends with its final tally as soon as its inputs have ended, so that its own account
+    /// A node's stream ends with its final tally as soon as its inputs have ended, so that its own account
     /// closes here and at every other reader. Pages are served meanwhile.
     #[must_use]
     pub fn finish(mut self, patience: Duration) -> Vec<StreamAccount> {
         self.end(patience)
     }
 
-    /// Stops the server, the derived streams and the intake now; returns every account, ended or cut.
+    /// Stops the server, the nodes and the intake now; returns every account, ended or cut.
     #[must_use]
     pub fn stop(self) -> Vec<StreamAccount> {
         self.finish(Duration::ZERO)
@@ -197,15 +196,12 @@ fn own_names(config: &MonitorConfig) -> Vec<String> {
 fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, MonitorError> {
     let mut patterns = config.patterns.iter();
     check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
-    check_circles(&config.derived, &config.operators)?;
-    let mut derivations = Derivations::new(config.node.clone(), config.operators.clone());
-    let mut joined = Vec::new();
-    for stream in &config.derived {
-        let added = derivations.add(stream.clone());
-        joined.extend(added.map_err(|cause| MonitorError::Derived { name: stream.name.clone(), cause })?);
-    }
-    shared.reception.set_derived(derivations.status());
-    // A subscriber begins with a pattern; one without any reads only derived streams, or waits for requests.
+    let mut nodes = Nodes::new(config.node.clone(), config.operators.clone());
+    // No stream is known yet: each node is checked again by what its inputs have.
+    let begun = nodes.apply(&Change::Replace(config.nodes.clone()), None, &|_| None)?;
+    let mut joined = begun.join;
+    shared.reception.set_graph(nodes.status());
+    // A subscriber begins with a pattern; one without any reads only what its nodes read, or waits for requests.
     let first = patterns.next().cloned().or_else(|| joined.pop());
     let builder = first.map(|first| config.node.subscriber(first.to_string()));
     let builder = builder.unwrap_or_else(|| config.node.subscriber(NOTHING));
@@ -219,7 +215,7 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
     let operators = Operators::start(&config.operators, &config.python, &config.node, &shared.operators);
     let operators = operators.map_err(MonitorError::Thread)?;
     joined.extend(operators.patterns());
-    let mut intake = Intake::new(subscriber, derivations, operators, Arc::clone(shared));
+    let mut intake = Intake::new(subscriber, nodes, operators, Arc::clone(shared));
     intake.join(joined);
     Ok(intake)
 }

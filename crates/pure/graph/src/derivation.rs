@@ -5,13 +5,15 @@
 //! instants from 0, so the samples offered always equal those delivered plus those in inherited holes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sample::{Channel, Dtype, SampleBuffer, Schema, StreamName, UnknownEntries};
-use units::WallTime;
+use units::{SampleRate, WallTime};
 
-use crate::calibrate::write_value;
+use crate::value::write_value;
 use crate::{
-    AlignConfig, Aligned, Aligner, Expression, ExpressionError, Inherited, Input, InputError, Output,
+    AlignConfig, Aligned, Aligner, Expression, ExpressionError, Inherited, Input, InputError, Operator,
+    Output, Totals,
 };
 
 /// Settings of a derived stream.
@@ -57,26 +59,17 @@ pub enum DeriveError {
     Itself(StreamName),
 }
 
-/// A derivation's samples so far: `offered = delivered + source`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DerivationTotals {
-    /// Instants of the grid that were decided.
-    pub offered: u64,
-    /// Those that became samples.
-    pub delivered: u64,
-    /// Those in inherited holes.
-    pub source: u64,
-}
-
-/// Derives one stream.
+/// Derives one stream: an [`Operator`] of the configured inputs, which waits for them up to the patience.
 ///
-/// `handle` takes the inputs' data, `advance` the time; then `poll` until `None`.
+/// The output has one channel `value` at the grid's rate; its labels give the expression and the origin of each
+/// variable. Totals count the grid's instants.
 #[derive(Clone, Debug)]
 pub struct Derivation {
     config: DerivationConfig,
     expression: Expression,
     aligner: Aligner,
-    totals: DerivationTotals,
+    schema: Option<Arc<Schema>>,
+    totals: Totals,
     values: Vec<f64>,
 }
 
@@ -105,38 +98,8 @@ impl Derivation {
         }
         let inputs = config.inputs.iter().map(|input| (input.stream.clone(), input.channel.clone()));
         let aligner = Aligner::new(config.align, inputs);
-        let totals = DerivationTotals::default();
-        Ok(Self { config, expression, aligner, totals, values: Vec::new() })
-    }
-
-    /// Takes data of input number `input`. A stream that serves as two inputs is passed twice.
-    ///
-    /// # Errors
-    /// [`InputError`] if the block does not fit this input; the block is ignored.
-    ///
-    /// # Panics
-    /// If there is no such input.
-    pub fn handle(&mut self, input: usize, what: Input<'_>) -> Result<(), InputError> {
-        self.aligner.handle(input, what)
-    }
-
-    /// Advances the inputs' clock to `now` and gives up on data that waited longer than the patience.
-    pub fn advance(&mut self, now: WallTime) {
-        self.aligner.advance(now);
-    }
-
-    /// Returns the next run of the output, `None` until more is known.
-    pub fn poll(&mut self) -> Option<Output> {
-        let output = match self.aligner.poll()? {
-            Aligned::Rows { first_index, t0, columns } => self.evaluate(first_index, t0, &columns),
-            Aligned::Hole { first_index, t0, samples, input, stage } => {
-                self.totals.source += samples;
-                let stream = self.aligner.stream(input).clone();
-                Output::Hole { first_index, t0, samples, inherited: Inherited { stream, stage } }
-            }
-        };
-        self.totals.offered = self.aligner.next_index();
-        Some(output)
+        let (schema, totals) = (None, Totals::default());
+        Ok(Self { config, expression, aligner, schema, totals, values: Vec::new() })
     }
 
     /// Returns the configuration.
@@ -145,25 +108,14 @@ impl Derivation {
         &self.config
     }
 
-    /// Returns the output's schema, known since the first block of the first input.
-    ///
-    /// It has one channel `value` at the grid's rate; its labels give the expression and the origin of each variable.
-    #[must_use]
-    pub fn schema(&self) -> Option<Schema> {
-        let rate = self.aligner.grid_schema()?.rate;
+    fn derived_schema(&self, rate: SampleRate) -> Schema {
         let channels = vec![Channel::new("value", self.config.unit.clone())];
         let origin = |input: &DerivedInput| {
             (format!("input.{}", input.variable), format!("{}:{}", input.stream, input.channel))
         };
         let mut labels: BTreeMap<_, _> = self.config.inputs.iter().map(origin).collect();
         labels.insert("expression".to_owned(), self.expression.to_string());
-        Some(Schema { dtype: self.config.dtype, rate, channels, labels, unknown: UnknownEntries::new() })
-    }
-
-    /// Returns the samples so far.
-    #[must_use]
-    pub const fn totals(&self) -> DerivationTotals {
-        self.totals
+        Schema { dtype: self.config.dtype, rate, channels, labels, unknown: UnknownEntries::new() }
     }
 
     fn evaluate(&mut self, first_index: u64, t0: WallTime, columns: &[Vec<f64>]) -> Output {
@@ -177,6 +129,44 @@ impl Derivation {
         let samples = self.values.len() as u64;
         self.totals.delivered += samples;
         Output::Samples { first_index, t0, samples, data }
+    }
+}
+
+impl Operator for Derivation {
+    fn handle(&mut self, input: usize, what: Input<'_>) -> Result<(), InputError> {
+        self.aligner.handle(input, what)?;
+        if self.schema.is_none()
+            && let Some(grid) = self.aligner.grid_schema()
+        {
+            self.schema = Some(Arc::new(self.derived_schema(grid.rate)));
+        }
+        Ok(())
+    }
+
+    /// Gives up on data that waited longer than the patience.
+    fn advance(&mut self, now: WallTime) {
+        self.aligner.advance(now);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        let output = match self.aligner.poll()? {
+            Aligned::Rows { first_index, t0, columns } => self.evaluate(first_index, t0, &columns),
+            Aligned::Hole { first_index, t0, samples, input, stage } => {
+                self.totals.source += samples;
+                let stream = self.aligner.stream(input).clone();
+                Output::Hole { first_index, t0, samples, inherited: Inherited { stream, stage } }
+            }
+        };
+        self.totals.offered = self.aligner.next_index();
+        Some(output)
+    }
+
+    fn schema(&self) -> Option<Arc<Schema>> {
+        self.schema.clone()
+    }
+
+    fn totals(&self) -> Totals {
+        self.totals
     }
 }
 

@@ -4,8 +4,10 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use ledger::Stage;
-use sample::{Block, SampleBuffer, StreamName};
+use sample::{Block, SampleBuffer, Schema, SchemaError, StreamName};
 use units::{Epoch, SampleRate, WallTime};
+
+use crate::reduction::MAX_KEPT_VALUES;
 
 /// An event of one input of an operator.
 #[derive(Clone, Copy, Debug)]
@@ -103,4 +105,67 @@ pub enum InputError {
         /// The rate it has.
         now: SampleRate,
     },
+    /// The publisher restarted with the same rate, but another schema, which does not fit the output's.
+    #[error("stream `{stream}` restarted with other channels, labels or another dtype; restart the operator")]
+    LayoutChanged {
+        /// The stream.
+        stream: StreamName,
+    },
+    /// An output rate too low for a fraction of 32-bit numbers.
+    #[error(
+        "the rate of one in {samples} samples of stream `{stream}` at {rate} samples per second cannot be \
+         represented; use fewer samples"
+    )]
+    Rate {
+        /// The stream.
+        stream: StreamName,
+        /// Samples of the input for each of the output.
+        samples: u32,
+        /// The input's rate.
+        rate: SampleRate,
+    },
+    /// A window of more values than a quantile may keep.
+    #[error(
+        "a quantile keeps the values of its window: {values} of stream `{stream}`, and {MAX_KEPT_VALUES} at most; use a \
+         shorter window, or select fewer channels before"
+    )]
+    Kept {
+        /// The stream.
+        stream: StreamName,
+        /// Values of a window.
+        values: u64,
+    },
+    /// An output that a stream cannot be, for instance for having too many channels.
+    #[error("the output of stream `{stream}` cannot be described")]
+    Schema {
+        /// The stream.
+        stream: StreamName,
+        /// Error in its description.
+        #[source]
+        error: SchemaError,
+    },
+}
+
+impl InputError {
+    /// Returns the error of a publisher that restarted with another schema.
+    pub(crate) fn changed(stream: &StreamName, before: &Schema, now: &Schema) -> Self {
+        let (stream, before, now) = (stream.clone(), before.rate, now.rate);
+        if before == now {
+            Self::LayoutChanged { stream }
+        } else {
+            Self::SchemaChanged { stream, before, now }
+        }
+    }
+
+    /// Returns the error of a channel that the stream does not have.
+    pub(crate) fn unknown_channel(stream: &StreamName, channel: &str, schema: &Schema) -> Self {
+        let known: Vec<&str> = schema.channels.iter().map(|channel| channel.name.as_str()).collect();
+        Self::UnknownChannel { stream: stream.clone(), channel: channel.to_owned(), known: known.join(", ") }
+    }
+
+    /// Returns whether a new operator of the same configuration would take the block.
+    #[must_use]
+    pub const fn is_restart(&self) -> bool {
+        matches!(self, Self::SchemaChanged { .. } | Self::LayoutChanged { .. })
+    }
 }

@@ -207,12 +207,7 @@ impl Intake {
 
     fn reader(&self, schema: &Schema) -> Result<ElementReader, InputError> {
         let Some(index) = schema.channels.iter().position(|channel| channel.name == self.channel) else {
-            let names: Vec<&str> = schema.channels.iter().map(|channel| channel.name.as_str()).collect();
-            return Err(InputError::UnknownChannel {
-                stream: (*self.stream).clone(),
-                channel: self.channel.clone(),
-                known: names.join(", "),
-            });
+            return Err(InputError::unknown_channel(&self.stream, &self.channel, schema));
         };
         let elements = schema.channel_elements(index);
         if elements.len() != 1 {

@@ -4,24 +4,31 @@
 //! bridges a hole: every instant of an output's grid is a sample or part of a hole, which names the input it was
 //! inherited from. The monitor publishes the output.
 //!
-//! Start with [`Derivation`] (one stream from several by an expression) and [`Reduction`] (thinning).
+//! Start with [`Operator`], which all of them implement: [`Derivation`] (one stream from several by an expression),
+//! [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration).
 
 mod align;
-mod calibrate;
+mod channels;
 mod derivation;
 mod expression;
 mod input;
 mod intake;
+mod operator;
+mod outputs;
 mod reasons;
 mod reduction;
 #[cfg(test)]
 mod scene;
 mod track;
+mod value;
+
+pub mod plan;
 
 pub use align::{AlignConfig, Aligned, Aligner};
-pub use calibrate::{calibrate, calibrated_schema};
-pub use derivation::{Derivation, DerivationConfig, DerivationTotals, DeriveError, DerivedInput};
+pub use channels::{Calibration, Channels, calibrated};
+pub use derivation::{Derivation, DerivationConfig, DeriveError, DerivedInput};
 pub use expression::{Expression, ExpressionError, MAX_EXPRESSION_CHARS, MAX_VARIABLES};
 pub use input::{Hole, Inherited, Input, InputError, Output};
-pub use reduction::{Reduction, ReductionError, Statistic};
+pub use operator::{Operator, Totals};
+pub use reduction::{MAX_KEPT_VALUES, Percent, Reduction, ReductionError, Statistic, UnknownStatistic};
 pub use track::Matching;

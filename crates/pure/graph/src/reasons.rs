@@ -4,6 +4,9 @@ use core::ops::Range;
 use std::collections::VecDeque;
 
 use ledger::Stage;
+use sample::Schema;
+
+use crate::Hole;
 
 /// The most reasons kept: those of a burst of losses in one stream between two blocks.
 const MAX_REASONS: usize = 64;
@@ -17,6 +20,14 @@ impl Reasons {
         self.0.push_back((indices, stage));
         if self.0.len() > MAX_REASONS {
             self.0.pop_front();
+        }
+    }
+
+    /// Notes the stage, if known, of every sample of which an element is missing.
+    pub(crate) fn note_hole(&mut self, hole: &Hole, schema: &Schema) {
+        if let Some(stage) = hole.stage {
+            let per_sample = u64::from(schema.elements_per_sample());
+            self.note(hole.positions.start / per_sample..hole.positions.end.div_ceil(per_sample), stage);
         }
     }
 

@@ -1,32 +1,28 @@
 //! Many samples reduced to one: thinning to extremes, and statistics over windows.
 //!
 //! A window is a fixed number of samples, aligned to the input's indices, so that every reader who reduces the same
-//! stream gets the same windows. A window with missing samples is reduced from the samples that arrived, and its
-//! channel `present` gives their number; a window without any sample is a hole, inherited from the input.
+//! stream gets the same windows. A window with missing samples is reduced from the samples that arrived, whose
+//! number is the statistic `n`; a window without any sample is a hole, inherited from the input.
 
-use std::collections::VecDeque;
+mod statistic;
+mod window;
+
 use std::sync::Arc;
 
 use ledger::Stage;
-use sample::{Block, Channel, ElementReader, SampleBuffer, Schema, SchemaError, UnknownEntries};
+use sample::{Block, Channel, ElementReader, Schema, StreamName, UnknownEntries};
 use units::{Epoch, SampleRate, WallTime};
 
-use crate::calibrate::{value_dtype, write_value};
+use self::window::Window;
+use crate::outputs::Outputs;
 use crate::reasons::Reasons;
-use crate::{Inherited, Input, Output};
+use crate::value::{value_dtype, write_value};
+use crate::{Inherited, Input, InputError, Operator, Output, Totals};
 
-/// A statistic of a window. NaN values are ignored, unless there are no others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Statistic {
-    /// The smallest value.
-    Min,
-    /// The largest value.
-    Max,
-    /// The arithmetic mean.
-    Mean,
-    /// The root of the mean square.
-    Rms,
-}
+pub use statistic::{Percent, Statistic, UnknownStatistic};
+
+/// Values that a quantile may keep: all of its window, of all elements.
+pub const MAX_KEPT_VALUES: u64 = 1 << 24;
 
 /// Reason why a stream cannot be reduced.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -40,32 +36,17 @@ pub enum ReductionError {
         /// Number of statistics, as configured.
         statistics: usize,
     },
-    /// A rate too low for a fraction of 32-bit numbers.
-    #[error(
-        "the rate of one in {samples} samples at {rate} samples per second cannot be represented; use fewer samples"
-    )]
-    Rate {
-        /// Samples per window, as configured.
-        samples: u32,
-        /// The input's rate.
-        rate: SampleRate,
-    },
-    /// The reduced stream would have more channels than a stream may.
-    #[error("the reduced stream cannot be described")]
-    Schema(#[from] SchemaError),
-    /// The publisher restarted with another schema, which does not fit the output's.
-    #[error("the stream restarted with another schema; restart the reduction")]
-    SchemaChanged,
 }
 
-/// Reduces one stream. After each `handle`, `poll` until `None`.
+/// Reduces one stream: an [`Operator`] of one input.
+///
+/// Every channel `x` becomes `x.min`, `x.max` and so on, of the same shape and unit; `x.n` has none.
 #[derive(Clone, Debug)]
 pub struct Reduction {
     samples: u32,
     statistics: Vec<Statistic>,
     line: Option<Line>,
-    next_index: u64,
-    outputs: VecDeque<Output>,
+    outputs: Outputs,
 }
 
 #[derive(Clone, Debug)]
@@ -79,31 +60,8 @@ struct Line {
     /// The window being filled, counted from the start of the epoch, and its start.
     window: u64,
     t0: WallTime,
-    sums: Vec<Sum>,
-}
-
-/// Accumulated values of one element in a window.
-#[derive(Clone, Copy, Debug)]
-struct Sum {
-    present: u64,
-    counted: u64,
-    min: f64,
-    max: f64,
-    total: f64,
-    squares: f64,
-}
-
-impl Statistic {
-    /// Returns the suffix that is appended to a channel's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Mean => "mean",
-            Self::Rms => "rms",
-        }
-    }
+    /// Of each element.
+    filling: Vec<Window>,
 }
 
 impl Reduction {
@@ -115,66 +73,27 @@ impl Reduction {
         if samples < 2 || statistics.is_empty() {
             return Err(ReductionError::Nothing { samples, statistics: statistics.len() });
         }
-        Ok(Self { samples, statistics, line: None, next_index: 0, outputs: VecDeque::new() })
+        Ok(Self { samples, statistics, line: None, outputs: Outputs::default() })
     }
 
-    /// Makes the reduction that preserves peaks: every `samples` samples to their extremes.
+    /// Makes the reduction that preserves peaks: every `samples` samples to their extremes, mean and number.
     ///
     /// # Errors
     /// [`ReductionError::Nothing`].
     pub fn thin(samples: u32) -> Result<Self, ReductionError> {
-        Self::new(samples, vec![Statistic::Min, Statistic::Max])
+        Self::new(samples, vec![Statistic::Min, Statistic::Max, Statistic::Mean, Statistic::N])
     }
 
-    /// Returns the output's schema, known since the first block.
-    ///
-    /// Every channel `x` becomes `x.min`, `x.max` and so on, of the same shape and unit. The last channel is `present`:
-    /// the number of samples in the window, for the element with the fewest.
-    #[must_use]
-    pub fn schema(&self) -> Option<&Arc<Schema>> {
-        self.line.as_ref().map(|line| &line.schema)
-    }
-
-    /// Takes an event of the stream; a block already seen is ignored.
-    ///
-    /// # Errors
-    /// [`ReductionError`] if the stream cannot be reduced; the block is passed over.
-    pub fn handle(&mut self, what: Input<'_>) -> Result<(), ReductionError> {
-        match what {
-            Input::Block(block) => self.take(block)?,
-            Input::Hole(hole) => {
-                if let (Some(line), Some(stage)) = (&mut self.line, hole.stage)
-                    && line.epoch == hole.epoch
-                {
-                    let per_sample = u64::from(line.input.elements_per_sample());
-                    let indices = hole.positions.start / per_sample..hole.positions.end.div_ceil(per_sample);
-                    line.reasons.note(indices, stage);
-                }
-            }
-            Input::Ended => {
-                if let Some(mut line) = self.line.take() {
-                    self.finish_window(&mut line);
-                    self.line = Some(line);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the next run of the output, `None` until more is known.
-    pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
-    }
-
-    fn take(&mut self, block: &Block) -> Result<(), ReductionError> {
+    fn take(&mut self, block: &Block) -> Result<(), InputError> {
         let mut line = match self.line.take() {
             None => self.begin(block)?,
             Some(mut line) if block.epoch > line.epoch => {
                 if *block.schema != *line.input {
+                    let error = InputError::changed(&block.stream, &line.input, &block.schema);
                     self.line = Some(line);
-                    return Err(ReductionError::SchemaChanged);
+                    return Err(error);
                 }
-                self.finish_window(&mut line);
+                self.finish_begun(&mut line);
                 self.seam(&line, block.t0);
                 self.begin(block)?
             }
@@ -187,9 +106,14 @@ impl Reduction {
         Ok(())
     }
 
-    fn begin(&self, block: &Block) -> Result<Line, ReductionError> {
-        let schema = Arc::new(self.reduced(&block.schema)?);
+    fn begin(&self, block: &Block) -> Result<Line, InputError> {
+        let schema = Arc::new(self.reduced(&block.stream, &block.schema)?);
         let elements = block.schema.elements_per_sample() as usize;
+        let keeps_values = self.statistics.iter().any(|statistic| statistic.keeps_values());
+        let kept = u64::from(self.samples) * elements as u64;
+        if keeps_values && kept > MAX_KEPT_VALUES {
+            return Err(InputError::Kept { stream: (*block.stream).clone(), values: kept });
+        }
         let readers = (0..elements).filter_map(|element| ElementReader::new(&block.schema, element));
         Ok(Line {
             input: block.schema.clone(),
@@ -200,18 +124,19 @@ impl Reduction {
             reasons: Reasons::default(),
             window: block.first_index / u64::from(self.samples),
             t0: self.start_of(block, block.first_index / u64::from(self.samples)),
-            sums: vec![Sum::EMPTY; elements],
+            filling: vec![Window::new(keeps_values); elements],
         })
     }
 
-    fn reduced(&self, input: &Schema) -> Result<Schema, ReductionError> {
+    fn reduced(&self, stream: &StreamName, input: &Schema) -> Result<Schema, InputError> {
         let (samples, rate) = (self.samples, input.rate);
         // Lowest terms first: 1 kHz divided by 1000 is 1 Hz even where the product exceeds 32 bits.
         let divisor = greatest_common_divisor(rate.numerator(), samples);
         let denominator = rate.denominator().checked_mul(samples / divisor);
         let reduced = denominator.and_then(|below| SampleRate::new(rate.numerator() / divisor, below).ok());
         let named = |channel: &Channel, statistic: &Statistic| Channel {
-            name: format!("{}.{}", channel.name, statistic.name()),
+            name: format!("{}.{statistic}", channel.name),
+            unit: if *statistic == Statistic::N { String::new() } else { channel.unit.clone() },
             scale: 1.0,
             offset: 0.0,
             // Said of the channel, and not of its statistics.
@@ -222,12 +147,12 @@ impl Reduction {
         for channel in &input.channels {
             channels.extend(self.statistics.iter().map(|statistic| named(channel, statistic)));
         }
-        channels.push(Channel::new("present", ""));
-        let rate = reduced.ok_or(ReductionError::Rate { samples, rate })?;
+        let stream = stream.clone();
+        let rate = reduced.ok_or_else(|| InputError::Rate { stream: stream.clone(), samples, rate })?;
         let (dtype, labels, unknown) =
             (value_dtype(input.dtype), input.labels.clone(), UnknownEntries::new());
         let schema = Schema { dtype, rate, channels, labels, unknown };
-        schema.check()?;
+        schema.check().map_err(|error| InputError::Schema { stream, error })?;
         Ok(schema)
     }
 
@@ -252,10 +177,10 @@ impl Reduction {
             self.go_to(line, block, index / window_samples);
             let end = ((line.window + 1) * window_samples).min(block.next_index());
             let (from, to) = ((index - block.first_index) as usize, (end - block.first_index) as usize);
-            for ((values, present), sum) in columns.iter().zip(&mut line.sums) {
+            for ((values, present), window) in columns.iter().zip(&mut line.filling) {
                 for run in present {
                     let (start, stop) = (run.start.max(from), run.end.min(to));
-                    sum.add(values.get(start..stop).unwrap_or_default());
+                    window.add(values.get(start..stop).unwrap_or_default());
                 }
             }
             index = end;
@@ -273,92 +198,85 @@ impl Reduction {
         if empty > 0 {
             let samples = u64::from(self.samples);
             let stage = line.reasons.of(&(line.window * samples..window * samples));
-            self.push_hole(self.start_of(block, line.window), empty, line, stage);
+            self.outputs.push_hole(self.start_of(block, line.window), empty, &line.inherited, stage);
         }
         line.window = window;
         line.t0 = self.start_of(block, window);
+    }
+
+    /// Finishes the window that is being filled, if a sample of it arrived.
+    fn finish_begun(&mut self, line: &mut Line) {
+        if line.filling.iter().any(|window| window.present > 0) {
+            self.finish_window(line);
+        }
     }
 
     /// Puts the window out that is being filled, and begins the next.
     fn finish_window(&mut self, line: &mut Line) {
         let samples = u64::from(self.samples);
         let t0 = line.t0;
-        if line.sums.iter().all(|sum| sum.present == 0) {
+        if line.filling.iter().all(|window| window.present == 0) {
             let stage = line.reasons.of(&(line.window * samples..(line.window + 1) * samples));
-            self.push_hole(t0, 1, line, stage);
+            self.outputs.push_hole(t0, 1, &line.inherited, stage);
         } else {
             self.push_window(t0, line);
         }
         line.window += 1;
-        line.sums.fill(Sum::EMPTY);
+        line.filling.iter_mut().for_each(Window::clear);
         line.t0 = line.schema.rate.time_of(1, 0, t0);
     }
 
-    fn push_hole(&mut self, t0: WallTime, samples: u64, line: &Line, stage: Option<Stage>) {
-        let inherited = Inherited { stage, ..line.inherited.clone() };
-        let first_index = self.next_index;
-        self.next_index += samples;
-        self.outputs.push_back(Output::Hole { first_index, t0, samples, inherited });
-    }
-
-    fn push_window(&mut self, t0: WallTime, line: &Line) {
+    fn push_window(&mut self, t0: WallTime, line: &mut Line) {
         let size = line.schema.dtype.size_bytes();
         let mut row = vec![0; line.schema.sample_bytes()];
         let mut places = row.chunks_exact_mut(size);
-        let mut write = |value| write_value(value, places.next().expect("a place for every value"));
         for channel in 0..line.input.channels.len() {
             for statistic in &self.statistics {
-                for sum in &line.sums[line.input.channel_elements(channel)] {
-                    write(sum.value(*statistic));
+                for window in &mut line.filling[line.input.channel_elements(channel)] {
+                    write_value(window.value(*statistic), places.next().expect("a place for every value"));
                 }
             }
         }
-        let fewest = line.sums.iter().map(|sum| sum.present).min().unwrap_or(0);
-        write(fewest as f64);
-        match self.outputs.back_mut() {
-            Some(Output::Samples { samples, data, .. }) => {
-                *samples += 1;
-                data.extend_from_bytes(&row);
-            }
-            _ => {
-                let (first_index, data) = (self.next_index, SampleBuffer::from_bytes(&row));
-                self.outputs.push_back(Output::Samples { first_index, t0, samples: 1, data });
-            }
-        }
-        self.next_index += 1;
+        self.outputs.push_row(t0, &row);
     }
 
     /// Puts a hole between two epochs of the publisher, at least one window long.
     fn seam(&mut self, line: &Line, t0: WallTime) {
         let windows = t0.nanos_since(line.t0) as f64 * line.schema.rate.as_hz() / 1e9;
-        self.push_hole(line.t0.min(t0), windows.round().max(1.0) as u64, line, Some(Stage::Source));
+        let windows = windows.round().max(1.0) as u64;
+        self.outputs.push_hole(line.t0.min(t0), windows, &line.inherited, Some(Stage::Source));
     }
 }
 
-impl Sum {
-    const EMPTY: Self =
-        Self { present: 0, counted: 0, min: f64::INFINITY, max: f64::NEG_INFINITY, total: 0.0, squares: 0.0 };
-
-    fn add(&mut self, values: &[f64]) {
-        self.present += values.len() as u64;
-        for value in values.iter().copied().filter(|value| !value.is_nan()) {
-            self.counted += 1;
-            self.min = self.min.min(value);
-            self.max = self.max.max(value);
-            self.total += value;
-            self.squares += value * value;
+impl Operator for Reduction {
+    fn handle(&mut self, _input: usize, what: Input<'_>) -> Result<(), InputError> {
+        match what {
+            Input::Block(block) => self.take(block)?,
+            Input::Hole(hole) => {
+                if let Some(line) = self.line.as_mut().filter(|line| line.epoch == hole.epoch) {
+                    line.reasons.note_hole(hole, &line.input);
+                }
+            }
+            Input::Ended => {
+                if let Some(mut line) = self.line.take() {
+                    self.finish_begun(&mut line);
+                    self.line = Some(line);
+                }
+            }
         }
+        Ok(())
     }
 
-    fn value(&self, statistic: Statistic) -> f64 {
-        let counted = self.counted as f64;
-        match statistic {
-            _ if self.counted == 0 => f64::NAN,
-            Statistic::Min => self.min,
-            Statistic::Max => self.max,
-            Statistic::Mean => self.total / counted,
-            Statistic::Rms => (self.squares / counted).sqrt(),
-        }
+    fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop()
+    }
+
+    fn schema(&self) -> Option<Arc<Schema>> {
+        self.line.as_ref().map(|line| line.schema.clone())
+    }
+
+    fn totals(&self) -> Totals {
+        self.outputs.totals()
     }
 }
 

@@ -19,7 +19,7 @@ use units::text;
 use crate::Outcome;
 use crate::deadline::Deadline;
 use crate::messages::print_line;
-use crate::settings::{self, Origin, Settings, Sources, derivations, operators, patterns};
+use crate::settings::{self, Origin, Settings, Sources, derivations, nodes, operators, patterns};
 use crate::signals::AsChild;
 use crate::verbs::subscribe::account_line;
 use crate::verbs::unjoined;
@@ -151,7 +151,8 @@ impl Arguments {
         config.reader.clone_from(&self.reader);
         config.deadline = self.deadline;
         config.patterns = patterns(&joined)?;
-        config.derived = derivations(&derived)?;
+        config.nodes = derivations(&derived)?;
+        config.nodes.extend(nodes(&settings.value("monitor.node", None)?.0)?);
         let (listed, origin) = settings.value("monitor.operator", None)?;
         config.operators = operators(&listed)?;
         if let Origin::File(file) = &origin {

@@ -1,4 +1,4 @@
-//! Requests that change something: patterns joined, streams derived, loss injected.
+//! Requests that change something beside the graph: patterns joined, loss injected.
 
 use std::sync::Arc;
 
@@ -7,18 +7,12 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use sample::StreamPattern;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
-use tallycast::AccountState;
-use tokio::sync::oneshot;
 
 use super::body::Body;
-use super::query::Query;
 use crate::admission::Visitor;
-use crate::derived::{DerivedStatus, DerivedStream};
-use crate::operators::OperatorStatus;
 use crate::refused::Refused;
-use crate::requests::Command;
 use crate::shared::Shared;
 
 /// The most patterns joined at one time.
@@ -34,23 +28,6 @@ struct PatternBody {
 #[derive(Deserialize)]
 struct InjectBody {
     probability: f64,
-}
-
-/// A stream made by this monitor, with its state.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(super) enum Made {
-    Derived(DerivedStatus),
-    Operator(OperatorStatus),
-}
-
-impl Made {
-    fn name(&self) -> &str {
-        match self {
-            Self::Derived(derived) => &derived.stream.name,
-            Self::Operator(operator) => &operator.name,
-        }
-    }
 }
 
 pub(super) async fn patterns(
@@ -99,71 +76,6 @@ pub(super) async fn leave(
         return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{pattern}` is not joined"), help));
     }
     Ok(joined(&shared, &visitor))
-}
-
-pub(super) async fn derived(
-    State(shared): App,
-    Extension(visitor): Extension<Visitor>,
-) -> Result<Json<Vec<Made>>, Refused> {
-    visitor.may_somewhere(May::Read)?;
-    Ok(made(&shared, &visitor))
-}
-
-fn made(shared: &Shared, visitor: &Visitor) -> Json<Vec<Made>> {
-    let derived = shared.reception.derived().into_iter().map(Made::Derived);
-    let all = derived.chain(shared.operators().into_iter().map(Made::Operator));
-    Json(all.filter(|made| visitor.reads(made.name())).collect())
-}
-
-pub(super) async fn derive(
-    State(shared): App,
-    Extension(visitor): Extension<Visitor>,
-    body: Body,
-) -> Result<Json<Vec<Made>>, Refused> {
-    let stream: DerivedStream = body.json()?;
-    visitor.may(May::Derive, &stream.name)?;
-    if is_published(&shared, &stream.name) {
-        visitor.may(May::Publish, &stream.name)?;
-    }
-    for input in stream.inputs.values() {
-        let (name, _) = input.split_once(':').unwrap_or((input, ""));
-        visitor.may(May::Read, name)?;
-    }
-    let (answer, answered) = oneshot::channel();
-    shared.requests.send(Command::Derive(stream, answer));
-    let result = answered.await.map_err(|_| Refused::ending())?;
-    result.map_err(|error| Refused::because(&error))?;
-    Ok(made(&shared, &visitor))
-}
-
-/// Returns whether a publisher other than a derivation has a stream of this name, which it may continue after a silence.
-fn is_published(shared: &Shared, name: &str) -> bool {
-    shared.history.stream(name).is_some_and(|slot| {
-        let memory = slot.memory();
-        let is_derived = memory.info.schema.labels.contains_key("expression");
-        let may_continue = matches!(memory.state(), AccountState::Open | AccountState::Unconfirmed);
-        may_continue && !is_derived
-    })
-}
-
-pub(super) async fn forget(
-    State(shared): App,
-    Extension(visitor): Extension<Visitor>,
-    query: Query,
-) -> Result<Json<Vec<Made>>, Refused> {
-    let name = query.text("name")?;
-    visitor.may(May::Derive, name)?;
-    if let Some(operator) = shared.operators().iter().find(|it| it.name == name) {
-        let error = format!("`{name}` is made by the operator `{}` of the settings", operator.operator);
-        return Err(Refused::bad(error, "remove it from [[monitor.operator]] and restart the monitor"));
-    }
-    let (answer, answered) = oneshot::channel();
-    shared.requests.send(Command::Forget(name.to_owned(), answer));
-    if !answered.await.map_err(|_| Refused::ending())? {
-        let help = "GET /api/derived lists those that are";
-        return Err(Refused::new(StatusCode::NOT_FOUND, format!("`{name}` is not derived here"), help));
-    }
-    Ok(made(&shared, &visitor))
 }
 
 pub(super) async fn injection(

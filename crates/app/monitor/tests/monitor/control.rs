@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use monitor::{DerivedStream, InjectControl, MonitorConfig, MonitorError};
+use monitor::plan::Node;
+use monitor::{InjectControl, MonitorConfig, MonitorError};
 use serde_json::{Value, json};
 use support::{WATCHDOG, wait_until};
 use tallycast::{AccountState, Event, Reach, Stage, StreamAccount};
@@ -165,14 +166,11 @@ fn a_derived_stream_ends_with_its_inputs_when_the_monitor_finishes() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let bus = format!("shm://finish?dir={}&access=owner", directory.path().display()).parse().unwrap();
     let mut config = MonitorConfig::new(node(&bus));
-    let derived = |name: &str, expression: &str, input: &str| DerivedStream {
-        name: name.to_owned(),
-        expression: expression.to_owned(),
-        inputs: [("a".to_owned(), input.to_owned())].into(),
-        unit: String::new(),
-        grid: None,
+    let derived = |name: &str, expression: &str, input: &str| -> Node {
+        let node = json!({"name": name, "kind": "derive", "expression": expression, "inputs": {"a": input}});
+        serde_json::from_value(node).unwrap()
     };
-    config.derived = vec![derived("d/twice", "2 * a", "d/once:value"), derived("d/once", "a", "lab/x:x")];
+    config.nodes = vec![derived("d/twice", "2 * a", "d/once:value"), derived("d/once", "a", "lab/x:x")];
     let monitor = start(config);
     let address = monitor.address();
     // Another reader, as the recorder of a demo is one.
@@ -224,11 +222,10 @@ fn a_wrong_expression_is_refused_with_its_place() {
 fn a_monitor_does_not_start_with_a_derived_stream_that_cannot_be() {
     let mut config = MonitorConfig::new(node(&bus()));
     config.listen = "127.0.0.1:0".parse().unwrap();
-    let inputs = [("a".to_owned(), "lab/x".to_owned())].into();
-    let (name, expression) = ("d/x".to_owned(), "a".to_owned());
-    config.derived = vec![DerivedStream { name, expression, inputs, unit: String::new(), grid: None }];
+    let node = json!({"name": "d/x", "kind": "derive", "expression": "a + ", "inputs": {"a": "lab/x:x"}});
+    config.nodes = vec![serde_json::from_value(node).unwrap()];
     let error = monitor::start(config).err().unwrap();
-    assert!(matches!(error, MonitorError::Derived { .. }), "{error}");
+    assert!(matches!(error, MonitorError::Graph(_)), "{error}");
 }
 
 #[derive(Default)]

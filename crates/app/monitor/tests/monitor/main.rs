@@ -7,6 +7,7 @@ pub mod accounts;
 mod behind;
 mod control;
 mod deadline;
+mod graph;
 mod neighbours;
 mod operators;
 mod page;

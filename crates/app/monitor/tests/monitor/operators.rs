@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use monitor::{DerivedStream, MonitorConfig, MonitorError, OperatorConfig};
+use monitor::{MonitorConfig, MonitorError, OperatorConfig};
 use serde_json::{Value, json};
 use support::wait_until;
 
@@ -115,15 +115,18 @@ fn no_page_ends_an_operator_and_what_cannot_be_keeps_the_monitor_from_starting()
 fn a_stream_derived_from_an_operator_that_reads_it_is_refused_at_the_start_and_later() {
     let mut circular = config(&["steady"]);
     circular.operators[0].inputs = vec!["d/x".to_owned()];
-    let derive = |name: &str| json!({"name": name, "expression": "a", "inputs": {"a": "made/steady:value"}});
+    let derive = |name: &str| json!({"name": name, "kind": "derive", "expression": "a", "inputs": {"a": "made/steady:value"}});
     let monitor = start(circular.clone());
     let refused = post(monitor.address(), "/api/derive", &derive("d/x").to_string());
     assert_eq!((refused.status, &refused.json()["help"]), (400, &"take one of these inputs out".into()));
-    assert_eq!(refused.json()["error"], "`d/x` is computed from itself: d/x from made/steady from d/x");
+    assert_eq!(
+        refused.json()["error"],
+        "node `d/x`: `d/x` is computed from itself: d/x from made/steady from d/x"
+    );
     assert_eq!(post(monitor.address(), "/api/derive", &derive("made/steady").to_string()).status, 400);
     assert_eq!(post(monitor.address(), "/api/derive", &derive("d/y").to_string()).status, 200);
-    circular.derived = vec![serde_json::from_value::<DerivedStream>(derive("d/x")).unwrap()];
+    circular.nodes = vec![serde_json::from_value(derive("d/x")).unwrap()];
     circular.listen = "127.0.0.1:0".parse().unwrap();
     let error = monitor::start(circular).err().unwrap();
-    assert!(matches!(&error, MonitorError::Circle(_)), "{error}");
+    assert!(matches!(&error, MonitorError::Graph(_)), "{error}");
 }

@@ -117,6 +117,7 @@ fn published_name(path: &str, status: u16) -> String {
     let path = path.split('?').next().unwrap_or_default();
     match (status, path) {
         (200, "/api/account") => "account".to_owned(),
+        (200, "/api/graph/check" | "/api/graph/undo") => "api/graph".to_owned(),
         (200, path) => path.trim_start_matches('/').to_owned(),
         _ => "api/refused".to_owned(),
     }

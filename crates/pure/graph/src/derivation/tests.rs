@@ -35,7 +35,7 @@ fn drain(derivation: &mut Derivation, outcomes: &mut Vec<(WallTime, SampleOutcom
     while let Some(output) = derivation.poll() {
         let rate = derivation.schema().unwrap().rate;
         let (first, t0, count) = match &output {
-            Output::Samples { first_index, t0, samples, data } => {
+            Output::Samples { first_index, t0, samples, data, .. } => {
                 assert_eq!(floats(data).len() as u64, *samples);
                 (*first_index, *t0, *samples)
             }

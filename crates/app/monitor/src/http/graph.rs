@@ -1,0 +1,232 @@
+//! Requests about the processing graph: shown, checked, replaced as a whole, changed by one node, taken back.
+
+use std::sync::Arc;
+
+use access::May;
+use axum::Json;
+use axum::extract::{Extension, State};
+use axum::http::header::IF_MATCH;
+use axum::http::{HeaderMap, StatusCode};
+use graph::plan::Node;
+use sample::StreamName;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tallycast::AccountState;
+use tokio::sync::oneshot;
+
+use super::body::Body;
+use super::query::Query;
+use crate::admission::Visitor;
+use crate::nodes::{Applied, Change, GraphError, NodeStatus};
+use crate::operators::OperatorStatus;
+use crate::refused::Refused;
+use crate::requests::{Command, GraphRequest};
+use crate::shared::Shared;
+
+type App = State<Arc<Shared>>;
+
+/// A graph, as a file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GraphBody {
+    #[serde(default)]
+    node: Vec<Value>,
+}
+
+/// A stream made by this monitor, with its state.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Made {
+    Node(NodeStatus),
+    Operator(OperatorStatus),
+}
+
+impl Made {
+    fn name(&self) -> &str {
+        match self {
+            Self::Node(status) => status.node.name.as_str(),
+            Self::Operator(operator) => &operator.name,
+        }
+    }
+}
+
+/// Returns the nodes that the visitor may read, and the revision that a change must name.
+pub(super) async fn graph(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Json<Value>, Refused> {
+    visitor.may_somewhere(May::Read)?;
+    let mut graph = shared.reception.graph();
+    graph.nodes.retain(|status| visitor.reads(status.node.name.as_str()));
+    Ok(Json(json!(graph)))
+}
+
+/// Replaces all nodes, if the graph is still the one that the change is of.
+pub(super) async fn replace(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Applied>, Refused> {
+    let of = revision_of(&headers)?;
+    let change = Change::Replace(nodes_in(&body)?);
+    change_graph(&shared, &visitor, change, of, false).await.map(Json)
+}
+
+/// Says what replacing all nodes would change, and changes nothing.
+pub(super) async fn check(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    body: Body,
+) -> Result<Json<Applied>, Refused> {
+    let change = Change::Replace(nodes_in(&body)?);
+    change_graph(&shared, &visitor, change, None, true).await.map(Json)
+}
+
+/// Returns to the nodes before the last change.
+pub(super) async fn undo(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    headers: HeaderMap,
+) -> Result<Json<Applied>, Refused> {
+    let of = revision_of(&headers)?;
+    change_graph(&shared, &visitor, Change::Undo, of, false).await.map(Json)
+}
+
+pub(super) async fn derived(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Json<Vec<Made>>, Refused> {
+    visitor.may_somewhere(May::Read)?;
+    Ok(made(&shared, &visitor))
+}
+
+/// Adds a node; without a kind, a derivation.
+pub(super) async fn derive(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    body: Body,
+) -> Result<Json<Vec<Made>>, Refused> {
+    let mut node: Map<String, Value> = body.json()?;
+    node.entry("kind").or_insert_with(|| "derive".into());
+    let node = node_in(node.into())?;
+    change_graph(&shared, &visitor, Change::Add(node), None, false).await?;
+    Ok(made(&shared, &visitor))
+}
+
+pub(super) async fn forget(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+    query: Query,
+) -> Result<Json<Vec<Made>>, Refused> {
+    let name = query.text("name")?;
+    visitor.may(May::Derive, name)?;
+    if let Some(operator) = shared.operators().iter().find(|it| it.name == name) {
+        let error = format!("`{name}` is made by the operator `{}` of the settings", operator.operator);
+        return Err(Refused::bad(error, "remove it from [[monitor.operator]] and restart the monitor"));
+    }
+    let Ok(name) = name.parse() else { return Err(unknown(name)) };
+    change_graph(&shared, &visitor, Change::Remove(name), None, false).await?;
+    Ok(made(&shared, &visitor))
+}
+
+fn made(shared: &Shared, visitor: &Visitor) -> Json<Vec<Made>> {
+    let nodes = shared.reception.graph().nodes.into_iter().map(Made::Node);
+    let all = nodes.chain(shared.operators().into_iter().map(Made::Operator));
+    Json(all.filter(|made| visitor.reads(made.name())).collect())
+}
+
+/// Has the intake change the graph, if the visitor may make each change of it.
+async fn change_graph(
+    shared: &Shared,
+    visitor: &Visitor,
+    change: Change,
+    of: Option<u64>,
+    only_check: bool,
+) -> Result<Applied, Refused> {
+    // The rights come first: what a check says of a stream is for those alone who may read it.
+    let running = shared.reception.graph().nodes;
+    let is_running = |node: &&Node| running.iter().any(|status| status.node == **node);
+    change
+        .nodes()
+        .iter()
+        .filter(|node| !is_running(node))
+        .try_for_each(|node| may_begin(shared, visitor, node))?;
+    let checked = ask(shared, GraphRequest { change: change.clone(), of, only_check: true }).await?;
+    let ended = checked.difference.removed.iter().chain(&checked.difference.changed);
+    ended.into_iter().try_for_each(|name| visitor.may(May::Derive, name.as_str()))?;
+    checked.begun.iter().try_for_each(|node| may_begin(shared, visitor, node))?;
+    if only_check {
+        return Ok(checked);
+    }
+    // The graph may have changed since it was checked for the rights.
+    let of = of.or_else(|| checked.revision.checked_sub(u64::from(!checked.difference.is_empty())));
+    ask(shared, GraphRequest { change, of, only_check: false }).await
+}
+
+/// Returns whether the visitor may have this node computed.
+fn may_begin(shared: &Shared, visitor: &Visitor, node: &Node) -> Result<(), Refused> {
+    visitor.may(May::Derive, node.name.as_str())?;
+    if is_published(shared, &node.name) {
+        visitor.may(May::Publish, node.name.as_str())?;
+    }
+    node.inputs().into_iter().try_for_each(|input| visitor.may(May::Read, input.as_str()))
+}
+
+async fn ask(shared: &Shared, request: GraphRequest) -> Result<Applied, Refused> {
+    let (answer, answered) = oneshot::channel();
+    shared.requests.send(Command::Graph(request, answer));
+    let result = answered.await.map_err(|_| Refused::ending())?;
+    result.map_err(|error| match &error {
+        GraphError::Stale { .. } => {
+            let help = "read the graph again, and apply the change to that";
+            Refused::new(StatusCode::PRECONDITION_FAILED, error.to_string(), help)
+        }
+        GraphError::Unknown(name) => unknown(name.as_str()),
+        // One problem says what helps; several are lines.
+        GraphError::Problems(problems) if problems.len() == 1 => Refused::because(&error),
+        GraphError::Problems(_) | GraphError::NothingToUndo => {
+            Refused::bad(error.to_string(), "docs/guide/graph.md has every kind with its settings")
+        }
+    })
+}
+
+fn unknown(name: &str) -> Refused {
+    let help = "GET /api/derived lists those that are";
+    Refused::new(StatusCode::NOT_FOUND, format!("`{name}` is not derived here"), help)
+}
+
+/// Returns whether a publisher other than a node has a stream of this name, which it may continue after a silence.
+fn is_published(shared: &Shared, name: &StreamName) -> bool {
+    let is_node = shared.reception.graph().nodes.iter().any(|status| status.node.name == *name);
+    shared.history.stream(name.as_str()).is_some_and(|slot| {
+        let state = slot.memory().state();
+        !is_node && matches!(state, AccountState::Open | AccountState::Unconfirmed)
+    })
+}
+
+/// Returns the revision that the request says its change is of; `*` stands for any.
+fn revision_of(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
+    let help = "send If-Match with the revision of GET /api/graph, or * for any";
+    let Some(value) = headers.get(IF_MATCH) else {
+        let error = "a change of the whole graph names the revision that it is of";
+        return Err(Refused::new(StatusCode::PRECONDITION_REQUIRED, error, help));
+    };
+    let text = value.to_str().unwrap_or_default().trim().trim_matches('"');
+    match text {
+        "*" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| Refused::bad(format!("`{text}` is not a revision"), help)),
+    }
+}
+
+fn nodes_in(body: &Body) -> Result<Vec<Node>, Refused> {
+    let GraphBody { node } = body.json()?;
+    node.into_iter().map(node_in).collect()
+}
+
+/// Reads a node; an error names it.
+fn node_in(node: Value) -> Result<Node, Refused> {
+    let name = node["name"].as_str().unwrap_or("without a name").to_owned();
+    let help = "docs/guide/graph.md has every kind with its settings";
+    serde_json::from_value(node).map_err(|error| Refused::bad(format!("node `{name}`: {error}"), help))
+}

@@ -1,0 +1,45 @@
+//! The interface that all operators of the graph share, and their account.
+
+use std::sync::Arc;
+
+use sample::Schema;
+use units::WallTime;
+
+use crate::{Input, InputError, Output};
+
+/// A node's processing: blocks and holes in, runs of samples and holes out.
+///
+/// After each `handle` and `advance`, `poll` until `None`.
+pub trait Operator: Send {
+    /// Takes an event of input number `input`. A stream that serves as two inputs is passed twice.
+    ///
+    /// # Errors
+    /// [`InputError`] if the block does not fit this input; the block is ignored, and the rest goes on.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    fn handle(&mut self, input: usize, what: Input<'_>) -> Result<(), InputError>;
+
+    /// Advances the inputs' clock to `now`. Time decides nothing for most operators.
+    fn advance(&mut self, _now: WallTime) {}
+
+    /// Returns the next run of the output, `None` until more is known.
+    fn poll(&mut self) -> Option<Output>;
+
+    /// Returns the output's schema, known since the first block (of the first input, if there are several).
+    fn schema(&self) -> Option<Arc<Schema>>;
+
+    /// Returns the samples polled so far.
+    fn totals(&self) -> Totals;
+}
+
+/// An operator's samples so far: `offered = delivered + source`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Samples of the output that were decided.
+    pub offered: u64,
+    /// Those that became samples.
+    pub delivered: u64,
+    /// Those in inherited holes.
+    pub source: u64,
+}

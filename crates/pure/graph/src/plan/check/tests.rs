@@ -1,0 +1,138 @@
+//! Plans that fit, and every reason why others do not.
+
+use super::super::scene::{derive, name, schema, thin};
+use super::*;
+use crate::Calibration;
+use crate::plan::Every;
+
+/// Checks nodes on a bus with `lab/u` and `lab/i`, at 1 kHz, in volts and amperes.
+fn check(nodes: &[Node]) -> Result<Plan, Vec<String>> {
+    let known = |stream: &StreamName| match stream.as_str() {
+        "lab/u" => Some(schema("1000", &[("u", "V"), ("ripple", "V")])),
+        "lab/i" => Some(schema("1000", &[("i", "A")])),
+        "lab/fast" => Some(schema("60000000", &[("x", "")])),
+        _ => None,
+    };
+    let computed = [("made/rms", vec!["lab/thin"])].into();
+    let surroundings = Surroundings { schema: &known, computed };
+    Plan::check(nodes.to_vec(), &surroundings)
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+fn problem(nodes: &[Node]) -> String {
+    check(nodes).unwrap_err().join("; ")
+}
+
+#[test]
+fn schemas_and_costs_follow_through_the_graph_in_any_order_of_its_nodes() {
+    let power = derive("lab/power", "u * i", &[("u", "lab/u:u"), ("i", "lab/i:i")], Some("W"));
+    let plan = check(&[thin("lab/slow", "lab/power", "100ms"), power]).unwrap();
+    let [slow, power] = plan.planned() else { panic!("two nodes") };
+    let slow_schema = slow.schema.as_ref().unwrap();
+    assert_eq!(slow_schema.rate.to_string(), "10");
+    assert_eq!((&*slow_schema.channels[0].name, &*slow_schema.channels[0].unit), ("value.min", "W"));
+    assert_eq!((slow.values_per_s, power.values_per_s), (Some(1_000.0), Some(3_000.0)));
+    assert_eq!(plan.values_per_s(), 4_000.0);
+}
+
+#[test]
+fn an_unknown_stream_leaves_the_rest_of_its_branch_open() {
+    let plan = check(&[thin("lab/a", "lab/later", "1ms"), thin("lab/b", "lab/a", "1s")]).unwrap();
+    assert!(plan.planned().iter().all(|node| node.schema.is_none() && node.values_per_s.is_none()));
+}
+
+#[test]
+fn names_are_computed_once() {
+    let nodes = [thin("lab/a", "lab/u", "10"), thin("lab/a", "lab/i", "10")];
+    assert!(problem(&nodes).starts_with("node `lab/a`: this name is already computed"));
+    assert!(problem(&[thin("made/rms", "lab/u", "10")]).starts_with("node `made/rms`: this name is already"));
+}
+
+#[test]
+fn a_circle_is_refused_also_by_way_of_what_is_computed_beside_the_graph() {
+    let nodes = [thin("lab/a", "lab/b", "10"), thin("lab/b", "lab/a", "10")];
+    assert_eq!(
+        problem(&nodes),
+        "node `lab/a`: `lab/a` is computed from itself: lab/a from lab/b from lab/a\ntake one of these inputs out"
+    );
+    assert!(problem(&[thin("lab/thin", "made/rms", "10")]).contains("lab/thin from made/rms from lab/thin"));
+}
+
+#[test]
+fn every_node_with_a_problem_is_named() {
+    let bad_window = thin("lab/a", "lab/u", "1500us");
+    let bad_channel = derive("lab/b", "u", &[("u", "lab/u:v")], None);
+    let bad_expression = derive("lab/c", "u *", &[("u", "lab/later:v")], None);
+    let problems =
+        check(&[bad_window, bad_channel, bad_expression, thin("lab/ok", "lab/u", "10")]).unwrap_err();
+    assert_eq!(problems.len(), 3, "{problems:#?}");
+    assert!(problems[0].starts_with("node `lab/a`: 1500us is not a whole number of samples"));
+    assert!(problems[1].contains("has no channel `v`; it has u, ripple"));
+    assert!(problems[2].starts_with("node `lab/c`: "));
+}
+
+#[test]
+fn units_that_do_not_fit_need_a_stated_result() {
+    let inputs = [("u", "lab/u:u"), ("i", "lab/i:i")];
+    let sum = problem(&[derive("lab/sum", "u + i", &inputs, None)]);
+    assert!(sum.contains("u is in V") && sum.contains("i is in A") && sum.contains("unit = "), "{sum}");
+    check(&[derive("lab/sum", "u + i", &inputs, Some("1"))]).unwrap();
+    check(&[derive("lab/power", "u * i", &inputs, None)]).unwrap();
+    check(&[derive("lab/one", "u + 1", &[("u", "lab/u:u")], None)]).unwrap();
+}
+
+#[test]
+fn a_graph_is_bounded_in_nodes_and_in_values() {
+    let nodes: Vec<_> = (0..=MAX_NODES).map(|i| thin(&format!("lab/{i}"), "lab/u", "10")).collect();
+    assert!(problem(&nodes).starts_with("a graph has at most 256 nodes, not 257"));
+    assert!(check(&nodes[1..]).is_ok());
+    let wide = [thin("lab/a", "lab/fast", "10"), thin("lab/b", "lab/fast", "10")];
+    assert!(problem(&wide).starts_with("the nodes would read 120 million values per second"));
+    assert!(check(&wide[1..]).is_ok());
+}
+
+#[test]
+fn the_statistics_of_a_reduction_are_checked_before_its_rate_is_known() {
+    let node = |statistics: &[&str]| {
+        let statistics = statistics.iter().map(|it| it.parse().unwrap()).collect();
+        let kind =
+            Kind::Reduce { input: name("lab/later"), every: "1s".parse::<Every>().unwrap(), statistics };
+        Node { name: name("lab/a"), kind }
+    };
+    assert!(problem(&[node(&[])]).starts_with("node `lab/a`: a reduction needs"));
+    check(&[node(&["mean"])]).unwrap();
+}
+
+#[test]
+fn channels_that_are_selected_or_calibrated_must_be_there() {
+    let select = |channels: &[&str]| {
+        let channels = channels.iter().map(|it| (*it).to_owned()).collect();
+        Node { name: name("lab/a"), kind: Kind::Select { input: name("lab/u"), channels } }
+    };
+    let plan = check(&[select(&["ripple"])]).unwrap();
+    assert_eq!(plan.planned()[0].schema.as_ref().unwrap().channels[0].name, "ripple");
+    assert!(problem(&[select(&["hum"])]).contains("has no channel `hum`; it has u, ripple"));
+    assert!(problem(&[select(&[])]).ends_with("channels, not 0"));
+    assert!(problem(&[select(&["u", "u"])]).ends_with("two channels are named `u`"));
+    let calibrate = |scale: f64| {
+        let kilovolts = Calibration { scale, offset: 0.0, unit: "kV".to_owned() };
+        let channels = [("u".to_owned(), kilovolts)].into();
+        Node { name: name("lab/a"), kind: Kind::Calibrate { input: name("lab/u"), channels } }
+    };
+    check(&[calibrate(1e-3)]).unwrap();
+    assert!(problem(&[calibrate(0.0)]).ends_with("must be finite, and the scale not zero"));
+}
+
+#[test]
+fn a_quantile_keeps_a_bounded_number_of_values() {
+    let median = |input: &str| {
+        let kind = Kind::Reduce {
+            input: name(input),
+            every: "1s".parse().unwrap(),
+            statistics: vec!["q50".parse().unwrap()],
+        };
+        Node { name: name("lab/a"), kind }
+    };
+    check(&[median("lab/u")]).unwrap();
+    assert!(problem(&[median("lab/fast")]).contains("60000000 of stream `lab/fast`, and 16777216 at most"));
+}

@@ -1,0 +1,224 @@
+//! A node of the graph: its name, its kind, its settings.
+
+use core::fmt;
+use core::str::FromStr;
+use std::collections::BTreeMap;
+
+use sample::{Schema, SchemaError, StreamName};
+use serde::{Deserialize, Serialize};
+use units::serde_as_text;
+
+use super::{Every, EveryError};
+use crate::{
+    Calibration, Channels, Derivation, DerivationConfig, DeriveError, DerivedInput, Operator, Reduction,
+    ReductionError, Statistic,
+};
+
+/// A node: computes the stream of its name.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// Name of the stream that it makes.
+    pub name: StreamName,
+    /// Its kind with the settings of that.
+    #[serde(flatten)]
+    pub kind: Kind,
+}
+
+/// What a node computes, and from what.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Some channels of a stream, in another order.
+    Select {
+        /// The stream.
+        input: StreamName,
+        /// Names of the channels.
+        channels: Vec<String>,
+    },
+    /// Channels in other units; those that are not named stay as they are.
+    Calibrate {
+        /// The stream.
+        input: StreamName,
+        /// By the name of the channel.
+        channels: BTreeMap<String, Calibration>,
+    },
+    /// Extremes, mean and number of the samples of each window: `x.min`, `x.max`, `x.mean`, `x.n`.
+    Thin {
+        /// The stream.
+        input: StreamName,
+        /// Length of a window.
+        every: Every,
+    },
+    /// Statistics of each window, chosen freely.
+    Reduce {
+        /// The stream.
+        input: StreamName,
+        /// Length of a window.
+        every: Every,
+        /// Statistics: `mean`, `rms`, …
+        statistics: Vec<Statistic>,
+    },
+    /// An expression over channels of one or several streams.
+    Derive {
+        /// Expression over the variables of the inputs: `a - b`.
+        expression: String,
+        /// Variable to `stream:channel`.
+        inputs: BTreeMap<String, ChannelName>,
+        /// The unit of the result.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        unit: String,
+        /// Variable whose samples give the grid; by default the first in alphabetical order.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grid: Option<String>,
+    },
+}
+
+/// A channel of a stream: `stream:channel`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChannelName {
+    /// The stream.
+    pub stream: StreamName,
+    /// The channel of that stream.
+    pub channel: String,
+}
+
+/// Reason why a node cannot be.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// An input that names no channel.
+    #[error("`{0}` names no channel; write inputs as stream:channel")]
+    NoChannel(String),
+    /// An invalid name of a stream.
+    #[error(transparent)]
+    Name(#[from] SchemaError),
+    /// A grid that is no input.
+    #[error("the grid `{0}` is not an input; name one of the variables")]
+    Grid(String),
+    /// An expression that does not fit.
+    #[error(transparent)]
+    Derive(#[from] DeriveError),
+    /// A window that does not fit.
+    #[error(transparent)]
+    Every(#[from] EveryError),
+    /// A reduction that cannot be.
+    #[error(transparent)]
+    Reduction(#[from] ReductionError),
+}
+
+impl Kind {
+    /// Returns its name, as files have it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Select { .. } => "select",
+            Self::Calibrate { .. } => "calibrate",
+            Self::Thin { .. } => "thin",
+            Self::Reduce { .. } => "reduce",
+            Self::Derive { .. } => "derive",
+        }
+    }
+}
+
+impl Node {
+    /// Returns the streams that it reads, each once.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<&StreamName> {
+        match &self.kind {
+            Kind::Select { input, .. }
+            | Kind::Calibrate { input, .. }
+            | Kind::Thin { input, .. }
+            | Kind::Reduce { input, .. } => vec![input],
+            Kind::Derive { inputs, .. } => {
+                let mut streams: Vec<_> = inputs.values().map(|input| &input.stream).collect();
+                streams.sort();
+                streams.dedup();
+                streams
+            }
+        }
+    }
+
+    /// Returns the streams of the operator's inputs, in the order of their numbers; one may be several inputs.
+    ///
+    /// # Errors
+    /// [`NodeError::Grid`].
+    pub fn operands(&self) -> Result<Vec<StreamName>, NodeError> {
+        match &self.kind {
+            Kind::Derive { .. } => Ok(self.derivation()?.inputs.into_iter().map(|it| it.stream).collect()),
+            _ => Ok(self.inputs().into_iter().cloned().collect()),
+        }
+    }
+
+    /// Makes the operator that computes it.
+    ///
+    /// The schema is that of the first operand: a window in seconds is a number of samples only by its rate. Without it,
+    /// a node that needs it is checked as far as possible, and is `None`.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the settings do not fit each other or the schema.
+    pub fn operator(&self, schema: Option<&Schema>) -> Result<Option<Box<dyn Operator>>, NodeError> {
+        let samples = |every: &Every| match (every, schema) {
+            (Every::Samples(samples), _) => Ok(Some(*samples)),
+            (every, Some(schema)) => every.samples(schema.rate).map(Some),
+            (Every::Time(_), None) => Ok(None),
+        };
+        let operator: Box<dyn Operator> = match &self.kind {
+            Kind::Select { channels, .. } => Box::new(Channels::select(channels.clone())),
+            Kind::Calibrate { channels, .. } => Box::new(Channels::calibrate(channels.clone())),
+            Kind::Thin { every, .. } => match samples(every)? {
+                Some(samples) => Box::new(Reduction::thin(samples)?),
+                None => return Ok(None),
+            },
+            Kind::Reduce { every, statistics, .. } => {
+                // Two samples are a window in any case: the statistics are checked also where the rate is unknown.
+                let samples = samples(every)?;
+                let reduction = Reduction::new(samples.unwrap_or(2), statistics.clone())?;
+                if samples.is_none() {
+                    return Ok(None);
+                }
+                Box::new(reduction)
+            }
+            Kind::Derive { .. } => Box::new(Derivation::new(self.derivation()?)?),
+        };
+        Ok(Some(operator))
+    }
+
+    fn derivation(&self) -> Result<DerivationConfig, NodeError> {
+        let Kind::Derive { expression, inputs, unit, grid } = &self.kind else {
+            unreachable!("asked of derivations alone")
+        };
+        let mut operands: Vec<_> = inputs
+            .iter()
+            .map(|(variable, from)| DerivedInput {
+                variable: variable.clone(),
+                stream: from.stream.clone(),
+                channel: from.channel.clone(),
+            })
+            .collect();
+        if let Some(grid) = grid {
+            let place = operands.iter().position(|input| input.variable == *grid);
+            operands.swap(0, place.ok_or_else(|| NodeError::Grid(grid.clone()))?);
+        }
+        let mut config = DerivationConfig::new(self.name.clone(), expression.clone(), operands);
+        config.unit.clone_from(unit);
+        Ok(config)
+    }
+}
+
+impl FromStr for ChannelName {
+    type Err = NodeError;
+
+    fn from_str(text: &str) -> Result<Self, NodeError> {
+        let (stream, channel) = text.split_once(':').ok_or_else(|| NodeError::NoChannel(text.to_owned()))?;
+        Ok(Self { stream: stream.parse()?, channel: channel.to_owned() })
+    }
+}
+
+impl fmt::Display for ChannelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.stream, self.channel)
+    }
+}
+
+serde_as_text!(ChannelName);
