@@ -8,6 +8,7 @@ mod bridge;
 mod config;
 mod demo;
 mod doctor;
+mod graph;
 #[cfg(feature = "instruments")]
 pub(crate) mod instruments;
 mod keys;
@@ -58,6 +59,9 @@ pub(crate) enum Verb {
     /// Serve the web page and the API: live plots, accounts, history, derived streams
     #[command(after_help = monitor::EXAMPLES)]
     Monitor(monitor::Arguments),
+    /// Check, show, replace and take back the processing graph of a monitor server
+    #[command(after_help = graph::EXAMPLES)]
+    Graph(graph::Arguments),
     /// Record streams into an archive, with their gaps and accounts
     #[command(after_help = record::EXAMPLES)]
     Record(record::Arguments),
@@ -111,6 +115,7 @@ impl Verb {
             Self::Apps(arguments) => apps::run(&arguments, sources),
             Self::Demo(arguments) => demo::run(arguments, sources),
             Self::Monitor(arguments) => monitor::run(arguments, sources),
+            Self::Graph(arguments) => graph::run(&arguments, sources),
             Self::Record(arguments) => record::run(arguments, sources),
             Self::Query(arguments) => query::run(arguments, sources),
             Self::Archive(arguments) => archive::run(&arguments, sources),

@@ -1,0 +1,252 @@
+//! `tallycast graph`: the processing graph of a monitor server checked, shown, replaced, and taken back.
+
+mod server;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use monitor::check_graph;
+use monitor::plan::{Difference, Node};
+use sample::StreamName;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use toml::Table;
+
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::settings::{Sources, nodes, operators};
+use server::Server;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast graph check graph.toml                 its nodes alone: names, settings, circles
+  tallycast graph check graph.toml --server http://127.0.0.1:7480
+  tallycast graph apply graph.toml                 replace the graph of the monitor server of this host
+  tallycast graph show                             the nodes that run, with their samples and errors
+  tallycast graph undo                             return to the graph before
+
+A graph file has one [[node]] for each stream that is computed:
+  [[node]]
+  name = \"lab/rod/slow\"
+  kind = \"thin\"
+  input = \"lab/rod\"
+  every = \"100ms\"
+
+A monitor server checks the whole graph before it changes anything. Nodes that stay as they are lose no sample and keep their epoch.
+An applied graph lasts until the monitor server ends; [[monitor.node]] in the settings begins with it.
+Exit codes: 0 done, 1 the graph has problems, 2 could not run.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Check a graph file: alone, or with --server against the streams that a monitor server knows
+    Check {
+        /// File with [[node]] tables
+        file: PathBuf,
+        /// Monitor server whose streams and graph it is checked against
+        #[arg(long, value_name = "URL")]
+        server: Option<String>,
+        #[command(flatten)]
+        access: Access,
+    },
+    /// Replace the graph of a monitor server by that of a file
+    Apply {
+        /// File with [[node]] tables
+        file: PathBuf,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Show the graph of a monitor server
+    Show {
+        #[command(flatten)]
+        at: At,
+    },
+    /// Return to the graph before the last change
+    Undo {
+        #[command(flatten)]
+        at: At,
+    },
+}
+
+/// A monitor server.
+#[derive(Args, Debug)]
+struct At {
+    /// Monitor server
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7480")]
+    server: String,
+    #[command(flatten)]
+    access: Access,
+}
+
+/// How this program is let in.
+#[derive(Args, Debug)]
+struct Access {
+    /// File with an access token
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// Certificate of the authority that signs the server's, as the server names it when it starts
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, short = 'J')]
+    json: bool,
+}
+
+/// What a change does, as the server answers.
+#[derive(Deserialize)]
+struct Applied {
+    revision: u64,
+    #[serde(flatten)]
+    difference: Difference,
+    values_per_s: f64,
+}
+
+pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    match &arguments.what {
+        What::Check { file, server: None, access } => check_alone(file, access, sources),
+        What::Check { file, server: Some(server), access } => {
+            let server = access.server(server)?;
+            change(server.post("/api/graph/check", None, &body(&read(file)?)), "would change", access)
+        }
+        What::Apply { file, at } => {
+            let (server, body) = (at.access.server(&at.server)?, body(&read(file)?));
+            let revision = server.get("/api/graph")?["revision"].to_string();
+            change(server.put("/api/graph", &revision, &body), "changed", &at.access)
+        }
+        What::Undo { at } => {
+            let server = at.access.server(&at.server)?;
+            let revision = server.get("/api/graph")?["revision"].to_string();
+            change(server.post("/api/graph/undo", Some(&revision), &json!({})), "changed", &at.access)
+        }
+        What::Show { at } => show(&at.access.server(&at.server)?.get("/api/graph")?, at.access.json),
+    }
+}
+
+fn check_alone(file: &Path, access: &Access, sources: &Sources) -> anyhow::Result<Outcome> {
+    let nodes = read(file)?;
+    let operators = operators(&sources.load()?.value("monitor.operator", None)?.0)?;
+    let checked = check_graph(&nodes, &operators);
+    if access.json {
+        let problems = checked.as_ref().err().map(ToString::to_string);
+        print_line(&json!({"nodes": nodes.len(), "problems": problems}))?;
+    }
+    if let Err(problems) = checked {
+        if !access.json {
+            eprintln!("{problems}");
+        }
+        return Ok(Outcome::Found);
+    }
+    if !access.json {
+        println!("{}: no problem found", units::text::counted(nodes.len(), "node"));
+        println!("units, channels and rates are checked by a monitor server: --server URL");
+    }
+    Ok(Outcome::Fine)
+}
+
+fn change(answer: anyhow::Result<Value>, verb: &str, access: &Access) -> anyhow::Result<Outcome> {
+    let answer = answer?;
+    if access.json {
+        print_line(&answer)?;
+        return Ok(Outcome::Fine);
+    }
+    let Applied { revision, difference, values_per_s } =
+        serde_json::from_value(answer).context("the server's answer")?;
+    if difference.is_empty() {
+        println!("nothing {verb}: the graph has these nodes, at revision {revision}");
+        return Ok(Outcome::Fine);
+    }
+    for (words, names) in [
+        ("begin", &difference.added),
+        ("begin anew", &difference.changed),
+        ("end", &difference.removed),
+        ("continue", &difference.kept),
+    ] {
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(StreamName::as_str).collect();
+            println!("{words:<10}  {}", names.join(", "));
+        }
+    }
+    println!("revision {revision}; the nodes read {} values per second", units::text::grouped(values_per_s));
+    Ok(Outcome::Fine)
+}
+
+fn show(graph: &Value, as_json: bool) -> anyhow::Result<Outcome> {
+    if as_json {
+        print_line(graph)?;
+        return Ok(Outcome::Fine);
+    }
+    let nodes = graph["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    println!("# revision {}, {} to undo", graph["revision"], graph["undo"]);
+    for node in nodes {
+        print!("\n{}", node_text(node)?);
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Returns a node as a file has it; what it did so far is a comment.
+fn node_text(node: &Value) -> anyhow::Result<String> {
+    let mut settings = node.as_object().cloned().unwrap_or_default();
+    let [offered, source, error] =
+        ["offered_samples", "source_samples", "error"].map(|name| settings.remove(name).unwrap_or_default());
+    let settings: Map<String, Value> = settings.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    let mut text = format!("# {offered} samples, {source} of them in holes of its inputs\n");
+    if let Some(error) = error.as_str() {
+        for line in error.lines() {
+            writeln!(text, "# {line}")?;
+        }
+    }
+    let table = Table::try_from(settings).context("a node")?;
+    let document = Table::from_iter([("node".to_owned(), toml::Value::Array(vec![table.into()]))]);
+    Ok(text + &toml::to_string(&document)?)
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<Node>> {
+    let named = || file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(named)?;
+    let table: Table = text.parse().with_context(named)?;
+    if let Some(unknown) = table.keys().find(|key| *key != "node") {
+        anyhow::bail!("{}: unknown key `{unknown}`; a graph has [[node]] tables alone", file.display());
+    }
+    let none = toml::Value::Array(Vec::new());
+    nodes(table.get("node").unwrap_or(&none)).with_context(named)
+}
+
+fn body(nodes: &[Node]) -> Value {
+    json!({ "node": nodes })
+}
+
+impl Access {
+    fn server(&self, url: &str) -> anyhow::Result<Server> {
+        Server::new(url, self.token.as_deref(), self.ca.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_node_is_one_that_a_file_can_have() {
+        let node = json!({
+            "name": "lab/slow", "kind": "thin", "input": "lab/x", "every": "100ms",
+            "offered_samples": 12, "source_samples": 2, "error": "no channel\ntry another",
+        });
+        let text = node_text(&node).unwrap();
+        assert!(
+            text.starts_with("# 12 samples, 2 of them in holes of its inputs\n# no channel\n# try another\n")
+        );
+        let table: Table = text.parse().unwrap();
+        let read = nodes(&table["node"]).unwrap();
+        assert_eq!(
+            json!(read),
+            json!([{"name": "lab/slow", "kind": "thin", "input": "lab/x", "every": "100ms"}])
+        );
+    }
+}
