@@ -107,13 +107,9 @@ impl Reduction {
     }
 
     fn begin(&self, block: &Block) -> Result<Line, InputError> {
-        let schema = Arc::new(self.reduced(&block.stream, &block.schema)?);
+        let schema = Arc::new(self.reduced_schema(&block.stream, &block.schema)?);
         let elements = block.schema.elements_per_sample() as usize;
-        let keeps_values = self.statistics.iter().any(|statistic| statistic.keeps_values());
-        let kept = u64::from(self.samples) * elements as u64;
-        if keeps_values && kept > MAX_KEPT_VALUES {
-            return Err(InputError::Kept { stream: (*block.stream).clone(), values: kept });
-        }
+        let keeps_values = self.keeps_values();
         let readers = (0..elements).filter_map(|element| ElementReader::new(&block.schema, element));
         Ok(Line {
             input: block.schema.clone(),
@@ -128,7 +124,15 @@ impl Reduction {
         })
     }
 
-    fn reduced(&self, stream: &StreamName, input: &Schema) -> Result<Schema, InputError> {
+    /// Returns the schema of the windows of `stream`, which has the schema `input`.
+    ///
+    /// # Errors
+    /// [`InputError::Rate`], [`InputError::Kept`], or [`InputError::Schema`] for too many channels.
+    pub fn reduced_schema(&self, stream: &StreamName, input: &Schema) -> Result<Schema, InputError> {
+        let kept = u64::from(self.samples) * u64::from(input.elements_per_sample());
+        if self.keeps_values() && kept > MAX_KEPT_VALUES {
+            return Err(InputError::Kept { stream: stream.clone(), values: kept });
+        }
         let (samples, rate) = (self.samples, input.rate);
         // Lowest terms first: 1 kHz divided by 1000 is 1 Hz even where the product exceeds 32 bits.
         let divisor = greatest_common_divisor(rate.numerator(), samples);
@@ -154,6 +158,10 @@ impl Reduction {
         let schema = Schema { dtype, rate, channels, labels, unknown };
         schema.check().map_err(|error| InputError::Schema { stream, error })?;
         Ok(schema)
+    }
+
+    fn keeps_values(&self) -> bool {
+        self.statistics.iter().any(|statistic| statistic.keeps_values())
     }
 
     fn start_of(&self, block: &Block, window: u64) -> WallTime {

@@ -6,6 +6,7 @@ mod control;
 mod origin;
 mod play;
 mod python_file;
+mod thinning;
 mod times;
 
 use std::panic::resume_unwind;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use graph::plan::Every;
 use serde_json::{Value, json};
 use source::{Description, Source, Speed};
 use tallycast::{
@@ -29,6 +31,7 @@ use crate::signals;
 
 pub(crate) use play::{Ending, played_rate};
 use play::{Playing, play};
+use thinning::{ChannelCalibration, Thinning};
 
 /// One line instead of every source with its value.
 pub(crate) const USAGE: &str = "tallycast pub [OPTIONS] <--signal|--file|--wave|--host|--stdin> [NAME]";
@@ -38,6 +41,8 @@ Examples:
   tallycast pub lab/sine --wave sine --rate 200k --channels 2 --dtype f4 --frequency 1k
   tallycast pub --signal ecg --loop                       a recorded signal at its original rate
   tallycast pub lab/run7 --file run7.csv --unit mV --label device=probe-1
+  tallycast pub lab/probe --wave noise --rate 1M --thin 1ms
+      only min, max, mean and number of each millisecond leave this station
   tallycast pub --host cpu
   read-adc | tallycast pub lab/adc --stdin raw --dtype i16 --channels 4 --rate 50k
   tallycast pub lab/sine --wave sine --rate 1k --loss 1%  plant loss: readers see stage `injected`";
@@ -57,7 +62,7 @@ pub(crate) struct Arguments {
     /// Playback speed relative to the original: 10, 0.5 or 1/2
     #[arg(long, default_value = "1")]
     speed: Speed,
-    /// End after this many samples
+    /// End after this many samples of the source
     #[arg(long, value_name = "SAMPLES")]
     count: Option<u64>,
     /// End after this time, such as 30s
@@ -88,6 +93,12 @@ pub(crate) struct Arguments {
     /// One unit for all channels, or one per channel, separated by commas
     #[arg(long, value_name = "UNITS", value_delimiter = ',')]
     unit: Vec<String>,
+    /// Describe a channel in another unit: value × SCALE + OFFSET, such as ch0=0.001,0,kV; may be given several times
+    #[arg(long, value_name = "CHANNEL=SCALE,OFFSET,UNIT")]
+    calibrate: Vec<ChannelCalibration>,
+    /// Publish windows instead of samples: minimum, maximum, mean and number of so many, or of those of a time, such as 1ms
+    #[arg(long, value_name = "WINDOW")]
+    thin: Option<Every>,
     /// Label of the stream; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     label: Vec<(String, String)>,
@@ -139,18 +150,18 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let streams: Vec<Stream> =
         sources.into_iter().map(|source| arguments.publish(&node, source)).collect::<anyhow::Result<_>>()?;
     if !arguments.json {
-        for (_, publisher) in &streams {
-            eprintln!("publishing {} on {}", said(publisher), settings::brief(node.bus()));
+        for stream in &streams {
+            eprintln!("publishing {} on {}", said(&stream.publisher), settings::brief(node.bus()));
         }
     }
     let is_on_host = node.bus().shm.is_some();
-    ending.wait_for_readers(streams.iter().map(|(_, publisher)| publisher), arguments.wait());
+    ending.wait_for_readers(streams.iter().map(|stream| &stream.publisher), arguments.wait());
     ending.begin();
     let (arguments, ending) = (&arguments, &ending);
     let count = streams.len();
     let left: Vec<anyhow::Result<bool>> = std::thread::scope(|scope| {
         let play = |stream: Stream| {
-            let name = stream.1.name().clone();
+            let name = stream.publisher.name().clone();
             scope.spawn(move || {
                 let played = arguments.play(stream, ending);
                 if let (Err(error), true) = (&played, count > 1) {
@@ -174,8 +185,12 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     Ok(if is_fine { Outcome::Fine } else { Outcome::Found })
 }
 
-/// A source and its publisher.
-type Stream = (Box<dyn Source>, Publisher);
+/// A source, its publisher, and what is between them.
+struct Stream {
+    source: Box<dyn Source>,
+    thinning: Option<Thinning>,
+    publisher: Publisher,
+}
 
 impl Arguments {
     fn publish(&self, node: &Node, source: Box<dyn Source>) -> anyhow::Result<Stream> {
@@ -183,25 +198,40 @@ impl Arguments {
         if let Some(decided) = source.decided() {
             eprintln!("{decided}");
         }
-        let schema = self.schema(source.description())?;
-        let name = source.description().name.to_string();
-        let publisher = self.describe(node.publisher(name).schema(&schema)).open()?;
-        Ok((source, publisher))
+        let name = &source.description().name;
+        let taken = thinning::calibrate(name, &self.schema(source.description())?, &self.calibrate)?;
+        let (thinning, schema) = match self.thin {
+            Some(every) => {
+                let (thinning, schema) = Thinning::new(name.clone(), taken, every)?;
+                (Some(thinning), schema)
+            }
+            None => (None, taken),
+        };
+        let publisher = self.describe(node.publisher(name.to_string()).schema(&schema)).open()?;
+        Ok(Stream { source, thinning, publisher })
     }
 
     /// Plays a stream to its end, and prints its totals; returns whether datagrams left the host.
-    fn play(&self, (source, publisher): Stream, ending: &Ending) -> anyhow::Result<bool> {
+    fn play(&self, stream: Stream, ending: &Ending) -> anyhow::Result<bool> {
         let control = self.inject_control.as_ref().map(|path| control::InjectControl::new(path));
-        let (Playing { publisher, mut ended, .. }, played) =
-            play(source, self.speed, publisher, ending, control);
+        let (Playing { publisher, mut ended, thinning, .. }, played) =
+            play(stream, self.speed, ending, control);
+        let taken = thinning.map(|thinning| thinning.taken());
         let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());
         ended.push((epoch, publisher.close_with_status()));
         for (epoch, status) in &ended {
             if self.json {
-                print_line(&totals_json(&name, *epoch, status, &readers))?;
+                let mut totals = totals_json(&name, *epoch, status, &readers);
+                if let (Some(taken), Value::Object(totals)) = (taken, &mut totals) {
+                    totals.insert("taken_samples".to_owned(), taken.into());
+                }
+                print_line(&totals)?;
             } else {
                 eprintln!("{}", totals_text(&status.totals));
             }
+        }
+        if let (Some(taken), false) = (taken, self.json) {
+            eprintln!("each of them is a window: {} were taken", text::counted(taken, "sample"));
         }
         if ended.iter().any(|(_, status)| status.totals.samples.publisher_queue > 0) {
             eprintln!(

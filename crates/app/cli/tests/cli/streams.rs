@@ -126,6 +126,44 @@ fn values_by_index(lines: &[Value]) -> BTreeMap<u64, f32> {
     read
 }
 
+#[test]
+fn a_thinned_stream_has_every_window_of_its_samples_and_its_account_closes() {
+    let publish = ["--wave", "chirp", "--rate", "50k", "--frequency", "5", "--thin", "1ms"];
+    let calibrate = ["--calibrate", "ch0=1000,0,mV"];
+    let (totals, lines) = publish_and_read(&[&publish[..], &calibrate].concat(), &["--values"], 1_000);
+    let accounts = Accounts::whole(&lines);
+    assert_eq!(accounts.delivered(), 4 * (accounts.next() - accounts.first()), "nothing was lost");
+    assert_eq!(totals["samples"]["offered"], json!(accounts.next()));
+    let taken = count(&totals["taken_samples"]);
+    assert_eq!(taken.div_ceil(50), accounts.next());
+    let began = lines.iter().find(|line| is_event(line, "began")).unwrap();
+    assert_eq!(began["schema"]["rate"], json!({"numerator": 1_000, "denominator": 1}));
+    assert_eq!(began["schema"]["labels"]["thin"], "1ms");
+    let channel = &began["schema"]["channels"][2];
+    assert_eq!((&channel["name"], &channel["unit"]), (&json!("ch0.mean"), &json!("mV")));
+
+    let expected = chirp(taken);
+    let mut samples = 0;
+    for block in lines.iter().filter(|line| is_event(line, "block")) {
+        for (index, row) in (count(&block["first_index"])..).zip(block["values"].as_array().unwrap()) {
+            let start = usize::try_from(index * 50).unwrap();
+            let window = &expected[start..expected.len().min(start + 50)];
+            let [min, max, mean, n] = [0, 1, 2, 3].map(|place| row[place].as_f64().unwrap());
+            let extreme = |pick: fn(f32, f32) -> f32| window.iter().copied().reduce(pick).unwrap();
+            let in_millivolts = |value: f32| f64::from(value) * 1e3;
+            let is_near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+            assert!(is_near(min, in_millivolts(extreme(f32::min))), "window {index}: {row}");
+            assert!(is_near(max, in_millivolts(extreme(f32::max))), "window {index}: {row}");
+            let sum: f64 = window.iter().copied().map(in_millivolts).sum();
+            assert!(is_near(mean, sum / window.len() as f64), "window {index}: {row}");
+            assert_eq!(n, window.len() as f64);
+            samples += window.len() as u64;
+        }
+    }
+    // The reader came at any time: the windows that it did not miss have all samples from there on.
+    assert_eq!(samples, taken - accounts.first() * 50);
+}
+
 /// Makes the publisher's waveform.
 fn chirp(samples: u64) -> Vec<f32> {
     let options = WaveOptions {

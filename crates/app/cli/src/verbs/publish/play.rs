@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use source::{Player, Source, SourceError, Speed, Step, Timing};
 use sys::{Cancellation, clock};
-use tallycast::{Epoch, PublicationStatus, Publisher, SampleRate, Stage, SteadyClock, SteadyTime, WallTime};
+use tallycast::{
+    Epoch, PublicationStatus, Publisher, SampleRate, Schema, Stage, SteadyClock, SteadyTime, WallTime,
+};
 
+use super::Stream;
 use super::control::InjectControl;
+use super::thinning::{Thinning, Windows};
 use super::times::{LiveTimes, PacedTimes};
 use crate::deadline::Deadline;
 
@@ -29,10 +33,12 @@ pub(crate) struct Ending {
 }
 
 /// The publisher that plays a source, and the epochs before its present one.
-pub(crate) struct Playing {
-    pub(crate) publisher: Publisher,
+pub(super) struct Playing {
+    pub(super) publisher: Publisher,
+    /// Makes windows of the samples before they are published.
+    pub(super) thinning: Option<Thinning>,
     /// Those that ended because the host's clock was set back.
-    pub(crate) ended: Vec<(Epoch, PublicationStatus)>,
+    pub(super) ended: Vec<(Epoch, PublicationStatus)>,
     /// Number of samples in the ended epochs.
     before: u64,
 }
@@ -98,9 +104,15 @@ impl Ending {
 }
 
 impl Playing {
+    /// Returns the schema of the source's samples.
+    fn schema(&self) -> &Schema {
+        self.thinning.as_ref().map_or(self.publisher.schema(), |thinning| thinning.schema())
+    }
+
     /// Returns the index of the next sample of the source, over all epochs.
     fn next_index(&self) -> u64 {
-        self.before + self.publisher.next_index()
+        let published = || self.before + self.publisher.next_index();
+        self.thinning.as_ref().map_or_else(published, Thinning::taken)
     }
 
     /// Publishes samples; in a new epoch if the clock that `time` is read from was set back.
@@ -108,10 +120,16 @@ impl Playing {
         if self.publisher.would_begin_anew(time) {
             self.begin_anew()?;
         }
-        Ok(self.publisher.send_bytes_at(time, bytes)?)
+        match &mut self.thinning {
+            None => Ok(self.publisher.send_bytes_at(time, bytes)?),
+            Some(thinning) => {
+                thinning.take(time, bytes)?;
+                self.put_out()
+            }
+        }
     }
 
-    /// Publishes samples that each have their own time.
+    /// Publishes samples that each have their own time; they are never thinned.
     fn send_timed(&mut self, times: &[WallTime], bytes: &[u8]) -> anyhow::Result<()> {
         if self.publisher.would_begin_anew(times[0]) {
             self.begin_anew()?;
@@ -119,32 +137,66 @@ impl Playing {
         Ok(self.publisher.send_bytes_timed(times, bytes)?)
     }
 
+    /// Skips samples that the source does not have.
+    fn skip(&mut self, samples: u64, stage: Stage) -> anyhow::Result<()> {
+        match &mut self.thinning {
+            None => self.publisher.skip(samples, stage)?,
+            Some(thinning) => thinning.skip(samples),
+        }
+        Ok(())
+    }
+
     fn begin_anew(&mut self) -> anyhow::Result<()> {
+        self.finish()?;
         let (epoch, samples) = (self.publisher.epoch(), self.publisher.next_index());
         let status = self.publisher.begin_anew()?;
         eprintln!("the clock of this host was set back: {} continues in a new epoch", self.publisher.name());
         self.ended.push((epoch, status));
         self.before += samples;
+        if let Some(thinning) = &mut self.thinning {
+            thinning.begin_anew();
+        }
+        Ok(())
+    }
+
+    /// Publishes what was taken of the window that was begun.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        if let Some(thinning) = &mut self.thinning {
+            thinning.end()?;
+            self.put_out()?;
+        }
+        let rest = self.thinning.as_mut().map_or(0, Thinning::rest);
+        Ok(self.publisher.skip(rest, Stage::Source)?)
+    }
+
+    /// Publishes the windows that are whole.
+    fn put_out(&mut self) -> anyhow::Result<()> {
+        while let Some(windows) = self.thinning.as_mut().and_then(Thinning::poll) {
+            match windows {
+                Windows::Whole { t0, data } => self.publisher.send_bytes_at(t0, data.as_bytes())?,
+                Windows::Missing(windows) => self.publisher.skip(windows, Stage::Source)?,
+            }
+        }
         Ok(())
     }
 }
 
 /// Plays a source to its end or until `ending`; returns the publisher in any case.
-pub(crate) fn play(
-    source: Box<dyn Source>,
+pub(super) fn play(
+    Stream { source, thinning, publisher }: Stream,
     speed: Speed,
-    publisher: Publisher,
     ending: &Ending,
     control: Option<InjectControl>,
 ) -> (Playing, anyhow::Result<()>) {
     let live = source.description().timing == Timing::Live;
     let player = Player::new(source, speed);
-    let mut playing = Playing { publisher, ended: Vec::new(), before: 0 };
+    let mut playing = Playing { publisher, thinning, ended: Vec::new(), before: 0 };
     let played = if live {
         relay(player, &mut playing, ending, control)
     } else {
         pace(player, &mut playing, ending, control)
     };
+    let played = played.and(playing.finish());
     (playing, played)
 }
 
@@ -172,12 +224,12 @@ fn pace(
     mut control: Option<InjectControl>,
 ) -> anyhow::Result<()> {
     let began = clock::pair();
-    let mut times = PacedTimes::begin(playing.publisher.schema().rate, began);
+    let mut times = PacedTimes::begin(playing.schema().rate, began);
     while let Some(left) = ending.left(playing.next_index()) {
         if let Some(control) = &mut control {
             control.follow(&mut playing.publisher);
         }
-        let sample_bytes = playing.publisher.schema().sample_bytes();
+        let sample_bytes = playing.schema().sample_bytes();
         let now = clock::pair();
         match player.advance(now.0.since(began.0))? {
             Step::Samples(samples) => {
@@ -189,7 +241,7 @@ fn pace(
                 let moments: Vec<_> = after.iter().map(|after| times.time_after(*after, now)).collect();
                 playing.send_timed(&moments, first_of(samples, left, sample_bytes))?;
             }
-            Step::Hole { samples, why } => playing.publisher.skip(samples.min(left), why.stage())?,
+            Step::Hole { samples, why } => playing.skip(samples.min(left), why.stage())?,
             Step::Wait(pause) => {
                 let pause = control.as_ref().map_or(pause, |control| pause.min(control.due_in()));
                 ending.cancellation.wait(ending.deadline.left(pause));
@@ -210,13 +262,13 @@ fn relay(
     let (sender, receiver) = sync_channel(QUEUED_PIECES);
     // The thread may block in a read indefinitely; it ends with the process.
     std::thread::Builder::new().name("source".to_owned()).spawn(move || read_on(player, &sender))?;
-    let rate = playing.publisher.schema().rate;
+    let rate = playing.schema().rate;
     let mut times = LiveTimes::begin(rate, clock::wall());
     while let Some(left) = ending.left(playing.next_index()) {
         if let Some(control) = &mut control {
             control.follow(&mut playing.publisher);
         }
-        let sample_bytes = playing.publisher.schema().sample_bytes();
+        let sample_bytes = playing.schema().sample_bytes();
         match next_piece(&receiver, ending) {
             Ok(Owned::Samples { bytes, arrived }) => {
                 let samples = (bytes.len() / sample_bytes) as u64;
@@ -230,7 +282,7 @@ fn relay(
                 let time = times.first_of(playing.next_index(), samples, arrived.wall);
                 playing.send(time, first_of(&bytes, left, sample_bytes))?;
             }
-            Ok(Owned::Hole { samples, stage }) => playing.publisher.skip(samples.min(left), stage)?,
+            Ok(Owned::Hole { samples, stage }) => playing.skip(samples.min(left), stage)?,
             Ok(Owned::Failed(error)) => return Err(error.into()),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
