@@ -27,6 +27,8 @@ pub(crate) const NODE_LABEL: &str = "node";
 /// All nodes of a monitor.
 pub(crate) struct Nodes {
     running: Vec<Running>,
+    /// Places in `running` of the nodes that read a stream.
+    readers: BTreeMap<StreamName, Vec<usize>>,
     /// Number of the current plan; each that is applied has the next.
     revision: u64,
     /// Plans before, newest last.
@@ -137,8 +139,9 @@ struct Running {
 }
 
 impl Nodes {
-    pub(crate) const fn new(bus: tallycast::Node, operators: Vec<OperatorConfig>) -> Self {
-        Self { bus, operators, running: Vec::new(), revision: 0, earlier: Vec::new() }
+    pub(crate) fn new(bus: tallycast::Node, operators: Vec<OperatorConfig>) -> Self {
+        let (running, readers) = (Vec::new(), BTreeMap::new());
+        Self { running, readers, revision: 0, earlier: Vec::new(), operators, bus }
     }
 
     /// Returns the bus that the streams are published on, which is the monitor's.
@@ -201,6 +204,7 @@ impl Nodes {
             }));
         }
         applied.leave.extend(running.values().flat_map(Running::patterns));
+        self.find_readers();
         match change {
             Change::Undo => drop(self.earlier.pop()),
             _ if applied.difference.is_empty() => {}
@@ -220,7 +224,6 @@ impl Nodes {
             running.lags_ns[input] = Some(now.nanos_since(newest));
             running.handle(input, Input::Block(block));
         });
-        self.publish();
     }
 
     pub(crate) fn gap(&mut self, gap: &StreamGap) {
@@ -231,7 +234,6 @@ impl Nodes {
 
     pub(crate) fn ended(&mut self, account: &StreamAccount) {
         self.for_inputs(&account.stream, |running, input| running.handle(input, Input::Ended));
-        self.publish();
     }
 
     /// Advances the time, and gives up on inputs that are too late.
@@ -242,8 +244,8 @@ impl Nodes {
             if let (Some(lag), Some(operator)) = (lag, &mut running.operator) {
                 operator.advance(now.offset(lag.saturating_neg()));
             }
+            running.publish(&self.bus);
         }
-        self.publish();
     }
 
     pub(crate) fn status(&self) -> GraphStatus {
@@ -263,10 +265,12 @@ impl Nodes {
             running.finish(bus);
             false
         });
+        self.find_readers();
     }
 
     /// Ends all nodes with their final tallies; returns the names of those that were published.
     pub(crate) fn close(&mut self) -> Vec<StreamName> {
+        self.readers.clear();
         let publishers = self.running.drain(..).filter_map(|running| running.publisher);
         publishers
             .map(|publisher| {
@@ -281,20 +285,25 @@ impl Nodes {
         self.running.iter().map(|running| running.node.clone()).collect()
     }
 
-    /// Calls `hand` for every input that reads `stream`; a stream may be several inputs of one node.
+    /// Calls `hand` for every input that reads `stream`, and publishes what follows; a stream may be several inputs of one node.
     fn for_inputs(&mut self, stream: &StreamName, mut hand: impl FnMut(&mut Running, usize)) {
-        for running in &mut self.running {
+        for place in self.readers.get(stream).into_iter().flatten() {
+            let running = &mut self.running[*place];
             for input in 0..running.operands.len() {
                 if running.operands[input] == *stream {
                     hand(running, input);
                 }
             }
+            running.publish(&self.bus);
         }
     }
 
-    fn publish(&mut self) {
-        for running in &mut self.running {
-            running.publish(&self.bus);
+    fn find_readers(&mut self) {
+        self.readers.clear();
+        for (place, running) in self.running.iter().enumerate() {
+            for stream in running.node.inputs() {
+                self.readers.entry(stream.clone()).or_default().push(place);
+            }
         }
     }
 }
