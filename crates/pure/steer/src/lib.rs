@@ -1,0 +1,29 @@
+//! Steering: changing the parameters of a running app, so that each change is accounted for.
+//!
+//! An app declares [`Parameter`]s. Others send [`Command`]s; the app itself decides on each at a step boundary
+//! ([`App`]), so that the first sample with the change is known. Every command has exactly one [`Answer`], the sum of
+//! the answers is that of the commands ([`Totals`]), and a log has the intent before the effect and the outcome
+//! before the answer ([`Record`]).
+//!
+//! Rules and laws: `docs/protocol/steering.md`. There is no clock, disk or socket here.
+
+mod answer;
+mod app;
+mod command;
+mod parameter;
+mod record;
+mod rule;
+mod totals;
+mod value;
+
+pub use answer::{Answer, Applied, Reply};
+pub use app::{
+    App, AppError, Config, Declared, Done, Effect, MAX_OUTSTANDING, MAX_PARAMETERS, MAX_REMEMBERED,
+    MAX_SESSIONS, MAX_UNWRITTEN, Output, Question,
+};
+pub use command::{Command, CommandId, MAX_NAME_BYTES, MAX_REASON_BYTES, MAX_VALIDITY, SessionId};
+pub use parameter::{Needs, Parameter, ParameterError};
+pub use record::Record;
+pub use rule::Rule;
+pub use totals::Totals;
+pub use value::{MAX_DIMENSIONS, MAX_VALUE_BYTES, Number, Value, ValueError};

@@ -1,0 +1,66 @@
+//! Records of the log: what an app notes before and after everything it decides.
+
+use sample::StreamName;
+use units::Epoch;
+
+use crate::command::{MAX_NAME_BYTES, MAX_REASON_BYTES};
+use crate::{Answer, Command, CommandId, Rule};
+
+/// One record of an app's log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Record {
+    /// The app started.
+    Began {
+        /// Name of the app.
+        app: StreamName,
+        /// Epoch of its stream.
+        epoch: Epoch,
+    },
+    /// A command waits for its decision: on disk before it can take effect.
+    Intent {
+        /// The command.
+        command: Command,
+        /// Its sender, as the access file names it.
+        by: String,
+    },
+    /// A command was decided when it arrived.
+    Attempt {
+        /// The command; texts that are too long are cut.
+        command: Command,
+        /// Its sender, as the access file names it.
+        by: String,
+        /// Refused or expired.
+        answer: Answer,
+    },
+    /// A command that waited was decided.
+    Outcome {
+        /// The command.
+        id: CommandId,
+        /// Name of its parameter.
+        parameter: String,
+        /// Revision of the parameter since then.
+        revision: u64,
+        /// What became of it.
+        answer: Answer,
+    },
+    /// Commands were refused while too many records waited for the disk: their number by rule.
+    Omitted {
+        /// Rules, and how many commands each refused.
+        refused: Vec<(Rule, u64)>,
+    },
+}
+
+/// Returns a command whose texts have at most the size that a record may have.
+pub(crate) fn shortened(mut command: Command) -> Command {
+    shorten(&mut command.parameter, MAX_NAME_BYTES);
+    shorten(&mut command.reason, MAX_REASON_BYTES);
+    command
+}
+
+/// Cuts a text at the end of a character.
+pub(crate) fn shorten(text: &mut String, max_bytes: usize) {
+    let ends = text.char_indices().map(|(at, character)| at + character.len_utf8());
+    let end = ends.take_while(|end| *end <= max_bytes).last().unwrap_or(0);
+    text.truncate(end);
+}
