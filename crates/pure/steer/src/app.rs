@@ -5,6 +5,7 @@
 //! only when its intent is there, an answer only when its outcome is there. The law of [`Totals`] is checked after
 //! every input.
 
+mod authority;
 mod decide;
 mod memory;
 mod permission;
@@ -19,8 +20,10 @@ use units::{Epoch, Instant};
 pub use decide::Question;
 pub use memory::MAX_REMEMBERED;
 
+use crate::lease::Leases;
 use crate::parameter::{Parameter, ParameterError};
-use crate::record::Record;
+use crate::record::{LeaseChange, Record};
+use crate::switch::Switches;
 use crate::{Answer, CommandId, Rule, SessionId, Totals, Value};
 use memory::Memory;
 
@@ -62,6 +65,8 @@ pub struct App {
     sessions: BTreeMap<SessionId, Session>,
     /// Sessions of this run that were closed, newest last.
     closed: VecDeque<SessionId>,
+    leases: Leases,
+    switches: Switches,
     memory: Memory,
     /// Commands that wait, in the order of their arrival.
     waiting: VecDeque<CommandId>,
@@ -213,6 +218,8 @@ impl App {
             by_name,
             sessions: BTreeMap::new(),
             closed: VecDeque::new(),
+            leases: Leases::default(),
+            switches: Switches::default(),
             memory: Memory::default(),
             waiting: VecDeque::new(),
             acting: Vec::new(),
@@ -244,8 +251,11 @@ impl App {
         Ok(())
     }
 
-    /// Closes a session: its commands that wait will be refused at the next step.
+    /// Closes a session: its leases are released, and its commands that wait will be refused at the next step.
     pub fn close(&mut self, session: SessionId) {
+        for group in self.leases.release_all(session) {
+            self.record_lease(&group, session, LeaseChange::Released);
+        }
         if self.sessions.remove(&session).is_some() {
             self.closed.push_back(session);
             if self.closed.len() > MAX_SESSIONS {
@@ -351,5 +361,7 @@ impl Held {
     }
 }
 
+#[cfg(test)]
+mod scene;
 #[cfg(test)]
 mod tests;

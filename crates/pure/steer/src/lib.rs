@@ -10,9 +10,11 @@
 mod answer;
 mod app;
 mod command;
+mod lease;
 mod parameter;
 mod record;
 mod rule;
+mod switch;
 mod totals;
 mod value;
 
@@ -22,8 +24,10 @@ pub use app::{
     MAX_SESSIONS, MAX_UNWRITTEN, Output, Question,
 };
 pub use command::{Command, CommandId, MAX_NAME_BYTES, MAX_REASON_BYTES, MAX_VALIDITY, SessionId};
+pub use lease::{Granted, LEASE_DURATION, LeaseError};
 pub use parameter::{Needs, Parameter, ParameterError};
-pub use record::Record;
+pub use record::{LeaseChange, Record};
 pub use rule::Rule;
+pub use switch::{Hand, Scope, SwitchError, Switches};
 pub use totals::Totals;
 pub use value::{MAX_DIMENSIONS, MAX_VALUE_BYTES, Number, Value, ValueError};

@@ -1,10 +1,11 @@
 //! Records of the log: what an app notes before and after everything it decides.
 
+
 use sample::StreamName;
 use units::Epoch;
 
 use crate::command::{MAX_NAME_BYTES, MAX_REASON_BYTES};
-use crate::{Answer, Command, CommandId, Rule};
+use crate::{Answer, Command, CommandId, Rule, Scope};
 
 /// One record of an app's log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,10 +45,46 @@ pub enum Record {
         /// What became of it.
         answer: Answer,
     },
+    /// The lease of a group changed hands; renewals and leases that ran out are not told.
+    Lease {
+        /// Name of the group.
+        group: String,
+        /// The session's principal, as the access file names it.
+        by: String,
+        /// The change.
+        change: LeaseChange,
+    },
+    /// A kill switch was turned.
+    Switch {
+        /// What it stops.
+        scope: Scope,
+        /// Whether it was turned on.
+        is_on: bool,
+        /// The session's principal, or `host`.
+        by: String,
+        /// Reason in its words.
+        reason: String,
+    },
     /// Commands were refused while too many records waited for the disk: their number by rule.
     Omitted {
         /// Rules, and how many commands each refused.
         refused: Vec<(Rule, u64)>,
+    },
+}
+
+/// Change of a lease.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LeaseChange {
+    /// It was free and is held now.
+    Granted,
+    /// Its holder released it, or the holder's session ended.
+    Released,
+    /// An administrator took it over.
+    TakenOver {
+        /// The former holder; empty if there was none.
+        from: String,
+        /// Reason in the administrator's words.
+        reason: String,
     },
 }
 

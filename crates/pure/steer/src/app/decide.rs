@@ -98,7 +98,7 @@ impl App {
             Some(answer) => {
                 self.attempt(command, answer);
             }
-            None => match self.permitted(&command) {
+            None => match self.permitted(now, &command) {
                 Err(rule) => self.refuse_remembered(command, rule),
                 Ok(_) => self.admit(command),
             },

@@ -1,13 +1,17 @@
 //! Rules that a command must pass, when it arrives and again at its step boundary.
 
 use access::May;
+use units::Instant;
 
 use super::App;
-use crate::{Command, Rule};
+use crate::{Command, Needs, Rule};
 
 impl App {
     /// Checks what can be told when a command arrives, and returns the position of its parameter.
-    pub(super) fn permitted(&self, command: &Command) -> Result<usize, Rule> {
+    pub(super) fn permitted(&self, now: Instant, command: &Command) -> Result<usize, Rule> {
+        if self.switches.is_stopped() {
+            return Err(Rule::Stopped);
+        }
         let session = self.sessions.get(&command.session).ok_or(Rule::Session)?;
         let position = *self.by_name.get(&command.parameter).ok_or(Rule::Parameter)?;
         let held = &self.parameters[position];
@@ -15,13 +19,18 @@ impl App {
         if !may(May::Steer) || !may(held.parameter.who) {
             return Err(Rule::ReadOnly);
         }
+        if let Needs::Lease { group } = &held.parameter.needs
+            && self.leases.holder(now, group) != Some(command.session)
+        {
+            return Err(Rule::Lease);
+        }
         held.parameter.check(&command.value)?;
         Ok(position)
     }
 
     /// Checks a command at its step boundary, when the present value and revision are known.
-    pub(super) fn permitted_now(&self, command: &Command) -> Result<usize, Rule> {
-        let position = self.permitted(command)?;
+    pub(super) fn permitted_now(&self, now: Instant, command: &Command) -> Result<usize, Rule> {
+        let position = self.permitted(now, command)?;
         let held = &self.parameters[position];
         if command.if_revision.is_some_and(|revision| revision != held.revision) {
             return Err(Rule::Revision);

@@ -99,7 +99,7 @@ impl App {
             Some(Busy::Recording(outcome)) if outcome >= self.written => return Verdict::Wait,
             Some(Busy::Free | Busy::Recording(_)) | None => {}
         }
-        match self.permitted_now(command) {
+        match self.permitted_now(now, command) {
             Ok(parameter) => Verdict::Apply(parameter),
             Err(rule) => Verdict::Settle(Answer::Refused { rule }),
         }

@@ -2,123 +2,13 @@
 
 use core::time::Duration;
 
-use access::{Policy, Principal};
+use access::Principal;
 use sample::Dtype;
-use units::{Epoch, Instant, Random};
+use units::Random;
 
-use super::{App, Config, Declared, Done, Effect, MAX_OUTSTANDING, MAX_REMEMBERED, Output, Question};
-use crate::{Answer, Command, CommandId, Number, Parameter, Record, Reply, Rule, SessionId, Value};
-
-const ADA: SessionId = SessionId(1);
-const EVE: SessionId = SessionId(2);
-const POLICY: &str = "allow user:ada steer sim/**\nallow user:ada read sim/**\nallow user:eve read sim/**";
-
-/// An app, its clock, and a disk that writes at once unless it is stopped.
-struct Scene {
-    app: App,
-    now: Instant,
-    records: Vec<Record>,
-    answers: Vec<(CommandId, Answer)>,
-    is_disk_stopped: bool,
-}
-
-fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
-
-fn declared() -> Vec<Declared> {
-    let gain = Parameter {
-        min: Some(Number::Real(0.0)),
-        max: Some(Number::Real(10.0)),
-        ..Parameter::new("gain", Dtype::F8)
-    };
-    let slow = Parameter { greatest_step: Some(Number::Real(1.0)), ..Parameter::new("slow", Dtype::F8) };
-    [gain, slow].map(|parameter| Declared { parameter, value: Value::scalar(1.0) }).into()
-}
-
-impl Scene {
-    fn new() -> Self {
-        let config = Config {
-            app: "sim/engine".parse().unwrap(),
-            epoch: Epoch { start_ns: 5, incarnation: 6 },
-            policy: Policy::parse(POLICY).unwrap(),
-        };
-        let mut app = App::new(config, declared()).unwrap();
-        app.open(ADA, Principal::user("ada".parse().unwrap())).unwrap();
-        app.open(EVE, Principal::user("eve".parse().unwrap())).unwrap();
-        let mut scene = Self {
-            app,
-            now: Instant::from_nanos(1_000_000_000),
-            records: Vec::new(),
-            answers: Vec::new(),
-            is_disk_stopped: false,
-        };
-        scene.poll();
-        scene
-    }
-
-    fn poll(&mut self) {
-        loop {
-            while let Some(output) = self.app.poll() {
-                match output {
-                    Output::Write { record, .. } => self.records.push(record),
-                    Output::Answer { id, answer, .. } => self.answers.push((id, answer)),
-                }
-            }
-            if !self.is_disk_stopped {
-                self.app.written(self.records.len() as u64);
-            }
-            match self.app.poll() {
-                Some(Output::Write { record, .. }) => self.records.push(record),
-                Some(Output::Answer { id, answer, .. }) => self.answers.push((id, answer)),
-                None => return,
-            }
-        }
-    }
-
-    fn gain(&self, id: u128, value: f64) -> Command {
-        Command {
-            id: CommandId(id),
-            session: ADA,
-            parameter: "gain".to_owned(),
-            if_revision: None,
-            value: Value::scalar(value),
-            valid_until: self.now + ms(500),
-            reason: "test".to_owned(),
-        }
-    }
-
-    /// Sends a command and returns the answers that it caused at once.
-    fn send(&mut self, command: Command) -> Vec<Answer> {
-        self.app.command(self.now, command);
-        self.poll();
-        self.answers.drain(..).map(|(_, answer)| answer).collect()
-    }
-
-    fn step(&mut self, index: u64) -> Vec<Effect> {
-        self.app.step(self.now, index);
-        self.poll();
-        core::iter::from_fn(|| self.app.poll_effect()).collect()
-    }
-
-    fn apply_all(&mut self, index: u64) -> Vec<(CommandId, Answer)> {
-        for effect in self.step(index) {
-            self.app.done(effect.id, Done::Applied { readback: effect.value }).unwrap();
-        }
-        self.poll();
-        core::mem::take(&mut self.answers)
-    }
-
-    fn ask(&mut self, command: &Command) -> Option<Reply> {
-        let question =
-            Question { id: command.id, session: command.session, valid_until: command.valid_until };
-        self.app.ask(self.now, command.session, &question)
-    }
-}
-
-fn refused(rule: Rule) -> Vec<Answer> {
-    vec![Answer::Refused { rule }]
-}
+use super::scene::{ADA, EVE, Scene, ms, refused};
+use super::{Done, MAX_OUTSTANDING, MAX_REMEMBERED, Output, Question};
+use crate::{Answer, Command, CommandId, Record, Reply, Rule, SessionId, Value};
 
 #[test]
 fn a_command_is_applied_at_a_step_boundary_with_its_sample_index() {
