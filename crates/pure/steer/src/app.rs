@@ -9,6 +9,7 @@ mod authority;
 mod decide;
 mod memory;
 mod permission;
+mod recovery;
 mod step;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +20,7 @@ use units::{Epoch, Instant};
 
 pub use decide::Question;
 pub use memory::MAX_REMEMBERED;
+pub use recovery::{Kept, Recovery, Standing};
 
 use crate::lease::Leases;
 use crate::parameter::{Parameter, ParameterError};

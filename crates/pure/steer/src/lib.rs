@@ -9,8 +9,10 @@
 
 mod answer;
 mod app;
+mod client;
 mod command;
 mod lease;
+mod log;
 mod parameter;
 mod record;
 mod rule;
@@ -20,11 +22,13 @@ mod value;
 
 pub use answer::{Answer, Applied, Reply};
 pub use app::{
-    App, AppError, Config, Declared, Done, Effect, MAX_OUTSTANDING, MAX_PARAMETERS, MAX_REMEMBERED,
-    MAX_SESSIONS, MAX_UNWRITTEN, Output, Question,
+    App, AppError, Config, Declared, Done, Effect, Kept, MAX_OUTSTANDING, MAX_PARAMETERS, MAX_REMEMBERED,
+    MAX_SESSIONS, MAX_UNWRITTEN, Output, Question, Recovery, Standing,
 };
+pub use client::{ASK_INTERVAL, Client, Conclusion, MAX_QUESTIONS, Message};
 pub use command::{Command, CommandId, MAX_NAME_BYTES, MAX_REASON_BYTES, MAX_VALIDITY, SessionId};
 pub use lease::{Granted, LEASE_DURATION, LeaseError};
+pub use log::{Entry, FRAME_BYTES, Head, Log, LogError, MAX_RECORD_BYTES, SignedHead};
 pub use parameter::{Needs, Parameter, ParameterError};
 pub use record::{LeaseChange, Record};
 pub use rule::Rule;

@@ -1,5 +1,6 @@
 //! Records of the log: what an app notes before and after everything it decides.
 
+mod bytes;
 
 use sample::StreamName;
 use units::Epoch;

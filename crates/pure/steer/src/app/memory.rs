@@ -71,6 +71,11 @@ pub(super) enum State {
 }
 
 impl Memory {
+    /// Makes the memory of a run that follows another one.
+    pub(super) fn of_earlier_run(has_forgotten: bool) -> Self {
+        Self { has_forgotten, ..Self::default() }
+    }
+
     pub(super) fn find(&self, id: CommandId) -> Option<&Entry> {
         self.entries.get(&id)
     }

@@ -29,7 +29,15 @@ pub(super) fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-fn declared() -> Vec<Declared> {
+pub(super) fn config() -> Config {
+    Config {
+        app: "sim/engine".parse().unwrap(),
+        epoch: Epoch { start_ns: 5, incarnation: 6 },
+        policy: Policy::parse(POLICY).unwrap(),
+    }
+}
+
+pub(super) fn declared() -> Vec<Declared> {
     let gain = Parameter {
         min: Some(Number::Real(0.0)),
         max: Some(Number::Real(10.0)),
@@ -45,12 +53,7 @@ fn declared() -> Vec<Declared> {
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let config = Config {
-            app: "sim/engine".parse().unwrap(),
-            epoch: Epoch { start_ns: 5, incarnation: 6 },
-            policy: Policy::parse(POLICY).unwrap(),
-        };
-        let mut app = App::new(config, declared()).unwrap();
+        let mut app = App::new(config(), declared()).unwrap();
         for (session, name) in [(ADA, "ada"), (EVE, "eve"), (ROOT, "root"), (BOB, "bob")] {
             app.open(session, Principal::user(name.parse().unwrap())).unwrap();
         }

@@ -1,0 +1,306 @@
+//! Restart of an app from its log: what the earlier run left open is resolved, and nothing is tried again.
+//!
+//! An app that keeps each value with the revision and the command that made it, in one write, lets every open command
+//! be resolved: it took effect, or it had none. Of an app that keeps nothing every open command is uncertain.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use units::Epoch;
+
+use super::memory::{Entry, Memory, State};
+use super::{App, Config, Declared, MAX_REMEMBERED};
+use crate::command::Fingerprint;
+use crate::parameter::ParameterError;
+use crate::record::Record;
+use crate::switch::Switches;
+use crate::{Answer, Applied, CommandId, Rule, Totals};
+
+/// Maximum number of ids of earlier runs that an app remembers; the newest.
+const MAX_RECOVERED: usize = MAX_REMEMBERED / 2;
+
+/// How a parameter stands after a restart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Standing {
+    /// The parameter and its value, as the app read it back.
+    pub declared: Declared,
+    /// What the app kept with the value.
+    pub kept: Kept,
+}
+
+/// What an app keeps with the value of a parameter, over restarts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// Nothing, or not in one write with the value.
+    Nothing,
+    /// That no command has changed it.
+    Unchanged,
+    /// The last command that changed it.
+    Change {
+        /// The command.
+        id: CommandId,
+        /// Revision that it made: that of the [`crate::Effect`].
+        revision: u64,
+        /// Epoch of the app's stream at its step boundary.
+        epoch: Epoch,
+        /// Index of the first sample in which the change was.
+        index: u64,
+    },
+}
+
+/// What a log says, gathered record by record.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    totals: Totals,
+    switches: Switches,
+    open: BTreeMap<CommandId, String>,
+    /// Open commands in the order of their arrival.
+    order: Vec<CommandId>,
+    revisions: BTreeMap<String, u64>,
+    /// Last commands that took effect, or may have, by parameter.
+    last: BTreeMap<String, BTreeSet<CommandId>>,
+    decided: BTreeMap<CommandId, (Option<Fingerprint>, Answer)>,
+    decided_order: VecDeque<CommandId>,
+    fingerprints: BTreeMap<CommandId, Fingerprint>,
+    has_forgotten: bool,
+}
+
+impl Recovery {
+    /// Takes the next record of the log.
+    pub fn record(&mut self, record: &Record) {
+        match record {
+            Record::Began { .. } | Record::Lease { .. } => {}
+            Record::Intent { command, .. } => {
+                self.totals.intent();
+                self.open.insert(command.id, command.parameter.clone());
+                self.order.push(command.id);
+                self.fingerprints.insert(command.id, command.fingerprint());
+            }
+            Record::Attempt { command, answer, .. } => {
+                self.totals.attempt(answer);
+                if is_remembered(answer) && !self.open.contains_key(&command.id) {
+                    self.remember(command.id, Some(command.fingerprint()), answer);
+                }
+            }
+            Record::Outcome { id, parameter, revision, answer } => {
+                if self.open.remove(id).is_none() {
+                    return;
+                }
+                self.totals.settle(answer);
+                self.revisions.insert(parameter.clone(), *revision);
+                match answer {
+                    Answer::Applied(_) => {
+                        self.last.insert(parameter.clone(), BTreeSet::from([*id]));
+                    }
+                    Answer::Uncertain => {
+                        self.last.entry(parameter.clone()).or_default().insert(*id);
+                    }
+                    _ => {}
+                }
+                let fingerprint = self.fingerprints.remove(id);
+                self.remember(*id, fingerprint, answer);
+            }
+            Record::Switch { scope, is_on, .. } => {
+                self.switches.turn(*scope, *is_on);
+            }
+            Record::Omitted { refused } => {
+                for (rule, count) in refused {
+                    (0..*count).for_each(|_| self.totals.attempt(&Answer::Refused { rule: *rule }));
+                }
+            }
+        }
+    }
+
+    /// Starts the app: open commands are resolved, their outcomes are the first records that it writes.
+    ///
+    /// # Errors
+    /// [`ParameterError`] of the first declaration that is not sound.
+    pub fn start(mut self, config: Config, standings: Vec<Standing>) -> Result<App, ParameterError> {
+        let kept: BTreeMap<String, Kept> =
+            standings.iter().map(|it| (it.declared.parameter.name.clone(), it.kept)).collect();
+        let mut app = App::new(config, standings.into_iter().map(|it| it.declared).collect())?;
+        app.totals = self.totals;
+        app.switches = self.switches;
+        let mut order = core::mem::take(&mut self.order);
+        order.retain(|id| self.open.contains_key(id));
+        for held in &mut app.parameters {
+            let logged = self.revisions.get(&held.parameter.name).copied().unwrap_or_default();
+            let kept = kept.get(&held.parameter.name);
+            held.revision = match kept {
+                Some(Kept::Change { revision, .. }) => logged.max(*revision),
+                _ => logged,
+            };
+        }
+        let answers: Vec<(CommandId, Answer)> =
+            order.iter().map(|id| (*id, self.resolved(*id, &kept, &app))).collect();
+        for (id, answer) in answers {
+            self.conclude(&mut app, id, &answer);
+        }
+        app.memory = self.memory(&app);
+        app.check_law();
+        Ok(app)
+    }
+
+    /// Returns what became of an open command.
+    fn resolved(&self, id: CommandId, kept: &BTreeMap<String, Kept>, app: &App) -> Answer {
+        let name = &self.open[&id];
+        let none = || Answer::Failed { reason: "the app restarted before the change took effect".to_owned() };
+        let Some((value, _)) = app.value(name) else { return Answer::Uncertain };
+        match kept.get(name).copied().unwrap_or(Kept::Nothing) {
+            Kept::Change { id: by, revision, epoch, index } if by == id => {
+                Answer::Applied(Applied { epoch, index, revision, readback: value.clone() })
+            }
+            // At most one change of a parameter lacks its outcome, and that is the last one.
+            Kept::Change { id: by, .. } if self.open.get(&by) == Some(name) => none(),
+            Kept::Change { id: by, .. } if self.last.get(name).is_some_and(|it| it.contains(&by)) => none(),
+            Kept::Unchanged if !self.last.contains_key(name) => none(),
+            Kept::Change { .. } | Kept::Unchanged | Kept::Nothing => Answer::Uncertain,
+        }
+    }
+
+    /// Writes the outcome of an open command.
+    fn conclude(&mut self, app: &mut App, id: CommandId, answer: &Answer) {
+        let parameter = self.open[&id].clone();
+        let position = app.by_name.get(&parameter).copied();
+        let mut revision = 0;
+        if let Some(position) = position {
+            let held = &mut app.parameters[position];
+            // The effect, if there was one, had the next revision: a sender that relies on an old one reads again.
+            held.revision += u64::from(*answer == Answer::Uncertain);
+            revision = held.revision;
+        }
+        app.totals.settle(answer);
+        app.write(Record::Outcome { id, parameter, revision, answer: answer.clone() });
+        let fingerprint = self.fingerprints.remove(&id);
+        self.remember(id, fingerprint, answer);
+    }
+
+    fn remember(&mut self, id: CommandId, fingerprint: Option<Fingerprint>, answer: &Answer) {
+        if self.decided.insert(id, (fingerprint, answer.clone())).is_none() {
+            self.decided_order.push_back(id);
+        }
+        if self.decided_order.len() > MAX_RECOVERED {
+            let oldest = self.decided_order.pop_front().expect("there are many");
+            self.decided.remove(&oldest);
+            self.has_forgotten = true;
+        }
+    }
+
+    /// Makes the memory of the new run. All answers leave when the records of the restart are on disk.
+    fn memory(&mut self, app: &App) -> Memory {
+        let mut memory = Memory::of_earlier_run(self.has_forgotten);
+        let record = app.next_record - 1;
+        for id in core::mem::take(&mut self.decided_order) {
+            let (fingerprint, answer) = self.decided.remove(&id).expect("both have the same ids");
+            let state = State::Decided { answer, record };
+            memory.insert(id, Entry { fingerprint, valid_until: None, state });
+        }
+        memory
+    }
+}
+
+/// Returns whether an app remembers the id of a command that it decided at once.
+fn is_remembered(answer: &Answer) -> bool {
+    match answer {
+        Answer::Refused { rule } => !matches!(
+            rule,
+            Rule::Session | Rule::Clock | Rule::Text | Rule::Forgotten | Rule::Full | Rule::IdReused
+        ),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::scene::{ADA, Scene, config, declared, ms};
+    use crate::{Command, Done, Hand, Output, Question, Reply, Scope, SessionId, Value};
+
+    /// Restarts the app of a scene from what it wrote, with what was kept of `gain`.
+    fn restarted(scene: &Scene, kept: Kept) -> App {
+        let mut recovery = Recovery::default();
+        scene.records.iter().for_each(|record| recovery.record(record));
+        let standings = declared().into_iter().map(|declared| Standing { declared, kept });
+        recovery.start(config(), standings.collect()).unwrap()
+    }
+
+    fn answer(app: &mut App, command: &Command) -> Option<Reply> {
+        let new = SessionId(77);
+        let _ = app.open(new, access::Principal::anonymous());
+        let mut count = 0;
+        while let Some(output) = app.poll() {
+            count += u64::from(matches!(output, Output::Write { .. }));
+        }
+        app.written(app.written + count);
+        let question = Question { id: command.id, session: ADA, valid_until: command.valid_until };
+        app.ask(units::Instant::ORIGIN, new, &question)
+    }
+
+    fn change(id: u128, revision: u64) -> Kept {
+        Kept::Change { id: CommandId(id), revision, epoch: config().epoch, index: 7 }
+    }
+
+    #[test]
+    fn an_open_command_is_resolved_by_what_was_kept_or_is_uncertain() {
+        let mut scene = Scene::new();
+        let command = scene.gain(1, 2.0);
+        scene.send(command.clone());
+        assert_eq!(scene.step(7).len(), 1);
+        let name = |kept| match answer(&mut restarted(&scene, kept), &command) {
+            Some(Reply::Known(answer)) => answer.name(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(name(change(1, 1)), "applied");
+        assert_eq!(name(Kept::Unchanged), "failed");
+        assert_eq!(name(Kept::Nothing), "uncertain");
+        assert_eq!(name(change(9, 1)), "uncertain", "another command changed it, of which no log tells");
+    }
+
+    #[test]
+    fn answers_totals_revisions_and_kill_switches_outlast_a_restart() {
+        let mut scene = Scene::new();
+        let command = scene.gain(1, 2.0);
+        scene.send(command.clone());
+        let (_, applied) = scene.apply_all(7).remove(0);
+        scene.send(scene.gain(2, 99.0));
+        scene.send(scene.gain(3, 3.0));
+        scene.app.stop(Hand::Host, Scope::App, "smoke").unwrap();
+        scene.poll();
+        let mut app = restarted(&scene, change(1, 1));
+        assert_eq!(answer(&mut app, &command), Some(Reply::Known(applied)));
+        let failed = answer(&mut app, &scene.gain(3, 3.0));
+        assert!(matches!(failed, Some(Reply::Known(Answer::Failed { .. }))), "{failed:?}");
+        assert_eq!(answer(&mut app, &scene.gain(4, 3.0)), Some(Reply::NeverSeen));
+        assert_eq!(app.value("gain").unwrap().1, 1);
+        assert!(app.switches().app);
+        let totals = app.totals();
+        assert_eq!((totals.received, totals.applied, totals.refused, totals.failed), (3, 1, 1, 1));
+    }
+
+    #[test]
+    fn a_command_of_the_earlier_run_has_no_effect_in_the_next() {
+        let mut scene = Scene::new();
+        let command = scene.gain(1, 2.0);
+        let mut app = restarted(&scene, Kept::Unchanged);
+        app.command(scene.now, command.clone());
+        assert_eq!(app.totals().refused_by(Rule::Session), 1, "its session ended with the earlier run");
+        scene.send(command.clone());
+        let mut app = restarted(&scene, Kept::Nothing);
+        app.command(scene.now, command);
+        assert_eq!((app.totals().repeated, app.totals().uncertain), (1, 1));
+    }
+
+    #[test]
+    fn an_uncertain_outcome_raises_the_revision() {
+        let mut scene = Scene::new();
+        scene.send(scene.gain(1, 2.0));
+        for effect in scene.step(1) {
+            scene.app.done(effect.id, Done::Applied { readback: Value::scalar(2.0) }).unwrap();
+        }
+        scene.poll();
+        scene.now += ms(1);
+        scene.send(scene.gain(2, 3.0));
+        assert_eq!(restarted(&scene, Kept::Nothing).value("gain").unwrap().1, 2);
+        assert_eq!(restarted(&scene, change(1, 1)).value("gain").unwrap().1, 1);
+        assert_eq!(restarted(&scene, change(2, 2)).value("gain").unwrap().1, 2);
+    }
+}

@@ -1,0 +1,319 @@
+//! The log of an app: a chain of records, in which a changed, missing or reordered record shows.
+//!
+//! Each frame ends with a digest of the frame and the digest before it. The head, which is the last digest and the
+//! number of records, is signed by the caller's key: so a cut-off end shows, too. Layout:
+//! `docs/protocol/steering.md`. Records and their order are made by [`crate::App`]; disks belong to the caller.
+
+use sample::StreamName;
+use units::WallTime;
+
+use crate::Record;
+
+/// Size of a frame without its record: size, number, time, digest. Units: bytes.
+pub const FRAME_BYTES: usize = 4 + 8 + 8 + 32;
+/// Maximum size of a record. Units: bytes.
+pub const MAX_RECORD_BYTES: usize = 4_096;
+
+const BEGINNING: &str = "tallycast 1 steer beginning";
+const FRAME: &str = "tallycast 1 steer frame";
+/// Subject of a signature.
+const SIGNED: &[u8] = b"tallycast 1 steer head";
+
+/// Head of a log: everything before it follows from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Number of records.
+    pub count: u64,
+    /// Digest of the last frame.
+    pub digest: [u8; 32],
+}
+
+/// A head, and a signature over it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SignedHead {
+    /// The head.
+    pub head: Head,
+    /// Signature over [`Head::signed_bytes`].
+    pub signature: Vec<u8>,
+}
+
+/// A frame that was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// When it was appended, by the writer's clock.
+    pub time: WallTime,
+    /// The record.
+    pub record: Record,
+}
+
+/// A log that was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Log {
+    /// The records in their order.
+    pub entries: Vec<Entry>,
+    /// Head behind the last one.
+    pub head: Head,
+    /// Size of the whole frames: a writer goes on behind them.
+    pub whole_bytes: usize,
+}
+
+/// What is wrong with a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A frame does not match its digest, or the digests before it.
+    #[error("record {0} of the log was changed, or the log is of another app")]
+    Changed(u64),
+    /// Records are missing.
+    #[error("records {expected} to {} of the log are missing", found - 1)]
+    Missing {
+        /// Number of the first missing record.
+        expected: u64,
+        /// Number of the record in its place.
+        found: u64,
+    },
+    /// A record stands where a later one should.
+    #[error(
+        "record {found} of the log stands in the place of record {expected}: records were reordered or repeated"
+    )]
+    Order {
+        /// Number of the place.
+        expected: u64,
+        /// Number of the record in it.
+        found: u64,
+    },
+    /// The log ends inside a frame: a write was interrupted, or the end is cut off.
+    #[error("the log ends inside record {0}: a write was interrupted, or the end is cut off")]
+    Torn(u64),
+    /// The log ends before its signed head.
+    #[error("the log has {found} records and its signed head {signed}: the end is cut off")]
+    CutOff {
+        /// Records of the log.
+        found: u64,
+        /// Records of the signed head.
+        signed: u64,
+    },
+    /// The signed head is not one of this log.
+    #[error("the signed head is not that of record {0} of this log: the log was written anew")]
+    Head(u64),
+    /// The signature is not valid.
+    #[error("the signature of the log's head is forged, or the head was changed")]
+    Signature,
+}
+
+impl Head {
+    /// Returns the head of a log without records.
+    #[must_use]
+    pub fn beginning(app: &StreamName) -> Self {
+        Self { count: 0, digest: blake3::derive_key(BEGINNING, app.as_str().as_bytes()) }
+    }
+
+    /// Appends a record: returns its frame, which is written as a whole, and moves the head behind it.
+    pub fn append(&mut self, time: WallTime, record: &Record) -> Vec<u8> {
+        let record = record.encode();
+        assert!(record.len() <= MAX_RECORD_BYTES, "all parts of a record are bounded");
+        let mut frame = Vec::with_capacity(FRAME_BYTES + record.len());
+        frame.extend_from_slice(&u32::try_from(record.len()).expect("at most 4 KiB").to_le_bytes());
+        frame.extend_from_slice(&self.count.to_le_bytes());
+        frame.extend_from_slice(&time.as_nanos().to_le_bytes());
+        frame.extend_from_slice(&record);
+        self.count += 1;
+        self.digest = self.behind(&frame);
+        frame.extend_from_slice(&self.digest);
+        frame
+    }
+
+    /// Signs the head with a function from bytes to a signature, such as a station's key.
+    #[must_use]
+    pub fn signed(self, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> SignedHead {
+        SignedHead { head: self, signature: sign(&self.signed_bytes()) }
+    }
+
+    /// Returns what a signature covers: subject, number of records, digest.
+    #[must_use]
+    pub fn signed_bytes(&self) -> Vec<u8> {
+        [SIGNED, &[0], &self.count.to_le_bytes(), &self.digest].concat()
+    }
+
+    fn behind(&self, frame: &[u8]) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key(FRAME);
+        hasher.update(&self.digest).update(frame);
+        *hasher.finalize().as_bytes()
+    }
+}
+
+impl Log {
+    /// Reads a log after a crash: a torn frame at its end was never acted upon and is left out.
+    ///
+    /// # Errors
+    /// `Changed`, `Missing` and `Order` of [`LogError`].
+    pub fn recover(app: &StreamName, bytes: &[u8]) -> Result<Self, LogError> {
+        read(app, bytes, |_| {}).map(|(log, _)| log)
+    }
+
+    /// Verifies a whole log, and its newest signed head with a function that checks a signature over bytes.
+    ///
+    /// # Errors
+    /// [`LogError`] with the first thing that is wrong.
+    pub fn verify(
+        app: &StreamName,
+        bytes: &[u8],
+        signed: Option<&SignedHead>,
+        is_signature: impl FnOnce(&[u8], &[u8]) -> bool,
+    ) -> Result<Self, LogError> {
+        let mut met = None;
+        let wanted = signed.map(|it| it.head.count);
+        let note = |head: &Head| {
+            if Some(head.count) == wanted {
+                met = Some(*head);
+            }
+        };
+        let (log, is_torn) = read(app, bytes, note)?;
+        if let Some(SignedHead { head, signature }) = signed {
+            if !is_signature(&head.signed_bytes(), signature) {
+                return Err(LogError::Signature);
+            }
+            if head.count > log.head.count {
+                return Err(LogError::CutOff { found: log.head.count, signed: head.count });
+            }
+            if met != Some(*head) {
+                return Err(LogError::Head(head.count));
+            }
+        }
+        if is_torn { Err(LogError::Torn(log.head.count)) } else { Ok(log) }
+    }
+}
+
+/// Reads frames, tells every head, and returns whether the bytes end inside a frame.
+fn read(app: &StreamName, bytes: &[u8], mut note: impl FnMut(&Head)) -> Result<(Log, bool), LogError> {
+    let mut head = Head::beginning(app);
+    let (mut entries, mut rest) = (Vec::new(), bytes);
+    note(&head);
+    while let Some((size, _)) = rest.split_first_chunk::<4>() {
+        let size = usize::try_from(u32::from_le_bytes(*size)).ok().filter(|size| *size <= MAX_RECORD_BYTES);
+        let size = size.ok_or(LogError::Changed(head.count))?;
+        let Some((frame, behind)) = rest.split_at_checked(FRAME_BYTES + size) else { break };
+        let (covered, digest) = frame.split_at(frame.len() - 32);
+        let u64_at = |at: usize| u64::from_le_bytes(*covered[at..].first_chunk().expect("a frame is longer"));
+        let (expected, found) = (head.count, u64_at(4));
+        if found > expected {
+            return Err(LogError::Missing { expected, found });
+        }
+        if found < expected {
+            return Err(LogError::Order { expected, found });
+        }
+        if head.behind(covered) != digest {
+            return Err(LogError::Changed(expected));
+        }
+        let record = Record::decode(&covered[20..]).ok_or(LogError::Changed(expected))?;
+        entries.push(Entry { time: WallTime::from_nanos(u64_at(12).cast_signed()), record });
+        head = Head { count: expected + 1, digest: digest.try_into().expect("32 bytes") };
+        note(&head);
+        rest = behind;
+    }
+    let whole_bytes = bytes.len() - rest.len();
+    Ok((Log { entries, head, whole_bytes }, !rest.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rule;
+
+    fn app() -> StreamName {
+        "sim/engine".parse().unwrap()
+    }
+
+    fn frames(count: u64) -> (Vec<Vec<u8>>, Head) {
+        let mut head = Head::beginning(&app());
+        let record = |number| Record::Omitted { refused: vec![(Rule::Full, number)] };
+        let frames = (0..count).map(|number| head.append(WallTime::from_nanos(7), &record(number)));
+        (frames.collect(), head)
+    }
+
+    /// A signature that only tests accept.
+    fn sign(bytes: &[u8]) -> Vec<u8> {
+        blake3::hash(bytes).as_bytes().to_vec()
+    }
+
+    fn verify(bytes: &[u8], signed: Option<&SignedHead>) -> Result<Log, LogError> {
+        Log::verify(&app(), bytes, signed, |bytes, signature| sign(bytes) == signature)
+    }
+
+    #[test]
+    fn a_log_is_read_as_it_was_written() {
+        let (frames, head) = frames(3);
+        let log = verify(&frames.concat(), Some(&head.signed(sign))).unwrap();
+        assert_eq!((log.entries.len(), log.head, log.whole_bytes), (3, head, frames.concat().len()));
+        assert_eq!(log.entries[2].record, Record::Omitted { refused: vec![(Rule::Full, 2)] });
+        assert_eq!(log.entries[2].time, WallTime::from_nanos(7));
+    }
+
+    #[test]
+    fn every_changed_byte_shows() {
+        let (frames, head) = frames(3);
+        let (bytes, signed) = (frames.concat(), head.signed(sign));
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << bit;
+                assert!(verify(&changed, Some(&signed)).is_err(), "byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn missing_reordered_and_repeated_records_show() {
+        let (frames, _) = frames(4);
+        let of = |order: &[usize]| {
+            let bytes: Vec<u8> = order.iter().flat_map(|at| frames[*at].clone()).collect();
+            verify(&bytes, None).err()
+        };
+        assert_eq!(of(&[0, 1, 2, 3]), None);
+        assert_eq!(of(&[0, 3]), Some(LogError::Missing { expected: 1, found: 3 }));
+        assert_eq!(of(&[1, 2, 3]), Some(LogError::Missing { expected: 0, found: 1 }));
+        assert_eq!(of(&[0, 2, 1, 3]), Some(LogError::Missing { expected: 1, found: 2 }));
+        assert_eq!(of(&[0, 1, 1, 2]), Some(LogError::Order { expected: 2, found: 1 }));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_out_and_renumbered_shows() {
+        let (mut frames, _) = frames(3);
+        frames[2][4] = 1;
+        assert_eq!(verify(&[&frames[0][..], &frames[2]].concat(), None).err(), Some(LogError::Changed(1)));
+    }
+
+    #[test]
+    fn a_cut_off_end_shows_by_the_signed_head_and_a_forged_head_by_its_signature() {
+        let (frames, head) = frames(3);
+        let signed = head.signed(sign);
+        let short = frames[..2].concat();
+        assert!(verify(&short, None).is_ok(), "without a signed head the end is unknown");
+        let cut = LogError::CutOff { found: 2, signed: 3 };
+        assert_eq!(verify(&short, Some(&signed)).err(), Some(cut));
+        let forged = SignedHead { head: Head { count: 2, ..head }, ..signed.clone() };
+        assert_eq!(verify(&short, Some(&forged)).err(), Some(LogError::Signature));
+        let other = Head { digest: [0; 32], ..head }.signed(sign);
+        assert_eq!(verify(&frames.concat(), Some(&other)).err(), Some(LogError::Head(3)));
+        let earlier = Log::recover(&app(), &short).unwrap().head.signed(sign);
+        assert!(verify(&frames.concat(), Some(&earlier)).is_ok(), "an earlier head is one of this log");
+    }
+
+    #[test]
+    fn a_torn_end_is_left_out_after_a_crash_and_refused_otherwise() {
+        let (frames, _) = frames(2);
+        let bytes = frames.concat();
+        for size in frames[0].len() + 1..bytes.len() {
+            let log = Log::recover(&app(), &bytes[..size]).unwrap();
+            assert_eq!((log.entries.len(), log.whole_bytes), (1, frames[0].len()));
+            assert_eq!(verify(&bytes[..size], None).err(), Some(LogError::Torn(1)));
+        }
+    }
+
+    #[test]
+    fn a_log_of_another_app_is_refused() {
+        let (frames, _) = frames(1);
+        let other = "sim/other".parse().unwrap();
+        assert_eq!(Log::recover(&other, &frames[0]).err(), Some(LogError::Changed(0)));
+    }
+}
