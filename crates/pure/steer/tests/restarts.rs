@@ -1,0 +1,96 @@
+//! Commands over a bad network to an app that is killed: no doubled effect, none without a record, and no wrong answer.
+//!
+//! A scene depends on its seed only. The network loses, repeats and reorders messages; the app is killed at one of
+//! eight named points, up to twice, with the write of that moment torn. `TALLYCAST_SEEDS` is the number of scenes
+//! (2,400 by default), `TALLYCAST_FIRST_SEED` the first seed; a failure prints the command that repeats its seed.
+
+mod scene;
+
+use std::collections::BTreeMap;
+
+use scene::{POINTS, Scene, Seen};
+use steer::{Answer, Conclusion, Record};
+
+#[test]
+fn no_effect_is_doubled_or_unlogged_wherever_the_app_is_killed() {
+    let seeds = sim::seeds::Seeds {
+        first: number("TALLYCAST_FIRST_SEED", 0),
+        count: number("TALLYCAST_SEEDS", 2_400),
+        repeat: "TALLYCAST_FIRST_SEED={seed} TALLYCAST_SEEDS=1 cargo test -p tallycast-steer --test restarts",
+    };
+    let mut seen = Seen::default();
+    sim::seeds::each(&seeds, |seed| {
+        let mut scene = Scene::new(seed);
+        scene.play();
+        check(&scene, &mut seen);
+    });
+    println!("{} seeds: {seen:?}", seeds.count);
+    if seeds.count >= 2_000 {
+        assert!(POINTS.iter().all(|point| seen.kills.contains_key(point)), "{seen:?}");
+        let all = ["applied", "refused", "expired", "superseded", "failed", "uncertain", "never arrived"];
+        assert!(all.iter().all(|name| seen.conclusions.contains_key(name)), "{seen:?}");
+        assert!(seen.repeated > 0 && seen.withdrawn > 0 && seen.torn > 0, "{seen:?}");
+    }
+}
+
+/// Compares the log and what the clients concluded with what happened at the device.
+fn check(scene: &Scene, seen: &mut Seen) {
+    let mut effects: BTreeMap<_, u64> = BTreeMap::new();
+    for id in &scene.device.history {
+        *effects.entry(*id).or_default() += 1;
+    }
+    assert!(effects.values().all(|count| *count == 1), "a doubled effect: {effects:?}");
+    let log = scene.log();
+    let mut outcomes = BTreeMap::new();
+    for record in log.entries.iter().map(|entry| &entry.record) {
+        if let Record::Outcome { id, answer, .. } = record {
+            assert!(outcomes.insert(*id, answer.clone()).is_none(), "two outcomes of {id}");
+        }
+    }
+    for id in effects.keys() {
+        let outcome = outcomes.get(id).unwrap_or_else(|| panic!("the effect of {id} has no outcome"));
+        assert!(matches!(outcome, Answer::Applied(_) | Answer::Uncertain), "{id} had an effect: {outcome:?}");
+    }
+    for (id, answer) in &outcomes {
+        assert!(effects.contains_key(id) || !matches!(answer, Answer::Applied(_)), "{id} had no effect");
+        if scene.device.keeps {
+            assert_ne!(*answer, Answer::Uncertain, "the app can tell of {id}");
+        }
+    }
+    for id in &scene.doubtful {
+        assert_eq!(outcomes[id], Answer::Uncertain, "nothing was kept that tells of {id}");
+    }
+    for (id, client) in &scene.clients {
+        let conclusion = client.conclusion().unwrap_or_else(|| panic!("no conclusion about {id}"));
+        let had_effect = effects.contains_key(id);
+        let name = match conclusion {
+            Conclusion::Answered(answer) => {
+                assert_eq!(had_effect, matches!(answer, Answer::Applied(_)), "{id}: {answer:?}");
+                answer.name()
+            }
+            Conclusion::NeverArrived => {
+                assert!(!had_effect, "{id} arrived");
+                "never arrived"
+            }
+            Conclusion::Uncertain => {
+                assert!(!scene.device.keeps, "the app can tell of {id}");
+                "uncertain"
+            }
+        };
+        *seen.conclusions.entry(name).or_default() += 1;
+    }
+    let totals = scene.totals();
+    assert!(totals.holds() && totals.pending == 0, "{totals:?}");
+    assert_eq!(totals, scene.totals_of_log(), "the account of the log is that of the app");
+    seen.repeated += scene.repeated;
+    seen.withdrawn += totals.refused_by(steer::Rule::Withdrawn);
+    seen.torn += scene.torn;
+    for point in &scene.killed_at {
+        *seen.kills.entry(point).or_default() += 1;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the number of scenes is the runner's choice")]
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
+}
