@@ -347,6 +347,8 @@ impl App {
         number
     }
 
+    /// Compares the totals with the queues.
+    ///
     /// # Panics
     /// If the law does not hold: then a command was counted twice or not at all.
     fn check_law(&self) {

@@ -74,7 +74,7 @@ impl Leases {
         self.0.get(group).filter(|lease| lease.until >= now).map(|lease| lease.holder)
     }
 
-    /// Grants or renews a lease, whoever held it.
+    /// Grants or renews a lease; a former holder loses it.
     pub(crate) fn grant(&mut self, now: Instant, group: &str, holder: SessionId) -> Granted {
         let until = now + LEASE_DURATION;
         self.0.insert(group.to_owned(), Lease { holder, until });

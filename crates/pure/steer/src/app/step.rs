@@ -150,7 +150,7 @@ impl App {
                 if done != Done::Unknown {
                     result = Err(AppError::Readback(held.parameter.name.clone()));
                 }
-                // Who relied on the old revision must read again.
+                // A sender that relies on the old revision has to read again.
                 (held.is_read, held.revision) = (false, revision);
                 Answer::Uncertain
             }
