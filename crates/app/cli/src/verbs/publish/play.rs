@@ -117,7 +117,9 @@ impl Playing {
 
     /// Publishes samples; in a new epoch if the clock that `time` is read from was set back.
     fn send(&mut self, time: WallTime, bytes: &[u8]) -> anyhow::Result<()> {
-        if self.publisher.would_begin_anew(time) {
+        let newest = self.thinning.as_ref().and_then(Thinning::newest);
+        let is_set_back = newest.is_some_and(|newest| time.nanos_since(newest) < SET_BACK_NS);
+        if is_set_back || self.publisher.would_begin_anew(time) {
             self.begin_anew()?;
         }
         match &mut self.thinning {

@@ -2,6 +2,7 @@
 //!
 //! The operators are those of a monitor server's graph, so that a window is the same wherever it is made.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub(super) struct Thinning {
     before: u64,
     /// Those of this epoch.
     taken: u64,
+    /// Time of the newest sample of this epoch.
+    newest: Option<WallTime>,
     /// Windows of this epoch that were put out, holes included.
     put: u64,
     /// Windows missing before the next that is put out.
@@ -68,8 +71,13 @@ pub(super) fn calibrate(
     schema: &Schema,
     calibrations: &[ChannelCalibration],
 ) -> anyhow::Result<Schema> {
-    let by_channel = calibrations.iter().map(|ChannelCalibration(channel, it)| (channel.clone(), it.clone()));
-    calibrated(stream, schema, &by_channel.collect()).context("--calibrate")
+    let mut by_channel = BTreeMap::new();
+    for ChannelCalibration(channel, calibration) in calibrations {
+        if by_channel.insert(channel.clone(), calibration.clone()).is_some() {
+            anyhow::bail!("--calibrate: channel `{channel}` is given twice\ngive each channel once");
+        }
+    }
+    calibrated(stream, schema, &by_channel).context("--calibrate")
 }
 
 impl Thinning {
@@ -87,8 +95,9 @@ impl Thinning {
         thinned.labels.insert(LABEL.to_owned(), every.to_string());
         let (stream, schema) = (Arc::new(stream), Arc::new(schema));
         let epoch = Epoch { start_ns: 1, incarnation: 1 };
+        let (newest, before, taken, put, missing) = (None, 0, 0, 0, 0);
         let thinning =
-            Self { samples, stream, schema, reduction, epoch, before: 0, taken: 0, put: 0, missing: 0 };
+            Self { samples, stream, schema, reduction, epoch, before, taken, newest, put, missing };
         Ok((thinning, thinned))
     }
 
@@ -100,6 +109,11 @@ impl Thinning {
     /// Returns the samples taken so far, missing ones included.
     pub(super) const fn taken(&self) -> u64 {
         self.before + self.taken
+    }
+
+    /// Returns the time of the newest sample of this epoch; a window may have begun long before.
+    pub(super) const fn newest(&self) -> Option<WallTime> {
+        self.newest
     }
 
     /// Takes samples, the first of which was taken at `t0`.
@@ -120,6 +134,7 @@ impl Thinning {
             missing: RangeSet::new(),
         };
         self.taken += samples;
+        self.newest = Some(block.time_of(self.taken.saturating_sub(1)));
         self.reduction.handle(0, Input::Block(&block))
     }
 
@@ -138,7 +153,7 @@ impl Thinning {
         self.reduction = Reduction::thin(self.samples).expect("it was made before");
         self.epoch.start_ns += 1;
         self.before += self.taken;
-        (self.taken, self.put) = (0, 0);
+        (self.taken, self.put, self.newest) = (0, 0, None);
     }
 
     /// Returns the next windows to publish.
@@ -220,6 +235,9 @@ mod tests {
                     }
                     drain(&mut thinning, &mut windows);
                 }
+                let newest = samples.iter().rposition(Option::is_some);
+                let newest = newest.map(|index| WallTime::from_nanos(index as i64 * 1_000_000));
+                assert_eq!(thinning.newest(), newest, "seed {seed}");
                 thinning.end().unwrap();
                 drain(&mut thinning, &mut windows);
                 windows.extend((0..thinning.rest()).map(|_| None));
@@ -260,6 +278,11 @@ mod tests {
         let calibrated = calibrate(&name(), &schema("1000"), &[milli]).unwrap();
         let channel = &calibrated.channels[0];
         assert_eq!((channel.scale, channel.offset, &*channel.unit), (1e3, -2.0, "mV"));
+        let twice = [read("x=1,0,V").unwrap(), read("x=2,0,V").unwrap()];
+        let twice = calibrate(&name(), &schema("1000"), &twice).unwrap_err();
+        assert!(twice.to_string().contains("channel `x` is given twice"));
+        let zero = calibrate(&name(), &schema("1000"), &[read("x=0,0,V").unwrap()]).unwrap_err();
+        assert!(format!("{zero:#}").ends_with("must be finite, and the scale not zero"));
         let unknown = calibrate(&name(), &schema("1000"), &[read("y=1,0,V").unwrap()]).unwrap_err();
         assert!(format!("{unknown:#}").contains("has no channel `y`; it has x"));
     }
