@@ -34,6 +34,7 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("siphasher", "a keyed hash as a function of bytes, for cookies"),
     ("blake3", "a collision-resistant hash as a function of bytes, for proofs"),
     ("exmex", "parses and evaluates expressions as functions of numbers"),
+    ("num-complex", "complex numbers"),
     (
         "ring",
         "hashes, signatures and authenticated encryption as functions of bytes; its random numbers are not used",

@@ -73,6 +73,11 @@ impl Channels {
         Self::new(Change::Calibrate(calibrations))
     }
 
+    /// Makes the operator that passes on all channels as they are.
+    pub(crate) fn all() -> Self {
+        Self::calibrate(BTreeMap::new())
+    }
+
     fn new(change: Change) -> Self {
         Self { change, line: None, outputs: Outputs::default() }
     }

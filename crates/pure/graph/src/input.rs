@@ -7,7 +7,7 @@ use ledger::Stage;
 use sample::{Block, SampleBuffer, Schema, SchemaError, StreamName};
 use units::{Epoch, SampleRate, WallTime};
 
-use crate::reduction::MAX_KEPT_VALUES;
+use crate::{FilterError, MAX_FILTERED_ELEMENTS, MAX_KEPT_VALUES};
 
 /// An event of one input of an operator.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ pub enum Output {
 }
 
 /// Reason why a block cannot be an operator's input.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// A channel that the stream does not have.
@@ -134,6 +134,29 @@ pub enum InputError {
         stream: StreamName,
         /// Values of a window.
         values: u64,
+    },
+    /// A filter that does not fit the stream's rate.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// More elements than a filter has states for.
+    #[error(
+        "a sample of stream `{stream}` has {elements} values, and a filter takes {MAX_FILTERED_ELEMENTS} at most; select \
+         fewer channels before"
+    )]
+    Wide {
+        /// The stream.
+        stream: StreamName,
+        /// Values of a sample.
+        elements: u32,
+    },
+    /// A stream without a steady rate, for an operator that needs one.
+    #[error(
+        "the samples of stream `{stream}` have times of their own; a filter needs samples at a \
+         steady rate"
+    )]
+    OwnTimes {
+        /// The stream.
+        stream: StreamName,
     },
     /// An output that a stream cannot be, for instance for having too many channels.
     #[error("the output of stream `{stream}` cannot be described")]

@@ -5,12 +5,13 @@
 //! inherited from. The monitor publishes the output.
 //!
 //! Start with [`Operator`], which all of them implement: [`Derivation`] (one stream from several by an expression),
-//! [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration).
+//! [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration), [`Filter`] (bands of frequencies).
 
 mod align;
 mod channels;
 mod derivation;
 mod expression;
+mod filter;
 mod input;
 mod intake;
 mod operator;
@@ -28,6 +29,7 @@ pub use align::{AlignConfig, Aligned, Aligner};
 pub use channels::{Calibration, Channels, calibrated};
 pub use derivation::{Derivation, DerivationConfig, DeriveError, DerivedInput};
 pub use expression::{Expression, ExpressionError, MAX_EXPRESSION_CHARS, MAX_VARIABLES};
+pub use filter::{Filter, FilterError, MAX_FILTERED_ELEMENTS, MAX_ORDER, Response};
 pub use input::{Hole, Inherited, Input, InputError, Output};
 pub use operator::{Operator, Totals};
 pub use reduction::{MAX_KEPT_VALUES, Percent, Reduction, ReductionError, Statistic, UnknownStatistic};

@@ -10,8 +10,8 @@ use units::serde_as_text;
 
 use super::{Every, EveryError};
 use crate::{
-    Calibration, Channels, Derivation, DerivationConfig, DeriveError, DerivedInput, Operator, Reduction,
-    ReductionError, Statistic,
+    Calibration, Channels, Derivation, DerivationConfig, DeriveError, DerivedInput, Filter, FilterError,
+    Operator, Reduction, ReductionError, Response, Statistic,
 };
 
 /// A node: computes the stream of its name.
@@ -59,6 +59,16 @@ pub enum Kind {
         /// Statistics: `mean`, `rms`, …
         statistics: Vec<Statistic>,
     },
+    /// Every channel without some of its frequencies.
+    Filter {
+        /// The stream.
+        input: StreamName,
+        /// Frequencies that pass: `{ lowpass = 50 }`.
+        response: Response,
+        /// Order of the Butterworth prototype: 2, 4, 6 or 8.
+        #[serde(default = "four")]
+        order: u32,
+    },
     /// An expression over channels of one or several streams.
     Derive {
         /// Expression over the variables of the inputs: `a - b`.
@@ -105,6 +115,9 @@ pub enum NodeError {
     /// A reduction that cannot be.
     #[error(transparent)]
     Reduction(#[from] ReductionError),
+    /// A filter that cannot be.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
 }
 
 impl Kind {
@@ -116,6 +129,7 @@ impl Kind {
             Self::Calibrate { .. } => "calibrate",
             Self::Thin { .. } => "thin",
             Self::Reduce { .. } => "reduce",
+            Self::Filter { .. } => "filter",
             Self::Derive { .. } => "derive",
         }
     }
@@ -129,7 +143,8 @@ impl Node {
             Kind::Select { input, .. }
             | Kind::Calibrate { input, .. }
             | Kind::Thin { input, .. }
-            | Kind::Reduce { input, .. } => vec![input],
+            | Kind::Reduce { input, .. }
+            | Kind::Filter { input, .. } => vec![input],
             Kind::Derive { inputs, .. } => {
                 let mut streams: Vec<_> = inputs.values().map(|input| &input.stream).collect();
                 streams.sort();
@@ -179,6 +194,7 @@ impl Node {
                 }
                 Box::new(reduction)
             }
+            Kind::Filter { response, order, .. } => Box::new(Filter::new(*response, *order)?),
             Kind::Derive { .. } => Box::new(Derivation::new(self.derivation()?)?),
         };
         Ok(Some(operator))
@@ -222,3 +238,7 @@ impl fmt::Display for ChannelName {
 }
 
 serde_as_text!(ChannelName);
+
+const fn four() -> u32 {
+    4
+}

@@ -2,8 +2,8 @@
 
 use super::super::scene::{derive, name, schema, thin};
 use super::*;
-use crate::Calibration;
 use crate::plan::Every;
+use crate::{Calibration, Response};
 
 /// Checks nodes on a bus with `lab/u` and `lab/i`, at 1 kHz, in volts and amperes.
 fn check(nodes: &[Node]) -> Result<Plan, Vec<String>> {
@@ -135,4 +135,26 @@ fn a_quantile_keeps_a_bounded_number_of_values() {
     };
     check(&[median("lab/u")]).unwrap();
     assert!(problem(&[median("lab/fast")]).contains("60000000 of stream `lab/fast`, and 16777216 at most"));
+}
+
+#[test]
+fn a_filter_must_fit_the_rate_of_its_stream_as_soon_as_that_is_known() {
+    let filter = |input: &str, response: Response, order: u32| Node {
+        name: name("lab/a"),
+        kind: Kind::Filter { input: name(input), response, order },
+    };
+    let plan = check(&[filter("lab/u", Response::Notch([49.0, 51.0]), 2)]).unwrap();
+    let schema = plan.planned()[0].schema.as_ref().unwrap();
+    assert_eq!((&*schema.channels[1].name, &*schema.channels[1].unit), ("ripple", "V"));
+    let high = Response::Lowpass(500.0);
+    assert!(problem(&[filter("lab/u", high, 4)]).contains("the edge 500 Hz must be below half the rate"));
+    check(&[filter("lab/later", high, 4)]).unwrap();
+    let thinned = thin("lab/thinned", "lab/u", "10");
+    assert!(
+        problem(&[filter("lab/thinned", Response::Lowpass(60.0), 4), thinned])
+            .contains("has 100 samples per")
+    );
+    for bad in [filter("lab/later", high, 3), filter("lab/later", Response::Bandpass([2.0, 1.0]), 4)] {
+        assert!(problem(&[bad]).starts_with("node `lab/a`: the "));
+    }
 }
