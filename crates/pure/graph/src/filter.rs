@@ -51,7 +51,7 @@ struct Line {
     schema: Arc<Schema>,
     readers: Vec<ElementReader>,
     design: Design,
-    lanes: Vec<Lane>,
+    memories: Vec<Memory>,
     inherited: Inherited,
     /// Samples that are still left out.
     settling: u64,
@@ -61,9 +61,9 @@ struct Line {
     due: WallTime,
 }
 
-/// One element of the samples.
+/// What the filter remembers of one element of the samples.
 #[derive(Clone, Debug)]
-struct Lane {
+struct Memory {
     /// Of each section; `None` until the first value.
     states: Option<Vec<State>>,
     /// Values until it has settled.
@@ -106,7 +106,7 @@ impl Filter {
                 ..block.clone()
             },
             schema: Arc::new(self.filtered(input, &design)),
-            lanes: vec![Lane { states: None, settling: 0 }; readers.len()],
+            memories: vec![Memory { states: None, settling: 0 }; readers.len()],
             readers,
             design,
             inherited: Inherited { stream: stream.clone(), stage: None },
@@ -166,7 +166,7 @@ impl Operator for Filter {
 impl Line {
     /// Forgets the past, of which samples are missing at `stage`.
     fn restart(&mut self, stage: Option<Stage>) {
-        self.lanes.iter_mut().for_each(|lane| lane.states = None);
+        self.memories.iter_mut().for_each(|memory| memory.states = None);
         (self.settling, self.stage) = (self.design.settling, stage);
     }
 
@@ -185,10 +185,10 @@ impl Line {
         let row = self.schema.sample_bytes();
         let mut filtered = SampleBuffer::zeroed((samples - left_out) as usize * row);
         let mut values = Vec::with_capacity(samples as usize);
-        for (element, (reader, lane)) in self.readers.iter().zip(&mut self.lanes).enumerate() {
+        for (element, (reader, memory)) in self.readers.iter().zip(&mut self.memories).enumerate() {
             values.clear();
             reader.read(&block, &mut values);
-            lane.filter(&self.design, &mut values);
+            memory.filter(&self.design, &mut values);
             let rows = filtered.as_bytes_mut().chunks_exact_mut(row);
             for (row, value) in rows.zip(&values[left_out as usize..]) {
                 row[element * 8..][..8].copy_from_slice(&value.to_le_bytes());
@@ -200,7 +200,7 @@ impl Line {
     }
 }
 
-impl Lane {
+impl Memory {
     /// Filters the next values in place; those that are not settled become NaN.
     fn filter(&mut self, design: &Design, values: &mut [f64]) {
         for run in values.chunk_by_mut(|a, b| a.is_finite() == b.is_finite()) {

@@ -249,4 +249,33 @@ mod tests {
             json!([{"name": "lab/slow", "kind": "thin", "input": "lab/x", "every": "100ms"}])
         );
     }
+
+    #[test]
+    fn every_kind_is_read_as_the_guide_writes_it() {
+        let settings = [
+            "kind = 'select'\nchannels = ['a', 'b']",
+            "kind = 'calibrate'\nchannels = { a = { scale = 0.1, offset = 0, unit = 'bar' }, b = { unit = 'K' } }",
+            "kind = 'thin'\nevery = '100ms'",
+            "kind = 'reduce'\nevery = 100\nstatistics = ['mean', 'q99']",
+            "kind = 'filter'\nresponse = { lowpass = 50 }",
+            "kind = 'filter'\nresponse = { notch = [49, 51.5] }\norder = 8",
+        ];
+        let read = |settings: &str| {
+            let text = format!("[[node]]\nname = 'lab/y'\ninput = 'lab/x'\n{settings}");
+            nodes(&text.parse::<Table>().unwrap()["node"])
+        };
+        for settings in settings {
+            let [node] = &read(settings).unwrap()[..] else { panic!("one node") };
+            // It is shown as it can be written again.
+            let shown: Table = node_text(&json!(node)).unwrap().parse().unwrap();
+            assert_eq!(nodes(&shown["node"]).unwrap(), std::slice::from_ref(node), "{settings}");
+            let unknown = format!("{:#}", read(&format!("{settings}\nevry = 1")).unwrap_err());
+            assert!(unknown.contains("unknown field `evry`"), "{unknown}");
+        }
+        let refused = |settings: &str| format!("{:#}", read(settings).unwrap_err());
+        assert!(refused("kind = 'filter'\nresponse = { lowpass = 50 }\norder = 3").contains("order"));
+        assert!(
+            refused("kind = 'reduce'\nevery = 10\nstatistics = ['median']").contains("q50 for the median")
+        );
+    }
 }
