@@ -184,7 +184,9 @@ async fn ask(shared: &Shared, request: GraphRequest) -> Result<Applied, Refused>
         }
         GraphError::Unknown(name) => unknown(name.as_str()),
         // One problem says what helps; several are lines.
-        GraphError::Problems(problems) if problems.len() == 1 => Refused::because(&error),
+        GraphError::Problems(problems) if problems.len() == 1 && problems[0].error.contains('\n') => {
+            Refused::because(&error)
+        }
         GraphError::Problems(_) | GraphError::NothingToUndo => {
             Refused::bad(error.to_string(), "docs/guide/graph.md has every kind with its settings")
         }
