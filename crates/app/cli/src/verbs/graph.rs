@@ -17,7 +17,7 @@ use toml::Table;
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::settings::{Sources, nodes, operators};
-use server::Server;
+use server::{Problems, Server};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -113,17 +113,18 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         What::Check { file, server: None, access } => check_alone(file, access, sources),
         What::Check { file, server: Some(server), access } => {
             let server = access.server(server)?;
-            change(server.post("/api/graph/check", None, &body(&read(file)?)), "would change", access)
+            let answer = server.post("/api/graph/check", None, &body(&read(file)?));
+            checked(answer, "would change", access)
         }
         What::Apply { file, at } => {
             let (server, body) = (at.access.server(&at.server)?, body(&read(file)?));
             let revision = server.get("/api/graph")?["revision"].to_string();
-            change(server.put("/api/graph", &revision, &body), "changed", &at.access)
+            checked(server.put("/api/graph", &revision, &body), "changed", &at.access)
         }
         What::Undo { at } => {
             let server = at.access.server(&at.server)?;
             let revision = server.get("/api/graph")?["revision"].to_string();
-            change(server.post("/api/graph/undo", Some(&revision), &json!({})), "changed", &at.access)
+            change(server.post("/api/graph/undo", Some(&revision), &json!({}))?, "changed", &at.access)
         }
         What::Show { at } => show(&at.access.server(&at.server)?.get("/api/graph")?, at.access.json),
     }
@@ -150,8 +151,19 @@ fn check_alone(file: &Path, access: &Access, sources: &Sources) -> anyhow::Resul
     Ok(Outcome::Fine)
 }
 
-fn change(answer: anyhow::Result<Value>, verb: &str, access: &Access) -> anyhow::Result<Outcome> {
-    let answer = answer?;
+/// Shows what a graph that was sent changes, or its problems.
+fn checked(answer: anyhow::Result<Value>, verb: &str, access: &Access) -> anyhow::Result<Outcome> {
+    match answer {
+        Ok(answer) => change(answer, verb, access),
+        Err(error) if error.is::<Problems>() => {
+            eprintln!("{error}");
+            Ok(Outcome::Found)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn change(answer: Value, verb: &str, access: &Access) -> anyhow::Result<Outcome> {
     if access.json {
         print_line(&answer)?;
         return Ok(Outcome::Fine);

@@ -10,6 +10,7 @@ mod archive;
 mod audit;
 mod demo;
 mod doctor;
+mod graph;
 mod heard;
 mod key_service;
 mod keys;

@@ -5,12 +5,17 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
-use ureq::http::Response;
+use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, RequestBuilder};
 
 /// Maximum wait for an answer: a graph is checked in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The server's refusal of a graph, with what helps.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Problems(String);
 
 /// A monitor server, and how it lets this program in.
 pub(super) struct Server {
@@ -83,6 +88,10 @@ impl Server {
             return Ok(value);
         }
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
-        bail!("{}\n{}", text("error"), text("help"))
+        let told = format!("{}\n{}", text("error"), text("help"));
+        if status == StatusCode::BAD_REQUEST {
+            return Err(Problems(told).into());
+        }
+        bail!(told)
     }
 }
