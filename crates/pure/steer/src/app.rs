@@ -26,7 +26,7 @@ use crate::lease::Leases;
 use crate::parameter::{Parameter, ParameterError};
 use crate::record::{LeaseChange, Record};
 use crate::switch::Switches;
-use crate::{Answer, CommandId, Rule, SessionId, Totals, Value};
+use crate::{Answer, CommandId, Listed, Needs, Rule, SessionId, Totals, Value};
 use memory::Memory;
 
 /// Maximum number of commands that wait or are under way.
@@ -302,6 +302,24 @@ impl App {
         self.parameters.iter().map(|held| &held.parameter)
     }
 
+    /// Returns a parameter as it stands at `now`.
+    #[must_use]
+    pub fn listed(&self, now: Instant, parameter: &str) -> Option<Listed> {
+        let held = &self.parameters[*self.by_name.get(parameter)?];
+        let holder = match &held.parameter.needs {
+            Needs::Nothing => None,
+            Needs::Lease { group } => self.lease_holder(now, group),
+        };
+        let (parameter, value) = (held.parameter.clone(), held.value.clone());
+        Some(Listed { parameter, value, is_read: held.is_read, revision: held.revision, holder })
+    }
+
+    /// Returns whether a step has something to decide or to conclude: a command waits, or an effect is under way.
+    #[must_use]
+    pub fn needs_step(&self) -> bool {
+        !self.waiting.is_empty() || !self.acting.is_empty()
+    }
+
     /// Takes a value that the app read back by itself: of a device that others change too, or after an uncertain
     /// command. The revision rises if the value is another one.
     ///
@@ -345,6 +363,18 @@ impl App {
         self.next_record += 1;
         self.outputs.push_back(Output::Write { number, record });
         number
+    }
+
+    /// Returns the sender of a session, as the access file names it.
+    #[must_use]
+    pub fn principal(&self, session: SessionId) -> String {
+        self.sender(session)
+    }
+
+    /// Returns the epoch of the app's stream.
+    #[must_use]
+    pub const fn epoch(&self) -> Epoch {
+        self.config.epoch
     }
 
     /// Compares the totals with the queues.

@@ -9,10 +9,12 @@
 
 mod answer;
 mod app;
+mod bytes;
 mod client;
 mod command;
 mod lease;
 mod log;
+mod message;
 mod parameter;
 mod record;
 mod rule;
@@ -29,7 +31,8 @@ pub use client::{ASK_INTERVAL, Client, Conclusion, MAX_QUESTIONS, Message};
 pub use command::{Command, CommandId, MAX_NAME_BYTES, MAX_REASON_BYTES, MAX_VALIDITY, SessionId};
 pub use lease::{Granted, LEASE_DURATION, LeaseError};
 pub use log::{Entry, FRAME_BYTES, Head, Log, LogError, MAX_RECORD_BYTES, SignedHead};
-pub use parameter::{Needs, Parameter, ParameterError};
+pub use message::{Listed, MAX_MESSAGE_BYTES, Request, Response, VERSION, Welcome};
+pub use parameter::{MAX_UNIT_BYTES, Needs, Parameter, ParameterError};
 pub use record::{LeaseChange, Record};
 pub use rule::Rule;
 pub use switch::{Hand, Scope, SwitchError, Switches};

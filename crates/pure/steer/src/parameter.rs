@@ -8,6 +8,9 @@ use sample::{Dtype, StreamName};
 use crate::value::{MAX_DIMENSIONS, MAX_VALUE_BYTES, Number, Value};
 use crate::{MAX_NAME_BYTES, Rule};
 
+/// The longest unit of a parameter. Units: bytes.
+pub const MAX_UNIT_BYTES: usize = 64;
+
 /// A parameter as its app declares it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameter {
@@ -53,6 +56,11 @@ pub enum ParameterError {
          {MAX_NAME_BYTES} bytes at most"
     )]
     Name(String),
+    /// The unit, or the name of the group, is too long.
+    #[error(
+        "the unit of parameter `{0}` has at most {MAX_UNIT_BYTES} bytes, and the name of its group 1 to {MAX_NAME_BYTES}"
+    )]
+    Text(String),
     /// More elements or dimensions than a value may have, or none.
     #[error(
         "parameter `{0}` has no elements, or more than {MAX_DIMENSIONS} dimensions or {MAX_VALUE_BYTES} bytes\n\
@@ -104,11 +112,19 @@ impl Parameter {
     /// Checks the declaration.
     ///
     /// # Errors
-    /// `Name`, `Size`, `Unordered` and `Limits` of [`ParameterError`].
+    /// `Name`, `Text`, `Size`, `Unordered` and `Limits` of [`ParameterError`].
     pub fn validate(&self) -> Result<(), ParameterError> {
         let name = || self.name.clone();
         if self.name.len() > MAX_NAME_BYTES || self.name.parse::<StreamName>().is_err() {
             return Err(ParameterError::Name(name()));
+        }
+        let is_group = |group: &String| (1..=MAX_NAME_BYTES).contains(&group.len());
+        let is_lease_named = match &self.needs {
+            Needs::Nothing => true,
+            Needs::Lease { group } => is_group(group),
+        };
+        if self.unit.len() > MAX_UNIT_BYTES || !is_lease_named {
+            return Err(ParameterError::Text(name()));
         }
         let elements = self
             .shape
@@ -241,6 +257,8 @@ mod tests {
         assert_eq!(gain().validate(), Ok(()));
         assert!(invalid(|it| it.name = String::new()));
         assert!(invalid(|it| it.name = "a b".to_owned()));
+        assert!(invalid(|it| it.unit = "x".repeat(MAX_UNIT_BYTES + 1)));
+        assert!(invalid(|it| it.needs = Needs::Lease { group: String::new() }));
         assert!(invalid(|it| it.shape = vec![0]));
         assert!(invalid(|it| it.shape = vec![129]));
         assert!(invalid(|it| it.min = Some(Number::Integer(1))));

@@ -71,6 +71,15 @@ impl Totals {
         }
     }
 
+    /// Returns the totals with these numbers of refused commands; `None` if the law does not hold then.
+    pub(crate) fn with_refused(mut self, by_rule: Vec<(Rule, u64)>) -> Option<Self> {
+        for (rule, count) in by_rule {
+            self.by_rule[usize::from(rule.code())] = count;
+            self.refused = self.refused.checked_add(count)?;
+        }
+        self.holds().then_some(self)
+    }
+
     /// Returns the number of commands that one rule refused.
     #[must_use]
     pub const fn refused_by(&self, rule: Rule) -> u64 {
@@ -80,9 +89,17 @@ impl Totals {
     /// Returns whether the law holds, for the sum and for the rules.
     #[must_use]
     pub fn holds(&self) -> bool {
-        let outcomes =
-            self.applied + self.refused + self.expired + self.superseded + self.failed + self.uncertain;
-        self.received == outcomes + self.pending && self.refused == self.by_rule.iter().sum::<u64>()
+        let sum = |counts: &[u64]| counts.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count));
+        let parts = [
+            self.applied,
+            self.refused,
+            self.expired,
+            self.superseded,
+            self.failed,
+            self.uncertain,
+            self.pending,
+        ];
+        sum(&parts) == Some(self.received) && sum(&self.by_rule) == Some(self.refused)
     }
 }
 

@@ -1,16 +1,14 @@
-//! Bytes of a record, in the log. All numbers are little-endian; texts and arrays have their length in front.
-
-use sample::Dtype;
-use units::{Epoch, Instant};
+//! Bytes of a record, in the log.
 
 use super::{LeaseChange, Record};
-use crate::{Answer, Applied, Command, CommandId, Rule, Scope, SessionId, Value};
+use crate::bytes::{Reader, Writer};
+use crate::{CommandId, Rule, Scope};
 
 impl Record {
     /// Encodes the record.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut to = Writer(Vec::new());
+        let mut to = Writer::new();
         match self {
             Self::Began { app, epoch } => to.u8(0).text(app.as_str()).epoch(*epoch),
             Self::Intent { command, by } => to.u8(1).command(command).text(by),
@@ -35,13 +33,13 @@ impl Record {
                 refused.iter().fold(&mut to, |to, (rule, count)| to.u8(rule.code()).u64(*count))
             }
         };
-        to.0
+        to.into_bytes()
     }
 
     /// Decodes a record; `None` if the bytes are not one.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader(bytes);
+        let mut from = Reader::new(bytes);
         let record = match from.u8()? {
             0 => Self::Began { app: from.text()?.parse().ok()?, epoch: from.epoch()? },
             1 => Self::Intent { command: from.command()?, by: from.text()? },
@@ -73,164 +71,17 @@ impl Record {
             }
             _ => return None,
         };
-        from.0.is_empty().then_some(record)
-    }
-}
-
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn raw(&mut self, bytes: &[u8]) -> &mut Self {
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn u8(&mut self, number: u8) -> &mut Self {
-        self.raw(&[number])
-    }
-
-    fn u64(&mut self, number: u64) -> &mut Self {
-        self.raw(&number.to_le_bytes())
-    }
-
-    fn u128(&mut self, number: u128) -> &mut Self {
-        self.raw(&number.to_le_bytes())
-    }
-
-    fn sized(&mut self, bytes: &[u8]) -> &mut Self {
-        let size = u16::try_from(bytes.len()).expect("texts and values are bounded far below 64 KiB");
-        self.raw(&size.to_le_bytes()).raw(bytes)
-    }
-
-    fn text(&mut self, text: &str) -> &mut Self {
-        self.sized(text.as_bytes())
-    }
-
-    fn epoch(&mut self, epoch: Epoch) -> &mut Self {
-        self.u64(epoch.start_ns).u64(epoch.incarnation)
-    }
-
-    fn value(&mut self, value: &Value) -> &mut Self {
-        self.u8(value.dtype().code());
-        self.u8(u8::try_from(value.shape().len()).expect("a value has at most four dimensions"));
-        for extent in value.shape() {
-            self.raw(&extent.to_le_bytes());
-        }
-        self.sized(value.bytes())
-    }
-
-    fn command(&mut self, command: &Command) -> &mut Self {
-        self.u128(command.id.0).u64(command.session.0).text(&command.parameter);
-        match command.if_revision {
-            None => self.u8(0),
-            Some(revision) => self.u8(1).u64(revision),
-        };
-        self.value(&command.value).u64(command.valid_until.as_nanos()).text(&command.reason)
-    }
-
-    fn answer(&mut self, answer: &Answer) -> &mut Self {
-        match answer {
-            Answer::Accepted => self.u8(0),
-            Answer::Refused { rule } => self.u8(1).u8(rule.code()),
-            Answer::Expired => self.u8(2),
-            Answer::Superseded => self.u8(3),
-            Answer::Applied(Applied { epoch, index, revision, readback }) => {
-                self.u8(4).epoch(*epoch).u64(*index).u64(*revision).value(readback)
-            }
-            Answer::Failed { reason } => self.u8(5).text(reason),
-            Answer::Uncertain => self.u8(6),
-        }
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, size: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(size)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn array<const SIZE: usize>(&mut self) -> Option<[u8; SIZE]> {
-        self.take(SIZE)?.try_into().ok()
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_le_bytes)
-    }
-
-    fn boolean(&mut self) -> Option<bool> {
-        match self.u8()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        }
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn u128(&mut self) -> Option<u128> {
-        self.array().map(u128::from_le_bytes)
-    }
-
-    fn sized(&mut self) -> Option<&'a [u8]> {
-        let size = u16::from_le_bytes(self.array()?);
-        self.take(usize::from(size))
-    }
-
-    fn text(&mut self) -> Option<String> {
-        String::from_utf8(self.sized()?.to_vec()).ok()
-    }
-
-    fn epoch(&mut self) -> Option<Epoch> {
-        Some(Epoch { start_ns: self.u64()?, incarnation: self.u64()? })
-    }
-
-    fn value(&mut self) -> Option<Value> {
-        let dtype = Dtype::from_code(self.u8()?)?;
-        let dimensions = self.u8()?;
-        let extent = |from: &mut Self| from.array().map(u32::from_le_bytes);
-        let shape = (0..dimensions).map(|_| extent(self)).collect::<Option<Vec<u32>>>()?;
-        Value::from_bytes(dtype, &shape, self.sized()?).ok()
-    }
-
-    fn command(&mut self) -> Option<Command> {
-        Some(Command {
-            id: CommandId(self.u128()?),
-            session: SessionId(self.u64()?),
-            parameter: self.text()?,
-            if_revision: if self.boolean()? { Some(self.u64()?) } else { None },
-            value: self.value()?,
-            valid_until: Instant::from_nanos(self.u64()?),
-            reason: self.text()?,
-        })
-    }
-
-    fn answer(&mut self) -> Option<Answer> {
-        Some(match self.u8()? {
-            0 => Answer::Accepted,
-            1 => Answer::Refused { rule: Rule::from_code(self.u8()?)? },
-            2 => Answer::Expired,
-            3 => Answer::Superseded,
-            4 => Answer::Applied(Applied {
-                epoch: self.epoch()?,
-                index: self.u64()?,
-                revision: self.u64()?,
-                readback: self.value()?,
-            }),
-            5 => Answer::Failed { reason: self.text()? },
-            6 => Answer::Uncertain,
-            _ => return None,
-        })
+        from.is_at_end().then_some(record)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sample::Dtype;
+    use units::{Epoch, Instant};
+
     use super::*;
+    use crate::{Answer, Applied, Command, SessionId, Value};
 
     fn records() -> Vec<Record> {
         let epoch = Epoch { start_ns: 5, incarnation: 6 };
