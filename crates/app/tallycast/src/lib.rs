@@ -62,6 +62,7 @@ mod sample_clock;
 mod scene;
 mod schedule;
 mod steady_clock;
+pub mod steering;
 mod subscriber;
 mod tap;
 mod timeline;

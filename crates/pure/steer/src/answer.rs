@@ -61,6 +61,20 @@ impl Answer {
         !matches!(self, Self::Accepted)
     }
 
+    /// Returns the code, the same in messages, logs and streams.
+    #[must_use]
+    pub const fn code(&self) -> u8 {
+        match self {
+            Self::Accepted => 0,
+            Self::Refused { .. } => 1,
+            Self::Expired => 2,
+            Self::Superseded => 3,
+            Self::Applied(_) => 4,
+            Self::Failed { .. } => 5,
+            Self::Uncertain => 6,
+        }
+    }
+
     /// Returns the name, the same in counters and logs.
     #[must_use]
     pub const fn name(&self) -> &'static str {

@@ -371,6 +371,19 @@ impl App {
         self.sender(session)
     }
 
+    /// Returns the name of the app.
+    #[must_use]
+    pub const fn name(&self) -> &StreamName {
+        &self.config.app
+    }
+
+    /// Returns the names of the parameters that need the lease of a group.
+    pub fn members(&self, group: &str) -> impl Iterator<Item = &str> {
+        let is_of =
+            move |held: &&Held| matches!(&held.parameter.needs, Needs::Lease { group: of } if of == group);
+        self.parameters.iter().filter(is_of).map(|held| held.parameter.name.as_str())
+    }
+
     /// Returns the epoch of the app's stream.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {

@@ -80,16 +80,14 @@ impl Writer {
     }
 
     pub(crate) fn answer(&mut self, answer: &Answer) -> &mut Self {
+        self.u8(answer.code());
         match answer {
-            Answer::Accepted => self.u8(0),
-            Answer::Refused { rule } => self.u8(1).u8(rule.code()),
-            Answer::Expired => self.u8(2),
-            Answer::Superseded => self.u8(3),
+            Answer::Accepted | Answer::Expired | Answer::Superseded | Answer::Uncertain => self,
+            Answer::Refused { rule } => self.u8(rule.code()),
             Answer::Applied(Applied { epoch, index, revision, readback }) => {
-                self.u8(4).epoch(*epoch).u64(*index).u64(*revision).value(readback)
+                self.epoch(*epoch).u64(*index).u64(*revision).value(readback)
             }
-            Answer::Failed { reason } => self.u8(5).text(reason),
-            Answer::Uncertain => self.u8(6),
+            Answer::Failed { reason } => self.text(reason),
         }
     }
 }

@@ -134,6 +134,16 @@ impl Number {
         }
     }
 
+    /// Returns the nearest floating-point number.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "documented")]
+    pub const fn to_f64(self) -> f64 {
+        match self {
+            Self::Integer(integer) => integer as f64,
+            Self::Real(real) => real,
+        }
+    }
+
     /// Returns whether the number is neither NaN nor infinite.
     #[must_use]
     pub const fn is_finite(self) -> bool {

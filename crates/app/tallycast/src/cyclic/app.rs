@@ -8,6 +8,7 @@ use sample::{Channel, Dtype, Element};
 
 use super::ports::{Input, InputOf, Output, OutputOf, UntypedInput, UntypedOutput};
 use crate::node::Node;
+use crate::steering::{Parameter, Steered, SteeringBuilder};
 
 /// Default period of the calls of an app's function.
 pub const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
@@ -24,15 +25,18 @@ pub struct App {
     pub(super) fifo_priority: Option<u8>,
     pub(super) inputs: Vec<InputOf>,
     pub(super) outputs: Vec<OutputOf>,
+    pub(super) steering: SteeringBuilder,
 }
 
 impl Node {
     /// Begins to describe a cyclic app.
     #[must_use]
     pub fn app(&self, name: impl Into<String>) -> App {
+        let name = name.into();
         App {
             node: self.clone(),
-            name: name.into(),
+            steering: self.steering(&name),
+            name,
             beat: Beat { period: DEFAULT_PERIOD, phase: Duration::ZERO },
             cpu: None,
             fifo_priority: None,
@@ -89,6 +93,17 @@ impl App {
         let channels = channels.into_iter().map(Into::into).collect();
         self.outputs.push(OutputOf { stream: stream.into(), dtype: E::DTYPE, channels });
         Output { place: self.outputs.len() - 1, element: PhantomData }
+    }
+
+    /// Adds a parameter that others may change while the app runs. Changes come at the begin of a cycle, before the
+    /// function is called; the sample of that cycle is the first one with the change.
+    pub fn parameter<E: Element>(&mut self, parameter: Parameter<E>) -> Steered<E> {
+        self.steering.parameter(parameter)
+    }
+
+    /// Returns the settings of its steering: log, address, keys, rules of access. They matter if it has parameters.
+    pub const fn steering(&mut self) -> &mut SteeringBuilder {
+        &mut self.steering
     }
 
     /// Adds an input whose samples are passed as bytes with their schema, whatever their type is: for

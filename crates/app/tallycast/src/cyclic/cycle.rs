@@ -12,6 +12,7 @@ use super::input::InputPort;
 use super::output::OutputPort;
 use super::ports::{Input, Output, UntypedInput, UntypedOutput};
 use crate::publisher::PublishError;
+use crate::steering::{Steered, Steering};
 
 /// One call of an app's function.
 pub struct Cycle<'a> {
@@ -19,6 +20,7 @@ pub struct Cycle<'a> {
     pub(super) inputs: &'a [InputPort],
     pub(super) outputs: &'a mut [OutputPort],
     pub(super) stop: &'a mut bool,
+    pub(super) steering: Option<&'a mut Steering>,
 }
 
 /// Samples and losses that a cycle found at an input.
@@ -150,6 +152,15 @@ impl Cycle<'_> {
     pub fn write<E: Element>(&mut self, output: Output<E>, sample: &[E]) -> Result<(), PublishError> {
         let port = self.outputs.get_mut(output.place).filter(|port| port.dtype() == E::DTYPE);
         port.expect("an output of this app").write(sample.as_bytes())
+    }
+
+    /// Returns the present elements of a parameter.
+    ///
+    /// # Panics
+    /// If the parameter is another app's.
+    #[must_use]
+    pub fn parameter<E: Element>(&self, parameter: Steered<E>) -> &[E] {
+        self.steering.as_ref().expect("a parameter of this app").value(parameter)
     }
 
     /// Makes this cycle the last.

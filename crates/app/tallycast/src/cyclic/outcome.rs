@@ -9,6 +9,7 @@ use wire::Totals;
 
 use crate::event::StreamAccount;
 use crate::node::NodeError;
+use crate::steering::{SteeringError, Totals as Commands};
 
 /// Result of an app's function: an error ends the app in order, and is returned by [`App::run`](super::App::run).
 pub type CycleResult = Result<(), Box<dyn Error + Send + Sync>>;
@@ -22,6 +23,8 @@ pub struct AppReport {
     pub outputs: Vec<(StreamName, Totals)>,
     /// The accounts of its inputs.
     pub accounts: Vec<StreamAccount>,
+    /// Account of the commands to its parameters; none if it has no parameter.
+    pub commands: Option<Commands>,
 }
 
 /// Reason why an app could not run, or ended.
@@ -31,6 +34,9 @@ pub enum AppError {
     /// A stream could not be opened.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// The app cannot be steered.
+    #[error(transparent)]
+    Steering(#[from] SteeringError),
     /// The period is too short to be kept.
     #[error(transparent)]
     Period(#[from] PeriodError),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use cast::send::DEFAULT_LINGER;
 use cyclic::Due;
 use sample::{Dtype, Schema, StreamName};
+use units::Epoch;
 use wire::Totals;
 
 use super::outcome::AppError;
@@ -39,6 +40,10 @@ impl OutputPort {
 
     pub(super) const fn dtype(&self) -> Dtype {
         self.publisher.schema().dtype
+    }
+
+    pub(super) const fn epoch(&self) -> Epoch {
+        self.publisher.epoch()
     }
 
     /// Keeps the sample of this cycle.

@@ -15,6 +15,7 @@ use super::outcome::{AppError, AppReport, CycleResult};
 use super::output::OutputPort;
 use super::plan::Plan;
 use crate::node::NodeError;
+use crate::steering::Steering;
 
 /// A running app.
 struct Running {
@@ -22,6 +23,7 @@ struct Running {
     inputs: Vec<InputPort>,
     outputs: Vec<OutputPort>,
     status: OutputPort,
+    steering: Option<Steering>,
     elements: Vec<u64>,
     warned_of_alarm: bool,
 }
@@ -99,10 +101,12 @@ impl Running {
         let outputs = outputs.map(|(stream, schema)| OutputPort::open(&app.node, stream.as_str(), schema));
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let status = OutputPort::open_status(&app.node, status_name.as_str(), &schema)?;
+        let steering =
+            if app.steering.is_empty() { None } else { Some(app.steering.clone().open(status.epoch())?) };
         // Last, so that the first cycle is not over before all streams are open.
         let machine =
             CycleMachine::new(app.beat, inputs.len(), clock::pair())?.in_process(std::process::id());
-        Ok(Self { machine, inputs, outputs, status, elements: Vec::new(), warned_of_alarm: false })
+        Ok(Self { machine, inputs, outputs, status, steering, elements: Vec::new(), warned_of_alarm: false })
     }
 
     /// Waits for the next cycle and runs it; returns why it was the last, if so.
@@ -114,6 +118,9 @@ impl Running {
         clock::sleep_until(due.at);
         self.machine.begun(clock::monotonic());
         self.look();
+        if let Some(steering) = &mut self.steering {
+            steering.step(due.index, due.time);
+        }
         let end = self.call(&due, function);
         let ended = self.machine.ended(clock::monotonic());
         if ended.alarms > 0 && !std::mem::replace(&mut self.warned_of_alarm, true) {
@@ -142,8 +149,8 @@ impl Running {
         F: FnMut(&mut Cycle<'_>) -> CycleResult,
     {
         let mut stop = false;
-        let Self { inputs, outputs, .. } = self;
-        let mut cycle = Cycle { due: *due, inputs, outputs, stop: &mut stop };
+        let Self { inputs, outputs, steering, .. } = self;
+        let mut cycle = Cycle { due: *due, inputs, outputs, stop: &mut stop, steering: steering.as_mut() };
         let returned = catch_unwind(AssertUnwindSafe(|| function(&mut cycle)));
         let sent = match returned {
             Ok(Ok(())) => outputs.iter_mut().try_for_each(|output| output.send(due)),
@@ -158,7 +165,13 @@ impl Running {
         };
         match sent {
             Err(error) => Some(End::Failed(error.into())),
-            Ok(()) => stop.then_some(End::Stopped),
+            Ok(()) => {
+                // Only now the sample with the changes has left.
+                if let Some(steering) = steering {
+                    steering.done();
+                }
+                stop.then_some(End::Stopped)
+            }
         }
     }
 
@@ -175,7 +188,8 @@ impl Running {
         let outputs = self.outputs.into_iter().map(|output| output.close(next)).collect();
         let _ = self.status.close(next);
         let accounts = self.inputs.into_iter().flat_map(InputPort::close).collect();
-        AppReport { counters: self.machine.counters().clone(), outputs, accounts }
+        let commands = self.steering.map(Steering::close);
+        AppReport { counters: self.machine.counters().clone(), outputs, accounts, commands }
     }
 }
 

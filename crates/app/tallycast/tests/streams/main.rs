@@ -17,4 +17,5 @@ mod queue;
 mod relayed;
 mod scene;
 mod secured;
+mod steering;
 mod tapped;

@@ -70,6 +70,17 @@ impl App {
         self.check_law();
     }
 
+    /// Settles everything at the orderly end of the app: commands that wait have failed, and effects of which the app
+    /// said nothing are uncertain.
+    pub fn end(&mut self) {
+        self.conclude_previous();
+        for id in core::mem::take(&mut self.waiting) {
+            let reason = "the app ended before the change took effect".to_owned();
+            self.settle(id, Answer::Failed { reason });
+        }
+        self.check_law();
+    }
+
     /// Takes what the app says of an effect.
     ///
     /// # Errors

@@ -1,0 +1,213 @@
+//! Steering as the app sees it: values, and the changes of a step.
+
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+
+use ::steer::{CommandId, Done, Totals, Value};
+use sample::Element;
+use sys::clock;
+use units::WallTime;
+use zerocopy::FromBytes;
+
+use super::host::Host;
+use super::{Steered, SteeringError};
+
+/// The parameters of a running app, which change at its steps and nowhere else.
+///
+/// Dropping it ends steering: commands that wait have failed, and the log has every outcome.
+pub struct Steering {
+    host: Host,
+    address: SocketAddr,
+    names: Vec<String>,
+    values: Vec<Aligned>,
+    /// Changes of the last step, until [`done`](Self::done).
+    changes: Vec<Change>,
+    /// Results that the core has not taken yet, because another thread had it.
+    untold: Vec<(CommandId, Done)>,
+}
+
+/// A change of one parameter at a step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// Position of the parameter, in the order of declaration.
+    pub place: usize,
+    /// Its name.
+    pub parameter: String,
+    /// The value before.
+    pub before: Value,
+    /// The new value.
+    pub value: Value,
+    id: CommandId,
+    done: Done,
+}
+
+/// A value whose elements are aligned for any dtype.
+struct Aligned {
+    value: Value,
+    words: Vec<u64>,
+}
+
+impl Aligned {
+    fn new(value: Value) -> Self {
+        let mut words = vec![0_u64; value.bytes().len().div_ceil(8)];
+        zerocopy::IntoBytes::as_mut_bytes(&mut words[..])[..value.bytes().len()]
+            .copy_from_slice(value.bytes());
+        Self { value, words }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &zerocopy::IntoBytes::as_bytes(&self.words[..])[..self.value.bytes().len()]
+    }
+}
+
+impl Change {
+    /// Says that the app could not apply the change, for certain: the value before stays.
+    pub fn failed(&mut self, reason: &str) {
+        self.done = Done::Failed { reason: reason.to_owned() };
+    }
+
+    /// Says which value the app read back, such as what a device took; it has the parameter's dtype and shape.
+    pub fn read_back(&mut self, value: Value) {
+        self.done = Done::Applied { readback: value };
+    }
+
+    /// Says that the app cannot tell whether the change took effect.
+    pub fn uncertain(&mut self) {
+        self.done = Done::Unknown;
+    }
+}
+
+impl Steering {
+    pub(super) fn new(host: Host, address: SocketAddr, declared: Vec<(String, Value)>) -> Self {
+        let (names, values): (Vec<_>, Vec<_>) = declared.into_iter().unzip();
+        let values = values.into_iter().map(Aligned::new).collect();
+        Self { host, address, names, values, changes: Vec::new(), untold: Vec::new() }
+    }
+
+    /// Takes the changes of a step boundary. `index` is that of the first sample computed after it, `time` its time.
+    ///
+    /// The new values hold at once; [`done`](Self::done) says that they are in a sample. Changes of a step for which it
+    /// was not called are uncertain from the next step on. Cost: a comparison, if no command waits. It never waits: if
+    /// another thread takes a command at this moment, changes come with the next step.
+    pub fn step(&mut self, index: u64, time: WallTime) -> &mut [Change] {
+        let shared = &self.host.shared;
+        shared.stepped(time);
+        if !shared.is_due() && self.untold.is_empty() {
+            self.changes.clear();
+            return &mut self.changes;
+        }
+        let untold = &mut self.untold;
+        let effects = shared.try_with(|app, steps| {
+            tell(app, untold);
+            app.step(clock::monotonic(), index);
+            let effects: Vec<_> = std::iter::from_fn(|| app.poll_effect()).collect();
+            steps.extend(effects.iter().map(|effect| (effect.id, time)));
+            effects
+        });
+        let Some(effects) = effects else { return &mut [] };
+        self.changes.clear();
+        for effect in effects {
+            let place = self.names.iter().position(|name| *name == effect.parameter);
+            let place = place.expect("the app has the parameters that were declared");
+            let value = Aligned::new(effect.value.clone());
+            let before = std::mem::replace(&mut self.values[place], value).value;
+            let done = Done::Applied { readback: effect.value.clone() };
+            let (id, parameter, value) = (effect.id, effect.parameter, effect.value);
+            self.changes.push(Change { place, parameter, before, value, id, done });
+        }
+        &mut self.changes
+    }
+
+    /// Says that the sample of the last step has left with its changes.
+    pub fn done(&mut self) {
+        for change in self.changes.drain(..) {
+            let value = match &change.done {
+                Done::Applied { readback } => readback,
+                Done::Failed { .. } => &change.before,
+                Done::Unknown => &change.value,
+            };
+            self.values[change.place] = Aligned::new(value.clone());
+            self.untold.push((change.id, change.done));
+        }
+        if !self.untold.is_empty() {
+            let untold = &mut self.untold;
+            let _ = self.host.shared.try_with(|app, _| tell(app, untold));
+        }
+    }
+
+    /// Returns the present elements of a parameter.
+    ///
+    /// # Panics
+    /// If the parameter is another app's.
+    #[must_use]
+    pub fn value<E: Element>(&self, parameter: Steered<E>) -> &[E] {
+        let bytes = self.values.get(parameter.place).expect("a parameter of this app").bytes();
+        <[E]>::ref_from_bytes(bytes).expect("whole elements, aligned to eight bytes")
+    }
+
+    /// Returns the present value of the parameter at a position, in the order of declaration.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn value_at(&self, place: usize) -> &Value {
+        &self.values[place].value
+    }
+
+    /// Returns a parameter by its name.
+    #[must_use]
+    pub fn parameter<E: Element>(&self, name: &str) -> Option<Steered<E>> {
+        let place = self.names.iter().position(|it| it == name)?;
+        let dtype = self.values[place].value.dtype();
+        let is_of = dtype == E::DTYPE || (dtype == sample::Dtype::Bool && E::DTYPE == sample::Dtype::U8);
+        is_of.then_some(Steered { place, element: PhantomData })
+    }
+
+    /// Turns the app's kill switch on, as an interlock does: no command takes effect until an administrator or
+    /// [`resume`](Self::resume) releases it. It may wait for other threads for some microseconds.
+    ///
+    /// # Errors
+    /// [`SteeringError::Refused`] without a reason.
+    pub fn stop(&self, reason: &str) -> Result<(), SteeringError> {
+        let stop = |app: &mut ::steer::App, _| app.stop(::steer::Hand::Host, ::steer::Scope::App, reason);
+        self.host.shared.with(stop).map_err(|error| SteeringError::Refused(error.to_string()))
+    }
+
+    /// Releases the app's kill switch.
+    ///
+    /// # Errors
+    /// [`SteeringError::Refused`] without a reason.
+    pub fn resume(&self, reason: &str) -> Result<(), SteeringError> {
+        let resume = |app: &mut ::steer::App, _| app.resume(::steer::Hand::Host, ::steer::Scope::App, reason);
+        self.host.shared.with(resume).map_err(|error| SteeringError::Refused(error.to_string()))
+    }
+
+    /// Returns the totals of the app's commands.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.host.shared.with(|app, _| *app.totals())
+    }
+
+    /// Ends steering: commands that wait have failed. Returns the account of all commands, whose outcomes are in the log.
+    #[must_use]
+    pub fn close(self) -> Totals {
+        let shared = std::sync::Arc::clone(&self.host.shared);
+        drop(self);
+        shared.with(|app, _| *app.totals())
+    }
+
+    /// Returns the address at which the app takes commands.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Hands results over.
+fn tell(app: &mut ::steer::App, untold: &mut Vec<(CommandId, Done)>) {
+    for (id, done) in untold.drain(..) {
+        if let Err(error) = app.done(id, done) {
+            tracing::warn!("{error}");
+        }
+    }
+}

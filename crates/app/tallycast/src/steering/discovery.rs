@@ -1,0 +1,44 @@
+//! Where an app takes commands: its stream tells.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use sample::{Schema, StreamName};
+
+use super::{KEY_LABEL, PORT_LABEL, STREAM_PREFIX, SteeringError};
+use crate::event::Event;
+use crate::node::Node;
+use crate::udt::Address;
+
+/// Returns the address at which an app of the bus takes commands; its option `peer` is the app's key.
+///
+/// # Errors
+/// [`SteeringError::NoApp`] if no app of this name was found within `patience`.
+pub fn find(node: &Node, app: &StreamName, patience: Duration) -> Result<Address, SteeringError> {
+    let missing = || SteeringError::NoApp(app.to_string());
+    let stream = format!("{STREAM_PREFIX}{app}");
+    let on_host = node.streams_on_host().into_iter().find(|it| it.description.name.as_str() == stream);
+    if let Some(on_host) = on_host {
+        return address(Ipv4Addr::LOCALHOST.into(), &on_host.description.schema).ok_or_else(missing);
+    }
+    let announced = node.streams(patience)?;
+    let announced = announced.iter().find(|it| it.announcement.name.as_str() == stream);
+    let ip = announced.ok_or_else(missing)?.from.ip();
+    let mut subscriber = node.subscriber(stream).open()?;
+    let end = std::time::Instant::now() + patience;
+    while let Some(left) = end.checked_duration_since(std::time::Instant::now()) {
+        if let Some(Event::Began(info)) = subscriber.next(left) {
+            return address(ip, &info.schema).ok_or_else(missing);
+        }
+    }
+    Err(missing())
+}
+
+fn address(ip: IpAddr, schema: &Schema) -> Option<Address> {
+    let port = schema.labels.get(PORT_LABEL)?.parse().ok()?;
+    let address = Address::at(SocketAddr::new(ip, port));
+    Some(match schema.labels.get(KEY_LABEL) {
+        Some(key) => address.with("peer", key),
+        None => address,
+    })
+}

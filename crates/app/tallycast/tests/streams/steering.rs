@@ -1,0 +1,266 @@
+//! Steering of a cyclic app over a real connection on this host's loopback. Nothing here measures time.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use support::wait_until;
+use tallycast::cyclic::{AppReport, CycleResult};
+use tallycast::steering::{
+    Answer, Applied, Conclusion, Log, News, Parameter, Policy, Record, Remote, Rule, Scope, SetOptions,
+    SteeringError, Totals, Value, find,
+};
+use tallycast::{Bus, Event, StreamName};
+
+use crate::scene::{bus, node, watch};
+
+const APP: &str = "test/rod";
+/// Rules under which anyone steers the gain, and only the app itself the limit.
+const RULES: &str = "allow anyone read,steer test/rod/gain\nallow anyone steer,administer test/rod\nallow anyone steer test/rod/heater\n";
+
+/// An app in a thread, that publishes its gain with every cycle.
+struct Rod {
+    bus: Bus,
+    stop: Sender<()>,
+    thread: thread::JoinHandle<AppReport>,
+}
+
+impl Rod {
+    fn start(bus: &Bus, log: &Path) -> Self {
+        let (stop, stopped) = channel();
+        let mut app = node(bus).app(APP);
+        app.steering()
+            .listen(Ipv4Addr::LOCALHOST.into(), Some(0))
+            .log(log)
+            .policy(Policy::parse(RULES).unwrap());
+        let gain = app.parameter(Parameter::new("gain", 1.0).range(0.0, 10.0).greatest_step(4.0));
+        let heater = app.parameter(Parameter::switch("heater", false).lease("heating"));
+        app.parameter(Parameter::array("limit", &[2], &[3_i32, 4]));
+        let output = app.output::<f64>("test/temperature", [("gain", ""), ("heater", "")]);
+        let run = move || {
+            app.run(move |cycle| -> CycleResult {
+                let sample = [cycle.parameter(gain)[0], f64::from(cycle.parameter(heater)[0])];
+                cycle.write(output, &sample)?;
+                if stopped.try_recv().is_ok() {
+                    cycle.stop();
+                }
+                Ok(())
+            })
+        };
+        let thread = thread::spawn(|| run().unwrap());
+        Self { bus: bus.clone(), stop, thread }
+    }
+
+    fn connect(&self) -> Remote {
+        let (node, app) = (node(&self.bus), APP.parse::<StreamName>().unwrap());
+        let address = wait_until("the app's address", || find(&node, &app, Duration::from_millis(100)).ok());
+        Remote::connect(address.resolve().unwrap(), None).unwrap()
+    }
+
+    fn end(self) -> Totals {
+        self.stop.send(()).unwrap();
+        let report = self.thread.join().unwrap();
+        let commands = report.commands.expect("the app has parameters");
+        assert!(commands.holds(), "{commands:?}");
+        assert_eq!(commands.pending, 0, "an orderly end leaves nothing open");
+        commands
+    }
+}
+
+fn log(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("rod.log")
+}
+
+/// Returns the records of a log, of which every byte is verified.
+fn records(path: &Path) -> Vec<Record> {
+    let log = Log::verify(&APP.parse().unwrap(), &std::fs::read(path).unwrap(), None, |_, _| true).unwrap();
+    log.entries.into_iter().map(|entry| entry.record).collect()
+}
+
+fn set(remote: &mut Remote, parameter: &str, value: Value) -> Conclusion {
+    remote.set(parameter, value, &SetOptions::default()).unwrap().1
+}
+
+fn applied(conclusion: Conclusion) -> Applied {
+    match conclusion {
+        Conclusion::Answered(Answer::Applied(applied)) => applied,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(conclusion: &Conclusion) -> Rule {
+    match conclusion {
+        Conclusion::Answered(Answer::Refused { rule }) => *rule,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_change_is_in_the_samples_from_the_index_that_its_answer_names() {
+    let (bus, folder) = (bus(), tempfile::tempdir().unwrap());
+    let mut samples = node(&bus).subscriber("test/temperature").open().unwrap();
+    let mut commands = node(&bus).subscriber("steer/test/rod").open().unwrap();
+    let rod = Rod::start(&bus, &log(&folder));
+    let mut remote = rod.connect();
+    assert_eq!(remote.welcome().app.as_str(), APP);
+    let applied = applied(set(&mut remote, "gain", Value::scalar(2.0)));
+    assert_eq!((applied.revision, &applied.readback), (1, &Value::scalar(2.0)));
+    let totals = rod.end();
+    assert_eq!((totals.received, totals.applied), (1, 1));
+    let (mut before, mut after) = (0, 0);
+    let time = watch(&mut samples, |event| {
+        let Event::Block(block) = event else { return None };
+        let mut found = None;
+        for (index, sample) in (block.first_index..).zip(block.elements::<f64>().unwrap().chunks_exact(2)) {
+            let expected: f64 = if index < applied.index { 1.0 } else { 2.0 };
+            assert_eq!(
+                sample[0].to_bits(),
+                expected.to_bits(),
+                "sample {index}, change at {}",
+                applied.index
+            );
+            if index < applied.index {
+                before += 1
+            } else {
+                after += 1
+            }
+            if index == applied.index {
+                found = Some(block.time_of(index));
+            }
+        }
+        found
+    });
+    assert!(after > 0, "{before} samples before the change, {after} with it");
+    let row = watch(&mut commands, |event| {
+        let Event::Block(block) = event else { return None };
+        let rows = block.elements::<f64>().unwrap().chunks_exact(block.schema.channels.len());
+        let mut rows = (block.first_index..).zip(rows.map(<[f64]>::to_vec));
+        rows.find(|(_, row)| row[1] == 3.0).map(|(index, row)| (block.time_of(index), row))
+    });
+    assert_eq!(row.0, time, "the row has the time of the sample");
+    assert_eq!(row.1[2..3], [4.0], "applied");
+    assert_eq!(row.1[4..], [0.0, 2.0, 1.0, applied.index as f64]);
+}
+
+#[test]
+fn what_is_refused_is_named_counted_and_in_the_log() {
+    let (bus, folder) = (bus(), tempfile::tempdir().unwrap());
+    let rod = Rod::start(&bus, &log(&folder));
+    let mut remote = rod.connect();
+    let array = Value::from_bytes(tallycast::Dtype::F8, &[1], &[0; 8]).unwrap();
+    let limit = Value::from_bytes(tallycast::Dtype::I32, &[2], &[0; 8]).unwrap();
+    let cases = [
+        ("gain", Value::scalar(f64::NAN), Rule::NotFinite),
+        ("gain", Value::scalar(11.0), Rule::Range),
+        ("gain", Value::scalar(9.0), Rule::Step),
+        ("gain", Value::scalar(2.0_f32), Rule::Dtype),
+        ("gain", array, Rule::Shape),
+        ("gian", Value::scalar(2.0), Rule::Parameter),
+        ("limit", limit, Rule::ReadOnly),
+        ("heater", Value::boolean(true), Rule::Lease),
+    ];
+    for (parameter, value, rule) in &cases {
+        assert_eq!(refused(&set(&mut remote, parameter, value.clone())), *rule);
+    }
+    let old = SetOptions { if_revision: Some(7), ..SetOptions::default() };
+    let (_, conclusion) = remote.set("gain", Value::scalar(2.0), &old).unwrap();
+    assert_eq!(refused(&conclusion), Rule::Revision);
+    let far = SetOptions { valid: Duration::from_secs(3_600), ..SetOptions::default() };
+    let (_, conclusion) = remote.set("gain", Value::scalar(2.0), &far).unwrap();
+    assert_eq!(refused(&conclusion), Rule::Clock, "a clock that is an hour off");
+    let totals = rod.end();
+    assert_eq!((totals.received, totals.refused), (10, 10));
+    let logged = records(&log(&folder));
+    let refusals = logged.iter().filter(|record| {
+        let answer = match record {
+            Record::Attempt { answer, .. } | Record::Outcome { answer, .. } => answer,
+            _ => return false,
+        };
+        matches!(answer, Answer::Refused { .. })
+    });
+    assert_eq!(refusals.count(), 10);
+}
+
+#[test]
+fn a_lease_has_one_holder_and_a_kill_switch_stops_everybody() {
+    let (bus, folder) = (bus(), tempfile::tempdir().unwrap());
+    let rod = Rod::start(&bus, &log(&folder));
+    let (mut ada, mut grace) = (rod.connect(), rod.connect());
+    grace.watch().unwrap();
+    ada.lease("heating").unwrap();
+    assert!(matches!(grace.lease("heating"), Err(SteeringError::Refused(_))));
+    applied(set(&mut ada, "heater", Value::boolean(true)));
+    let heater = wait_until("news of the heater", || match grace.next(Duration::from_millis(100)).unwrap() {
+        Some(News::Parameter(listed)) if listed.revision == 1 => Some(listed),
+        _ => None,
+    });
+    assert_eq!((heater.value, heater.holder.is_some()), (Value::boolean(true), true));
+    assert!(matches!(grace.switch(Scope::App, true, ""), Err(SteeringError::Refused(_))), "without a reason");
+    assert!(grace.switch(Scope::App, true, "smoke").unwrap().app);
+    assert_eq!(refused(&set(&mut ada, "heater", Value::boolean(false))), Rule::Stopped);
+    grace.switch(Scope::App, false, "no smoke").unwrap();
+    applied(set(&mut ada, "heater", Value::boolean(false)));
+    ada.release("heating").unwrap();
+    grace.lease("heating").unwrap();
+    drop(grace);
+    ada = rod.connect();
+    wait_until("a lease that ended with its session", || ada.lease("heating").ok());
+    let totals = rod.end();
+    assert_eq!((totals.received, totals.applied, totals.refused_by(Rule::Stopped)), (3, 2, 1));
+}
+
+#[test]
+fn a_restarted_app_goes_on_with_its_log_and_revisions() {
+    let (bus, folder) = (bus(), tempfile::tempdir().unwrap());
+    let rod = Rod::start(&bus, &log(&folder));
+    applied(set(&mut rod.connect(), "gain", Value::scalar(2.0)));
+    rod.end();
+    let rod = Rod::start(&bus, &log(&folder));
+    let mut remote = rod.connect();
+    let (parameters, totals, _) = remote.list().unwrap();
+    assert_eq!(
+        parameters.iter().map(|it| it.parameter.name.as_str()).collect::<Vec<_>>(),
+        ["gain", "heater", "limit"]
+    );
+    assert_eq!((parameters[0].revision, &parameters[0].value), (1, &Value::scalar(1.0)), "values begin anew");
+    assert_eq!(totals.applied, 1, "totals go on");
+    let again = applied(set(&mut remote, "gain", Value::scalar(3.0)));
+    assert_eq!(again.revision, 2);
+    assert_eq!(rod.end().applied, 2);
+    let begun = records(&log(&folder)).iter().filter(|it| matches!(it, Record::Began { .. })).count();
+    assert_eq!(begun, 2);
+}
+
+#[test]
+fn a_thousand_commands_of_many_senders_are_all_accounted_for() {
+    let (bus, folder) = (bus(), tempfile::tempdir().unwrap());
+    let rod = Rod::start(&bus, &log(&folder));
+    let conclusions: Vec<Conclusion> = thread::scope(|scope| {
+        let senders: Vec<_> = (0..10)
+            .map(|_| {
+                let mut remote = rod.connect();
+                let value = |number: u32| Value::scalar(f64::from(number % 4));
+                scope
+                    .spawn(move || (0..100).map(|it| set(&mut remote, "gain", value(it))).collect::<Vec<_>>())
+            })
+            .collect();
+        senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect()
+    });
+    let count = |is: fn(&Answer) -> bool| {
+        let answered =
+            conclusions.iter().filter(|it| matches!(it, Conclusion::Answered(answer) if is(answer)));
+        answered.count() as u64
+    };
+    let applied = count(|it| matches!(it, Answer::Applied(_)));
+    let superseded = count(|it| matches!(it, Answer::Superseded));
+    let expired = count(|it| matches!(it, Answer::Expired));
+    let totals = rod.end();
+    assert_eq!((totals.applied, totals.superseded, totals.expired), (applied, superseded, expired));
+    assert_eq!(totals.received, 1_000);
+    assert_eq!(applied + superseded + expired, 1_000, "{conclusions:?}");
+    let logged = records(&log(&folder));
+    let outcomes = logged.iter().filter(|it| matches!(it, Record::Outcome { .. } | Record::Attempt { .. }));
+    assert_eq!(outcomes.count(), 1_000);
+}
