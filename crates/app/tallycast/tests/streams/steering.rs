@@ -234,7 +234,7 @@ fn a_restarted_app_goes_on_with_its_log_and_revisions() {
 }
 
 #[test]
-fn a_thousand_commands_of_many_senders_are_all_accounted_for() {
+fn hundreds_of_commands_of_many_senders_are_all_accounted_for() {
     let (bus, folder) = (bus(), tempfile::tempdir().unwrap());
     let rod = Rod::start(&bus, &log(&folder));
     let conclusions: Vec<Conclusion> = thread::scope(|scope| {
@@ -243,7 +243,7 @@ fn a_thousand_commands_of_many_senders_are_all_accounted_for() {
                 let mut remote = rod.connect();
                 let value = |number: u32| Value::scalar(f64::from(number % 4));
                 scope
-                    .spawn(move || (0..100).map(|it| set(&mut remote, "gain", value(it))).collect::<Vec<_>>())
+                    .spawn(move || (0..30).map(|it| set(&mut remote, "gain", value(it))).collect::<Vec<_>>())
             })
             .collect();
         senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect()
@@ -258,9 +258,9 @@ fn a_thousand_commands_of_many_senders_are_all_accounted_for() {
     let expired = count(|it| matches!(it, Answer::Expired));
     let totals = rod.end();
     assert_eq!((totals.applied, totals.superseded, totals.expired), (applied, superseded, expired));
-    assert_eq!(totals.received, 1_000);
-    assert_eq!(applied + superseded + expired, 1_000, "{conclusions:?}");
+    assert_eq!(totals.received, 300);
+    assert_eq!(applied + superseded + expired, 300, "{conclusions:?}");
     let logged = records(&log(&folder));
     let outcomes = logged.iter().filter(|it| matches!(it, Record::Outcome { .. } | Record::Attempt { .. }));
-    assert_eq!(outcomes.count(), 1_000);
+    assert_eq!(outcomes.count(), 300);
 }
