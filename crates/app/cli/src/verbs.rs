@@ -22,6 +22,7 @@ mod relay;
 mod reliable;
 mod replay;
 mod send;
+mod steer;
 mod subscribe;
 mod top;
 mod unjoined;
@@ -56,6 +57,9 @@ pub(crate) enum Verb {
     /// List the cyclic apps: their state, and which app feeds which
     #[command(after_help = apps::EXAMPLES)]
     Apps(apps::Arguments),
+    /// Read, change and watch the parameters of running apps, and read the log of all commands
+    #[command(after_help = steer::EXAMPLES)]
+    Steer(steer::Arguments),
     /// Serve the web page and the API: live plots, accounts, history, derived streams
     #[command(after_help = monitor::EXAMPLES)]
     Monitor(monitor::Arguments),
@@ -113,6 +117,7 @@ impl Verb {
             Self::Top(arguments) => top::run(&arguments, sources),
             Self::Agent(arguments) => agent::run(&arguments, sources),
             Self::Apps(arguments) => apps::run(&arguments, sources),
+            Self::Steer(arguments) => steer::run(arguments, sources),
             Self::Demo(arguments) => demo::run(arguments, sources),
             Self::Monitor(arguments) => monitor::run(arguments, sources),
             Self::Graph(arguments) => graph::run(&arguments, sources),

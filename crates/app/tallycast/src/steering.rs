@@ -29,6 +29,7 @@ mod builder;
 mod connection;
 mod discovery;
 mod host;
+mod json;
 mod log_file;
 mod parameter;
 mod remote;
@@ -41,7 +42,8 @@ pub use ::steer::{
 pub use access::Policy;
 pub use app::{Change, Steering};
 pub use builder::{FIRST_PORT, LAST_PORT, SteeringBuilder};
-pub use discovery::find;
+pub use discovery::{apps, find};
+pub use json::{conclusion_json, listed_json, record_json, totals_json};
 pub use log_file::default_log;
 pub use parameter::{Parameter, Steered};
 pub use remote::{News, Remote, SetOptions};

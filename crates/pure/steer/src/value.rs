@@ -42,6 +42,16 @@ pub enum ValueError {
         /// Size of the bytes.
         found: usize,
     },
+    /// The text is not a value.
+    #[error("`{text}` is not a value of dtype {dtype}\nwrite {}", wanted(*.dtype, .elements))]
+    Text {
+        /// The text.
+        text: String,
+        /// The dtype.
+        dtype: Dtype,
+        /// Number of elements.
+        elements: u64,
+    },
     /// More than a value may have.
     #[error(
         "a value has at most {MAX_DIMENSIONS} dimensions and {MAX_VALUE_BYTES} bytes\nsplit it into several parameters"
@@ -82,6 +92,30 @@ impl Value {
         Self { dtype: Dtype::Bool, shape: Vec::new(), bytes: vec![u8::from(value)] }
     }
 
+    /// Reads a value from text: its elements, row-major, with commas between them.
+    ///
+    /// Integers are exact, also with a prefix `0x`; booleans are `on`, `off`, `true`, `false`, `1` or `0`. Complex values
+    /// have no text.
+    ///
+    /// # Errors
+    /// `TooLarge`; `Text` if an element is none of the dtype, or there are more or fewer than the shape has.
+    pub fn parse(dtype: Dtype, shape: &[u32], text: &str) -> Result<Self, ValueError> {
+        let elements =
+            shape.iter().try_fold(1_u64, |product, extent| product.checked_mul(u64::from(*extent)));
+        let elements = elements.ok_or(ValueError::TooLarge)?;
+        let failed = || ValueError::Text { text: text.to_owned(), dtype, elements };
+        let mut bytes = Vec::new();
+        let mut count = 0_u64;
+        for element in text.split(',') {
+            count += 1;
+            parse_element(dtype, element.trim(), &mut bytes).ok_or_else(failed)?;
+        }
+        if count != elements {
+            return Err(failed());
+        }
+        Self::from_bytes(dtype, shape, &bytes)
+    }
+
     /// Returns the dtype.
     #[must_use]
     pub const fn dtype(&self) -> Dtype {
@@ -108,6 +142,65 @@ impl Value {
             other => other,
         };
         self.bytes.chunks_exact(part.size_bytes()).map(move |bytes| Number::read(part, bytes))
+    }
+}
+
+/// Appends the bytes of an element.
+fn parse_element(dtype: Dtype, text: &str, bytes: &mut Vec<u8>) -> Option<()> {
+    macro_rules! number {
+        ($type:ty) => {
+            bytes.extend_from_slice(&text.parse::<$type>().ok()?.to_le_bytes())
+        };
+    }
+    macro_rules! integer {
+        ($type:ty) => {{
+            let hexadecimal = text.strip_prefix("0x").map(|digits| <$type>::from_str_radix(digits, 16));
+            let integer = hexadecimal.unwrap_or_else(|| text.parse());
+            bytes.extend_from_slice(&integer.ok()?.to_le_bytes());
+        }};
+    }
+    match dtype {
+        Dtype::I8 => integer!(i8),
+        Dtype::I16 => integer!(i16),
+        Dtype::I32 => integer!(i32),
+        Dtype::I64 => integer!(i64),
+        Dtype::U8 => integer!(u8),
+        Dtype::U16 => integer!(u16),
+        Dtype::U32 => integer!(u32),
+        Dtype::U64 => integer!(u64),
+        Dtype::F4 => number!(f32),
+        Dtype::F8 => number!(f64),
+        Dtype::Bool => bytes.push(match text {
+            "on" | "true" | "1" => 1,
+            "off" | "false" | "0" => 0,
+            _ => return None,
+        }),
+        Dtype::C8 | Dtype::C16 => return None,
+    }
+    Some(())
+}
+
+/// Returns what text a value is written as.
+fn wanted(dtype: Dtype, elements: &u64) -> String {
+    match dtype {
+        Dtype::C8 | Dtype::C16 => "a program for it: complex values have no text".to_owned(),
+        Dtype::Bool => format!("{elements} of on, off, with commas between them"),
+        _ => format!("{elements} numbers that it can hold, with commas between them"),
+    }
+}
+
+/// The elements with commas between them, as [`Value::parse`] reads them.
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let element = |number: Number| match (self.dtype, number) {
+            (Dtype::Bool, Number::Integer(0)) => "off".to_owned(),
+            (Dtype::Bool, _) => "on".to_owned(),
+            // A narrow number has the digits of its own precision.
+            #[expect(clippy::cast_possible_truncation, reason = "it was read from four bytes")]
+            (Dtype::F4 | Dtype::C8, Number::Real(real)) => (real as f32).to_string(),
+            (_, number) => number.to_string(),
+        };
+        formatter.pad(&self.numbers().map(element).collect::<Vec<_>>().join(","))
     }
 }
 
@@ -203,6 +296,36 @@ mod tests {
         assert_eq!(made(&[u32::MAX, u32::MAX, u32::MAX], 8), Err(ValueError::TooLarge));
         let size = ValueError::Size { dtype: Dtype::F8, elements: 2, expected: 16, found: 8 };
         assert_eq!(made(&[2], 8), Err(size));
+    }
+
+    #[test]
+    fn a_value_is_read_as_it_is_written() {
+        let read = |dtype, shape: &[u32], text: &str| Value::parse(dtype, shape, text);
+        assert_eq!(read(Dtype::F8, &[], "2.5"), Ok(Value::scalar(2.5)));
+        assert_eq!(read(Dtype::U64, &[], "18446744073709551615"), Ok(Value::scalar(u64::MAX)));
+        assert_eq!(read(Dtype::U16, &[], "0xFFFF"), Ok(Value::scalar(u16::MAX)));
+        assert_eq!(read(Dtype::Bool, &[], "on"), Ok(Value::boolean(true)));
+        for (dtype, shape, text) in [
+            (Dtype::F4, &[2, 2][..], "0.1, 1, -2, 3e5"),
+            (Dtype::I8, &[3], "-128,0,127"),
+            (Dtype::Bool, &[2], "off,on"),
+            (Dtype::F8, &[], "0.30000000000000004"),
+        ] {
+            let value = read(dtype, shape, text).unwrap();
+            assert_eq!(read(dtype, shape, &value.to_string()), Ok(value));
+        }
+        assert_eq!(Value::scalar(0.1_f32).to_string(), "0.1");
+        for (dtype, shape, text) in [
+            (Dtype::I16, &[][..], "2.5"),
+            (Dtype::U8, &[], "256"),
+            (Dtype::F8, &[], "2,5"),
+            (Dtype::F8, &[2], "2"),
+            (Dtype::F8, &[], ""),
+            (Dtype::Bool, &[], "2"),
+            (Dtype::C8, &[], "1"),
+        ] {
+            assert!(matches!(read(dtype, shape, text), Err(ValueError::Text { .. })), "{text}");
+        }
     }
 
     #[test]

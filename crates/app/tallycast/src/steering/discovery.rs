@@ -1,5 +1,6 @@
 //! Where an app takes commands: its stream tells.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -32,6 +33,17 @@ pub fn find(node: &Node, app: &StreamName, patience: Duration) -> Result<Address
         }
     }
     Err(missing())
+}
+
+/// Returns the names of the apps of the bus that can be steered, which are found within `patience`.
+///
+/// # Errors
+/// [`SteeringError::Stream`] if announcements cannot be received.
+pub fn apps(node: &Node, patience: Duration) -> Result<BTreeSet<StreamName>, SteeringError> {
+    let announced = node.streams(patience)?.into_iter().map(|it| it.announcement.name.to_string());
+    let on_host = node.streams_on_host().into_iter().map(|it| it.description.name.to_string());
+    let names = announced.chain(on_host);
+    Ok(names.filter_map(|name| name.strip_prefix(STREAM_PREFIX)?.parse().ok()).collect())
 }
 
 fn address(ip: IpAddr, schema: &Schema) -> Option<Address> {

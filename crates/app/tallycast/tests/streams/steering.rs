@@ -242,8 +242,7 @@ fn hundreds_of_commands_of_many_senders_are_all_accounted_for() {
             .map(|_| {
                 let mut remote = rod.connect();
                 let value = |number: u32| Value::scalar(f64::from(number % 4));
-                scope
-                    .spawn(move || (0..30).map(|it| set(&mut remote, "gain", value(it))).collect::<Vec<_>>())
+                scope.spawn(move || (0..30).map(|it| set(&mut remote, "gain", value(it))).collect::<Vec<_>>())
             })
             .collect();
         senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect()

@@ -1,0 +1,149 @@
+//! `tallycast steer log` and `verify`: every command to an app, in its own log on this host.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+use archive::moment_text as utc;
+use clap::Args;
+use serde_json::json;
+use tallycast::StreamName;
+use tallycast::steering::{Log, LogError, Record, record_json};
+
+use super::log_path;
+use crate::Outcome;
+use crate::layout;
+use crate::messages::print_line;
+
+/// A log: of an app with its usual place, or a file.
+#[derive(Args, Debug)]
+pub(super) struct File {
+    /// Name of the app
+    app: String,
+    /// File of its log [default: $XDG_STATE_HOME/tallycast/steer/APP.log]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl File {
+    fn read(&self) -> anyhow::Result<(StreamName, Vec<u8>, PathBuf)> {
+        let (app, usual) = log_path(&self.app)?;
+        let path = self.file.clone().unwrap_or(usual);
+        let bytes = std::fs::read(&path).with_context(|| {
+            format!(
+                "no log of `{app}`: {}\nname its file with --file, on the host where the app runs",
+                path.display()
+            )
+        })?;
+        Ok((app, bytes, path))
+    }
+}
+
+/// Prints the records of a log.
+pub(super) fn print(file: &File, json: bool) -> anyhow::Result<Outcome> {
+    let (app, bytes, path) = file.read()?;
+    let log = Log::recover(&app, &bytes).map_err(|error| damaged(&error, &path))?;
+    for (number, entry) in log.entries.iter().enumerate() {
+        if json {
+            let mut object = record_json(&entry.record);
+            object["record"] = json!(number);
+            object["time_ns"] = json!(entry.time.as_nanos());
+            print_line(&object)?;
+        } else {
+            let head = format!("{}  ", utc(entry.time));
+            let text = layout::hanging(&head, &record_text(&entry.record), layout::width());
+            writeln!(std::io::stdout().lock(), "{text}")?;
+        }
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Verifies a log.
+pub(super) fn verify(file: &File) -> anyhow::Result<Outcome> {
+    let (app, bytes, path) = file.read()?;
+    match Log::verify(&app, &bytes, None, |_, _| false) {
+        Ok(log) => {
+            let digest: String = log.head.digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+            let count = log.head.count;
+            let mut output = std::io::stdout().lock();
+            writeln!(output, "{count} records, each follows from those before it; head {digest}")?;
+            writeln!(
+                output,
+                "the head is not signed: keep it elsewhere to prove later that no end was cut off"
+            )?;
+            Ok(Outcome::Fine)
+        }
+        Err(error) => {
+            writeln!(std::io::stdout().lock(), "{error}: {}", path.display())?;
+            Ok(Outcome::Found)
+        }
+    }
+}
+
+fn damaged(error: &LogError, path: &std::path::Path) -> anyhow::Error {
+    anyhow!("{error}: {}\ncheck it with `tallycast steer verify`", path.display())
+}
+
+/// Returns a record as a sentence.
+fn record_text(record: &Record) -> String {
+    let object = record_json(record);
+    let text = |key: &str| match &object[key] {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let because = match text("reason") {
+        reason if reason.is_empty() => reason,
+        reason => format!(" ({reason})"),
+    };
+    let outcome = || {
+        let detail = match &object["outcome"] {
+            it if it == "applied" => {
+                let value = if object["readback"].is_null() { text("value") } else { text("readback") };
+                format!(" {value} from sample {} on, revision {}", text("index"), text("revision"))
+            }
+            it if it == "refused" => format!(" by rule {}", text("rule")),
+            it if it == "failed" => format!(": {}", text("failure")),
+            _ => String::new(),
+        };
+        format!("{}{detail}", text("outcome"))
+    };
+    match record {
+        Record::Began { .. } => format!("the app began, epoch {}", text("epoch")),
+        Record::Intent { .. } => {
+            format!(
+                "{}: {} = {}{because}, {}",
+                short(&text("id")),
+                text("parameter"),
+                text("value"),
+                text("by")
+            )
+        }
+        Record::Attempt { .. } => format!(
+            "{}: {} = {}{because}, {}: {}",
+            short(&text("id")),
+            text("parameter"),
+            text("value"),
+            text("by"),
+            outcome()
+        ),
+        Record::Outcome { .. } => format!("{}: {} {}", short(&text("id")), text("parameter"), outcome()),
+        Record::Lease { .. } => {
+            format!(
+                "lease of {}: {}{because}, {}",
+                text("group"),
+                text("change").replace('_', " "),
+                text("by")
+            )
+        }
+        Record::Switch { is_on, .. } => {
+            format!("kill switch {}{because}, {}", if *is_on { "on" } else { "off" }, text("by"))
+        }
+        _ => format!("refused while the log was behind: {}", text("refused_by")),
+    }
+}
+
+/// Returns the begin of an id, by which a reader finds its other records.
+fn short(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
