@@ -184,7 +184,9 @@ fn parse_element(dtype: Dtype, text: &str, bytes: &mut Vec<u8>) -> Option<()> {
 fn wanted(dtype: Dtype, elements: &u64) -> String {
     match dtype {
         Dtype::C8 | Dtype::C16 => "a program for it: complex values have no text".to_owned(),
-        Dtype::Bool => format!("{elements} of on, off, with commas between them"),
+        Dtype::Bool if *elements == 1 => "on or off".to_owned(),
+        Dtype::Bool => format!("{elements} of on and off, with commas between them"),
+        _ if *elements == 1 => "one number that it can hold".to_owned(),
         _ => format!("{elements} numbers that it can hold, with commas between them"),
     }
 }

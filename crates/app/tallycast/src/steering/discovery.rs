@@ -5,11 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use sample::{Schema, StreamName};
+use sys::clock;
 
 use super::{KEY_LABEL, PORT_LABEL, STREAM_PREFIX, SteeringError};
 use crate::event::Event;
 use crate::node::Node;
 use crate::udt::Address;
+
+/// Interval of looks at the announcements.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Returns the address at which an app of the bus takes commands; its option `peer` is the app's key.
 ///
@@ -18,17 +22,24 @@ use crate::udt::Address;
 pub fn find(node: &Node, app: &StreamName, patience: Duration) -> Result<Address, SteeringError> {
     let missing = || SteeringError::NoApp(app.to_string());
     let stream = format!("{STREAM_PREFIX}{app}");
-    let on_host = node.streams_on_host().into_iter().find(|it| it.description.name.as_str() == stream);
-    if let Some(on_host) = on_host {
-        return address(Ipv4Addr::LOCALHOST.into(), &on_host.description.schema).ok_or_else(missing);
-    }
-    let announced = node.streams(patience)?;
-    let announced = announced.iter().find(|it| it.announcement.name.as_str() == stream);
-    let ip = announced.ok_or_else(missing)?.from.ip();
+    let end = clock::monotonic() + patience;
+    let ip = loop {
+        let on_host = node.streams_on_host().into_iter().find(|it| it.description.name.as_str() == stream);
+        if let Some(on_host) = on_host {
+            return address(Ipv4Addr::LOCALHOST.into(), &on_host.description.schema).ok_or_else(missing);
+        }
+        let announced = node.streams(LOOK)?;
+        let announced = announced.iter().find(|it| it.announcement.name.as_str() == stream);
+        match announced {
+            Some(announced) => break announced.from.ip(),
+            None if clock::monotonic() < end => {}
+            None => return Err(missing()),
+        }
+    };
     let mut subscriber = node.subscriber(stream).open()?;
-    let end = std::time::Instant::now() + patience;
-    while let Some(left) = end.checked_duration_since(std::time::Instant::now()) {
-        if let Some(Event::Began(info)) = subscriber.next(left) {
+    let end = clock::monotonic() + patience;
+    while clock::monotonic() < end {
+        if let Some(Event::Began(info)) = subscriber.next(end.since(clock::monotonic())) {
             return address(ip, &info.schema).ok_or_else(missing);
         }
     }

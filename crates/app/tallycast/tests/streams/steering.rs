@@ -2,7 +2,9 @@
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -262,4 +264,122 @@ fn hundreds_of_commands_of_many_senders_are_all_accounted_for() {
     let logged = records(&log(&folder));
     let outcomes = logged.iter().filter(|it| matches!(it, Record::Outcome { .. } | Record::Attempt { .. }));
     assert_eq!(outcomes.count(), 300);
+}
+
+/// Variable with the folder of an app that is run in a process of its own, to be killed.
+const VICTIM: &str = "TALLYCAST_TEST_STEERED";
+
+/// Runs in a process of its own: an app whose actuator is a file, where each change leaves its value.
+#[test]
+fn actuator() {
+    use std::io::Write;
+    let Some(folder) = std::env::var_os(VICTIM).map(PathBuf::from) else { return };
+    let mut file =
+        std::fs::OpenOptions::new().create(true).append(true).open(folder.join("actuator")).unwrap();
+    let bus: Bus = std::env::var("TALLYCAST_TEST_BUS").unwrap().parse().unwrap();
+    let mut builder = node(&bus).steering(APP);
+    builder.listen(Ipv4Addr::LOCALHOST.into(), Some(0)).log(folder.join("rod.log"));
+    builder.policy(Policy::parse("allow anyone steer **").unwrap());
+    let position = builder.parameter(Parameter::new("position", 0_u64));
+    let mut steering = builder.open(tallycast::Epoch { start_ns: 1, incarnation: 1 }).unwrap();
+    std::fs::write(folder.join("address"), steering.address().to_string()).unwrap();
+    for index in 0.. {
+        let changed = !steering.step(index, tallycast::now()).is_empty();
+        if changed {
+            file.write_all(&steering.value(position)[0].to_le_bytes()).unwrap();
+        }
+        steering.done();
+        thread::yield_now();
+    }
+}
+
+/// A process that is killed at the end.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the app in a process of its own and connects to it.
+fn start_actuator(bus: &str, folder: &Path) -> (Killed, Remote) {
+    let address = folder.join("address");
+    let _ = std::fs::remove_file(&address);
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["steering::actuator", "--exact", "--nocapture"]);
+    command.env(VICTIM, folder).env("TALLYCAST_TEST_BUS", bus);
+    let process = Killed(command.stdout(std::process::Stdio::null()).spawn().unwrap());
+    let remote = wait_until("the app's address", || {
+        let peer = std::fs::read_to_string(&address).ok()?.parse().ok()?;
+        Remote::connect(peer, None).ok()
+    });
+    (process, remote)
+}
+
+#[test]
+fn an_app_that_is_killed_doubles_no_effect_and_leaves_none_out_of_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let bus = support::ports::private_bus();
+    let sent = Arc::new(AtomicU64::new(0));
+    let told_applied = Arc::new(Mutex::new(Vec::new()));
+    for point in 0..8_u64 {
+        let (process, mut remote) = start_actuator(&bus, folder.path());
+        // Killed after another number of bytes each time: in the middle of other work.
+        let size = || std::fs::metadata(log(&folder)).map_or(0, |it| it.len());
+        let end = size() + 1_500 + 137 * point;
+        let (sent, told_applied) = (Arc::clone(&sent), Arc::clone(&told_applied));
+        // It is left alone with its last command, of which it will say after a minute that it is uncertain.
+        thread::spawn(move || {
+            loop {
+                let value = sent.fetch_add(1, Ordering::Relaxed) + 1;
+                match remote.set("position", Value::scalar(value), &SetOptions::default()) {
+                    Ok((_, Conclusion::Answered(Answer::Applied(_)))) => {
+                        told_applied.lock().unwrap().push(value)
+                    }
+                    Ok((_, Conclusion::Answered(_))) => {}
+                    Ok((_, Conclusion::Uncertain | Conclusion::NeverArrived)) | Err(_) => return,
+                }
+            }
+        });
+        wait_until("the log's next records", || (size() >= end).then_some(()));
+        drop(process);
+    }
+    let (process, mut remote) = start_actuator(&bus, folder.path());
+    let (_, totals, _) = remote.list().unwrap();
+    drop(process);
+    assert!(totals.holds() && totals.pending == 0, "{totals:?}");
+    let bytes = std::fs::read(folder.path().join("actuator")).unwrap();
+    let effects: Vec<u64> =
+        bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap())).collect();
+    let once: std::collections::BTreeSet<u64> = effects.iter().copied().collect();
+    assert!(effects.len() >= 8, "each run had effects");
+    assert_eq!(once.len(), effects.len(), "no effect is doubled");
+    let bytes = std::fs::read(log(&folder)).unwrap();
+    let log = Log::recover(&APP.parse().unwrap(), &bytes).unwrap();
+    let value = |value: &Value| u64::from_le_bytes(value.bytes().try_into().unwrap());
+    let (mut intents, mut outcomes) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
+    for entry in log.entries {
+        match entry.record {
+            Record::Intent { command, .. } => drop(intents.insert(command.id, value(&command.value))),
+            Record::Outcome { id, answer, .. } => assert!(outcomes.insert(intents[&id], answer).is_none()),
+            _ => {}
+        }
+    }
+    let unlogged: Vec<_> =
+        effects.iter().filter(|effect| !intents.values().any(|it| it == *effect)).collect();
+    assert!(unlogged.is_empty(), "the log has the intent of every effect: {unlogged:?}");
+    assert_eq!(outcomes.len(), intents.len(), "every command has its outcome after the last restart");
+    for (value, answer) in &outcomes {
+        match answer {
+            Answer::Applied(_) => assert!(once.contains(value), "{value} is applied"),
+            Answer::Uncertain => {}
+            other => assert!(!once.contains(value), "{value} had an effect: {other:?}"),
+        }
+    }
+    assert!(
+        told_applied.lock().unwrap().iter().all(|value| once.contains(value)),
+        "a sender is told the truth"
+    );
 }
