@@ -22,6 +22,7 @@ mod reaches;
 mod refusals;
 mod secrets_kept;
 mod secured;
+mod steer;
 mod streams;
 mod top;
 mod transfer;

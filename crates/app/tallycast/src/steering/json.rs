@@ -1,8 +1,7 @@
 //! Parameters, commands and records of the log as JSON objects.
 
 use ::steer::{
-    Answer, Applied, CommandId, Conclusion, LeaseChange, Listed, Needs, Number, Record, Rule, Scope, Totals,
-    Value,
+    Answer, CommandId, Conclusion, LeaseChange, Listed, Needs, Number, Record, Rule, Scope, Totals, Value,
 };
 use sample::Dtype;
 use serde_json::{Map, Value as Json, json};
@@ -81,8 +80,12 @@ pub fn totals_json(totals: &Totals) -> Json {
 pub fn conclusion_json(id: CommandId, parameter: &str, conclusion: &Conclusion) -> Json {
     let mut object = match conclusion {
         Conclusion::Answered(answer) => answer_json(answer),
-        Conclusion::NeverArrived => json!({ "outcome": "never_arrived" }),
-        Conclusion::Uncertain => json!({ "outcome": "uncertain" }),
+        Conclusion::NeverArrived => {
+            let mut object = answer_json(&Answer::Uncertain);
+            object["outcome"] = json!("never_arrived");
+            object
+        }
+        Conclusion::Uncertain => answer_json(&Answer::Uncertain),
     };
     object["event"] = json!("command");
     object["id"] = json!(id.to_string());
@@ -90,23 +93,30 @@ pub fn conclusion_json(id: CommandId, parameter: &str, conclusion: &Conclusion) 
     object
 }
 
+/// Returns an answer; what another answer has is null.
 fn answer_json(answer: &Answer) -> Json {
-    let mut object = json!({ "outcome": answer.name() });
-    match answer {
-        Answer::Refused { rule } => {
-            object["rule"] = json!(rule.name());
-            object["help"] = json!(rule.advice());
-        }
-        Answer::Applied(Applied { epoch, index, revision, readback }) => {
-            object["epoch"] = json!(epoch.to_string());
-            object["index"] = json!(index);
-            object["revision"] = json!(revision);
-            object["value"] = value_json(readback);
-        }
-        Answer::Failed { reason } => object["reason"] = json!(reason),
-        _ => {}
-    }
-    object
+    let rule = match answer {
+        Answer::Refused { rule } => Some(*rule),
+        _ => None,
+    };
+    let applied = match answer {
+        Answer::Applied(applied) => Some(applied),
+        _ => None,
+    };
+    let failure = match answer {
+        Answer::Failed { reason } => Some(reason),
+        _ => None,
+    };
+    json!({
+        "outcome": answer.name(),
+        "rule": rule.map(Rule::name),
+        "help": rule.map(Rule::advice),
+        "epoch": applied.map(|it| it.epoch.to_string()),
+        "index": applied.map(|it| it.index),
+        "revision": applied.map(|it| it.revision),
+        "readback": applied.map(|it| value_json(&it.readback)),
+        "failure": failure,
+    })
 }
 
 /// Returns a record of the log.
@@ -124,16 +134,12 @@ pub fn record_json(record: &Record) -> Json {
             "reason": command.reason,
         })
     };
-    let with = |mut object: Json, answer: &Answer| {
-        if let (Json::Object(object), Json::Object(answer)) = (&mut object, answer_json(answer)) {
-            // The value of the command stays beside the one that was read back.
-            object.extend(answer.into_iter().map(|(key, value)| match key.as_str() {
-                "value" => ("readback".to_owned(), value),
-                "reason" => ("failure".to_owned(), value),
-                _ => (key, value),
-            }));
+    let with = |object: Json, answer: &Answer| {
+        let mut whole = answer_json(answer);
+        if let (Json::Object(whole), Json::Object(object)) = (&mut whole, object) {
+            whole.extend(object);
         }
-        object
+        whole
     };
     match record {
         Record::Began { app, epoch } => {

@@ -44,7 +44,6 @@ pub struct SetOptions {
 
 /// News of an app.
 #[derive(Clone, PartialEq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "news are few")]
 pub enum News {
     /// A parameter changed, or its lease.
     Parameter(Listed),
@@ -91,7 +90,7 @@ impl Remote {
             let listed = self.await_response(|response| match response {
                 Response::Parameter(listed) => Ok(News::Parameter(listed)),
                 Response::State { totals, switches } => Ok(News::State { totals, switches }),
-                other => Err(other),
+                other => Err(Box::new(other)),
             })?;
             match listed {
                 News::Parameter(listed) => parameters.push(listed),
@@ -172,7 +171,7 @@ impl Remote {
         self.request(request)?;
         let granted = self.await_response(|response| match response {
             Response::Lease { granted, .. } => Ok(granted),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })?;
         granted.map_err(SteeringError::Refused)
     }
@@ -185,7 +184,7 @@ impl Remote {
         self.request(&Request::Release { group: group.to_owned() })?;
         let error = self.await_response(|response| match response {
             Response::Released { error, .. } => Ok(error),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })?;
         error.map_or(Ok(()), |error| Err(SteeringError::Refused(error)))
     }
@@ -198,7 +197,7 @@ impl Remote {
         self.request(&Request::Switch { scope, is_on, reason: reason.to_owned() })?;
         let (switches, error) = self.await_response(|response| match response {
             Response::Switched { switches, error } => Ok((switches, error)),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })?;
         error.map_or(Ok(switches), |error| Err(SteeringError::Refused(error)))
     }
@@ -246,7 +245,7 @@ impl Remote {
     /// Waits for the response that `select` takes; others are kept.
     fn await_response<T>(
         &mut self,
-        select: impl Fn(Response) -> Result<T, Response>,
+        select: impl Fn(Response) -> Result<T, Box<Response>>,
     ) -> Result<T, SteeringError> {
         let end = clock::monotonic() + PATIENCE;
         loop {
@@ -254,7 +253,7 @@ impl Remote {
             let response = self.receive(left)?.ok_or(SteeringError::NoAnswer(PATIENCE))?;
             match select(response) {
                 Ok(result) => return Ok(result),
-                Err(other) => self.inbox.push_back(other),
+                Err(other) => self.inbox.push_back(*other),
             }
         }
     }

@@ -99,8 +99,12 @@ fn record_text(record: &Record) -> String {
     let outcome = || {
         let detail = match &object["outcome"] {
             it if it == "applied" => {
-                let value = if object["readback"].is_null() { text("value") } else { text("readback") };
-                format!(" {value} from sample {} on, revision {}", text("index"), text("revision"))
+                format!(
+                    " {} from sample {} on, revision {}",
+                    text("readback"),
+                    text("index"),
+                    text("revision")
+                )
             }
             it if it == "refused" => format!(" by rule {}", text("rule")),
             it if it == "failed" => format!(": {}", text("failure")),
