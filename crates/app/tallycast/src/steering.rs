@@ -34,6 +34,7 @@ mod log_file;
 mod parameter;
 mod remote;
 mod row;
+mod verify;
 
 pub use ::steer::{
     Answer, Applied, CommandId, Conclusion, Entry, Granted, Head, Listed, Log, LogError, MAX_VALIDITY, Needs,
@@ -48,6 +49,7 @@ pub use log_file::default_log;
 pub use parameter::{Parameter, Steered};
 pub use remote::{News, Remote, SetOptions};
 pub use row::{KEY_LABEL, PARAMETER_LABEL, PORT_LABEL, STREAM_PREFIX};
+pub use verify::{VerifiedLog, verify_log};
 
 use std::io;
 use std::path::PathBuf;
@@ -92,6 +94,14 @@ pub enum SteeringError {
         path: PathBuf,
         /// What is wrong with it.
         error: LogError,
+    },
+    /// The signed head of the log is missing, or not one of this laboratory.
+    #[error("the signed head of the log, {}: {error}", path.display())]
+    Head {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: String,
     },
     /// The rules of access cannot be read.
     #[error("the rules of access, {}: {error}", path.display())]

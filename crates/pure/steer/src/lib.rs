@@ -30,7 +30,7 @@ pub use app::{
 pub use client::{ASK_INTERVAL, Client, Conclusion, MAX_QUESTIONS, Message};
 pub use command::{Command, CommandId, MAX_NAME_BYTES, MAX_REASON_BYTES, MAX_VALIDITY, SessionId};
 pub use lease::{Granted, LEASE_DURATION, LeaseError};
-pub use log::{Entry, FRAME_BYTES, Head, Log, LogError, MAX_RECORD_BYTES, SignedHead};
+pub use log::{Entry, FRAME_BYTES, HEAD_SUBJECT, Head, Log, LogError, MAX_RECORD_BYTES, SignedHead};
 pub use message::{Listed, MAX_MESSAGE_BYTES, Request, Response, VERSION, Welcome};
 pub use parameter::{MAX_UNIT_BYTES, Needs, Parameter, ParameterError};
 pub use record::{LeaseChange, Record};

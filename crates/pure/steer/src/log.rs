@@ -16,8 +16,8 @@ pub const MAX_RECORD_BYTES: usize = 4_096;
 
 const BEGINNING: &str = "tallycast 1 steer beginning";
 const FRAME: &str = "tallycast 1 steer frame";
-/// Subject of a signature.
-const SIGNED: &[u8] = b"tallycast 1 steer head";
+/// Subject of the signature over a head.
+pub const HEAD_SUBJECT: &[u8] = b"tallycast 1 steer head";
 
 /// Head of a log: everything before it follows from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,10 +129,10 @@ impl Head {
         SignedHead { head: self, signature: sign(&self.signed_bytes()) }
     }
 
-    /// Returns what a signature covers: subject, number of records, digest.
+    /// Returns the message of a signature, on [`HEAD_SUBJECT`]: number of records, digest.
     #[must_use]
     pub fn signed_bytes(&self) -> Vec<u8> {
-        [SIGNED, &[0], &self.count.to_le_bytes(), &self.digest].concat()
+        [&self.count.to_le_bytes()[..], &self.digest].concat()
     }
 
     fn behind(&self, frame: &[u8]) -> [u8; 32] {

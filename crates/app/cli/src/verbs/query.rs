@@ -25,6 +25,8 @@ use crate::settings::Sources;
 use export::Order;
 pub(in crate::verbs) use gaps::says_damage;
 
+pub(crate) use proof::public_key;
+
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast query tallycast-archive --list

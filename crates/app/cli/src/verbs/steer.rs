@@ -3,7 +3,6 @@
 mod log;
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -35,6 +34,7 @@ Examples:
   tallycast steer resume sim/plate --reason 'fan replaced'
   tallycast steer log sim/plate                           every command on this host's app, also those that were refused
   tallycast steer verify sim/plate                        whether a record was changed, removed or put elsewhere
+  tallycast steer verify sim/plate --authority keys/lab.authority
 
 A command takes effect at the begin of a cycle of the app, and its answer names the first sample with the change.
 A parameter that needs a lease is changed under one that is taken before and released after it.
@@ -133,6 +133,10 @@ enum What {
     Verify {
         #[command(flatten)]
         file: log::File,
+        /// Laboratory that certified the app's station, to check the signed head: its authority's file, a station's file
+        /// of keys, or the public key, as 64 hexadecimal digits or a file with them
+        #[arg(long, value_name = "KEY|FILE")]
+        authority: Option<String>,
     },
 }
 
@@ -182,7 +186,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         What::Stop { app, reason, over } => turn(&mut over.connect(&app, sources)?, true, &reason),
         What::Resume { app, reason, over } => turn(&mut over.connect(&app, sources)?, false, &reason),
         What::Log { file, form } => log::print(&file, form.json),
-        What::Verify { file } => log::verify(&file),
+        What::Verify { file, authority } => log::verify(&file, authority.as_deref()),
     }
 }
 
@@ -419,11 +423,4 @@ fn turn(remote: &mut Remote, is_on: bool, reason: &str) -> anyhow::Result<Outcom
     let text = if switches.is_stopped() { "on: no command takes effect" } else { "off" };
     writeln!(std::io::stdout().lock(), "kill switch: {text}")?;
     Ok(Outcome::Fine)
-}
-
-/// Returns the file of an app's log.
-fn log_path(app: &str) -> anyhow::Result<(StreamName, PathBuf)> {
-    let app: StreamName = app.parse()?;
-    let path = steering::default_log(&app);
-    Ok((app, path))
 }

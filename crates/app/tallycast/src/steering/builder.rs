@@ -118,7 +118,7 @@ impl SteeringBuilder {
             None => policy_on_disk(self.keys.is_none())?,
         };
         let path = self.log.unwrap_or_else(|| default_log(&app));
-        let (log, recovery) = LogFile::open(&app, &path)?;
+        let (log, recovery) = LogFile::open(&app, &path, self.node.keyring())?;
         let values: Vec<_> =
             declared.iter().map(|it| (it.parameter.name.clone(), it.value.clone())).collect();
         // Values in memory end with their process: a command of the earlier run without an outcome is uncertain.

@@ -5,7 +5,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ::steer::{Head, Log, Record, Recovery};
+use std::sync::Arc;
+
+use ::steer::{HEAD_SUBJECT, Head, Log, Record, Recovery};
+use keyring::Keyring;
 use sample::StreamName;
 use units::WallTime;
 
@@ -17,6 +20,13 @@ pub(super) struct LogFile {
     head: Head,
     /// Size of the whole frames.
     bytes: u64,
+    signed: Option<SignedHeads>,
+}
+
+/// The file beside the log with its signed head.
+struct SignedHeads {
+    keyring: Arc<Keyring>,
+    path: PathBuf,
 }
 
 /// Returns the path of an app's log: `$XDG_STATE_HOME/tallycast/steer/APP.log`.
@@ -30,7 +40,11 @@ pub fn default_log(app: &StreamName) -> PathBuf {
 
 impl LogFile {
     /// Opens the log, or creates it, and gathers what it says; a frame that was torn by a crash is cut off.
-    pub(super) fn open(app: &StreamName, path: &Path) -> Result<(Self, Recovery), SteeringError> {
+    pub(super) fn open(
+        app: &StreamName,
+        path: &Path,
+        keyring: Option<Arc<Keyring>>,
+    ) -> Result<(Self, Recovery), SteeringError> {
         let failed = |error| SteeringError::LogFile { path: path.to_owned(), error };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
@@ -51,7 +65,8 @@ impl LogFile {
         log.entries.iter().for_each(|entry| recovery.record(&entry.record));
         let whole = log.whole_bytes as u64;
         file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole))).map_err(failed)?;
-        Ok((Self { file, head: log.head, bytes: whole }, recovery))
+        let signed = keyring.map(|keyring| SignedHeads { keyring, path: head_path(path) });
+        Ok((Self { file, head: log.head, bytes: whole, signed }, recovery))
     }
 
     /// Appends records, and returns when they are on disk. On an error none of them is in the log.
@@ -65,8 +80,31 @@ impl LogFile {
             return Err(error);
         }
         (self.head, self.bytes) = (head, self.bytes + frames.len() as u64);
+        if let Some(signed) = &self.signed
+            && let Err(error) = signed.write(head)
+        {
+            tracing::warn!("the signed head of the log of commands cannot be written: {error}");
+        }
         Ok(())
     }
+}
+
+impl SignedHeads {
+    /// Replaces the signed head. A crash leaves an earlier one, which is a head of the log, too.
+    fn write(&self, head: Head) -> io::Result<()> {
+        let station = Arc::clone(&self.keyring.membership().station);
+        let signature = station.sign(HEAD_SUBJECT, &head.signed_bytes());
+        let certificate = station.certificate().to_bytes();
+        let bytes = [&head.signed_bytes()[..], &signature.0, &certificate].concat();
+        let fresh = self.path.with_extension("head.new");
+        std::fs::write(&fresh, bytes)?;
+        std::fs::rename(&fresh, &self.path)
+    }
+}
+
+/// Returns the path of the signed head beside a log.
+pub(super) fn head_path(log: &Path) -> PathBuf {
+    log.with_extension("head")
 }
 
 #[cfg(test)]
@@ -83,13 +121,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sim/engine.log");
         let app: StreamName = "sim/engine".parse().unwrap();
-        let (mut log, _) = LogFile::open(&app, &path).unwrap();
+        let (mut log, _) = LogFile::open(&app, &path, None).unwrap();
         log.append(&[record(1), record(2)]).unwrap();
-        assert!(matches!(LogFile::open(&app, &path), Err(SteeringError::LogInUse { .. })));
+        assert!(matches!(LogFile::open(&app, &path, None), Err(SteeringError::LogInUse { .. })));
         drop(log);
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole[..], &whole[..30]].concat()).unwrap();
-        let (mut log, _) = LogFile::open(&app, &path).unwrap();
+        let (mut log, _) = LogFile::open(&app, &path, None).unwrap();
         log.append(&[record(3)]).unwrap();
         drop(log);
         let bytes = std::fs::read(&path).unwrap();
@@ -98,6 +136,6 @@ mod tests {
         let mut changed = bytes;
         changed[25] ^= 1;
         std::fs::write(&path, changed).unwrap();
-        assert!(matches!(LogFile::open(&app, &path), Err(SteeringError::Log { .. })));
+        assert!(matches!(LogFile::open(&app, &path, None), Err(SteeringError::Log { .. })));
     }
 }

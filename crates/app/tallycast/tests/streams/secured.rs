@@ -44,6 +44,10 @@ impl Laboratory {
         KeyFile::new(&self.authority, keys, self.first.clone()).unwrap()
     }
 
+    pub(crate) fn authority(&self) -> keys::PublicKey {
+        self.authority.authority().public()
+    }
+
     /// Writes a new station's file, and returns the bus with it.
     pub(crate) fn bus(&self, base: &Bus, station: &str) -> Bus {
         let path = self.folder.path().join(format!("{station}.keys"));

@@ -383,3 +383,80 @@ fn an_app_that_is_killed_doubles_no_effect_and_leaves_none_out_of_its_log() {
         "a sender is told the truth"
     );
 }
+
+mod secured {
+    use std::collections::BTreeMap;
+
+    use keys::{Secret, exchange_public};
+    use tallycast::steering::verify_log;
+    use tallycast::udt::{Keys, PublicKey, Suite};
+
+    use super::*;
+    use crate::secured::Laboratory;
+
+    fn keys(own: u8, peers: &[u8]) -> Keys {
+        let secret = |number: u8| Secret::new(zeroize::Zeroizing::new([number; 32]));
+        let peers: std::collections::BTreeSet<PublicKey> =
+            peers.iter().map(|peer| exchange_public(&secret(*peer))).collect();
+        Keys { key: secret(own), responder: peers.first().copied(), peers, suite: Suite::default() }
+    }
+
+    #[test]
+    fn an_app_on_a_secured_bus_is_steered_by_listed_keys_and_its_log_is_signed() {
+        let (folder, laboratory) = (tempfile::tempdir().unwrap(), Laboratory::new());
+        let bus = laboratory.bus(&bus(), "daq-1");
+        let mut builder = node(&bus).steering(APP);
+        let names = keys(1, &[2]).peers.into_iter().map(|key| (key, "desk".parse().unwrap()));
+        builder.listen(Ipv4Addr::LOCALHOST.into(), Some(0)).log(log(&folder));
+        builder.keys(keys(1, &[2, 3]), names.collect::<BTreeMap<_, _>>());
+        builder.policy(Policy::parse("allow key:desk steer test/rod/gain").unwrap());
+        builder.parameter(Parameter::new("gain", 1.0));
+        let mut steering = builder.open(tallycast::Epoch { start_ns: 1, incarnation: 1 }).unwrap();
+        let peer = steering.address();
+        let steps = thread::scope(|scope| {
+            let commands = scope.spawn(|| {
+                let mut desk = Remote::connect(peer, Some(keys(2, &[1]))).unwrap();
+                assert_eq!(desk.welcome().principal, "key:desk");
+                applied(set(&mut desk, "gain", Value::scalar(2.0)));
+                let mut other = Remote::connect(peer, Some(keys(3, &[1]))).unwrap();
+                assert_eq!(refused(&set(&mut other, "gain", Value::scalar(3.0))), Rule::ReadOnly);
+            });
+            let mut steps = 0;
+            while !commands.is_finished() {
+                steering.step(steps, tallycast::now());
+                steering.done();
+                steps += 1;
+                thread::yield_now();
+            }
+            commands.join().unwrap();
+            steps
+        });
+        assert!(steps > 0);
+        assert!(steering.close().holds());
+        let (app, path) = (APP.parse().unwrap(), log(&folder));
+        let authority = laboratory.authority();
+        let verified = verify_log(&app, &path, Some(&authority)).unwrap();
+        assert_eq!(verified.signed, Some((verified.log.head.count, "daq-1".to_owned())));
+        let whole = std::fs::read(&path).unwrap();
+        let last = verified.log.entries.last().unwrap().record.encode().len() + 52;
+        std::fs::write(&path, &whole[..whole.len() - last]).unwrap();
+        assert!(verify_log(&app, &path, None).is_ok(), "what is left is whole");
+        assert!(
+            matches!(verify_log(&app, &path, Some(&authority)), Err(SteeringError::Log { .. })),
+            "cut off"
+        );
+        std::fs::write(&path, &whole).unwrap();
+        let stranger = Laboratory::new().authority();
+        assert!(matches!(verify_log(&app, &path, Some(&stranger)), Err(SteeringError::Head { .. })));
+    }
+
+    #[test]
+    fn an_app_without_keys_does_not_listen_beyond_its_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut builder = node(&bus()).steering(APP);
+        builder.listen(Ipv4Addr::UNSPECIFIED.into(), Some(0)).log(log(&folder));
+        builder.parameter(Parameter::new("gain", 1.0));
+        let opened = builder.open(tallycast::Epoch { start_ns: 1, incarnation: 1 });
+        assert!(matches!(opened, Err(SteeringError::Clear)));
+    }
+}

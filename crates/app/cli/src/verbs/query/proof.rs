@@ -192,7 +192,7 @@ fn summary_json(recording: &Recording, proof: &Proof) -> Value {
 
 /// Reads a laboratory's public key: its digits, a file that has nothing else, or a file of keys, whether a station's or
 /// that of the authority itself.
-fn public_key(text: &str) -> anyhow::Result<PublicKey> {
+pub(crate) fn public_key(text: &str) -> anyhow::Result<PublicKey> {
     if let Ok(key) = text.parse() {
         return Ok(key);
     }

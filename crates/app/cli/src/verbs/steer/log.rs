@@ -8,12 +8,14 @@ use archive::moment_text as utc;
 use clap::Args;
 use serde_json::json;
 use tallycast::StreamName;
-use tallycast::steering::{Log, LogError, Record, record_json};
+use tallycast::steering::{
+    Log, LogError, Record, SteeringError, VerifiedLog, default_log, record_json, verify_log,
+};
 
-use super::log_path;
 use crate::Outcome;
 use crate::layout;
 use crate::messages::print_line;
+use crate::verbs::query::public_key;
 
 /// A log: of an app with its usual place, or a file.
 #[derive(Args, Debug)]
@@ -26,9 +28,14 @@ pub(super) struct File {
 }
 
 impl File {
+    fn place(&self) -> anyhow::Result<(StreamName, PathBuf)> {
+        let app: StreamName = self.app.parse()?;
+        let path = self.file.clone().unwrap_or_else(|| default_log(&app));
+        Ok((app, path))
+    }
+
     fn read(&self) -> anyhow::Result<(StreamName, Vec<u8>, PathBuf)> {
-        let (app, usual) = log_path(&self.app)?;
-        let path = self.file.clone().unwrap_or(usual);
+        let (app, path) = self.place()?;
         let bytes = std::fs::read(&path).with_context(|| {
             format!(
                 "no log of `{app}`: {}\nname its file with --file, on the host where the app runs",
@@ -58,25 +65,30 @@ pub(super) fn print(file: &File, json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Verifies a log.
-pub(super) fn verify(file: &File) -> anyhow::Result<Outcome> {
-    let (app, bytes, path) = file.read()?;
-    match Log::verify(&app, &bytes, None, |_, _| false) {
-        Ok(log) => {
+/// Verifies a log, with an authority also its signed head.
+pub(super) fn verify(file: &File, authority: Option<&str>) -> anyhow::Result<Outcome> {
+    let (app, path) = file.place()?;
+    let authority = authority.map(public_key).transpose()?;
+    let mut output = std::io::stdout().lock();
+    match verify_log(&app, &path, authority.as_ref()) {
+        Ok(VerifiedLog { log, signed }) => {
             let digest: String = log.head.digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
             let count = log.head.count;
-            let mut output = std::io::stdout().lock();
             writeln!(output, "{count} records, each follows from those before it; head {digest}")?;
-            writeln!(
-                output,
-                "the head is not signed: keep it elsewhere to prove later that no end was cut off"
-            )?;
+            match signed {
+                Some((count, station)) => writeln!(output, "station {station} signed the first {count}")?,
+                None => writeln!(
+                    output,
+                    "no signature was checked: a cut-off end shows only with --authority, or against a head kept elsewhere"
+                )?,
+            }
             Ok(Outcome::Fine)
         }
-        Err(error) => {
-            writeln!(std::io::stdout().lock(), "{error}: {}", path.display())?;
+        Err(error @ (SteeringError::Log { .. } | SteeringError::Head { .. })) => {
+            writeln!(output, "{error}")?;
             Ok(Outcome::Found)
         }
+        Err(error) => Err(error.into()),
     }
 }
 
