@@ -1,3 +1,5 @@
+//! Messages of every kind: read as they were written, and refused if they are cut, prolonged or contradictory.
+
 use super::*;
 use crate::Applied;
 
