@@ -23,6 +23,8 @@ pub(super) struct Session {
 
 /// Time for which a sender waits for room: one that does not read its answers has had thousands by then.
 const NO_WAIT: Duration = Duration::ZERO;
+/// Time within which a connection sends its first message.
+const GREETING: Duration = Duration::from_secs(2);
 
 impl Session {
     /// Sends a message. A peer that does not read is disconnected: it can ask for its commands later.
@@ -64,6 +66,7 @@ pub(super) fn serve(shared: &Shared, connection: Connection) {
 /// Waits for the first message and opens a session.
 fn open(shared: &Shared, connection: Connection) -> Result<Arc<Session>, (Connection, String)> {
     let mut bytes = Vec::new();
+    connection.set_receive_timeout(Some(GREETING));
     let is_known = match connection.receive_message(&mut bytes) {
         Ok(true) => matches!(Request::decode(&bytes), Some(Request::Hello { version: VERSION })),
         Ok(false) | Err(_) => return Err((connection, "no message came".to_owned())),
@@ -71,6 +74,7 @@ fn open(shared: &Shared, connection: Connection) -> Result<Arc<Session>, (Connec
     if !is_known {
         return Err((connection, format!("this app speaks version {VERSION} of steering")));
     }
+    connection.set_receive_timeout(None);
     let principal = match connection.peer_key() {
         Some(key) => shared.principal(&key),
         None => Principal::anonymous(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ::steer::{Answer, App, AppError, CommandId, Output, Record, Response, SessionId, Welcome};
+use ::steer::{Answer, App, AppError, CommandId, MAX_SESSIONS, Output, Record, Response, SessionId, Welcome};
 use access::{Principal, PrincipalName};
 use keys::PublicKey;
 use sys::clock;
@@ -169,7 +169,11 @@ fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
     let mut serving: Vec<JoinHandle<()>> = Vec::new();
     while !shared.is_closing() {
         match listener.accept(Some(LOOK)) {
-            Ok(connection) => serving.extend(serve_on_a_thread(shared, connection)),
+            // Connections without a session yet are few and short.
+            Ok(connection) if serving.len() < 2 * MAX_SESSIONS => {
+                serving.extend(serve_on_a_thread(shared, connection));
+            }
+            Ok(connection) => connection.hang_up(),
             Err(WaitError::TimedOut) => {}
             Err(error) => {
                 tracing::error!("no further connection can steer this app: {error}\nstart it again");

@@ -117,6 +117,21 @@ mod tests {
     }
 
     #[test]
+    fn a_record_that_cannot_be_written_is_not_in_the_log_and_may_be_written_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("engine.log");
+        let app: StreamName = "sim/engine".parse().unwrap();
+        let (mut log, _) = LogFile::open(&app, &path, None).unwrap();
+        log.append(&[record(1)]).unwrap();
+        let writable = std::mem::replace(&mut log.file, File::open(&path).unwrap());
+        assert!(log.append(&[record(2)]).is_err(), "the file is open for reading alone");
+        log.file = writable;
+        log.append(&[record(2)]).unwrap();
+        let log = Log::verify(&app, &std::fs::read(&path).unwrap(), None, |_, _| true).unwrap();
+        assert_eq!(log.entries.len(), 2);
+    }
+
+    #[test]
     fn a_log_is_continued_behind_its_last_whole_frame_and_has_one_writer() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sim/engine.log");

@@ -14,6 +14,7 @@ use tallycast::steering::{
     Answer, Applied, Conclusion, Log, News, Parameter, Policy, Record, Remote, Rule, Scope, SetOptions,
     SteeringError, Totals, Value, find,
 };
+use tallycast::udt::{Connection, Lifetime, Options};
 use tallycast::{Bus, Event, StreamName};
 
 use crate::scene::{bus, node, watch};
@@ -211,6 +212,27 @@ fn a_lease_has_one_holder_and_a_kill_switch_stops_everybody() {
     wait_until("a lease that ended with its session", || ada.lease("heating").ok());
     let totals = rod.end();
     assert_eq!((totals.received, totals.applied, totals.refused_by(Rule::Stopped)), (3, 2, 1));
+}
+
+#[test]
+fn connections_that_do_not_speak_the_protocol_are_ended_and_others_go_on() {
+    let (bus, folder) = (bus(), tempfile::tempdir().unwrap());
+    let rod = Rod::start(&bus, &log(&folder));
+    let (node, app) = (node(&bus), APP.parse::<StreamName>().unwrap());
+    let address = wait_until("the app's address", || find(&node, &app, Duration::from_millis(100)).ok());
+    let peer = address.resolve().unwrap();
+    let silent = Connection::connect_to(peer, &Options::messages()).unwrap();
+    let mut bytes = Vec::new();
+    for first in [&b"GET / HTTP/1.1"[..], &[0, 99], &[200; 3_000]] {
+        let stranger = Connection::connect_to(peer, &Options::messages()).unwrap();
+        stranger.send_message(first, Lifetime::default()).unwrap();
+        assert!(stranger.receive_message(&mut bytes).unwrap(), "the reason comes");
+        assert!(matches!(stranger.receive_message(&mut bytes), Ok(false) | Err(_)), "then the end");
+    }
+    let mut remote = rod.connect();
+    applied(set(&mut remote, "gain", Value::scalar(2.0)));
+    assert!(silent.receive_message(&mut bytes).unwrap(), "the silent one is told, too");
+    assert_eq!(rod.end().received, 1);
 }
 
 #[test]
