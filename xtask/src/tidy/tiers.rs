@@ -35,6 +35,7 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("blake3", "a collision-resistant hash as a function of bytes, for proofs"),
     ("exmex", "parses and evaluates expressions as functions of numbers"),
     ("num-complex", "complex numbers"),
+    ("realfft", "Fourier transforms as functions of numbers"),
     (
         "ring",
         "hashes, signatures and authenticated encryption as functions of bytes; its random numbers are not used",

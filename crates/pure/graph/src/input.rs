@@ -4,10 +4,10 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use ledger::Stage;
-use sample::{Block, SampleBuffer, Schema, SchemaError, StreamName};
+use sample::{Block, Dtype, SampleBuffer, Schema, SchemaError, StreamName};
 use units::{Epoch, SampleRate, WallTime};
 
-use crate::{FilterError, MAX_FILTERED_ELEMENTS, MAX_KEPT_VALUES};
+use crate::{FilterError, MAX_FASTER, MAX_FILTERED_ELEMENTS, MAX_KEPT_VALUES, MAX_RATIO_TERM};
 
 /// An event of one input of an operator.
 #[derive(Clone, Copy, Debug)]
@@ -151,12 +151,60 @@ pub enum InputError {
     },
     /// A stream without a steady rate, for an operator that needs one.
     #[error(
-        "the samples of stream `{stream}` have times of their own; a filter needs samples at a \
+        "the samples of stream `{stream}` have times of their own; a filter, a spectrum and resampling need samples at a \
          steady rate"
     )]
     OwnTimes {
         /// The stream.
         stream: StreamName,
+    },
+    /// Elements that are no real numbers.
+    #[error(
+        "the elements of stream `{stream}` are {dtype}, and {purpose} needs integers or real numbers; take another \
+         stream, or a channel that `derive` makes of this one"
+    )]
+    NoReal {
+        /// The stream.
+        stream: StreamName,
+        /// Type of its elements.
+        dtype: Dtype,
+        /// What needs numbers.
+        purpose: &'static str,
+    },
+    /// A segment of more values than a spectrum may keep.
+    #[error(
+        "a spectrum keeps the values of its segment: {values} of stream `{stream}`, and {MAX_KEPT_VALUES} at most; use a \
+         shorter segment, or select fewer channels before"
+    )]
+    Segment {
+        /// The stream.
+        stream: StreamName,
+        /// Values of a segment.
+        values: u64,
+    },
+    /// Two rates without a simple ratio, or too far apart.
+    #[error(
+        "stream `{stream}` has {rate} samples per second, and cannot be resampled to {resampled} at once: the ratio may have \
+         numbers up to {MAX_RATIO_TERM} in lowest terms, and be {MAX_FASTER} at most; take two steps, or a rate near by"
+    )]
+    Ratio {
+        /// The stream.
+        stream: StreamName,
+        /// Its rate.
+        rate: SampleRate,
+        /// Rate of the output.
+        resampled: SampleRate,
+    },
+    /// A filter that reaches over more values than resampling may keep.
+    #[error(
+        "resampling keeps the values around a sample: {values} of stream `{stream}`, and {MAX_KEPT_VALUES} at most; \
+         resample in two steps, or select fewer channels before"
+    )]
+    Reach {
+        /// The stream.
+        stream: StreamName,
+        /// Values around a sample.
+        values: u64,
     },
     /// An output that a stream cannot be, for instance for having too many channels.
     #[error("the output of stream `{stream}` cannot be described")]

@@ -5,7 +5,8 @@
 //! inherited from. The monitor publishes the output.
 //!
 //! Start with [`Operator`], which all of them implement: [`Derivation`] (one stream from several by an expression),
-//! [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration), [`Filter`] (bands of frequencies).
+//! [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration), [`Filter`] (bands of frequencies),
+//! [`Resample`] (another rate), [`Spectrum`] (power by frequency).
 
 mod align;
 mod channels;
@@ -18,8 +19,11 @@ mod operator;
 mod outputs;
 mod reasons;
 mod reduction;
+mod resample;
 #[cfg(test)]
 mod scene;
+mod spectrum;
+mod steady;
 mod track;
 mod value;
 
@@ -33,4 +37,9 @@ pub use filter::{Filter, FilterError, MAX_FILTERED_ELEMENTS, MAX_ORDER, Response
 pub use input::{Hole, Inherited, Input, InputError, Output};
 pub use operator::{Operator, Totals};
 pub use reduction::{MAX_KEPT_VALUES, Percent, Reduction, ReductionError, Statistic, UnknownStatistic};
+pub use resample::{MAX_FASTER, MAX_RATIO_TERM, Resample};
+pub use spectrum::{
+    MAX_AVERAGED_SEGMENTS, MAX_SEGMENT_SAMPLES, SpectralWindow, Spectrum, SpectrumConfig, SpectrumError,
+    SpectrumScale,
+};
 pub use track::Matching;

@@ -29,6 +29,11 @@ pub trait Operator: Send {
     /// Returns the output's schema, known since the first block (of the first input, if there are several).
     fn schema(&self) -> Option<Arc<Schema>>;
 
+    /// Returns how often it computes with each value that it reads.
+    fn passes(&self) -> f64 {
+        1.0
+    }
+
     /// Returns the samples polled so far.
     fn totals(&self) -> Totals;
 }

@@ -9,6 +9,7 @@ mod circle;
 mod difference;
 mod every;
 mod node;
+mod rate;
 #[cfg(test)]
 mod scene;
 mod units;
@@ -18,3 +19,4 @@ pub use circle::{Circle, Edges, in_order};
 pub use difference::Difference;
 pub use every::{Every, EveryError};
 pub use node::{ChannelName, Kind, Node, NodeError};
+pub use rate::OutputRate;

@@ -133,11 +133,6 @@ impl Reduction {
         if self.keeps_values() && kept > MAX_KEPT_VALUES {
             return Err(InputError::Kept { stream: stream.clone(), values: kept });
         }
-        let (samples, rate) = (self.samples, input.rate);
-        // Lowest terms first: 1 kHz divided by 1000 is 1 Hz even where the product exceeds 32 bits.
-        let divisor = greatest_common_divisor(rate.numerator(), samples);
-        let denominator = rate.denominator().checked_mul(samples / divisor);
-        let reduced = denominator.and_then(|below| SampleRate::new(rate.numerator() / divisor, below).ok());
         let named = |channel: &Channel, statistic: &Statistic| Channel {
             name: format!("{}.{statistic}", channel.name),
             unit: if *statistic == Statistic::N { String::new() } else { channel.unit.clone() },
@@ -151,8 +146,7 @@ impl Reduction {
         for channel in &input.channels {
             channels.extend(self.statistics.iter().map(|statistic| named(channel, statistic)));
         }
-        let stream = stream.clone();
-        let rate = reduced.ok_or_else(|| InputError::Rate { stream: stream.clone(), samples, rate })?;
+        let (stream, rate) = (stream.clone(), one_in(self.samples, stream, input.rate)?);
         let (dtype, labels, unknown) =
             (value_dtype(input.dtype), input.labels.clone(), UnknownEntries::new());
         let schema = Schema { dtype, rate, channels, labels, unknown };
@@ -286,6 +280,18 @@ impl Operator for Reduction {
     fn totals(&self) -> Totals {
         self.outputs.totals()
     }
+}
+
+/// Returns the rate of one in `samples` samples.
+///
+/// # Errors
+/// [`InputError::Rate`].
+pub(crate) fn one_in(samples: u32, stream: &StreamName, rate: SampleRate) -> Result<SampleRate, InputError> {
+    // Lowest terms first: 1 kHz divided by 1000 is 1 Hz even where the product exceeds 32 bits.
+    let divisor = greatest_common_divisor(rate.numerator(), samples);
+    let denominator = rate.denominator().checked_mul(samples / divisor);
+    let reduced = denominator.and_then(|below| SampleRate::new(rate.numerator() / divisor, below).ok());
+    reduced.ok_or_else(|| InputError::Rate { stream: stream.clone(), samples, rate })
 }
 
 const fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {

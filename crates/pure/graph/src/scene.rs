@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema};
-use units::{Epoch, RangeSet, WallTime};
+use units::{Epoch, Random, RangeSet, WallTime};
+
+use crate::{Input, Operator, Output};
 
 /// A stream named `lab/NAME` with one channel `x`.
 pub(crate) struct Stream {
     name: &'static str,
-    schema: Arc<Schema>,
+    pub(crate) schema: Arc<Schema>,
     pub(crate) epoch: Epoch,
     pub(crate) anchor: WallTime,
 }
@@ -42,4 +44,70 @@ impl Stream {
 /// Returns the little-endian `f8` values of a buffer.
 pub(crate) fn floats(data: &SampleBuffer) -> Vec<f64> {
     data.as_bytes().chunks_exact(8).map(|bytes| Dtype::F8.to_f64(bytes)).collect()
+}
+
+/// A sample of an output: its time, and its values if it is not in a hole.
+pub(crate) type Row = (WallTime, Option<Vec<f64>>);
+
+/// Returns the samples that an operator has decided, and checks that its runs follow each other and its account closes.
+pub(crate) fn rows(operator: &mut dyn Operator) -> Vec<Row> {
+    let (mut rows, before) = (Vec::<Row>::new(), operator.totals());
+    while let Some(output) = operator.poll() {
+        let schema = operator.schema().unwrap();
+        let (first, t0, count, values) = match output {
+            Output::Samples { first_index, t0, samples, data } => {
+                (first_index, t0, samples, Some(floats(&data)))
+            }
+            Output::Hole { first_index, t0, samples, .. } => (first_index, t0, samples, None),
+        };
+        assert_eq!(first, before.offered + rows.len() as u64);
+        let width = schema.elements_per_sample() as usize;
+        assert!(values.as_ref().is_none_or(|values| values.len() == count as usize * width));
+        rows.extend((0..count).map(|number| {
+            let row = values.as_ref().map(|values| values[number as usize * width..][..width].to_vec());
+            (schema.rate.time_of(number, 0, t0), row)
+        }));
+    }
+    let totals = operator.totals();
+    let delivered = rows.iter().filter(|(_, row)| row.is_some()).count() as u64;
+    assert_eq!(totals.offered - before.offered, rows.len() as u64);
+    assert_eq!(totals.delivered - before.delivered, delivered);
+    assert_eq!(totals.offered, totals.delivered + totals.source);
+    rows
+}
+
+/// Feeds `blocks` blocks of a stream with missing blocks, missing samples and repeated blocks, each value that of its index.
+///
+/// Returns the indices that arrived whole, and one behind the last index.
+pub(crate) fn feed_broken(
+    operator: &mut dyn Operator,
+    random: &mut Random,
+    stream: &Stream,
+    first_index: u64,
+    blocks: u64,
+    value: impl Fn(u64) -> f64,
+) -> (RangeSet, u64) {
+    let (mut whole, mut index) = (RangeSet::new(), first_index);
+    for number in 0..blocks {
+        if number > 0 && random.chance(0.2) {
+            index += random.below(6);
+        }
+        let count = 1 + random.below(90);
+        let values: Vec<f64> = (index..index + count).map(&value).collect();
+        let mut block = stream.block(index, &values);
+        let broken = random.chance(0.15).then(|| random.below(count));
+        block.missing = broken.map(|it| it..it + 1).into_iter().collect();
+        operator.handle(0, Input::Block(&block)).unwrap();
+        if random.chance(0.1) {
+            operator.handle(0, Input::Block(&block)).unwrap();
+        }
+        let cut = broken.unwrap_or(count);
+        for run in [index..index + cut, index + cut + 1..index + count] {
+            if !run.is_empty() {
+                whole.insert(run);
+            }
+        }
+        index += count;
+    }
+    (whole, index)
 }

@@ -271,6 +271,12 @@ mod tests {
             "kind = 'reduce'\nevery = 100\nstatistics = ['mean', 'q99']",
             "kind = 'filter'\nresponse = { lowpass = 50 }",
             "kind = 'filter'\nresponse = { notch = [49, 51.5] }\norder = 8",
+            "kind = 'resample'\nrate = 360",
+            "kind = 'resample'\nrate = 0.5",
+            "kind = 'resample'\nrate = '44.1k'",
+            "kind = 'resample'\nrate = '1000/3'",
+            "kind = 'spectrum'\nsize = 1024",
+            "kind = 'spectrum'\nsize = '1s'\noverlap = 0\nwindow = 'blackman-harris'\nscale = 'power'\naverage = 8",
         ];
         let read = |settings: &str| {
             let text = format!("[[node]]\nname = 'lab/y'\ninput = 'lab/x'\n{settings}");
@@ -286,6 +292,8 @@ mod tests {
         }
         let refused = |settings: &str| format!("{:#}", read(settings).unwrap_err());
         assert!(refused("kind = 'filter'\nresponse = { lowpass = 50 }\norder = 3").contains("order"));
+        assert!(refused("kind = 'resample'\nrate = 'fast'").contains("`fast` is not a sample rate"));
+        assert!(refused("kind = 'spectrum'\nsize = 8\nwindow = 'hamming'").contains("`hann`, `rectangular`"));
         assert!(
             refused("kind = 'reduce'\nevery = 10\nstatistics = ['median']").contains("q50 for the median")
         );

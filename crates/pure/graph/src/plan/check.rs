@@ -172,7 +172,7 @@ fn plan(node: &Node, schema: &dyn Fn(&StreamName) -> Option<Arc<Schema>>) -> Res
         schema.check().map_err(|error| words(&error))?;
     }
     let values = |schema: &Arc<Schema>| schema.rate.as_hz() * f64::from(schema.elements_per_sample());
-    planned.values_per_s = Some(schemas.iter().map(values).sum());
+    planned.values_per_s = Some(schemas.iter().map(values).sum::<f64>() * operator.passes());
     Ok(planned)
 }
 

@@ -8,10 +8,11 @@ use sample::{Schema, SchemaError, StreamName};
 use serde::{Deserialize, Serialize};
 use units::serde_as_text;
 
-use super::{Every, EveryError};
+use super::{Every, EveryError, OutputRate};
 use crate::{
     Calibration, Channels, Derivation, DerivationConfig, DeriveError, DerivedInput, Filter, FilterError,
-    Operator, Reduction, ReductionError, Response, Statistic,
+    Operator, Reduction, ReductionError, Resample, Response, SpectralWindow, Spectrum, SpectrumConfig,
+    SpectrumError, SpectrumScale, Statistic,
 };
 
 /// A node: computes the stream of its name.
@@ -69,6 +70,32 @@ pub enum Kind {
         #[serde(default = "four")]
         order: u32,
     },
+    /// Every channel at another rate.
+    Resample {
+        /// The stream.
+        input: StreamName,
+        /// Rate of the output.
+        rate: OutputRate,
+    },
+    /// Every channel's power by frequency, segment by segment.
+    Spectrum {
+        /// The stream.
+        input: StreamName,
+        /// Length of a segment.
+        size: Every,
+        /// Part of a segment that the next one has, too.
+        #[serde(default = "half")]
+        overlap: f64,
+        /// Weights of a segment's values.
+        #[serde(default)]
+        window: SpectralWindow,
+        /// Power per hertz, or power.
+        #[serde(default)]
+        scale: SpectrumScale,
+        /// Number of segments that are averaged.
+        #[serde(default = "one")]
+        average: u32,
+    },
     /// An expression over channels of one or several streams.
     Derive {
         /// Expression over the variables of the inputs: `a - b`.
@@ -118,6 +145,9 @@ pub enum NodeError {
     /// A filter that cannot be.
     #[error(transparent)]
     Filter(#[from] FilterError),
+    /// A spectrum that cannot be.
+    #[error(transparent)]
+    Spectrum(#[from] SpectrumError),
 }
 
 impl Kind {
@@ -130,6 +160,8 @@ impl Kind {
             Self::Thin { .. } => "thin",
             Self::Reduce { .. } => "reduce",
             Self::Filter { .. } => "filter",
+            Self::Resample { .. } => "resample",
+            Self::Spectrum { .. } => "spectrum",
             Self::Derive { .. } => "derive",
         }
     }
@@ -144,7 +176,9 @@ impl Node {
             | Kind::Calibrate { input, .. }
             | Kind::Thin { input, .. }
             | Kind::Reduce { input, .. }
-            | Kind::Filter { input, .. } => vec![input],
+            | Kind::Filter { input, .. }
+            | Kind::Resample { input, .. }
+            | Kind::Spectrum { input, .. } => vec![input],
             Kind::Derive { inputs, .. } => {
                 let mut streams: Vec<_> = inputs.values().map(|input| &input.stream).collect();
                 streams.sort();
@@ -195,6 +229,19 @@ impl Node {
                 Box::new(reduction)
             }
             Kind::Filter { response, order, .. } => Box::new(Filter::new(*response, *order)?),
+            Kind::Resample { rate, .. } => Box::new(Resample::new(rate.0)),
+            Kind::Spectrum { size, overlap, window, scale, average, .. } => {
+                let samples = samples(size)?;
+                let (overlap, window, scale, average) = (*overlap, *window, *scale, *average);
+                // As above.
+                let config =
+                    SpectrumConfig { samples: samples.unwrap_or(2), overlap, window, scale, average };
+                let spectrum = Spectrum::new(config)?;
+                if samples.is_none() {
+                    return Ok(None);
+                }
+                Box::new(spectrum)
+            }
             Kind::Derive { .. } => Box::new(Derivation::new(self.derivation()?)?),
         };
         Ok(Some(operator))
@@ -238,6 +285,14 @@ impl fmt::Display for ChannelName {
 }
 
 serde_as_text!(ChannelName);
+
+const fn half() -> f64 {
+    0.5
+}
+
+const fn one() -> u32 {
+    1
+}
 
 const fn four() -> u32 {
     4

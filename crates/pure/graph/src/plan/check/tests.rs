@@ -2,8 +2,8 @@
 
 use super::super::scene::{derive, name, schema, thin};
 use super::*;
-use crate::plan::Every;
-use crate::{Calibration, Response};
+use crate::plan::{Every, OutputRate};
+use crate::{Calibration, Response, SpectralWindow, SpectrumScale};
 
 /// Checks nodes on a bus with `lab/u` and `lab/i`, at 1 kHz, in volts and amperes.
 fn check(nodes: &[Node]) -> Result<Plan, Vec<String>> {
@@ -157,4 +157,45 @@ fn a_filter_must_fit_the_rate_of_its_stream_as_soon_as_that_is_known() {
     for bad in [filter("lab/later", high, 3), filter("lab/later", Response::Bandpass([2.0, 1.0]), 4)] {
         assert!(problem(&[bad]).starts_with("node `lab/a`: the "));
     }
+}
+
+#[test]
+fn spectra_cost_as_often_as_they_read_a_value_and_are_checked_before_the_rate_is_known() {
+    let node = |input: &str, size: &str, overlap: f64, average: u32| {
+        let (input, size) = (name(input), size.parse::<Every>().unwrap());
+        let (window, scale) = (SpectralWindow::Hann, SpectrumScale::Density);
+        Node { name: name("lab/a"), kind: Kind::Spectrum { input, size, overlap, window, scale, average } }
+    };
+    let plan = check(&[node("lab/u", "200ms", 0.75, 2)]).unwrap();
+    let schema = plan.planned()[0].schema.as_ref().unwrap();
+    let channel = &schema.channels[0];
+    assert_eq!((&*channel.name, &*channel.unit, &channel.shape[..]), ("u", "V²/Hz", &[101][..]));
+    assert_eq!(schema.rate.to_string(), "10");
+    assert_eq!(plan.values_per_s(), 8_000.0);
+    check(&[node("lab/later", "200ms", 0.75, 1)]).unwrap();
+    for (bad, why) in [
+        (node("lab/later", "200ms", 1.0, 1), "the overlap of segments is a fraction from 0 to below 1"),
+        (node("lab/later", "200ms", 0.5, 0), "a spectrum is the average of 1 to 4000 segments, not 0"),
+        (node("lab/u", "1", 0.5, 1), "a segment of a spectrum has 2 to 1048576 samples, not 1"),
+        (node("lab/u", "1500us", 0.5, 1), "1500us is not a whole number of samples"),
+    ] {
+        assert!(problem(&[bad]).starts_with(&format!("node `lab/a`: {why}")));
+    }
+    assert!(problem(&[node("lab/fast", "1000", 0.5, 1)]).starts_with("the nodes would read 120 million"));
+}
+
+#[test]
+fn a_stream_is_resampled_by_a_simple_ratio_and_costs_what_the_faster_side_has() {
+    let node = |input: &str, rate: &str| {
+        let rate = OutputRate(rate.parse().unwrap());
+        Node { name: name("lab/a"), kind: Kind::Resample { input: name(input), rate } }
+    };
+    for (rate, values_per_s) in [("360", 2_000.0), ("4000", 8_000.0)] {
+        let plan = check(&[node("lab/u", rate)]).unwrap();
+        let schema = plan.planned()[0].schema.as_ref().unwrap();
+        assert_eq!((schema.rate.to_string().as_str(), plan.values_per_s()), (rate, values_per_s));
+    }
+    assert!(problem(&[node("lab/u", "1001/1000")]).contains("take two steps"));
+    assert!(problem(&[node("lab/fast", "120000000")]).starts_with("the nodes would read 120 million"));
+    check(&[node("lab/later", "360")]).unwrap();
 }
