@@ -394,6 +394,7 @@ export class App {
       case 'search': return this.#focusSearch();
       case 'account': return this.#showAccount(byId('account', HTMLElement).hidden);
       case 'list': return void this.#root.toggleAttribute('data-list-toggled');
+      case 'cursors': return this.#plots.toggleCursors();
       case 'utc': return this.#setZone(this.#zone === 'utc' ? 'local' : 'utc');
       case 'theme': return this.#changeTheme();
       case 'wall': return this.#toggleWall();
@@ -452,6 +453,7 @@ export class App {
     if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
     else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();
     else if (this.#account.closeFindings()) return;
+    else if (this.#plots.layout.cursors !== null) this.#plots.toggleCursors();
     else if (this.#plots.layout.single !== null) this.#plots.single();
     else if (!byId('account', HTMLElement).hidden) this.#showAccount(false);
     else this.#root.removeAttribute('data-wall');

@@ -6,9 +6,11 @@
  */
 import { searchGap } from './gap-search';
 import type { Live } from './live';
+import { Measuring } from './measuring';
 import { neighbour, type Direction, type PlotGap } from './model/gaps';
 import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
 import { nextMode, type AxisMode } from './model/scale';
+import { ordered, type Cursors } from './model/stretch';
 import type { Zone } from './model/time';
 import { axesOf, MAX_AXES, unitsOf } from './model/titles';
 import { centre, follow, pan, pause, withSpan, zoom, type TimeWindow } from './model/window';
@@ -36,6 +38,7 @@ export interface PlotsContext {
 /** The plots. */
 export class Plots {
   readonly #grid: PlotGrid;
+  readonly #measuring: Measuring;
   #layout: Layout = EMPTY_LAYOUT;
   #active = 0;
   #nextView = 1;
@@ -56,6 +59,15 @@ export class Plots {
     this.#grid = new PlotGrid(element, {
       onResize: (index, columns, rows) => this.#change(index, { columns, rows }),
       onFitted: () => this.#request(),
+    });
+    this.#measuring = new Measuring({
+      panels: () => this.#grid.panels.filter(({ element: { hidden } }) => !hidden),
+      active: () => this.#grid.panels[this.#active],
+      cursors: () => this.#layout.cursors,
+      zone: () => context.zone(),
+      set: (cursors) => this.#setCursors(cursors),
+      show: (cursors) => this.#showStretch(cursors),
+      say: (text) => context.say(text),
     });
   }
 
@@ -207,6 +219,13 @@ export class Plots {
     this.#look(withSpan(this.#layout.window, spanNs));
   }
 
+  /** Places two cursors, which hold the view, or takes them away. */
+  toggleCursors(): void {
+    if (this.#layout.plots.length === 0) return this.context.say('Plot a stream first: cursors measure on plots');
+    if (this.#layout.cursors === null) this.#look(pause(this.#layout.window, this.#shownEdge()));
+    this.#measuring.toggle();
+  }
+
   /** Moves to the next or previous gap of the active plot, wherever it is. */
   async stepGap(direction: Direction): Promise<void> {
     const panel = this.#grid.panels[this.#active];
@@ -314,6 +333,11 @@ export class Plots {
       onPan: (share) => this.pan(-share),
       onZoom: (factor, share) => this.zoom(factor, share),
       onCursor: (share) => this.#setCursor(share),
+      onCursors: () => {
+        this.activate(index());
+        this.toggleCursors();
+      },
+      onDragCursor: (name, share) => this.#measuring.drag(panel(), name, share),
       onGap: (gap, at) => {
         if (gap === null) this.context.card.hide();
         else if (this.#focused === null) this.context.card.show(gap, at, this.context.zone());
@@ -390,6 +414,17 @@ export class Plots {
     this.#grid.panels.forEach((panel) => panel.showCursor(share));
   }
 
+  #setCursors(cursors: Cursors | null): void {
+    this.#layout = { ...this.#layout, cursors };
+    this.#schedule();
+    this.context.onChange();
+  }
+
+  #showStretch(cursors: Cursors): void {
+    const [from, to] = ordered(cursors);
+    this.#look(centre(pause(this.#layout.window, this.#edge), from, to, this.#edgeNow()));
+  }
+
   #edgeNow(): bigint {
     return this.#edge + BigInt(Math.round((performance.now() - this.#edgeAtMs) * 1e6));
   }
@@ -407,6 +442,7 @@ export class Plots {
       // The picture moved under a cursor that did not: its values are others now.
       panel.showCursor(this.#cursor);
     }
+    this.#measuring.draw(nowMs);
     this.#undrawn.clear();
     for (const frame of this.#owed.splice(0)) this.context.live.shown(frame);
     if (drawn === 0) return;

@@ -1,11 +1,12 @@
 /**
- * The state of the page, and the address that encodes it: plots, their sizes and axes, the window of time.
+ * The state of the page, and the address that encodes it: plots, their sizes and axes, the window of time, the cursors.
  *
  * `read(write(page))` is `page`; invalid parts of an address are left out rather than refused, so that an
  * old link still shows what it can.
  */
 import type { TraceRequest } from '../wire/messages';
 import { AUTO, type AxisMode } from './scale';
+import type { Cursors } from './stretch';
 import { DEFAULT_WINDOW, MAX_SPAN, MIN_SPAN, type TimeWindow } from './window';
 
 /** The most plots a page holds. */
@@ -32,10 +33,12 @@ export interface Layout {
   readonly window: TimeWindow;
   /** The plot that fills the page, or null. */
   readonly single: number | null;
+  /** The two cursors, or null. */
+  readonly cursors: Cursors | null;
 }
 
 /** A page that shows nothing yet. */
-export const EMPTY_LAYOUT: Layout = { plots: [], window: DEFAULT_WINDOW, single: null };
+export const EMPTY_LAYOUT: Layout = { plots: [], window: DEFAULT_WINDOW, single: null, cursors: null };
 
 /** Returns a plot of these traces with everything else left to the page. */
 export function plotOf(traces: readonly TraceRequest[]): Plot {
@@ -70,6 +73,7 @@ export function writeLayout(layout: Layout): string {
   const parts = [`span=${writeSpan(layout.window.spanNs)}`];
   if (layout.window.endNs !== null) parts.push(`end=${layout.window.endNs}`);
   if (layout.single !== null) parts.push(`single=${layout.single}`);
+  if (layout.cursors !== null) parts.push(`cursors=${layout.cursors.a},${layout.cursors.b}`);
   for (const plot of layout.plots) parts.push(`plot=${writePlot(plot)}`);
   return parts.join('&');
 }
@@ -108,6 +112,7 @@ export function readLayout(query: string): Layout {
     plots: kept,
     window: { spanNs: readSpan(value('span')), endNs: readEnd(value('end')) },
     single: single !== null && single < kept.length ? single : null,
+    cursors: readCursors(value('cursors')),
   };
 }
 
@@ -132,6 +137,11 @@ function splitPair(pair: string): readonly [string, string] {
 
 function readEnd(text: string | undefined): bigint | null {
   return text !== undefined && /^\d{1,19}$/.test(text) ? BigInt(text) : null;
+}
+
+function readCursors(text: string | undefined): Cursors | null {
+  const [a, b, ...more] = (text ?? '').split(/,|%2C/i).map(readEnd);
+  return typeof a === 'bigint' && typeof b === 'bigint' && more.length === 0 ? { a, b } : null;
 }
 
 function readSpan(text: string | undefined): bigint {

@@ -4,6 +4,9 @@
  * Reports pixels and shares of the width; what they mean in time is the caller's business.
  */
 
+/** Attribute of elements on a plot that have gestures of their own. */
+export const OWN_GESTURES = 'data-own-gestures';
+
 /** Receiver of the events. */
 export interface GestureListener {
   /** The pointer is over the plot at `x`, `y` (CSS pixels from the data's corner), or gone. */
@@ -40,9 +43,10 @@ export function listenGestures(element: HTMLElement, frame: () => Frame, listene
     return { x: event.clientX - box.left - frame().left, y: event.clientY - box.top - frame().top };
   };
   const share = (x: number): number => x / Math.max(1, frame().width);
+  const isElsewhere = ({ target }: Event): boolean => target instanceof Element && target.closest(`[${OWN_GESTURES}]`) !== null;
 
   element.addEventListener('pointerdown', (event) => {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || isElsewhere(event)) return;
     pointers.set(event.pointerId, place(event));
     if (pointers.size === 1) moved = 0;
   });
@@ -51,7 +55,7 @@ export function listenGestures(element: HTMLElement, frame: () => Frame, listene
     const last = pointers.get(event.pointerId);
     const at = place(event);
     if (last === undefined) {
-      if (pointers.size === 0) listener.onHover(at);
+      if (pointers.size === 0) listener.onHover(isElsewhere(event) ? null : at);
       return;
     }
     pointers.set(event.pointerId, at);
@@ -90,7 +94,7 @@ export function listenGestures(element: HTMLElement, frame: () => Frame, listene
   element.addEventListener('pointerleave', (event) => {
     if (!pointers.has(event.pointerId) && event.pointerType === 'mouse') listener.onHover(null);
   });
-  element.addEventListener('dblclick', () => listener.onDoubleTap());
+  element.addEventListener('dblclick', (event) => { if (!isElsewhere(event)) listener.onDoubleTap(); });
 
   element.addEventListener('wheel', (event) => {
     event.preventDefault();

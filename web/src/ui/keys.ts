@@ -9,7 +9,7 @@ import { byId, el } from './dom';
 /** Action of a key. */
 export type Command =
   | 'follow' | 'pause' | 'next-gap' | 'previous-gap' | 'search' | 'account' | 'single' | 'close-plot' | 'axis'
-  | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'utc' | 'theme' | 'wall'
+  | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'cursors' | 'utc' | 'theme' | 'wall'
   | 'share' | 'keys' | 'escape';
 
 interface Key {
@@ -29,6 +29,7 @@ const GROUPS: readonly (readonly [string, readonly Key[]])[] = [
     key('ArrowRight', '→', 'later', 'later'),
     key('+ =', '+', 'zoom-in', 'zoom in'),
     key('-', '−', 'zoom-out', 'zoom out'),
+    key('c', 'c', 'cursors', 'two cursors: ← → move, tab changes'),
     key('u', 'u', 'utc', 'UTC or local time'),
   ]],
   ['Gaps', [
@@ -73,7 +74,7 @@ export class KeySheet {
   constructor() {
     this.#element.append(...GROUPS.map(([name, keys]) => el('section', {}, el('h3', { text: name }),
       el('dl', {}, ...keys.flatMap(({ shown, words }) => [el('dt', {}, el('kbd', { text: shown })), el('dd', { text: words })])))),
-      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. In the list Enter plots, shift Enter overlays. In the picture of the path ← → go from place to place, Enter shows what was lost there.' }));
+      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. Cursors are dragged by their letters. In the list Enter plots, shift Enter overlays. In the picture of the path ← → go from place to place, Enter shows what was lost there.' }));
   }
 
   /** Shows or hides the sheet; returns whether it shows now. */

@@ -10,6 +10,7 @@ import { GRID_COLUMNS, type Plot } from '../model/layout';
 import { decimalsFor, displayUnit, inUnit } from '../model/quantity';
 import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
 import { clock, full, pixelDigits, type Zone } from '../model/time';
+import { isShown, stretchOf, type CursorName, type Cursors } from '../model/stretch';
 import { axesOf, thinning, titlesOf } from '../model/titles';
 import { enclose, extremes, valuesAt, type Extremes } from '../model/trace';
 import type { TimeWindow } from '../model/window';
@@ -17,8 +18,10 @@ import type { Shown } from '../paint/area';
 import { STRIP_PX } from '../paint/gaps';
 import type { ViewFrame } from '../wire/frame';
 import { AxisControl } from './axis-control';
+import { CursorLines } from './cursor-lines';
 import { el, iconButton, setAttribute, setText } from './dom';
 import { listenGestures } from './gestures';
+import type { Measured } from './measure-panel';
 import { Readouts, type Readout } from './readouts';
 import type { Palette } from './theme';
 
@@ -38,6 +41,10 @@ export interface PlotListener {
   onZoom(factor: number, share: number): void;
   /** The pointer is at this share of the width, or gone. */
   onCursor(share: number | null): void;
+  /** The two cursors are to be placed, or taken away. */
+  onCursors(): void;
+  /** One of the two cursors was dragged to this share of the width. */
+  onDragCursor(name: CursorName, share: number): void;
   onGap(gap: PlotGap | null, at: { readonly x: number; readonly y: number }): void;
   onAxis(mode: AxisMode): void;
   onRemoveTrace(index: number): void;
@@ -65,6 +72,7 @@ export class PlotPanel {
   readonly #line = el('div', { class: 'cursor-line', hidden: true });
   readonly #tag = el('div', { class: 'cursor-tag', hidden: true });
   readonly #chart: Chart;
+  readonly #lines: CursorLines;
   #plot: Plot;
   #unitsOfTraces: readonly string[] = [];
   #frame: ViewFrame | null = null;
@@ -84,6 +92,7 @@ export class PlotPanel {
     this.#axisControl = new AxisControl(() => this.leftRange, listener.onAxis);
     this.element = this.#build();
     this.#chart = new Chart(this.body, { width: 300, height: 150 }, shared().palette.chart);
+    this.#lines = new CursorLines(this.body, (name, share) => listener.onDragCursor(name, share));
     this.body.append(...this.#units, this.#line, this.#tag);
     listenGestures(this.body, () => this.#chart.box(), {
       onHover: (at) => this.#onHover(at),
@@ -194,6 +203,33 @@ export class PlotPanel {
     this.#tag.style.transform = `translate(${box.left + x + (left ? -8 : 8)}px, ${box.top + 6}px)${left ? ' translateX(-100%)' : ''}`;
   }
 
+  /** Shows the two cursors where they are in time, or takes them away. */
+  showCursors(cursors: Cursors | null): void {
+    this.#lines.show(cursors, this.#shown, this.#chart.box());
+  }
+
+  /** Returns what each trace does between the cursors. */
+  measured(cursors: Cursors): readonly Measured[] {
+    const { palette } = this.shared();
+    const colours = traceColours(this.#plot.traces);
+    const { axis } = axesOf(this.#unitsOfTraces);
+    const { path, labels } = titlesOf(this.#plot.traces);
+    const frame = this.#frame;
+    return this.#plot.traces.map((request, i) => {
+      const trace = frame?.traces.find(({ index }) => index === i);
+      const { low, high } = this.#axes[axis[i] ?? 0]?.range ?? { low: 0, high: 1 };
+      const one = new Set(this.#plot.traces.map(({ stream }) => stream)).size === 1;
+      return {
+        path: one ? `${request.stream} ` : path,
+        label: labels[i] ?? request.channel,
+        colour: palette.traces[colours[i] ?? 0] ?? '',
+        display: this.#chart.scale(Math.max(0, axis[i] ?? 0)).value,
+        axisSpan: high - low,
+        stretch: frame !== null && trace !== undefined && isShown(frame, cursors) ? stretchOf(frame, trace, cursors) : null,
+      };
+    });
+  }
+
   /** Returns the position of a gap on the page, for a card beside it. */
   gapPlace(gap: PlotGap): { readonly x: number; readonly y: number } {
     const box = this.#chart.box();
@@ -223,6 +259,7 @@ export class PlotPanel {
   #build(): HTMLElement {
     const tools = el('div', { class: 'plot-tools' },
       this.#axisControl.element,
+      iconButton('cursors', 'Two cursors (c)', () => this.listener.onCursors()),
       iconButton('single', 'This plot alone (m, double click)', () => this.listener.onSingle()),
       iconButton('close', 'Close the plot (x)', () => this.listener.onClose()));
     const header = el('header', { class: 'plot-header' }, el('div', { class: 'plot-words' }, this.#title, this.#note), this.#readouts.element, tools);

@@ -12,6 +12,7 @@ const LAYOUT: Layout = {
   ],
   window: { spanNs: 1_234_567n, endNs: 1_790_000_000_123_456_789n },
   single: 1,
+  cursors: { a: 1_790_000_000_123_000_000n, b: 1_790_000_000_122_000_001n },
 };
 
 describe('the address', () => {
@@ -32,7 +33,7 @@ describe('the address', () => {
     expect(writeLayout({ ...EMPTY_LAYOUT, window: { spanNs: 120_000_000_000n, endNs: null } })).toBe('span=2min');
   });
 
-  test.each(['span=0s', 'span=99999d', 'span=x', 'end=soon', 'plot=', 'plot=noChannel', 'plot=%zz:a', 'single=0', 'single=x', '&&&=', 'plot=a'])(
+  test.each(['span=0s', 'span=99999d', 'span=x', 'end=soon', 'plot=', 'plot=noChannel', 'plot=%zz:a', 'single=0', 'single=x', '&&&=', 'plot=a', 'cursors=1', 'cursors=1,', 'cursors=a,b', 'cursors=1,2,3'])(
     'leaves out what it does not understand: %s', (query) => expect(readLayout(query)).toEqual(EMPTY_LAYOUT));
 
   test.each(['w=0', 'w=13', 'w=1.5', 'h=5', 'h=-1', 'y=fixed:2:1', 'y=fixed:a:b', 'y=odd:0:1', 'y=fixed::', 'y=fixed:0:Infinity', 'z=1'])(

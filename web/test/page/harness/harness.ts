@@ -55,7 +55,7 @@ const SPAN = 10n * SECOND;
 const START = 1_790_000_000n * SECOND;
 const nothing = (): void => undefined;
 const listener: PlotListener = {
-  onActivate: nothing, onPan: nothing, onZoom: nothing, onCursor: nothing, onGap: nothing, onAxis: nothing,
+  onActivate: nothing, onPan: nothing, onZoom: nothing, onCursor: nothing, onCursors: nothing, onDragCursor: nothing, onGap: nothing, onAxis: nothing,
   onRemoveTrace: nothing, onSingle: nothing, onClose: nothing,
 };
 
