@@ -22,7 +22,7 @@ use pace::{LagMeter, LossHours, RateMeter};
 const MAX_EAGER_ELEMENTS: usize = 64;
 /// Maximum number of further elements, remembered from the first request on.
 const MAX_ASKED_ELEMENTS: usize = 64;
-/// Maximum number of envelopes of all streams; a full one takes 2.5 MB.
+/// Maximum number of envelopes of all streams; a full one takes 3.3 MB.
 const MAX_ENVELOPES: usize = 4_096;
 /// Maximum number of gaps before the first block, whose time is unknown until then.
 const MAX_TIMELESS_GAPS: usize = 1_024;

@@ -1,8 +1,8 @@
-//! Min/max envelopes: the plotted form of a stream, with peaks and holes preserved at every zoom.
+//! Envelopes: the plotted form of a stream, with peaks, means and holes preserved at every zoom.
 //!
 //! An [`Envelope`] follows one element of a stream through the epochs of its publisher. It keeps the newest samples
-//! individually and increasingly coarse extremes of older ones, in bounded memory, and answers for any grid of pixel
-//! columns. Samples are never skipped to save time: a column holds the extremes of all its samples, and a hole stays
+//! individually and increasingly coarse extremes and means of older ones, in bounded memory, and answers for any grid of pixel
+//! columns. Samples are never skipped to save time: a column holds the extremes and the mean of all its samples, and a hole stays
 //! a hole. Not here: the contents of the archive, which arrive as blocks through [`ColumnGrid::add_block`], and the
 //! frames sent to a page, which are in the `wire` crate.
 
@@ -33,12 +33,12 @@ pub struct EnvelopeConfig {
     pub bucket_samples: u64,
     /// Number of levels, each four times as coarse as the one below.
     pub levels: u32,
-    /// Number of buckets per level, 24 bytes each.
+    /// Number of buckets per level, 32 bytes each.
     pub buckets_per_level: usize,
 }
 
 impl Default for EnvelopeConfig {
-    /// Reaches back 537 million samples (9 minutes of 1 MHz, 17 days of 360 Hz) in at most 2.5 MB.
+    /// Reaches back 537 million samples (9 minutes of 1 MHz, 17 days of 360 Hz) in at most 3.3 MB.
     ///
     /// A level spans eight screens of 2,000 columns of one bucket each, so that a bucket on the boundary between two
     /// columns is small relative to them. A slow stream uses only the memory that its samples need.

@@ -7,16 +7,18 @@ use units::WallTime;
 use super::values::ElementReader;
 use crate::Block;
 
-/// Content of a pixel column: the extremes of its samples, and their number.
+/// Content of a pixel column: the extremes and the mean of its samples, and their number.
 ///
 /// A column with `present < expected` holds a hole; with `present == 0` there is nothing to draw, and
-/// `min` and `max` are NaN. A sample whose value is NaN is present but does not move the extremes.
+/// `min`, `max` and `mean` are NaN. A sample whose value is NaN is present but in none of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// Smallest value, NaN if there is none.
     pub min: f64,
     /// Largest value, NaN if there is none.
     pub max: f64,
+    /// Arithmetic mean of the values, NaN if there is none; not finite if one of them is not.
+    pub mean: f64,
     /// Number of samples that arrived.
     pub present: u64,
     /// Number of samples in the column, whether they arrived or not.
@@ -25,7 +27,7 @@ pub struct Column {
     pub not_a_number: u64,
     /// True if exactly the column's own samples were counted.
     ///
-    /// If not, they were no longer in memory individually, and the extremes and counts are those of the
+    /// If not, they were no longer in memory individually, and extremes, mean and counts are those of the
     /// finest available buckets: no peak is lost, but it may appear one bucket aside.
     pub exact: bool,
 }
@@ -43,14 +45,22 @@ pub struct ColumnGrid {
 
 impl Column {
     /// A column without any samples.
-    pub const EMPTY: Self =
-        Self { min: f64::NAN, max: f64::NAN, present: 0, expected: 0, not_a_number: 0, exact: true };
+    pub const EMPTY: Self = Self {
+        min: f64::NAN,
+        max: f64::NAN,
+        mean: f64::NAN,
+        present: 0,
+        expected: 0,
+        not_a_number: 0,
+        exact: true,
+    };
 
     /// Takes another column's samples in, for instance those of the archive.
     pub fn merge(&mut self, other: &Self) {
         // `f64::min` and `max` ignore a NaN on one side, so an empty side changes nothing.
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+        self.mean = joined_mean((self.mean, self.values()), (other.mean, other.values()));
         self.present += other.present;
         self.expected += other.expected;
         self.not_a_number += other.not_a_number;
@@ -59,7 +69,7 @@ impl Column {
 
     /// Takes a run of samples in that all arrived.
     ///
-    /// Cost: one pass without branches.
+    /// Cost: two passes without branches.
     pub fn take(&mut self, values: &[f64]) {
         let (mut min, mut max, mut not_a_number) = (f64::INFINITY, f64::NEG_INFINITY, 0_u64);
         for &value in values {
@@ -68,13 +78,22 @@ impl Column {
             max = if value > max { value } else { max };
             not_a_number += u64::from(value.is_nan());
         }
-        if not_a_number < values.len() as u64 {
+        let numbers = values.len() as u64 - not_a_number;
+        if numbers > 0 {
             self.min = self.min.min(min);
             self.max = self.max.max(max);
+            // Differences from one of the values are small where the values are large and alike.
+            let mean = min + sum_above(min, values) / numbers as f64;
+            self.mean = joined_mean((self.mean, self.values()), (mean, numbers));
         }
         self.present += values.len() as u64;
         self.expected += values.len() as u64;
         self.not_a_number += not_a_number;
+    }
+
+    /// Returns the number of samples that are numbers.
+    const fn values(&self) -> u64 {
+        self.present - self.not_a_number
     }
 
     /// Returns whether samples of the column are missing.
@@ -82,6 +101,34 @@ impl Column {
     pub const fn has_hole(&self) -> bool {
         self.present < self.expected
     }
+}
+
+/// Returns the mean of two sets of values, each given as its mean and count; NaN if both are empty.
+pub(super) fn joined_mean(a: (f64, u64), b: (f64, u64)) -> f64 {
+    match (a.1, b.1) {
+        (_, 0) => a.0,
+        (0, _) => b.0,
+        (left, right) => a.0 + (b.0 - a.0) * (right as f64 / (left + right) as f64),
+    }
+}
+
+/// Returns the sum of the values' distances from `base`, without those that are NaN.
+///
+/// Four sums at a time: one alone would wait for each addition.
+fn sum_above(base: f64, values: &[f64]) -> f64 {
+    let above = |value: &f64| {
+        let distance = value - base;
+        if value.is_nan() { 0.0 } else { distance }
+    };
+    let (groups, rest) = values.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for [a, b, c, d] in groups {
+        sums[0] += above(a);
+        sums[1] += above(b);
+        sums[2] += above(c);
+        sums[3] += above(d);
+    }
+    (sums[0] + sums[2]) + (sums[1] + sums[3]) + rest.iter().map(above).sum::<f64>()
 }
 
 impl ColumnGrid {
@@ -140,6 +187,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use units::Random;
 
     #[test]
     fn a_value_that_is_not_a_number_is_counted_and_not_drawn() {
@@ -157,6 +205,7 @@ mod tests {
         let mut column = Column::EMPTY;
         column.take(&[f64::INFINITY]);
         assert_eq!((column.min, column.max), (f64::INFINITY, f64::INFINITY));
+        assert!(column.mean.is_nan());
     }
 
     #[test]
@@ -164,6 +213,45 @@ mod tests {
         let mut column = Column::EMPTY;
         column.take(&[3.0]);
         column.merge(&Column::EMPTY);
-        assert_eq!((column.min, column.max, column.present), (3.0, 3.0, 1));
+        assert_eq!((column.min, column.max, column.mean, column.present), (3.0, 3.0, 3.0, 1));
+    }
+
+    #[test]
+    fn a_mean_is_that_of_all_values_in_whatever_parts_they_came() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let offset = if random.chance(0.5) { 499_654_096.0 } else { -0.5 };
+            let value = |random: &mut Random| {
+                if random.chance(0.1) { f64::NAN } else { offset + random.below(1_000) as f64 / 1e6 }
+            };
+            let values: Vec<f64> = (0..random.below(300)).map(|_| value(&mut random)).collect();
+            let (mut column, mut rest) = (Column::EMPTY, values.as_slice());
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(1 + random.below(rest.len() as u64) as usize);
+                let mut part = Column::EMPTY;
+                part.take(now);
+                if random.chance(0.5) {
+                    column.merge(&part)
+                } else {
+                    column.take(now)
+                }
+                rest = later;
+            }
+            let numbers = values.iter().filter(|value| !value.is_nan());
+            let above: f64 = numbers.clone().map(|value| value - offset).sum();
+            let mean = offset + above / numbers.count() as f64;
+            // A thousandth of what the values differ by, on an offset 10¹¹ times as large.
+            let close = (column.mean - mean).abs() < 1e-6 || column.mean.is_nan() && mean.is_nan();
+            assert!(close, "seed {seed}: {} is not {mean}", column.mean);
+        }
+    }
+
+    #[test]
+    fn the_mean_of_a_constant_is_that_constant() {
+        let mut column = Column::EMPTY;
+        for count in 1..40 {
+            column.take(&vec![0.1; count]);
+        }
+        assert_eq!(column.mean, 0.1);
     }
 }

@@ -1,18 +1,19 @@
-//! Extremes of increasingly long runs of samples: the coarser the bucket, the further back it reaches.
+//! Extremes and means of increasingly long runs of samples: the coarser the bucket, the further back it reaches.
 
 use core::ops::Range;
 use std::collections::VecDeque;
 
-use super::column::Column;
+use super::column::{Column, joined_mean};
 
 /// Each level's buckets hold 2² of the level below.
 const LEVEL_SHIFT: u32 = 2;
 
-/// One bucket: the extremes of a fixed run of slots. How many were expected follows from its place.
+/// One bucket: the extremes and the mean of a fixed run of slots. How many were expected follows from its place.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     min: f64,
     max: f64,
+    mean: f64,
     present: u16,
     not_a_number: u16,
     /// First and last slot with a sample, counted from the bucket's own first.
@@ -47,13 +48,22 @@ pub(super) struct Found {
 }
 
 impl Bucket {
-    const EMPTY: Self =
-        Self { min: f64::NAN, max: f64::NAN, present: 0, not_a_number: 0, first: u16::MAX, last: 0 };
+    const EMPTY: Self = Self {
+        min: f64::NAN,
+        max: f64::NAN,
+        mean: f64::NAN,
+        present: 0,
+        not_a_number: 0,
+        first: u16::MAX,
+        last: 0,
+    };
 
     /// Adds a run without missing samples, from the slot `at` of the bucket on.
     fn take(&mut self, at: u64, part: &Column) {
         self.min = self.min.min(part.min);
         self.max = self.max.max(part.max);
+        let values = u64::from(self.present - self.not_a_number);
+        self.mean = joined_mean((self.mean, values), (part.mean, part.present - part.not_a_number));
         // A bucket holds at most 2^15 samples: `Pyramid::new` ensures it.
         self.present += part.present as u16;
         self.not_a_number += part.not_a_number as u16;
@@ -69,6 +79,7 @@ impl Level {
         let content = Column {
             min: bucket.min,
             max: bucket.max,
+            mean: bucket.mean,
             present: u64::from(bucket.present),
             expected: 0,
             not_a_number: u64::from(bucket.not_a_number),

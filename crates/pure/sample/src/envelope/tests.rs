@@ -114,6 +114,11 @@ fn columns_equal_those_of_the_plain_list_wherever_samples_are_kept() {
             for (column, plain) in columns.iter().zip(scene.plain_columns(&grid)) {
                 assert!(column.exact, "seed {seed}");
                 assert!(same(column.min, plain.min) && same(column.max, plain.max), "seed {seed}");
+                let (mean, means) = (plain.mean, (column.mean, plain.mean));
+                assert!(
+                    same(column.mean, mean) || (column.mean - mean).abs() < 1e-9,
+                    "seed {seed}: {means:?}"
+                );
                 let counts = (column.present, column.expected, column.not_a_number);
                 assert_eq!(counts, (plain.present, plain.expected, plain.not_a_number), "seed {seed}");
             }
@@ -131,7 +136,24 @@ fn values_that_differ_in_the_thirteenth_digit_stay_different_in_every_bucket() {
     let grid = ColumnGrid { from: start, column_ns: 8_000_000, count: 100 };
     let columns = scene.envelope.columns(&grid);
     for (column, samples) in columns.iter().zip(values.chunks(8)) {
-        assert_eq!((column.min, column.max), (samples[0], samples[0]));
+        assert_eq!((column.min, column.max, column.mean), (samples[0], samples[0], samples[0]));
+    }
+}
+
+#[test]
+fn a_mean_of_large_values_keeps_their_small_differences_in_every_level() {
+    let mut scene = Scene::new("1k", EnvelopeConfig { tail_samples: 16, ..SMALL });
+    let values: Vec<f64> = (0..4_096).map(|sample| 499_654_096.6 + 0.001 * f64::from(sample % 2)).collect();
+    let start = WallTime::from_nanos(0);
+    let block = scene.block(0, start, &values);
+    scene.envelope.push(&block);
+    for samples in [8, 64, 512, 2_048] {
+        let grid = ColumnGrid { from: start, column_ns: samples * 1_000_000, count: 4_096 / samples as u32 };
+        for column in scene.envelope.columns(&grid) {
+            assert_eq!(column.present, samples);
+            let error = column.mean - 499_654_096.600_5;
+            assert!(error.abs() < 1e-6, "a thousandth of the difference: {error}");
+        }
     }
 }
 
@@ -293,6 +315,7 @@ fn blocks_of_an_archive_give_the_same_columns_as_the_live_memory() {
     }
     for (live, archived) in scene.envelope.columns(&grid).iter().zip(&archived) {
         assert!(same(live.min, archived.min) && same(live.max, archived.max));
+        assert!(same(live.mean, archived.mean) || (live.mean - archived.mean).abs() < 1e-9);
         assert_eq!((live.present, live.expected), (archived.present, archived.expected));
     }
 }
