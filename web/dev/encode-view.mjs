@@ -17,7 +17,7 @@
  * @typedef {object} Trace
  * @property {number} index
  * @property {number} [state]
- * @property {{first: number, pairs: ArrayLike<number>, kept?: number} | {offsets: ArrayLike<number>, values: ArrayLike<number>}} body
+ * @property {{first: number, pairs: ArrayLike<number>, kept?: number, means?: ArrayLike<number> | null} | {offsets: ArrayLike<number>, values: ArrayLike<number>}} body
  * @property {number} [samplesPerColumn]
  * @property {bigint} [newest]
  * @property {number} [newestValue]
@@ -42,7 +42,24 @@ const GAP = 48;
 
 /** @param {Trace} trace */
 function bodyBytes({ body }) {
-  return 'pairs' in body ? body.pairs.length * valueBytes(body.pairs) : body.values.length * 16;
+  return 'pairs' in body ? body.pairs.length * valueBytes(body.pairs) + meansBytes(body.means) : body.values.length * 16;
+}
+
+/** Four means fill eight bytes. @param {ArrayLike<number> | null} [means] */
+function meansBytes(means) {
+  return 8 * Math.ceil((means?.length ?? 0) / 4);
+}
+
+/**
+ * The means of columns as shares of their height, 65535 where there is none.
+ * @param {ArrayLike<number>} pairs @param {ArrayLike<number>} means
+ */
+export function meanShares(pairs, means) {
+  return Uint16Array.from({ length: means.length }, (_, k) => {
+    const [low, high, mean] = [pairs[2 * k] ?? NaN, pairs[2 * k + 1] ?? NaN, means[k] ?? NaN];
+    const share = high > low ? Math.max(0, Math.min(1, (mean - low) / (high - low))) : 0;
+    return Number.isFinite(mean) ? Math.round(share * 65_534) : 65_535;
+  });
 }
 
 /** Doubles are written as exact columns. @param {ArrayLike<number>} pairs */
@@ -84,7 +101,8 @@ function encodeTrace(out, at, trace) {
   const columns = 'pairs' in body;
   out.setUint16(at, trace.index, true);
   out.setUint8(at + 2, trace.state ?? 0);
-  out.setUint8(at + 3, columns ? (valueBytes(body.pairs) === 8 ? 2 : 0) : 1);
+  const exact = columns && valueBytes(body.pairs) === 8;
+  out.setUint8(at + 3, !columns ? 1 : body.means ? (exact ? 4 : 3) : exact ? 2 : 0);
   out.setUint32(at + 4, columns ? body.pairs.length / 2 : body.values.length, true);
   out.setUint32(at + 8, gaps.length, true);
   out.setUint32(at + 12, columns ? body.first : 0, true);
@@ -100,6 +118,8 @@ function encodeTrace(out, at, trace) {
       if (size === 8) out.setFloat64(next, body.pairs[i] ?? NaN, true);
       else out.setFloat32(next, body.pairs[i] ?? NaN, true);
     }
+    for (let k = 0; k < (body.means?.length ?? 0); k += 1) out.setUint16(next + 2 * k, body.means?.[k] ?? 0, true);
+    next += meansBytes(body.means);
   } else {
     for (let i = 0; i < body.values.length; i += 1, next += 16) {
       out.setBigInt64(next, BigInt(Math.round(body.offsets[i] ?? 0)), true);

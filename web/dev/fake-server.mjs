@@ -8,13 +8,13 @@ import { readFile } from 'node:fs/promises';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { WebSocketServer } from 'ws';
-import { encodeView } from './encode-view.mjs';
+import { encodeView, meanShares } from './encode-view.mjs';
 import { holesOf, indexAt, Injection, SECOND, signals } from './signals.mjs';
 
 /** @typedef {import('./signals.mjs').Signal} Signal */
 /** @typedef {{stream: string, channel: string}} Wanted */
 /** @typedef {{from: bigint, column: bigint, count: number}} Grid columns of equal width */
-/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, seen: string | null, inFlight: number[]}} View `seen`: the holes of a past that was sent */
+/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, means: boolean, seen: string | null, inFlight: number[]}} View `seen`: the holes of a past that was sent */
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const TYPES = /** @type {Record<string, string>} */ ({
@@ -176,34 +176,38 @@ class Bus {
   /** @param {Signal} s @param {bigint} now */
   spark(s, now) {
     const from = (now / SECOND - 60n) * SECOND;
-    const pairs = this.envelope(s, 0, { from, column: SECOND, count: 60 }, [], this.edge(s, now));
+    const { pairs } = this.envelope(s, 0, { from, column: SECOND, count: 60 }, [], this.edge(s, now));
     return Array.from({ length: 60 }, (_, k) => (Number.isNaN(pairs[2 * k]) ? null : [...pairs.subarray(2 * k, 2 * k + 2)]));
   }
 
   /**
-   * The smallest and largest value in each column, NaN where there is none. Times count from the first column on:
+   * The smallest and largest value in each column and its mean, NaN where there is none. Times count from the first column on:
    * there a double is exact, and bigints would cost ten times as much.
    * @param {Signal} s @param {number} channel @param {Grid} grid
    * @param {import('./signals.mjs').Hole[]} holes @param {bigint} edge
    */
   envelope(s, channel, { from, column, count }, holes, edge) {
     const pairs = new Float64Array(count * 2);
+    const means = new Float64Array(count);
     const since = (/** @type {bigint} */ ns) => Number(ns - from);
     const bare = holes.map((h) => ({ from: since(h.from), to: since(h.to) }));
     const [start, end, width] = [seconds(from), since(edge), Number(column)];
     for (let k = 0; k < count; k += 1) {
       const near = bare.filter((h) => h.to > k * width && h.from < (k + 1) * width);
-      let [low, high] = [NaN, NaN];
+      let [low, high, sum, looked] = [NaN, NaN, 0, 0];
       for (let i = 0; i < PER_COLUMN; i += 1) {
         const at = (k + i / PER_COLUMN) * width;
         if (at > end || near.some((h) => at >= h.from && at < h.to)) continue;
         const value = s.value(start + at / 1e9, channel);
         low = low <= value ? low : value;
         high = high >= value ? high : value;
+        sum += value;
+        looked += 1;
       }
       pairs.set([low, high], 2 * k);
+      means[k] = sum / looked;
     }
-    return pairs;
+    return { pairs, means };
   }
 
   /** @param {Signal} s @param {bigint} now */
@@ -313,7 +317,7 @@ class Viewer {
     const width = Math.max(1, Math.min(MAX_WIDTH, m.width_px));
     const end = m.end_ns === null ? null : BigInt(m.end_ns);
     const inFlight = this.views.get(m.view)?.inFlight ?? [];
-    this.views.set(m.view, { view: m.view, traces: m.traces, width, span: BigInt(m.span_ns), end, seen: null, inFlight });
+    this.views.set(m.view, { view: m.view, traces: m.traces, width, span: BigInt(m.span_ns), end, means: m.means === true, seen: null, inFlight });
   }
 
   /** Sends what each view is owed. */
@@ -349,14 +353,15 @@ class Viewer {
     const now = wallNow();
     const column = view.span / BigInt(view.width) || 1n;
     const from = (((view.end ?? now) - view.span) / column) * column;
-    const traces = view.traces.map((wanted, index) => this.trace(wanted, index, from, column, view.width, now));
+    const traces = view.traces.map((wanted, index) => this.trace(wanted, index, { from, column, count: view.width }, now, view.means));
     return encodeView({
       frame: this.frame, view: view.view, flags: view.end === null ? 1 : 0, now, from, column, columnCount: view.width, traces,
     });
   }
 
-  /** @param {Wanted} wanted @param {number} index @param {bigint} from @param {bigint} column @param {number} width @param {bigint} now */
-  trace(wanted, index, from, column, width, now) {
+  /** @param {Wanted} wanted @param {number} index @param {Grid} grid @param {bigint} now @param {boolean} means */
+  trace(wanted, index, grid, now, means) {
+    const { from, column, count: width } = grid;
     const s = this.bus.find(wanted.stream);
     const channel = s?.channels.findIndex((c) => c.name === wanted.channel) ?? -1;
     if (s === undefined || channel < 0) return { index, state: 1, body: { offsets: [], values: [] } };
@@ -366,7 +371,7 @@ class Viewer {
     const edge = this.bus.edge(s, now);
     const body = samplesPerColumn < 1
       ? this.points(s, channel, from, to < edge ? to : edge, holes)
-      : { first: 0, pairs: this.bus.envelope(s, channel, { from, column, count: width }, holes, edge) };
+      : this.columns(s, channel, grid, holes, edge, means);
     const gaps = holes.map((h) => {
       const hop = this.bus.hopOf(s, h);
       return {
@@ -378,6 +383,12 @@ class Viewer {
       index, state: s.silent ? 2 : 0, body, samplesPerColumn, newest: edge, newestValue: s.value(seconds(edge), channel),
       liveMemoryFrom: now - LIVE_MEMORY, gaps,
     };
+  }
+
+  /** @param {Signal} s @param {number} channel @param {Grid} grid @param {import('./signals.mjs').Hole[]} holes @param {bigint} edge @param {boolean} means */
+  columns(s, channel, grid, holes, edge, means) {
+    const found = this.bus.envelope(s, channel, grid, holes, edge);
+    return { first: 0, pairs: found.pairs, means: means ? meanShares(found.pairs, found.means) : null };
   }
 
   /** @param {Signal} s @param {number} channel @param {bigint} from @param {bigint} to @param {import('./signals.mjs').Hole[]} holes */

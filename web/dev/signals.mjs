@@ -104,6 +104,8 @@ function catalogue() {
       [hole(4, 1, 0.5, 17, 'SO_RXQ_OVFL rose by 500 between datagrams 1000 and 1501')]),
     signal('test/injected', 1000, 'self', [['sine', 'V']], (t) => 2 * Math.sin(t * Math.PI),
       [hole(3, 0.4, 0.12, 3, 'tally: numbers 400 to 402 withheld on purpose'), hole(7, 5, 0.08, 21, 'ring lapped the reader by 2 records')]),
+    // A quarter of its samples are 1, the others 0: the envelope is full, the mean is a quarter of it.
+    signal('test/pulses', 100_000, 'self', [['on', 'V']], (t) => (noise(t, 9) > 0.5 ? 1 : 0)),
     { ...signal('test/carrier', 1000, 'self', [['f', 'Hz']], (t) => 499_654_096.6 + 0.001 * Math.sin(t * 4 * Math.PI)), dtype: 'f8' },
     signal('test/chirp', 10_000, 'self', [['a', 'V'], ['b', 'V']], (t, c) => Math.sin((t % 10) ** 2 * 8 + c)),
     { ...signal('derived/ecrh/total', 1000, 'monitor', [['power', 'W']], (t) => power(t, 0) + power(t, 1)), derived: true },

@@ -35,6 +35,7 @@ const STATES = {
   past: { query: '?span=30s&plot=clinic/ward-2/ecg:MLII,clinic/ward-2/ecg:V5&plot=w7x/ecrh/power:gyrotron 1', act: back },
   cursors: { query: `${GAPS.replace('10s', '4s')}&plot=w7x/ecrh/power:gyrotron 1,w7x/ecrh/power:gyrotron 2`, act: (page) => page.keyboard.press('c') },
   cursorsaway: { query: `${GAPS}&cursors=1000000000000000000,9000000000000000000` },
+  mean: { query: '?span=10s&plot=test/pulses:on,w7x/magnetics/mirnov:probe 7&plot=hall/microphones/stereo:left,hall/microphones/stereo:right&plot=w7x/ecrh/power:gyrotron 1', act: (page) => page.mouse.move(300, 300) },
   account: { query: '?span=10s&plot=w7x/ecrh/power:gyrotron 1&plot=test/hole:sine', act: (page) => page.keyboard.press('a') },
   relay: { options: { hops: 2 }, query: RELAYED, act: (page) => page.keyboard.press('a') },
   backfill: { options: { hops: 2, fullArchive: true }, query: RELAYED, act: findings },

@@ -2,12 +2,12 @@
  * Two cursors, and what a trace does in the stretch between them.
  *
  * Everything is computed from the frame that is drawn: from single samples exactly, else from columns, of which only
- * the extremes are known. Then the stretch is that of whole columns, its extremes are exact, and mean and rms are the
- * bounds between which the true ones lie.
+ * the extremes and the mean are known. Then the stretch is that of whole columns, its extremes are theirs, and mean and rms
+ * are the bounds between which the true ones lie.
  */
-import type { Columns, GapRecord, Points, TraceFrame, ViewFrame } from '../wire/frame';
+import { MEAN_STEPS, type Columns, type GapRecord, type Points, type TraceFrame, type ViewFrame } from '../wire/frame';
 import { decimalsFor, displayUnit, inUnit, short, significant } from './quantity';
-import { valuesAt, type Extremes } from './trace';
+import { meanOf, valuesAt, type Extremes } from './trace';
 
 /** Times of the two cursors; `a` may be the later one. */
 export interface Cursors {
@@ -24,6 +24,8 @@ export interface Source {
   readonly count: number;
   /** Samples of one column; 1 for samples. */
   readonly samplesEach: number;
+  /** Every column has a mean. */
+  readonly hasMeans: boolean;
 }
 
 /** What a trace does between the cursors; a value that nothing is known of is NaN. */
@@ -93,16 +95,15 @@ class Summed {
   #mean = [0, 0] as [number, number];
   #square = [0, 0] as [number, number];
 
-  /** Takes values from `low` to `high`, as many as `weight` says. */
-  take(low: number, high: number, weight: number): void {
+  /** Takes values from `low` to `high`, as many as `weight` says, whose mean lies within `mean`. */
+  take(low: number, high: number, weight: number, mean: Extremes = { low, high }): void {
     this.#min = Math.min(this.#min, low);
     this.#max = Math.max(this.#max, high);
     this.#weight += weight;
-    this.#mean[0] += low * weight;
-    this.#mean[1] += high * weight;
-    const [a, b] = [low * low, high * high];
-    this.#square[0] += (low < 0 && high > 0 ? 0 : Math.min(a, b)) * weight;
-    this.#square[1] += Math.max(a, b) * weight;
+    this.#mean[0] += mean.low * weight;
+    this.#mean[1] += mean.high * weight;
+    this.#square[0] += leastSquare(mean) * weight;
+    this.#square[1] += mostSquare({ low, high }, mean) * weight;
   }
 
   /** Returns the extremes, mean and rms; NaN of nothing. */
@@ -117,6 +118,15 @@ class Summed {
 
 const NOTHING: Extremes = { low: NaN, high: NaN };
 
+/** The least mean square of values whose mean lies within these bounds: that of a constant. */
+const leastSquare = ({ low, high }: Extremes): number => (low < 0 && high > 0 ? 0 : Math.min(low * low, high * high));
+
+/** The largest mean square of values between `low` and `high`: that of values at both ends. Source: Bhatia and Davis, 2000. */
+function mostSquare({ low, high }: Extremes, mean: Extremes): number {
+  const of = (middle: number): number => middle * (low + high) - low * high;
+  return Math.max(of(mean.low), of(mean.high));
+}
+
 function ofSamples({ offsets, values, count }: Points, from: number, to: number): Sums {
   const sums = new Summed();
   let samples = 0;
@@ -127,20 +137,25 @@ function ofSamples({ offsets, values, count }: Points, from: number, to: number)
     sums.take(value, value, 1);
     samples += 1;
   }
-  return { ...sums.result(), source: { kind: 'samples', count: samples, samplesEach: 1 } };
+  return { ...sums.result(), source: { kind: 'samples', count: samples, samplesEach: 1, hasMeans: true } };
 }
 
 function ofColumns(body: Columns, { first, last }: Touched, { samplesEach, weightOf }: Weights): Sums {
   const sums = new Summed();
-  let columns = 0;
+  let [columns, hasMeans] = [0, true];
   for (let k = Math.max(first, body.first); k <= Math.min(last, body.first + body.count - 1); k += 1) {
     const low = body.pairs[2 * (k - body.first)] ?? NaN;
     const high = body.pairs[2 * (k - body.first) + 1] ?? NaN;
     if (low !== low) continue;
-    sums.take(low, high, weightOf(k));
+    const mean = meanOf(body, k - body.first);
+    const known = mean === mean;
+    // A mean is exact to half a step.
+    const half = (high - low) / MEAN_STEPS / 2;
+    sums.take(low, high, weightOf(k), known ? { low: Math.max(low, mean - half), high: Math.min(high, mean + half) } : { low, high });
     columns += 1;
+    hasMeans &&= known;
   }
-  return { ...sums.result(), source: { kind: 'columns', count: columns, samplesEach } };
+  return { ...sums.result(), source: { kind: 'columns', count: columns, samplesEach, hasMeans } };
 }
 
 interface Weights {
@@ -205,7 +220,9 @@ export function sourceText(sources: readonly Source[]): string {
     ...(samples.length === 0 ? [] : [span(samples.map(({ count }) => count), 'sample')]),
   ];
   if (parts.length === 0) return 'nothing arrived between the cursors';
-  return `from ${parts.join(', or ')}: ${columns.length === 0 ? 'all exact' : 'min and max exact, mean and rms within bounds'}`;
+  const trust = columns.length === 0 ? 'all exact'
+    : columns.every(({ hasMeans }) => hasMeans) ? 'their min, max and mean, bounds of rms' : 'their min and max, bounds of mean and rms';
+  return `from ${parts.join(', or ')}: ${trust}`;
 }
 
 /** Writes the least and the largest of some numbers of something. */

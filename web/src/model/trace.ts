@@ -1,7 +1,7 @@
 /**
  * Content of a frame's trace: its extremes for the y-axis, its values under the cursor.
  */
-import type { TraceFrame, ViewFrame } from '../wire/frame';
+import { MEAN_STEPS, MEAN_UNKNOWN, type Columns, type TraceFrame, type ViewFrame } from '../wire/frame';
 
 /** The smallest and largest of something; `NaN` for nothing. */
 export interface Extremes {
@@ -43,6 +43,20 @@ export function valuesAt(frame: ViewFrame, trace: TraceFrame, at: bigint): Extre
   }
   const value = nearest(body.offsets, body.values, body.count, Number(at - frame.from));
   return { low: value, high: value };
+}
+
+/** Returns the mean of the column at a moment; NaN where none is known, and of single samples. */
+export function meanAt(frame: ViewFrame, { body }: TraceFrame, at: bigint): number {
+  if (body.kind !== 'columns' || frame.column === 0n || at < frame.from) return NaN;
+  return meanOf(body, Number((at - frame.from) / frame.column) - body.first);
+}
+
+/** Returns the mean of the `k`-th column of a body, exact to half a step; NaN if it is not known. */
+export function meanOf({ pairs, means, count }: Columns, k: number): number {
+  const share = means === null || k < 0 || k >= count ? MEAN_UNKNOWN : means[k] ?? MEAN_UNKNOWN;
+  if (share === MEAN_UNKNOWN) return NaN;
+  const low = pairs[2 * k] ?? NaN;
+  return low + ((pairs[2 * k + 1] ?? NaN) - low) * (share / MEAN_STEPS);
 }
 
 /** Sample nearest to `offset`; in a hole, and beyond the ends, there is none. */

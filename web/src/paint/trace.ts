@@ -1,10 +1,10 @@
 /**
- * Draws one trace: the envelope of its columns, or its single samples.
+ * Draws one trace: the envelope of its columns with their means in it, or its single samples.
  *
  * Never a line across a hole: a column or point that is `NaN` ends the run before it, and the next run begins
  * with a move. The page test `no line bridges a hole` holds this in pixels.
  */
-import type { Columns, Points, TraceFrame, ViewFrame } from '../wire/frame';
+import { MEAN_STEPS, MEAN_UNKNOWN, type Columns, type Points, type TraceFrame, type ViewFrame } from '../wire/frame';
 import { timeToX, valueToY, type Area, type Linear, type Shown } from './area';
 import type { Range } from '../model/scale';
 
@@ -18,6 +18,10 @@ export interface Pen {
 
 /** The envelope's body is this much paler than its edges. */
 const BODY_OPACITY = 0.55;
+/** With the means drawn in it, body and edges are behind them. */
+const BEHIND_MEAN = { body: 0.3, edge: 0.5 };
+/** An envelope with a column higher than so many lines shows its means: lower ones have no room for a line. */
+const ROOM_FOR_MEAN = 4;
 /** An edge that climbs by more than this from column to column makes a polygon slow to fill (measured without a GPU). */
 const STEEP_PX = 6;
 /** Columns apart by more than this get dots, since the line between them is a guess of the eye. */
@@ -59,18 +63,42 @@ interface Outline {
 }
 
 /**
- * The body between the largest and smallest values, then its two edges.
+ * The body between the largest and smallest values with its two edges, then the means in it.
  *
  * A run of one column would have no area: it becomes an upright stroke.
  */
 function paintColumns(context: CanvasRenderingContext2D, body: Columns, x: Linear, y: Linear, pen: Pen): void {
   const { thickest, climb } = outline(context, body, x, y);
+  const hasMeans = body.means !== null && thickest > ROOM_FOR_MEAN * context.lineWidth;
+  context.globalAlpha = pen.opacity * (hasMeans ? BEHIND_MEAN.edge : 1);
   context.stroke();
   if (thickest <= context.lineWidth) return;
-  context.globalAlpha = pen.opacity * BODY_OPACITY;
+  context.globalAlpha = pen.opacity * (hasMeans ? BEHIND_MEAN.body : BODY_OPACITY);
   if (climb < STEEP_PX * body.count) context.fill();
   else fillUpright(context, body, x, y);
   context.globalAlpha = pen.opacity;
+  if (hasMeans) paintMeans(context, body, x, y);
+}
+
+/** A line through the means, never across a column that has none. */
+function paintMeans(context: CanvasRenderingContext2D, { pairs, means, count, first }: Columns, x: Linear, y: Linear): void {
+  let run = false;
+  context.beginPath();
+  for (let k = 0; k < count; k += 1) {
+    const share = means?.[k] ?? MEAN_UNKNOWN;
+    const low = pairs[2 * k] ?? NaN;
+    if (share === MEAN_UNKNOWN || low !== low) {
+      run = false;
+      continue;
+    }
+    const value = low + ((pairs[2 * k + 1] ?? low) - low) * (share / MEAN_STEPS);
+    const px = x.at + (first + k) * x.slope;
+    const py = y.at + (value - y.base) * y.slope;
+    if (run) context.lineTo(px, py);
+    else context.moveTo(px, py);
+    run = true;
+  }
+  context.stroke();
 }
 
 /** A polygon is filled line by line, which is slow where its edge goes up and down: then by columns. */

@@ -12,7 +12,7 @@ import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/sc
 import { clock, full, pixelDigits, type Zone } from '../model/time';
 import { isShown, stretchOf, type CursorName, type Cursors } from '../model/stretch';
 import { axesOf, thinning, titlesOf } from '../model/titles';
-import { enclose, extremes, valuesAt, type Extremes } from '../model/trace';
+import { enclose, extremes, meanAt, valuesAt, type Extremes } from '../model/trace';
 import type { TimeWindow } from '../model/window';
 import type { Shown } from '../paint/area';
 import { STRIP_PX } from '../paint/gaps';
@@ -361,7 +361,9 @@ export class PlotPanel {
     const display = this.#chart.scale(axis).value;
     const decimals = decimalsFor(range.high - range.low, display, 1000);
     const [lower, upper] = [inUnit(low, display, decimals), inUnit(high, display, decimals)];
-    return lower === upper ? `${upper} ${display.unit}` : `${lower} … ${upper} ${display.unit}`;
+    const mean = meanAt(this.#frame, trace, at);
+    const about = Number.isNaN(mean) ? '' : `, mean ${inUnit(mean, display, decimals)}`;
+    return lower === upper ? `${upper} ${display.unit}` : `${lower} … ${upper} ${display.unit}${about}`;
   }
 
   #onHover(at: { readonly x: number; readonly y: number } | null): void {

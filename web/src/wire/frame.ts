@@ -25,6 +25,13 @@ export const TRACE_HEADER_BYTES = 48;
 export const GAP_BYTES = 48;
 /** Bytes of one min/max column of f32; an exact one has twice as many. */
 export const COLUMN_BYTES = 8;
+/** Bytes of the means of four columns. */
+export const MEANS_BYTES = 8;
+const MEANS_OF_GROUP = 4;
+/** Steps from a column's smallest to its largest value in which its mean is counted. */
+export const MEAN_STEPS = 65_534;
+/** In place of a mean that is not known. */
+export const MEAN_UNKNOWN = 65_535;
 /** Bytes of one point. */
 export const POINT_BYTES = 16;
 /** Traces of the fullest view. */
@@ -39,6 +46,9 @@ export const MAX_GAPS = 4_096;
 const MODE_COLUMNS = 0;
 const MODE_POINTS = 1;
 const MODE_EXACT = 2;
+const MODE_MEANS = 3;
+const MODE_EXACT_MEANS = 4;
+const COLUMN_MODES: readonly number[] = [MODE_COLUMNS, MODE_EXACT, MODE_MEANS, MODE_EXACT_MEANS];
 const FLAG_LIVE = 1;
 const FLAG_SLOW = 2;
 const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW;
@@ -67,6 +77,8 @@ export interface Columns {
   readonly kind: 'columns';
   /** Shape: `[min, max]` of each column, one behind the other. */
   readonly pairs: Float32Array | Float64Array;
+  /** The mean of each column, in steps above its smallest value ({@link MEAN_STEPS}); null of a server that sends none. */
+  readonly means: Uint16Array | null;
   /** Column of the view that has the first pair. */
   readonly first: number;
   readonly count: number;
@@ -143,6 +155,7 @@ export type Reason =
   | 'trace state'
   | 'trace mode'
   | 'column range'
+  | 'means'
   | 'kept columns'
   | 'point count'
   | 'point order'
@@ -294,7 +307,7 @@ function decodeTrace(reader: Reader, columnCount: number): TraceFrame {
   const liveMemoryFrom = reader.i64();
   if (kept > first) reader.refuse('kept columns');
   const body = mode === MODE_POINTS ? decodePoints(reader, count)
-    : mode === MODE_COLUMNS || mode === MODE_EXACT ? decodeColumns(reader, { first, count, kept, exact: mode === MODE_EXACT }, columnCount)
+    : COLUMN_MODES.includes(mode) ? decodeColumns(reader, { first, count, kept, mode }, columnCount)
     : reader.refuse('trace mode');
   const gaps = decodeGaps(reader, gapCount);
   return { index, state, body, samplesPerColumn, newest, newestValue, liveMemoryFrom, gaps };
@@ -304,14 +317,26 @@ interface ColumnsHead {
   readonly first: number;
   readonly count: number;
   readonly kept: number;
-  readonly exact: boolean;
+  /** One of columns. */
+  readonly mode: number;
 }
 
-function decodeColumns(reader: Reader, { first, count, kept, exact }: ColumnsHead, columnCount: number): Columns {
+function decodeColumns(reader: Reader, { first, count, kept, mode }: ColumnsHead, columnCount: number): Columns {
+  const exact = mode === MODE_EXACT || mode === MODE_EXACT_MEANS;
   if (first + count > columnCount) reader.refuse('column range');
   reader.need(count, exact ? 2 * COLUMN_BYTES : COLUMN_BYTES);
   const pairs = exact ? doubles(reader, count * 2) : singles(reader, count * 2);
-  return { kind: 'columns', pairs, first, count, kept };
+  const means = mode === MODE_MEANS || mode === MODE_EXACT_MEANS ? decodeMeans(reader, count) : null;
+  return { kind: 'columns', pairs, means, first, count, kept };
+}
+
+/** Means come in groups, the last one filled up with zeros. */
+function decodeMeans(reader: Reader, count: number): Uint16Array {
+  const groups = Math.ceil(count / MEANS_OF_GROUP);
+  reader.need(groups, MEANS_BYTES);
+  const all = Uint16Array.from({ length: groups * MEANS_OF_GROUP }, () => reader.u16());
+  if (all.subarray(count).some((unused) => unused !== 0)) reader.refuse('means');
+  return all.subarray(0, count);
 }
 
 /** Every trace begins at a multiple of eight bytes, so the samples can be read in place. */

@@ -4,7 +4,7 @@
  *
  * Complete columns are doubles, whichever form they came in: the painting then has one kind of array to read.
  */
-import { MalformedFrame, type Columns, type TraceFrame, type ViewFrame } from './frame';
+import { MalformedFrame, MEAN_UNKNOWN, type Columns, type TraceFrame, type ViewFrame } from './frame';
 
 /** The columns of one trace as last completed. */
 interface Held {
@@ -49,15 +49,22 @@ export class KeptColumns {
 function whole(frame: ViewFrame, body: Columns, held: Held | undefined): Columns {
   const { kept, first, count } = body;
   const pairs = new Float64Array(2 * (kept + count));
-  if (kept > 0) pairs.set(keptPairs(frame, body, held));
+  const means = body.means === null ? null : new Uint16Array(kept + count);
+  if (kept > 0) {
+    const { start, body: { pairs: before, means: meansBefore } } = keptFrom(frame, body, held);
+    pairs.set(before.subarray(2 * start, 2 * (start + kept)));
+    means?.set(meansBefore?.subarray(start, start + kept) ?? new Uint16Array(kept).fill(MEAN_UNKNOWN));
+  }
   pairs.set(body.pairs, 2 * kept);
-  return { kind: 'columns', pairs, first: first - kept, count: kept + count, kept: 0 };
+  if (body.means !== null) means?.set(body.means, kept);
+  return { kind: 'columns', pairs, means, first: first - kept, count: kept + count, kept: 0 };
 }
 
-function keptPairs(frame: ViewFrame, { kept, first }: Columns, held: Held | undefined): Float32Array | Float64Array {
+/** The columns held, and the place in them of the first one kept. */
+function keptFrom(frame: ViewFrame, { kept, first }: Columns, held: Held | undefined): { readonly start: number; readonly body: Columns } {
   const moved = held === undefined ? 0n : frame.from - held.from;
   if (held === undefined || held.column !== frame.column || moved % held.column !== 0n) throw new MalformedFrame('kept columns', 0);
   const start = first - kept + Number(moved / held.column) - held.body.first;
   if (start < 0 || start + kept > held.body.count) throw new MalformedFrame('kept columns', 0);
-  return held.body.pairs.subarray(2 * start, 2 * (start + kept));
+  return { start, body: held.body };
 }

@@ -466,5 +466,5 @@ export interface ViewRequest {
 export function writeView(request: ViewRequest): string {
   const traces = JSON.stringify(request.traces.map(({ stream, channel }) => ({ stream, channel })));
   return `{"type":"view","view":${request.view},"traces":${traces},"width_px":${request.widthPx}`
-    + `,"span_ns":${request.spanNs},"end_ns":${request.endNs ?? 'null'},"exact":true}`;
+    + `,"span_ns":${request.spanNs},"end_ns":${request.endNs ?? 'null'},"exact":true,"means":true}`;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { encodeView } from '../../dev/encode-view.mjs';
+import { encodeView, meanShares } from '../../dev/encode-view.mjs';
 import { frequencyText, holesText, intervalText, isShown, sourceText, stretchOf, type Source, type Stretch } from '../../src/model/stretch';
 import { decodeViewFrame, type ViewFrame } from '../../src/wire/frame';
 
@@ -21,22 +21,25 @@ interface Hole {
   readonly samples: number;
 }
 
-/** Samples one nanosecond apart, `each` to a column; those of the hole are missing. */
-function columnsOf(values: readonly number[], each: number, hole: Hole | null = null): ViewFrame {
+/** Samples one nanosecond apart, `each` to a column; those of the hole are missing, and so may be the means. */
+function columnsOf(values: readonly number[], each: number, hole: Hole | null = null, withMeans = false): ViewFrame {
   const count = values.length / each;
   const pairs = new Float64Array(2 * count).fill(NaN);
+  const parts = Array.from({ length: count }, (): number[] => []);
   values.forEach((value, i) => {
     if (hole !== null && i >= hole.first && i < hole.first + hole.samples) return;
     const k = Math.floor(i / each);
     pairs[2 * k] = Math.min(pairs[2 * k] || value, value);
     pairs[2 * k + 1] = Math.max(pairs[2 * k + 1] || value, value);
+    parts[k]?.push(value);
   });
+  const means = withMeans ? meanShares(pairs, parts.map((part) => part.reduce((sum, value) => sum + value, 0) / part.length)) : null;
   const gaps = hole === null ? [] : [{
     from: START + BigInt(hole.first), to: START + BigInt(hole.first + hole.samples), lostElements: hole.samples, code: 17, firstIndex: 0n, samples: hole.samples,
   }];
   return decodeViewFrame(encodeView({
     frame: 0, view: 1, now: START, from: START, column: BigInt(each), columnCount: count,
-    traces: [{ index: 0, body: { first: 0, pairs }, samplesPerColumn: each, gaps }],
+    traces: [{ index: 0, body: { first: 0, pairs, means }, samplesPerColumn: each, gaps }],
   }));
 }
 
@@ -69,7 +72,7 @@ describe('the stretch between two cursors', () => {
     expect(sourceText([stretch.source])).toBe('nothing arrived between the cursors');
   });
 
-  test('of columns has exact extremes, and bounds that hold the true mean and rms, with and without a hole', () => {
+  test.each([false, true])('of columns has exact extremes, and bounds that hold the true mean and rms, with and without a hole (means: %s)', (withMeans) => {
     for (let seed = 1; seed <= 300; seed += 1) {
       const next = random(seed);
       const each = 1 + Math.floor(next() * 20);
@@ -77,7 +80,7 @@ describe('the stretch between two cursors', () => {
       const offset = (next() - 0.5) * 4;
       const values = Array.from({ length: each * count }, () => offset + next());
       const hole = next() < 0.5 ? null : { first: Math.floor(next() * values.length * 0.6), samples: 1 + Math.floor(next() * values.length * 0.3) };
-      const frame = columnsOf(values, each, hole);
+      const frame = columnsOf(values, each, hole, withMeans);
       const [first, last] = [Math.floor(next() * count), Math.floor(next() * count)].sort((x, y) => x - y) as [number, number];
       const stretch = between(frame, first * each + Math.floor(next() * each), last * each + Math.floor(next() * each));
       const there = values.map((value, i) => [value, i] as const).slice(first * each, (last + 1) * each)
@@ -95,6 +98,9 @@ describe('the stretch between two cursors', () => {
         expect(bounds.low, `seed ${seed}`).toBeLessThanOrEqual(value + 1e-9);
         expect(bounds.high, `seed ${seed}`).toBeGreaterThanOrEqual(value - 1e-9);
       }
+      expect(stretch.source.hasMeans, `seed ${seed}`).toBe(withMeans);
+      // Known to half a step of a column that is at most one high.
+      if (withMeans) expect(stretch.mean.high - stretch.mean.low, `seed ${seed}`).toBeLessThan(1.001 / 65_534);
     }
   });
 
@@ -125,11 +131,12 @@ describe('the read-out', () => {
   });
 
   test('says what its values are computed from', () => {
-    expect(plain(sourceText([{ kind: 'samples', count: 3, samplesEach: 1 }]))).toBe('from 3 samples: all exact');
-    const columns = (count: number, samplesEach: number): Source => ({ kind: 'columns', count, samplesEach });
-    expect(plain(sourceText([columns(334, 12_500), { kind: 'samples', count: 1, samplesEach: 1 }])))
-      .toBe('from 334 columns of 12.5 k samples, or 1 sample: min and max exact, mean and rms within bounds');
+    expect(plain(sourceText([{ kind: 'samples', count: 3, samplesEach: 1, hasMeans: true }]))).toBe('from 3 samples: all exact');
+    const columns = (count: number, samplesEach: number, hasMeans = false): Source => ({ kind: 'columns', count, samplesEach, hasMeans });
+    expect(plain(sourceText([columns(334, 12_500), { kind: 'samples', count: 1, samplesEach: 1, hasMeans: true }])))
+      .toBe('from 334 columns of 12.5 k samples, or 1 sample: their min and max, bounds of mean and rms');
+    expect(plain(sourceText([columns(2, 10, true), columns(3, 10, true)]))).toBe('from 2 to 3 columns of 10 samples: their min, max and mean, bounds of rms');
     expect(plain(sourceText([columns(322, 3.77), columns(353, 758.4), columns(0, 9)])))
-      .toBe('from 322 to 353 columns of 3.8 to 758 samples: min and max exact, mean and rms within bounds');
+      .toBe('from 322 to 353 columns of 3.8 to 758 samples: their min and max, bounds of mean and rms');
   });
 });

@@ -10,10 +10,10 @@ import { launch, SURROUNDINGS } from './browser';
 
 const LOAD: Load = { plots: 10, tracesPerPlot: 10, columns: 500, gapsPerTrace: 5, frames: 60 };
 const TRACES = LOAD.plots * LOAD.tracesPerPlot;
-/** A column is two floats; headers and gaps add a little. */
-const GATE_BYTES = TRACES * (LOAD.columns * 8 + 48 + LOAD.gapsPerTrace * 48) + LOAD.plots * 48;
-/** An envelope has two edges; a gap has a band, two edges and a tick. */
-const GATE_STROKES = TRACES * (LOAD.columns * 2 + LOAD.gapsPerTrace * 8);
+/** A column is two floats and a mean of two bytes; headers and gaps add a little. */
+const GATE_BYTES = TRACES * (LOAD.columns * 10 + 48 + LOAD.gapsPerTrace * 48) + LOAD.plots * 48;
+/** An envelope has two edges and a line of means; a gap has a band, two edges and a tick. */
+const GATE_STROKES = TRACES * (LOAD.columns * 3 + LOAD.gapsPerTrace * 8);
 /** Axes, grids and labels; a canvas is never asked for more than a few calls beside what it draws. */
 const GATE_OTHER_CALLS = LOAD.plots * 100 + TRACES * 5;
 
@@ -51,8 +51,8 @@ describe('drawing', () => {
     console.log(`counted per frame: ${each.strokes} strokes, ${each.other} other calls, ${each.changes} changes to the document`);
     expect(size.pointsPerFrame).toBe(TRACES * LOAD.columns);
     expect(size.bytesPerFrame).toBeLessThanOrEqual(GATE_BYTES);
-    // Every column but those in holes is drawn, with both its edges.
-    expect(each.strokes).toBeGreaterThan(TRACES * (LOAD.columns - 2 * LOAD.gapsPerTrace) * 2);
+    // Every column but those in holes is drawn, with both its edges and its mean.
+    expect(each.strokes).toBeGreaterThan(TRACES * (LOAD.columns - 2 * LOAD.gapsPerTrace) * 3);
     expect(each.strokes).toBeLessThanOrEqual(GATE_STROKES);
     expect(each.other).toBeLessThanOrEqual(GATE_OTHER_CALLS);
     // Ten traces in a plot show no figures: from frame to frame only canvases change, and nothing is laid out anew.

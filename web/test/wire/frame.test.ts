@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { encodeView, type View } from '../../dev/encode-view.mjs';
+import { encodeView, meanShares, type View } from '../../dev/encode-view.mjs';
+import { meanOf } from '../../src/model/trace';
 import { CODE_UNEXPLAINED, decodeViewFrame, frameNumber, MalformedFrame, type Reason, type ViewFrame } from '../../src/wire/frame';
 
 const FROM = 1_790_000_000_123_456_789n;
@@ -45,9 +46,22 @@ describe('view frames', () => {
     expect(frame).toMatchObject({ frame: 7, view: 3, live: true, slow: true, from: FROM, column: 1_000n, columnCount: 8, droppedFrames: 2 });
     const [columns, points] = frame.traces;
     expect(columns).toMatchObject({ index: 1, state: 'stale', samplesPerColumn: 12.5, newest: FROM + 9_999n, liveMemoryFrom: FROM - 5n });
-    expect(columns?.body).toEqual({ kind: 'columns', first: 2, count: 3, kept: 0, pairs: Float32Array.of(-1, 1, NaN, NaN, 0.5, 0.75) });
+    expect(columns?.body).toEqual({ kind: 'columns', first: 2, count: 3, kept: 0, means: null, pairs: Float32Array.of(-1, 1, NaN, NaN, 0.5, 0.75) });
     expect(points?.body).toEqual({ kind: 'points', count: 3, offsets: Float64Array.of(0, 1500, 4000), values: Float64Array.of(1, NaN, 3) });
     expect(points?.newestValue).toBeNaN();
+  });
+
+  test('read the means of columns, singles and doubles, and refuse what follows the last one', () => {
+    for (const pairs of [Float32Array.of(-1, 1, NaN, NaN, 0, 4), Float64Array.of(-1, 1, NaN, NaN, 0, 4)]) {
+      const means = meanShares(pairs, [0, NaN, 1]);
+      const buffer = encodeView({ frame: 0, view: 0, now: FROM, from: FROM, column: 1n, columnCount: 3, traces: [{ index: 0, body: { first: 0, pairs, means } }] });
+      const [trace] = decodeViewFrame(buffer).traces;
+      if (trace?.body.kind !== 'columns') throw new Error('columns');
+      expect(trace.body.pairs).toEqual(pairs);
+      expect([0, 1, 2, 3].map((k) => (trace.body.kind === 'columns' ? meanOf(trace.body, k) : 0))).toEqual([0, NaN, expect.closeTo(1, 4), NaN]);
+      for (let length = 0; length < buffer.byteLength; length += 1) expect(refusal(buffer.slice(0, length)), `at ${length}`).toBe('too short');
+      expect(refusal(changed(buffer.byteLength - 2, (view) => view.setUint16(view.byteLength - 2, 1), buffer))).toBe('means');
+    }
   });
 
   test('have a number also where they cannot be read', () => {
@@ -102,7 +116,7 @@ describe('view frames', () => {
     ['column width', 32, (view) => view.setBigUint64(32, 0n, true)],
     ['column count', 40, (view) => view.setUint32(40, 20_000, true)],
     ['trace state', 50, (view) => view.setUint8(50, 4)],
-    ['trace mode', 51, (view) => view.setUint8(51, 3)],
+    ['trace mode', 51, (view) => view.setUint8(51, 5)],
     ['kept columns', 68, (view) => view.setUint32(68, 3, true)],
     ['column range', 60, (view) => view.setUint32(60, 6, true)],
     ['gap count', 56, (view) => view.setUint32(56, 4097, true)],

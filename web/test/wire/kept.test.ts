@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { encodeView } from '../../dev/encode-view.mjs';
+import { encodeView, meanShares } from '../../dev/encode-view.mjs';
+import { meanOf } from '../../src/model/trace';
 import { decodeViewFrame, type ViewFrame } from '../../src/wire/frame';
 import { KeptColumns } from '../../src/wire/kept';
 
@@ -25,6 +26,22 @@ describe('kept columns', () => {
     expect(next.traces[0]?.body).toMatchObject({ first: 0, count: 4, kept: 0 });
     expect(lowsOf(kept.complete(frame(30n, 4, 4, [])))).toEqual([2, 3, 4, 499_654_096.601]);
     expect(lowsOf(kept.complete(frame(30n, 1, 1, [8, 9], false)))).toEqual([2, 8, 9]);
+  });
+
+  test('keep their means', () => {
+    const kept = new KeptColumns();
+    const of = (from: bigint, first: number, count: number, means: readonly number[]): readonly number[] => {
+      const pairs = Float64Array.from(means.flatMap(() => [0, 1]));
+      const body = { first, kept: count, pairs, means: meanShares(pairs, means) };
+      const whole = kept.complete(decodeViewFrame(encodeView({ frame: 1, view: 7, now: 0n, from, column: 10n, columnCount: 8, traces: [{ index: 0, body }] })));
+      const complete = whole.traces[0]?.body;
+      return complete?.kind === 'columns' ? Array.from({ length: complete.count }, (_, k) => meanOf(complete, k)) : [];
+    };
+    expect(of(0n, 0, 0, [0, 0.5, 1])).toEqual([0, 0.5, 1]);
+    expect(of(10n, 2, 2, [0.5, 0])).toEqual([0.5, 1, 0.5, 0]);
+    // A server that had sent none before: those kept are not known.
+    kept.complete(frame(10n, 0, 0, [1, 2]));
+    expect(of(10n, 2, 2, [0])).toEqual([NaN, NaN, 0]);
   });
 
   test('that are not there make a frame malformed', () => {

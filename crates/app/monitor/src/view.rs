@@ -9,7 +9,9 @@ use sample::{ColumnGrid, Envelope, Point};
 use serde::Deserialize;
 use tallycast::Schema;
 use units::WallTime;
-use wire::{Extremes, MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, PagePoint, TraceFrame, TraceShape, TraceState};
+use wire::{
+    Extremes, MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MeanShare, PagePoint, TraceFrame, TraceShape, TraceState,
+};
 
 use crate::clock::Moment;
 use crate::gap_map::{KnownGap, joined};
@@ -41,6 +43,9 @@ pub(crate) struct ViewRequest {
     /// True if the page reads exact and kept columns; others get every column of every frame, as f32.
     #[serde(default)]
     pub(crate) exact: bool,
+    /// True if the page reads the means of columns, too.
+    #[serde(default)]
+    pub(crate) means: bool,
 }
 
 impl ViewRequest {
@@ -253,9 +258,11 @@ fn columns_shape(columns: &[sample::Column]) -> TraceShape {
     let drawn = |column: &sample::Column| !column.min.is_nan();
     let first = columns.iter().position(drawn).unwrap_or(0);
     let end = columns.iter().rposition(drawn).map_or(first, |last| last + 1);
-    let extremes = columns[first..end].iter().map(|column| [column.min, column.max]).collect();
+    let of = |column: &sample::Column| [column.min, column.max];
+    let extremes = columns[first..end].iter().map(of).collect();
+    let means = columns[first..end].iter().map(|column| MeanShare::of(column.mean, of(column))).collect();
     let first = u32::try_from(first).expect("within the grid's count");
-    TraceShape::Columns { kept: 0, first, extremes: Extremes::Double(extremes) }
+    TraceShape::Columns { kept: 0, first, extremes: Extremes::Double(extremes), means: Some(means) }
 }
 
 fn points_shape(points: impl Iterator<Item = Point>, grid: &ColumnGrid) -> TraceShape {
@@ -278,7 +285,15 @@ mod tests {
 
     fn request(width_px: u32, span_ns: i64) -> ViewRequest {
         let trace = TraceRequest { stream: "lab/x".to_owned(), channel: "x".to_owned() };
-        ViewRequest { view: 1, traces: vec![trace], width_px, span_ns, end_ns: None, exact: true }
+        ViewRequest {
+            view: 1,
+            traces: vec![trace],
+            width_px,
+            span_ns,
+            end_ns: None,
+            exact: true,
+            means: true,
+        }
     }
 
     fn memory(rate_hz: u32) -> StreamMemory {
@@ -331,8 +346,11 @@ mod tests {
         memory.block(&scene::block(&memory.info, 0, &values), now);
         let grid = request(100, SECOND).grid(now.wall, 1);
         let drawn = draw(X, &mut memory, &grid, now);
-        let TraceShape::Columns { first: 0, extremes, .. } = drawn.frame.shape else { panic!("columns") };
+        let TraceShape::Columns { first: 0, extremes, means: Some(means), .. } = drawn.frame.shape else {
+            panic!("columns with means")
+        };
         assert_eq!((extremes.len(), extremes.to_vec()[0]), (100, [1_000.0, 1_009.0]));
+        assert_eq!(means[0].mean([1_000.0, 1_009.0]), Some(1_004.5));
         let grid = request(100, SECOND / 100).grid(now.wall, 1);
         let TraceShape::Points(points) = draw(X, &mut memory, &grid, now).frame.shape else {
             panic!("points")

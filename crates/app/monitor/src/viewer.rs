@@ -5,6 +5,7 @@
 //! window meanwhile are counted as lost in stage `browser`. Time is an argument, frames are returned as bytes; the
 //! socket is in `live.rs`. Start with [`Viewer::frame`].
 
+mod form;
 mod kept;
 mod pace;
 
@@ -16,14 +17,15 @@ use sample::ColumnGrid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use units::WallTime;
-use wire::{Extremes, TraceShape, TraceState, ViewFrame};
+use wire::{TraceState, ViewFrame};
 
 use crate::clock::Moment;
 use crate::history::{History, StreamSlot};
 use crate::memory::{RECORDED_LAG_NS, StreamMemory, element_of};
 use crate::stored::StoredSpan;
 use crate::view::{Drawn, Stored, Trace, ViewRequest, Wanted, draw, state_of, unknown};
-use kept::{Kept, without_kept};
+use form::as_read_by;
+use kept::Kept;
 use pace::{Allowance, Pace};
 
 /// The most views of one viewer.
@@ -276,11 +278,7 @@ impl Viewer {
             let mut drawn = trace.draw(index, grid, follows, scenery);
             moves |= drawn.holds_something;
             let kept = &mut view.kept[usize::from(index)];
-            drawn.frame.shape = if view.request.exact {
-                without_kept(drawn.frame.shape, grid, kept)
-            } else {
-                rounded(drawn.frame.shape)
-            };
+            drawn.frame.shape = as_read_by(&view.request, drawn.frame.shape, grid, kept);
             frame.traces.push(drawn.frame);
         }
         // An empty window does not have to move.
@@ -455,16 +453,6 @@ fn edge(slots: &[Option<Arc<StreamSlot>>], span_ns: i64, now: Moment) -> WallTim
     // Recorded data beside live ones do not hold these back.
     let earliest = latest.offset(-RECORDED_LAG_NS);
     steady.into_iter().filter(|edge| *edge > earliest).min().unwrap_or(latest)
-}
-
-/// Returns the shape for a page that reads columns as f32 only.
-fn rounded(shape: TraceShape) -> TraceShape {
-    match shape {
-        TraceShape::Columns { kept, first, extremes } => {
-            TraceShape::Columns { kept, first, extremes: Extremes::rounded(&extremes.to_vec()) }
-        }
-        TraceShape::Points(_) => shape,
-    }
 }
 
 impl Trace {

@@ -8,6 +8,7 @@
 
 mod extremes;
 mod layout;
+mod means;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::relayed::{Inherited, MAX_HOPS};
 
 pub use extremes::Extremes;
+pub use means::MeanShare;
 
 /// The first two bytes of a frame, `TP`.
 pub const PAGE_MAGIC: u16 = 0x5054;
@@ -37,6 +39,8 @@ const FLAG_THINNED_FURTHER: u16 = 2;
 const MODE_COLUMNS: u8 = 0;
 const MODE_POINTS: u8 = 1;
 const MODE_COLUMNS_F64: u8 = 2;
+const MODE_COLUMNS_MEAN: u8 = 3;
+const MODE_COLUMNS_F64_MEAN: u8 = 4;
 const GAP_APPORTIONED: u8 = 1;
 const GAP_SEVERAL_STAGES: u8 = 2;
 const CAUSE_ABSENT: u8 = 253;
@@ -108,7 +112,7 @@ pub enum TraceState {
 /// Data to draw for a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TraceShape {
-    /// The extremes of every column from `first` on.
+    /// The extremes and means of every column from `first` on.
     Columns {
         /// Number of columns before `first` that are those of the view's previous frame, at the same times.
         kept: u32,
@@ -116,6 +120,8 @@ pub enum TraceShape {
         first: u32,
         /// `[min, max]` of each column; both NaN in an empty column.
         extremes: Extremes,
+        /// The mean of each column, as many as there are pairs; `None` for a page that does not read them.
+        means: Option<Vec<MeanShare>>,
     },
     /// Single samples, if there are fewer of them than columns.
     Points(Vec<PagePoint>),
@@ -300,7 +306,9 @@ impl ViewFrame {
 impl TraceFrame {
     fn encoded_bytes(&self) -> usize {
         let shape = match &self.shape {
-            TraceShape::Columns { extremes, .. } => extremes.size_bytes(),
+            TraceShape::Columns { extremes, means, .. } => {
+                extremes.size_bytes() + means.as_ref().map_or(0, |means| means::size_bytes(means.len()))
+            }
             TraceShape::Points(points) => points.len() * size_of::<layout::Point>(),
         };
         size_of::<layout::Trace>() + shape + self.gaps.len() * size_of::<layout::Gap>()
@@ -309,7 +317,9 @@ impl TraceFrame {
     fn check(&self, column_count: u32) -> Result<(), PageFrameError> {
         within("gaps of one trace", self.gaps.len(), MAX_PAGE_GAPS)?;
         match &self.shape {
-            TraceShape::Columns { kept, first, extremes } => {
+            TraceShape::Columns { kept, first, extremes, means } => {
+                let paired = means.as_ref().is_none_or(|means| means.len() == extremes.len());
+                assert!(paired, "every column has a mean, or none has");
                 within("kept columns", *kept as usize, *first as usize)?;
                 within("columns", *first as usize + extremes.len(), column_count as usize)
             }
@@ -319,7 +329,9 @@ impl TraceFrame {
 
     fn encode(&self, bytes: &mut Vec<u8>) {
         let (mode, count, first_column, kept_columns) = match &self.shape {
-            TraceShape::Columns { kept, first, extremes } => (extremes.mode(), extremes.len(), *first, *kept),
+            TraceShape::Columns { kept, first, extremes, means } => {
+                (extremes.mode(means.is_some()), extremes.len(), *first, *kept)
+            }
             TraceShape::Points(points) => (MODE_POINTS, points.len(), 0, 0),
         };
         let nanos = |time: WallTime| time.as_nanos();
@@ -339,7 +351,12 @@ impl TraceFrame {
         };
         bytes.extend_from_slice(header.as_bytes());
         match &self.shape {
-            TraceShape::Columns { extremes, .. } => extremes.encode(bytes),
+            TraceShape::Columns { extremes, means, .. } => {
+                extremes.encode(bytes);
+                if let Some(means) = means {
+                    means::encode(means, bytes);
+                }
+            }
             TraceShape::Points(points) => points.iter().for_each(|point| {
                 let point = layout::Point { offset_ns: point.offset_ns.into(), value: point.value.into() };
                 bytes.extend_from_slice(point.as_bytes());
@@ -378,15 +395,17 @@ impl TraceShape {
     fn decode(input: &mut Input<'_>, header: &layout::Trace, count: usize) -> Result<Self, PageFrameError> {
         let (kept, first) = (header.kept_columns.get(), header.first_column.get());
         match header.mode {
-            MODE_COLUMNS => {
+            MODE_COLUMNS | MODE_COLUMNS_MEAN => {
                 let extremes = input.many::<layout::Extremes>("columns", count)?;
                 let extremes = extremes.iter().map(|column| [column.min.get(), column.max.get()]).collect();
-                Ok(Self::Columns { kept, first, extremes: Extremes::Single(extremes) })
+                let means = means::decode(input, header.mode == MODE_COLUMNS_MEAN, count)?;
+                Ok(Self::Columns { kept, first, extremes: Extremes::Single(extremes), means })
             }
-            MODE_COLUMNS_F64 => {
+            MODE_COLUMNS_F64 | MODE_COLUMNS_F64_MEAN => {
                 let extremes = input.many::<layout::ExtremesF64>("columns", count)?;
                 let extremes = extremes.iter().map(|column| [column.min.get(), column.max.get()]).collect();
-                Ok(Self::Columns { kept, first, extremes: Extremes::Double(extremes) })
+                let means = means::decode(input, header.mode == MODE_COLUMNS_F64_MEAN, count)?;
+                Ok(Self::Columns { kept, first, extremes: Extremes::Double(extremes), means })
             }
             MODE_POINTS => {
                 known("first_column", first, first == 0)?;

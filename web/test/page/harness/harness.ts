@@ -2,7 +2,7 @@
  * Feeds synthetic frames into the real plots, and counts or measures what each frame costs: decoding, scaling,
  * labels, drawing. Everything is the page's own code; only the server is missing.
  */
-import { encodeView } from '../../../dev/encode-view.mjs';
+import { encodeView, meanShares } from '../../../dev/encode-view.mjs';
 import { plotOf } from '../../../src/model/layout';
 import { SECOND } from '../../../src/model/time';
 import { PlotGrid } from '../../../src/ui/plot-grid';
@@ -82,23 +82,25 @@ function noise(n: number): number {
   return x - Math.floor(x);
 }
 
-/** One frame of one plot: noisy sines with holes, moved on by `tick`. */
+/** One frame of one plot: noisy sines high enough for their means, with holes, moved on by `tick`. */
 function frameOf(view: number, tick: number, load: Load): ArrayBuffer {
   const column = SPAN / BigInt(load.columns);
   const from = START + BigInt(tick) * column;
   const traces = Array.from({ length: load.tracesPerPlot }, (_, index) => {
     const pairs = new Float32Array(load.columns * 2);
+    const means = new Float64Array(load.columns);
     for (let k = 0; k < load.columns; k += 1) {
       const hole = load.gapsPerTrace > 0 && (k + tick) % Math.floor(load.columns / load.gapsPerTrace) === 0;
       const middle = Math.sin((k + tick) / (20 + index)) + index * 0.3;
-      pairs[2 * k] = hole ? NaN : middle - 0.1 - 0.1 * noise(k + tick);
-      pairs[2 * k + 1] = hole ? NaN : middle + 0.1 + 0.1 * noise(k + tick + 0.5);
+      pairs[2 * k] = hole ? NaN : middle - 0.4 - 0.1 * noise(k + tick);
+      pairs[2 * k + 1] = hole ? NaN : middle + 0.4 + 0.1 * noise(k + tick + 0.5);
+      means[k] = hole ? NaN : middle;
     }
     const gaps = Array.from({ length: load.gapsPerTrace }, (_, g) => {
       const at = from + (SPAN * BigInt(g)) / BigInt(load.gapsPerTrace);
       return { from: at, to: at + column, lostElements: 10, code: 17, firstIndex: BigInt(g), samples: 10 };
     });
-    return { index, body: { first: 0, pairs }, samplesPerColumn: 20, newest: from, newestValue: noise(tick), gaps };
+    return { index, body: { first: 0, pairs, means: meanShares(pairs, means) }, samplesPerColumn: 20, newest: from, newestValue: noise(tick), gaps };
   });
   return encodeView({ frame: tick, view, flags: 1, now: from + SPAN, from, column, columnCount: load.columns, traces });
 }

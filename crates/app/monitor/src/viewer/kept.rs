@@ -3,7 +3,7 @@
 
 use sample::ColumnGrid;
 use units::WallTime;
-use wire::{Extremes, TraceShape};
+use wire::{Extremes, MeanShare, TraceShape};
 
 /// The columns of a trace in the view's previous frame.
 #[derive(Debug)]
@@ -11,29 +11,35 @@ pub(super) struct Kept {
     from: WallTime,
     column_ns: u64,
     first: u32,
-    extremes: Vec<[f64; 2]>,
+    columns: Vec<Column>,
 }
+
+/// The extremes of a column, and its mean for a page that reads it.
+type Column = ([f64; 2], Option<MeanShare>);
 
 /// Returns the shape without its leading columns that the previous frame had, and records it for the next one.
 pub(super) fn without_kept(shape: TraceShape, grid: &ColumnGrid, previous: &mut Option<Kept>) -> TraceShape {
-    let TraceShape::Columns { first, extremes, .. } = shape else {
+    let TraceShape::Columns { first, extremes, means, .. } = shape else {
         *previous = None;
         return shape;
     };
-    let extremes = extremes.to_vec();
-    let kept = previous.as_ref().map_or(0, |previous| previous.unchanged(grid, first, &extremes));
-    let changed = extremes[kept..].to_vec();
+    let mean = |place: usize| means.as_ref().map(|means| means[place]);
+    let columns = extremes.to_vec().into_iter().enumerate().map(|(place, pair)| (pair, mean(place)));
+    let columns: Vec<Column> = columns.collect();
+    let kept = previous.as_ref().map_or(0, |previous| previous.unchanged(grid, first, &columns));
+    let changed = columns[kept..].iter().map(|(pair, _)| *pair).collect();
+    let means = means.map(|means| means[kept..].to_vec());
     let count = u32::try_from(kept).expect("a view has few columns");
-    *previous = Some(Kept { from: grid.from, column_ns: grid.column_ns, first, extremes });
-    TraceShape::Columns { kept: count, first: first + count, extremes: Extremes::exact(changed) }
+    *previous = Some(Kept { from: grid.from, column_ns: grid.column_ns, first, columns });
+    TraceShape::Columns { kept: count, first: first + count, extremes: Extremes::exact(changed), means }
 }
 
 impl Kept {
-    /// Returns how many of the columns from `first` on are at the same times and have the same extremes as here.
-    fn unchanged(&self, grid: &ColumnGrid, first: u32, extremes: &[[f64; 2]]) -> usize {
+    /// Returns how many of the columns from `first` on are at the same times and have the same content as here.
+    fn unchanged(&self, grid: &ColumnGrid, first: u32, columns: &[Column]) -> usize {
         let Some(begin) = self.place_of(grid, first) else { return 0 };
-        let pairs = self.extremes[begin..].iter().zip(extremes);
-        pairs.take_while(|(old, new)| same(old, new)).count()
+        let pairs = self.columns[begin..].iter().zip(columns);
+        pairs.take_while(|(old, new)| same(&old.0, &new.0) && old.1 == new.1).count()
     }
 
     /// Returns the place of a grid's column here.
@@ -44,7 +50,7 @@ impl Kept {
             return None;
         }
         let place = (moved / width).checked_add(i64::from(column))?.checked_sub(i64::from(self.first))?;
-        usize::try_from(place).ok().filter(|place| *place < self.extremes.len())
+        usize::try_from(place).ok().filter(|place| *place < self.columns.len())
     }
 }
 
@@ -63,13 +69,13 @@ mod tests {
     }
 
     fn columns(first: u32, extremes: &[[f64; 2]]) -> TraceShape {
-        TraceShape::Columns { kept: 0, first, extremes: Extremes::exact(extremes.to_vec()) }
+        TraceShape::Columns { kept: 0, first, extremes: Extremes::exact(extremes.to_vec()), means: None }
     }
 
     /// Sends the shape; returns the columns kept, the first sent, and how many.
     fn sent(shape: TraceShape, grid: &ColumnGrid, previous: &mut Option<Kept>) -> (u32, u32, usize) {
         match without_kept(shape, grid, previous) {
-            TraceShape::Columns { kept, first, extremes } => (kept, first, extremes.len()),
+            TraceShape::Columns { kept, first, extremes, .. } => (kept, first, extremes.len()),
             TraceShape::Points(points) => (0, 0, points.len()),
         }
     }
@@ -83,6 +89,25 @@ mod tests {
         assert_eq!(sent(columns(0, &[a, b, EMPTY, c, d]), &grid(20, 10), &mut previous), (4, 4, 1));
         assert_eq!(sent(columns(0, &[b, EMPTY, c, d]), &grid(30, 10), &mut previous), (4, 4, 0));
         assert_eq!(sent(columns(0, &[b, a, c, d]), &grid(30, 10), &mut previous), (1, 1, 3));
+    }
+
+    #[test]
+    fn a_column_whose_mean_alone_has_changed_is_sent() {
+        let mut previous = None;
+        let pair = [0.0, 1.0];
+        let with_mean = |mean: f64| TraceShape::Columns {
+            kept: 0,
+            first: 0,
+            extremes: Extremes::exact(vec![pair; 3]),
+            means: Some([0.5, mean, 0.5].map(|mean| MeanShare::of(mean, pair)).to_vec()),
+        };
+        assert_eq!(sent(with_mean(0.5), &grid(0, 10), &mut previous), (0, 0, 3));
+        assert_eq!(sent(with_mean(0.5), &grid(0, 10), &mut previous), (3, 3, 0));
+        let shape = without_kept(with_mean(0.25), &grid(0, 10), &mut previous);
+        let TraceShape::Columns { kept: 1, extremes, means: Some(means), .. } = shape else {
+            panic!("one column kept")
+        };
+        assert_eq!((extremes.len(), means[0]), (2, MeanShare::of(0.25, pair)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::scene::{self, SECOND};
 use ledger::{Stage, StageCounts};
 use tallycast::StreamInfo;
 use units::Random;
-use wire::{GapCause, TraceState};
+use wire::{Extremes, GapCause, TraceShape, TraceState};
 
 struct Scene {
     history: History,
@@ -118,7 +118,9 @@ fn a_frame_repeats_no_column_that_the_page_has() {
         scene.pass(100);
         let frame = scene.frame().unwrap();
         scene.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame)).unwrap();
-        let TraceShape::Columns { kept, first, extremes } = &frame.traces[0].shape else { panic!("columns") };
+        let TraceShape::Columns { kept, first, extremes, means: None } = &frame.traces[0].shape else {
+            panic!("columns without means")
+        };
         assert!(kept <= first && *first as usize + extremes.len() <= 100);
         sent.push(extremes.len());
     }
@@ -129,6 +131,30 @@ fn a_frame_repeats_no_column_that_the_page_has() {
     let TraceShape::Columns { kept: 0, .. } = scene.frame().unwrap().traces[0].shape else {
         panic!("what was asked for anew is sent anew")
     };
+}
+
+#[test]
+fn a_page_that_asks_for_means_gets_one_of_every_column() {
+    let mut scene = Scene::new();
+    scene.pass(9_000);
+    scene
+        .say(
+            r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,
+                "span_ns":10000000000,"end_ns":null,"exact":true,"means":true}"#,
+        )
+        .unwrap();
+    for _ in 0..5 {
+        scene.pass(100);
+        let frame = scene.frame().unwrap();
+        scene.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame)).unwrap();
+        let TraceShape::Columns { extremes, means: Some(means), .. } = &frame.traces[0].shape else {
+            panic!("columns with means")
+        };
+        let drawn = extremes.to_vec().into_iter().zip(means).filter(|(pair, _)| !pair[0].is_nan());
+        let known = drawn.map(|(pair, mean)| (pair, mean.mean(pair).expect("a mean of finite values")));
+        assert!(known.clone().all(|(pair, mean)| pair[0] <= mean && mean <= pair[1]));
+        assert_eq!(extremes.len(), means.len());
+    }
 }
 
 #[test]

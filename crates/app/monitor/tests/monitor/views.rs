@@ -46,6 +46,31 @@ fn a_page_sees_the_catalogue_and_then_the_signal_move() {
 }
 
 #[test]
+fn a_page_that_asks_for_means_gets_those_of_its_columns() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let _feed = Feed::start(&bus, "lab/ramp", 0.0, |index| index as f64);
+    listed(monitor.address(), "lab/ramp", has_data);
+    let mut page = Page::open(monitor.address());
+    page.say(
+        r#"{"type":"view","view":1,"traces":[{"stream":"lab/ramp","channel":"x"}],"width_px":200,"span_ns":2000000000,
+            "end_ns":null,"exact":true,"means":true}"#,
+    );
+    // Ten samples of a ramp are a column: its mean lies in the middle.
+    let whole = |frame: &ViewFrame| match &frame.traces[0].shape {
+        TraceShape::Columns { extremes, means: Some(means), .. } => {
+            let columns = extremes.to_vec().into_iter().zip(means.clone());
+            columns.filter(|(pair, _)| pair[1] - pair[0] == 9.0).collect::<Vec<_>>()
+        }
+        TraceShape::Columns { .. } | TraceShape::Points(_) => Vec::new(),
+    };
+    let frame = page.frame(|frame| !whole(frame).is_empty());
+    for (pair, mean) in whole(&frame) {
+        assert_eq!(mean.mean(pair), Some(pair[0] + 4.5));
+    }
+}
+
+#[test]
 fn withheld_datagrams_are_holes_of_stage_injected() {
     let bus = bus();
     let monitor = monitor(&bus);

@@ -1,6 +1,6 @@
 //! The extremes of columns, as f32 where that is exact and as f64 otherwise: a frame rounds nothing that a page could show.
 
-use super::{MODE_COLUMNS, MODE_COLUMNS_F64};
+use super::{MODE_COLUMNS, MODE_COLUMNS_F64, MODE_COLUMNS_F64_MEAN, MODE_COLUMNS_MEAN};
 
 /// `[min, max]` of consecutive columns.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,10 +56,12 @@ impl Extremes {
         }
     }
 
-    pub(super) const fn mode(&self) -> u8 {
-        match self {
-            Self::Single(_) => MODE_COLUMNS,
-            Self::Double(_) => MODE_COLUMNS_F64,
+    pub(super) const fn mode(&self, has_means: bool) -> u8 {
+        match (self, has_means) {
+            (Self::Single(_), false) => MODE_COLUMNS,
+            (Self::Double(_), false) => MODE_COLUMNS_F64,
+            (Self::Single(_), true) => MODE_COLUMNS_MEAN,
+            (Self::Double(_), true) => MODE_COLUMNS_F64_MEAN,
         }
     }
 

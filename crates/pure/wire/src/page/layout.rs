@@ -76,6 +76,18 @@ layout! {
 }
 
 layout! {
+    /// Means of four columns.
+    MeanShares {
+        mean_shares: [U16; 4],
+    }
+}
+
+impl MeanShares {
+    /// Number of columns.
+    pub(super) const COUNT: usize = 4;
+}
+
+layout! {
     /// One point of a trace.
     Point {
         offset_ns: I64,

@@ -7,6 +7,7 @@ const PAGE: &str = include_str!("../../../../../docs/protocol/page.md");
 const COLUMNS: &str = include_str!("../../../../../docs/protocol/golden/page-columns.hex");
 const POINTS: &str = include_str!("../../../../../docs/protocol/golden/page-points.hex");
 const EXACT: &str = include_str!("../../../../../docs/protocol/golden/page-exact.hex");
+const MEANS: &str = include_str!("../../../../../docs/protocol/golden/page-means.hex");
 const RELAYED: &str = include_str!("../../../../../docs/protocol/golden/page-relayed.hex");
 const UNKNOWN: &str = include_str!("../../../../../docs/protocol/golden/page-unknown.hex");
 
@@ -23,7 +24,7 @@ fn encoded(frame: &ViewFrame) -> Vec<u8> {
 }
 
 fn single(first: u32, extremes: Vec<[f32; 2]>) -> TraceShape {
-    TraceShape::Columns { kept: 0, first, extremes: Extremes::Single(extremes) }
+    TraceShape::Columns { kept: 0, first, extremes: Extremes::Single(extremes), means: None }
 }
 
 /// 2026-11-21T12:00:00Z.
@@ -114,8 +115,33 @@ fn exact() -> ViewFrame {
     trace.gaps.clear();
     trace.newest = Some((NOON.offset(10_920_000), 499_654_096.601));
     let extremes = vec![[499_654_096.6, 499_654_096.601], [499_654_096.599, 499_654_096.601]];
-    trace.shape = TraceShape::Columns { kept: 7, first: 8, extremes: Extremes::exact(extremes) };
+    trace.shape = TraceShape::Columns { kept: 7, first: 8, extremes: Extremes::exact(extremes), means: None };
     ViewFrame { frame: 42, from: NOON.offset(1_000_000), now: NOON.offset(11_000_000), ..frame }
+}
+
+/// The live view with means, and a second trace whose values f32 does not hold, two of its columns kept.
+fn with_means() -> ViewFrame {
+    let mut frame = columns();
+    let double = |extremes: [f64; 2], share: f64| {
+        let mean = extremes[0] + share * (extremes[1] - extremes[0]);
+        (extremes, MeanShare::of(mean, extremes))
+    };
+    let second = [
+        double([499_654_096.6, 499_654_096.601], 0.5),
+        double([499_654_096.599, 499_654_096.601], 1.0),
+        double([499_654_096.6; 2], 0.0),
+    ];
+    let (extremes, means): (Vec<_>, Vec<_>) = second.into_iter().unzip();
+    let shape =
+        TraceShape::Columns { kept: 2, first: 7, extremes: Extremes::exact(extremes), means: Some(means) };
+    let trace = TraceFrame { index: 1, shape, gaps: Vec::new(), ..frame.traces[0].clone() };
+    if let TraceShape::Columns { extremes, means, .. } = &mut frame.traces[0].shape {
+        // Each a quarter above the smallest value; that of the hole is not known.
+        let share = |pair: &[f64; 2]| MeanShare::of(pair[0] + 0.25 * (pair[1] - pair[0]), *pair);
+        *means = Some(extremes.to_vec().iter().map(share).collect());
+    }
+    frame.traces.push(trace);
+    frame
 }
 
 /// The live view of a relayed stream: the hole was given up on the link, with others before it on the first bus.
@@ -150,6 +176,7 @@ fn golden_frames_are_written_and_read_byte_for_byte() {
         (columns(), COLUMNS),
         (points(), POINTS),
         (exact(), EXACT),
+        (with_means(), MEANS),
         (relayed(), RELAYED),
         (unknown(), UNKNOWN),
     ];
@@ -164,7 +191,7 @@ fn golden_frames_are_written_and_read_byte_for_byte() {
 
 #[test]
 fn a_frame_cut_anywhere_is_refused() {
-    for frame in [columns(), points(), exact(), relayed(), unknown()] {
+    for frame in [columns(), points(), exact(), with_means(), relayed(), unknown()] {
         let whole = encoded(&frame);
         for len in 0..whole.len() {
             let error = ViewFrame::decode(&whole[..len]).unwrap_err();
@@ -176,9 +203,9 @@ fn a_frame_cut_anywhere_is_refused() {
 
 #[test]
 fn any_byte_may_be_wrong_without_harm() {
-    let (mut random, points, relayed) = (Random::new(1), points(), relayed());
+    let (mut random, frames) = (Random::new(1), [points(), relayed(), with_means()]);
     for _ in 0..20_000 {
-        let mut bytes = encoded(if random.below(2) == 0 { &points } else { &relayed });
+        let mut bytes = encoded(&frames[random.below(frames.len() as u64) as usize]);
         for _ in 0..1 + random.below(3) {
             let place = random.below(bytes.len() as u64) as usize;
             bytes[place] = random.next_u64() as u8;
@@ -206,7 +233,8 @@ fn a_frame_holds_what_it_may_and_not_one_more() {
     assert_eq!(limits(&frame), Ok(()));
     frame.traces[0].shape = single(MAX_PAGE_COLUMNS, vec![[0.0; 2]]);
     assert!(limits(&frame).is_err());
-    let kept = |kept| TraceShape::Columns { kept, first: 7, extremes: Extremes::Single(Vec::new()) };
+    let kept =
+        |kept| TraceShape::Columns { kept, first: 7, extremes: Extremes::Single(Vec::new()), means: None };
     frame.traces[0].shape = kept(7);
     assert_eq!(limits(&frame), Ok(()));
     frame.traces[0].shape = kept(8);
@@ -230,6 +258,17 @@ fn what_this_version_does_not_know_is_refused() {
         let error = ViewFrame::decode(&bytes).unwrap_err();
         assert!(matches!(error, PageFrameError::Unknown { .. }), "{place}: {error}");
     }
+}
+
+#[test]
+fn what_follows_the_last_mean_of_a_trace_is_zero() {
+    let mut bytes = encoded(&with_means());
+    // Three means and one unused at the end.
+    let unused = bytes.len() - 2;
+    assert_eq!(bytes[unused..], [0, 0]);
+    bytes[unused] = 1;
+    let error = ViewFrame::decode(&bytes).unwrap_err();
+    assert!(matches!(error, PageFrameError::Unknown { field: "mean_shares", .. }), "{error}");
 }
 
 #[test]
@@ -275,6 +314,7 @@ fn the_page_and_the_layout_agree() {
         ("Trace", layout::Trace::FIELDS),
         ("Column", layout::Extremes::FIELDS),
         ("Exact column", layout::ExtremesF64::FIELDS),
+        ("Mean shares", layout::MeanShares::FIELDS),
         ("Point", layout::Point::FIELDS),
         ("Gap", layout::Gap::FIELDS),
     ];
