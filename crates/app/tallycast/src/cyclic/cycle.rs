@@ -12,7 +12,7 @@ use super::input::InputPort;
 use super::output::OutputPort;
 use super::ports::{Input, Output, UntypedInput, UntypedOutput};
 use crate::publisher::PublishError;
-use crate::steering::{Steered, Steering};
+use crate::steering::{Change, Steered, Steering};
 
 /// One call of an app's function.
 pub struct Cycle<'a> {
@@ -161,6 +161,12 @@ impl Cycle<'_> {
     #[must_use]
     pub fn parameter<E: Element>(&self, parameter: Steered<E>) -> &[E] {
         self.steering.as_ref().expect("a parameter of this app").value(parameter)
+    }
+
+    /// Returns the changes of parameters with which this cycle began: the app can say that it could not apply one, or
+    /// which value it read back. Without a word a change is applied.
+    pub fn changes(&mut self) -> &mut [Change] {
+        self.steering.as_mut().map_or(&mut [], |steering| steering.changes())
     }
 
     /// Makes this cycle the last.

@@ -118,6 +118,11 @@ impl Steering {
         &mut self.changes
     }
 
+    /// Returns the changes of the last step, until [`done`](Self::done).
+    pub fn changes(&mut self) -> &mut [Change] {
+        &mut self.changes
+    }
+
     /// Says that the sample of the last step has left with its changes.
     pub fn done(&mut self) {
         for change in self.changes.drain(..) {
