@@ -36,15 +36,27 @@ from tallycast._errors import (
     MissingPackage,
     MomentError,
     NoSample,
+    NotApplied,
     NotStored,
     PublishError,
+    SteeringDenied,
+    SteeringError,
+    SteeringExpired,
+    SteeringFailed,
+    SteeringRefused,
+    SteeringSuperseded,
+    SteeringUncertain,
     UnknownChannel,
+    UnknownParameter,
     UnknownPort,
 )
 from tallycast._operator import operator
+from tallycast._parameters import Change, Parameter, Parameters
 from tallycast._publisher import Publisher
 from tallycast._recorder import Monitor, Recorder, monitor, record
+from tallycast._remote import Applied, Lease, News, Remote, RemoteParameter, steer
 from tallycast._schema import Channel, Schema
+from tallycast._steering import Steering, steering
 from tallycast._streams import StreamInfo, account, streams
 from tallycast._subscriber import Listener, Subscriber
 from tallycast.archive import open_archive
@@ -54,10 +66,12 @@ __all__ = [
     "Account",
     "App",
     "AppReport",
+    "Applied",
     "ArchiveError",
     "ArgumentError",
     "Block",
     "BridgeError",
+    "Change",
     "Channel",
     "Chunk",
     "Closed",
@@ -74,21 +88,37 @@ __all__ = [
     "Full",
     "Gap",
     "Input",
+    "Lease",
     "Listener",
     "MissingPackage",
     "MomentError",
     "Monitor",
+    "News",
     "NoSample",
+    "NotApplied",
     "NotStored",
     "Output",
+    "Parameter",
+    "Parameters",
     "PublishError",
     "Publisher",
     "Received",
     "Recorder",
+    "Remote",
+    "RemoteParameter",
     "Schema",
+    "Steering",
+    "SteeringDenied",
+    "SteeringError",
+    "SteeringExpired",
+    "SteeringFailed",
+    "SteeringRefused",
+    "SteeringSuperseded",
+    "SteeringUncertain",
     "StreamInfo",
     "Subscriber",
     "UnknownChannel",
+    "UnknownParameter",
     "UnknownPort",
     "__version__",
     "account",
@@ -100,6 +130,8 @@ __all__ = [
     "operator",
     "read_file",
     "record",
+    "steer",
+    "steering",
     "streams",
 ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tallycast import _core
-from tallycast._account import Account
+from tallycast._app_report import AppReport, Histogram, InputReport, OutputReport, report_of
 from tallycast._duration import Duration, nanoseconds
 from tallycast._errors import ConfigError, NoSample, UnknownPort, of_arguments
+from tallycast._parameters import Change, Declarations, Outcome, Parameter, Parameters, Steered, of_declarations, plan_of
 from tallycast._samples import as_samples
 from tallycast._schema import _NUMPY, Channel, Channels, Schema, declared
 
@@ -53,96 +55,6 @@ class Output:
     stream: str
     channels: Channels = None
     dtype: npt.DTypeLike = "f8"
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Histogram of durations: its quantiles, in nanoseconds, to about 3 %; ``max`` is exact."""
-
-    count: int
-    p50: int
-    p90: int
-    p99: int
-    p999: int
-    max: int
-
-    def __str__(self) -> str:
-        shown = (f"{name} {_core.seconds_text(getattr(self, name) / 1e9)}" for name in ("p50", "p90", "p99", "p999", "max"))
-        return ", ".join(shown)
-
-
-@dataclass(frozen=True)
-class InputReport:
-    """The counters of an input, with the terms of ``docs/guide/cyclic.md``."""
-
-    stream: str
-    samples: int
-    lost_elements: int
-    missed: int
-    late: int
-    age_ns: Histogram
-
-
-@dataclass(frozen=True)
-class OutputReport:
-    """Totals of an output's samples at this end; ``source`` counts the cycles without a written value."""
-
-    stream: str
-    offered: int
-    source: int
-    numbered: int
-    publisher_queue: int
-    publisher_paused: int
-
-    @property
-    def written(self) -> int:
-        """Cycles whose sample was written."""
-        return self.offered - self.source
-
-
-@dataclass(frozen=True)
-class AppReport:
-    """The counters of an app that has ended."""
-
-    app: str
-    period_ns: int
-    #: Cycles that ran.
-    cycles: int
-    #: Cycles that ended after the next one was due.
-    overruns: int
-    #: Cycles that were left out because of that.
-    skipped: int
-    #: Alarms of the timer rule.
-    alarms: int
-    #: From when a cycle was due until it began: the jitter.
-    lateness_ns: Histogram
-    #: From when a cycle began until its outputs were handed over, the wait for the interpreter included.
-    run_time_ns: Histogram
-    #: Time that cycles waited for the interpreter because other threads of this process held it.
-    interpreter_wait_ns: Histogram
-    inputs: Mapping[str, InputReport]
-    outputs: Mapping[str, OutputReport]
-    #: The accounts of the inputs.
-    accounts: Sequence[Account]
-    #: True if Ctrl-C ended it.
-    interrupted: bool
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.app}: {self.cycles} cycles of {_core.seconds_text(self.period_ns / 1e9)}, "
-            f"{self.overruns} overran, {self.skipped} left out, {self.alarms} alarms",
-            f"  lateness          {self.lateness_ns}",
-            f"  run time          {self.run_time_ns}",
-            f"  interpreter wait  {self.interpreter_wait_ns}",
-        ]
-        for name, came in self.inputs.items():
-            lines.append(
-                f"  input {name} ({came.stream}): {came.samples} samples, {came.lost_elements} elements lost, "
-                f"{came.missed} missed, {came.late} late; age {came.age_ns}"
-            )
-        for name, made in self.outputs.items():
-            lines.append(f"  output {name} ({made.stream}): {made.written} written, {made.source} left out")
-        return "\n".join(lines)
 
 
 class Received:
@@ -228,19 +140,31 @@ class Cycle:
     assignment to an output counts; an output without one, or with ``None``, is a hole of stage ``source``.
     """
 
-    __slots__ = ("_outputs", "_received", "_stopped", "_written", "index", "time_ns")
+    __slots__ = ("_outputs", "_received", "_stopped", "_written", "changes", "index", "parameters", "time_ns")
 
     #: Number of the cycle, from 0; skipped ones are counted too.
     index: int
     #: Time at which it was due: a whole multiple of the period in UTC, plus the app's phase.
     time_ns: int
+    #: The parameters as they are in this cycle.
+    parameters: Parameters
+    #: Changes of parameters with which this cycle began: its sample is the first with them.
+    changes: Sequence[Change]
 
     def __init__(
-        self, index: int, time_ns: int, received: Mapping[str, Received], outputs: Mapping[str, Schema]
+        self,
+        index: int,
+        time_ns: int,
+        received: Mapping[str, Received],
+        outputs: Mapping[str, Schema],
+        parameters: Parameters,
+        changes: Sequence[Change],
     ) -> None:
         hold = functools.partial(object.__setattr__, self)
         hold("index", index)
         hold("time_ns", time_ns)
+        hold("parameters", parameters)
+        hold("changes", changes)
         hold("_received", received)
         hold("_outputs", outputs)
         hold("_written", {})
@@ -286,6 +210,7 @@ class App:
         phase: Duration,
         inputs: Mapping[str, Union[str, Input]],
         outputs: Mapping[str, Union[str, Output]],
+        parameters: Declarations,
         pin_to: Optional[int],
         fifo: Optional[int],
     ) -> None:
@@ -296,6 +221,7 @@ class App:
         self.phase_ns = nanoseconds(phase)
         self.inputs = {key: Input(it) if isinstance(it, str) else it for key, it in inputs.items()}
         self.outputs = {key: Output(it) if isinstance(it, str) else it for key, it in outputs.items()}
+        self.parameters = of_declarations(parameters)
         self.pin_to = pin_to
         self.fifo = fifo
         _check_names(self.inputs, self.outputs)
@@ -305,11 +231,31 @@ class App:
     def __call__(self, cycle: Cycle) -> object:
         return self.function(cycle)
 
+    def parameter(
+        self,
+        name: str,
+        value: npt.ArrayLike,
+        *,
+        dtype: Optional[npt.DTypeLike] = None,
+        unit: str = "",
+        range: Optional[tuple[Optional[float], Optional[float]]] = None,
+        greatest_step: Optional[float] = None,
+        lease: Optional[str] = None,
+        administered: bool = False,
+    ) -> None:
+        """Adds a parameter, as the argument ``parameters`` of ``tc.app`` does."""
+        if name in self.parameters:
+            raise ConfigError(f"two parameters are named `{name}`\ngive one of them another name")
+        made = of_declarations({name: Parameter(value, dtype, unit, range, greatest_step, lease, administered)})
+        self.parameters.update(made)
+
     def run(
         self,
         *,
         cycles: Optional[int] = None,
         duration: Optional[Duration] = None,
+        log: Union[str, os.PathLike[str], None] = None,
+        listen: Optional[str] = None,
         bus: Optional[str] = None,
         station: Optional[str] = None,
     ) -> AppReport:
@@ -319,9 +265,14 @@ class App:
         ``cycle.stop()``, or with Ctrl-C (``report.interrupted``); a second Ctrl-C raises ``KeyboardInterrupt`` where the
         function is. The function runs on a thread of the app, and holds the interpreter while it runs.
 
+        An app with parameters writes the log of commands to the file ``log``, by default
+        ``$XDG_STATE_HOME/tallycast/steer/NAME.log``, and takes commands at the address ``listen``, by default the first free
+        port from 7410 of ``127.0.0.1``.
+
         Raises:
             Whatever the function raises, with the report until then as its attribute ``report``.
-            ConfigError: if the app cannot be: a name, a period, a phase.
+            ConfigError: if the app cannot be: a name, a period, a phase, a parameter.
+            SteeringError: if it cannot be steered: the log, the address.
         """
         if cycles is not None and cycles < 1:
             raise ConfigError(f"invalid number of cycles: {cycles}\nuse 1 or more")
@@ -333,12 +284,13 @@ class App:
             "fifo": self.fifo,
             "inputs": [{"stream": it.stream, "all": it.take == "all"} for it in self.inputs.values()],
             "outputs": list(self._plans.values()),
+            "steering": plan_of(self.parameters, None if log is None else os.fspath(log), listen),
             "cycles": cycles,
             "duration_ns": None if duration is None else nanoseconds(duration),
         }
-        step = _Step(self.function, list(self.inputs), self._schemas)
+        step = _Step(self.function, list(self.inputs), self._schemas, Steered(self.parameters))
         told, raised, interrupted = _core.run_app(bus, station, plan, step, _interrupt)
-        report = _report(json.loads(told), self, interrupted)
+        report = report_of(json.loads(told), self.inputs, self.outputs, interrupted)
         if raised is not None:
             raised.report = report
             raise raised
@@ -352,6 +304,7 @@ def app(
     phase: Duration = 0,
     inputs: Optional[Mapping[str, Union[str, Input]]] = None,
     outputs: Optional[Mapping[str, Union[str, Output]]] = None,
+    parameters: Optional[Declarations] = None,
     pin_to: Optional[int] = None,
     fifo: Optional[int] = None,
 ) -> Callable[[AppFunction], App]:
@@ -371,6 +324,7 @@ def app(
         phase: Delay of a cycle after the whole multiple; less than the period.
         inputs: Name to stream, or to ``tc.Input``.
         outputs: Name to stream (one channel ``value`` of ``f8``), or to ``tc.Output``.
+        parameters: Name to the value with which it begins, or to ``tc.Parameter``; others change them by ``tc.steer``.
         pin_to: The processor to run on.
         fifo: Run before everything that is not real-time (``SCHED_FIFO``), priority 1 to 99.
     """
@@ -383,6 +337,7 @@ def app(
             phase=phase,
             inputs={} if inputs is None else inputs,
             outputs={} if outputs is None else outputs,
+            parameters={} if parameters is None else parameters,
             pin_to=pin_to,
             fifo=fifo,
         )
@@ -393,22 +348,28 @@ def app(
 class _Step:
     """Function called by the core in every cycle."""
 
-    def __init__(self, function: AppFunction, inputs: Sequence[str], outputs: Mapping[str, Schema]) -> None:
+    def __init__(
+        self, function: AppFunction, inputs: Sequence[str], outputs: Mapping[str, Schema], steered: Steered
+    ) -> None:
         self._function = function
         self._inputs = inputs
         self._outputs = outputs
+        self._steered = steered
         self._schemas: list[Optional[Schema]] = [None] * len(inputs)
 
-    def __call__(self, index: int, time_ns: int, inputs: Sequence[Sequence[Any]]) -> tuple[list[Optional[bytes]], bool]:
+    def __call__(
+        self, index: int, time_ns: int, inputs: Sequence[Sequence[Any]], changes: Sequence[tuple[int, bytes, bytes]]
+    ) -> tuple[list[Optional[bytes]], bool, list[Outcome]]:
         received = {}
         for place, (name, told) in enumerate(zip(self._inputs, inputs)):
             if told[3] is not None:
                 self._schemas[place] = told[3]
             received[name] = Received(told, self._schemas[place])
-        cycle = Cycle(index, time_ns, received, self._outputs)
+        came = self._steered.step(changes)
+        cycle = Cycle(index, time_ns, received, self._outputs, self._steered.values, came)
         self._function(cycle)
         written = cycle._written
-        return [written.get(name) for name in self._outputs], cycle._stopped
+        return [written.get(name) for name in self._outputs], cycle._stopped, self._steered.done()
 
 
 def _interrupt(thread: int) -> None:
@@ -456,31 +417,6 @@ def _check_names(inputs: Mapping[str, object], outputs: Mapping[str, object]) ->
     both = set(inputs) & set(outputs)
     if both:
         raise ConfigError(f"`{min(both)}` is an input and an output\ngive one of them another name")
-
-
-def _report(told: Mapping[str, Any], app: App, interrupted: bool) -> AppReport:
-    def histogram(name: str) -> Histogram:
-        return Histogram(**told[name])
-
-    inputs = {
-        name: InputReport(**{**came, "age_ns": Histogram(**came["age_ns"])})
-        for name, came in zip(app.inputs, told["inputs"])
-    }
-    return AppReport(
-        app=told["app"],
-        period_ns=told["period_ns"],
-        cycles=told["cycles"],
-        overruns=told["overruns"],
-        skipped=told["skipped"],
-        alarms=told["alarms"],
-        lateness_ns=histogram("lateness_ns"),
-        run_time_ns=histogram("run_time_ns"),
-        interpreter_wait_ns=histogram("interpreter_wait_ns"),
-        inputs=inputs,
-        outputs={name: OutputReport(**made) for name, made in zip(app.outputs, told["outputs"])},
-        accounts=[Account(account) for account in told["accounts"]],
-        interrupted=interrupted,
-    )
 
 
 def _listed(names: Mapping[str, object]) -> str:

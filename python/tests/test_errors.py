@@ -22,8 +22,9 @@ JUNK: tuple[Any, ...] = (
 ERRORS = {name: it for name, it in vars(tc).items() if isinstance(it, type) and issubclass(it, tc.Error)}
 #: What is data, or is made by the functions below, or begins with what they check.
 NOT_CALLED = {
-    "Account", "App", "AppReport", "Block", "Channel", "Chunk", "Cycle", "FileStream", "FileStreams", "Gap", "Listener", "Monitor",
-    "Output", "Received", "Recorder", "Schema", "StreamInfo", "now_ns", *ERRORS,
+    "Account", "App", "AppReport", "Applied", "Block", "Change", "Channel", "Chunk", "Cycle", "FileStream", "FileStreams", "Gap", "Lease",
+    "Listener", "Monitor", "News", "Output", "Parameters", "Received", "Recorder", "Remote", "RemoteParameter", "Schema", "Steering",
+    "StreamInfo", "now_ns", *ERRORS,
 }  # fmt: skip
 
 
@@ -66,7 +67,10 @@ def test_the_help_lists_every_error_with_what_it_is() -> None:
 
 
 def test_every_public_name_is_walked() -> None:
-    walked = {"Input", "Publisher", "Subscriber", "account", "app", "bus_of", "monitor", "open_archive", "operator", "read_file", "record", "streams"}
+    walked = {
+        "Input", "Parameter", "Publisher", "Subscriber", "account", "app", "bus_of", "monitor", "open_archive", "operator", "read_file",
+        "record", "steer", "steering", "streams",
+    }  # fmt: skip
     assert set(tc.__all__) - {"__version__"} == walked | NOT_CALLED
 
 
@@ -83,6 +87,11 @@ def test_functions_raise_errors_of_ours_alone(shm: Place, tmp_path: Path) -> Non
     only_ours(tc.open_archive, ["path", "run", "damaged"], path=tmp_path)
     only_ours(tc.read_file, ["path", "time"], path=tmp_path / "run.mat")
     only_ours(tc.Input, ["take"], stream="lab/a")
+    only_ours(tc.Parameter, parameters_of(tc.Parameter, "administered"), value=1.0)
+    only_ours(tc.steer, ["app", "address", "timeout", "bus"], app="lab/a", timeout=0.0, bus=bus)
+    begin: dict[str, Any] = {"name": "lab/a", "epoch": "1-0000000000000001", "log": tmp_path / "log", "listen": "127.0.0.1:0", "bus": bus}
+    only_ours(lambda it=1.0, **given: tc.steering(parameters={"a": it}, **given), ["it", "name", "epoch", "listen", "bus"], **begin)
+    only_ours(lambda it: tc.steering(parameters=it, **begin), ["it"])
     only_ours(lambda pattern: tc.record(pattern, path=tmp_path, bus="http://x"), ["pattern"])
     only_ours(lambda **given: tc.record("lab/*", bus="http://x", **given), ["path", "run", "duration", "reader"])
     only_ours(lambda **given: tc.monitor("lab/*", bus="http://x", **given), ["listen", "archive"])
@@ -101,6 +110,18 @@ def test_methods_raise_errors_of_ours_alone(shm: Place) -> None:
             only_ours(subscriber.add, ["pattern"])
             only_ours(subscriber.remove, ["pattern"])
             only_ours(subscriber.pull_chunk, ["timeout", "max_samples"])
+
+
+def test_methods_of_steering_raise_errors_of_ours_alone(shm: Place, tmp_path: Path) -> None:
+    begin: dict[str, Any] = {"epoch": "1-0000000000000001", "log": tmp_path / "log", "listen": "127.0.0.1:0", "bus": shm.publishers}
+    with tc.steering("lab/a", {"a": 1.0}, **begin) as steering:
+        only_ours(steering.step, ["index", "time_ns"], index=0, time_ns=0)
+        with tc.steer("lab/a", address=steering.address, bus=shm.publishers) as remote:
+            only_ours(remote.set, ["name", "if_revision", "reason", "valid"], name="a", value=1.0, valid=0.01)
+            only_ours(lambda value: remote.set("a", value, valid=0.01), ["value"])
+            only_ours(remote.stop, ["reason"])
+            only_ours(remote.resume, ["reason"])
+            only_ours(lambda group: remote.lease(group).__enter__(), ["group"])
 
 
 def test_methods_of_archives_raise_errors_of_ours_alone(compacted: Archive, tmp_path: Path) -> None:

@@ -54,6 +54,35 @@ async def read_beside_others() -> None:
             assert_type(block, tc.Block)
 
 
+def steered() -> None:
+    @tc.app("lab/rod", parameters={"gain": tc.Parameter(1.0, unit="V", range=(0, None), greatest_step=0.5), "on": False})
+    def rod(cycle: tc.Cycle) -> None:
+        assert_type(cycle.parameters, tc.Parameters)
+        for change in cycle.changes:
+            assert_type(change, tc.Change)
+            change.read_back(change.before)
+
+    rod.parameter("limits", np.zeros(4), lease="limits")
+    with tc.steering("lab/loop", {"gain": 1.0}, epoch="1-0000000000000001") as steering:
+        assert_type(steering, tc.Steering)
+        for change in steering.step(0, tc.now_ns()):
+            change.failed("no answer")
+        steering.done()
+        assert_type(steering.totals(), dict[str, Any])
+
+
+def steer() -> None:
+    with tc.steer("lab/rod") as rod:
+        assert_type(rod, tc.Remote)
+        rod["gain"] = 2.0
+        with rod.lease("limits") as lease:
+            assert_type(lease.held, bool)
+            assert_type(rod.set("gain", 2.0, reason="warmer", if_revision=1, valid="500ms"), tc.Applied)
+        assert_type(rod.parameters, dict[str, tc.RemoteParameter])
+        for news in rod.watch(timeout=1.0):
+            assert_type(news.parameter, tc.RemoteParameter | None)
+
+
 def look() -> None:
     assert_type(tc.streams(), list[tc.StreamInfo])
     for account in tc.account("lab/*", duration=1.0):

@@ -23,6 +23,7 @@ use crate::errors::{self, Kind, config, error};
 use crate::node::node;
 use crate::said;
 use crate::schema::Layout;
+use crate::steering::{self, Outcome, SteeringPlan, changes_of, conclude, totals_json};
 
 /// Interval at which the main thread checks for Ctrl-C while an app runs: Python runs signal handlers only there.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -70,6 +71,8 @@ pub(crate) struct AppPlan {
     inputs: Vec<InputPlan>,
     #[pyo3(item)]
     outputs: Vec<OutputPlan>,
+    #[pyo3(item)]
+    steering: SteeringPlan,
     /// Number of cycles after which it ends.
     #[pyo3(item)]
     cycles: Option<u64>,
@@ -109,9 +112,10 @@ struct Raised(String);
 
 /// Runs an app until its function stops it, raises, or Ctrl-C.
 ///
-/// Calls `step(index, time_ns, inputs)` on a thread of the app: for each input `(freshness, age_ns, lost_elements,
-/// schema, newest, indices, times, elements)`, where `schema` is given if it has changed since the last cycle. It
-/// returns `(outputs, stop)`: for each output the bytes of one sample, or `None`. `interrupt(thread)` is called at a
+/// Calls `step(index, time_ns, inputs, changes)` on a thread of the app: for each input `(freshness, age_ns, lost_elements,
+/// schema, newest, indices, times, elements)`, where `schema` is given if it has changed since the last cycle, and the
+/// changes of parameters as `steering::changes_of` tells them. It returns `(outputs, stop, outcomes)`: for each output the
+/// bytes of one sample, or `None`; what became of the changes. `interrupt(thread)` is called at a
 /// second Ctrl-C. Returns `(report, exception, interrupted)`, the report as JSON.
 #[pyfunction]
 #[pyo3(signature = (bus, station, plan, step, interrupt))]
@@ -126,6 +130,7 @@ pub(crate) fn run_app(
     let node = node(py, bus, station)?;
     let mut app = node.app(plan.name.as_str());
     app.period(Duration::from_nanos(plan.period_ns)).phase(Duration::from_nanos(plan.phase_ns));
+    plan.steering.apply(py, app.steering())?;
     plan.pin_to.map(|cpu| app.pin_to(cpu));
     plan.fifo.map(|priority| app.fifo(priority));
     let take = |all| if all { Take::All } else { Take::Newest };
@@ -157,6 +162,7 @@ pub(crate) fn run_app(
             let error = error.into_value(py).into_any();
             Ok((report_json(&plan, &report, &waits).to_string(), Some(error), interrupted))
         }
+        Err(AppError::Steering(why)) => Err(steering::failed(py, &why)),
         Err(error) => Err(config(py, &error)),
     }
 }
@@ -244,8 +250,10 @@ impl Turns {
             inputs.append(received(py, cycle, *input, known)?)?;
         }
         let time_ns = cycle.time().as_nanos();
-        let made = self.step.call1(py, (cycle.index(), time_ns, inputs))?;
-        let (samples, stop): (Vec<Option<PyBackedBytes>>, bool) = made.extract(py)?;
+        let changes = changes_of(py, cycle.changes())?;
+        let made = self.step.call1(py, (cycle.index(), time_ns, inputs, changes))?;
+        let (samples, stop, outcomes): (Vec<Option<PyBackedBytes>>, bool, Vec<Outcome>) = made.extract(py)?;
+        conclude(py, cycle.changes(), &outcomes)?;
         for (output, sample) in self.outputs.iter().zip(&samples) {
             if let Some(sample) = sample {
                 cycle.write_bytes(*output, sample).map_err(|why| errors::publish(py, &why))?;
@@ -329,6 +337,7 @@ fn report_json(plan: &AppPlan, report: &AppReport, waits: &Histogram) -> Value {
         "interpreter_wait_ns": histogram_json(waits),
         "inputs": inputs.collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),
+        "commands": report.commands.as_ref().map(totals_json),
         "accounts": report.accounts.iter().map(account_json).collect::<Vec<_>>(),
     })
 }

@@ -20,11 +20,13 @@ pub(crate) enum Kind {
     Bridge,
     Moment,
     Argument,
+    Steering,
+    SteeringDenied,
 }
 
 /// Makes an exception with a text that includes the remedy.
 pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
-    static CLASSES: [PyOnceLock<Py<PyType>>; 10] = [const { PyOnceLock::new() }; 10];
+    static CLASSES: [PyOnceLock<Py<PyType>>; 12] = [const { PyOnceLock::new() }; 12];
     let name = match kind {
         Kind::Config => "ConfigError",
         Kind::Publish => "PublishError",
@@ -36,6 +38,8 @@ pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
         Kind::Bridge => "BridgeError",
         Kind::Moment => "MomentError",
         Kind::Argument => "ArgumentError",
+        Kind::Steering => "SteeringError",
+        Kind::SteeringDenied => "SteeringDenied",
     };
     match CLASSES[kind as usize].import(py, "tallycast._errors", name) {
         Ok(class) => PyErr::from_type(class.clone(), (text.to_string(),)),

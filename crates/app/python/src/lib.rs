@@ -14,8 +14,10 @@ mod fork;
 mod leash;
 mod node;
 mod publisher;
+mod remote;
 mod said;
 mod schema;
+mod steering;
 mod subscriber;
 mod text;
 mod waiting;
@@ -44,6 +46,10 @@ mod _core {
     use crate::node::{bus_of, now_ns, streams};
     #[pymodule_export]
     use crate::publisher::Publisher;
+    #[pymodule_export]
+    use crate::remote::Remote;
+    #[pymodule_export]
+    use crate::steering::Steering;
     #[pymodule_export]
     use crate::subscriber::Subscriber;
     #[pymodule_export]
