@@ -78,7 +78,7 @@ fn account_for(account: &mut Option<Hop>, record: &Record<'_>, totals: [u64; 2])
         Record::Gap(_, gap) => gap.positions.clone(),
         Record::Settled(_, gap) => return drop(account.as_mut().and_then(|hop| hop.settled(gap).cloned())),
         Record::Ended { state, .. } => return account.iter_mut().for_each(|hop| hop.end(*state)),
-        Record::TwoPublishers { .. } | Record::Statement(..) | Record::Upstream(..) => return,
+        Record::TwoPublishers { .. } | Record::Statement(..) | Record::Upstream(..) | Record::Horizon { .. } => return,
     };
     let Some(hop) = account else {
         *account = Hop::try_join(PER_SAMPLE, totals, positions.start).ok();

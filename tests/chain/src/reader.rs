@@ -205,7 +205,7 @@ fn take(
         }
         Event::Ended { epoch, account, .. } => of(followed, epoch).ended = Some(account),
         Event::Upstream { epoch, hops, .. } => of(followed, epoch).upstream = hops,
-        Event::Statement { .. } => {}
+        Event::Statement { .. } | Event::Horizon { .. } => {}
         Event::TwoPublishers { .. } | Event::Imposter { .. } | Event::UnknownVersion { .. } => {
             panic!("one relay publishes one epoch at a time: {event:?}")
         }

@@ -182,7 +182,7 @@ fn take(
         Event::Settled { epoch, gap, .. } => (epoch, Said::Settled(gap)),
         Event::Statement { epoch, bytes, .. } => (epoch, Said::Statement(bytes)),
         Event::Ended { epoch, account, .. } if account.state == AccountState::Closed => (epoch, Said::Ended),
-        Event::Ended { .. } => return,
+        Event::Ended { .. } | Event::Horizon { .. } => return,
         Event::Imposter { .. } | Event::UnknownVersion { .. } | Event::TwoPublishers { .. } => {
             panic!("one station publishes: {event:?}")
         }

@@ -7,7 +7,7 @@ use cast::secure::UnauthenticCounts;
 use engine::PortStatus;
 use ledger::{Account, Gap, Reclassified, SampleRows};
 use sample::{Block, Schema, StreamName};
-use units::{Epoch, StreamId, WallTime};
+use units::{Epoch, Instant, StreamId, WallTime};
 use wire::{Origin, UpstreamHop};
 
 use crate::host_view::Reach;
@@ -64,6 +64,23 @@ pub struct StreamStatement {
     pub epoch: Epoch,
     /// The statement as it was sent; nothing of it is checked.
     pub bytes: Vec<u8>,
+}
+
+/// How far a stream is known at a time, although no samples arrive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamHorizon {
+    /// The stream's name.
+    pub stream: Arc<StreamName>,
+    /// The publisher's epoch.
+    pub epoch: Epoch,
+    /// Origin of the samples, of a relayed stream: its relay may have had nothing because its link was interrupted.
+    pub origin: Option<Origin>,
+    /// Index of the next sample: all before it were delivered or are missing.
+    pub next_index: u64,
+    /// Moment at which everything that had arrived was read, by the host's monotonic clock.
+    pub at: Instant,
+    /// True if the publisher had nothing more.
+    pub is_idle: bool,
 }
 
 /// A gap, and its time.

@@ -7,6 +7,7 @@
 mod aged;
 mod dated;
 mod end;
+mod horizon;
 mod host;
 mod resumed;
 mod tapped;
@@ -31,6 +32,7 @@ use crate::host_view::Reach;
 use crate::reader_epoch::{ReaderEpoch, Times};
 use crate::tap::TapRecord;
 use aged::Ageing;
+use horizon::ToldHorizon;
 use host::HostEnd;
 pub(crate) use resumed::Rest;
 pub(crate) use tapped::Handing;
@@ -90,6 +92,8 @@ pub(crate) struct Flow {
     /// True if large blocks are left in the ring.
     leaves_blocks: bool,
     ageing: Ageing,
+    /// Newest horizon in the ring that was not taken.
+    told_horizon: Option<ToldHorizon>,
     /// Records for a tap, which gets no blocks.
     tapped: Option<Records>,
     pub(crate) closed: bool,
@@ -141,6 +145,7 @@ impl Flow {
             ask_bridge: false,
             leaves_blocks: false,
             ageing: Ageing::default(),
+            told_horizon: None,
             tapped: None,
             closed: false,
             is_broken: false,
@@ -304,6 +309,10 @@ impl Flow {
                     reader_epoch.upstream.clone_from(&hops);
                     self.tap(epoch, || TapRecord::Upstream(hops));
                 }
+            }
+            Record::Horizon { epoch, position, at, is_idle } => {
+                self.catch_up(epoch, totals, events);
+                self.told_horizon = Some(ToldHorizon { epoch, position, at, is_idle });
             }
             Record::TwoPublishers { other, .. } => {
                 tracing::warn!(

@@ -81,7 +81,7 @@ pub use engine::{
 };
 #[doc(hidden)]
 pub use engine::{RelayBoard, RelayOnHost};
-pub use event::{Event, StreamAccount, StreamGap, StreamInfo, StreamStatement};
+pub use event::{Event, StreamAccount, StreamGap, StreamHorizon, StreamInfo, StreamStatement};
 pub use host_agent::HostAgent;
 pub use host_view::{Reach, Start};
 pub use keyring::KeyringError;

@@ -17,7 +17,7 @@ use sample::{StreamName, StreamPattern};
 use units::{Epoch, StreamId};
 
 use crate::blocks::BlockView;
-use crate::event::{Event, StreamAccount};
+use crate::event::{Event, StreamAccount, StreamHorizon};
 use crate::flow::{Bridge, Flow, GapList, Handing, Rest};
 use crate::host_view::{HostView, Reach, Start};
 use crate::tap::Tapped;
@@ -299,6 +299,20 @@ impl Subscriber {
     #[must_use]
     pub fn accounts_without_gaps(&self) -> Vec<StreamAccount> {
         self.open_accounts(GapList::Empty)
+    }
+
+    /// Returns how far streams are known of which nothing arrives: those of which a tally came without samples since the
+    /// last call, and those of publishers on this host. Nothing while events are left to take, because a horizon is behind
+    /// them.
+    ///
+    /// A stream that neither sends nor tells its horizon is dead or cut off: tallies come at least every second. A
+    /// publisher on this host is there as long as its process is.
+    #[must_use]
+    pub fn horizons(&mut self) -> Vec<StreamHorizon> {
+        if !self.queue.is_empty() {
+            return Vec::new();
+        }
+        self.flows.values_mut().filter_map(Flow::take_horizon).collect()
     }
 
     /// Returns the state of this process's receiving sockets.

@@ -69,6 +69,17 @@ pub enum Record<'a> {
     Statement(Epoch, &'a [u8]),
     /// The hops before a relayed stream's own, with their losses since the origin epoch began.
     Upstream(Epoch, Vec<UpstreamHop>),
+    /// Everything that had arrived at a moment is in the ring: a sign of a stream of which no samples arrive.
+    Horizon {
+        /// The publisher's epoch.
+        epoch: Epoch,
+        /// Position of the next element.
+        position: u64,
+        /// The moment, by the host's monotonic clock.
+        at: Instant,
+        /// True if the publisher had nothing more.
+        is_idle: bool,
+    },
 }
 
 /// Elements of a stream in the memory of their record.
@@ -135,6 +146,8 @@ pub mod kind {
     pub const STATEMENT: u16 = 7;
     /// The hops before a relayed stream's own.
     pub const UPSTREAM: u16 = 8;
+    /// Position of a stream that sends no samples.
+    pub const HORIZON: u16 = 9;
 
     /// Returns whether records of this kind are of a later version: readers pass over them.
     ///
@@ -142,7 +155,7 @@ pub mod kind {
     /// skips them keeps a right account. A change beyond that is a change of the ring's version.
     #[must_use]
     pub const fn is_later(kind: u16) -> bool {
-        kind > UPSTREAM
+        kind > HORIZON
     }
 }
 
@@ -270,6 +283,13 @@ impl<'a> Record<'a> {
                 put_upstream(out, hops);
                 kind::UPSTREAM
             }
+            Self::Horizon { epoch, position, at, is_idle } => {
+                out.epoch(*epoch);
+                out.u64(*position);
+                out.u64(at.as_nanos());
+                out.push(u8::from(*is_idle));
+                kind::HORIZON
+            }
         }
     }
 
@@ -316,6 +336,7 @@ impl<'a> Record<'a> {
             Self::Ended { datagrams: Some(rows), .. } => check_rows(rows),
             Self::Statement(_, bytes) if bytes.len() > MAX_TALLY_STATEMENT_BYTES => Err(Fault::Layout),
             Self::Upstream(_, hops) => check_upstream(hops),
+            Self::Horizon { position, .. } => within(*position),
             Self::Ended { datagrams: None, .. } | Self::TwoPublishers { .. } | Self::Statement(..) => Ok(()),
         }
     }
@@ -331,7 +352,8 @@ impl<'a> Record<'a> {
             | Self::Ended { .. }
             | Self::TwoPublishers { .. }
             | Self::Statement(..)
-            | Self::Upstream(..) => Ok(()),
+            | Self::Upstream(..)
+            | Self::Horizon { .. } => Ok(()),
         }
     }
 
@@ -360,6 +382,12 @@ impl<'a> Record<'a> {
                 Some(Self::Statement(epoch, statement))
             }
             kind::UPSTREAM => Some(Self::Upstream(cursor.epoch()?, read_upstream(&mut cursor)?)),
+            kind::HORIZON => Some(Self::Horizon {
+                epoch: cursor.epoch()?,
+                position: cursor.u64()?,
+                at: Instant::from_nanos(cursor.u64()?),
+                is_idle: cursor.u8()? != 0,
+            }),
             _ => None,
         }
     }
@@ -372,6 +400,7 @@ impl<'a> Record<'a> {
             | Self::Gap(epoch, _)
             | Self::Settled(epoch, _)
             | Self::Ended { epoch, .. }
+            | Self::Horizon { epoch, .. }
             | Self::TwoPublishers { winner: epoch, .. }
             | Self::Statement(epoch, _)
             | Self::Upstream(epoch, _) => *epoch,
@@ -654,6 +683,7 @@ mod tests {
             Record::TwoPublishers { winner: EPOCH, other: Epoch { start_ns: 1, incarnation: 1 } },
             Record::Statement(EPOCH, &[7; MAX_TALLY_STATEMENT_BYTES]),
             Record::Upstream(EPOCH, vec![upstream("rig", 4), upstream("gate", 0)]),
+            Record::Horizon { epoch: EPOCH, position: 12, at: Instant::from_nanos(5), is_idle: true },
         ]
     }
 

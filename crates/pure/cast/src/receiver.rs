@@ -383,6 +383,9 @@ impl Receiver {
         if self.out.is_empty() && self.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.advance(now);
         }
+        if self.out.is_empty() {
+            self.tell_horizons(now);
+        }
         // Computed before the outbox lends its payloads, and skipped when an output is pending.
         let deadline = if self.out.has_news() { None } else { self.next_deadline() };
         self.out.take(buffer, &[]).unwrap_or(Output::Idle { deadline })
@@ -581,6 +584,16 @@ impl Receiver {
         let ids: Vec<_> = self.streams.iter().filter(|(_, stream)| due(stream)).map(|(id, _)| *id).collect();
         for id in ids {
             self.with_stream(now, id, Arrival::NONE, Stream::advance);
+        }
+    }
+
+    /// Tells the horizons of streams of which a tally came and no samples did.
+    fn tell_horizons(&mut self, now: Instant) {
+        for id in self.out.take_owed() {
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            if stream.tell_horizon(now, &mut self.out) {
+                self.out.owe_horizon(id);
+            }
         }
     }
 

@@ -103,7 +103,8 @@ impl Flow {
             | Record::Ended { .. }
             | Record::TwoPublishers { .. }
             | Record::Statement(..)
-            | Record::Upstream(..) => None,
+            | Record::Upstream(..)
+            | Record::Horizon { .. } => None,
         }
     }
 
@@ -142,5 +143,5 @@ impl Flow {
 
 /// Returns whether records of this kind have no place among the samples.
 const fn has_no_place(kind: u16) -> bool {
-    matches!(kind, kind::STATEMENT | kind::UPSTREAM) || kind::is_later(kind)
+    matches!(kind, kind::STATEMENT | kind::UPSTREAM | kind::HORIZON) || kind::is_later(kind)
 }

@@ -1,6 +1,7 @@
 //! Flows read from a small ring that a test writes, with a bridge that the test controls.
 
 mod aged;
+mod horizon;
 mod host;
 mod relayed;
 mod resumed;

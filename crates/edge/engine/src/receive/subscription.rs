@@ -175,6 +175,9 @@ impl Subscriptions {
             Event::Upstream { stream, epoch, hops } => {
                 self.put(stream, &Record::Upstream(epoch, hops), [0, 0]);
             }
+            Event::Horizon { stream, epoch, position, at, is_idle } => {
+                self.put(stream, &Record::Horizon { epoch, position, at, is_idle }, [0, 0]);
+            }
             Event::UnknownVersion { version, from } => tracing::warn!(
                 "{from} sends version {version} of the protocol, but this program supports {}: such datagrams are \
                  ignored and counted as unknown_version\nuse the same version on both hosts",
@@ -232,6 +235,7 @@ impl Subscriptions {
             | Event::Settled { stream, .. }
             | Event::Statement { stream, .. }
             | Event::Upstream { stream, .. }
+            | Event::Horizon { stream, .. }
             | Event::Imposter { stream, .. }
             | Event::TwoPublishers { stream, .. } => self.surplus.contains(&(port, stream)),
             // It belongs to no known stream.
@@ -408,7 +412,8 @@ impl StreamRing {
             Record::Block(_)
             | Record::TwoPublishers { .. }
             | Record::Statement(..)
-            | Record::Upstream(..) => {}
+            | Record::Upstream(..)
+            | Record::Horizon { .. } => {}
         }
     }
 

@@ -65,6 +65,10 @@ pub(super) struct ReceiverEpoch {
     word: Option<(Instant, Predecessor)>,
     /// True once a later epoch has begun.
     is_replaced: bool,
+    /// True if elements were delivered since the last tally.
+    is_flowing: bool,
+    /// What a tally told without samples, until that is reached: true if the publisher had nothing more.
+    owed_horizon: Option<bool>,
 }
 
 /// The outcome of a datagram of this epoch.
@@ -157,6 +161,8 @@ impl ReceiverEpoch {
             upstream: Vec::new(),
             word: None,
             is_replaced: false,
+            is_flowing: false,
+            owed_horizon: None,
         }
     }
 
@@ -222,7 +228,7 @@ impl ReceiverEpoch {
         self.plausibility.heard(now, run.datagrams());
         self.ledger.resume();
         self.take_changes(out);
-        self.ledger.deliver(positions.end - positions.start);
+        self.deliver(positions.end - positions.start);
         out.run(now, self.elements(), run);
         self.tell(now, out);
         true
@@ -273,7 +279,7 @@ impl ReceiverEpoch {
             }
         }
         if taken == Taken::Accepted {
-            self.hear_totals(now, tally, brackets);
+            self.hear_totals(now, tally, brackets, out);
         }
         let counts = (!tally.upstream.is_empty()).then(|| counts_of(&tally.upstream));
         self.ledger.inherited_rose(tally.head.position(), counts.as_ref());
@@ -301,7 +307,7 @@ impl ReceiverEpoch {
         taken
     }
 
-    fn hear_totals(&mut self, now: Instant, tally: &Tally, brackets: &mut Brackets) {
+    fn hear_totals(&mut self, now: Instant, tally: &Tally, brackets: &mut Brackets, out: &mut Outbox) {
         let per_sample = u64::from(tally.head.elements_per_sample);
         let totals = &tally.totals;
         let mut withheld = StageCounts::of(Stage::Injected, totals.datagrams.injected);
@@ -318,6 +324,12 @@ impl ReceiverEpoch {
         self.tally_interval = tally.next_tally.clamp(crate::sender::FIRST_INTERVAL, MAX_INTERVAL);
         if tally.last {
             self.ledger.final_tally(tally.head.number);
+        }
+        if !core::mem::take(&mut self.is_flowing) && !tally.last {
+            let is_idle = totals.samples.queued == 0;
+            if self.owed_horizon.replace(is_idle).is_none() {
+                out.owe_horizon(self.stream);
+            }
         }
     }
 
@@ -537,7 +549,7 @@ impl ReceiverEpoch {
         self.take_changes(out);
         let in_turn = self.waiting.is_empty() && self.declared.is_empty();
         if in_turn && number < self.ledger.deliverable_below() {
-            self.ledger.deliver(u64::from(data.element_count));
+            self.deliver(u64::from(data.element_count));
             out.block(self.elements(), Block::of(data, now));
             return;
         }
@@ -598,12 +610,33 @@ impl ReceiverEpoch {
         let Some((_, mut held)) = self.waiting.pop_first() else { return };
         let mut payload = core::mem::take(&mut held.payload);
         let (stream, dtype) = self.elements();
-        self.ledger.deliver((payload.len() / dtype.size_bytes()) as u64);
+        self.deliver((payload.len() / dtype.size_bytes()) as u64);
         out.block((stream, dtype), held.with(&payload));
         if self.spare.len() < MAX_SPARE_BUFFERS {
             payload.clear();
             self.spare.push(payload);
         }
+    }
+
+    fn deliver(&mut self, elements: u64) {
+        self.is_flowing = true;
+        self.ledger.deliver(elements);
+    }
+
+    /// Tells the horizon of a tally, at a moment at which the socket was empty, if nothing that has arrived is held and
+    /// nothing is in flight; returns whether it is still to be told.
+    pub(super) fn tell_horizon(&mut self, at: Instant, out: &mut Outbox) -> bool {
+        let is_reached = self.waiting.is_empty()
+            && self.declared.is_empty()
+            && self.ledger.deliverable_below() >= self.ledger.next_number();
+        if self.ended {
+            self.owed_horizon = None;
+        }
+        if let Some(is_idle) = self.owed_horizon.take_if(|_| is_reached) {
+            let (stream, epoch, position) = (self.stream, self.epoch, self.ledger.horizon_position());
+            out.event(Event::Horizon { stream, epoch, position, at, is_idle });
+        }
+        self.owed_horizon.is_some()
     }
 
     fn elements(&self) -> Elements {

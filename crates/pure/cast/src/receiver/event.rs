@@ -101,6 +101,19 @@ pub enum Event<'a> {
         /// From hop 0 on, which begins at the stream's publisher.
         hops: Vec<UpstreamHop>,
     },
+    /// A tally arrived although no samples did: everything below this position was handed over, as a block or a gap.
+    Horizon {
+        /// The stream.
+        stream: StreamId,
+        /// The publisher's epoch.
+        epoch: Epoch,
+        /// Position of the next element.
+        position: u64,
+        /// Time of the poll that returns it: everything that had arrived by then was handed over.
+        at: Instant,
+        /// True if the publisher had nothing more when it sent the tally.
+        is_idle: bool,
+    },
     /// Datagrams in the name of an epoch arrive from an address that is not believed for it. Reported once, until the
     /// epoch moves.
     Imposter {

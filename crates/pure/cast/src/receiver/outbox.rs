@@ -16,6 +16,8 @@ use super::run::Run;
 pub(super) struct Outbox {
     items: VecDeque<Item>,
     payloads: Vec<u8>,
+    /// Streams whose horizon is to be told at the next poll, each once.
+    owed: Vec<StreamId>,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,16 @@ impl Outbox {
 
     pub(super) fn event(&mut self, event: Event<'static>) {
         self.items.push_back(Item::Event(Box::new(event)));
+    }
+
+    /// Notes that the horizon of a stream is to be told once nothing is unread or in flight.
+    pub(super) fn owe_horizon(&mut self, stream: StreamId) {
+        self.owed.push(stream);
+    }
+
+    /// Takes the streams whose horizons are to be told.
+    pub(super) fn take_owed(&mut self) -> Vec<StreamId> {
+        core::mem::take(&mut self.owed)
     }
 
     /// Sends a report to a publisher, unless it takes no reports (port 0).

@@ -350,6 +350,11 @@ impl Stream {
     }
 
     /// Advances time: accounts settle, reports fall due.
+    /// Tells the horizon of the current epoch if one is to be told; returns whether it is to be told later.
+    pub(super) fn tell_horizon(&mut self, now: Instant, out: &mut Outbox) -> bool {
+        self.current.as_mut().is_some_and(|state| state.tell_horizon(now, out))
+    }
+
     pub(super) fn advance(&mut self, with: &mut Surroundings<'_>) {
         for state in self.current.iter_mut().chain(&mut self.replaced) {
             state.advance(with.now, with.brackets, with.out);

@@ -31,6 +31,8 @@ pub(crate) struct Following {
     pub(crate) delays: Vec<AddedDelay>,
     /// Blocks whose bits differ from the source's.
     pub(crate) spoiled: u64,
+    /// Times of the horizons that were told.
+    pub(crate) horizons: Vec<Instant>,
 }
 
 /// Waiting time of a datagram between its arrival and its delivery.
@@ -121,6 +123,11 @@ impl Watch {
             }
             Event::Statement { bytes, .. } => self.statements.push(bytes),
             Event::Upstream { .. } => {}
+            Event::Horizon { stream, epoch, position, at, .. } => {
+                let following = self.following(stream, epoch);
+                assert_eq!(position, following.cursor, "a horizon that is not where the reader is");
+                following.horizons.push(at);
+            }
             Event::Imposter { imposter, .. } => self.imposters.push(imposter),
             Event::UnknownVersion { version, from } => self.unknown_versions.push((version, from)),
             Event::TwoPublishers { winner, other, .. } => self.two_publishers.push((winner, other)),
@@ -148,6 +155,7 @@ impl Watch {
             ended: None,
             delays: Vec::new(),
             spoiled: 0,
+            horizons: Vec::new(),
         });
     }
 

@@ -12,6 +12,7 @@ mod evidence;
 mod frames;
 mod hops;
 mod hops_played;
+mod horizons;
 mod hostile;
 #[path = "../line/mod.rs"]
 mod line;

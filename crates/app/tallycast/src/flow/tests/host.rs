@@ -9,15 +9,15 @@ use ring::shared::Access;
 use tempfile::TempDir;
 
 /// A scene whose ring is a file, and whose flow can only ask the ring's page.
-struct HostScene {
+pub(super) struct HostScene {
     rings: HostRings,
     name: RingName,
-    scene: Scene,
+    pub(super) scene: Scene,
     _directory: TempDir,
 }
 
 impl HostScene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let rings = HostRings::new(directory.path(), "test", Access::Owner);
         let description = description();
@@ -239,7 +239,7 @@ fn records_of_a_later_version_are_passed_over_and_cost_nothing() {
         scene.writer.write(kind, [9, 9], &[b"as its version has it"]).unwrap();
     };
     scene.began(A, 0);
-    later(scene, kind::UPSTREAM + 1);
+    later(scene, kind::HORIZON + 1);
     scene.blocks(A, 0..200);
     later(scene, u16::MAX - 1);
     scene.blocks(A, 200..300);

@@ -184,7 +184,7 @@ impl Intake {
             Ok(Record::Statement(_, statement)) => machine.handle(now, Input::Statement(statement)),
             // Beginning and end are for readers; the machine has its own.
             Ok(Record::Began { .. } | Record::Ended { .. }) => {}
-            Ok(Record::TwoPublishers { .. }) | Err(_) => {
+            Ok(Record::TwoPublishers { .. } | Record::Horizon { .. }) | Err(_) => {
                 debug_assert!(false, "a publisher writes nothing else");
             }
         }

@@ -78,7 +78,10 @@ fn account_of(config: &PublicationConfig, ring: &ring::Ring) -> (Account, Vec<Ra
             Record::Gap(_, gap) => drop(hop.as_mut().unwrap().gap(gap).clone()),
             Record::Settled(_, gap) => assert!(hop.as_mut().unwrap().settled(&gap).is_some()),
             Record::Ended { state, .. } => hop.as_mut().unwrap().end(state),
-            Record::Upstream(..) | Record::Statement(..) | Record::TwoPublishers { .. } => {}
+            Record::Upstream(..)
+            | Record::Statement(..)
+            | Record::Horizon { .. }
+            | Record::TwoPublishers { .. } => {}
         }
     }
     let hop = hop.unwrap();
