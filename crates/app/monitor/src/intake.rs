@@ -24,6 +24,8 @@ use crate::shared::Shared;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Interval at which accounts are taken: that at which pages are sent them.
 const ACCOUNTS_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which horizons are looked at: that of tallies behind data.
+const HORIZONS_EVERY: Duration = Duration::from_millis(100);
 /// Events taken before commands are checked, if events arrive continuously.
 const EVENTS_PER_TURN: usize = 256;
 /// Maximum wait for the end of the streams of the graph and of the operators streams, so that their accounts
@@ -37,6 +39,8 @@ pub(crate) struct Intake {
     operators: Operators,
     shared: Arc<Shared>,
     accounts_at: Instant,
+    /// Time of the next look at the horizons of streams.
+    horizons_at: units::Instant,
     /// Streams with open accounts.
     open: BTreeSet<(Arc<StreamName>, Epoch)>,
     /// Time at which it ends at the latest, once the end is requested.
@@ -50,15 +54,19 @@ impl Intake {
         operators: Operators,
         shared: Arc<Shared>,
     ) -> Self {
-        let (accounts_at, open, deadline) = (Instant::now(), BTreeSet::new(), None);
-        Self { subscriber, nodes, operators, shared, accounts_at, open, deadline }
+        let (accounts_at, horizons_at) = (Instant::now(), units::Instant::ORIGIN);
+        let (open, deadline) = (BTreeSet::new(), None);
+        Self { subscriber, nodes, operators, shared, accounts_at, horizons_at, open, deadline }
     }
 
     /// Listens until it is asked to finish; returns every account, ended or cut now.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Vec<StreamAccount> {
         while self.obey(commands) && !self.is_finished() {
-            self.listen();
-            self.nodes.advance(clock::wall());
+            // All that had come by then is taken once the subscriber has nothing more.
+            let now = sys::clock::monotonic();
+            if self.listen() {
+                self.look_at_silent(now);
+            }
             if self.accounts_at.elapsed() >= ACCOUNTS_EVERY {
                 self.accounts_at = Instant::now();
                 self.shared.history.accounts_are(self.subscriber.accounts_without_gaps());
@@ -135,13 +143,27 @@ impl Intake {
         self.subscriber.patterns().iter().any(|it| it.matches(name))
     }
 
-    fn listen(&mut self) {
+    /// Takes the events that are there, waiting for the first; returns whether none is left.
+    fn listen(&mut self) -> bool {
         let mut patience = PATIENCE;
         for _ in 0..EVENTS_PER_TURN {
-            let Some(event) = self.subscriber.next(patience) else { return };
+            let Some(event) = self.subscriber.next(patience) else { return true };
             self.take(&event);
             patience = Duration::ZERO;
         }
+        false
+    }
+
+    /// Passes on how far streams are known that send nothing, and finds inputs that are absent.
+    fn look_at_silent(&mut self, now: units::Instant) {
+        if now < self.horizons_at {
+            return;
+        }
+        self.horizons_at = now + HORIZONS_EVERY;
+        for horizon in self.subscriber.horizons() {
+            self.nodes.horizon(&horizon);
+        }
+        self.nodes.advance(now);
     }
 
     fn take(&mut self, event: &Event) {
@@ -150,8 +172,9 @@ impl Intake {
         match event {
             Event::Began(info) => {
                 self.open.insert((Arc::clone(&info.name), info.epoch));
+                self.nodes.began(info, sys::clock::monotonic());
             }
-            Event::Block(block) => self.nodes.block(block, now.wall),
+            Event::Block(block) => self.nodes.block(block, sys::clock::monotonic()),
             Event::Gap(gap) | Event::Settled(gap) => self.nodes.gap(gap),
             Event::Statement(_) => {}
             Event::Ended(account) => {

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use graph::plan::{Difference, Edges, Kind, Node, Plan, Problem, Surroundings};
-use graph::{Hole, Input, InputError, Operator, Output, Totals};
+use graph::{End, Hole, Horizon, Horizons, Input, InputError, Operator, Output, Path, Totals};
 use ledger::Stage;
 use sample::{Block, Schema, StreamName, StreamPattern};
 use serde::Serialize;
-use tallycast::{Publisher, StreamAccount, StreamGap};
-use units::WallTime;
+use tallycast::{AccountState, Publisher, StreamAccount, StreamGap, StreamHorizon, StreamInfo};
+use units::Instant;
 
 use crate::inherited::INPUT_LABEL;
 use crate::operators::OperatorConfig;
@@ -47,6 +47,8 @@ pub(crate) struct NodeStatus {
     /// Samples so far, those in inherited holes included.
     pub(crate) offered_samples: u64,
     pub(crate) source_samples: u64,
+    /// Inputs of which neither samples nor tallies come.
+    pub(crate) absent: Vec<StreamName>,
     /// Reason why it does not continue, if any.
     pub(crate) error: Option<String>,
 }
@@ -134,8 +136,8 @@ struct Running {
     operator: Option<Box<dyn Operator>>,
     publisher: Option<Publisher>,
     error: Option<String>,
-    /// Delay of each input's newest sample relative to the clock when it arrived.
-    lags_ns: Vec<Option<i64>>,
+    /// Horizons of the inputs, by their number.
+    horizons: Horizons,
 }
 
 impl Nodes {
@@ -218,10 +220,14 @@ impl Nodes {
         Ok(applied)
     }
 
-    pub(crate) fn block(&mut self, block: &Block, now: WallTime) {
-        let newest = block.time_of(block.next_index().saturating_sub(1));
+    /// Takes note that a stream has begun.
+    pub(crate) fn began(&mut self, info: &StreamInfo, now: Instant) {
+        self.for_inputs(&info.name, |running, input| running.horizons.began(input, now, info.epoch));
+    }
+
+    pub(crate) fn block(&mut self, block: &Block, now: Instant) {
         self.for_inputs(&block.stream, |running, input| {
-            running.lags_ns[input] = Some(now.nanos_since(newest));
+            running.horizons.block(input, now, block);
             running.handle(input, Input::Block(block));
         });
     }
@@ -232,18 +238,31 @@ impl Nodes {
         self.for_inputs(&gap.stream, |running, input| running.handle(input, Input::Hole(&hole)));
     }
 
-    pub(crate) fn ended(&mut self, account: &StreamAccount) {
-        self.for_inputs(&account.stream, |running, input| running.handle(input, Input::Ended));
+    /// Takes how far a stream is known of which nothing arrives.
+    pub(crate) fn horizon(&mut self, told: &StreamHorizon) {
+        let StreamHorizon { epoch, origin, next_index, at, is_idle, .. } = *told;
+        let path = if origin.is_some() { Path::Relayed } else { Path::Direct };
+        self.for_inputs(&told.stream, |running, input| {
+            // Samples that wait at the publisher may be older than those to come from an idle one.
+            let before = running.horizons.horizon(input, at, path).filter(|_| is_idle);
+            running.handle(input, Input::Horizon(Horizon { epoch, next_index, before }));
+        });
     }
 
-    /// Advances the time, and gives up on inputs that are too late.
-    pub(crate) fn advance(&mut self, now: WallTime) {
-        for running in &mut self.running {
-            // Recorded data keep their own time, which passes at the same rate.
-            let lag = running.lags_ns.iter().flatten().min();
-            if let (Some(lag), Some(operator)) = (lag, &mut running.operator) {
-                operator.advance(now.offset(lag.saturating_neg()));
+    pub(crate) fn ended(&mut self, account: &StreamAccount) {
+        let end = if account.account.state == AccountState::Closed { End::Told } else { End::Silent };
+        self.for_inputs(&account.stream, |running, input| {
+            if running.horizons.ended(input, account.epoch, end) {
+                running.handle(input, Input::Ended);
             }
+        });
+    }
+
+    /// Finds inputs that are absent at a moment at which every event before it was passed on.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        for running in &mut self.running {
+            let absent = running.horizons.advance(now);
+            absent.into_iter().for_each(|input| running.handle(input, Input::Ended));
             running.publish(&self.bus);
         }
     }
@@ -327,8 +346,8 @@ impl Running {
     fn new(node: Node) -> Self {
         let operands = node.operands().expect("every node of a plan was checked");
         let operator = node.operator(None).expect("every node of a plan was checked");
-        let lags_ns = vec![None; operands.len()];
-        Self { node, operands, operator, publisher: None, error: None, lags_ns }
+        let horizons = Horizons::new(operands.len());
+        Self { node, operands, operator, publisher: None, error: None, horizons }
     }
 
     /// Returns the patterns of its inputs and of its stream.
@@ -339,10 +358,16 @@ impl Running {
 
     fn status(&self) -> NodeStatus {
         let totals = self.operator.as_ref().map_or(Totals::default(), |operator| operator.totals());
+        let inputs = self.operands.iter().enumerate();
+        let absent = inputs.filter(|(input, _)| self.horizons.is_absent(*input)).map(|(_, name)| name);
+        let mut absent: Vec<_> = absent.cloned().collect();
+        absent.sort();
+        absent.dedup();
         NodeStatus {
             node: self.node.clone(),
             offered_samples: totals.offered,
             source_samples: totals.source,
+            absent,
             error: self.error.clone(),
         }
     }

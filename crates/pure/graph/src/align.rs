@@ -2,10 +2,9 @@
 //!
 //! Every sample of the first input, missing ones included, is one instant of the grid. The value of every other
 //! input at that instant follows from [`Matching`], never across a hole. A row in which any input has no value is a
-//! hole. Rows wait for the slowest input up to the patience: data that have not arrived by then count as missing and
-//! are ignored if they arrive later.
+//! hole. Rows wait until each input has a value, a hole, or a horizon behind them. Nothing is released by a timer, but
+//! an input that has ended or is absent is not waited for. Data that arrive behind their horizon are ignored.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use ledger::Stage;
@@ -16,21 +15,22 @@ use crate::intake::{Missing, Piece, Run};
 use crate::track::{Lookup, Moment, Track};
 use crate::{Input, InputError, Matching};
 
+/// Time span of the other inputs' data that is kept while the grid's input is absent, for its first block.
+const KEPT_NS: i64 = 2_000_000_000;
+
 /// Settings of the alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AlignConfig {
     /// Method by which the inputs other than the first get their values.
     pub matching: Matching,
-    /// Maximum length of data that wait for a silent input; 2 s by default.
-    pub patience: Duration,
-    /// Stage to which a hole is assigned when the patience ends; `late` by default.
-    pub overdue: Stage,
+    /// Maximum number of samples of an input that wait; 4,194,304 (32 MiB) by default. Beyond that, the oldest rows
+    /// become holes of stage `late` of the input that is behind.
+    pub waiting: usize,
 }
 
 impl Default for AlignConfig {
     fn default() -> Self {
-        let patience = Duration::from_secs(2);
-        Self { matching: Matching::Nearest, patience, overdue: Stage::Late }
+        Self { matching: Matching::Nearest, waiting: 1 << 22 }
     }
 }
 
@@ -63,8 +63,8 @@ pub enum Aligned {
 
 /// Aligns inputs.
 ///
-/// `handle` takes the inputs' data, `advance` the time; then `poll` until `None`. Waiting data are
-/// bounded by the patience and one block of each input.
+/// `handle` takes what the inputs tell; then `poll` until `None`. Waiting data are bounded by
+/// [`AlignConfig::waiting`] and one block of each input.
 #[derive(Clone, Debug)]
 pub struct Aligner {
     config: AlignConfig,
@@ -73,7 +73,7 @@ pub struct Aligner {
     /// Number of finished samples in the grid's first run.
     done: usize,
     next_index: u64,
-    /// Latest time known from the inputs and the clock.
+    /// Latest time of a block of the other inputs.
     latest_ns: i64,
 }
 
@@ -108,28 +108,26 @@ impl Aligner {
     /// If there is no such input.
     pub fn handle(&mut self, input: usize, what: Input<'_>) -> Result<(), InputError> {
         self.track_mut(input).handle(what)?;
-        if let Input::Block(block) = what {
-            // The block's start: a block longer than the patience must not make its own beginning overdue.
+        if let (Input::Block(block), 1..) = (what, input) {
             self.latest_ns = self.latest_ns.max(block.t0.as_nanos());
-            // While the grid's input is silent, the others keep only data that it may still need.
-            let patience = i64::try_from(self.config.patience.as_nanos()).unwrap_or(i64::MAX);
-            let oldest_ns = self.latest_ns.saturating_sub(patience);
-            if self.grid.intake.pieces.is_empty() {
-                self.others.iter_mut().for_each(|track| track.forget_before(oldest_ns));
+        }
+        // While the grid's input is silent, the others keep only data that it may still need.
+        if self.grid.intake.pieces().is_empty() {
+            let kept_ns = self.latest_ns.saturating_sub(KEPT_NS);
+            let asked_ns = if self.grid.has_ended() { kept_ns } else { self.grid.horizon_ns() };
+            let most = self.config.waiting;
+            for track in &mut self.others {
+                track.forget_before(asked_ns);
+                track.forget_above(most);
             }
         }
         Ok(())
     }
 
-    /// Advances the inputs' clock to `now` and gives up on data that waited longer than the patience.
-    pub fn advance(&mut self, now: WallTime) {
-        self.latest_ns = self.latest_ns.max(now.as_nanos());
-    }
-
     /// Returns the next run of the grid, `None` until more is known.
     pub fn poll(&mut self) -> Option<Aligned> {
         loop {
-            match self.grid.intake.pieces.pop_front()? {
+            match self.grid.intake.pop()? {
                 Piece::Missing(missing) => {
                     if let Some(hole) = self.hole_of_the_grid(&missing) {
                         return Some(hole);
@@ -140,10 +138,13 @@ impl Aligner {
         }
     }
 
-    /// Returns the schema of the grid's stream, known since its first block.
+    /// Returns the schema of input number `input`, known since its first block.
+    ///
+    /// # Panics
+    /// If there is no such input.
     #[must_use]
-    pub fn grid_schema(&self) -> Option<&Arc<Schema>> {
-        self.grid.intake.schema()
+    pub fn schema(&self, input: usize) -> Option<&Arc<Schema>> {
+        self.track(input).intake.schema()
     }
 
     /// Returns the stream of input number `input`.
@@ -152,14 +153,17 @@ impl Aligner {
     /// If there is no such input.
     #[must_use]
     pub fn stream(&self, input: usize) -> &Arc<StreamName> {
-        let track = input.checked_sub(1).map_or(&self.grid, |other| &self.others[other]);
-        track.intake.stream()
+        self.track(input).intake.stream()
     }
 
     /// Returns the index of the next instant; all before it were a row's or a hole's.
     #[must_use]
     pub const fn next_index(&self) -> u64 {
         self.next_index
+    }
+
+    fn track(&self, input: usize) -> &Track {
+        input.checked_sub(1).map_or(&self.grid, |other| &self.others[other])
     }
 
     fn track_mut(&mut self, input: usize) -> &mut Track {
@@ -189,11 +193,14 @@ impl Aligner {
         let moment = |place: usize| Moment { base_ns: run.start_ns, offset_ns: place as f64 * period_ns };
         let mut columns = vec![Vec::new(); 1 + self.others.len()];
         let first = self.done;
-        let verdict = self.verdict(moment(first), &mut columns);
+        // The first rows of the run, up to this one, wait for too long.
+        let surplus = (self.grid.intake.waiting() + run.values.len()).saturating_sub(self.config.waiting);
+        let verdict = self.verdict(moment(first), first < surplus, &mut columns);
         let mut end = first;
         if verdict != Verdict::Wait {
             end += 1;
-            while end < run.values.len() && self.verdict(moment(end), &mut columns) == verdict {
+            while end < run.values.len() && self.verdict(moment(end), end < surplus, &mut columns) == verdict
+            {
                 end += 1;
             }
         }
@@ -217,19 +224,15 @@ impl Aligner {
             }
         };
         if end < run.values.len() {
-            self.grid.intake.pieces.push_front(Piece::Run(run));
+            self.grid.intake.put_back(Piece::Run(run));
         } else {
             self.done = 0;
         }
         aligned
     }
 
-    fn is_overdue(&self, moment: Moment) -> bool {
-        -moment.since(self.latest_ns) > self.config.patience.as_nanos() as f64
-    }
-
     /// Looks one instant up in all other inputs; only a full row is appended to the columns.
-    fn verdict(&self, moment: Moment, columns: &mut [Vec<f64>]) -> Verdict {
+    fn verdict(&self, moment: Moment, is_surplus: bool, columns: &mut [Vec<f64>]) -> Verdict {
         let rows = columns.last().map_or(0, Vec::len);
         let mut verdict = Verdict::Row;
         for (other, track) in self.others.iter().enumerate() {
@@ -239,8 +242,8 @@ impl Aligner {
                     verdict = Verdict::Hole { input: other + 1, stage };
                     break;
                 }
-                Lookup::Later if self.is_overdue(moment) => {
-                    verdict = Verdict::Hole { input: other + 1, stage: Some(self.config.overdue) };
+                Lookup::Later if is_surplus => {
+                    verdict = Verdict::Hole { input: other + 1, stage: Some(Stage::Late) };
                     break;
                 }
                 Lookup::Later => {

@@ -162,7 +162,7 @@ impl Operator for Channels {
                     line.reasons.note_hole(hole, &line.input);
                 }
             }
-            Input::Ended => {}
+            Input::Horizon(_) | Input::Ended => {}
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ pub enum DeriveError {
     Itself(StreamName),
 }
 
-/// Derives one stream: an [`Operator`] of the configured inputs, which waits for them up to the patience.
+/// Derives one stream: an [`Operator`] of the configured inputs, which waits for their horizons.
 ///
 /// The output has one channel `value` at the grid's rate; its labels give the expression and the origin of each
 /// variable. Totals count the grid's instants.
@@ -136,16 +136,11 @@ impl Operator for Derivation {
     fn handle(&mut self, input: usize, what: Input<'_>) -> Result<(), InputError> {
         self.aligner.handle(input, what)?;
         if self.schema.is_none()
-            && let Some(grid) = self.aligner.grid_schema()
+            && let Some(grid) = self.aligner.schema(0)
         {
             self.schema = Some(Arc::new(self.derived_schema(grid.rate)));
         }
         Ok(())
-    }
-
-    /// Gives up on data that waited longer than the patience.
-    fn advance(&mut self, now: WallTime) {
-        self.aligner.advance(now);
     }
 
     fn poll(&mut self) -> Option<Output> {

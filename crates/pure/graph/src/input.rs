@@ -7,7 +7,7 @@ use ledger::Stage;
 use sample::{Block, Dtype, SampleBuffer, Schema, SchemaError, StreamName};
 use units::{Epoch, SampleRate, WallTime};
 
-use crate::{FilterError, MAX_FASTER, MAX_FILTERED_ELEMENTS, MAX_KEPT_VALUES, MAX_RATIO_TERM};
+use crate::{FilterError, Horizon, MAX_FASTER, MAX_FILTERED_ELEMENTS, MAX_KEPT_VALUES, MAX_RATIO_TERM};
 
 /// An event of one input of an operator.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,9 @@ pub enum Input<'a> {
     Block(&'a Block),
     /// Cause of missing samples, before or after the block that follows them.
     Hole(&'a Hole),
-    /// The input's publisher ended its stream, or the input was given up.
+    /// Position and time before which nothing more will come: a sign of an input that sends no samples.
+    Horizon(Horizon),
+    /// The input's publisher ended its stream, or the input is absent. It may return.
     Ended,
 }
 

@@ -9,7 +9,7 @@ use sample::{Block, ElementReader, Schema, StreamName};
 use units::Epoch;
 
 use crate::reasons::{Reasons, overlap};
-use crate::{Hole, InputError};
+use crate::{Hole, Horizon, InputError};
 
 /// A block whose time is this many periods from where it is expected moved by jitter; beyond that, time
 /// jumped, and nothing joins the two sides.
@@ -51,7 +51,9 @@ pub(crate) struct Intake {
     channel: String,
     line: Option<Line>,
     reasons: Reasons,
-    pub(crate) pieces: VecDeque<Piece>,
+    pieces: VecDeque<Piece>,
+    /// Number of samples in the pieces.
+    waiting: usize,
 }
 
 /// Current position of the line.
@@ -73,12 +75,20 @@ impl Piece {
             Self::Missing(missing) => missing.from_ns,
         }
     }
+
+    /// Returns the samples that it keeps; a hole takes the memory of a few.
+    const fn samples(&self) -> usize {
+        match self {
+            Self::Run(run) => run.values.len(),
+            Self::Missing(_) => 1,
+        }
+    }
 }
 
 impl Intake {
     pub(crate) fn new(stream: StreamName, channel: String) -> Self {
         let stream = Arc::new(stream);
-        Self { stream, channel, line: None, reasons: Reasons::default(), pieces: VecDeque::new() }
+        Self { stream, channel, line: None, reasons: Reasons::default(), pieces: VecDeque::new(), waiting: 0 }
     }
 
     pub(crate) const fn stream(&self) -> &Arc<StreamName> {
@@ -93,6 +103,34 @@ impl Intake {
     /// Returns the period of the samples in nanoseconds, 1 while it is unknown.
     pub(crate) fn period_ns(&self) -> f64 {
         self.line.as_ref().map_or(1.0, |line| line.period_ns)
+    }
+
+    /// Returns the time at which the next sample is due, if there was one.
+    pub(crate) fn due_ns(&self) -> Option<i64> {
+        self.line.as_ref().map(|line| line.due_ns)
+    }
+
+    /// Returns the pieces that wait, the oldest first.
+    pub(crate) const fn pieces(&self) -> &VecDeque<Piece> {
+        &self.pieces
+    }
+
+    /// Returns the number of samples in the pieces that wait.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Takes the oldest piece.
+    pub(crate) fn pop(&mut self) -> Option<Piece> {
+        let piece = self.pieces.pop_front()?;
+        self.waiting -= piece.samples();
+        Some(piece)
+    }
+
+    /// Puts a piece back that was taken.
+    pub(crate) fn put_back(&mut self, piece: Piece) {
+        self.waiting += piece.samples();
+        self.pieces.push_front(piece);
     }
 
     /// Takes a block; skips one of an older epoch and one already seen.
@@ -111,6 +149,17 @@ impl Intake {
         }
         self.line = Some(line);
         Ok(())
+    }
+
+    /// Counts as missing everything below a horizon that has not come.
+    pub(crate) fn reach(&mut self, horizon: &Horizon) {
+        let Some(mut line) = self.line.take() else { return };
+        if line.epoch == horizon.epoch && horizon.next_index > line.next_index {
+            let samples = horizon.next_index - line.next_index;
+            let due_ns = line.due_ns.saturating_add((samples as f64 * line.period_ns).round() as i64);
+            self.leave_out(&mut line, horizon.next_index, due_ns);
+        }
+        self.line = Some(line);
     }
 
     /// Records the cause of missing samples.
@@ -162,7 +211,7 @@ impl Intake {
             let from_ns = due_ns.min(to_ns);
             let (stage, indices) = (Some(Stage::Source), 0..0);
             let missing = Missing { from_ns, to_ns, samples: samples as u64, stage, indices };
-            self.pieces.push_back(Piece::Missing(missing));
+            self.push_back(Piece::Missing(missing));
             self.reasons.clear();
         }
         Ok(line)
@@ -185,9 +234,14 @@ impl Intake {
             self.leave_out(line, index, start_ns);
             line.next_index = index + run.len() as u64;
             line.due_ns = block.time_of(line.next_index).as_nanos();
-            self.pieces.push_back(Piece::Run(Run { start_ns, values: values[run].to_vec() }));
+            self.push_back(Piece::Run(Run { start_ns, values: values[run].to_vec() }));
         }
         self.leave_out(line, block.next_index(), block.time_of(block.next_index()).as_nanos());
+    }
+
+    fn push_back(&mut self, piece: Piece) {
+        self.waiting += piece.samples();
+        self.pieces.push_back(piece);
     }
 
     /// Leaves out the samples before `index`, which is due at `to_ns`.
@@ -199,7 +253,7 @@ impl Intake {
             let stage = if indices.is_empty() { Some(Stage::Source) } else { self.reasons.of(&indices) };
             let samples = indices.end - indices.start;
             let missing = Missing { from_ns: line.due_ns.min(to_ns), to_ns, samples, stage, indices };
-            self.pieces.push_back(Piece::Missing(missing));
+            self.push_back(Piece::Missing(missing));
         }
         line.next_index = index;
         line.due_ns = to_ns;

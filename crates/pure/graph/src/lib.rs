@@ -1,6 +1,6 @@
 //! Operators of the monitor: streams calibrated, thinned, summarised, aligned and combined.
 //!
-//! Operators are pure: blocks and holes go in, runs of samples and holes come out, and time is an input. No operator
+//! Operators are pure: blocks, holes and horizons go in, runs of samples and holes come out. No operator
 //! bridges a hole: every instant of an output's grid is a sample or part of a hole, which names the input it was
 //! inherited from. The monitor publishes the output.
 //!
@@ -13,6 +13,7 @@ mod channels;
 mod derivation;
 mod expression;
 mod filter;
+mod horizon;
 mod input;
 mod intake;
 mod operator;
@@ -34,6 +35,7 @@ pub use channels::{Calibration, Channels, calibrated};
 pub use derivation::{Derivation, DerivationConfig, DeriveError, DerivedInput};
 pub use expression::{Expression, ExpressionError, MAX_EXPRESSION_CHARS, MAX_VARIABLES};
 pub use filter::{Filter, FilterError, MAX_FILTERED_ELEMENTS, MAX_ORDER, Response};
+pub use horizon::{ABSENT_AFTER, End, Horizon, Horizons, Path};
 pub use input::{Hole, Inherited, Input, InputError, Output};
 pub use operator::{Operator, Totals};
 pub use reduction::{MAX_KEPT_VALUES, Percent, Reduction, ReductionError, Statistic, UnknownStatistic};

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use sample::Schema;
-use units::WallTime;
 
 use crate::{Input, InputError, Output};
 
 /// A node's processing: blocks and holes in, runs of samples and holes out.
 ///
-/// After each `handle` and `advance`, `poll` until `None`.
+/// After each `handle`, `poll` until `None`. No operator has a clock: what its inputs tell decides everything.
 pub trait Operator: Send {
     /// Takes an event of input number `input`. A stream that serves as two inputs is passed twice.
     ///
@@ -19,9 +18,6 @@ pub trait Operator: Send {
     /// # Panics
     /// If there is no such input.
     fn handle(&mut self, input: usize, what: Input<'_>) -> Result<(), InputError>;
-
-    /// Advances the inputs' clock to `now`. Time decides nothing for most operators.
-    fn advance(&mut self, _now: WallTime) {}
 
     /// Returns the next run of the output, `None` until more is known.
     fn poll(&mut self) -> Option<Output>;

@@ -259,6 +259,7 @@ impl Operator for Reduction {
                     line.reasons.note_hole(hole, &line.input);
                 }
             }
+            Input::Horizon(_) => {}
             Input::Ended => {
                 if let Some(mut line) = self.line.take() {
                     self.finish_begun(&mut line);

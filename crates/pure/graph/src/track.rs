@@ -3,7 +3,7 @@
 use ledger::Stage;
 use sample::StreamName;
 
-use crate::intake::{Intake, Piece, Run};
+use crate::intake::{Intake, JITTER_PERIODS, Missing, Piece, Run};
 use crate::{Input, InputError};
 
 /// An instant this close to a sample is that sample: both times were rounded to whole nanoseconds.
@@ -41,6 +41,8 @@ pub(crate) struct Track {
     pub(crate) intake: Intake,
     matching: Matching,
     ended: bool,
+    /// No sample from before this time will come, as far as is known.
+    horizon_ns: i64,
 }
 
 impl Moment {
@@ -52,17 +54,29 @@ impl Moment {
 
 impl Track {
     pub(crate) fn new(stream: StreamName, channel: String, matching: Matching) -> Self {
-        Self { intake: Intake::new(stream, channel), matching, ended: false }
+        Self { intake: Intake::new(stream, channel), matching, ended: false, horizon_ns: i64::MIN }
     }
 
     pub(crate) fn handle(&mut self, input: Input<'_>) -> Result<(), InputError> {
         match input {
             Input::Block(block) => {
                 self.ended = false;
+                if block.t0.as_nanos() < self.horizon_ns {
+                    // It came later than any before: nothing is known until the next horizon.
+                    self.horizon_ns = i64::MIN;
+                }
                 self.intake.take(block)
             }
             Input::Hole(hole) => {
                 self.intake.explain(hole);
+                Ok(())
+            }
+            Input::Horizon(horizon) => {
+                self.ended = false;
+                self.intake.reach(&horizon);
+                if let Some(before) = horizon.before {
+                    self.horizon_ns = before.as_nanos();
+                }
                 Ok(())
             }
             Input::Ended => {
@@ -72,17 +86,34 @@ impl Track {
         }
     }
 
+    /// Returns whether its publisher ended it, or it is absent.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Returns the time before which no sample will come, as far as is known.
+    pub(crate) const fn horizon_ns(&self) -> i64 {
+        self.horizon_ns
+    }
+
     /// Drops the pieces that end before an instant, because no earlier instant will be requested.
     pub(crate) fn forget_before(&mut self, instant_ns: i64) {
         // A run's last sample still counts for the instants up to the next piece.
-        while self.intake.pieces.get(1).is_some_and(|next| next.start_ns() < instant_ns) {
-            self.intake.pieces.pop_front();
+        while self.intake.pieces().get(1).is_some_and(|next| next.start_ns() < instant_ns) {
+            self.intake.pop();
+        }
+    }
+
+    /// Drops the oldest pieces until no more samples are left than `most`, or one piece.
+    pub(crate) fn forget_above(&mut self, most: usize) {
+        while self.intake.waiting() > most && self.intake.pieces().len() > 1 {
+            self.intake.pop();
         }
     }
 
     /// Returns what the input has at `moment`.
     pub(crate) fn lookup(&self, moment: Moment) -> Lookup {
-        let pieces = &self.intake.pieces;
+        let pieces = self.intake.pieces();
         let begun = |piece: &Piece| moment.since(piece.start_ns()) >= 0.0;
         // Pieces before the requested range were dropped, so the piece is among the first.
         let after = pieces.iter().take_while(|piece| begun(piece)).count();
@@ -92,20 +123,20 @@ impl Track {
             None => match next {
                 Some(Piece::Run(next)) => self.before(next, moment).unwrap_or(Lookup::Missing(None)),
                 Some(Piece::Missing(missing)) => Lookup::Missing(missing.stage),
-                None => self.nothing_yet(),
+                None => self.nothing_yet(moment),
             },
             Some(Piece::Missing(missing)) => match next {
                 Some(Piece::Run(next)) => self.before(next, moment).unwrap_or(Lookup::Missing(missing.stage)),
                 Some(Piece::Missing(_)) => Lookup::Missing(missing.stage),
-                // The first sample after the hole follows in the same block.
-                None => self.nothing_yet(),
+                None if self.is_within(missing, moment) => Lookup::Missing(missing.stage),
+                None => self.nothing_yet(moment),
             },
             Some(Piece::Run(run)) => self.within(run, moment).unwrap_or_else(|| match next {
                 Some(Piece::Run(next)) => {
                     self.before(next, moment).unwrap_or_else(|| self.between(run, next, moment))
                 }
                 Some(Piece::Missing(missing)) => Lookup::Missing(missing.stage),
-                None => self.nothing_yet(),
+                None => self.nothing_yet(moment),
             }),
         }
     }
@@ -118,8 +149,30 @@ impl Track {
         }
     }
 
-    fn nothing_yet(&self) -> Lookup {
-        if self.ended { Lookup::Missing(Some(Stage::Source)) } else { Lookup::Later }
+    /// Decides behind the last piece.
+    fn nothing_yet(&self, moment: Moment) -> Lookup {
+        if self.ended || self.is_decided(moment) {
+            Lookup::Missing(Some(Stage::Source))
+        } else {
+            Lookup::Later
+        }
+    }
+
+    /// Returns whether the samples still to come are too late for `moment`, and begin behind a hole.
+    fn is_decided(&self, moment: Moment) -> bool {
+        let period_ns = self.intake.period_ns();
+        let ahead_ns = -moment.since(self.horizon_ns);
+        // A sample within the jitter of its due time would be joined to the last one.
+        let is_hole = self
+            .intake
+            .due_ns()
+            .is_none_or(|due_ns| self.horizon_ns.saturating_sub(due_ns) as f64 > JITTER_PERIODS * period_ns);
+        is_hole && ahead_ns > self.reach_periods() * period_ns
+    }
+
+    /// Returns whether `moment` is in a hole even if the first sample behind it comes early.
+    fn is_within(&self, missing: &Missing, moment: Moment) -> bool {
+        -moment.since(missing.to_ns) > JITTER_PERIODS * self.intake.period_ns()
     }
 
     /// Decides by a run that began, if it can alone.

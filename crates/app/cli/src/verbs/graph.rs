@@ -205,10 +205,13 @@ fn show(graph: &Value, as_json: bool) -> anyhow::Result<Outcome> {
 /// Returns a node as a file has it; what it did so far is a comment.
 fn node_text(node: &Value) -> anyhow::Result<String> {
     let mut settings = node.as_object().cloned().unwrap_or_default();
-    let [offered, source, error] =
-        ["offered_samples", "source_samples", "error"].map(|name| settings.remove(name).unwrap_or_default());
+    let [offered, source, absent, error] = ["offered_samples", "source_samples", "absent", "error"]
+        .map(|name| settings.remove(name).unwrap_or_default());
     let settings: Map<String, Value> = settings.into_iter().filter(|(_, value)| !value.is_null()).collect();
     let mut text = format!("# {offered} samples, {source} of them in holes of its inputs\n");
+    for input in absent.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        writeln!(text, "# {input} is absent: neither samples nor tallies come")?;
+    }
     if let Some(error) = error.as_str() {
         for line in error.lines() {
             writeln!(text, "# {line}")?;
@@ -248,12 +251,12 @@ mod tests {
     fn a_shown_node_is_one_that_a_file_can_have() {
         let node = json!({
             "name": "lab/slow", "kind": "thin", "input": "lab/x", "every": "100ms",
-            "offered_samples": 12, "source_samples": 2, "error": "no channel\ntry another",
+            "offered_samples": 12, "source_samples": 2, "absent": ["lab/x"], "error": "no channel\ntry another",
         });
         let text = node_text(&node).unwrap();
-        assert!(
-            text.starts_with("# 12 samples, 2 of them in holes of its inputs\n# no channel\n# try another\n")
-        );
+        let comments = "# 12 samples, 2 of them in holes of its inputs\n\
+                        # lab/x is absent: neither samples nor tallies come\n# no channel\n# try another\n";
+        assert!(text.starts_with(comments), "{text}");
         let table: Table = text.parse().unwrap();
         let read = nodes(&table["node"]).unwrap();
         assert_eq!(

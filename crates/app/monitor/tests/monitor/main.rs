@@ -8,6 +8,7 @@ mod behind;
 mod control;
 mod deadline;
 mod graph;
+mod horizons;
 mod neighbours;
 mod operators;
 mod page;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::scene::{Stream, floats};
-use crate::{Hole, Matching};
+use crate::{Hole, Horizon, Matching};
 use ledger::Stage;
 use sample::Block;
 use units::Random;
@@ -108,7 +108,7 @@ fn interleave(
     let mut outcomes = Vec::new();
     let mut left = lines.map(|line| line.into_iter().peekable());
     loop {
-        // Neither input runs ahead by more than the patience, or waiting would end.
+        // Neither input runs ahead by far.
         let starts = left.each_mut().map(|blocks| blocks.peek().map(|block| block.t0));
         let input = match starts {
             [None, None] => return outcomes,
@@ -316,30 +316,85 @@ fn missing_elements_within_a_block_are_holes() {
     );
 }
 
+/// Tells that all samples of a stream below an index have come, and those before a time.
+fn tell(
+    derivation: &mut Derivation,
+    outcomes: &mut Vec<(WallTime, SampleOutcome)>,
+    input: usize,
+    horizon: (&Stream, u64, Option<WallTime>),
+) {
+    let (stream, next_index, before) = horizon;
+    let horizon = Horizon { epoch: stream.epoch, next_index, before };
+    derivation.handle(input, Input::Horizon(horizon)).unwrap();
+    drain(derivation, outcomes);
+}
+
 #[test]
-fn an_input_that_does_not_come_is_waited_for_and_then_a_hole() {
+fn rows_wait_for_a_silent_input_until_its_horizon_is_behind_them() {
     let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
     let mut derivation = difference(Matching::Nearest);
     let mut outcomes = Vec::new();
     feed(&mut derivation, &mut outcomes, 1, &b.block(0, &[1.0; 10]));
-    // Two seconds of the first input wait for the second …
-    for block in 0..20 {
+    // Rows wait for any length of time …
+    for block in 0..100 {
         feed(&mut derivation, &mut outcomes, 0, &a.block(block * 100, &[1.0; 100]));
     }
+    // … and a position alone releases none behind it, nor a time within the jitter of the next sample.
+    tell(&mut derivation, &mut outcomes, 1, (&b, 10, None));
+    tell(&mut derivation, &mut outcomes, 1, (&b, 10, Some(b.time_of(12))));
     assert_eq!(outcomes.len(), 10);
-    // … and older data are given up, because of newer data or the clock.
-    feed(&mut derivation, &mut outcomes, 0, &a.block(2_100, &[1.0; 100]));
-    let overdue = SampleOutcome::Hole("lab/b".into(), Some(Stage::Late));
-    assert_eq!(outcomes.len(), 100);
-    assert!(only_outcomes(&outcomes)[10..].iter().all(|outcome| *outcome == overdue));
-    derivation.advance(a.time_of(2_500));
-    drain(&mut derivation, &mut outcomes);
-    assert_eq!(outcomes.len(), 500);
-    // Data that arrive later are ignored, and the rest continues.
+    tell(&mut derivation, &mut outcomes, 1, (&b, 10, Some(b.time_of(500))));
+    let silent = SampleOutcome::Hole("lab/b".into(), Some(Stage::Source));
+    assert_eq!(outcomes.len(), 500, "half a period before the horizon");
+    assert!(only_outcomes(&outcomes)[10..].iter().all(|outcome| *outcome == silent));
+    // Data that come behind their horizon are ignored, and the rest continues.
     feed(&mut derivation, &mut outcomes, 1, &b.block(10, &[1.0; 990]));
     assert_eq!(outcomes.len(), 1_000);
-    assert_eq!(outcomes[499].1, overdue);
+    assert_eq!(outcomes[499].1, silent);
     assert!(only_outcomes(&outcomes)[500..].iter().all(|outcome| *outcome == SampleOutcome::Value(0.0)));
+}
+
+#[test]
+fn an_input_of_which_only_tallies_arrive_is_a_hole_up_to_their_position() {
+    for lost in [0, 1] {
+        let streams = [Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k")];
+        let mut derivation = difference(Matching::Nearest);
+        let mut outcomes = Vec::new();
+        for (input, stream) in streams.iter().enumerate() {
+            feed(&mut derivation, &mut outcomes, input, &stream.block(0, &[1.0; 100]));
+        }
+        let hole = Hole { epoch: streams[lost].epoch, positions: 100..300, stage: Some(Stage::Network) };
+        feed(&mut derivation, &mut outcomes, 1 - lost, &streams[1 - lost].block(100, &[1.0; 300]));
+        derivation.handle(lost, Input::Hole(&hole)).unwrap();
+        tell(&mut derivation, &mut outcomes, lost, (&streams[lost], 300, None));
+        let name = ["lab/a", "lab/b"][lost].to_owned();
+        let known = only_outcomes(&outcomes);
+        // The first sample behind the hole may come two periods early.
+        assert!((297..=300).contains(&known.len()), "{}", known.len());
+        assert!(known[100..].iter().all(|it| *it == SampleOutcome::Hole(name.clone(), Some(Stage::Network))));
+        feed(&mut derivation, &mut outcomes, lost, &streams[lost].block(300, &[1.0; 100]));
+        assert!(only_outcomes(&outcomes)[300..].iter().all(|it| *it == SampleOutcome::Value(0.0)));
+        assert_eq!(outcomes.len(), 400);
+    }
+}
+
+#[test]
+fn rows_that_wait_are_bounded_and_the_oldest_become_holes() {
+    let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
+    let mut derivation = difference(Matching::Nearest);
+    let mut config = derivation.config().clone();
+    config.align.waiting = 250;
+    derivation = Derivation::new(config).unwrap();
+    let mut outcomes = Vec::new();
+    for block in 0..4 {
+        feed(&mut derivation, &mut outcomes, 0, &a.block(block * 100, &[1.0; 100]));
+    }
+    assert_eq!(outcomes.len(), 150);
+    let late = SampleOutcome::Hole("lab/b".into(), Some(Stage::Late));
+    assert!(only_outcomes(&outcomes).iter().all(|outcome| *outcome == late));
+    feed(&mut derivation, &mut outcomes, 1, &b.block(0, &[1.0; 400]));
+    assert_eq!(outcomes.len(), 400);
+    assert!(only_outcomes(&outcomes)[150..].iter().all(|outcome| *outcome == SampleOutcome::Value(0.0)));
 }
 
 #[test]
@@ -357,13 +412,32 @@ fn an_input_that_ended_is_not_waited_for() {
 
 #[test]
 fn a_silent_grid_does_not_make_the_others_pile_up() {
-    let b = Stream::new("lab/b", "1k");
+    let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
+    let waiting = |derivation: &Derivation| format!("{:?}", derivation.aligner).matches("Run(").count();
     let mut derivation = difference(Matching::Nearest);
-    for block in 0..1_000 {
-        derivation.handle(1, Input::Block(&b.block(block * 100, &[1.0; 100]))).unwrap();
-    }
-    // Two seconds are twenty blocks, plus the block in which they begin.
-    assert!(format!("{:?}", derivation.aligner).matches("Run(").count() <= 22);
+    let mut config = derivation.config().clone();
+    config.align.waiting = 5_000;
+    derivation = Derivation::new(config).unwrap();
+    let mut outcomes = Vec::new();
+    let mut index = 0;
+    let mut blocks = |derivation: &mut Derivation, count| {
+        for _ in 0..count {
+            derivation.handle(1, Input::Block(&b.block(index, &[1.0; 100]))).unwrap();
+            index += 100;
+        }
+        index
+    };
+    blocks(&mut derivation, 1_000);
+    assert_eq!(waiting(&derivation), 50, "as many as may wait");
+    // A grid that is idle asks for nothing before its horizon.
+    tell(&mut derivation, &mut outcomes, 0, (&a, 0, Some(b.time_of(100_000 - 1_000))));
+    assert_eq!(waiting(&derivation), 11);
+    // For one that is absent two seconds are kept, and the blocks at both ends.
+    derivation.handle(0, Input::Ended).unwrap();
+    let next = blocks(&mut derivation, 1_000);
+    assert_eq!(waiting(&derivation), 22);
+    feed(&mut derivation, &mut outcomes, 0, &a.block(next - 100, &[1.0; 100]));
+    assert_eq!(only_outcomes(&outcomes), vec![SampleOutcome::Value(0.0); 100]);
 }
 
 #[test]
