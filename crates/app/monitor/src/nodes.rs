@@ -422,7 +422,7 @@ impl Running {
     /// Names kind and inputs, from which readers learn where a hole comes from.
     fn label(&self, schema: &mut Schema) {
         schema.labels.insert(NODE_LABEL.to_owned(), self.node.kind.name().to_owned());
-        if !matches!(self.node.kind, Kind::Derive { .. }) {
+        if !matches!(self.node.kind, Kind::Derive { .. } | Kind::Align { .. }) {
             schema.labels.retain(|label, _| !label.starts_with(INPUT_LABEL));
             for (number, stream) in self.operands.iter().enumerate() {
                 schema.labels.insert(format!("{INPUT_LABEL}{number}"), format!("{stream}:*"));

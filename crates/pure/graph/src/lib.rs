@@ -5,10 +5,11 @@
 //! inherited from. The monitor publishes the output.
 //!
 //! Start with [`Operator`], which all of them implement: [`Derivation`] (one stream from several by an expression),
-//! [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration), [`Filter`] (bands of frequencies),
-//! [`Resample`] (another rate), [`Spectrum`] (power by frequency).
+//! [`Alignment`] (several side by side), [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration),
+//! [`Filter`] (bands of frequencies), [`Resample`] (another rate), [`Spectrum`] (power by frequency).
 
 mod align;
+mod alignment;
 mod channels;
 mod derivation;
 mod expression;
@@ -31,6 +32,7 @@ mod value;
 pub mod plan;
 
 pub use align::{AlignConfig, Aligned, Aligner};
+pub use alignment::{AlignError, Alignment, MAX_ALIGNED};
 pub use channels::{Calibration, Channels, calibrated};
 pub use derivation::{Derivation, DerivationConfig, DeriveError, DerivedInput};
 pub use expression::{Expression, ExpressionError, MAX_EXPRESSION_CHARS, MAX_VARIABLES};

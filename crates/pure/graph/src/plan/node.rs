@@ -10,9 +10,9 @@ use units::serde_as_text;
 
 use super::{Every, EveryError, OutputRate};
 use crate::{
-    Calibration, Channels, Derivation, DerivationConfig, DeriveError, DerivedInput, Filter, FilterError,
-    Operator, Reduction, ReductionError, Resample, Response, SpectralWindow, Spectrum, SpectrumConfig,
-    SpectrumError, SpectrumScale, Statistic,
+    AlignConfig, AlignError, Alignment, Calibration, Channels, Derivation, DerivationConfig, DeriveError,
+    DerivedInput, Filter, FilterError, Operator, Reduction, ReductionError, Resample, Response,
+    SpectralWindow, Spectrum, SpectrumConfig, SpectrumError, SpectrumScale, Statistic,
 };
 
 /// A node: computes the stream of its name.
@@ -109,6 +109,14 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grid: Option<String>,
     },
+    /// Channels of several streams side by side, each named by its variable.
+    Align {
+        /// Variable to `stream:channel`.
+        inputs: BTreeMap<String, ChannelName>,
+        /// Variable whose samples give the grid; by default the first in alphabetical order.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grid: Option<String>,
+    },
 }
 
 /// A channel of a stream: `stream:channel`.
@@ -133,6 +141,9 @@ pub enum NodeError {
     /// A grid that is no input.
     #[error("the grid `{0}` is not an input; name one of the variables")]
     Grid(String),
+    /// An alignment that cannot be.
+    #[error(transparent)]
+    Align(#[from] AlignError),
     /// An expression that does not fit.
     #[error(transparent)]
     Derive(#[from] DeriveError),
@@ -163,6 +174,7 @@ impl Kind {
             Self::Resample { .. } => "resample",
             Self::Spectrum { .. } => "spectrum",
             Self::Derive { .. } => "derive",
+            Self::Align { .. } => "align",
         }
     }
 }
@@ -179,7 +191,7 @@ impl Node {
             | Kind::Filter { input, .. }
             | Kind::Resample { input, .. }
             | Kind::Spectrum { input, .. } => vec![input],
-            Kind::Derive { inputs, .. } => {
+            Kind::Derive { inputs, .. } | Kind::Align { inputs, .. } => {
                 let mut streams: Vec<_> = inputs.values().map(|input| &input.stream).collect();
                 streams.sort();
                 streams.dedup();
@@ -194,7 +206,9 @@ impl Node {
     /// [`NodeError::Grid`].
     pub fn operands(&self) -> Result<Vec<StreamName>, NodeError> {
         match &self.kind {
-            Kind::Derive { .. } => Ok(self.derivation()?.inputs.into_iter().map(|it| it.stream).collect()),
+            Kind::Derive { inputs, grid, .. } | Kind::Align { inputs, grid } => {
+                Ok(numbered(inputs, grid.as_ref())?.into_iter().map(|it| it.stream).collect())
+            }
             _ => Ok(self.inputs().into_iter().cloned().collect()),
         }
     }
@@ -243,6 +257,10 @@ impl Node {
                 Box::new(spectrum)
             }
             Kind::Derive { .. } => Box::new(Derivation::new(self.derivation()?)?),
+            Kind::Align { inputs, grid } => {
+                let inputs = numbered(inputs, grid.as_ref())?;
+                Box::new(Alignment::new(&self.name, inputs, AlignConfig::default())?)
+            }
         };
         Ok(Some(operator))
     }
@@ -251,22 +269,31 @@ impl Node {
         let Kind::Derive { expression, inputs, unit, grid } = &self.kind else {
             unreachable!("asked of derivations alone")
         };
-        let mut operands: Vec<_> = inputs
-            .iter()
-            .map(|(variable, from)| DerivedInput {
-                variable: variable.clone(),
-                stream: from.stream.clone(),
-                channel: from.channel.clone(),
-            })
-            .collect();
-        if let Some(grid) = grid {
-            let place = operands.iter().position(|input| input.variable == *grid);
-            operands.swap(0, place.ok_or_else(|| NodeError::Grid(grid.clone()))?);
-        }
+        let operands = numbered(inputs, grid.as_ref())?;
         let mut config = DerivationConfig::new(self.name.clone(), expression.clone(), operands);
         config.unit.clone_from(unit);
         Ok(config)
     }
+}
+
+/// Returns inputs in the order of their numbers: in alphabetical order, but for the grid, which is the first.
+fn numbered(
+    inputs: &BTreeMap<String, ChannelName>,
+    grid: Option<&String>,
+) -> Result<Vec<DerivedInput>, NodeError> {
+    let mut numbered: Vec<_> = inputs
+        .iter()
+        .map(|(variable, from)| DerivedInput {
+            variable: variable.clone(),
+            stream: from.stream.clone(),
+            channel: from.channel.clone(),
+        })
+        .collect();
+    if let Some(grid) = grid {
+        let place = numbered.iter().position(|input| input.variable == *grid);
+        numbered.swap(0, place.ok_or_else(|| NodeError::Grid(grid.clone()))?);
+    }
+    Ok(numbered)
 }
 
 impl FromStr for ChannelName {
