@@ -197,6 +197,16 @@ impl Visitor {
         Ok(Self { principal, proof: Proof::Session(session), policy })
     }
 
+    /// Returns the principal as the access file names it.
+    pub(crate) fn name(&self) -> String {
+        self.principal.to_string()
+    }
+
+    /// Returns whether what it proved itself with is still valid.
+    pub(crate) fn is_known(&self, gatekeeper: &Gatekeeper) -> bool {
+        self.principal_now(gatekeeper).is_some()
+    }
+
     /// Returns the session that it proved, if it did by one.
     pub(crate) const fn session(&self) -> Option<SessionId> {
         match self.proof {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use identity::FolderError;
 use sample::StreamPattern;
+use tallycast::udt::Keys;
 use tallycast::{Node, NodeError};
 
 use crate::archived::ArchivedHistory;
@@ -63,6 +64,8 @@ pub struct MonitorConfig {
     pub history: Option<Arc<dyn HistoryStore>>,
     /// Control for losses injected in the publishers, for demonstrations.
     pub inject: Option<Arc<dyn InjectControl>>,
+    /// Keys of its connections to apps that take commands over secured connections only; the apps it lists are trusted.
+    pub steering_keys: Option<Keys>,
     /// Accepted `Host` names, in addition to the bound address, `localhost` and the host's own name.
     pub allowed_hosts: Vec<String>,
     /// The most pages of one address, 1 to [`MAX_PAGES`]; its share of the connections is the same.
@@ -90,6 +93,7 @@ impl MonitorConfig {
             python: DEFAULT_PYTHON.to_owned(),
             history: None,
             inject: None,
+            steering_keys: None,
             allowed_hosts: Vec::new(),
             pages_per_address: DEFAULT_PAGES_PER_ADDRESS,
             patience: PATIENCE,

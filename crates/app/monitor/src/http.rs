@@ -6,6 +6,7 @@ mod graph;
 mod query;
 mod reading;
 mod session;
+mod steer;
 
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/graph/undo", post(graph::undo))
         .route("/api/derived", get(graph::derived).delete(graph::forget))
         .route("/api/derive", post(graph::derive))
+        .route("/api/steer", get(steer::apps))
+        .route("/api/steer/{*app}", get(steer::app).put(steer::command).post(steer::action))
         .route("/api/inject", get(control::injection).post(control::inject))
         .route("/api/session", get(session::session))
         .route("/api/sessions", get(session::sessions).delete(session::end_sessions))
@@ -161,7 +164,7 @@ mod tests {
             router.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")?.split('"').next());
         let paths: Vec<_> = paths.collect();
         assert!(paths.len() > 10);
-        for path in paths {
+        for path in paths.into_iter().map(|path| path.replace("{*app}", "APP")) {
             assert!(
                 PAGE.contains(&format!("{path}`"))
                     || PAGE.contains(&format!("{path}?"))

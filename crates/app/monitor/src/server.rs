@@ -25,6 +25,7 @@ use crate::operators::{Operators, check_operators};
 use crate::requests::{Command, Requests};
 use crate::revocation::refresh;
 use crate::shared::{Parts, Shared};
+use crate::steering::{Desk, tend};
 use crate::tls::{Authority, Certificates};
 
 /// Frames are made within milliseconds: two threads serve a control room.
@@ -75,6 +76,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         cookie: SessionCookie::new(address, protection),
         requests: Requests::new(commands, config.patterns.clone()),
         slots: Arc::new(Slots::new(bounds(&config))),
+        desk: Desk::new(config.node.clone(), config.steering_keys.clone()),
     }));
     if !address.ip().is_loopback() && !shared.gatekeeper.has_users() {
         tracing::warn!("no user can sign in at {address}\nadd one: tallycast access user add NAME");
@@ -243,6 +245,7 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
         async move { drop(stopping.wait_for(|stopping| *stopping).await) }
     };
     runtime.spawn(refresh(Arc::clone(&shared.gatekeeper), stopped()));
+    runtime.spawn(tend(Arc::clone(shared), stopped()));
     let stopped = stopped();
     runtime.spawn(async move {
         if let Err(error) = axum::serve(gate, router).with_graceful_shutdown(stopped).await {

@@ -16,6 +16,7 @@ use crate::operators::{OperatorBoard, OperatorStatus, lock};
 use crate::reception::Reception;
 use crate::refusals::Refusals;
 use crate::requests::Requests;
+use crate::steering::Desk;
 use crate::stored::HistoryStore;
 use crate::tls::Certificates;
 use crate::viewers::Viewers;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) requests: Requests,
     pub(crate) reception: Reception,
     pub(crate) operators: OperatorBoard,
+    pub(crate) desk: Desk,
 }
 
 /// Initial parts of a monitor, apart from those that begin empty.
@@ -60,6 +62,7 @@ pub(crate) struct Parts {
     pub(crate) cookie: SessionCookie,
     pub(crate) requests: Requests,
     pub(crate) slots: Arc<Slots>,
+    pub(crate) desk: Desk,
 }
 
 impl Shared {
@@ -82,6 +85,7 @@ impl Shared {
             requests: parts.requests,
             reception: Reception::default(),
             operators: OperatorBoard::default(),
+            desk: parts.desk,
         }
     }
 

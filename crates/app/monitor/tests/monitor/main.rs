@@ -15,6 +15,7 @@ mod page;
 mod reading;
 mod roles;
 mod scene;
+mod steer;
 mod strangers;
 mod tls;
 mod views;

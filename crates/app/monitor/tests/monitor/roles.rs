@@ -24,13 +24,13 @@ const RULES: &str =
     "deny anyone read lab/secret\nallow anyone read lab/**\nallow role:operator steer,derive lab/**\n";
 
 /// A folder with the operator `ada` and the viewer `bob`.
-struct Access {
+pub(crate) struct Access {
     folder: Folder,
     files: tempfile::TempDir,
 }
 
 impl Access {
-    fn new(rules: Option<&str>) -> Self {
+    pub(crate) fn new(rules: Option<&str>) -> Self {
         let files = tempfile::tempdir().unwrap();
         let folder = Folder::new(files.path());
         for (name, role) in [("ada", Role::Operator), ("bob", Role::Viewer)] {
@@ -57,7 +57,7 @@ impl Access {
         self.folder.change_tokens(|tokens| tokens.issue(named(name), scopes, None)).unwrap()
     }
 
-    fn monitor(&self, configure: impl FnOnce(&mut MonitorConfig)) -> MonitorHandle {
+    pub(crate) fn monitor(&self, configure: impl FnOnce(&mut MonitorConfig)) -> MonitorHandle {
         let mut config = MonitorConfig::new(node(&bus()));
         config.access = Some(self.files.path().to_owned());
         configure(&mut config);
@@ -74,7 +74,7 @@ fn named(name: &str) -> PrincipalName {
 }
 
 /// Asks as a page of this server would, with a cookie.
-fn as_page(address: SocketAddr, line: &str, cookie: &str, body: &str) -> Answer {
+pub(crate) fn as_page(address: SocketAddr, line: &str, cookie: &str, body: &str) -> Answer {
     let head = format!(
         "{line} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nSec-Fetch-Site: same-origin\r\n\
          Content-Type: application/json\r\nCookie: {cookie}"
@@ -87,7 +87,7 @@ fn with_token(address: SocketAddr, line: &str, token: &str, body: &str) -> Answe
 }
 
 /// Signs in with this cookie before; returns the new one.
-fn sign_in(address: SocketAddr, before: &str, user: &str) -> String {
+pub(crate) fn sign_in(address: SocketAddr, before: &str, user: &str) -> String {
     let body = json!({"user": user, "password": PASSWORD}).to_string();
     let answer = as_page(address, "POST /api/sign-in", before, &body);
     assert_eq!(answer.status, 204, "{answer:?}");

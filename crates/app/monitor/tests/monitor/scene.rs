@@ -105,19 +105,25 @@ pub(crate) fn ask(address: SocketAddr, head: &str, body: &str) -> Answer {
 /// Asks with exactly these headers.
 pub(crate) fn ask_as(address: SocketAddr, request: &str, body: &str) -> Answer {
     let answer = http::ask(address, request, body);
-    let path = request.split(' ').nth(1).unwrap_or_default();
+    let mut words = request.split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     if let (true, Ok(value)) = (path.starts_with("/api/"), serde_json::from_slice(&answer.body)) {
-        support::keys::check(&published_name(path, answer.status), &value);
+        support::keys::check(&published_name(method, path, answer.status), &value);
     }
     answer
 }
 
 /// Returns the published name of a path's answer.
-fn published_name(path: &str, status: u16) -> String {
+fn published_name(method: &str, path: &str, status: u16) -> String {
     let path = path.split('?').next().unwrap_or_default();
     match (status, path) {
         (200, "/api/account") => "account".to_owned(),
         (200, "/api/graph/check" | "/api/graph/undo") => "api/graph".to_owned(),
+        (200, path) if path.starts_with("/api/steer/") => match method {
+            "GET" => "api/steer-app".to_owned(),
+            "PUT" => "api/steer-command".to_owned(),
+            _ => "api/steer-action".to_owned(),
+        },
         (200, path) => path.trim_start_matches('/').to_owned(),
         _ => "api/refused".to_owned(),
     }
