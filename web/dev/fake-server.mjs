@@ -57,7 +57,7 @@ const FORGED = 'test/chirp';
 /** What of it was not authentic. @param {Signal} s @param {number} more */
 const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 }, unconfirmed_epochs: 1 } : {});
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number, fullArchive?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus; `fullArchive`: that of its far relay */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number, fullArchive?: boolean, steered?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus; `fullArchive`: that of its far relay */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -69,6 +69,9 @@ class Bus {
   /** @param {Options} options */
   constructor(options) {
     this.all = signals(options.streams ?? 14);
+    // The stream of an app's commands, of which the tests make the rows.
+    const [first] = this.all;
+    if (options.steered && first !== undefined) this.all.push({ ...first, name: 'steer/sim/engine' });
     this.joined = this.started - 3600n * SECOND;
     this.protocol = options.pageProtocol ?? 1;
     this.spoil = options.spoil ?? 0;
@@ -422,6 +425,8 @@ function answer(bus, url, method, body) {
       bus.visitor = '';
       bus.onSignOut();
       return [200, {}];
+    case 'GET /api/range':
+      return [200, { columns: [] }];
     case 'GET /api/streams':
       return [200, { server: bus.server(), streams: bus.all.map((each) => bus.describe(each, now, true)) }];
     case 'GET /api/account':

@@ -21,8 +21,9 @@ export class Refused extends Error {
 /** Time-out of a request: the page reports it instead of hanging. */
 const PATIENCE_MS = 10_000;
 
-async function ask(path: string, init: RequestInit = {}): Promise<unknown> {
-  const response = await fetch(path, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
+/** Asks the server; throws {@link Refused} if it refuses. */
+export async function ask(path: string, init: RequestInit = {}, patienceMs = PATIENCE_MS): Promise<unknown> {
+  const response = await fetch(path, { ...init, signal: AbortSignal.timeout(patienceMs) });
   const body = await response.text();
   const value = readBody(body);
   if (response.ok) return value;

@@ -16,6 +16,7 @@ import { firstPlots } from './model/tree';
 import type { Zone } from './model/time';
 import { ANYONE, barred, closedText, doorOf, type Visitor } from './model/visitor';
 import { Plots } from './plots';
+import { SteeringWatch } from './steering-watch';
 import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
 import { byId } from './ui/dom';
 import { GapCard } from './ui/gap-card';
@@ -23,6 +24,7 @@ import { commandOf, KeySheet, type Command } from './ui/keys';
 import { NoticeBoard } from './ui/notice-board';
 import { keepReason, SignIn } from './ui/sign-in';
 import { SourcesForm } from './ui/sources-form';
+import { SteeringPanel } from './ui/steering-panel';
 import { StreamList } from './ui/stream-list';
 import { applyTheme, onSystemTheme, otherTheme, readPalette, storedTheme, type Palette } from './ui/theme';
 import { TopBar, type Tool } from './ui/top-bar';
@@ -53,6 +55,8 @@ export class App {
   readonly #account: AccountPanel;
   readonly #signIn = new SignIn();
   readonly #sources = new SourcesForm();
+  readonly #steering = new SteeringPanel();
+  readonly #changes = new SteeringWatch((marks) => this.#plots.mark(marks));
   #visitor: Visitor = ANYONE;
   #palette: Palette;
   #zone: Zone = 'local';
@@ -172,6 +176,7 @@ export class App {
     this.#root.toggleAttribute('data-insecure', visitor.insecure);
     this.#signIn.show(visitor);
     if (doorOf(visitor).kind !== 'open') this.#live.disconnect();
+    this.#steering.bar(barred(visitor, 'read', 'some'));
     this.#sources.bar({ join: barred(visitor, 'steer', 'some'), derive: barred(visitor, 'derive', 'some') });
   }
 
@@ -272,6 +277,7 @@ export class App {
   }
 
   #beat(): void {
+    void this.#changes.look(this.#byName.keys(), this.#plots.stretch);
     this.#top.showClock(this.#now(), this.#zone);
     this.#say();
     this.#showNotice();

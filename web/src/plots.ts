@@ -9,6 +9,7 @@ import type { Live } from './live';
 import { Measuring } from './measuring';
 import { neighbour, type Direction, type PlotGap } from './model/gaps';
 import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
+import type { Mark } from './model/steering-marks';
 import { nextMode, type AxisMode } from './model/scale';
 import { ordered, type Cursors } from './model/stretch';
 import type { Zone } from './model/time';
@@ -47,6 +48,7 @@ export class Plots {
   /** Share of the width at which the pointer is. */
   #cursor: number | null = null;
   #focused: PlotGap | null = null;
+  #marks: readonly Mark[] = [];
   #scheduled = 0;
   #draws = 0;
   /** Frames whose credit waits for the next drawing: the server's credit bounds them. */
@@ -258,6 +260,18 @@ export class Plots {
     this.context.card.hide(true);
   }
 
+  /** The stretch of time that the active plot shows; null without a plot. */
+  get stretch(): { readonly from: bigint; readonly spanNs: bigint } | null {
+    return this.#grid.panels[this.#active]?.shown ?? null;
+  }
+
+  /** Marks changes of apps in every plot. */
+  mark(marks: readonly Mark[]): void {
+    this.#marks = marks;
+    this.#grid.panels.forEach((panel) => panel.invalidate());
+    this.#schedule();
+  }
+
   /** Colours, type or zone changed. */
   retheme(): void {
     this.#grid.panels.forEach((panel) => panel.retheme());
@@ -312,8 +326,8 @@ export class Plots {
   #addPanel(plot: Plot): void {
     const view = this.#nextView;
     this.#nextView += 1;
-    const shared = (): { window: TimeWindow; zone: Zone; palette: Palette; edge: bigint } => ({
-      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge,
+    const shared = (): { window: TimeWindow; zone: Zone; palette: Palette; edge: bigint; marks: readonly Mark[] } => ({
+      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge, marks: this.#marks,
     });
     const panel: PlotPanel = new PlotPanel(view, plot, this.#listener(() => panel), shared);
     panel.setPlot(plot, unitsOf(plot.traces, this.context.catalogue()));

@@ -9,6 +9,7 @@ import { bandAt, plotGaps, type Band, type PlotGap } from '../model/gaps';
 import { GRID_COLUMNS, type Plot } from '../model/layout';
 import { decimalsFor, displayUnit, inUnit } from '../model/quantity';
 import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
+import type { Mark } from '../model/steering-marks';
 import { clock, full, pixelDigits, type Zone } from '../model/time';
 import { isShown, stretchOf, type CursorName, type Cursors } from '../model/stretch';
 import { axesOf, thinning, titlesOf } from '../model/titles';
@@ -23,6 +24,7 @@ import { el, iconButton, setAttribute, setText } from './dom';
 import { listenGestures } from './gestures';
 import type { Measured } from './measure-panel';
 import { Readouts, type Readout } from './readouts';
+import { SteeringMarks } from './steering-marks';
 import type { Palette } from './theme';
 
 /** State shared by all plots of the page. */
@@ -32,6 +34,8 @@ export interface Shared {
   readonly palette: Palette;
   /** Right edge of a following window, until a frame gives it exactly. */
   readonly edge: bigint;
+  /** Changes of apps. */
+  readonly marks: readonly Mark[];
 }
 
 /** Receiver of the events. */
@@ -70,6 +74,7 @@ export class PlotPanel {
   readonly #axisControl: AxisControl;
   readonly #units = [el('span', { class: 'axis-unit' }), el('span', { class: 'axis-unit axis-unit-right' })] as const;
   readonly #line = el('div', { class: 'cursor-line', hidden: true });
+  readonly #marks = new SteeringMarks();
   readonly #tag = el('div', { class: 'cursor-tag', hidden: true });
   readonly #chart: Chart;
   readonly #lines: CursorLines;
@@ -93,7 +98,7 @@ export class PlotPanel {
     this.element = this.#build();
     this.#chart = new Chart(this.body, { width: 300, height: 150 }, shared().palette.chart);
     this.#lines = new CursorLines(this.body, (name, share) => listener.onDragCursor(name, share));
-    this.body.append(...this.#units, this.#line, this.#tag);
+    this.body.append(...this.#units, this.#marks.element, this.#line, this.#tag);
     listenGestures(this.body, () => this.#chart.box(), {
       onHover: (at) => this.#onHover(at),
       onPan: (dx) => listener.onPan(dx / this.widthPx),
@@ -169,7 +174,7 @@ export class PlotPanel {
   render(nowMs: number): boolean {
     if (!this.#dirty) return false;
     this.#dirty = false;
-    const { window, zone, palette, edge } = this.shared();
+    const { window, zone, palette, edge, marks } = this.shared();
     this.#shown = this.#shownNow(window, edge);
     this.#axes = this.#axesNow(nowMs);
     const colours = traceColours(this.#plot.traces);
@@ -184,6 +189,7 @@ export class PlotPanel {
     }));
     const scene: Scene = { frame: this.#frame, shown: this.#shown, zone, axes: this.#axes, pens, gaps: this.#gaps };
     this.#chart.draw(scene);
+    this.#marks.place(marks, this.#shown, this.#chart.box());
     this.#write(axis, nowMs);
     return true;
   }

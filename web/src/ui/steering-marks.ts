@@ -1,0 +1,25 @@
+/**
+ * The marks of one plot: a dashed line with a flag where a change of an app took effect.
+ */
+import { placed, type Mark } from '../model/steering-marks';
+import { el } from './dom';
+
+/** Marks over a chart. */
+export class SteeringMarks {
+  readonly element = el('div', { class: 'steer-marks' });
+
+  /** Places the marks over the data. */
+  place(marks: readonly Mark[], shown: { readonly from: bigint; readonly spanNs: bigint }, box: { readonly left: number; readonly top: number; readonly width: number; readonly height: number }): void {
+    const inside = placed(marks, shown);
+    if (inside.length === 0 && this.element.childElementCount === 0) return;
+    while (this.element.childElementCount > inside.length) this.element.lastElementChild?.remove();
+    while (this.element.childElementCount < inside.length) this.element.append(el('div', { class: 'steer-mark' }));
+    inside.forEach(({ share, mark }, i) => {
+      const line = this.element.children[i];
+      if (!(line instanceof HTMLElement)) return;
+      line.style.transform = `translate(${box.left + share * box.width}px, ${box.top}px)`;
+      line.style.height = `${box.height}px`;
+      if (line.title !== mark.words) line.title = mark.words;
+    });
+  }
+}
