@@ -13,8 +13,16 @@ use std::{env, fs};
 use serde_json::Value;
 
 /// Objects whose keys are data, not published names: their keys are written as `*`.
-const MAPS: &[&str] =
-    &["inputs", "labels", "lost", "lost_elements", "refused_by", "unknown_extensions", "unmatched", "unused"];
+const MAPS: &[&str] = &[
+    "inputs",
+    "labels",
+    "lost",
+    "lost_elements",
+    "refused_by_rule",
+    "unknown_extensions",
+    "unmatched",
+    "unused",
+];
 
 /// Checks that every key of `value` is published under `name`, with the type that its value has.
 ///

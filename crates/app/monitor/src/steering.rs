@@ -32,7 +32,7 @@ use crate::refused::Refused;
 use crate::shared::Shared;
 
 pub(crate) use self::app::SteeredApp;
-pub(crate) use self::json::{Listing, Rights, answer_json, listing_json, stopped_json, value_in};
+pub(crate) use self::json::{Listing, Rights, listing_json, value_in};
 
 /// The most connections to apps at one time: an app takes 256, and a control room has fewer who steer.
 const MAX_LINES: usize = 128;

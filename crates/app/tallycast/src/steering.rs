@@ -44,7 +44,7 @@ pub use access::Policy;
 pub use app::{Change, Steering};
 pub use builder::{FIRST_PORT, LAST_PORT, SteeringBuilder};
 pub use discovery::{apps, find};
-pub use json::{conclusion_json, listed_json, record_json, totals_json};
+pub use json::{conclusion_json, parameter_json, record_json, stopped_json, totals_json, value_json};
 pub use log_file::default_log;
 pub use parameter::{Parameter, Steered};
 pub use remote::{News, Remote, SetOptions};

@@ -246,7 +246,7 @@ fn names_of(listed: &[Listed]) -> String {
 
 fn show(listed: &[Listed], totals: &Totals, switches: Switches, form: &Form) -> anyhow::Result<()> {
     if form.json {
-        listed.iter().try_for_each(|it| print_line(&steering::listed_json(it)))?;
+        listed.iter().try_for_each(|it| print_line(&parameter_event(it)))?;
         print_line(&state_json(totals, switches))?;
         return Ok(());
     }
@@ -322,7 +322,14 @@ fn totals_text(totals: &Totals) -> String {
 
 fn state_json(totals: &Totals, switches: Switches) -> Json {
     let mut object = steering::totals_json(totals);
-    object["is_stopped"] = json!(switches.is_stopped());
+    object["event"] = json!("commands");
+    object["stopped"] = steering::stopped_json(switches);
+    object
+}
+
+fn parameter_event(listed: &Listed) -> Json {
+    let mut object = steering::parameter_json(listed);
+    object["event"] = json!("parameter");
     object
 }
 
@@ -359,7 +366,10 @@ fn set(
             remote.release(group)?;
         }
         if form.json {
-            print_line(&steering::conclusion_json(id, name, &conclusion))?;
+            let mut object = steering::conclusion_json(id, &conclusion);
+            object["event"] = json!("command");
+            object["parameter"] = json!(name);
+            print_line(&object)?;
         } else {
             writeln!(std::io::stdout().lock(), "{name}: {}", conclusion_text(&conclusion))?;
         }
@@ -395,7 +405,7 @@ fn watch(remote: &mut Remote, end: Deadline, form: &Form) -> anyhow::Result<Outc
     while !cancellation.is_cancelled() && !end.is_over() {
         match remote.next(end.left(POLL_INTERVAL))? {
             None => {}
-            Some(News::Parameter(listed)) if form.json => print_line(&steering::listed_json(&listed))?,
+            Some(News::Parameter(listed)) if form.json => print_line(&parameter_event(&listed))?,
             Some(News::Parameter(listed)) => {
                 let (name, value, lease) = (&listed.parameter.name, value_text(&listed), lease_text(&listed));
                 let unit = &listed.parameter.unit;

@@ -59,7 +59,7 @@ fn an_app_is_steered_stopped_and_its_log_read_and_verified() {
     assert_eq!((code, told.contains("\"rule\":\"revision\"")), (1, true), "{told}");
     assert_eq!(steer(&["stop", "sim/rod", "--reason", "smoke"]).0, 0);
     let (_, told, _) = steer(&["get", "sim/rod", "--json"]);
-    assert!(told.contains("\"is_stopped\":true"), "{told}");
+    assert!(told.contains("\"stopped\":{\"all\":false,\"app\":true}"), "{told}");
     assert_eq!(steer(&["set", "sim/rod", "gain=1"]).0, 1);
     assert_eq!(steer(&["resume", "sim/rod", "--reason", "no smoke"]).0, 0);
     assert_eq!(steer(&["get", "sim/nothing"]).0, 2);

@@ -10,15 +10,15 @@ use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tallycast::steering::{Listed, Needs, Remote, STREAM_PREFIX, Scope, SetOptions};
+use tallycast::steering::{
+    Listed, Needs, Remote, STREAM_PREFIX, Scope, SetOptions, conclusion_json, stopped_json,
+};
 
 use super::body::Body;
 use crate::admission::Visitor;
 use crate::refused::Refused;
 use crate::shared::Shared;
-use crate::steering::{
-    Holder, Listing, Rights, SteeredApp, answer_json, listing_json, stopped_json, value_in,
-};
+use crate::steering::{Holder, Listing, Rights, SteeredApp, listing_json, value_in};
 
 type App = State<Arc<Shared>>;
 
@@ -133,7 +133,7 @@ pub(super) async fn command(
     let options = SetOptions { if_revision, reason: named(&visitor, &reason), ..SetOptions::default() };
     let set = move |remote: &mut Remote| remote.set(&parameter, value.clone(), &options);
     let (id, conclusion) = shared.desk.with(&app, &visitor, &holder, set).await?;
-    Ok(Json(answer_json(id, &conclusion)))
+    Ok(Json(conclusion_json(id, &conclusion)))
 }
 
 /// Takes or releases a lease, or turns a kill switch.

@@ -1,11 +1,8 @@
-//! Parameters, answers and values as JSON.
+//! An app as the page sees it, and values as the page sends them.
 
-use serde::Serialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 use tallycast::Dtype;
-use tallycast::steering::{
-    Answer, CommandId, Conclusion, Listed, Needs, Number, Rule, Switches, Totals, Value,
-};
+use tallycast::steering::{self, Listed, Needs, Switches, Totals, Value, stopped_json, totals_json};
 use units::Epoch;
 
 /// An app as it stands.
@@ -27,25 +24,6 @@ pub(crate) struct Rights<'a> {
     pub(crate) holder: &'a dyn Fn(&str) -> Option<(String, bool)>,
 }
 
-#[derive(Serialize)]
-struct ParameterJson<'a> {
-    name: &'a str,
-    dtype: &'static str,
-    shape: &'a [u32],
-    unit: &'a str,
-    min: Json,
-    max: Json,
-    greatest_step: Json,
-    administered: bool,
-    group: Option<&'a str>,
-    value: Json,
-    known: bool,
-    revision: u64,
-    holder: Option<String>,
-    yours: bool,
-    may: bool,
-}
-
 /// Returns an app as the page sees it.
 pub(crate) fn listing_json(app: &str, listing: &Listing, rights: &Rights<'_>) -> Json {
     let parameters: Vec<_> = listing.parameters.iter().map(|listed| parameter_json(listed, rights)).collect();
@@ -59,123 +37,20 @@ pub(crate) fn listing_json(app: &str, listing: &Listing, rights: &Rights<'_>) ->
     })
 }
 
-fn parameter_json<'a>(listed: &'a Listed, rights: &Rights<'_>) -> ParameterJson<'a> {
-    let parameter = &listed.parameter;
-    let limit = |limit: Option<Number>| limit.map_or(Json::Null, number_json);
-    let group = match &parameter.needs {
+/// Returns a parameter as the page sees it.
+fn parameter_json(listed: &Listed, rights: &Rights<'_>) -> Json {
+    let group = match &listed.parameter.needs {
         Needs::Nothing => None,
         Needs::Lease { group } => Some(group.as_str()),
     };
     // The app knows a visitor's lease as that of the monitor.
     let here = group.filter(|_| listed.holder.is_some()).and_then(|group| (rights.holder)(group));
     let (holder, yours) = here.map_or((listed.holder.clone(), false), |(name, yours)| (Some(name), yours));
-    ParameterJson {
-        name: &parameter.name,
-        dtype: parameter.dtype.name(),
-        shape: &parameter.shape,
-        unit: &parameter.unit,
-        min: limit(parameter.min),
-        max: limit(parameter.max),
-        greatest_step: limit(parameter.greatest_step),
-        administered: parameter.who == access::May::Administer,
-        group,
-        value: value_json(&listed.value),
-        known: listed.is_read,
-        revision: listed.revision,
-        holder,
-        yours,
-        may: (rights.may)(listed),
-    }
-}
-
-fn totals_json(totals: &Totals) -> Json {
-    let by_rule = Rule::ALL.iter().map(|rule| (rule.name(), totals.refused_by(*rule)));
-    let by_rule: Map<String, Json> = by_rule
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| (name.to_owned(), count.into()))
-        .collect();
-    json!({
-        "received": totals.received,
-        "applied": totals.applied,
-        "refused": totals.refused,
-        "refused_by_rule": by_rule,
-        "expired": totals.expired,
-        "superseded": totals.superseded,
-        "failed": totals.failed,
-        "uncertain": totals.uncertain,
-        "pending": totals.pending,
-        "repeated": totals.repeated,
-    })
-}
-
-/// Returns the kill switches.
-pub(crate) fn stopped_json(switches: Switches) -> Json {
-    json!({"app": switches.app, "all": switches.all})
-}
-
-/// Returns what became of a command.
-pub(crate) fn answer_json(id: CommandId, conclusion: &Conclusion) -> Json {
-    let mut answer = match conclusion {
-        Conclusion::NeverArrived => json!({
-            "outcome": "never_arrived",
-            "advice": "the command did not reach the app and has no effect: send a new one",
-        }),
-        Conclusion::Uncertain | Conclusion::Answered(Answer::Uncertain | Answer::Accepted) => json!({
-            "outcome": "uncertain",
-            "advice": "the command may have taken effect: read the parameter before sending another one",
-        }),
-        Conclusion::Answered(answer) => answered_json(answer),
-    };
-    answer["id"] = id.to_string().into();
-    answer
-}
-
-fn answered_json(answer: &Answer) -> Json {
-    let outcome = answer.name();
-    match answer {
-        Answer::Applied(applied) => json!({
-            "outcome": outcome,
-            "epoch": applied.epoch.to_string(),
-            "index": applied.index,
-            "revision": applied.revision,
-            "value": value_json(&applied.readback),
-        }),
-        Answer::Refused { rule } => json!({"outcome": outcome, "rule": rule.name(), "advice": rule.advice()}),
-        Answer::Failed { reason } => json!({"outcome": outcome, "reason": reason}),
-        Answer::Expired => json!({
-            "outcome": outcome,
-            "advice": "the app took no step within two seconds: the command has no effect",
-        }),
-        Answer::Superseded => json!({
-            "outcome": outcome,
-            "advice": "a later command for the same parameter took its place",
-        }),
-        _ => json!({"outcome": outcome}),
-    }
-}
-
-/// Returns a value: an element for a scalar, else a list of elements, row by row. Complex elements are pairs.
-fn value_json(value: &Value) -> Json {
-    let is_bool = value.dtype() == Dtype::Bool;
-    let numbers: Vec<Json> = value
-        .numbers()
-        .map(|number| if is_bool { (number != Number::Integer(0)).into() } else { number_json(number) })
-        .collect();
-    let mut elements = match value.dtype() {
-        Dtype::C8 | Dtype::C16 => numbers.chunks_exact(2).map(|pair| pair.to_vec().into()).collect(),
-        _ => numbers,
-    };
-    if value.shape().is_empty() { elements.pop().unwrap_or(Json::Null) } else { elements.into() }
-}
-
-fn number_json(number: Number) -> Json {
-    match number {
-        Number::Integer(integer) => i64::try_from(integer)
-            .map(Json::from)
-            .or_else(|_| u64::try_from(integer).map(Json::from))
-            .unwrap_or(Json::Null),
-        Number::Real(real) => real.into(),
-    }
+    let mut parameter = steering::parameter_json(listed);
+    parameter["holder"] = json!(holder);
+    parameter["yours"] = json!(yours);
+    parameter["may"] = json!((rights.may)(listed));
+    parameter
 }
 
 /// Returns a value of the JSON of a command, in the parameter's dtype and shape where it has such elements. What it has
@@ -243,6 +118,8 @@ fn natural(elements: &[&Json]) -> Option<(Dtype, Vec<Vec<u8>>)> {
 
 #[cfg(test)]
 mod tests {
+    use tallycast::steering::value_json;
+
     use super::*;
 
     fn text(json: &str) -> Json {

@@ -1,55 +1,35 @@
-//! Parameters, commands and records of the log as JSON objects.
+//! Parameters, commands and records of the log as JSON objects, for the command and the page alike.
 
 use ::steer::{
-    Answer, CommandId, Conclusion, LeaseChange, Listed, Needs, Number, Record, Rule, Scope, Totals, Value,
+    Answer, CommandId, Conclusion, LeaseChange, Listed, Needs, Number, Record, Rule, Scope, Switches, Totals,
+    Value,
 };
+use access::May;
 use sample::Dtype;
 use serde_json::{Map, Value as Json, json};
 
-/// Returns a value as JSON: a number or boolean, or an array of them, row-major; of a complex element its two parts.
-fn value_json(value: &Value) -> Json {
-    let is_boolean = value.dtype() == Dtype::Bool;
-    let element = |number: Number| match number {
-        Number::Integer(integer) if is_boolean => json!(integer != 0),
-        Number::Integer(integer) => i64::try_from(integer).map_or_else(
-            |_| u64::try_from(integer).map_or(Json::Null, |integer| json!(integer)),
-            |integer| json!(integer),
-        ),
-        Number::Real(real) => json!(real),
-    };
-    let elements: Vec<Json> = value.numbers().map(element).collect();
-    match &elements[..] {
-        [one] if value.shape().is_empty() => one.clone(),
-        _ => json!(elements),
-    }
-}
-
-fn limit_json(limit: Option<Number>) -> Json {
-    match limit {
-        None => Json::Null,
-        Some(Number::Integer(integer)) => json!(i64::try_from(integer).ok()),
-        Some(Number::Real(real)) => json!(real),
-    }
-}
-
 /// Returns a parameter as it stands.
 #[must_use]
-pub fn listed_json(listed: &Listed) -> Json {
+pub fn parameter_json(listed: &Listed) -> Json {
     let it = &listed.parameter;
+    let limit = |limit: Option<Number>| limit.map_or(Json::Null, number_json);
+    let group = match &it.needs {
+        Needs::Nothing => None,
+        Needs::Lease { group } => Some(group.as_str()),
+    };
     json!({
-        "event": "parameter",
-        "parameter": it.name,
-        "value": value_json(&listed.value),
-        "is_known": listed.is_read,
-        "revision": listed.revision,
-        "dtype": it.dtype.to_string(),
+        "name": it.name,
+        "dtype": it.dtype.name(),
         "shape": it.shape,
         "unit": it.unit,
-        "min": limit_json(it.min),
-        "max": limit_json(it.max),
-        "greatest_step": limit_json(it.greatest_step),
-        "may": it.who.to_string(),
-        "lease": match &it.needs { Needs::Nothing => None, Needs::Lease { group } => Some(group) },
+        "min": limit(it.min),
+        "max": limit(it.max),
+        "greatest_step": limit(it.greatest_step),
+        "administered": it.who == May::Administer,
+        "group": group,
+        "value": value_json(&listed.value),
+        "known": listed.is_read,
+        "revision": listed.revision,
         "holder": listed.holder,
     })
 }
@@ -57,66 +37,96 @@ pub fn listed_json(listed: &Listed) -> Json {
 /// Returns the account of an app's commands.
 #[must_use]
 pub fn totals_json(totals: &Totals) -> Json {
-    let by_rule = Rule::ALL.into_iter().map(|rule| (rule.name().to_owned(), json!(totals.refused_by(rule))));
-    let by_rule: Map<String, Json> = by_rule.filter(|(_, count)| *count != 0).collect();
+    let by_rule = Rule::ALL.iter().map(|rule| (rule.name(), totals.refused_by(*rule)));
+    let by_rule: Map<String, Json> = by_rule
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| (name.to_owned(), count.into()))
+        .collect();
     json!({
-        "event": "commands",
         "received": totals.received,
         "applied": totals.applied,
         "refused": totals.refused,
-        "refused_by": by_rule,
+        "refused_by_rule": by_rule,
         "expired": totals.expired,
         "superseded": totals.superseded,
         "failed": totals.failed,
         "uncertain": totals.uncertain,
         "pending": totals.pending,
         "repeated": totals.repeated,
-        "holds": totals.holds(),
     })
 }
 
-/// Returns what became of a command, as its sender knows it.
+/// Returns the kill switches.
 #[must_use]
-pub fn conclusion_json(id: CommandId, parameter: &str, conclusion: &Conclusion) -> Json {
-    let mut object = match conclusion {
-        Conclusion::Answered(answer) => answer_json(answer),
-        Conclusion::NeverArrived => {
-            let mut object = answer_json(&Answer::Uncertain);
-            object["outcome"] = json!("never_arrived");
-            object
-        }
-        Conclusion::Uncertain => answer_json(&Answer::Uncertain),
-    };
-    object["event"] = json!("command");
-    object["id"] = json!(id.to_string());
-    object["parameter"] = json!(parameter);
-    object
+pub fn stopped_json(switches: Switches) -> Json {
+    json!({"app": switches.app, "all": switches.all})
 }
 
-/// Returns an answer; what another answer has is null.
-fn answer_json(answer: &Answer) -> Json {
-    let rule = match answer {
-        Answer::Refused { rule } => Some(*rule),
-        _ => None,
+/// Returns what became of a command.
+#[must_use]
+pub fn conclusion_json(id: CommandId, conclusion: &Conclusion) -> Json {
+    let mut answer = match conclusion {
+        Conclusion::NeverArrived => json!({
+            "outcome": "never_arrived",
+            "advice": "the command did not reach the app and has no effect: send a new one",
+        }),
+        Conclusion::Uncertain | Conclusion::Answered(Answer::Uncertain | Answer::Accepted) => json!({
+            "outcome": "uncertain",
+            "advice": "the command may have taken effect: read the parameter before sending another one",
+        }),
+        Conclusion::Answered(answer) => answered_json(answer),
     };
-    let applied = match answer {
-        Answer::Applied(applied) => Some(applied),
-        _ => None,
+    answer["id"] = id.to_string().into();
+    answer
+}
+
+fn answered_json(answer: &Answer) -> Json {
+    let outcome = answer.name();
+    match answer {
+        Answer::Applied(applied) => json!({
+            "outcome": outcome,
+            "epoch": applied.epoch.to_string(),
+            "index": applied.index,
+            "revision": applied.revision,
+            "value": value_json(&applied.readback),
+        }),
+        Answer::Refused { rule } => json!({"outcome": outcome, "rule": rule.name(), "advice": rule.advice()}),
+        Answer::Failed { reason } => json!({"outcome": outcome, "reason": reason}),
+        Answer::Expired => json!({
+            "outcome": outcome,
+            "advice": "the app took no step within two seconds: the command has no effect",
+        }),
+        Answer::Superseded => json!({
+            "outcome": outcome,
+            "advice": "a later command for the same parameter took its place",
+        }),
+        _ => json!({"outcome": outcome}),
+    }
+}
+
+/// Returns a value: an element for a scalar, else a list of elements, row by row. Complex elements are pairs.
+#[must_use]
+pub fn value_json(value: &Value) -> Json {
+    let is_bool = value.dtype() == Dtype::Bool;
+    let numbers: Vec<Json> = value
+        .numbers()
+        .map(|number| if is_bool { (number != Number::Integer(0)).into() } else { number_json(number) })
+        .collect();
+    let mut elements = match value.dtype() {
+        Dtype::C8 | Dtype::C16 => numbers.chunks_exact(2).map(|pair| pair.to_vec().into()).collect(),
+        _ => numbers,
     };
-    let failure = match answer {
-        Answer::Failed { reason } => Some(reason),
-        _ => None,
-    };
-    json!({
-        "outcome": answer.name(),
-        "rule": rule.map(Rule::name),
-        "help": rule.map(Rule::advice),
-        "epoch": applied.map(|it| it.epoch.to_string()),
-        "index": applied.map(|it| it.index),
-        "revision": applied.map(|it| it.revision),
-        "readback": applied.map(|it| value_json(&it.readback)),
-        "failure": failure,
-    })
+    if value.shape().is_empty() { elements.pop().unwrap_or(Json::Null) } else { elements.into() }
+}
+
+fn number_json(number: Number) -> Json {
+    match number {
+        Number::Integer(integer) => i64::try_from(integer)
+            .map(Json::from)
+            .or_else(|_| u64::try_from(integer).map(Json::from))
+            .unwrap_or(Json::Null),
+        Number::Real(real) => real.into(),
+    }
 }
 
 /// Returns a record of the log.
@@ -134,12 +144,16 @@ pub fn record_json(record: &Record) -> Json {
             "reason": command.reason,
         })
     };
-    let with = |object: Json, answer: &Answer| {
-        let mut whole = answer_json(answer);
-        if let (Json::Object(whole), Json::Object(object)) = (&mut whole, object) {
-            whole.extend(object);
+    let with = |mut object: Json, answer: &Answer| {
+        if let (Json::Object(object), Json::Object(answer)) = (&mut object, answered_json(answer)) {
+            // Beside what was asked for.
+            object.extend(answer.into_iter().map(|(key, value)| match key.as_str() {
+                "value" => ("readback".to_owned(), value),
+                "reason" => ("failure".to_owned(), value),
+                _ => (key, value),
+            }));
         }
-        whole
+        object
     };
     match record {
         Record::Began { app, epoch } => {
@@ -168,7 +182,7 @@ pub fn record_json(record: &Record) -> Json {
         }),
         Record::Omitted { refused } => {
             let refused = refused.iter().map(|(rule, count)| (rule.name().to_owned(), json!(count)));
-            json!({ "event": "omitted", "refused_by": refused.collect::<Map<_, _>>() })
+            json!({ "event": "omitted", "refused_by_rule": refused.collect::<Map<_, _>>() })
         }
         _ => json!({ "event": "unknown" }),
     }

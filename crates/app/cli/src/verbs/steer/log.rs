@@ -155,7 +155,7 @@ fn record_text(record: &Record) -> String {
         Record::Switch { is_on, .. } => {
             format!("kill switch {}{because}, {}", if *is_on { "on" } else { "off" }, text("by"))
         }
-        _ => format!("refused while the log was behind: {}", text("refused_by")),
+        _ => format!("refused while the log was behind: {}", text("refused_by_rule")),
     }
 }
 
