@@ -7,7 +7,9 @@ use ledger::Stage;
 use sample::{Block, Dtype, SampleBuffer, Schema, SchemaError, StreamName};
 use units::{Epoch, SampleRate, WallTime};
 
-use crate::{FilterError, Horizon, MAX_FASTER, MAX_FILTERED_ELEMENTS, MAX_KEPT_VALUES, MAX_RATIO_TERM};
+use crate::{
+    FilterError, Horizon, MAX_FASTER, MAX_FILTERED_ELEMENTS, MAX_KEPT_VALUES, MAX_RATIO_TERM, TriggerError,
+};
 
 /// An event of one input of an operator.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +87,7 @@ pub enum InputError {
     },
     /// A channel with more than one value per sample.
     #[error(
-        "channel `{channel}` of stream `{stream}` has {elements} values per sample; an expression takes one"
+        "channel `{channel}` of stream `{stream}` has {elements} values per sample; this operator takes one"
     )]
     ManyElements {
         /// The stream.
@@ -140,6 +142,9 @@ pub enum InputError {
     /// A filter that does not fit the stream's rate.
     #[error(transparent)]
     Filter(#[from] FilterError),
+    /// A stretch that does not fit the stream's samples.
+    #[error(transparent)]
+    Trigger(#[from] TriggerError),
     /// More elements than a filter has states for.
     #[error(
         "a sample of stream `{stream}` has {elements} values, and a filter takes {MAX_FILTERED_ELEMENTS} at most; select \
@@ -153,7 +158,7 @@ pub enum InputError {
     },
     /// A stream without a steady rate, for an operator that needs one.
     #[error(
-        "the samples of stream `{stream}` have times of their own; a filter, a spectrum and resampling need samples at a \
+        "the samples of stream `{stream}` have times of their own; this operator needs samples at a \
          steady rate"
     )]
     OwnTimes {

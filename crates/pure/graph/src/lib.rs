@@ -6,17 +6,21 @@
 //!
 //! Start with [`Operator`], which all of them implement: [`Derivation`] (one stream from several by an expression),
 //! [`Alignment`] (several side by side), [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration),
-//! [`Filter`] (bands of frequencies), [`Resample`] (another rate), [`Spectrum`] (power by frequency).
+//! [`Filter`] (bands of frequencies), [`Resample`] (another rate), [`Spectrum`] (power by frequency), and with events as
+//! output [`Alarm`] (limits) and [`Trigger`] (crossings of a level).
 
+mod alarm;
 mod align;
 mod alignment;
 mod channels;
 mod derivation;
+mod events;
 mod expression;
 mod filter;
 mod horizon;
 mod input;
 mod intake;
+mod numbered;
 mod operator;
 mod outputs;
 mod reasons;
@@ -27,10 +31,12 @@ mod scene;
 mod spectrum;
 mod steady;
 mod track;
+mod trigger;
 mod value;
 
 pub mod plan;
 
+pub use alarm::{Alarm, AlarmConfig, AlarmError};
 pub use align::{AlignConfig, Aligned, Aligner};
 pub use alignment::{AlignError, Alignment, MAX_ALIGNED};
 pub use channels::{Calibration, Channels, calibrated};
@@ -47,3 +53,4 @@ pub use spectrum::{
     SpectrumScale,
 };
 pub use track::Matching;
+pub use trigger::{Edge, MAX_STRETCH_BYTES, Trigger, TriggerConfig, TriggerError};

@@ -1,4 +1,4 @@
-//! Blocks for tests: streams of one channel on a steady clock, to be cut and disturbed.
+//! Blocks for tests: streams of one channel on a steady clock, to be cut and disturbed, and one that is.
 
 use std::sync::Arc;
 
@@ -110,4 +110,85 @@ pub(crate) fn feed_broken(
         index += count;
     }
     (whole, index)
+}
+
+/// A stream `lab/x` of `f8` with channels `a`, `b` (of two values) and `c`, at 1 kHz, with holes, partial and repeated blocks,
+/// and epochs.
+pub(crate) struct Disturbed {
+    pub(crate) blocks: Vec<Block>,
+    /// Every sample of an epoch from the first that was seen to the last.
+    pub(crate) truth: Vec<Truth>,
+}
+
+/// A sample as it was published.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Truth {
+    pub(crate) epoch: Epoch,
+    pub(crate) index: u64,
+    pub(crate) time: WallTime,
+    /// Of each element, `None` if it is missing.
+    pub(crate) values: [Option<f64>; 4],
+}
+
+impl Truth {
+    /// Returns the values of these elements if all are there.
+    pub(crate) fn of(&self, elements: &[usize]) -> Option<Vec<f64>> {
+        elements.iter().map(|element| self.values[*element]).collect()
+    }
+}
+
+impl Disturbed {
+    /// Makes a stream of these values.
+    pub(crate) fn new(random: &mut Random, mut values: impl FnMut(&mut Random) -> [f64; 4]) -> Self {
+        let channels =
+            vec![Channel::new("a", "V"), Channel::new("b", "A").with_shape([2]), Channel::new("c", "K")];
+        let schema = Arc::new(Schema::new(Dtype::F8, "1000".parse().unwrap(), channels).unwrap());
+        let stream = Arc::new("lab/x".parse().unwrap());
+        let (mut blocks, mut truth) = (Vec::<Block>::new(), Vec::new());
+        let mut due = WallTime::from_nanos(1_000_000_000);
+        for number in 0..1 + random.below(3) {
+            let epoch =
+                Epoch { start_ns: 1_700_000_000_000_000_001 + number, incarnation: random.next_u64() };
+            let mut index = random.below(5);
+            let anchor = due.offset(1_000_000 * (random.below(4) as i64 - index as i64));
+            let time_of = |index| schema.rate.time_of(index, 0, anchor);
+            for part in 0..1 + random.below(12) {
+                if part > 0 && random.chance(0.3) {
+                    for index in index..index + 1 + random.below(4) {
+                        truth.push(Truth { epoch, index, time: time_of(index), values: [None; 4] });
+                    }
+                    index = truth.last().map_or(0, |missing| missing.index + 1);
+                }
+                let samples = 1 + random.below(20);
+                let (first_index, mut data, mut missing) = (index, Vec::new(), RangeSet::new());
+                for place in 0..samples {
+                    let row = values(random);
+                    data.extend(row.iter().flat_map(|value| value.to_le_bytes()));
+                    let mut values = row.map(Some);
+                    if random.chance(0.02) {
+                        let element = random.below(4);
+                        values[element as usize] = None;
+                        missing.insert(place * 4 + element..place * 4 + element + 1);
+                    }
+                    truth.push(Truth { epoch, index, time: time_of(index), values });
+                    index += 1;
+                }
+                blocks.push(Block {
+                    stream: Arc::clone(&stream),
+                    schema: Arc::clone(&schema),
+                    epoch,
+                    first_index,
+                    t0: time_of(first_index),
+                    samples,
+                    data: SampleBuffer::from_bytes(&data),
+                    missing,
+                });
+                if random.chance(0.1) {
+                    blocks.push(blocks[random.below(blocks.len() as u64) as usize].clone());
+                }
+            }
+            due = time_of(index);
+        }
+        Self { blocks, truth }
+    }
 }

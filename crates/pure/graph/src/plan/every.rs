@@ -66,6 +66,19 @@ impl Every {
     }
 }
 
+impl Every {
+    /// Returns the smallest number of samples that takes this time.
+    pub(crate) fn samples_at_least(self, rate: SampleRate) -> u64 {
+        let time = match self {
+            Self::Samples(samples) => return u64::from(samples),
+            Self::Time(time) => time,
+        };
+        let product = time.as_nanos().saturating_mul(u128::from(rate.numerator()));
+        let samples = product.div_ceil(u128::from(rate.denominator()) * 1_000_000_000);
+        u64::try_from(samples).unwrap_or(u64::MAX)
+    }
+}
+
 impl FromStr for Every {
     type Err = EveryError;
 

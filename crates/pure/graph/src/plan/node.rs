@@ -10,9 +10,10 @@ use units::serde_as_text;
 
 use super::{Every, EveryError, OutputRate};
 use crate::{
-    AlignConfig, AlignError, Alignment, Calibration, Channels, Derivation, DerivationConfig, DeriveError,
-    DerivedInput, Filter, FilterError, Operator, Reduction, ReductionError, Resample, Response,
-    SpectralWindow, Spectrum, SpectrumConfig, SpectrumError, SpectrumScale, Statistic,
+    Alarm, AlarmConfig, AlarmError, AlignConfig, AlignError, Alignment, Calibration, Channels, Derivation,
+    DerivationConfig, DeriveError, DerivedInput, Filter, FilterError, Operator, Reduction, ReductionError,
+    Resample, Response, SpectralWindow, Spectrum, SpectrumConfig, SpectrumError, SpectrumScale, Statistic,
+    Trigger, TriggerConfig, TriggerError,
 };
 
 /// A node: computes the stream of its name.
@@ -117,6 +118,10 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grid: Option<String>,
     },
+    /// Changes of state of channels with limits, as events.
+    Alarm(AlarmConfig),
+    /// Crossings of a level, as events with the stretch of samples around each.
+    Trigger(TriggerConfig),
 }
 
 /// A channel of a stream: `stream:channel`.
@@ -159,6 +164,12 @@ pub enum NodeError {
     /// A spectrum that cannot be.
     #[error(transparent)]
     Spectrum(#[from] SpectrumError),
+    /// An alarm that cannot be.
+    #[error(transparent)]
+    Alarm(#[from] AlarmError),
+    /// A trigger that cannot be.
+    #[error(transparent)]
+    Trigger(#[from] TriggerError),
 }
 
 impl Kind {
@@ -175,6 +186,8 @@ impl Kind {
             Self::Spectrum { .. } => "spectrum",
             Self::Derive { .. } => "derive",
             Self::Align { .. } => "align",
+            Self::Alarm(_) => "alarm",
+            Self::Trigger(_) => "trigger",
         }
     }
 }
@@ -197,6 +210,8 @@ impl Node {
                 streams.dedup();
                 streams
             }
+            Kind::Alarm(alarm) => alarm.input.first().map(|input| &input.stream).into_iter().collect(),
+            Kind::Trigger(trigger) => vec![&trigger.input.stream],
         }
     }
 
@@ -261,6 +276,8 @@ impl Node {
                 let inputs = numbered(inputs, grid.as_ref())?;
                 Box::new(Alignment::new(&self.name, inputs, AlignConfig::default())?)
             }
+            Kind::Alarm(alarm) => Box::new(Alarm::new(alarm.clone())?),
+            Kind::Trigger(trigger) => Box::new(Trigger::new(trigger.clone())?),
         };
         Ok(Some(operator))
     }

@@ -3,7 +3,7 @@
 use super::super::scene::{derive, name, schema, thin};
 use super::*;
 use crate::plan::{Every, OutputRate};
-use crate::{Calibration, Response, SpectralWindow, SpectrumScale};
+use crate::{AlarmConfig, Calibration, Edge, Response, SpectralWindow, SpectrumScale, TriggerConfig};
 
 /// Checks nodes on a bus with `lab/u` and `lab/i`, at 1 kHz, in volts and amperes.
 fn check(nodes: &[Node]) -> Result<Plan, Vec<String>> {
@@ -198,4 +198,53 @@ fn a_stream_is_resampled_by_a_simple_ratio_and_costs_what_the_faster_side_has() 
     assert!(problem(&[node("lab/u", "1001/1000")]).contains("take two steps"));
     assert!(problem(&[node("lab/fast", "120000000")]).starts_with("the nodes would read 120 million"));
     check(&[node("lab/later", "360")]).unwrap();
+}
+
+#[test]
+fn nodes_of_events_are_checked_with_their_limits_and_stretches() {
+    let alarm = |input: &str, low_warning: f64| Node {
+        name: name("lab/alarm"),
+        kind: Kind::Alarm(AlarmConfig {
+            input: vec![input.parse().unwrap()],
+            low_alarm: None,
+            low_warning: Some(low_warning),
+            high_warning: Some(3.0),
+            high_alarm: None,
+            hysteresis: 0.5,
+            hold: "100ms".parse().unwrap(),
+            silence: None,
+        }),
+    };
+    let plan = check(&[alarm("lab/u:ripple", 1.0)]).unwrap();
+    let schema = plan.planned()[0].schema.as_ref().unwrap();
+    assert_eq!((&*schema.channels[4].unit, schema.labels["low_warning"].as_str()), ("V", "1"));
+    assert_eq!(plan.nodes()[0].inputs(), [&name("lab/u")]);
+    assert!(problem(&[alarm("lab/u:v", 1.0)]).contains("has no channel `v`; it has u, ripple"));
+    assert!(problem(&[alarm("lab/later:v", 3.0)]).contains("`low_warning` is not below `high_warning`"));
+    assert!(problem(&[alarm("lab/later:v", 2.5)]).contains("0.5 does not fit"));
+    assert!(problem(&[alarm("lab/alarm:state", 1.0)]).contains("is computed from itself"));
+
+    let trigger = |input: &str, after: &str| Node {
+        name: name("lab/trigger"),
+        kind: Kind::Trigger(TriggerConfig {
+            input: input.parse().unwrap(),
+            channels: vec!["u".to_owned(), "ripple".to_owned()],
+            level: 1.0,
+            edge: Edge::Rising,
+            hysteresis: 0.0,
+            before: Every::Samples(100),
+            after: after.parse().unwrap(),
+            holdoff: None,
+        }),
+    };
+    let plan = check(&[trigger("lab/u:u", "100ms")]).unwrap();
+    assert_eq!(plan.planned()[0].schema.as_ref().unwrap().elements_per_sample(), 2 * 200 + 8);
+    assert!(
+        problem(&[trigger("lab/u:u", "30min")]).contains("a stretch of 1800100 samples has 28801600 bytes")
+    );
+    assert!(problem(&[trigger("lab/later:u", "2000000")]).contains("shorten `before` and `after`"));
+    check(&[trigger("lab/later:u", "30min")]).unwrap();
+    // Events have no steady rate.
+    let of_events = problem(&[alarm("lab/u:u", 1.0), trigger("lab/alarm:value", "1ms")]);
+    assert!(of_events.contains("have times of their own"), "{of_events}");
 }
