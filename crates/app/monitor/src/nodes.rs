@@ -407,6 +407,10 @@ impl Running {
     }
 
     fn publish(&mut self, bus: &tallycast::Node) {
+        // As soon as it can be described: readers wait for events, which may be rare.
+        if self.publisher.is_none() && self.operator.as_ref().is_some_and(|it| it.schema().is_some()) {
+            self.error = self.publisher(bus).err();
+        }
         while let Some(output) = self.operator.as_mut().and_then(|operator| operator.poll()) {
             let done = self.publisher(bus).and_then(|publisher| {
                 match output {
@@ -422,7 +426,12 @@ impl Running {
     /// Names kind and inputs, from which readers learn where a hole comes from.
     fn label(&self, schema: &mut Schema) {
         schema.labels.insert(NODE_LABEL.to_owned(), self.node.kind.name().to_owned());
-        if !matches!(self.node.kind, Kind::Derive { .. } | Kind::Align { .. }) {
+        // These name the channels that they read.
+        let names_channels = matches!(
+            self.node.kind,
+            Kind::Derive { .. } | Kind::Align { .. } | Kind::Alarm(_) | Kind::Trigger(_)
+        );
+        if !names_channels {
             schema.labels.retain(|label, _| !label.starts_with(INPUT_LABEL));
             for (number, stream) in self.operands.iter().enumerate() {
                 schema.labels.insert(format!("{INPUT_LABEL}{number}"), format!("{stream}:*"));

@@ -7,6 +7,7 @@ pub mod accounts;
 mod behind;
 mod control;
 mod deadline;
+mod events;
 mod graph;
 mod horizons;
 mod neighbours;
