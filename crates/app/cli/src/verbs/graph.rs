@@ -301,4 +301,30 @@ mod tests {
             refused("kind = 'reduce'\nevery = 10\nstatistics = ['median']").contains("q50 for the median")
         );
     }
+
+    #[test]
+    fn nodes_of_events_are_read_as_the_guide_writes_them() {
+        let settings = [
+            "kind = 'alarm'\ninput = 'lab/x:a'\nhigh_alarm = 5",
+            "kind = 'alarm'\ninput = ['lab/x:a', 'lab/x:b']\nlow_alarm = -2.5\nlow_warning = 0\nhysteresis = 1\nhold = '1s'\n\
+             silence = 10",
+            "kind = 'trigger'\ninput = 'lab/x:a'\nlevel = 1\nafter = '10ms'",
+            "kind = 'trigger'\ninput = 'lab/x:a'\nchannels = ['b', 'c']\nlevel = 0.5\nedge = 'either'\nhysteresis = 0.1\n\
+             before = 100\nafter = 400\nholdoff = '1s'",
+        ];
+        let read = |settings: &str| {
+            let text = format!("[[node]]\nname = 'lab/y'\n{settings}");
+            nodes(&text.parse::<Table>().unwrap()["node"])
+        };
+        for settings in settings {
+            let [node] = &read(settings).unwrap()[..] else { panic!("one node") };
+            let shown: Table = node_text(&json!(node)).unwrap().parse().unwrap();
+            assert_eq!(nodes(&shown["node"]).unwrap(), std::slice::from_ref(node), "{settings}");
+            let unknown = format!("{:#}", read(&format!("{settings}\nevry = 1")).unwrap_err());
+            assert!(unknown.contains("unknown field `evry`"), "{unknown}");
+        }
+        let refused = |settings: &str| format!("{:#}", read(settings).unwrap_err());
+        assert!(refused("kind = 'alarm'\ninput = 'lab/x'\nhigh_alarm = 5").contains("stream:channel"));
+        assert!(refused("kind = 'alarm'\ninput = 'lab/x:a'").contains("high_warning"));
+    }
 }
