@@ -63,10 +63,10 @@ impl Alignment {
     }
 
     fn interleave(&self, columns: &[Vec<f64>]) -> SampleBuffer {
-        let mut data = SampleBuffer::zeroed(columns[0].len() * columns.len() * Dtype::F8.size_bytes());
-        let mut places = data.as_bytes_mut().chunks_exact_mut(Dtype::F8.size_bytes());
-        for row in 0..columns[0].len() {
-            for (input, place) in self.order.iter().zip(&mut places) {
+        let size = Dtype::F8.size_bytes();
+        let mut data = SampleBuffer::zeroed(columns[0].len() * columns.len() * size);
+        for (row, sample) in data.as_bytes_mut().chunks_exact_mut(columns.len() * size).enumerate() {
+            for (input, place) in self.order.iter().zip(sample.chunks_exact_mut(size)) {
                 place.copy_from_slice(&columns[*input][row].to_le_bytes());
             }
         }

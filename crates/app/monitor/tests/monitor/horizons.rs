@@ -70,5 +70,5 @@ fn pauses_and_goes_on(bus: &Bus) {
     listed(address, "lab/difference", |stream| {
         stream["next_index"].as_u64() == status(address)["offered_samples"].as_u64()
     });
-    let _ = monitor.stop();
+    assert!(monitor.stop().iter().all(|account| account.account.check().is_ok()));
 }
