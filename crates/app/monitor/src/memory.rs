@@ -260,7 +260,7 @@ impl StreamMemory {
     pub(crate) fn health(&self, now: Moment) -> Health {
         if self.ended && self.state() != AccountState::Unconfirmed {
             Health::Ended
-        } else if self.ended || self.age(now) > self.patience() {
+        } else if self.ended || self.is_overdue(now) {
             Health::Stale
         } else if self
             .losses
@@ -271,6 +271,11 @@ impl StreamMemory {
         } else {
             Health::Ok
         }
+    }
+
+    /// Returns whether data should have come by now. Events come when they happen.
+    fn is_overdue(&self, now: Moment) -> bool {
+        !self.info.schema.has_own_times() && self.age(now) > self.patience()
     }
 
     /// Returns the time without data after which a stream is stale.
@@ -388,6 +393,18 @@ mod tests {
         assert_eq!(memory.health(at(9.0)), Health::Stale);
         memory.end(scene::account(&memory.info, AccountState::Closed));
         assert_eq!(memory.health(at(9.0)), Health::Ended);
+    }
+
+    #[test]
+    fn a_stream_of_events_is_not_stale_because_nothing_happens() {
+        let mut memory = memory(at(1.0));
+        let mut schema = (*memory.info.schema).clone();
+        schema.labels.insert(sample::TIMES_LABEL.to_owned(), sample::OWN_TIMES.to_owned());
+        memory.info = Arc::new(StreamInfo { schema: Arc::new(schema), ..(*memory.info).clone() });
+        memory.block(&scene::block(&memory.info, 0, &[0.0; 10]), at(1.0));
+        assert_eq!(memory.health(at(900.0)), Health::Ok);
+        memory.end(scene::account(&memory.info, AccountState::Unconfirmed));
+        assert_eq!(memory.health(at(900.0)), Health::Stale, "its publisher is gone");
     }
 
     #[test]
