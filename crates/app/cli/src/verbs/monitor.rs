@@ -21,6 +21,7 @@ use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::{self, Origin, Settings, Sources, derivations, nodes, operators, patterns};
 use crate::signals::AsChild;
+use crate::verbs::reliable::keys::KeyArguments;
 use crate::verbs::subscribe::account_line;
 use crate::verbs::unjoined;
 use inject_file::InjectFile;
@@ -69,6 +70,9 @@ pub(crate) struct Arguments {
     /// Age from which samples are of no use: relays serve it, and what is older when it comes is lost [default: none]
     #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     deadline: Option<Duration>,
+    /// Steer apps of other hosts, too: this station's file of keys, which lists their stations as peers
+    #[arg(long, value_name = "FILE")]
+    steer_key: Option<PathBuf>,
     /// Name of this reader in accounts
     #[arg(long, value_name = "NAME", default_value = "monitor")]
     reader: String,
@@ -159,6 +163,9 @@ impl Arguments {
             config.operators.iter_mut().for_each(|operator| operator.look_beside(file));
         }
         config.python = settings.text("monitor.python", None)?;
+        if let Some(path) = &self.steer_key {
+            config.steering_keys = KeyArguments::of_file(path.clone()).listed()?;
+        }
         config.allowed_hosts.clone_from(&self.allow_host);
         config.pages_per_address = self.pages_per_address;
         if let Some(path) = &self.inject_control {

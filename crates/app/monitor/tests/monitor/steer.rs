@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
+use keys::exchange_public;
 use monitor::MonitorConfig;
 use serde_json::{Value, json};
 use support::http::Answer;
 use support::wait_until;
 use tallycast::cyclic::{AppReport, CycleResult};
 use tallycast::steering::{Log, Parameter, Policy, Record};
+use tallycast::udt::{Keys, Secret, Suite};
 use tallycast::{Bus, StreamName};
 
 use crate::roles::{Access, as_page, sign_in};
@@ -29,13 +31,22 @@ struct Rod {
 
 impl Rod {
     fn start(bus: &Bus) -> Self {
+        Self::with(bus, RULES, None)
+    }
+
+    /// Starts it with other rules, and keys under which the first listed peer is `desk`.
+    fn with(bus: &Bus, rules: &str, keys: Option<Keys>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (stop, stopped) = channel();
         let mut app = node(bus).app(APP);
         app.steering()
             .listen("127.0.0.1".parse().unwrap(), Some(0))
             .log(folder.path().join("log"))
-            .policy(Policy::parse(RULES).unwrap());
+            .policy(Policy::parse(rules).unwrap());
+        if let Some(keys) = keys {
+            let desk = keys.responder.map(|key| (key, "desk".parse().unwrap()));
+            app.steering().keys(keys, desk.into_iter().collect());
+        }
         let gain = app.parameter(Parameter::new("gain", 1.0).unit("V").range(0.0, 10.0).greatest_step(4.0));
         app.parameter(Parameter::switch("heater", false).lease("heating"));
         app.parameter(Parameter::array("limit", &[2], &[3_i32, 4]));
@@ -94,6 +105,36 @@ fn from_page(address: SocketAddr, page: &str, method: &str, body: &Value) -> Ans
 fn parameter(app: &Value, name: &str) -> Value {
     let parameters = app["parameters"].as_array().unwrap();
     parameters.iter().find(|it| it["name"] == name).unwrap().clone()
+}
+
+/// Returns the keys of station number `own`, which lists others.
+fn keys(own: u8, peers: &[u8]) -> Keys {
+    let secret = |number: u8| Secret::new(zeroize::Zeroizing::new([number; 32]));
+    let peers: Vec<_> = peers.iter().map(|peer| exchange_public(&secret(*peer))).collect();
+    let responder = peers.first().copied();
+    Keys { key: secret(own), peers: peers.into_iter().collect(), responder, suite: Suite::default() }
+}
+
+#[test]
+fn an_app_with_keys_is_steered_by_a_monitor_whose_key_it_lists_and_by_no_other() {
+    let bus = bus();
+    let with = |keys| start(MonitorConfig { steering_keys: keys, ..MonitorConfig::new(node(&bus)) });
+    let (monitor, without) = (with(Some(keys(2, &[9, 1]))), with(None));
+    let rules = "allow key:desk steer test/rod/gain";
+    let rod = Rod::with(&bus, rules, Some(keys(1, &[2])));
+    let app = reached(monitor.address());
+    assert_eq!(parameter(&app, "gain")["value"], json!(1.0));
+    let body = json!({"parameter": "gain", "value": 2.0});
+    let answer = from_page(monitor.address(), "desk", "PUT", &body);
+    assert_eq!(answer.json()["outcome"], "applied", "{:?}", answer.json());
+    let refused = wait_until("an answer about the app", || {
+        let answer = get(without.address(), "/api/steer/test/rod");
+        (answer.status != 404).then_some(answer)
+    });
+    assert!(refused.status >= 400, "{}", refused.status);
+    let (records, totals) = rod.end();
+    assert_eq!((totals.received, totals.applied), (1, 1));
+    assert!(records.iter().any(|it| matches!(it, Record::Intent { by, .. } if by == "key:desk")));
 }
 
 #[test]

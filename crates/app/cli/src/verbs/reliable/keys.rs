@@ -42,6 +42,11 @@ struct OwnKey {
 }
 
 impl KeyArguments {
+    /// Makes those of a file that lists all peers.
+    pub(crate) const fn of_file(path: PathBuf) -> Self {
+        Self { key: Some(path), peers: Vec::new() }
+    }
+
     /// Returns the keys of a connection with this address; none if it is in the clear.
     pub(crate) fn at(&self, address: &Address) -> anyhow::Result<Option<Keys>> {
         let responder = address.peer().map(public_key).transpose()?;
